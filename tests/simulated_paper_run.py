@@ -1,4 +1,4 @@
-"""The paper's study with simulated results: printed numbers taken for the truth, plus noise of a known size."""
+"""The paper's study with simulated results: the paper's numbers taken for the truth, plus noise of a known size."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from beamuq.evaluation.estimates import MEAN
 from beamuq.methods.registry import METHODS
 from beamuq_study import parquet_tables
 from beamuq_study.comparison.claims import needed_files
-from beamuq_study.comparison.declared_files import read_errata, read_printed, read_rules, touching
-from beamuq_study.comparison.results import Results, stored_keys, table_cell
+from beamuq_study.comparison.comparison_inputs import ComparisonInputs, stored_keys, table_cell
+from beamuq_study.comparison.paper_files import read_errata, read_paper_numbers, read_rules, touching
 from beamuq_study.exhibits.cells import Cell
-from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.study_config import STUDIES, Study
 
-RULES, PRINTED = read_rules(), read_printed()
+RULES, NUMBERS = read_rules(), read_paper_numbers()
 RESAMPLES, SPREAD = 200, 0.03
 FORMS = ("multinomial", "beamsearch")
 Key = tuple[str, ...]  # answer source, metric, method, variant, setting
@@ -53,10 +53,10 @@ def one_model(*datasets: str, questions: int | None = None, **changes: Any) -> S
     return study(grid=[entry | ({"questions": questions} if questions else {})], **changes)
 
 
-def read(of: Study, folder: Path, without: tuple[str, ...] = ()) -> Results:
+def read(of: Study, folder: Path, without: tuple[str, ...] = ()) -> ComparisonInputs:
     """Results of a study from a folder that may hold more; ``without``: files whose path holds one of these lack."""
     wanted = [need for need in measured_files(of) if not any(part in need.path for part in without)]
-    return Results(of, Inputs.read(folder, wanted, of), PRINTED, RULES, folder)
+    return ComparisonInputs(of, Inputs.read(folder, wanted, of), NUMBERS, RULES, folder)
 
 
 def measured_files(of: Study) -> list[Artifact]:
@@ -68,21 +68,21 @@ EVALUATED = ("evaluation", "replicates")
 
 
 def write(of: Study, folder: Path, shift: float = 0.0) -> None:
-    """Simulated results of a study: our value of every printed number is printed + √2 · spread · noise + shift."""
+    """Simulated results of a study: each of our values is the paper's number + √2 · spread · noise + shift."""
     simulated = Simulated(of, shift)
     for need in measured_files(of):
         parquet_tables.write(folder / need.path, need.kind, getattr(simulated, need.kind)(need), cell=need.cell)
 
 
 class Simulated:
-    """Tables of two draws from one truth: print's, and ours."""
+    """Tables of two draws from one truth: the paper's, and ours."""
 
     def __init__(self, of: Study, shift: float) -> None:
         self.study, self.shift = of, shift
         self.rows: dict[Cell, dict[Key, tuple[float, float]]] = defaultdict(dict)
-        doubtful = touching(read_errata(), PRINTED, "std") != ""
-        spreads = PRINTED["printed_std"].mask(doubtful).fillna(SPREAD)
-        numbers = zip(PRINTED.itertuples(), stored_keys(of, PRINTED).itertuples(index=False), spreads, strict=True)
+        doubtful = touching(read_errata(), NUMBERS, "std") != ""
+        spreads = NUMBERS["printed_std"].mask(doubtful).fillna(SPREAD)
+        numbers = zip(NUMBERS.itertuples(), stored_keys(of, NUMBERS).itertuples(index=False), spreads, strict=True)
         means = []
         for row, stored, spread in numbers:
             table = RULES.tables[row.table]  # type: ignore[index]
@@ -91,7 +91,7 @@ class Simulated:
                 means.append(place)
             elif table.part != "accuracy":
                 self._add(*place, [str(row.dataset)])
-        for of_mean in means:  # of cells that print has in the mean alone
+        for of_mean in means:  # of cells that the paper has in the mean alone
             self._add(*of_mean, list(RULES.paper.datasets))
         for rows in self.rows.values():
             for key in [key for key in rows if key[2:4] == ("SemanticEntropy", "multinomial")]:
@@ -139,7 +139,7 @@ class Simulated:
         return [{"id": key, "question": key, "group": key, **empty} for key in ids]
 
     def quality(self, need: Artifact) -> pa.Table:
-        n, accuracies = self._n(need), PRINTED[PRINTED["table"] == "tab:base_accs"]
+        n, accuracies = self._n(need), NUMBERS[NUMBERS["table"] == "tab:base_accs"]
         here = (accuracies["model"] == need.model) & (accuracies["dataset"] == need.dataset)
         correct = np.zeros(n)
         right = round(accuracies.loc[here, "printed"].iloc[0] * n)

@@ -1,4 +1,4 @@
-"""A cell made up from a seed: candidates, similarities, statistics and quality as tables, of any size."""
+"""A cell made up from a seed: candidates, similarities, judgements and quality as tables, of any size."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cell(
 ) -> dict[str, pa.Table]:
     """Tables by kind. Beams are distinct token sequences, some with the same text, and number up to M."""
     rng = np.random.default_rng(seed)
-    questions, candidates, similarity, statistics, quality = [], [], [], [], []
+    questions, candidates, similarity, judgements, quality = [], [], [], [], []
     for n in range(N):
         key = f"q{n:04d}"
         questions.append({"id": key, "question": f"{n}?", "group": f"g{n // per_group}"} | EMPTY)
@@ -47,13 +47,13 @@ def cell(
                 if rank or (kind != "greedy" and kind != "beam"):
                     candidate |= {"entropies": None, "top_ids": None, "top_texts": None, "top_logprobs": None}
                 candidates.append({"id": key, "strategy": strategy, "rank": rank} | candidate)
-                statistics.append(
+                judgements.append(
                     _statistic(rng, key, "greedy", candidate) | {"candidate_strategy": strategy, "candidate_rank": rank}
                 )
         for answer_source, strategy in (("greedy", "greedy"), ("top_beam", top_beam)):
             answer = [c for c in candidates if c["id"] == key and c["strategy"] == strategy and c["rank"] == 0]
             quality.append({"id": key, "answer_source": answer_source, "value": float(rng.random())})
-            statistics += [
+            judgements += [
                 _statistic(rng, key, answer_source, a) | {"candidate_strategy": "", "candidate_rank": 0} for a in answer
             ]
         for premise in texts:
@@ -62,7 +62,7 @@ def cell(
                 p |= {} if classes else {"neutral": None, "contradict": None}
                 similarity.append({"id": key, "premise": premise, "hypothesis": hypothesis} | p)
     rows: dict[str, list[dict[str, Any]]] = {"questions": questions, "candidates": candidates, "quality": quality}
-    rows |= {"similarity": similarity, "statistics": statistics}
+    rows |= {"similarity": similarity, "judgements": judgements}
     return {kind: pa.Table.from_pylist(of, schema=SCHEMAS[kind]) for kind, of in rows.items()}
 
 
@@ -119,7 +119,7 @@ def evidence(strategy: str, N: int) -> Evidence:
     """What methods read of a strategy of :func:`cell`, about the greedy answer."""
     tables = cell(N)
     made = CellTables(
-        tables["questions"], tables["candidates"], tables["similarity"], tables["statistics"], sar_similarity="scorer"
+        tables["questions"], tables["candidates"], tables["similarity"], tables["judgements"], sar_similarity="scorer"
     )
     return made.evidence(strategy, "greedy")
 

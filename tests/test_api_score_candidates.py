@@ -38,7 +38,7 @@ FULL: dict[str, Any] = {
     "beams": [{"text": "Paris", "logprob": math.log(0.6)}, {"text": "Lyon", "logprob": math.log(0.2)}],
 }
 BARE: dict[str, Any] = {"id": "q2", "answer": "Rome", "samples": ["Rome", "Milan"]}
-NEVER = {"CCP", "SAR"}  # need what only a study's statistics step makes
+NEVER = {"CCP", "SAR"}  # need what only a study's judgements step makes
 
 
 def values(frame: pd.DataFrame, variant: str | None = None, setting: str = "") -> dict[str, float]:

@@ -17,14 +17,14 @@ from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.evaluation.question_scores import QuestionScores
 from beamuq_study.comparison import claims, judging
-from beamuq_study.comparison.declared_files import Claim
+from beamuq_study.comparison.comparison_inputs import ComparisonInputs
 from beamuq_study.comparison.judging import Case, NotAskedError, TooFewError, Verdict
-from beamuq_study.comparison.results import Results
+from beamuq_study.comparison.paper_files import Claim
 from beamuq_study.exhibits.cells import Cell
-from beamuq_study.exhibits.inputs import Empty, Inputs
+from beamuq_study.exhibits.result_files import Empty, Inputs
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.study_config import Study
-from simulated_paper_run import PRINTED, RULES, candidate, study
+from simulated_paper_run import NUMBERS, RULES, candidate, study
 
 N, RESAMPLES = 60, 2000
 GEMMA, LLAMA, TRIVIA = "gemma-3-4b-base", "llama-3.1-8b-base", "triviaqa"
@@ -50,7 +50,7 @@ def measured(cell: Cell, values: Mapping[Form, float], spread: float = 0.01, n: 
 
 
 class FakeInputs:
-    """Results in memory, read as :class:`~beamuq_study.exhibits.inputs.Inputs` are."""
+    """Results in memory, read as :class:`~beamuq_study.exhibits.result_files.Inputs` are."""
 
     def __init__(self, *parts: Estimates, empty: Sequence[Cell] = (), **files: Any) -> None:
         self.parts, self.resampling = parts, {"resamples": 400}
@@ -68,16 +68,16 @@ class FakeInputs:
         return found.rows(pd.MultiIndex.from_frame(found.frame[["model", "dataset", "recipe"]]).isin(places))
 
 
-def in_memory(*estimates: Estimates, of: Study | None = None, **files: Any) -> Results:
+def in_memory(*estimates: Estimates, of: Study | None = None, **files: Any) -> ComparisonInputs:
     """Results that hold ``candidates``, ``scores`` or ``pairs``; the answers of the cells ``empty`` are."""
-    return Results(of or study(), cast(Inputs, FakeInputs(*estimates, **files)), PRINTED.copy(), RULES)
+    return ComparisonInputs(of or study(), cast(Inputs, FakeInputs(*estimates, **files)), NUMBERS.copy(), RULES)
 
 
-def case_of(results: Results, *cells: Cell) -> Case:
+def case_of(results: ComparisonInputs, *cells: Cell) -> Case:
     return Case(results, list(cells))
 
 
-def judged(judge: Callable[..., Verdict], results: Results, *cells: Cell, **options: Any) -> Verdict:
+def judged(judge: Callable[..., Verdict], results: ComparisonInputs, *cells: Cell, **options: Any) -> Verdict:
     return judge(case_of(results, *cells), **options)
 
 
@@ -116,23 +116,23 @@ def decoded(
     return CandidateSets(pd.DataFrame(rows), pd.DataFrame({"id": ids, "group": ids}))
 
 
-@pytest.mark.parametrize(("printed", "outcome"), [((0.2, 0.3), "undecided"), ((0.6, 0.7), "no"), ((0.1, 0.4), "yes")])
-def test_a_printed_share_is_met_by_the_whole_interval_where_questions_are_few(
-    printed: tuple[float, float], outcome: str
+@pytest.mark.parametrize(("share", "outcome"), [((0.2, 0.3), "undecided"), ((0.6, 0.7), "no"), ((0.1, 0.4), "yes")])
+def test_a_share_in_the_paper_is_met_by_the_whole_interval_where_questions_are_few(
+    share: tuple[float, float], outcome: str
 ) -> None:
     made = in_memory(candidates=decoded([2] * N, [0.88] * 15 + [0.80] * 45))  # .842 is between: .25 meet the condition
-    verdict = judged(claims.mean_of_questions, made, MAIN, of="condition", printed=printed)
+    verdict = judged(claims.mean_of_questions, made, MAIN, of="condition", paper_range=share)
     assert (verdict.value, verdict.n, verdict.outcome) == (0.25, N, outcome)
 
 
 def test_the_share_of_repeats_is_that_of_answers_of_some_lengths() -> None:
     made = in_memory(candidates=decoded([1] * 50 + [2, 4] * 30 + [5] * 60, [0.5] * 170, [9] * 50 + [4] * 60 + [0] * 60))
     judge = partial(judged, claims.mean_of_questions, made, MAIN, of="repeat")
-    assert judge(printed=(0.3, 0.5), lengths=(2, 4)).value == pytest.approx(0.4)
-    assert judge(printed=(0.1, 0.2), lengths=(2, 4)).outcome == "no"
-    assert (judge(printed=(0.1, 0.2), lengths=(5, np.inf)).value, judge(printed=(0, 1)).n) == (0.0, 170)
+    assert judge(paper_range=(0.3, 0.5), lengths=(2, 4)).value == pytest.approx(0.4)
+    assert judge(paper_range=(0.1, 0.2), lengths=(2, 4)).outcome == "no"
+    assert (judge(paper_range=(0.1, 0.2), lengths=(5, np.inf)).value, judge(paper_range=(0, 1)).n) == (0.0, 170)
     with pytest.raises(TooFewError, match="0 questions with answers of 6 to inf tokens; 50 are asked for"):
-        judge(printed=(0.1, 0.2), lengths=(6, np.inf))
+        judge(paper_range=(0.1, 0.2), lengths=(6, np.inf))
 
 
 @pytest.mark.parametrize(
@@ -375,9 +375,9 @@ def test_settings_of_an_ablation(
     )
     values = [dict(zip(keys, column, strict=True)) for column in columns]
     results = in_memory(*(measured(cell, of, spread) for cell, of in zip(cells, values, strict=True)))
-    results.printed = pd.DataFrame(keys, columns=["method", "variant", "setting"]).assign(table="tab", metric="PRR")
+    results.paper_numbers = pd.DataFrame(keys, columns=["method", "variant", "setting"]).assign(table="t", metric="PRR")
     monkeypatch.setattr(claims, "stored_keys", lambda _, rows: rows[["metric", "method", "variant", "setting"]])
-    verdict = judged(judge, results, *cells, table="tab")
+    verdict = judged(judge, results, *cells, table="t")
     assert verdict.outcome == outcome, verdict
 
 
@@ -419,7 +419,7 @@ def test_the_p_of_a_lead_is_that_of_the_best_of_many_over_each_other(ahead: str,
 POOL = Cell(GEMMA, TRIVIA, "pool", "nli")
 
 
-def pool(masses: Sequence[float], codes: Callable[[int, int], int], dissimilar: Mapping[int, float]) -> Results:
+def pool(masses: list[float], codes: Callable[[int, int], int], dissimilar: Mapping[int, float]) -> ComparisonInputs:
     """Twenty samples of each question, of answers of a known dissimilarity; beams are answers 0 and 5."""
     samples = [[codes(i, rank) for rank in range(20)] for i in range(N)]
     found = decoded([3] * N, masses, samples=samples, first=0.5)
@@ -462,7 +462,7 @@ TRUTH = [Cell(GEMMA, dataset, "truth", "nli") for dataset in DATASETS]
 
 def of_estimators(
     values: Mapping[str, float], spread: float = 0.001, last: Mapping[str, float] | None = None, **options: Any
-) -> Results:
+) -> ComparisonInputs:
     """Recipe truth on six datasets; on the last of them, other values."""
     parts = []
     for cell in TRUTH:
@@ -620,7 +620,7 @@ def test_a_size_of_another_model_is_no_verdict_and_settings_of_one_s_own_are_nam
 ) -> None:
     of, found = own_study(), decoded([2] * N, [0.88] * 45 + [0.80] * 15, [4] * N)
     made = in_memory(of=of, candidates=found)
-    monkeypatch.setattr(Results, "differences", lambda *_: [("models", "mine is none of the paper's")])
+    monkeypatch.setattr(ComparisonInputs, "differences", lambda *_: [("models", "mine is none of the paper's")])
     kept = [claim for claim in claims.read_claims() if claim.id in ("mass-condition", "gpu-days", "every-budget")]
     monkeypatch.setattr(claims, "read_claims", lambda: kept)
     rows = claims.judge(made).set_index("id")

@@ -1,4 +1,4 @@
-"""The ledger of errata is what the printed numbers and the counterexamples alone give."""
+"""The ledger of errata is what the paper's numbers and the counterexamples alone give."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from beamuq.beam_mass_theorem import Outcomes
 from beamuq.config_errors import read_yaml
 from beamuq.errors import BeamUQError
-from beamuq_study.comparison.declared_files import FOLDER, Erratum, read_errata, read_printed, touching
-from errata_from_print import (
+from beamuq_study.comparison.paper_files import FOLDER, Erratum, read_errata, read_paper_numbers, touching
+from errata_from_paper import (
     Key,
     Regenerated,
     directed_beam_sets,
@@ -22,17 +22,17 @@ from errata_from_print import (
     regenerate,
 )
 
-PRINTED = read_printed()
-ROWS = keys_of(PRINTED)
-VALUES = dict(zip(ROWS, PRINTED["printed"], strict=True))
+NUMBERS = read_paper_numbers()
+ROWS = keys_of(NUMBERS)
+VALUES = dict(zip(ROWS, NUMBERS["printed"], strict=True))
 ERRATA, STATED = read_errata(), read_yaml(FOLDER / "errata.yaml")["stated"]
 ARROWS = read_arrows()
-FOUND = regenerate(PRINTED, ARROWS, STATED)
+FOUND = regenerate(NUMBERS, ARROWS, STATED)
 
 
 def again(change: dict[Key, float]) -> dict[str, Regenerated]:
-    """The errata of print with some values changed."""
-    return regenerate(PRINTED.assign(printed=[change.get(key, VALUES[key]) for key in ROWS]), ARROWS, STATED)
+    """The errata of the paper with some values changed."""
+    return regenerate(NUMBERS.assign(printed=[change.get(key, VALUES[key]) for key in ROWS]), ARROWS, STATED)
 
 
 def test_the_ledger_holds_exactly_what_is_regenerated() -> None:
@@ -43,13 +43,13 @@ def test_the_ledger_holds_exactly_what_is_regenerated() -> None:
 def test_an_erratum_is_regenerated_from_the_numbers(entry: Erratum) -> None:
     found = FOUND[entry.id]
     selected = (
-        {key for key, chosen in zip(ROWS, entry.selected(PRINTED), strict=True) if chosen} if entry.rows else set()
+        {key for key, chosen in zip(ROWS, entry.selected(NUMBERS), strict=True) if chosen} if entry.rows else set()
     )
     assert (found.touches, found.rows) == (entry.touches, selected)
     assert dict(found.facts) == entry.facts
 
 
-def test_arrows_are_of_printed_cells() -> None:
+def test_arrows_are_of_cells_of_the_paper() -> None:
     assert len(ARROWS) == 348
     assert set(ROWS) >= ARROWS
 
@@ -65,7 +65,7 @@ def test_mended_means_are_no_erratum_and_one_off_by_more_than_rounding_is() -> N
 def test_what_print_states_rightly_is_no_erratum() -> None:
     rising = {key for key in ARROWS if key not in FOUND["arrow-at-equal"].rows}
     stated = STATED | {"other_methods_metric": "PRR", "mean_columns": 1}
-    found = regenerate(PRINTED, rising, stated)
+    found = regenerate(NUMBERS, rising, stated)
     assert not {"arrow-at-equal", "other-methods-metric", "mean-columns"} & set(found)
 
 
@@ -88,10 +88,10 @@ def test_the_corrected_condition_holds_where_the_printed_one_fails() -> None:
 
 def test_errata_say_what_they_touch() -> None:
     for touches, count in (("value", 3), ("std", 360)):
-        assert sum(map(bool, touching(ERRATA, PRINTED, touches))) == count
+        assert sum(map(bool, touching(ERRATA, NUMBERS, touches))) == count
 
 
 def test_a_selector_of_nothing_is_refused() -> None:
     entry = replace(ERRATA[0], rows=[{"table": "tab:nothing"}])
     with pytest.raises(BeamUQError, match="selects nothing"):
-        entry.selected(PRINTED)
+        entry.selected(NUMBERS)

@@ -1,4 +1,4 @@
-"""Every printed number beside ours: a simulated run of the paper's study, its statuses, families of tests and page."""
+"""The numbers of the paper beside ours: a simulated run of its study, its statuses, families of tests and page."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ from beamuq.errors import BeamUQError
 from beamuq_study import parquet_tables
 from beamuq_study.comparison import beam_minus_multinomial, claims, comparison_page, number_statuses
 from beamuq_study.comparison.beam_minus_multinomial import CELLS, HEADLINE, tally
-from beamuq_study.comparison.comparison_page import compare_with_print
-from beamuq_study.comparison.declared_files import read_errata
-from beamuq_study.comparison.results import Results
-from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.comparison.comparison_inputs import ComparisonInputs
+from beamuq_study.comparison.comparison_page import compare_with_paper
+from beamuq_study.comparison.paper_files import read_errata
+from beamuq_study.exhibits.result_files import Inputs
 from run_job import run_job
-from simulated_paper_run import PRINTED, RULES, one_model, read, study, write
+from simulated_paper_run import NUMBERS, RULES, one_model, read, study, write
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results of the whole study: our numbers drawn from the printed ones."""
+    """Results of the whole study: our numbers drawn around those of the paper."""
     made = tmp_path_factory.mktemp("results")
     write(study(), made)
     return made
 
 
 @pytest.fixture(scope="module")
-def replication(folder: Path) -> Results:
+def replication(folder: Path) -> ComparisonInputs:
     return read(study(), folder)
 
 
 @pytest.fixture(scope="module")
-def numbers(replication: Results) -> pd.DataFrame:
+def numbers(replication: ComparisonInputs) -> pd.DataFrame:
     return compared(replication)
 
 
 @pytest.fixture(scope="module")
-def differences(replication: Results) -> pd.DataFrame:
+def differences(replication: ComparisonInputs) -> pd.DataFrame:
     return beam_minus_multinomial.differences(replication)
 
 
-def compared(results: Results) -> pd.DataFrame:
+def compared(results: ComparisonInputs) -> pd.DataFrame:
     every = number_statuses.compare(results, read_errata())
     return every[every["formulation"] == ""]
 
 
-def simulated(folder: Path, *datasets: str, shift: float = 0.0, questions: int | None = None) -> Results:
+def simulated(folder: Path, *datasets: str, shift: float = 0.0, questions: int | None = None) -> ComparisonInputs:
     of = one_model(*datasets, questions=questions)
     write(of, folder, shift)
     return read(of, folder)
@@ -74,8 +74,8 @@ def rewrite(path: Path, kind: str, change: Callable[[dict[str, Any]], dict[str, 
     parquet_tables.write(path, kind, [row | change(row) for row in loaded.table.to_pylist()], cell=loaded.cell)
 
 
-def test_every_printed_number_gets_a_status_in_its_place(numbers: pd.DataFrame) -> None:
-    pd.testing.assert_frame_equal(numbers[list(PRINTED)], PRINTED)
+def test_every_number_of_the_paper_gets_a_status_in_its_place(numbers: pd.DataFrame) -> None:
+    pd.testing.assert_frame_equal(numbers[list(NUMBERS)], NUMBERS)
     assert set(numbers["status"]) <= set(number_statuses.STATUSES)
 
 
@@ -148,7 +148,7 @@ def test_an_undefined_value_is_not_comparable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("right", [0.0, 1.0])
-def test_answers_that_are_all_wrong_or_all_right_differ_from_print(tmp_path: Path, right: float) -> None:
+def test_answers_that_are_all_wrong_or_all_right_differ_from_the_paper(tmp_path: Path, right: float) -> None:
     """Their own spread is 0: a broken cell must not hide behind a z that does not exist."""
     simulated(tmp_path, "arc-challenge")
     path = tmp_path / "quality/alignscore/gemma-3-4b-base/arc-challenge/main.parquet"
@@ -160,7 +160,7 @@ def test_answers_that_are_all_wrong_or_all_right_differ_from_print(tmp_path: Pat
     assert row["std"] == pytest.approx(wilson / (2 * 1.96), rel=1e-3)
 
 
-def test_semantic_entropy_is_compared_in_all_three_forms(replication: Results) -> None:
+def test_semantic_entropy_is_compared_in_all_three_forms(replication: ComparisonInputs) -> None:
     found = number_statuses.compare(replication, read_errata())
     found = found[(found["method"] == "SemanticEntropy") & (found["variant"] != "beamsearch")]
     assert found["formulation"].value_counts().to_dict() == dict.fromkeys(number_statuses.FORMULATIONS, 69)
@@ -209,7 +209,7 @@ def test_families_do_not_shrink_with_the_study(folder: Path) -> None:
 
 
 def test_the_family_of_one_s_own_models_has_the_cells_of_the_grid(folder: Path) -> None:
-    """Files of a printed model, read as those of two models of one's own, one of which has fewer datasets."""
+    """files of a model of the paper, read as those of two models of one's own, one of which has fewer datasets."""
     content, methods = study().model_dump(mode="json"), RULES.families["methods"]
     model = content["models"]["gemma-3-4b-base"]
     few = {name: content["datasets"][name] for name in ("triviaqa", "coqa")}
@@ -223,7 +223,7 @@ def test_the_family_of_one_s_own_models_has_the_cells_of_the_grid(folder: Path) 
         if need.kind in ("evaluation", "replicates"):
             source = folder / need.path.replace("mine", "gemma-3-4b-base").replace("second", "gemma-3-4b-base")
             loaded[need] = parquet_tables.read(source, need.kind)
-    found = beam_minus_multinomial.differences(Results(of, Inputs(loaded, of), PRINTED, RULES))
+    found = beam_minus_multinomial.differences(ComparisonInputs(of, Inputs(loaded, of), NUMBERS, RULES))
     assert len(found) == len(methods) * (2 + 3)  # two means, three cells
     headline, cells = (found[found["family"] == family] for family in (HEADLINE, CELLS))
     assert headline["adjusted"].min() == pytest.approx(min(1.0, 2 * len(methods) * headline["p"].min()))
@@ -247,8 +247,8 @@ def test_a_demo_is_not_comparable_on_every_line(folder: Path) -> None:
 def test_files_that_are_not_there_are_an_error_unless_the_run_is_partial(tmp_path: Path) -> None:
     (tmp_path / "study.json").write_text("{}", encoding="utf-8")
     with pytest.raises(BeamUQError, match="no such file"):
-        compare_with_print(one_model(), tmp_path / "study.json", tmp_path)
-    found = compare_with_print(one_model(), tmp_path / "study.json", tmp_path, partial=True)
+        compare_with_paper(one_model(), tmp_path / "study.json", tmp_path)
+    found = compare_with_paper(one_model(), tmp_path / "study.json", tmp_path, partial=True)
     assert set(found.numbers["status"]) == {"not run"}
 
 
@@ -259,7 +259,7 @@ def test_the_step_writes_every_file_and_the_same_results_give_the_same_bytes(tmp
     run_job("comparison", {"study": of} | {name: out / name for name in comparison_page.OUTPUTS} | figure)
     assert all(path.is_file() for path in figure.values())
     drawing = (out / "paired.svg").read_text(encoding="utf-8")
-    again = comparison_page.contents(compare_with_print(one_model(), of, folder), drawing)
+    again = comparison_page.contents(compare_with_paper(one_model(), of, folder), drawing)
     assert again == {name: (out / name).read_text(encoding="utf-8") for name in comparison_page.OUTPUTS}
     assert again["html"].count("<svg") == 1
     assert not re.search(r"<(?:script|link|img|iframe)\b", again["html"])

@@ -1,4 +1,4 @@
-"""Where a study measures the printed numbers, and whether it measures as the paper did."""
+"""Where a study measures the paper's numbers, and whether it measures as the paper did."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from beamuq.methods.registry import METHODS
 from beamuq.prompts.prompt_template import PROMPTS
 from beamuq_study import parquet_tables
 from beamuq_study.comparison import paper_settings
+from beamuq_study.comparison.comparison_inputs import ComparisonInputs, stored_keys, table_cell
 from beamuq_study.comparison.paper_settings import differences, settings
-from beamuq_study.comparison.results import Results, stored_keys, table_cell
 from beamuq_study.exhibits.cells import Cell
-from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.study_config import STUDIES, Study, load_study
-from simulated_paper_run import PRINTED, RULES, study
+from simulated_paper_run import NUMBERS, RULES, study
 
 COQA = Cell("gemma-3-4b-base", "coqa", "main", "nli")
 SCORES, CANDIDATES, ACCURACY = {"scores", "PRR", "Dissimilarity"}, {"candidates"}, {"accuracy"}
@@ -45,14 +45,14 @@ def with_setting(path: str, value: object) -> Study:
     return study(**content)
 
 
-def test_all_printed_numbers_are_there_and_have_a_place_in_the_papers_study() -> None:
-    keys = PRINTED[["table", "model", "dataset", "metric", "method", "variant", "setting"]]
+def test_all_numbers_of_the_paper_are_there_and_have_a_place_in_the_papers_study() -> None:
+    keys = NUMBERS[["table", "model", "dataset", "metric", "method", "variant", "setting"]]
     assert len(keys) == len(keys.drop_duplicates()) == 1958
-    assert PRINTED["printed_std"].notna().sum() == 840
-    assert PRINTED["printed"].between(-1, 1).all()
-    assert not (PRINTED["printed_std"] <= 0).any()
-    assert set(PRINTED["method"]) - {""} <= METHODS.keys()
-    places = PRINTED[PRINTED["dataset"] != "mean"][["table", "model", "dataset"]].drop_duplicates()
+    assert NUMBERS["printed_std"].notna().sum() == 840
+    assert NUMBERS["printed"].between(-1, 1).all()
+    assert not (NUMBERS["printed_std"] <= 0).any()
+    assert set(NUMBERS["method"]) - {""} <= METHODS.keys()
+    places = NUMBERS[NUMBERS["dataset"] != "mean"][["table", "model", "dataset"]].drop_duplicates()
     cells = [table_cell(study(), RULES.tables[name], *place) for name, *place in places.to_numpy()]
     assert None not in cells
 
@@ -68,7 +68,7 @@ def test_all_printed_numbers_are_there_and_have_a_place_in_the_papers_study() ->
         ("tab:base_accs", "main", ""),
     ],
 )
-def test_a_printed_table_is_looked_up_where_it_was_measured(table: str, recipe: str, scorer: str) -> None:
+def test_a_table_of_the_paper_is_looked_up_where_it_was_measured(table: str, recipe: str, scorer: str) -> None:
     found = table_cell(study(), RULES.tables[table], COQA.model, COQA.dataset)
     assert found == replace(COQA, recipe=recipe, scorer=scorer)
     assert table_cell(study(), RULES.tables[table], COQA.model, "no-such") is None
@@ -85,10 +85,10 @@ def test_a_printed_table_is_looked_up_where_it_was_measured(table: str, recipe: 
         ("Prob", "", "", ("", "")),
     ],
 )
-def test_a_printed_row_is_stored_under_its_form_and_setting(
+def test_a_row_of_the_paper_is_stored_under_its_form_and_setting(
     method: str, variant: str, setting: str, stored: tuple[str, str]
 ) -> None:
-    row = PRINTED.iloc[:1].assign(method=method, variant=variant, setting=setting)
+    row = NUMBERS.iloc[:1].assign(method=method, variant=variant, setting=setting)
     assert tuple(stored_keys(study(), row).iloc[0][["variant", "setting"]]) == stored
 
 
@@ -217,5 +217,5 @@ def test_another_model_dataset_or_template_is_named(tmp_path: Path) -> None:
     for digest, named in ((RULES.templates["base/coqa.txt"], []), ("0" * 64, ["prompts"])):
         made = {"template_sha256": digest}
         parquet_tables.write(tmp_path / prompts.path, "prompts", [], cell=prompts.cell, provenance=made)
-        results = Results(study(), Inputs({}, study()), PRINTED, RULES, tmp_path)
+        results = ComparisonInputs(study(), Inputs({}, study()), NUMBERS, RULES, tmp_path)
         assert [path for path, _ in results.differences(COQA)] == named

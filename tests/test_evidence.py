@@ -16,7 +16,7 @@ import pytest
 from beamuq_study import parquet_tables
 from beamuq_study.exhibits import list_of_exhibits, table_formats
 from beamuq_study.exhibits.exhibit import CSV_COLUMNS
-from beamuq_study.exhibits.inputs import Inputs, read_study
+from beamuq_study.exhibits.result_files import Inputs, read_study
 from beamuq_study.parquet_tables import Artifact, Loaded, read
 from beamuq_study.study_config import Study
 from collect_evidence import NO_TEXT, cells, shortened

@@ -14,7 +14,7 @@ from beamuq.errors import BeamUQError
 from beamuq_study import parquet_tables
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.exhibits.exhibit import Table
-from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.machine_config import Machine
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.plan.study_on_machine import BEYOND_PAPER, Plan

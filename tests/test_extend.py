@@ -128,7 +128,7 @@ def test_a_changed_method_reruns_the_scores_and_what_follows_only(extended: Exte
     method.write_text(method.read_text().replace("< 0.5", "< 0.4"))
     counted = rules(folder, "--dry-run")
     assert {"scores", "evaluation", "table"} <= counted
-    assert not counted & {"questions", "prompts", "candidates", "statistics", "similarity", "quality"}
+    assert not counted & {"questions", "prompts", "candidates", "judgements", "similarity", "quality"}
 
 
 def test_a_similarity_of_ones_own_judges_for_ccp_and_sar_and_a_changed_one_judges_again(extended: Extended) -> None:
@@ -138,12 +138,12 @@ def test_a_similarity_of_ones_own_judges_for_ccp_and_sar_and_a_changed_one_judge
     study["scoring"]["main"]["methods"] = ["CCP", "SAR"]
     (folder / "study.yaml").write_text(yaml.safe_dump(study))
     scores = "results/study/scores/words/my-model/mine/main.parquet"
-    assert rules(folder, scores) >= {"statistics", "scores"}
+    assert rules(folder, scores) >= {"judgements", "scores"}
     assert set(pq.read_table(folder / scores)["method"].to_pylist()) == {"CCP", "SAR"}
     assert not rules(folder, scores, "--dry-run")
     similarity = folder / "plugins/my_similarity.py"
     similarity.write_text(similarity.read_text().replace("else 1.0", "else 0.5"))
-    assert {"statistics", "similarity"} <= rules(folder, scores, "--dry-run")
+    assert {"judgements", "similarity"} <= rules(folder, scores, "--dry-run")
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def cell(tables: dict[str, pa.Table], **options: Any) -> CellTables:
         tables["questions"],
         tables["candidates"],
         tables["similarity"],
-        tables["statistics"],
+        tables["judgements"],
         main_beam="beam M=10",
         **options,
     )
@@ -96,7 +96,7 @@ def test_searched_candidates_come_by_descending_probability(tables: dict[str, pa
     table = tables["candidates"]
     turned = table.set_column(2, table.schema.field("rank"), pa.array(9 - np.array(table.column("rank")), pa.int32()))
     turned = pa.concat_tables([turned, table.filter(pa.compute.equal(table["strategy"], "greedy"))])
-    found = cell(tables | {"candidates": turned, "statistics": tables["statistics"].slice(0, 0)})
+    found = cell(tables | {"candidates": turned, "judgements": tables["judgements"].slice(0, 0)})
     for strategy in ("beam M=10", "diverse G=2 lambda=0.5", "wide W=8"):
         assert (np.diff(found.evidence(strategy, "greedy").logprob, axis=1) <= 0).all()
     for strategy in ("sample T=1.0", "hybrid B=3"):
@@ -133,17 +133,17 @@ def test_the_produced_answer_is_greedy_or_the_first_beam(tables: dict[str, pa.Ta
         np.testing.assert_array_equal(answer.length, [len(row["token_ids"]) for row in expected])
         np.testing.assert_allclose(answer.mean_entropy, [np.mean(row["entropies"]) for row in expected])
         p_true = [
-            rows(tables, "statistics", id=k, answer_source=answer_source, candidate_strategy="")[0]
+            rows(tables, "judgements", id=k, answer_source=answer_source, candidate_strategy="")[0]
             for k in cell(tables).ids
         ]
         np.testing.assert_array_equal(answer.p_true_logprob, [row["p_true_logprob"] for row in p_true])
 
 
 def test_ccp_always_counts_the_chosen_token(tables: dict[str, pa.Table]) -> None:
-    labels = [[["contradict"] * 10] * len(row["ccp_labels"]) for row in tables["statistics"].to_pylist()]
-    column = tables["statistics"].column_names.index("ccp_labels")
-    field = tables["statistics"].schema.field("ccp_labels")
-    changed = tables | {"statistics": tables["statistics"].set_column(column, field, pa.array(labels, field.type))}
+    labels = [[["contradict"] * 10] * len(row["ccp_labels"]) for row in tables["judgements"].to_pylist()]
+    column = tables["judgements"].column_names.index("ccp_labels")
+    field = tables["judgements"].schema.field("ccp_labels")
+    changed = tables | {"judgements": tables["judgements"].set_column(column, field, pa.array(labels, field.type))}
     answer = cell(changed).evidence("sample T=1.0", "greedy").answer
     for n, key in enumerate(cell(tables).ids):
         row = rows(tables, "candidates", id=key, strategy="greedy")[0]
@@ -160,20 +160,20 @@ def test_token_sar_pairs_each_candidate_with_its_own_relevances(tables: dict[str
         for rank in range(10):
             row = rows(tables, "candidates", id=key, strategy="sample T=0.7", rank=rank)[0]
             of = {"candidate_strategy": "sample T=0.7", "candidate_rank": rank}
-            R = np.array(rows(tables, "statistics", id=key, **of)[0]["token_relevances"])
+            R = np.array(rows(tables, "judgements", id=key, **of)[0]["token_relevances"])
             R = R if R.sum() else np.ones(len(R))
             np.testing.assert_allclose(evidence.token_sar[n, rank], -(R / R.sum()) @ np.array(row["token_logprobs"]))
 
 
 def test_relevances_that_are_missing_are_not_made_up(tables: dict[str, pa.Table]) -> None:
-    rank_nine = pa.array([row["candidate_rank"] != 9 for row in tables["statistics"].to_pylist()])
-    found = cell(tables | {"statistics": tables["statistics"].filter(rank_nine)})
+    rank_nine = pa.array([row["candidate_rank"] != 9 for row in tables["judgements"].to_pylist()])
+    found = cell(tables | {"judgements": tables["judgements"].filter(rank_nine)})
     assert found.evidence("sample T=1.0", "greedy", budget=9).token_sar is not None
     with pytest.raises(BeamUQError, match=r"relevances of 'sample T=1\.0' lack question 'q0000'"):
         found.evidence("sample T=1.0", "greedy")
-    other = without(tables["statistics"], "candidate_strategy", "sample T=1.0")
-    assert cell(tables | {"statistics": other}).evidence("sample T=1.0", "greedy").token_sar is None
-    first = cell(tables | {"statistics": without(tables["statistics"], "id", "q0000")})
+    other = without(tables["judgements"], "candidate_strategy", "sample T=1.0")
+    assert cell(tables | {"judgements": other}).evidence("sample T=1.0", "greedy").token_sar is None
+    first = cell(tables | {"judgements": without(tables["judgements"], "id", "q0000")})
     with pytest.raises(BeamUQError, match="p_true_logprob of question 'q0000' is missing"):
         first.evidence("sample T=1.0", "greedy")
 

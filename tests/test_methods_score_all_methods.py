@@ -28,7 +28,7 @@ MADE = synthetic.cell(5, STRATEGIES)
 def scored(made: Mapping[str, pa.Table] = MADE, /, **settings: Any) -> pd.DataFrame:
     chosen = ScoringSettings.model_validate({"answer_source": ["greedy"], "main": MAIN} | settings)
     cell = CellTables(
-        *(made[kind] for kind in ("questions", "candidates", "similarity", "statistics")),
+        *(made[kind] for kind in ("questions", "candidates", "similarity", "judgements")),
         main_beam=chosen.main.beam,
         sar_similarity=chosen.sar_similarity,
     )

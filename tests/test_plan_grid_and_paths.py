@@ -20,9 +20,9 @@ def grid() -> Grid:
 
 
 def test_a_recipe_asks_for_what_its_methods_need(grid: Grid) -> None:
-    assert grid.statistics_of("main") == {CCP, P_TRUE, SAR}
+    assert grid.judgements_of("main") == {CCP, P_TRUE, SAR}
     assert grid.judges_of("main") == {"nli": DEMO.main.scorer, "relevance": DEMO.main.relevance}
-    assert grid.statistics_of("widths") == set()
+    assert grid.judgements_of("widths") == set()
     assert grid.judges_of("widths") == {}
 
 

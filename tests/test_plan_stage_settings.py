@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from beamuq_study.plan.code_inputs import script_sources
+from beamuq_study.plan.code_hashes import script_sources
 from beamuq_study.plan.study_on_machine import Plan, not_compared
 from beamuq_study.study_config import STUDIES, Study
 
@@ -26,9 +26,9 @@ WHERE = {
     "split": "validation",
     "name": "redundancy",
 }
-SETTINGS = ("fetch_model", "fetch_dataset", "questions", "candidates", "similarity", "quality", "statistics", "scores")
+SETTINGS = ("fetch_model", "fetch_dataset", "questions", "candidates", "similarity", "quality", "judgements", "scores")
 SETTINGS += ("evaluation", "decisions", "study")
-LOADING = ("candidates", "similarity", "quality", "statistics")
+LOADING = ("candidates", "similarity", "quality", "judgements")
 
 
 def where(**of: str) -> Any:
@@ -74,14 +74,14 @@ CHANGES: list[tuple[str, Any, set[str]]] = [
     ("datasets.triviaqa.few_shot", 2, {"questions", "study"}),
     ("datasets.triviaqa.max_new_tokens", 5, {"candidates", "study"}),
     ("datasets.triviaqa.title", "T", {"study"}),
-    ("models.smollm2-135m-plain.style", "instruct", {"candidates", "statistics", "study"}),
+    ("models.smollm2-135m-plain.style", "instruct", {"candidates", "judgements", "study"}),
     ("models.smollm2-135m-plain.title", "T", {"study"}),
     ("recipes.main.merge_stop_tokens", True, {"candidates", "study"}),
-    ("scorers.embedding.equivalence_threshold", 0.5, {"statistics", "scores", "study"}),
+    ("scorers.embedding.equivalence_threshold", 0.5, {"judgements", "scores", "study"}),
     ("scorers.embedding.title", "T", {"study"}),
     ("main.alpha", 0.3, {"scores", "study"}),
     ("main.epsilon", 0.2, {"scores", "study"}),
-    ("scoring.main.methods", ["Prob", "Dissimilarity"], {"similarity", "statistics", "scores", "study"}),
+    ("scoring.main.methods", ["Prob", "Dissimilarity"], {"similarity", "judgements", "scores", "study"}),
     ("scoring.main.estimators", ["uniform sample"], {"scores", "study"}),
     ("evaluation.resamples", 777, {"evaluation", "decisions", "study"}),
     ("evaluation.metrics", ["PRR"], {"evaluation", "study"}),
@@ -113,7 +113,7 @@ def test_cards_of_a_model_are_asked_for_and_run_nothing_again() -> None:
     model = plan.study.models[WHERE["model"]].model_copy(update={"cards": 2})
     study = plan.study.model_copy(update={"models": plan.study.models | {WHERE["model"]: model}})
     spread = replace(plan, study=study)
-    asking: list[Callable[[Any], int]] = [spread.shard_gpus, spread.candidates_gpus, spread.statistics_gpus]
+    asking: list[Callable[[Any], int]] = [spread.shard_gpus, spread.candidates_gpus, spread.judgements_gpus]
     assert [gpus(where()) for gpus in asking] == [2, 2, 2]
     assert (spread.gpus, plan.cards(where()), spread.cards(where())) == (1, 1, 2)
     assert changed(plan, study) == {"study"}
@@ -127,17 +127,17 @@ def test_a_recipe_may_decode_fewer_questions_together_and_nothing_else_changes(p
 
 
 def test_the_settings_of_the_tables_that_a_job_reads_are_asked_for(plan: Plan) -> None:
-    kinds = ("questions", "candidates", "scores", "quality", "further_qualities", "statistics", "cross_similarity")
+    kinds = ("questions", "candidates", "scores", "quality", "further_qualities", "judgements", "cross_similarity")
     made = plan.settings.made_with(*kinds)(where())
     further = made.pop("quality exact_match")
     assert further == plan.settings.quality(where(metric="exact_match"))
     assert made.pop("cross_similarity") == plan.settings.similarity(where(scorer=plan.study.main.relevance))
     assert made == {name: getattr(plan.settings, name)(where()) for name in made}
-    assert "statistics" not in plan.settings.made_with(*kinds)(where(recipe="widths"))
+    assert "judgements" not in plan.settings.made_with(*kinds)(where(recipe="widths"))
 
 
 def test_files_that_no_method_needs_are_not_read(plan: Plan) -> None:
-    asking = (plan.files.statistics, plan.files.cross_similarity, plan.files.p_true_template)
+    asking = (plan.files.judgements, plan.files.cross_similarity, plan.files.p_true_template)
     assert [len(files(where())) for files in asking] == [1, 1, 1]
     assert [files(where(recipe="widths")) for files in asking] == [[], [], []]
 
@@ -163,7 +163,7 @@ def folders_of(rule: str) -> dict[str, str]:
     return content
 
 
-LOADED = {"candidates": ["model"], "similarity": ["model"], "statistics": ["language_model", "nli"], "quality": []}
+LOADED = {"candidates": ["model"], "similarity": ["model"], "judgements": ["language_model", "nli"], "quality": []}
 
 
 @pytest.mark.parametrize("rule", LOADED)
@@ -199,7 +199,7 @@ def test_scorers_run_in_float32_whatever_the_language_model_runs_in() -> None:
     cell = where(model="gemma-3-4b-base", dataset="coqa", scorer="nli", metric="alignscore")
     assert loading("candidates")(cell)["dtype"] == "bfloat16"
     assert [loading(rule)(cell)["dtype"] for rule in ("similarity", "quality")] == ["float32", "float32"]
-    assert (loading("statistics")(cell)["dtype"], loading("statistics")(cell)["scorer_dtype"]) == (
+    assert (loading("judgements")(cell)["dtype"], loading("judgements")(cell)["scorer_dtype"]) == (
         "bfloat16",
         "float32",
     )

@@ -9,7 +9,7 @@ import pytest
 from beamuq import strategy_names
 from beamuq.errors import BeamUQError
 from beamuq.strategy_names import number, parse
-from beamuq_study.judged_answer import strategy_of
+from beamuq_study.produced_answers import strategy_of
 from beamuq_study.stages.decode_recipe import policies_of
 from beamuq_study.study_config import Recipe
 

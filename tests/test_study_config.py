@@ -104,7 +104,7 @@ def test_shipped_studies_are_valid(name: str) -> None:
 
 def test_the_demo_runs_every_recipe_of_the_paper() -> None:
     demo, paper = load_study(STUDIES / "demo.yaml"), load_study(STUDIES / "paper.yaml")
-    # `released` explains differences from print, and a demo is held against nothing
+    # `released` explains differences from the paper, and a demo is compared with nothing
     assert demo.recipes == {name: recipe for name, recipe in paper.recipes.items() if name != "released"}
     assert {entry.recipe for entry in demo.grid} == set(demo.recipes)
 

@@ -1,7 +1,7 @@
 """What a study that ran publishes: numbers, scores and hashes, and no text of a dataset.
 
 ``python tools/collect_evidence.py results/small`` writes ``evidence/small`` from whatever is finished: CSVs and
-captions of tables and figures, the comparison with print, the ledger, the lock file; of each evaluated cell its
+captions of tables and figures, the comparison with the paper, the ledger, the lock file; of each evaluated cell its
 evaluation, scores, quality and the ids of its empty answers; of each dataset the questions' ids and groups. It is laid
 out like the results folder, so the package's own readers read it. Left out: exhibits that print questions; replicates
 and the points of curves, which scores, quality and groups give again; scores under other similarities than the main;
@@ -27,9 +27,9 @@ from beamuq import io
 from beamuq.errors import BeamUQError
 from beamuq_study import parquet_tables
 from beamuq_study.exhibits import list_of_exhibits
-from beamuq_study.exhibits.inputs import MARK, empty_answers, read_study
-from beamuq_study.judged_answer import produced_texts
+from beamuq_study.exhibits.result_files import MARK, empty_answers, read_study
 from beamuq_study.parquet_tables import Artifact, Loaded
+from beamuq_study.produced_answers import produced_texts
 from beamuq_study.study_config import Study
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamuq.evaluation import bootstrap
-from beamuq_study.exhibits.inputs import read_study
+from beamuq_study.exhibits.result_files import read_study
 from beamuq_study.parquet_tables import Artifact, read
 from beamuq_study.stages.metrics_of_scores import EvaluationSettings, evaluate
 

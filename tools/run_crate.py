@@ -52,7 +52,7 @@ def crate(name: str, folder: Path) -> tuple[Entity, dict[str, Path]]:
     code = [path for path in code if path.suffix != ".pyc" and path.is_file()]
     files = {path.relative_to(ROOT).as_posix(): path for path in (ROOT / "Snakefile", *code)} | shown
     files |= {"src/": ROOT / "src", "workflow/": ROOT / "workflow", tables: folder / tables, figures: folder / figures}
-    folders = {"src/": "library, prompts", "workflow/": "rules, printed numbers", tables: "tables", figures: "figures"}
+    folders = {"src/": "library, prompts", "workflow/": "rules, numbers", tables: "tables", figures: "figures"}
     inside = {of: [path for path in shown if path.startswith(of)] for of in folders}
     top = ["Snakefile", *folders, *(path for path in shown if not any(path in of for of in inside.values()))]
     of_work = {path: {"exampleOfWork": _to(f"#{key}")} for key, path in (asked | made).items()}

@@ -98,7 +98,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         proven=_or_null(BOOL),  # of exact, above, neverworse, adaptive: False where the search stopped at its cap
         missed_logprob=_or_null(FLOAT),  # where it did: no outcome outside its set has more
     ),
-    "statistics": _schema(
+    "judgements": _schema(
         id=STRING,
         answer_source=STRING,
         p_true_logprob=_or_null(FLOAT),
@@ -135,7 +135,7 @@ _CELL = ("model", "dataset", "recipe")
 NAMED_BY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("questions", "shots"), ("dataset",)),
     "prompts": ("style", "dataset"),
-    **dict.fromkeys(("candidates", "statistics"), _CELL),
+    **dict.fromkeys(("candidates", "judgements"), _CELL),
     "similarity": ("scorer", *_CELL),
     "quality": ("metric", *_CELL),
     **dict.fromkeys(("scores", "evaluation", "replicates", "decisions"), ("scorer", *_CELL)),
@@ -256,7 +256,7 @@ def _opened(path: Path) -> Iterator[tuple[Footer, pq.ParquetFile]]:
         reading(path, "a readable Parquet file", "delete it and run again"),
         pq.ParquetFile(path, page_checksum_verification=True) as file,
     ):
-        told = json.loads((file.metadata.metadata or {}).get(b"beamuq", "{}"))
-        if told.get("kind") not in SCHEMAS:
+        footer = json.loads((file.metadata.metadata or {}).get(b"beamuq", "{}"))
+        if footer.get("kind") not in SCHEMAS:
             raise BeamUQError(f"{path}: no table of this workflow; delete it and run again")
-        yield Footer(path, told["kind"], told["cell"], told["provenance"]), file
+        yield Footer(path, footer["kind"], footer["cell"], footer["provenance"]), file

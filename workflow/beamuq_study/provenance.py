@@ -63,15 +63,15 @@ def read_cell(
     return tables
 
 
-def check_settings(table: Footer, asked: Mapping[str, Any]) -> None:
-    """Refuse a table that was made with other settings than ``asked``, of those that its footer names.
+def check_settings(table: Footer, current: Mapping[str, Any]) -> None:
+    """Refuse a table that was made with other settings than ``current``, of those that its footer names.
 
     Raises BeamUQError naming the file, the setting and both values.
     """
-    for name, found in table.provenance.get("settings", {}).items():
-        if name in asked and found != asked[name]:
+    for name, used in table.provenance.get("settings", {}).items():
+        if name in current and used != current[name]:
             raise BeamUQError(
-                f"{table.path}: was made with {name} {found!r}, {asked[name]!r} is asked for; delete it and run again"
+                f"{table.path}: was made with {name} {used!r}, {current[name]!r} is asked for; delete it and run again"
             )
 
 
@@ -83,7 +83,7 @@ def check_one_run(tables: Iterable[Footer], *, one_cell: bool = False) -> None:
     Raises BeamUQError naming two files that disagree, and in what; or one that lies where another cell's belongs.
     """
     tables = list(tables)
-    known = {_key(table.kind, table): (file_sha256(table.path), table.path) for table in tables}
+    hashes = {_key(table.kind, table): (file_sha256(table.path), table.path) for table in tables}
     for table in tables:
         place = (table.kind, *(file_name(table.cell.get(name, "")) for name in NAMED_BY[table.kind]))
         lies = table.path.with_suffix("").parts[-len(place) :]
@@ -91,7 +91,7 @@ def check_one_run(tables: Iterable[Footer], *, one_cell: bool = False) -> None:
             raise BeamUQError(f"{table.path}: holds {table.cell}, another cell than its path says; delete it")
         of_cell = {(name,): table.cell[name] for name in NAMED_BY["candidates"] if one_cell and name in table.cell}
         for key, value in (of_cell | dict(_records(table))).items():
-            first, path = known.setdefault(key, (value, table.path))
+            first, path = hashes.setdefault(key, (value, table.path))
             if value != first:
                 raise BeamUQError(
                     f"{table.path}: was made with another {key[0]} than {path}; one of the two is of another run or "
@@ -101,19 +101,19 @@ def check_one_run(tables: Iterable[Footer], *, one_cell: bool = False) -> None:
 
 def _records(table: Footer) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """(key, value) of what a table was made with, where tables of a study with one key must have one value."""
-    made = table.provenance
-    if "seed" in made.get("settings", {}):
-        yield ("seed",), made["settings"]["seed"]
-    for name, digest in made.get("inputs", {}).items():
+    recorded = table.provenance
+    if "seed" in recorded.get("settings", {}):
+        yield ("seed",), recorded["settings"]["seed"]
+    for name, digest in recorded.get("inputs", {}).items():
         kind, _, metric = name.partition(" ")  # "quality exact_match": a further one
         if kind in NAMED_BY or kind == "cross_similarity":
             yield _key(kind, table, metric), digest
-    for name, file in made.get("files", {}).items():
+    for name, file in recorded.get("files", {}).items():
         yield (name, table.cell.get("dataset")), file["sha256"]
 
 
 def _key(kind: str, table: Footer, metric: str = "") -> tuple[Any, ...]:
     """What identifies a file of ``kind`` among a study's: the table itself, or one that it was made from."""
     settings = table.provenance.get("settings", {})
-    known = {"metric": metric or settings.get("quality"), "style": settings.get("style")} | table.cell
-    return (kind, *(known.get(name) for name in NAMED_BY.get(kind, NAMED_BY["candidates"])))
+    facts = {"metric": metric or settings.get("quality"), "style": settings.get("style")} | table.cell
+    return (kind, *(facts.get(name) for name in NAMED_BY.get(kind, NAMED_BY["candidates"])))

@@ -35,19 +35,19 @@ def run_script(run: Callable[..., None]) -> None:
             os.dup2(log.fileno(), stream)
     parts = (snakemake.wildcards, snakemake.params, snakemake.input, snakemake.output)
     given = {name: value for part in parts for name, value in part.items()}
-    known = inspect.signature(run).parameters
-    _run(lambda: run(**arguments_of(run, {name: value for name, value in given.items() if name in known})))
+    parameters = inspect.signature(run).parameters
+    _run(lambda: run(**arguments_of(run, {name: value for name, value in given.items() if name in parameters})))
 
 
 def words_by_name(words: Sequence[str]) -> dict[str, list[str]]:
     """``--name value value --other`` as the values of each name."""
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     for word in words:
         if word.startswith("--"):
-            values = found.setdefault(word.removeprefix("--").replace("-", "_"), [])
+            values = by_name.setdefault(word.removeprefix("--").replace("-", "_"), [])
         else:
             values.append(word)
-    return found
+    return by_name
 
 
 def arguments_of(run: Callable[..., None], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,10 +57,10 @@ def arguments_of(run: Callable[..., None], given: Mapping[str, Any]) -> dict[str
 
     Raises BeamUQError naming an argument that ``run`` does not have, or lacks.
     """
-    types, known = get_type_hints(run), inspect.signature(run).parameters
-    lacking = [name for name, of in known.items() if of.default is inspect.Parameter.empty and name not in given]
-    if given.keys() - known.keys() or lacking:
-        raise BeamUQError(f"--{min([*(given.keys() - known.keys()), *lacking])}: unknown or missing; see the rule")
+    types, parameters = get_type_hints(run), inspect.signature(run).parameters
+    lacking = [name for name, of in parameters.items() if of.default is inspect.Parameter.empty and name not in given]
+    if given.keys() - parameters.keys() or lacking:
+        raise BeamUQError(f"--{min([*(given.keys() - parameters.keys()), *lacking])}: unknown or missing; see the rule")
     return {name: _typed(value, str(types[name])) for name, value in given.items()}
 
 

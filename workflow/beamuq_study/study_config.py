@@ -21,7 +21,7 @@ from beamuq import strategy_names
 from beamuq.config_errors import StrictModel, read_mapping, validated
 from beamuq.errors import BeamUQError, hint
 from beamuq.plugins import FORM
-from beamuq_study.judged_answer import AnswerSource, strategy_of
+from beamuq_study.produced_answers import AnswerSource, strategy_of
 from beamuq_study.yaml_field_types import (
     FROM_HOME,
     Distinct,
@@ -457,7 +457,7 @@ class Study(StrictModel):
 
     @property
     def main_quality(self) -> Quality:
-        """The first: that of exhibits and of the comparison with print."""
+        """The first: that of exhibits and of the comparison with the paper."""
         return self.quality[0]
 
     def qualities(self, dataset: str) -> list[Quality]:

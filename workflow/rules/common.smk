@@ -12,7 +12,7 @@ if not (project / "workflow").is_dir():
 sys.path[:0] = [str(project / "src"), str(project / "workflow")]
 
 from beamuq.errors import BeamUQError, line_of
-from beamuq_study.plan.code_inputs import code_hash
+from beamuq_study.plan.code_hashes import code_hash
 from beamuq_study.plan.stage_settings import FORMATS
 from beamuq_study.plan.study_on_machine import Plan, not_compared
 

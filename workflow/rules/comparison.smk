@@ -9,7 +9,7 @@ rule comparison:
             "results/{study}/comparison.html",
             "comparison.rst",
             "0 Study",
-            page="compared with print",
+            page="compared with the paper",
         ),
         forest_pdf="figures/{study}/paired.pdf",
         forest_svg="figures/{study}/paired.svg",

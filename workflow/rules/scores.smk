@@ -3,7 +3,7 @@ rule scores:
         questions="results/{study}/questions/{dataset}.parquet",
         candidates="results/{study}/candidates/{model}/{dataset}/{recipe}.parquet",
         similarity="results/{study}/similarity/{scorer}/{model}/{dataset}/{recipe}.parquet",
-        statistics=files.statistics,
+        judgements=files.judgements,
         cross_similarity=files.cross_similarity,
         plugins=files.plugins("scores"),
     output:
@@ -20,7 +20,7 @@ rule scores:
     params:
         settings=settings.scores,
         made_with=settings.made_with(
-            "questions", "candidates", "similarity", "statistics", "cross_similarity"
+            "questions", "candidates", "similarity", "judgements", "cross_similarity"
         ),
         code=code_hash("scores"),
     script:

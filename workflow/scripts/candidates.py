@@ -42,14 +42,14 @@ def run(
     over, where there are any.
     """
     cell = settings["cell"]
-    asked = read_prompts(prompts, settings["style"], cell["dataset"], settings["questions"])
+    rendered = read_prompts(prompts, settings["style"], cell["dataset"], settings["questions"])
     kept = candidates.with_suffix(".batches")
     if shards:
-        batches, made = finished_batches.marked(kept, "candidates", shards)
+        batches, footer = finished_batches.marked(kept, "candidates", shards)
         with batches.locked():
             complete = len(batches.finished()) == batches.count
         if complete:  # neither model nor card is needed
-            _write(candidates, cell, batches, [row["id"] for row in asked], made)
+            _write(candidates, cell, batches, [row["id"] for row in rendered], footer)
             _forget_other_shards(candidates, cell, len(shards))
             return
         print(f"{batches.folder}: batches are missing and are decoded here", file=sys.stderr)
@@ -65,21 +65,21 @@ def run(
     check_folder(folder)
     models = identities({"model": folder}, loading["content"])
     tokenizer = load_model.load_tokenizer(folder)  # what is wrong with prompts is told before the weights are read
-    tokens = {row["id"]: tuple(_prompt_ids(tokenizer, row["prompt"], settings)) for row in asked}
+    tokens = {row["id"]: tuple(_prompt_ids(tokenizer, row["prompt"], settings)) for row in rendered}
     network, tokenizer = load_model.load_causal(folder, dtype=dtype, device=device, cards=cards)
     prompt_tokens.check_prompt_lengths(tokens, prompt_tokens.context_window(network), settings["max_new_tokens"])
     stops = decoding.stop_tokens(tokenizer, network, newline=settings["newline_stops"])
     merge_stop_tokens = decoding.bare_stops(tokenizer, stops) if settings["merge_stop_tokens"] else frozenset()
     policies = policies_of(Recipe.model_validate(settings["recipe"], strict=False), network.generation_config)
-    made = provenance(settings, {"prompts": prompts}, models=models, dtype=dtype, device=device)
+    footer = provenance(settings, {"prompts": prompts}, models=models, dtype=dtype, device=device)
     path = decoding.checked(network)
     print(f"{folder.name}: {path.summary}")
-    said = {"self_check": {**asdict(path), "told": path.summary}}
+    self_check = {"self_check": {**asdict(path), "told": path.summary}}
     work = decoding.Work()
 
     def run_batch(batch: Sequence[decoding.Prompt]) -> BatchResult:
         before = work.prompt_rows + work.decoded_rows
-        found = decoding.decode(
+        decoded = decoding.decode(
             network,
             batch,
             policies,
@@ -90,7 +90,7 @@ def run(
             work=work,
         )
         text = cache(lambda ids: clean(decoding.candidate_text(tokenizer, ids, stops)))
-        rows = [candidate_row(candidate, text(candidate.token_ids), tokenizer) for candidate in found]
+        rows = [candidate_row(candidate, text(candidate.token_ids), tokenizer) for candidate in decoded]
         note = {} if work.pieces == [(len(batch), decoding.ROWS)] else {"pieces": work.pieces}
         return BatchResult(rows, work.prompt_rows + work.decoded_rows - before, note)
 
@@ -100,13 +100,13 @@ def run(
         run_batch,
         folder=kept,
         kind="candidates",
-        described=made,
+        described=footer,
         share=shard or finished_batches.WHOLE,
     )
     if shard:
-        batches.write_marker(candidates, shard, made | said)
+        batches.write_marker(candidates, shard, footer | self_check)
     else:
-        _write(candidates, cell, batches, list(tokens), made | said)
+        _write(candidates, cell, batches, list(tokens), footer | self_check)
         _forget_other_shards(candidates, cell, len(shards))
     print(
         f"{work.prompts} questions: {work.prompt_tokens} prompt tokens, {work.prompt_rows} run; "
@@ -123,7 +123,7 @@ def _prompt_ids(tokenizer: Any, prompt: str, settings: dict[str, Any]) -> list[i
     return prompt_tokens.plain_prompt_ids(tokenizer, prompt)
 
 
-def _write(path: Path, cell: dict[str, str], batches: FinishedBatches, ids: list[str], made: dict[str, Any]) -> None:
+def _write(path: Path, cell: dict[str, str], batches: FinishedBatches, ids: list[str], footer: dict[str, Any]) -> None:
     """Write the whole table in the order of the prompts, the order within a question kept; its batches then go.
 
     Its footer tells of batches that did not fit into memory whole: ``memory_cuts``, each with the number of the
@@ -136,8 +136,8 @@ def _write(path: Path, cell: dict[str, str], batches: FinishedBatches, ids: list
     cuts = [{"batch": number, **note} for number, note in notes.items()]
     place = {key: position for position, key in enumerate(ids)}
     table = table.take(np.argsort([place[key] for key in held], kind="stable"))
-    made = made | ({"memory_cuts": cuts} if cuts else {})
-    parquet_tables.write(path, "candidates", table, cell=cell, provenance=made)
+    footer = footer | ({"memory_cuts": cuts} if cuts else {})
+    parquet_tables.write(path, "candidates", table, cell=cell, provenance=footer)
     batches.discard()
 
 

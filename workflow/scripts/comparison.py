@@ -1,11 +1,11 @@
-"""A run held against print: every printed number, every claim, beam minus multinomial paired."""
+"""Compare a run with the paper: every number, every claim, beam minus multinomial paired."""
 
 from pathlib import Path
 
 from beamuq import io
 from beamuq_study.comparison import beam_minus_multinomial, comparison_page
 from beamuq_study.exhibits import figure_style
-from beamuq_study.exhibits.inputs import read_study
+from beamuq_study.exhibits.result_files import read_study
 from beamuq_study.rule_programs import run_script
 
 
@@ -22,15 +22,15 @@ def run(
     forest_caption: Path,
     partial: bool = False,
 ) -> None:
-    """Read a study's results, compare them with the printed numbers, and write the tables, pages and figure.
+    """Read a study's results, compare them with the paper's numbers, and write the tables, pages and figure.
 
     ``partial``: files that do not exist yet count as "not run".
     """
-    found = comparison_page.compare_with_print(read_study(study), study, study.parent, partial=partial)
-    figure = beam_minus_multinomial.figure(found.results, found.differences)
+    comparison = comparison_page.compare_with_paper(read_study(study), study, study.parent, partial=partial)
+    figure = beam_minus_multinomial.figure(comparison.results, comparison.differences)
     figure_style.save(figure, pdf=forest_pdf, svg=forest_svg, png=forest_png, csv=forest_csv, caption=forest_caption)
     outputs = {"csv": csv, "claims": claims, "html": html}
-    for name, content in comparison_page.contents(found, forest_svg.read_text(encoding="utf-8")).items():
+    for name, content in comparison_page.contents(comparison, forest_svg.read_text(encoding="utf-8")).items():
         io.write_text(outputs[name], content)
 
 

@@ -39,30 +39,30 @@ def run(
     deciding = DecisionSettings.model_validate(settings, strict=False)
     paths = {"scores": scores, "quality": quality, "questions": questions, "shots": shots}
     tables = read_cell({name: (name, path) for name, path in paths.items()}, made_with, seed=deciding.seed)
-    decoded, asked = map(parquet_tables.read_footer, (candidates, prompts))
+    decoded, rendered = map(parquet_tables.read_footer, (candidates, prompts))
     check_settings(decoded, made_with.get("candidates", {}))
-    check_one_run([*tables.values(), decoded, asked])
+    check_one_run([*tables.values(), decoded, rendered])
     check_settings(tables["quality"], {"metric": deciding.quality})
-    cell, (scored_by, right, known, examples) = tables["scores"].cell, (tables[name].table for name in paths)
-    found, rows = decisions_of_scores.decisions(scored_by, right, known, deciding, cell.get("dataset", ""))
-    hashes = _hashes(decoded, tables["scores"], asked, examples.to_pylist())
+    cell, (scored_by, right, items, examples) = tables["scores"].cell, (tables[name].table for name in paths)
+    decided, rows = decisions_of_scores.decisions(scored_by, right, items, deciding, cell.get("dataset", ""))
+    hashes = _hashes(decoded, tables["scores"], rendered, examples.to_pylist())
     io.write_text(scored, "".join(json.dumps(row | hashes, ensure_ascii=False) + "\n" for row in rows))
-    made = provenance({key: of for key, of in settings.items() if key not in ("similarity", "model")}, paths)
-    made["empty"] = tables["quality"].provenance.get("empty", {})
-    parquet_tables.write(decisions, "decisions", found, cell=cell, provenance=made)
+    footer = provenance({key: of for key, of in settings.items() if key not in ("similarity", "model")}, paths)
+    footer["empty"] = tables["quality"].provenance.get("empty", {})
+    parquet_tables.write(decisions, "decisions", decided, cell=cell, provenance=footer)
 
 
 def _hashes(candidates: Footer, scores: Footer, prompts: Footer, shots: list[dict[str, Any]]) -> dict[str, str]:
     """Of the model's files; of the template, its examples and settings."""
     settings = candidates.provenance.get("settings", {}) | scores.provenance.get("settings", {})
-    found = {}
+    hashes = {}
     if model := candidates.provenance.get("models", {}).get("model"):
-        found["model_hash"] = model["content"]
+        hashes["model_hash"] = model["content"]
     if template := prompts.provenance.get("template_sha256"):
         changing = {name: settings.get(name) for name in CHANGING}
         around = json.dumps([prompts.cell["style"], template, shots, changing], ensure_ascii=False)
-        found["prompt_hash"] = hashlib.sha256(around.encode()).hexdigest()
-    return found
+        hashes["prompt_hash"] = hashlib.sha256(around.encode()).hexdigest()
+    return hashes
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from beamuq_study import parquet_tables
-from beamuq_study.judged_answer import produced_texts
+from beamuq_study.produced_answers import produced_texts
 from beamuq_study.provenance import check_settings, provenance, read_cell
 from beamuq_study.rule_programs import run_script
 from beamuq_study.stages.metrics_of_scores import EvaluationSettings, evaluate
@@ -39,7 +39,7 @@ def run(
     tables = read_cell(
         files | {name: ("quality", path) for name, path in paths.items()}, made_with, seed=measuring.seed
     )
-    cell, scored, asked = tables["scores"].cell, tables["scores"].table, tables["questions"].table
+    cell, scored, questions_table = tables["scores"].cell, tables["scores"].table, tables["questions"].table
     sources = list(dict.fromkeys(scored.column("answer_source").to_pylist()))
     empty = None
     if "candidates" in tables:
@@ -50,12 +50,12 @@ def run(
     for metric, name in names.items():
         check_settings(tables[name], {"metric": metric})
         of_metric = measuring.model_copy(update={"quality": metric, "threshold": thresholds[metric]})
-        rows = evaluate(scored, tables[name].table, asked, of_metric, cell.get("dataset", ""), empty)
+        rows = evaluate(scored, tables[name].table, questions_table, of_metric, cell.get("dataset", ""), empty)
         measured += rows[0]
         resampled += rows[1]
-    made = provenance(settings, {name: path for name, (_, path) in files.items()} | paths)
-    parquet_tables.write(evaluation, "evaluation", measured, cell=cell, provenance=made)
-    parquet_tables.write(replicates, "replicates", resampled, cell=cell, provenance=made)
+    footer = provenance(settings, {name: path for name, (_, path) in files.items()} | paths)
+    parquet_tables.write(evaluation, "evaluation", measured, cell=cell, provenance=footer)
+    parquet_tables.write(replicates, "replicates", resampled, cell=cell, provenance=footer)
 
 
 if __name__ == "__main__":

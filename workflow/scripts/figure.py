@@ -4,7 +4,7 @@ from pathlib import Path
 
 from beamuq.errors import BeamUQError
 from beamuq_study.exhibits import figure_style, list_of_exhibits
-from beamuq_study.exhibits.inputs import Inputs, read_study
+from beamuq_study.exhibits.result_files import Inputs, read_study
 from beamuq_study.rule_programs import run_script
 
 

@@ -20,7 +20,7 @@ from beamuq.scorers.sar_token_relevance import token_relevances
 from beamuq.scorers.scorer_protocol import CountingScorer, work_of
 from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq_study import parquet_tables
-from beamuq_study.judged_answer import produced_texts, strategy_of
+from beamuq_study.produced_answers import produced_texts, strategy_of
 from beamuq_study.provenance import provenance, read_cell
 from beamuq_study.rule_programs import run_program
 
@@ -44,9 +44,9 @@ def run(
     cards: int = 1,
     cache: Path | None = None,
     threads: int = 1,
-    statistics: Path,
+    judgements: Path,
 ) -> None:
-    """Read questions and candidates, load one model after the other, write the statistics table.
+    """Read questions and candidates, load one model after the other, write the judgements table.
 
     ``template``: the prompt of P(True). ``language_model``: a file in the folder of the model that gave the answers;
     ``nli``, ``relevance``: in those of CCP's and of SAR's judge. Each is given exactly where the settings ask for it.
@@ -87,8 +87,8 @@ def run(
     if settings["p_true"] and template and language_model:
         model, tokenizer = load_causal(language_model.parent, dtype=dtype, device=device, cards=cards)
         query = PTrueQuery(tokenizer, load_template(template), settings["style"], settings["enable_thinking"])
-        asked = [(f"{answer['id']} ({name})", by_id[answer["id"]], answer["text"]) for name, answer in answers]
-        _fill(rows, "p_true_logprob", p_true_logprobs(model, query, asked))
+        prompts = [(f"{answer['id']} ({name})", by_id[answer["id"]], answer["text"]) for name, answer in answers]
+        _fill(rows, "p_true_logprob", p_true_logprobs(model, query, prompts))
         del model
         gc.collect()
     if settings["ccp"]:
@@ -105,14 +105,14 @@ def run(
         tokenizer = load_tokenizer(language_model.parent)
         _fill(rows, "token_relevances", token_relevances(texts, asked_of, tokenizer, judge))
         print(f"SAR: {work_of(judge)}", file=sys.stderr)
-    made = provenance(
+    footer = provenance(
         settings,
         {"questions": questions, "candidates": candidates, "template": template},
         models=models,
         dtype=dtype,
         device=device,
     ) | ({"scorer_dtype": loading["scorer_dtype"]} if "scorer_dtype" in loading else {})
-    parquet_tables.write(statistics, "statistics", rows, cell=loaded.cell, provenance=made)
+    parquet_tables.write(judgements, "judgements", rows, cell=loaded.cell, provenance=footer)
 
 
 def answers_and_candidates(table: pa.Table, settings: Settings) -> tuple[list[tuple[str, Row]], list[Row]]:
@@ -123,8 +123,8 @@ def answers_and_candidates(table: pa.Table, settings: Settings) -> tuple[list[tu
     texts = produced_texts(table, settings["answer_source"], settings["beam"])
     judged = [name for name in (settings["sample"], settings["beam"]) if name and settings["relevance"]]
     sources = {name: strategy_of(name, settings["beam"]) for name in settings["answer_source"]}
-    wanted = pa.array([*sources.values(), *judged], pa.string())
-    rows: list[Row] = table.select(COLUMNS).filter(pc.is_in(table.column("strategy"), value_set=wanted)).to_pylist()
+    strategies = pa.array([*sources.values(), *judged], pa.string())
+    rows: list[Row] = table.select(COLUMNS).filter(pc.is_in(table.column("strategy"), value_set=strategies)).to_pylist()
     others = [row for row in rows if row["strategy"] in judged]
     for name in judged:
         if not any(row["strategy"] == name for row in others):
@@ -135,14 +135,14 @@ def answers_and_candidates(table: pa.Table, settings: Settings) -> tuple[list[tu
 
 
 def _check_language_model(
-    folder: Path | None, candidates: Path, made: Mapping[str, Any], models: Mapping[str, dict[str, str]]
+    folder: Path | None, candidates: Path, footer: Mapping[str, Any], models: Mapping[str, dict[str, str]]
 ) -> None:
     """The model that is asked now is the one that gave the answers, as far as their footer says which."""
-    answered, asked = made.get("models", {}).get("model"), models.get("language_model")
+    answered, asked = footer.get("models", {}).get("model"), models.get("language_model")
     if answered and asked and answered["content"] != asked["content"]:
-        told = f"content {asked['content'][:12]}…, {candidates} was made with {answered['content'][:12]}…"
+        both = f"content {asked['content'][:12]}…, {candidates} was made with {answered['content'][:12]}…"
         raise BeamUQError(
-            f"{folder}: is not the model that gave the answers ({told}); put that model back, or delete the candidates "
+            f"{folder}: is not the model that gave the answers ({both}); put that model back, or delete the candidates "
             "and run again"
         )
 

@@ -8,7 +8,7 @@ import pandas as pd
 from beamuq import io
 from beamuq_study import parquet_tables
 from beamuq_study.exhibits import captions
-from beamuq_study.exhibits.inputs import read_study
+from beamuq_study.exhibits.result_files import read_study
 from beamuq_study.exhibits.table_formats import csv_text, markdown_line
 from beamuq_study.html_pages import PageSection, sections_page
 from beamuq_study.parquet_tables import Artifact

@@ -7,7 +7,7 @@ from typing import Any
 from beamuq import io
 from beamuq_study import parquet_tables
 from beamuq_study.exhibits import captions
-from beamuq_study.exhibits.inputs import read_study, settings_of
+from beamuq_study.exhibits.result_files import read_study, settings_of
 from beamuq_study.exhibits.table_formats import csv_text
 from beamuq_study.html_pages import PageSection, sections_page
 from beamuq_study.overview import empty_and_cut_answers, overview_tables
@@ -44,22 +44,22 @@ def run(*, study: Path, manifests: tuple[Path, ...] | None, html: Path, csv: Pat
     candidates = [parquet_tables.read(results / artifact.path, "candidates") for artifact in grid.generations]
     others = (artifact for artifact in grid.measured if artifact.kind != "candidates")
     others_made = (parquet_tables.read_footer(results / artifact.path) for artifact in (*grid.prompts, *others))
-    made = [*questions, *candidates, *others_made]
-    check_one_run(made)
-    for table in made:
+    footers = [*questions, *candidates, *others_made]
+    check_one_run(footers)
+    for table in footers:
         check_settings(table, settings_of(of, table))
     fetched = {manifest["source"]: manifest for manifest in map(_read_json, manifests or ())}
-    asked = {loaded.cell["dataset"]: loaded.table["id"].to_pylist() for loaded in questions}
+    question_ids = {loaded.cell["dataset"]: loaded.table["id"].to_pylist() for loaded in questions}
     counts, questions_listed = (
-        empty_and_cut_answers.counts(of, asked, candidates),
-        empty_and_cut_answers.listed(of, asked, candidates),
+        empty_and_cut_answers.counts(of, question_ids, candidates),
+        empty_and_cut_answers.listed(of, question_ids, candidates),
     )
-    named = overview_tables.options_named(of, made)
+    named = overview_tables.options_named(of, footers)
     further = f"Questions by id; all of them are in {listed.name}, the counts in {csv.name}."
     sections = [
         PageSection("Settings", overview_tables.settings(of, candidates)),
         PageSection("Models", overview_tables.models(of, candidates, fetched)),
-        PageSection("Similarity and quality", overview_tables.scorers(of, made, fetched)),
+        PageSection("Similarity and quality", overview_tables.scorers(of, footers, fetched)),
         PageSection("Datasets", overview_tables.datasets(of, questions)),
         PageSection("Questions read and left out", overview_tables.reading(of, questions), READING),
         PageSection(
@@ -69,8 +69,8 @@ def run(*, study: Path, manifests: tuple[Path, ...] | None, html: Path, csv: Pat
         ),
         *([] if named.empty else [PageSection("Options that answers name", named, OPTIONS)]),
         PageSection("Candidates by strategy", empty_and_cut_answers.by_strategy(of, counts), STRATEGIES, folded=True),
-        PageSection("Prompt templates", overview_tables.prompts(of, made), folded=True),
-        PageSection("Versions", overview_tables.versions(made), VERSIONS),
+        PageSection("Prompt templates", overview_tables.prompts(of, footers), folded=True),
+        PageSection("Versions", overview_tables.versions(footers), VERSIONS),
     ]
     opening = [captions.DEMO_WARNING] if of.demo else []
     hashes = "Revisions and hashes are shortened to 12 characters; the footer of each table holds them whole."

@@ -22,8 +22,8 @@ def run(
     """Render the prompts, in the order of the questions."""
     rows = rendered(template, questions, shots, dataset, made_with)
     # neither versions nor the tables' own hashes: what is decoded depends on the text alone, and costs hours
-    made = {"template_sha256": io.file_sha256(template)}
-    parquet_tables.write(prompts, "prompts", rows, cell={"style": style, "dataset": dataset}, provenance=made)
+    template_hash = {"template_sha256": io.file_sha256(template)}
+    parquet_tables.write(prompts, "prompts", rows, cell={"style": style, "dataset": dataset}, provenance=template_hash)
     print(f"{style}/{dataset}: {len(rows)} prompts")
 
 

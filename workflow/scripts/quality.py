@@ -11,7 +11,7 @@ from beamuq.models.model_folder import identities
 from beamuq.scorers.named_options import GOLD_LABEL, named_options
 from beamuq.scorers.quality_metrics import LEARNED, Learned, quality_values
 from beamuq_study import parquet_tables
-from beamuq_study.judged_answer import produced_texts
+from beamuq_study.produced_answers import produced_texts
 from beamuq_study.provenance import provenance, read_cell
 from beamuq_study.rule_programs import run_program
 
@@ -35,8 +35,8 @@ def run(
     """
     read = {"candidates": ("candidates", candidates), "questions": ("questions", questions)}
     tables = read_cell(read, made_with)
-    loaded, asked = tables["candidates"], tables["questions"].table
-    ids, *columns = (asked.column(name).to_pylist() for name in ("id", "references", "options"))
+    loaded, questions_table = tables["candidates"], tables["questions"].table
+    ids, *columns = (questions_table.column(name).to_pylist() for name in ("id", "references", "options"))
     references, options = (dict(zip(ids, column, strict=True)) for column in columns)
     texts = produced_texts(loaded.table, settings["answer_source"], settings["beam"])
     answers = [(name, question) for name, of_name in texts.items() for question in of_name]
@@ -61,21 +61,21 @@ def run(
         learned,
     )
     rows = [{"id": q, "answer_source": name, "value": float(v)} for (name, q), v in zip(answers, values, strict=True)]
-    made = provenance(
+    footer = provenance(
         settings,
         {"questions": questions, "candidates": candidates},
         models=models,
         dtype=learned.dtype,
         device=learned.device,
     )
-    made["empty"] = {name: [sum(not text for text in of.values()), len(of)] for name, of in texts.items()}
+    footer["empty"] = {name: [sum(not text for text in of.values()), len(of)] for name, of in texts.items()}
     if settings["metric"] == GOLD_LABEL:
         counts = {name: Counter({"answers": 0, "none": 0, "several": 0}) for name in texts}
         for (name, question), text in zip(answers, produced, strict=True):
             named = len(named_options(text, options[question]))
             counts[name].update({"answers": 1, "none": named == 0, "several": named > 1})
-        made["options_named"] = counts
-    parquet_tables.write(quality, "quality", rows, cell=loaded.cell | {"metric": settings["metric"]}, provenance=made)
+        footer["options_named"] = counts
+    parquet_tables.write(quality, "quality", rows, cell=loaded.cell | {"metric": settings["metric"]}, provenance=footer)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ def run(
     questions: Path,
     candidates: Path,
     similarity: Path,
-    statistics: Path | None,
+    judgements: Path | None,
     cross_similarity: Path | None,
     settings: dict[str, Any],
     made_with: dict[str, Any],
@@ -23,14 +23,14 @@ def run(
 ) -> None:
     """Read the tables of a cell, score it, write the scores.
 
-    ``statistics``: for CCP, PTrue and SAR. ``cross_similarity``: the similarity of SAR's own scorer.
+    ``judgements``: for CCP, PTrue and SAR. ``cross_similarity``: the similarity of SAR's own scorer.
     """
     scoring = ScoringSettings.model_validate(settings, strict=False)
     files = {
         "candidates": ("candidates", candidates),
         "questions": ("questions", questions),
         "similarity": ("similarity", similarity),
-        "statistics": ("statistics", statistics),
+        "judgements": ("judgements", judgements),
         "cross_similarity": ("similarity", cross_similarity),
     }
     tables = read_cell(files, made_with, seed=scoring.seed)
@@ -38,7 +38,7 @@ def run(
         tables["questions"].table,
         tables["candidates"].table,
         tables["similarity"].table,
-        tables["statistics"].table if "statistics" in tables else None,
+        tables["judgements"].table if "judgements" in tables else None,
         tables["cross_similarity"].table if "cross_similarity" in tables else None,
         main_beam=scoring.main.beam,
         equivalence_threshold=scoring.equivalence_threshold,

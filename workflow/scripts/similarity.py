@@ -39,7 +39,7 @@ def run(
     scorer = load_scorer(settings["kind"], folder, dtype=dtype, device=device, cache=cache)
     scores = scored(scorer, [(premise, hypothesis) for _, premise, hypothesis in needed])
     print(f"{settings['name']}: {len(needed)} pairs; {work_of(scorer)}", file=sys.stderr)
-    made = provenance(
+    footer = provenance(
         settings,
         {"candidates": candidates},
         models=models,
@@ -47,7 +47,7 @@ def run(
         device=device,
     ) | {"pairs": len(needed)}
     cell = loaded.cell | {"scorer": settings["name"]}
-    parquet_tables.write(similarity, "similarity", similarity_table(needed, scores), cell=cell, provenance=made)
+    parquet_tables.write(similarity, "similarity", similarity_table(needed, scores), cell=cell, provenance=footer)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from pathlib import Path
 from beamuq import io
 from beamuq.errors import BeamUQError
 from beamuq_study.exhibits import list_of_exhibits, table_formats
-from beamuq_study.exhibits.inputs import Inputs, read_study
+from beamuq_study.exhibits.result_files import Inputs, read_study
 from beamuq_study.rule_programs import run_script
 
 

@@ -80,7 +80,7 @@ class Pairs(_ReadOnlyArrays):
 class Answer(_ReadOnlyArrays):
     """The produced answers y* of N questions: logprob and length [N], terminator included; mean_entropy [N] in nats.
 
-    p_true_logprob [N] and ccp [N] (the score) come from the statistics file.
+    p_true_logprob [N] and ccp [N] (the score) come from the judgements file.
     """
 
     logprob: Array

@@ -105,7 +105,7 @@ TITLES = {
 }
 """What a reader sees of a method whose name is not that already."""
 PRINTED_VARIANTS = ("", "multinomial", "beamsearch")
-STATISTICS = ("answer.ccp", "answer.p_true_logprob", "token_sar")  # needs that the statistics file fills
+JUDGEMENTS = ("answer.ccp", "answer.p_true_logprob", "token_sar")  # needs that the judgements file fills
 
 
 def register(method: Method) -> Method:
@@ -157,7 +157,7 @@ def stored_variant(method: str, printed: str) -> str:
     """The variant in this package's tables of the paper's variant ``printed``.
 
     The paper's main tables print the sampled SAR and Semantic Entropy without a variant; here they are ``multinomial``.
-    A variant that print does not know, an estimator's, is its own, and so is any of a method that is not registered: a
+    A variant the paper lacks, an estimator's, is its own, and so is any of a method that is not registered: a
     plug-in's where nothing has loaded it.
     """
     variants = METHODS[method].variants if method in METHODS else (printed,)
@@ -201,13 +201,13 @@ def _perplexity(e: Evidence) -> Array:
 
 @_of_the_paper("CCP", "answer", "[0, 1]", "answer.ccp")
 def _ccp(e: Evidence) -> Array:
-    """Needs an NLI label of every alternative token: made by a study's statistics, not from texts."""
+    """Needs an NLI label of every alternative token: made by a study's judgements, not from texts."""
     return e.answer.ccp
 
 
 @_of_the_paper("PTrue", "answer", "[0, ∞)", "answer.p_true_logprob")
 def _p_true(e: Evidence) -> Array:
-    """Asks the model about itself; in print its mean PRR is .013, near that of a random order."""
+    """Asks the model about itself; in the paper its mean PRR is .013, near that of a random order."""
     return answer_probability.p_true(e.answer.p_true_logprob)
 
 
@@ -238,7 +238,7 @@ def _semantic_entropy(e: Evidence) -> Array:
 
 @_of_the_paper("SAR", "candidates", "(-∞, ∞)", "token_sar", "sentence_similarity", "weights")
 def _sar(e: Evidence) -> Array:
-    """Needs the relevance of every token of every candidate, which a study's statistics hold."""
+    """Needs the relevance of every token of every candidate, which a study's judgements hold."""
     return semantic_entropy_sar.sar(e.token_sar, e.sentence_similarity, e.weights, e.mask)
 
 

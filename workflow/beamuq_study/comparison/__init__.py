@@ -1,1 +1,1 @@
-"""The comparison of a study with the printed numbers and claims of the paper."""
+"""The comparison of a study with the paper's numbers and claims."""

@@ -16,8 +16,8 @@ import pandas as pd
 
 from beamuq.evaluation.estimates import MEAN, TIE
 from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, holm
-from beamuq_study.comparison.declared_files import ComparisonRules
-from beamuq_study.comparison.results import Results
+from beamuq_study.comparison.comparison_inputs import ComparisonInputs
+from beamuq_study.comparison.paper_files import ComparisonRules
 from beamuq_study.exhibits import captions, cells, figure_style
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq_study.exhibits.cells import Cell
@@ -39,7 +39,7 @@ LOOKS = {
 }
 
 
-def differences(results: Results) -> pd.DataFrame:
+def differences(results: ComparisonInputs) -> pd.DataFrame:
     """Every test of both families; ``COLUMNS``. ``note`` says why a test could not be made, and what a mean leaves out.
 
     Tested are the paper's models where the study runs any of them, else its own. Of the paper's models the datasets are
@@ -71,7 +71,7 @@ def differences(results: Results) -> pd.DataFrame:
     return frame.assign(significant=frame["adjusted"] < families["level"])[COLUMNS].astype({"n": int, "resamples": int})
 
 
-def _measured(results: Results, models: Sequence[str]) -> pd.DataFrame:
+def _measured(results: ComparisonInputs, models: Sequence[str]) -> pd.DataFrame:
     """Uncorrected differences of each cell that was run, and of the mean over a model's cells."""
     study, families = results.study, results.rules.families
     run = [cell for cell in _run(results) if cell.model in models]
@@ -100,12 +100,12 @@ def tally(frame: pd.DataFrame, family: str) -> dict[str, Any]:
     counted = {"tests": len(every), "run": len(part), "wins": wins.sum(), "ties": (~wins & ~losses).sum()}
     counted |= {"losses": losses.sum(), "significant_wins": (clear & wins).sum()}
     counted |= {"significant_losses": (clear & losses).sum()}
-    found: dict[str, Any] = {name: int(count) for name, count in counted.items()}
+    counts: dict[str, Any] = {name: int(count) for name, count in counted.items()}
     if part.empty:
-        return found | {"worst": "", "worst_difference": None}
+        return counts | {"worst": "", "worst_difference": None}
     worst = part.iloc[int(part["difference"].argmin())]
     named = f"{worst['method']} {worst['model']} {worst['dataset']}"
-    return found | {"worst": named, "worst_difference": float(worst["difference"])}
+    return counts | {"worst": named, "worst_difference": float(worst["difference"])}
 
 
 def resamples_sentence(frame: pd.DataFrame, rules: ComparisonRules) -> str:
@@ -117,7 +117,7 @@ def resamples_sentence(frame: pd.DataFrame, rules: ComparisonRules) -> str:
     return f"{fewest:,} resamples{few}; the smallest p is {2 / (fewest + 1):.1e}."
 
 
-def figure(results: Results, frame: pd.DataFrame) -> Built:
+def figure(results: ComparisonInputs, frame: pd.DataFrame) -> Built:
     """The forest plot of the differences, a panel a method; its data are the table."""
     study, families = results.study, {"means": HEADLINE, "cells": CELLS}
     facts = {f"{name}_{count}": n for name, family in families.items() for count, n in tally(frame, family).items()}
@@ -138,7 +138,7 @@ def figure(results: Results, frame: pd.DataFrame) -> Built:
     return Exhibit(LABEL, "figure", lambda _: _run(results), EVALUATION, lambda *_: shown).built(study, results.inputs)
 
 
-def _run(results: Results) -> list[Cell]:
+def _run(results: ComparisonInputs) -> list[Cell]:
     """The cells of the main recipe that were run."""
     every = cells.recipe_cells(results.study, results.study.main.recipe)
     return [cell for cell in every if not results.lacking([cell], *EVALUATION)]

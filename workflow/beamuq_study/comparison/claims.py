@@ -20,7 +20,7 @@ from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq.methods.dissimilarity_estimators import lacks
 from beamuq.strategy_names import ablation, kind_of, of_kind
 from beamuq_study.comparison import judging, paper_settings
-from beamuq_study.comparison.declared_files import Claim, ComparisonRules, read_claims, read_rules
+from beamuq_study.comparison.comparison_inputs import ComparisonInputs, stored_keys, table_cell
 from beamuq_study.comparison.judging import (
     Case,
     Judge,
@@ -32,7 +32,7 @@ from beamuq_study.comparison.judging import (
     questions,
     share_as,
 )
-from beamuq_study.comparison.results import Results, stored_keys, table_cell
+from beamuq_study.comparison.paper_files import Claim, ComparisonRules, read_claims, read_rules
 from beamuq_study.exhibits import cells as grid
 from beamuq_study.exhibits.captions import BEAMSEARCH, CONSISTENCY, MULTINOMIAL
 from beamuq_study.exhibits.cells import Cell
@@ -50,45 +50,45 @@ Cells = Callable[..., list[Cell]]
 # -- candidates: means over questions ----------------------------------------------------------------------------------
 
 
-def _quantity(name: str, found: CandidateSets, main: Main) -> Floats | Bools:
+def _quantity(name: str, sets: CandidateSets, main: Main) -> Floats | Bools:
     """[N] share of samples that "repeat" another; mass "gain" of beams over samples; who meets the "condition"."""
     M = main.num_candidates
     if name == "repeat":
-        return found.redundancy(main.sample, M)
-    mass = found.mass(main.beam, M)
-    return mass > beam_mass_theorem.printed_threshold(M) if name == "condition" else mass - found.mass(main.sample, M)
+        return sets.redundancy(main.sample, M)
+    mass = sets.mass(main.beam, M)
+    return mass > beam_mass_theorem.printed_threshold(M) if name == "condition" else mass - sets.mass(main.sample, M)
 
 
 def mean_of_questions(
     case: Case,
     of: str,
     lengths: Lengths = (1, np.inf),
-    printed: Sequence[float] = (),
+    paper_range: Sequence[float] = (),
     above: Lengths = (),
 ) -> Verdict:
-    """Whether a mean over questions with answers of some ``lengths`` is as ``printed``, or ``above`` that of others."""
-    found = case.candidates()
-    values, parts, tokens = _quantity(of, found, case.results.study.main), [], found.lengths()
+    """Whether the mean over answers of some ``lengths`` is in the ``paper_range``, or ``above`` that of others."""
+    sets = case.candidates()
+    values, parts, tokens = _quantity(of, sets, case.results.study.main), [], sets.lengths()
     for low, high in filter(None, (lengths, above)):
         members = (tokens >= low) & (tokens <= high)
         judging.enough(int(members.sum()), f"with answers of {low} to {high:g} tokens")
-        parts.append((values[members], groups_of(found.groups, members)))
-    if printed:
-        return case.as_printed(*parts[0], printed, len(found.ids))
+        parts.append((values[members], groups_of(sets.groups, members)))
+    if paper_range:
+        return case.within_paper_range(*parts[0], paper_range, len(sets.ids))
     (a, std), (b, other) = (judging.mean_and_std(*part) for part in parts)
     return case.clear(a - b, float(np.hypot(std, other)), sum(len(part) for part, _ in parts))
 
 
 def covered_mass(case: Case, first: int, share: float) -> Verdict:
     """Whether beams cover more probability than samples at every length, and the first hold more than a share of it."""
-    found, main = case.candidates(), case.results.study.main
-    gain = _quantity("gain", found, main)
-    more = float(np.mean([gain[of.members].mean() > 0 for of in length_bins(found.lengths(), 7)]))
-    rows = found.rows(main.beam, main.num_candidates)
+    sets, main = case.candidates(), case.results.study.main
+    gain = _quantity("gain", sets, main)
+    more = float(np.mean([gain[of.members].mean() > 0 for of in length_bins(sets.lengths(), 7)]))
+    rows = sets.rows(main.beam, main.num_candidates)
     p = np.exp(rows["logprob"])
     leading = p[rows["rank"] < first].sum() / p.sum()
     case.notes.append(f"more in {more:.0%} of the length bins; the first {first} hold {leading:.0%} of the beams' mass")
-    verdict = case.clear(*judging.mean_and_std(gain, found.groups), len(gain))
+    verdict = case.clear(*judging.mean_and_std(gain, sets.groups), len(gain))
     size, significance = ("yes" if of else "no" for of in (leading > share, verdict.sign == "yes"))
     parts: dict[str, Any] = {"sign": share_as(more), "size": size, "significance": significance}
     return replace(verdict, **parts, opposite=verdict.sign == "no")
@@ -122,11 +122,11 @@ def ranking(case: Case, place: str, method: str = "") -> Verdict:
 
     That it is "best" is tested; no test says how far another rank is one by chance, which leaves it undecided.
     """
-    case, printed = case.answered(), case.results.printed
-    methods = set(printed["method"][printed["table"] == "tab:qa_mean_prr"])
-    found = case.estimates().where(metric="PRR", setting="", method=methods)
-    everywhere = found.frame.groupby(["method", "variant"])["dataset"].transform("size") == len(case.cells)
-    means = found.rows(everywhere).mean_over_datasets()
+    case, numbers = case.answered(), case.results.paper_numbers
+    methods = set(numbers["method"][numbers["table"] == "tab:qa_mean_prr"])
+    estimates = case.estimates().where(metric="PRR", setting="", method=methods)
+    everywhere = estimates.frame.groupby(["method", "variant"])["dataset"].transform("size") == len(case.cells)
+    means = estimates.rows(everywhere).mean_over_datasets()
     means = at(means, means.frame[["method", "variant"]])
     of_method = means.frame["method"] == method if method else True
     ahead = ((means.frame["variant"] == BEAMSEARCH) & of_method).to_numpy()
@@ -135,9 +135,9 @@ def ranking(case: Case, place: str, method: str = "") -> Verdict:
     ranks = means.frame["value"].rank(ascending=False, method="min")[ahead].sort_values()
     case.notes.append(f"rank {', '.join(f'{rank:.0f}' for rank in ranks)} of {len(means)}")
     if place != "best":
-        return Verdict(questions(found), "undecided")
+        return Verdict(questions(estimates), "undecided")
     lead, p = judging.tested_lead(means, ahead)
-    return case.above_zero(np.array([lead]), np.array([p]), means.replicates.shape[1], questions(found))
+    return case.above_zero(np.array([lead]), np.array([p]), means.replicates.shape[1], questions(estimates))
 
 
 # -- numbers of candidates ---------------------------------------------------------------------------------------------
@@ -145,15 +145,15 @@ def ranking(case: Case, place: str, method: str = "") -> Verdict:
 
 def ahead_at_budgets(case: Case, better: Forms, worse: Forms, first: int = 2, last: float = np.inf) -> Verdict:
     """Whether some forms are ahead of others at every M from ``first`` to ``last``."""
-    found, scoring = case.estimates(), case.results.study.scoring
+    estimates, scoring = case.estimates(), case.results.study.scoring
     budgets = [(cell.dataset, M) for cell in case.cells for M in scoring[cell.recipe].budgets if first <= M <= last]
     if not budgets:
         raise NotAskedError(f"no budget is from M = {first} to {last:g}")
     names, sides = ["dataset", "method", "variant", "setting"], []
     for forms in (better, worse):
         places = [(dataset, *form, ablation("M", M)) for dataset, M in budgets for form in forms]
-        sides.append(at(found.where(metric="PRR"), pd.DataFrame(places, columns=names)))
-    return case.rise(sides[0].minus(sides[1]), questions(found))
+        sides.append(at(estimates.where(metric="PRR"), pd.DataFrame(places, columns=names)))
+    return case.rise(sides[0].minus(sides[1]), questions(estimates))
 
 
 def plateau(case: Case, near: int) -> Verdict:
@@ -192,8 +192,8 @@ def gain_on_short_answers(case: Case, below: int) -> Verdict:
     inputs, forms = case.results.inputs, [("Dissimilarity", variant, "") for variant in (BEAMSEARCH, MULTINOMIAL)]
     gains: dict[str, list[Estimates]] = {"below": [], "rest": []}
     for cell in case.cells:
-        scored, found = inputs.scores(cell), case.of(cell).candidates()
-        short = pd.Series(found.lengths() < below, found.ids).loc[scored.ids].to_numpy()
+        scored, sets = inputs.scores(cell), case.of(cell).candidates()
+        short = pd.Series(sets.lengths() < below, sets.ids).loc[scored.ids].to_numpy()
         for where, members in (("below", short), ("rest", ~short)):
             judging.enough(int(members.sum()), f"of {cell.dataset}, {where} {below} tokens")
             pair = scored.prr(members, f"by length {where}", forms, **inputs.resampling).assign(**cell.place)
@@ -220,14 +220,14 @@ def curves_ahead(case: Case, methods: Sequence[str]) -> Verdict:
 
 
 def _columns(case: Case, table: str) -> list[Estimates]:
-    """Of each cell and method the estimates of every setting that a table prints, under its printed setting."""
-    printed = case.results.printed
-    rows = printed[printed["table"] == table].drop_duplicates(["method", "variant", "setting"])
-    keys, found = stored_keys(case.results.study, rows), []
+    """Of each cell and method the estimates of every setting that a table of the paper has, under its name there."""
+    numbers = case.results.paper_numbers
+    rows = numbers[numbers["table"] == table].drop_duplicates(["method", "variant", "setting"])
+    keys, columns = stored_keys(case.results.study, rows), []
     for cell in case.cells:
         each = at(case.of(cell).estimates(), keys).assign(setting=list(rows["setting"]))
-        found += [each.where(method=method) for method in dict.fromkeys(rows["method"])]
-    return found
+        columns += [each.where(method=method) for method in dict.fromkeys(rows["method"])]
+    return columns
 
 
 def beams_ahead_of_others(case: Case, table: str, worse: Sequence[str]) -> Verdict:
@@ -280,23 +280,23 @@ def _draws(case: Case) -> tuple[list[str], Floats, Bools, Floats, Floats]:
     """Of N questions: groups; Dissimilarity of each sample [N, S], and whether it is outside the beams; of beams [N]
     Dissimilarity and mass."""
     case.require("similarity")
-    found, main, file = case.candidates(), case.results.study.main, case.cells[0].file("similarity")
+    sets, main, file = case.candidates(), case.results.study.main, case.cells[0].file("similarity")
     pairs = case.results.inputs.frame(file).set_index(["id", "premise", "hypothesis"])["entail"]
 
     def of(strategy: str) -> tuple[list[Any], Floats, Floats]:
         """Id and token sequence of each candidate; probability and dissimilarity, each [N, candidates]."""
-        rows = found.rows(strategy).set_index("id").loc[found.ids]
-        keys = pd.MultiIndex.from_arrays([rows.index, found.greedy.loc[rows.index, "text"], rows["text"]])
-        s = pairs.reindex(keys).to_numpy(np.float64).reshape(len(found.ids), -1)
+        rows = sets.rows(strategy).set_index("id").loc[sets.ids]
+        keys = pd.MultiIndex.from_arrays([rows.index, sets.greedy.loc[rows.index, "text"], rows["text"]])
+        s = pairs.reindex(keys).to_numpy(np.float64).reshape(len(sets.ids), -1)
         if np.isnan(s).any():
             raise NotAskedError(f"{file.path} lacks pairs of answers and candidates")
         sequences = [(key, *tokens) for key, tokens in zip(rows.index, rows["token_ids"], strict=True)]
         return sequences, np.exp(rows["logprob"].to_numpy(np.float64)).reshape(s.shape), 1.0 - s
 
     (drawn, _, samples), (beams, p, dissimilarity) = of(main.sample), of(main.beam)
-    known, mass = set(beams), p.sum(axis=1)
-    outside = np.array([sequence not in known for sequence in drawn]).reshape(samples.shape)
-    return found.groups, samples, outside, (dissimilarity * p).sum(axis=1) / mass, np.minimum(mass, 1.0)
+    beam_texts, mass = set(beams), p.sum(axis=1)
+    outside = np.array([sequence not in beam_texts for sequence in drawn]).reshape(samples.shape)
+    return sets.groups, samples, outside, (dissimilarity * p).sum(axis=1) / mass, np.minimum(mass, 1.0)
 
 
 def smaller_error(case: Case) -> Verdict:
@@ -323,14 +323,14 @@ def small_gap(case: Case) -> Verdict:
     where its interval lies across. A question with under two samples outside tells nothing.
     """
     groups, samples, outside, inside, mass = _draws(case)
-    M, known = case.results.study.main.num_candidates, outside.sum(axis=1) >= 2
-    judging.enough(int(known.sum()), f"of {case.cells[0].dataset} with two samples that are none of the beams")
-    groups, apart = groups_of(groups, known), np.where(outside, samples, np.nan)[known]
-    gap = np.nanmean(apart, axis=1) - inside[known]
-    squared = gap**2 - np.nanvar(apart, axis=1, ddof=1) / outside[known].sum(axis=1)
-    of_samples, printed = samples[known].var(axis=1, ddof=1) / M, beam_mass_theorem.printed_threshold(M)
-    share, std = judging.mean_and_std((1 - printed) ** 2 * squared <= of_samples + TIE, groups)
-    gain, n = judging.mean_and_std(of_samples - (1 - mass[known]) ** 2 * squared, groups), len(groups)
+    M, enough_outside = case.results.study.main.num_candidates, outside.sum(axis=1) >= 2
+    judging.enough(int(enough_outside.sum()), f"of {case.cells[0].dataset} with two samples that are none of the beams")
+    groups, apart = groups_of(groups, enough_outside), np.where(outside, samples, np.nan)[enough_outside]
+    gap = np.nanmean(apart, axis=1) - inside[enough_outside]
+    squared = gap**2 - np.nanvar(apart, axis=1, ddof=1) / outside[enough_outside].sum(axis=1)
+    of_samples, threshold = samples[enough_outside].var(axis=1, ddof=1) / M, beam_mass_theorem.printed_threshold(M)
+    share, std = judging.mean_and_std((1 - threshold) ** 2 * squared <= of_samples + TIE, groups)
+    gain, n = judging.mean_and_std(of_samples - (1 - mass[enough_outside]) ** 2 * squared, groups), len(groups)
     case.notes.append(f"dissimilarity outside minus inside {gap.mean():+.3f}; one draw's error minus {gain[0]:+.4f}")
     sign, size = case.clear(share - 0.5, std, n).sign, case.clear(*gain, n).sign
     return replace(case.clear(share, std, n), sign=sign, size=size)
@@ -348,8 +348,8 @@ def estimators(case: Case, comparisons: Sequence[tuple[str, str, float]]) -> Ver
     below it. Undecided: anything else. The bounds are of a paired bootstrap over questions; the value is the weakest.
     """
     case, level = case.answered(), case.tolerances["level"]
-    found = case.estimates().where(metric="PRR", method="Dissimilarity")
-    pairs = [[_estimator(case, found, cell, name) for name in pair] for *pair, _ in comparisons for cell in case.cells]
+    prr = case.estimates().where(metric="PRR", method="Dissimilarity")
+    pairs = [[_estimator(case, prr, cell, name) for name in pair] for *pair, _ in comparisons for cell in case.cells]
     gaps = joined([better.minus(worse) for better, worse in pairs])
     margin = np.repeat([margin for *_, margin in comparisons], len(case.cells))
     undefined = np.isnan(gaps.replicates).mean(axis=1) > MOST_UNDEFINED
@@ -359,13 +359,13 @@ def estimators(case: Case, comparisons: Sequence[tuple[str, str, float]]) -> Ver
     denied, weakest = bool((high < -margin).any()), int((low + margin).argmin())
     sign: Part = "yes" if (low > -margin).all() else "no" if denied else "undecided"
     ends = (gaps.frame["value"].iloc[weakest], low[weakest], high[weakest])
-    return Verdict(questions(found), sign, "-", "-", denied, *ends)
+    return Verdict(questions(prr), sign, "-", "-", denied, *ends)
 
 
-def _estimator(case: Case, found: Estimates, cell: Cell, name: str) -> Estimates:
+def _estimator(case: Case, prr: Estimates, cell: Cell, name: str) -> Estimates:
     """PRR of an estimator, the mean over the disjoint draws of samples where several are measured."""
     variant, _, setting = (scored_as(case.results.study, cell.recipe, name) or name).partition(" ")
-    of = found.where(dataset=cell.dataset, variant=variant)
+    of = prr.where(dataset=cell.dataset, variant=variant)
     draws = of.frame["setting"][of.frame["setting"].str.startswith(f"{setting} draw=")]
     names = list(draws) if kind_of(setting) == "sample" and len(draws) else [setting]
     return at(of, pd.DataFrame({"setting": names})).mean_over_draws(setting)
@@ -381,8 +381,8 @@ def scored_as(study: Study, recipe: str, name: str) -> str | None:
         strategy, _, size = candidates.rpartition(" M=")
         sample = study.recipes[recipe].sample
         return name if sample and strategy in strategies and int(size) <= sample.size else None
-    found = [one for one in of_kind(strategies, kind) if candidates in (kind, one) and lacks(weighting, one) is None]
-    return f"{weighting} {found[0]}" if found else None
+    names = [one for one in of_kind(strategies, kind) if candidates in (kind, one) and lacks(weighting, one) is None]
+    return f"{weighting} {names[0]}" if names else None
 
 
 def theorem(case: Case) -> Verdict:
@@ -409,7 +409,7 @@ def _budgets(study: Study, better: Forms = (("Dissimilarity", ""),), worse: Form
 
 
 def _table(study: Study, table: str, **_: Any) -> list[Cell]:
-    """The cells that measure what a printed table shows."""
+    """The cells that measure what a table of the paper shows."""
     places = ((model, dataset) for model in study.models for dataset in study.datasets)
     return [cell for place in places if (cell := table_cell(study, read_rules().tables[table], *place))]
 
@@ -444,7 +444,7 @@ JUDGES: dict[str, tuple[Judge, Cells, tuple[str, ...]]] = {
 # -- every claim -------------------------------------------------------------------------------------------------------
 
 
-def judge(results: Results) -> pd.DataFrame:
+def judge(results: ComparisonInputs) -> pd.DataFrame:
     """One row a claim and model, ``COLUMNS``: what a study's own cells say, whatever their settings."""
     rows = []
     for claim in read_claims():
@@ -461,7 +461,7 @@ def judge(results: Results) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS).astype({"n": "Int64"})
 
 
-def _judged(results: Results, claim: Claim, model: str, cells: Sequence[Cell]) -> dict[str, Any]:
+def _judged(results: ComparisonInputs, claim: Claim, model: str, cells: Sequence[Cell]) -> dict[str, Any]:
     (judge, _, reads), case, paper = JUDGES[claim.judge], Case(results, cells), results.rules.paper.datasets
     verdict = judge(case, **claim.settings)
     row = {name: getattr(verdict, name) for name in OF_VERDICT} | {"found": "; ".join(case.notes)}
@@ -485,8 +485,8 @@ def asked(study: Study, rules: ComparisonRules, claim: Claim) -> dict[str, tuple
     paper's; where a study has none of these, all of its own.
     """
 
-    def standing(own: Sequence[str], claimed: Sequence[str], printed: Collection[str]) -> list[str]:
-        return [name for name in own if name in (claimed or printed) or name not in printed] or list(own)
+    def standing(own: Sequence[str], claimed: Sequence[str], of_paper: Collection[str]) -> list[str]:
+        return [name for name in own if name in (claimed or of_paper) or name not in of_paper] or list(own)
 
     if study.demo or claim.missing:
         return {"": ([], "a demo" if study.demo else f"missing: {claim.missing}")}
@@ -508,12 +508,12 @@ def needed_files(study: Study) -> list[Artifact]:
     Evaluation and replicates of the whole grid; quality and questions of the main recipe, for accuracies; and what
     claims read beside these.
     """
-    found, rules, metric = list[Artifact](), read_rules(), study.main_quality.metric
+    files, rules, metric = list[Artifact](), read_rules(), study.main_quality.metric
     for entry in study.grid:
         every = [Cell(m, d, entry.recipe, s) for m in entry.models for d in entry.datasets for s in entry.scorers]
         kinds = (*EVALUATION, *(("quality", "questions") if entry.recipe == study.main.recipe else ()))
-        found += [cell.file(kind, metric) for cell in every for kind in kinds]
+        files += [cell.file(kind, metric) for cell in every for kind in kinds]
     for claim in read_claims():
         for cells, _ in asked(study, rules, claim).values():
-            found += [cell.file(kind, metric) for cell in cells for kind in JUDGES[claim.judge][2]]
-    return list(dict.fromkeys(found))
+            files += [cell.file(kind, metric) for cell in cells for kind in JUDGES[claim.judge][2]]
+    return list(dict.fromkeys(files))

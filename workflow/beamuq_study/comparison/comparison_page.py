@@ -1,4 +1,4 @@
-"""A run beside the printed numbers, as files: CSV, and one HTML page that holds everything. Same input, same bytes."""
+"""A run beside the paper's numbers, as files: CSV, and one HTML page that holds everything. Same input, same bytes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pandas as pd
 
 from beamuq import __version__
 from beamuq.io import file_sha256
-from beamuq_study.comparison import beam_minus_multinomial, claims, declared_files, number_statuses
-from beamuq_study.comparison.results import Results
+from beamuq_study.comparison import beam_minus_multinomial, claims, number_statuses, paper_files
+from beamuq_study.comparison.comparison_inputs import ComparisonInputs
 from beamuq_study.exhibits import captions
-from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.exhibits.table_formats import csv_text
 from beamuq_study.html_pages import PageSection, sections_page
 from beamuq_study.study_config import Study
@@ -31,9 +31,9 @@ _FAMILIES = (
     "run (a demo's: its own models). A test that was not run counts as the least significant."
 )
 _ENTROPY = (
-    "Print defines the sampled form in one way, the official code in another; here each value stands by all three."
+    "The paper defines the sampled form in one way, the official code in another; here each value stands by all three."
 )
-_ERRATA = "Found in the printed numbers and by stored counterexamples alone; a test regenerates every entry."
+_ERRATA = "Found in the paper's numbers and by stored counterexamples alone; a test regenerates every entry."
 _section = partial(PageSection, decimals=3, column_decimals={"z": 2, "p": 4, "adjusted": 4})
 
 
@@ -41,27 +41,28 @@ _section = partial(PageSection, decimals=3, column_decimals={"z": 2, "p": 4, "ad
 class Comparison:
     """Everything that a comparison found."""
 
-    results: Results
+    results: ComparisonInputs
     numbers: pd.DataFrame
     differences: pd.DataFrame
     claims: pd.DataFrame
-    errata: list[declared_files.Erratum]
+    errata: list[paper_files.Erratum]
     provenance: dict[str, str]
 
 
-def compare_with_print(study: Study, study_file: Path, results_folder: Path, *, partial: bool = False) -> Comparison:
-    """Every printed number, every claim, and beam minus multinomial paired.
+def compare_with_paper(study: Study, study_file: Path, results_folder: Path, *, partial: bool = False) -> Comparison:
+    """Every number of the paper, every claim, and beam minus multinomial paired.
 
     ``study_file`` is only hashed. With ``partial``, files that are not there yet are "not run".
 
     Raises BeamUQError if a declared file is damaged, or a file of results is missing, unreadable or of another cell.
     """
     versions = {"beamuq": __version__, "numpy": np.__version__, "pandas": pd.__version__}
-    provenance = {"study": file_sha256(study_file), **declared_files.declared_hashes(), **versions}
-    wanted = claims.needed_files(study)
-    present = [file for file in wanted if not partial or (results_folder / file.path).is_file()]
-    inputs, errata = Inputs.read(results_folder, present, study), declared_files.read_errata()
-    results = Results(study, inputs, declared_files.read_printed(), declared_files.read_rules(), results_folder)
+    provenance = {"study": file_sha256(study_file), **paper_files.declared_hashes(), **versions}
+    needed = claims.needed_files(study)
+    present = [file for file in needed if not partial or (results_folder / file.path).is_file()]
+    inputs, errata = Inputs.read(results_folder, present, study), paper_files.read_errata()
+    paper_numbers, rules = paper_files.read_paper_numbers(), paper_files.read_rules()
+    results = ComparisonInputs(study, inputs, paper_numbers, rules, results_folder)
     numbers, differences = number_statuses.compare(results, errata), beam_minus_multinomial.differences(results)
     return Comparison(results, numbers, differences, claims.judge(results), errata, provenance)
 
@@ -78,7 +79,7 @@ def html(found: Comparison, forest: str) -> str:
     counts = pd.crosstab(numbers["table"], numbers["status"], margins=True, margins_name="total")
     counts = counts.reindex([*numbers["table"].unique(), "total"], columns=[*number_statuses.STATUSES, "total"])
     named = judged.groupby("outcome")["id"].agg(times="size", claims=lambda ids: ", ".join(dict.fromkeys(ids)))
-    meanings = pd.Series(declared_files.read_outcomes(), name="meaning").rename_axis("outcome")
+    meanings = pd.Series(paper_files.read_outcomes(), name="meaning").rename_axis("outcome")
     by_outcome = meanings.to_frame().join(named, how="inner").reset_index()
     entropy = found.numbers[(found.numbers["method"] == "SemanticEntropy") & (found.numbers["variant"] != "beamsearch")]
     entropy = entropy.replace({"formulation": number_statuses.FORMULATIONS})
@@ -101,21 +102,21 @@ def html(found: Comparison, forest: str) -> str:
         ),
         _section("Means over datasets, beam minus multinomial", _once(means, ["model"])),
         _section("Semantic Entropy in its three forms", _counted(entropy, ["formulation", "status"]), [_ENTROPY]),
-        _section("Print against itself", _errata(found), [_ERRATA]),
-        PageSection("Every printed number"),
+        _section("The paper against itself", _errata(found), [_ERRATA]),
+        PageSection("Every number of the paper"),
         *(_table(str(table), part) for table, part in numbers.groupby("table", sort=False)),
         PageSection("Provenance", notes=[f"{name}: {value}" for name, value in found.provenance.items()]),
     ]
     agree, differ = ((numbers["status"] == status).sum() for status in ("agrees", "differs"))
     chance = (agree + differ) * number_statuses.differing_by_chance(rules.agreement["z"])
     opening = [
-        f"{agree + differ:,} of {len(numbers):,} printed numbers can be compared with this study: {agree:,} agree, "
+        f"{agree + differ:,} of the paper's {len(numbers):,} numbers can be compared with this study: {agree:,} agree, "
         f"{differ:,} differ, where chance alone would on average call at most {chance:.0f} different.",
         f"A number agrees if |z| < {rules.agreement['z']:g}, z = difference / √(our s² + printed s²). A printed ± that "
         "is absent or in the errata is replaced by ours. The two runs overlap in questions, so their difference "
         "scatters less than z assumes: 'differs' is conservative, 'agrees' correspondingly easy.",
     ]
-    title = captions.titled(found.results.study, f"Compared with print: {found.results.study.title}")
+    title = captions.titled(found.results.study, f"Compared with the paper: {found.results.study.title}")
     return sections_page(title, opening, sections)
 
 
@@ -130,22 +131,22 @@ def _reasons(numbers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _errata(found: Comparison) -> pd.DataFrame:
-    """The ledger: id, erratum, how it was found, what it touches, how many printed numbers, the facts."""
+    """The ledger: id, erratum, how it was found, what it touches, how many numbers of the paper, the facts."""
     rows = []
     for entry in found.errata:
         texts = {key: ", ".join(fact) if isinstance(fact, list) else f"{fact}" for key, fact in entry.facts.items()}
         facts = "; ".join(f"{key.replace('_', ' ')}: {text}" for key, text in texts.items())
-        count = int(entry.selected(found.results.printed).sum())
+        count = int(entry.selected(found.results.paper_numbers).sum())
         rows.append(vars(entry) | {"rows": count, "facts": facts})
     return pd.DataFrame(rows, columns=["id", "erratum", "found", "touches", "rows", "facts"])
 
 
 def _table(name: str, part: pd.DataFrame) -> PageSection:
-    """The printed numbers of a table, folded under their counts."""
-    told = ", ".join(f"{count} {status}" for status, count in part["status"].value_counts().items())
+    """The numbers of a table of the paper, folded under their counts."""
+    counts = ", ".join(f"{count} {status}" for status, count in part["status"].value_counts().items())
     status = (part["status"] + ": " + part["reason"]).str.removesuffix(": ")
     shown = _with_interval(part.assign(status=status)).drop(columns=["table", "std", "detectable", "reason"])
-    return _section("", shown, folded=True, summary=f"{name}: {told}")
+    return _section("", shown, folded=True, summary=f"{name}: {counts}")
 
 
 def _with_interval(frame: pd.DataFrame) -> pd.DataFrame:

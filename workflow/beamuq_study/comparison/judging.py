@@ -17,7 +17,7 @@ from beamuq.evaluation.bootstrap import MOST_UNDEFINED
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import TIE, Estimates
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
-from beamuq_study.comparison.results import Results
+from beamuq_study.comparison.comparison_inputs import ComparisonInputs
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION
@@ -77,7 +77,7 @@ class Verdict:
 class Case:
     """The cells of a study that a claim is asked of. ``notes``: what is said beside the numbers, as it is found."""
 
-    results: Results
+    results: ComparisonInputs
     cells: Sequence[Cell]
     notes: list[str] = field(default_factory=list)
 
@@ -98,24 +98,24 @@ class Case:
     def estimates(self, answer_source: str = "greedy") -> Estimates:
         """The estimates of all questions, each of enough."""
         self.require(*EVALUATION)
-        found = self.results.estimates(self.cells).where(answer_source=answer_source)
-        for dataset, n in found.frame.groupby("dataset")["n"].min().items():
+        estimates = self.results.estimates(self.cells).where(answer_source=answer_source)
+        for dataset, n in estimates.frame.groupby("dataset")["n"].min().items():
             enough(int(n), f"of {dataset}")
-        return found
+        return estimates
 
     def gains(self, methods: Sequence[str], metric: str = "PRR", answer_source: str = "greedy") -> Estimates:
         """Beam minus multinomial of each method in each cell, paired."""
         places = [(cell.model, cell.dataset, metric, method, "") for cell in self.cells for method in methods]
         keys = pd.DataFrame(places, columns=["model", "dataset", "metric", "method", "setting"])
-        found = self.estimates(answer_source)
-        return at(found, keys.assign(variant=BEAMSEARCH)).minus(at(found, keys.assign(variant=MULTINOMIAL)))
+        estimates = self.estimates(answer_source)
+        return at(estimates, keys.assign(variant=BEAMSEARCH)).minus(at(estimates, keys.assign(variant=MULTINOMIAL)))
 
     def candidates(self) -> CandidateSets:
         """The candidates of the first cell."""
         self.require(*CANDIDATES)
-        found = self.results.inputs.candidates(self.cells[0])
-        enough(len(found.ids), f"of {self.cells[0].dataset}")
-        return found
+        candidates = self.results.inputs.candidates(self.cells[0])
+        enough(len(candidates.ids), f"of {self.cells[0].dataset}")
+        return candidates
 
     def answered(self, answer_source: str = "greedy") -> Case:
         """The cells whose answers are not empty too often."""
@@ -177,13 +177,13 @@ class Case:
         inside, outside = (-most <= low) & (high <= most), (low > most) | (high < -most)
         return list(np.select([inside, outside], ["yes", "no"], "undecided")), summary
 
-    def as_printed(
-        self, values: Floats | Bools, groups: Sequence[str], printed: Sequence[float], asked: int
+    def within_paper_range(
+        self, values: Floats | Bools, groups: Sequence[str], paper_range: Sequence[float], asked: int
     ) -> Verdict:
-        """Whether the mean of shares [N] is as near a printed range as two such measurements may lie.
+        """Whether the mean of shares [N] is as near the paper's range as two such measurements may lie.
 
-        No: it is farther off, print's spread taken as ours. Yes: it is not, and of this dataset about as many questions
-        are ``asked`` as in print; of fewer the interval has to lie inside the range. Undecided: anything else.
+        No: it is farther off, the paper's spread taken as ours. Yes: it is not, and of this dataset about as many
+        questions are ``asked`` as in the paper; of fewer the interval lies inside the range. Undecided: anything else.
         """
         confidence, mean, rules = self.results.study.evaluation.confidence, float(values.mean()), self.results.rules
         ends: tuple[float, float] | None
@@ -197,8 +197,8 @@ class Case:
         paper = rules.paper.datasets.get(self.cells[0].dataset)
         many = ends is not None and paper is not None and not rules.too_few(asked, "", paper.questions or 0)
         std = (high - low) / (2 * float(ndtri((1 + confidence) / 2)))
-        far = max(printed[0] - mean, mean - printed[1], 0.0) >= rules.agreement["z"] * np.sqrt(2) * std
-        size: Part = "no" if far else "yes" if many or printed[0] <= low <= high <= printed[1] else "undecided"
+        far = max(paper_range[0] - mean, mean - paper_range[1], 0.0) >= rules.agreement["z"] * np.sqrt(2) * std
+        size: Part = "no" if far else "yes" if many or paper_range[0] <= low <= high <= paper_range[1] else "undecided"
         return Verdict(len(values), size=size, value=mean, low=low, high=high)
 
 
@@ -233,10 +233,10 @@ def enough(count: int, where: str) -> None:
         raise TooFewError(f"{count} questions {where}; {LEAST_QUESTIONS} are asked for")
 
 
-def at(found: Estimates, places: pd.DataFrame) -> Estimates:
+def at(estimates: Estimates, places: pd.DataFrame) -> Estimates:
     """The estimates at some places. Raises NotAskedError if one was not measured, or is undefined."""
     try:
-        chosen = found.at(places)
+        chosen = estimates.at(places)
     except KeyError as error:
         raise NotAskedError(f"no value for {error.args[0]}") from error
     for row in chosen.frame[chosen.frame["value"].isna()].itertuples():
@@ -244,12 +244,12 @@ def at(found: Estimates, places: pd.DataFrame) -> Estimates:
     return chosen
 
 
-def questions(found: Estimates) -> int:
+def questions(estimates: Estimates) -> int:
     """How many questions the estimates of several cells rest on."""
-    return int(found.frame.groupby(["model", "dataset"])["n"].max().sum())
+    return int(estimates.frame.groupby(["model", "dataset"])["n"].max().sum())
 
 
-def selected_lead(found: Estimates, ahead: Bools) -> tuple[float, float]:
+def selected_lead(estimates: Estimates, ahead: Bools) -> tuple[float, float]:
     """The best of the rows ``ahead`` minus the best of the others; its one-sided p, corrected for the choice.
 
     Max-T over the replicates, each centred on its own value. p against one of the others: how often the largest lead of
@@ -258,7 +258,7 @@ def selected_lead(found: Estimates, ahead: Bools) -> tuple[float, float]:
     correction. Choosing anew within each resample would not do: the largest of resampled values is itself too large.
     More than 1 % of resamples undefined, or a lead that resampling cannot move: p is 1.
     """
-    values, drawn = found.frame["value"].to_numpy(np.float64), found.replicates.astype(np.float64)
+    values, drawn = estimates.frame["value"].to_numpy(np.float64), estimates.replicates.astype(np.float64)
     off = (drawn - values[:, None])[:, ~np.isnan(drawn).any(axis=0)]
     leads = values[ahead].max() - values[~ahead]
     by_chance = [(off[ahead] - other).max(axis=0) for other in off[~ahead]]
@@ -268,9 +268,9 @@ def selected_lead(found: Estimates, ahead: Bools) -> tuple[float, float]:
     return float(leads.min()), max(p)
 
 
-def tested_lead(found: Estimates, ahead: Bools) -> tuple[float, float]:
+def tested_lead(estimates: Estimates, ahead: Bools) -> tuple[float, float]:
     """The best of the rows ``ahead`` minus the best of the others; its two-sided p."""
-    (lead, p), (_, p_behind) = (selected_lead(found, chosen) for chosen in (ahead, ~ahead))
+    (lead, p), (_, p_behind) = (selected_lead(estimates, chosen) for chosen in (ahead, ~ahead))
     return lead, min(1.0, 2 * (p if lead > 0 else p_behind))
 
 

@@ -1,4 +1,4 @@
-"""Every printed number beside ours: difference, z, smallest detectable difference, and a status by first match."""
+"""Every number of the paper beside ours: difference, z, smallest detectable difference, and a status by first match."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from scipy.special import ndtr, ndtri
 from beamuq.array_types import Floats
 from beamuq.evaluation import intervals
 from beamuq.evaluation.estimates import MEAN, MOST_EMPTY
-from beamuq_study.comparison.declared_files import KEYS, Erratum, touching
+from beamuq_study.comparison.comparison_inputs import STORED, ComparisonInputs, stored_keys, table_cell
+from beamuq_study.comparison.paper_files import KEYS, Erratum, touching
 from beamuq_study.comparison.paper_settings import first
-from beamuq_study.comparison.results import STORED, Results, stored_keys, table_cell
 from beamuq_study.exhibits.exhibit import EVALUATION
 
 STATUSES = ("not run", "errata", "not comparable", "agrees", "differs")
@@ -27,14 +27,15 @@ COLUMNS += ["errata", "formulation"]
 OF_ACCURACY = ("quality", "questions")
 
 
-def compare(results: Results, errata: Sequence[Erratum]) -> pd.DataFrame:
-    """Every printed number, in print's order; then those of sampled Semantic Entropy by its further ``FORMULATIONS``.
+def compare(results: ComparisonInputs, errata: Sequence[Erratum]) -> pd.DataFrame:
+    """The numbers of the paper in its order, then those of sampled Semantic Entropy by its further ``FORMULATIONS``.
 
     A row a number, ``COLUMNS``; a ± that is absent or in the errata is replaced by ours.
     """
-    sampled = (results.printed["method"] == "SemanticEntropy") & (results.printed["variant"] != "beamsearch")
-    others = [results.printed[sampled].assign(formulation=name) for name in list(FORMULATIONS)[1:]]
-    frame = pd.concat([results.printed.assign(formulation=""), *others], ignore_index=True)
+    numbers = results.paper_numbers
+    sampled = (numbers["method"] == "SemanticEntropy") & (numbers["variant"] != "beamsearch")
+    others = [numbers[sampled].assign(formulation=name) for name in list(FORMULATIONS)[1:]]
+    frame = pd.concat([numbers.assign(formulation=""), *others], ignore_index=True)
     places = frame.groupby(["table", "model", "dataset"], sort=False)
     frame = frame.join(pd.concat([_ours(results, rows) for _, rows in places]))
     wrong, doubted = (touching(errata, frame, touches) for touches in ("value", "std"))
@@ -61,8 +62,8 @@ def compare(results: Results, errata: Sequence[Erratum]) -> pd.DataFrame:
     return frame[COLUMNS].astype({"n": "Int64"})
 
 
-def _ours(results: Results, rows: pd.DataFrame) -> pd.DataFrame:
-    """Of the printed numbers of one model and dataset in one table ``OURS``, ``note`` and ``paper_n``.
+def _ours(results: ComparisonInputs, rows: pd.DataFrame) -> pd.DataFrame:
+    """Of the paper's numbers of one model and dataset in one table ``OURS``, ``note`` and ``paper_n``.
 
     ``absent``: why there is none; ``why``: why none can be compared.
     """
@@ -84,8 +85,8 @@ def _ours(results: Results, rows: pd.DataFrame) -> pd.DataFrame:
     stored = stored_keys(study, rows)
     stored["setting"] = rows["formulation"].where(rows["formulation"] != "", stored["setting"])
     if accuracies:  # stories count as groups
-        quality, asked = (results.inputs.of(cells[0], kind) for kind in OF_ACCURACY)
-        of = intervals.accuracy(quality, asked, study.main_quality.threshold, study.evaluation.confidence)
+        quality, questions = (results.inputs.of(cells[0], kind) for kind in OF_ACCURACY)
+        of = intervals.accuracy(quality, questions, study.main_quality.threshold, study.evaluation.confidence)
         row = stored.iloc[0].to_dict() | {name: getattr(of, name) for name in OURS}
         measured = numbers = pd.DataFrame([row | {"dataset": dataset, "note": "", "empty": np.nan}])
     else:

@@ -9,16 +9,16 @@ from typing import Any
 import pandas as pd
 
 from beamuq.strategy_names import parse
-from beamuq_study.comparison.declared_files import ComparisonRules
+from beamuq_study.comparison.paper_files import ComparisonRules
 from beamuq_study.exhibits.cells import Cell
 from beamuq_study.study_config import Study
 
 Difference = tuple[str, str]  # a setting's path, and how it differs
 
 
-def first(found: Sequence[Difference], kinds: Collection[str], rules: ComparisonRules) -> str:
+def first(differing: Sequence[Difference], kinds: Collection[str], rules: ComparisonRules) -> str:
     """How the first of the settings differs that numbers of these ``kinds`` rest on, by the rules; else nothing."""
-    for path, how in found:
+    for path, how in differing:
         affected = next((every for beginning, every in rules.affects.items() if path.startswith(beginning)), kinds)
         if set(affected) & set(kinds):
             return how
@@ -34,14 +34,14 @@ def differences(study: Study, rules: ComparisonRules, cell: Cell, role: str | No
     sts = next(name for name, scorer in paper.scorers.items() if scorer.kind == "cross_encoder")
     theirs = settings(paper, Cell(cell.model, cell.dataset, "", sts if role == "cross_encoder" else paper.main.scorer))
     names = {"models": cell.model, "datasets": cell.dataset, "recipes": cell.recipe, "scorers": cell.scorer}
-    printed: dict[str, Collection[str]] = {"models": paper.models, "datasets": paper.datasets}
-    own = [name for name in printed if names[name] not in printed[name]]
-    found = [(name, f"{names[name]} is none of the paper's {name}") for name in own]
+    of_paper: dict[str, Collection[str]] = {"models": paper.models, "datasets": paper.datasets}
+    own = [name for name in of_paper if names[name] not in of_paper[name]]
+    differing = [(name, f"{names[name]} is none of the paper's {name}") for name in own]
     for path, value in settings(study, cell).items():
         if path in theirs and path not in rules.harmless and not _same(path, value, theirs[path]):
             where = path.replace("quality.*", "quality").replace("*", names.get(path.split(".")[0], ""))
-            found.append((path, f"{where} is {value}, the paper's is {theirs[path]}"))
-    return found
+            differing.append((path, f"{where} is {value}, the paper's is {theirs[path]}"))
+    return differing
 
 
 def settings(study: Study, cell: Cell) -> dict[str, Any]:

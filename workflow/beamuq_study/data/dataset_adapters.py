@@ -22,5 +22,5 @@ def load_adapter(name: str) -> Adapter:
     """The adapter of file ``adapters/<name>.py``. Raises BeamUQError if there is none."""
     if name not in adapter_names():
         raise BeamUQError(f"adapter: unknown name {name!r}; known: {', '.join(adapter_names())}")
-    found: Adapter = importlib.import_module(f"{adapters.__name__}.{name}").ADAPTER
-    return found
+    adapter: Adapter = importlib.import_module(f"{adapters.__name__}.{name}").ADAPTER
+    return adapter

@@ -28,8 +28,8 @@ def fetch_split(
     """
     where = f"source hub:{repo_id}" + (f", {config}" if config else "") + f", {split}"
     commit = pinned_commit(lock, "datasets", repo_id, offline=offline)
-    wanted = {"source": f"hub:{repo_id}", "config": config, "split": split, "revision": commit}
-    if _is_whole(path, wanted):
+    manifest = {"source": f"hub:{repo_id}", "config": config, "split": split, "revision": commit}
+    if _is_whole(path, manifest):
         return
     if offline:
         raise BeamUQError(f"{where}: not in {path.parent} and offline is set; run once without offline")
@@ -41,13 +41,13 @@ def fetch_split(
     places = ((f"{where}: row {index}", row) for index, row in enumerate(rows))
     questions_of(adapter, ((place, conform(row, adapter.columns, place)) for place, row in places), split)
     with atomic(path) as temporary:
-        footer = {**(table.schema.metadata or {}), SOURCE: json.dumps(wanted, sort_keys=True)}
+        footer = {**(table.schema.metadata or {}), SOURCE: json.dumps(manifest, sort_keys=True)}
         pq.write_table(table.replace_schema_metadata(footer), temporary, compression="zstd")
 
 
-def _is_whole(path: Path, wanted: dict[str, Any]) -> bool:
+def _is_whole(path: Path, manifest: dict[str, Any]) -> bool:
     """Whether ``path`` holds what is wanted."""
     try:
-        return path.is_file() and source_of(path) == wanted
+        return path.is_file() and source_of(path) == manifest
     except BeamUQError:
         return False  # a damaged file is fetched again

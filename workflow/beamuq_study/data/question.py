@@ -143,9 +143,9 @@ def questions_of(
 
     Raises BeamUQError if any row is unusable or an id stands twice: the message names file, row and fix.
     """
-    found: dict[str, Question] = {}
+    questions: dict[str, Question] = {}
     for place, item in _read(adapter, rows, split):
-        first = found.setdefault(item["id"], item)
+        first = questions.setdefault(item["id"], item)
         if first is item:
             continue
         if not adapter.repeats:
@@ -154,7 +154,7 @@ def questions_of(
             raise BeamUQError(f"{place}: id {item['id']!r} already belongs to another question; give each its own")
         if repeated is not None:
             repeated.append(item["id"])
-    return list(found.values())
+    return list(questions.values())
 
 
 def one_line(text: str) -> str:
@@ -172,8 +172,8 @@ def _read(adapter: Adapter, rows: Iterable[tuple[str, Row]], split: str) -> Iter
         try:
             what = f"adapter {getattr(adapter.read, '__module__', '')}"
             checked = wraps(adapter.read)(partial(_checked, adapter))  # whose code it is, is to be told by the reader
-            made = plugins.call(what, checked, row, f"{split}-{index}")
-            yield from [(place, item) for item in made]
+            items = plugins.call(what, checked, row, f"{split}-{index}")
+            yield from [(place, item) for item in items]
         except BeamUQError as error:
             raise BeamUQError(f"{place}: {error}") from error
 

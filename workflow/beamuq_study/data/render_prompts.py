@@ -44,8 +44,8 @@ def read_prompts(path: Path, style: str, dataset: str, count: int) -> list[dict[
     if questions.is_file() and shots.is_file():
         adapter = parquet_tables.read_footer(questions).provenance.get("settings", {}).get("adapter")
         template = PROMPTS / style / f"{adapter}.txt"
-        known = template.is_file() and io.file_sha256(template) == prompts.provenance.get("template_sha256")
-        if known and rendered(template, questions, shots, dataset, {}) != rows:
+        same_template = template.is_file() and io.file_sha256(template) == prompts.provenance.get("template_sha256")
+        if same_template and rendered(template, questions, shots, dataset, {}) != rows:
             raise BeamUQError(
                 f"{path}: not the prompts that {questions} and {shots} give, but another run's; delete it and run again"
             )

@@ -62,8 +62,8 @@ def titled(study: Study, title: str) -> str:
 def footnote(study: Study, scorers: Sequence[str] = (), *, quality: bool = False) -> str:
     """A sentence that names every scorer and quality metric used here that replaces the paper's; else nothing."""
     used = [("similarity", study.scorers[name]) for name in scorers] + [("quality", study.main_quality)] * quality
-    found = [f"{what}: {of.title}, proxy for {of.proxy_for}" for what, of in used if of.proxy_for]
-    return f"Proxies: {'; '.join(found)}." if found else ""
+    proxies = [f"{what}: {of.title}, proxy for {of.proxy_for}" for what, of in used if of.proxy_for]
+    return f"Proxies: {'; '.join(proxies)}." if proxies else ""
 
 
 def listing(items: Sequence[str]) -> str:

@@ -20,12 +20,12 @@ class Cell:
 
     def file(self, kind: str, metric: str = "") -> Artifact:
         """Its file of a kind; ``metric`` is that of a quality."""
-        known = vars(self) | {"metric": metric}
-        return Artifact(kind, **{name: known[name] for name in NAMED_BY[kind]})
+        facts = vars(self) | {"metric": metric}
+        return Artifact(kind, **{name: facts[name] for name in NAMED_BY[kind]})
 
     @property
     def place(self) -> dict[str, str]:
-        """Its keys in printed estimates."""
+        """Its keys in estimates of tables."""
         return {"model": self.model, "dataset": self.dataset}
 
     def title(self, study: Study) -> str:
@@ -71,11 +71,11 @@ def main_cells(study: Study, model: str = "", like: str = "") -> list[Cell]:
     None where a model has none: it would have no number in any main table.
     """
     recipe = study.main.recipe
-    found = by_model(recipe_cells(study, recipe))
-    if not found or not set([model] if model else models(study, recipe)) <= set(found):
+    cells = by_model(recipe_cells(study, recipe))
+    if not cells or not set([model] if model else models(study, recipe)) <= set(cells):
         return []
-    every = [cell for of_model in found.values() for cell in of_model]
-    return found[model or nearest(study, every, like)[0].model] if model or like else every
+    every = [cell for of_model in cells.values() for cell in of_model]
+    return cells[model or nearest(study, every, like)[0].model] if model or like else every
 
 
 def select(
@@ -108,14 +108,14 @@ def select(
     def supplies(name: str) -> bool:
         of, scoring = study.recipes[name], study.scoring[name]
         pairs = ((methods, scoring.methods), (estimators, scoring.estimators), (strategies, of.strategies()))
-        there = all(set(asked) <= set(known) for asked, known in pairs) and all(getattr(scoring, key) for key in lists)
+        there = all(set(names) <= set(given) for names, given in pairs) and all(getattr(scoring, key) for key in lists)
         return there and bool(has(of)) and recipe in ("", name)
 
     recipes = [name for name in dict.fromkeys(entry.recipe for entry in study.grid) if supplies(name)]
-    found = [cell for name in recipes for cell in recipe_cells(study, name)]
+    cells = [cell for name in recipes for cell in recipe_cells(study, name)]
     if each:
-        return in_order(study, list({(cell.model, cell.dataset): cell for cell in reversed(found)}.values()))
-    return [cell for cell in found if cell.recipe == found[0].recipe]
+        return in_order(study, list({(cell.model, cell.dataset): cell for cell in reversed(cells)}.values()))
+    return [cell for cell in cells if cell.recipe == cells[0].recipe]
 
 
 def with_methods(study: Study, methods: Iterable[str]) -> list[Cell]:

@@ -20,9 +20,9 @@ from beamuq.strategy_names import from_print
 from beamuq_study.exhibits import captions, cells, table_formats
 from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.exhibit import EVALUATION, Exhibit, Row, Table, TableCell
-from beamuq_study.exhibits.inputs import MARK, Inputs
-from beamuq_study.judged_answer import AnswerSource
+from beamuq_study.exhibits.result_files import MARK, Inputs
 from beamuq_study.parquet_tables import ALL
+from beamuq_study.produced_answers import AnswerSource
 from beamuq_study.study_config import Study
 
 PLACE = ("model", "dataset", "metric", "method", "variant", "setting")
@@ -72,7 +72,7 @@ def table(
     further: Sequence[Estimates] = (),
     **facts: Any,
 ) -> Table:
-    """Estimates under their printed keys, as rows and columns show them.
+    """Estimates under the keys that tables name, as rows and columns show them.
 
     A row's and a column's keys together name an estimate; where there is none the cell has a dash.
 
@@ -101,11 +101,11 @@ def table(
     )
     if arrows:
         values["better"] = _better(values)
-    printed = iter(map(_printed, records(values), shown))
-    cells = iter([next(printed) if is_there else ABSENT for is_there in there])
+    shown_cells = iter(map(_table_cell, records(values), shown))
+    cells = iter([next(shown_cells) if is_there else ABSENT for is_there in there])
     body = [replace(row, cells=tuple(next(cells) for _ in columns)) for row in rows]
     signed = values[values["style"] == "signed"]
-    told = question_facts(study, estimates) | {
+    caption = question_facts(study, estimates) | {
         "bold": f"{int((signed['mark'] == 'best').sum())} of {int(signed['value'].notna().sum())}",
         "arrows": captions.ARROWS * bool(values["better"].any()),
     }
@@ -113,7 +113,7 @@ def table(
     lacking = values["value"].isna() | (values["low"].isna() & np.array([column.beside != "" for column in shown]))
     reasons = values.loc[lacking & (values["note"] != ""), "note"].unique()
     header = list(zip(*(column.titles for column in columns), strict=True))
-    return Table(records(published.drop_duplicates(list(PLACE))), stub, header, body, told | facts, list(reasons))
+    return Table(records(published.drop_duplicates(list(PLACE))), stub, header, body, caption | facts, list(reasons))
 
 
 def _marked(
@@ -144,7 +144,7 @@ def _place(column: Keys, row: Keys) -> Keys:
     return {**column, **row, **both}
 
 
-def _printed(row: Value, column: Column) -> TableCell:
+def _table_cell(row: Value, column: Column) -> TableCell:
     """A value as its column shows it."""
     if column.show:
         return column.show(row)
@@ -207,8 +207,8 @@ def prr_table(
     """
 
     def supplied(study: Study) -> Sequence[Cell]:
-        found = shown(study)
-        return found if found and rows(study, found[0].recipe) else []
+        cells = shown(study)
+        return cells if cells and rows(study, cells[0].recipe) else []
 
     def build(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         listed = rows(study, chosen[0].recipe)
@@ -296,15 +296,15 @@ def measured(
     subset: str = ALL,
     quality: str = "",
 ) -> Estimates:
-    """A metric in each of the cells of each of ``keys``: those of a method, its printed variant and setting."""
-    found = inputs.estimates(chosen, quality).where(metric=metric, answer_source=answer_source, subset=subset)
-    return at_printed(study, found, [{**cell.place, "metric": metric, **of} for of in keys for cell in chosen])
+    """A metric in each of the cells of ``keys``: those of a method, its variant and setting as tables name them."""
+    estimates = inputs.estimates(chosen, quality).where(metric=metric, answer_source=answer_source, subset=subset)
+    return at_table_keys(study, estimates, [{**cell.place, "metric": metric, **of} for of in keys for cell in chosen])
 
 
-def at_printed(study: Study, found: Estimates, places: Sequence[Keys]) -> Estimates:
-    """The estimate at each printed place, under its printed keys.
+def at_table_keys(study: Study, estimates: Estimates, places: Sequence[Keys]) -> Estimates:
+    """The estimate of each place, under the keys that the table names.
 
-    Some methods are printed without the variant that they are stored under, and the main line as a strategy.
+    Tables name some methods without the variant that they are stored under, and the main line as a strategy.
 
     Raises BeamUQError, naming the place, if there is none.
     """
@@ -314,7 +314,7 @@ def at_printed(study: Study, found: Estimates, places: Sequence[Keys]) -> Estima
         setting=["" if name in ("beam", study.main.sample) else name for name in map(from_print, frame["setting"])],
     )
     try:
-        values = found.at(stored)
+        values = estimates.at(stored)
     except KeyError as error:
         raise BeamUQError(f"evaluation: no row for {error.args[0]}; run the evaluation again") from error
     return values.assign(variant=frame["variant"].tolist(), setting=frame["setting"].tolist())

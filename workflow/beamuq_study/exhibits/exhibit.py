@@ -13,9 +13,9 @@ import pandas as pd
 from beamuq.errors import BeamUQError
 from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.cells import Cell, nearest
-from beamuq_study.exhibits.inputs import Inputs
-from beamuq_study.judged_answer import AnswerSource
+from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.parquet_tables import Artifact
+from beamuq_study.produced_answers import AnswerSource
 from beamuq_study.study_config import Study
 
 if TYPE_CHECKING:
@@ -26,16 +26,16 @@ CSV_COLUMNS = (
     *("value", "std", "low", "high", "n", "p_holm"),
 )
 EVALUATION = ("evaluation", "replicates")
-"""What :meth:`~beamuq_study.exhibits.inputs.Inputs.estimates` reads."""
+"""What :meth:`~beamuq_study.exhibits.result_files.Inputs.estimates` reads."""
 SCORES = ("scores", "quality", "questions")
-"""What :meth:`~beamuq_study.exhibits.inputs.Inputs.scores` reads."""
+"""What :meth:`~beamuq_study.exhibits.result_files.Inputs.scores` reads."""
 CANDIDATES = ("candidates", "questions")
-"""What :meth:`~beamuq_study.exhibits.inputs.Inputs.candidates` reads."""
+"""What :meth:`~beamuq_study.exhibits.result_files.Inputs.candidates` reads."""
 
 
 @dataclass(frozen=True)
 class TableCell:
-    """One printed cell.
+    """One cell of a table.
 
     ``spread`` follows the text in small type; ``mark`` is the rank within a column; ``better`` draws the arrow;
     ``pointer`` is what HTML shows at the pointer: interval and n, or why a value is undefined; ``code`` keeps line
@@ -163,7 +163,7 @@ class Exhibit:
     models
         The models of the paper that it shows, in an exhibit of a few.
     beyond_paper
-        Print has nothing like it; the report shows it in a section of its own.
+        The paper has nothing like it; the report shows it in a section of its own.
     answer_source
         Whose answers are judged and scored.
     quality, scored
@@ -195,8 +195,8 @@ class Exhibit:
     module: str = ""
 
     def _chosen(self, study: Study) -> Sequence[Cell]:
-        found = self.cells(study)
-        return nearest(study, found, *self.near) if self.near else found
+        cells = self.cells(study)
+        return nearest(study, cells, *self.near) if self.near else cells
 
     def artifacts(self, study: Study) -> list[Artifact]:
         """The files that it shows, each once. Raises BeamUQError, saying what it needs, where the study lacks that."""
@@ -208,9 +208,9 @@ class Exhibit:
         raise BeamUQError(f"needs {needs}; add that, or drop the exhibit")
 
     def _files(self, study: Study, cells: Sequence[Cell]) -> list[Artifact]:
-        found = [cell.file(kind, study.main_quality.metric) for cell in cells for kind in self.reads]
+        files = [cell.file(kind, study.main_quality.metric) for cell in cells for kind in self.reads]
         few_shot = {name for name, dataset in study.datasets.items() if dataset.few_shot}  # others have no shots
-        return list(dict.fromkeys(file for file in found if file.kind != "shots" or file.dataset in few_shot))
+        return list(dict.fromkeys(file for file in files if file.kind != "shots" or file.dataset in few_shot))
 
     def built(self, study: Study, inputs: Inputs) -> Built:
         """Build it of the files that :meth:`artifacts` names, with its caption."""

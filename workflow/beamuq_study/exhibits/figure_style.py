@@ -160,10 +160,10 @@ def figure(
     footnote. ``labels``: of the axes along and up, "": as ``draw`` sets them. ``height``: inches of a row of panels, or
     of each; ``across``: the most panels in a row; ``legend_rows``: 0 for none.
     """
-    known = {model: of.title for model, of in study.models.items()} | {MEAN: "Mean"}
-    known |= {dataset: of.title for dataset, of in study.datasets.items()} | dict(titles or {})
+    names = {model: of.title for model, of in study.models.items()} | {MEAN: "Mean"}
+    names |= {dataset: of.title for dataset, of in study.datasets.items()} | dict(titles or {})
     missing = int(data["value"].isna().sum()) if "value" in data else 0
-    told = {"undefined": f"{missing} of {len(data)} points are undefined and left out." if missing else ""}
+    caption = {"undefined": f"{missing} of {len(data)} points are undefined and left out." if missing else ""}
 
     def drawn(title: str, note: str) -> matplotlib.figure.Figure:
         parts = [part for _, part in data.groupby(list(by), sort=False)] if by and len(data) else [data]
@@ -179,7 +179,7 @@ def figure(
             draw(part, ax)
             if len(part):
                 row = {str(column): value for column, value in part.iloc[0].items()}
-                called = {column: known.get(value, captions.method_title(value)) for column, value in row.items()}
+                called = {column: names.get(value, captions.method_title(value)) for column, value in row.items()}
                 ax.set_title(name.format_map(called) or ax.get_title(), parse_math=False)
             if position + columns >= len(parts):
                 ax.tick_params(labelbottom=True)
@@ -194,7 +194,7 @@ def figure(
             figure.legend(list(shown.values()), list(shown), **place).set_in_layout(False)
         return figure
 
-    return Figure(data, drawn, told | dict(facts))
+    return Figure(data, drawn, caption | dict(facts))
 
 
 def _canvas(height: float, title: str, note: str, legend_rows: int) -> tuple[matplotlib.figure.Figure, float]:

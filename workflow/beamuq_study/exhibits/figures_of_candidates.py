@@ -31,7 +31,7 @@ from beamuq_study.exhibits.figure_style import (
     SeriesStyle,
     draw_by_bin,
 )
-from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.exhibits.table_formats import percent
 from beamuq_study.study_config import Study
 
@@ -55,28 +55,28 @@ PARTS = {"story": ("Story:", 5), "question": ("Question:", 4), "greedy": ("Greed
 # -- all questions of a cell -------------------------------------------------------------------------------------------
 
 
-def _by_length(study: Study, found: CandidateSets, values: dict[str, Any], names: str, *interval: Any) -> pd.DataFrame:
+def _by_length(study: Study, sets: CandidateSets, values: dict[str, Any], names: str, *interval: Any) -> pd.DataFrame:
     """Means of ``values`` over the questions of a length and over all; ``names``: what the columns are called."""
-    bins = with_all(length_bins(found.lengths()))
-    data = means_by_bin(bins, found.groups, values, study.evaluation.confidence, *interval)
+    bins = with_all(length_bins(sets.lengths()))
+    data = means_by_bin(bins, sets.groups, values, study.evaluation.confidence, *interval)
     return data.set_axis(["length", *names.split(), "low", "high", "n"], axis=1)
 
 
 def redundancy(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """(M − distinct cleaned texts) / M of samples and beams, averaged over the questions of a length."""
-    found = inputs.candidates(chosen[0])
-    values = {name: found.redundancy(of, study.main.num_candidates) for name, of in _strategies(study).items()}
-    data, facts = _by_length(study, found, values, "variant redundancy"), {"repeated": _mean(values[BEAMSEARCH])}
+    sets = inputs.candidates(chosen[0])
+    values = {name: sets.redundancy(of, study.main.num_candidates) for name, of in _strategies(study).items()}
+    data, facts = _by_length(study, sets, values, "variant redundancy"), {"repeated": _mean(values[BEAMSEARCH])}
     draw, labels = partial(draw_by_bin, column="redundancy", looks=SETS, percent=True), "Texts that repeat (%)"
     return figure_style.figure(study, data, [], "", draw, facts, (LENGTH, labels), height=2.3)
 
 
 def mass_above_thresholds(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """Share of questions with m_B above each threshold of the theorem, strictly; Wilson intervals (D20, theorem)."""
-    found, size = inputs.candidates(chosen[0]), study.main.num_candidates
+    sets, size = inputs.candidates(chosen[0]), study.main.num_candidates
     thresholds = {"printed": printed_threshold(size), "corrected": corrected_threshold(size)}
-    above = {name: found.mass(study.main.beam, size) > threshold for name, threshold in thresholds.items()}
-    data = _by_length(study, found, above, "threshold share", proportion_interval)
+    above = {name: sets.mass(study.main.beam, size) > threshold for name, threshold in thresholds.items()}
+    data = _by_length(study, sets, above, "threshold share", proportion_interval)
     data.insert(2, "mass_above", data["threshold"].map(thresholds))
     titles = {name: f"{name}: {formula} = {thresholds[name]:.3f}" for name, formula in FORMULAS.items()}
     looks = {name: replace(look, title=titles[name]) for name, look in zip(FORMULAS, SETS.values(), strict=True)}
@@ -91,13 +91,13 @@ def _mean(values: Any) -> str:
 
 def covered_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """Left: Σ p over each set's distinct sequences, mean by length. Right: quantiles of p at each beam rank."""
-    found, size = inputs.candidates(chosen[0]), study.main.num_candidates
-    bins, confidence = length_bins(found.lengths(), 7), study.evaluation.confidence
+    sets, size = inputs.candidates(chosen[0]), study.main.num_candidates
+    bins, confidence = length_bins(sets.lengths(), 7), study.evaluation.confidence
     parts = []
     for variant, strategy in _strategies(study).items():
-        means = means_by_bin(bins, found.groups, {variant: found.mass(strategy, size)}, confidence)
+        means = means_by_bin(bins, sets.groups, {variant: sets.mass(strategy, size)}, confidence)
         parts.append(means.set_axis(["length", "variant", "mean", "low", "high", "n"], axis=1).assign(panel=MASS))
-    p = np.exp(found.rows(study.main.beam, size).set_index("rank")["logprob"])
+    p = np.exp(sets.rows(study.main.beam, size).set_index("rank")["logprob"])
     by_rank = p.groupby("rank").describe(percentiles=[0.05, 0.25, 0.5, 0.75, 0.95]).astype({"count": int}).reset_index()
     by_rank = by_rank.rename(columns=DESCRIBED).assign(panel=RANKS, variant=BEAMSEARCH, rank=by_rank["rank"] + 1)
     columns = ["panel", "variant", "length", "rank", "mean", "low", "high", "q05", "q25", "median", "q75", "q95", "n"]
@@ -151,11 +151,11 @@ def samples_and_beams(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> F
     data = data[["id", "set", "rank", "text", "share", "count"]]
     forms = {"samples": MULTINOMIAL, "beams": BEAMSEARCH}
     titles = {name: f"{name}: {METHOD} {scored.scores(METHOD, of)[place]:.3f}" for name, of in forms.items()}
-    asked, greedy = str(candidates.questions.loc[key, "question"]), str(candidates.greedy.loc[key, "text"])
+    query, greedy = str(candidates.questions.loc[key, "question"]), str(candidates.greedy.loc[key, "text"])
     # In lines so short that capitals fit
-    told = "\n".join([*wrapped(f"Question: {asked}", 72, 4), one_line(f"Greedy answer: {greedy or '(empty)'}", 72)])
+    head = "\n".join([*wrapped(f"Question: {query}", 72, 4), one_line(f"Greedy answer: {greedy or '(empty)'}", 72)])
     most, facts = int(data["rank"].max()), {"beams": len(beams)}
-    options: dict[str, Any] = {"height": 0.17 * most + 0.75, "sharey": False, "legend_rows": 0, "before": f"{told}\n"}
+    options: dict[str, Any] = {"height": 0.17 * most + 0.75, "sharey": False, "legend_rows": 0, "before": f"{head}\n"}
     draw = partial(draw_candidates, rows=most)
     return figure_style.figure(study, data, ["set"], "{set}", draw, facts, titles=titles, **options)
 
@@ -185,9 +185,9 @@ def worked_examples(study: Study, chosen: Sequence[Cell], inputs: Inputs, count:
     rows: list[dict[str, Any]] = []
     for place in firsts if len(firsts) == count else range(min(count, len(right))):
         key = scored.ids[place]
-        asked = candidates.questions.loc[key]
-        story = asked["context"][0]["text"] if study.datasets[chosen[0].dataset].adapter == "coqa" else ""
-        texts = (story, asked["question"], str(candidates.greedy.loc[key, "text"]), asked["references"][0])
+        question = candidates.questions.loc[key]
+        story = question["context"][0]["text"] if study.datasets[chosen[0].dataset].adapter == "coqa" else ""
+        texts = (story, question["question"], str(candidates.greedy.loc[key, "text"]), question["references"][0])
         rows += [{"id": key, "part": part, "text": text} for part, text in zip(PARTS, texts, strict=True) if text]
         for part, of in zip(("sample", "beam"), _sets(study, candidates, key), strict=True):
             of = of.assign(id=key, part=part, rank=range(len(of)), value=of["p"] if part == "beam" else np.nan)
@@ -241,8 +241,8 @@ def example_lines(data: pd.DataFrame) -> list[tuple[str, str]]:
 
 def _sets(study: Study, candidates: CandidateSets, key: str) -> list[pd.DataFrame]:
     """One question's samples and beams, with their ``p``."""
-    found = (candidates.rows(name, study.main.num_candidates) for name in (study.main.sample, study.main.beam))
-    return [of[of["id"] == key].assign(p=lambda rows: np.exp(rows["logprob"])) for of in found]
+    sets = (candidates.rows(name, study.main.num_candidates) for name in (study.main.sample, study.main.beam))
+    return [of[of["id"] == key].assign(p=lambda rows: np.exp(rows["logprob"])) for of in sets]
 
 
 @cache
@@ -254,8 +254,8 @@ def _font() -> Any:
 
 def one_line(text: str, most: int) -> str:
     """``text`` on one line of at most ``most`` characters, cut with an ellipsis; those the face lacks as U+FFFD."""
-    known = "".join(c if _font().get_char_index(ord(c)) else "\ufffd" for c in " ".join(text.split()))
-    return known if len(known) <= most else known[: most - 1].rstrip() + "…"
+    drawn = "".join(c if _font().get_char_index(ord(c)) else "\ufffd" for c in " ".join(text.split()))
+    return drawn if len(drawn) <= most else drawn[: most - 1].rstrip() + "…"
 
 
 def wrapped(text: str, width: int, most: int) -> list[str]:
@@ -271,8 +271,8 @@ def exhibits(_: Study) -> list[Exhibit]:
         return cells.recipe_cells(study, study.main.recipe, None)
 
     def with_stories(study: Study) -> list[Cell]:  # any dataset stands for CoQA where none has stories
-        found = scored(study)
-        return [cell for cell in found if study.datasets[cell.dataset].adapter == "coqa"] or found
+        chosen = scored(study)
+        return [cell for cell in chosen if study.datasets[cell.dataset].adapter == "coqa"] or chosen
 
     scored, triviaqa = partial(cells.with_methods, methods=[METHOD]), (MODEL, "triviaqa")
     unscored = partial(Exhibit, kind="figure", cells=decoded, near=triviaqa, reads=CANDIDATES, scored=False)

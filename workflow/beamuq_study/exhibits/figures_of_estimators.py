@@ -20,7 +20,7 @@ from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.estimates_table import means
 from beamuq_study.exhibits.exhibit import Exhibit, Figure
 from beamuq_study.exhibits.figure_style import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILLION, SeriesStyle
-from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.exhibits.table_formats import decimal
 from beamuq_study.exhibits.tables_of_estimators import READS, estimators, facts, read, with_exact_value
 from beamuq_study.study_config import Study
@@ -139,10 +139,10 @@ def gain_by_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
     data["bin"] = data["setting"].astype(int)
     data = data[[*PLACE, "bin", "lowest", "highest", "variant", "value", "low", "high", "n", "note"]]
     paper = data[(data["variant"] == "normalised") & (data["dataset"] != MEAN)]
-    told = facts(study, of_cells) | {"bins": count, "of": len(paper), "without": paper["low"].isna().sum()}
-    told |= {"above": (paper["low"] > 0).sum(), "below": (paper["high"] < 0).sum()}
+    caption_facts = facts(study, of_cells) | {"bins": count, "of": len(paper), "without": paper["low"].isna().sum()}
+    caption_facts |= {"above": (paper["low"] > 0).sum(), "below": (paper["high"] < 0).sum()}
     name, labels = "{dataset}, {model}", ("Bin of covered mass; below, n", "PRR − that of samples")
-    return figure_style.figure(study, data, PLACE, name, draw_gains, told, labels, across=2, sharex=False)
+    return figure_style.figure(study, data, PLACE, name, draw_gains, caption_facts, labels, across=2, sharex=False)
 
 
 def _gains(
@@ -191,13 +191,13 @@ def fair_share(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
             parts.append(shares.assign(model=cell.keys["model"], dataset=cell.keys["dataset"], by=by))
     data = pd.concat(parts, ignore_index=True).rename(columns={"name": "what", "value": "share"})
     data = data[[*PLACE, "by", "bin", "what", "share", "low", "high", "n"]]
-    told = facts(study, of_cells) | {
+    caption_facts = facts(study, of_cells) | {
         "most_probable": most_probable,
         "overall": "; ".join(_overall(study, part) for _, part in data.groupby(PLACE, sort=False)),
     }
     name, labels = "{dataset}, {model}\nby {by}", ("Bin; below, n", "Questions (%)")
     options: dict[str, Any] = {"height": 1.75, "across": 2, "sharex": False}
-    return figure_style.figure(study, data, [*PLACE, "by"], name, draw_conditions, told, labels, **options)
+    return figure_style.figure(study, data, [*PLACE, "by"], name, draw_conditions, caption_facts, labels, **options)
 
 
 def conditions(cell: EstimatorsOfCell, beam: str, most_probable: str, M: int) -> dict[str, NDArray[np.bool_]]:
@@ -249,13 +249,13 @@ def matched_rows(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
     points = data[data["estimator"] != TRUE_DISSIMILARITY]
     sizes = points.dropna(subset=["rows"]).groupby("estimator", sort=False)["M"].agg(["min", "max"])
     missing = int((points["value"].isna() | points["rows"].isna()).sum())
-    told = facts(study, of_cells) | {
+    caption_facts = facts(study, of_cells) | {
         "Ms": ", ".join(f"{name} {low:g} to {high:g}" for name, low, high in sizes.itertuples()),
         "missing": f"{missing} points are undefined, or of files without rows, and left out." if missing else "",
     }
     name, labels = "{dataset}, {model}\nn = {n}", ("Decoded rows a question", "PRR")
     options: dict[str, Any] = {"height": 2.3, "across": 2, "legend_rows": 3, "sharex": False, "sharey": False}
-    return figure_style.figure(study, data, PLACE, name, draw_by_rows, told, labels, **options)
+    return figure_style.figure(study, data, PLACE, name, draw_by_rows, caption_facts, labels, **options)
 
 
 def draw_by_rows(data: pd.DataFrame, ax: Axes) -> None:

@@ -23,7 +23,7 @@ from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.estimates_table import measured
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibit, Figure
 from beamuq_study.exhibits.figure_style import BLACK, GREEN, GREY, VARIANTS, Looks, SeriesStyle, draw_by_bin
-from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.study_config import Study
 
 if TYPE_CHECKING:
@@ -64,11 +64,11 @@ def by_candidates(label: str, looks: Looks, by: Sequence[str], name: str) -> Exh
 
 def cells_with_curves(study: Study) -> list[Cell]:
     """Up to three models on the paper's dataset, its own models first, and one model on another dataset."""
-    found = cells.with_budgets(study, [METHOD])
-    if not found:
+    drawn = cells.with_budgets(study, [METHOD])
+    if not drawn:
         return []
-    dataset, ranks = cells.nearest(study, found, dataset=DATASET)[0].dataset, {name: n for n, name in enumerate(MODELS)}
-    there, others = ([cell for cell in found if (cell.dataset == dataset) == on_it] for on_it in (True, False))
+    dataset, ranks = cells.nearest(study, drawn, dataset=DATASET)[0].dataset, {name: n for n, name in enumerate(MODELS)}
+    there, others = ([cell for cell in drawn if (cell.dataset == dataset) == on_it] for on_it in (True, False))
     there.sort(key=lambda cell: (ranks.get(cell.model, len(MODELS)), study.models[cell.model].style != "base"))
     return there[: len(MODELS)] + cells.nearest(study, others, MODELS[0], "arc-challenge")
 
@@ -151,9 +151,9 @@ def draw_rejection_curves(data: pd.DataFrame, ax: Axes, max_rejection: float | N
 
 def two_datasets(study: Study) -> list[Cell]:
     """One model on the paper's two datasets or others that stand for them; on one where it has no other."""
-    found = cells.with_methods(study, [METHOD])
-    first = cells.nearest(study, found, MODELS[0], DATASET)
-    others = [cell for cell in found if cell.model == first[0].model and cell not in first]
+    supplied = cells.with_methods(study, [METHOD])
+    first = cells.nearest(study, supplied, MODELS[0], DATASET)
+    others = [cell for cell in supplied if cell.model == first[0].model and cell not in first]
     return [*first, *cells.nearest(study, others, dataset="coqa")]
 
 
@@ -192,11 +192,11 @@ def risk_coverage(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figur
     points = _guaranteed(decided)
     columns = [*FORM, "part", "score", "shown", "wrong", "low", "high", "risk"]
     data = pd.concat([*parts, points], ignore_index=True)[columns].assign(n=len(groups))
-    told = _thresholds(decided, points)
+    guarantee = _thresholds(decided, points)
     reached = float(data.loc[data["shown"] >= LITTLE, ["high", "wrong"]].max().max())
     draw = partial(draw_risk_coverage, risks=risks, top=0.52 if max(reached, *risks) < 0.5 else 1.02)
-    facts = {"risks": _percents(risks), "thresholds": told, "drawn": resamples}
-    options: dict[str, Any] = {"height": 1.5, "across": 4, "before": f"{told} "}
+    facts = {"risks": _percents(risks), "thresholds": guarantee, "drawn": resamples}
+    options: dict[str, Any] = {"height": 1.5, "across": 4, "before": f"{guarantee} "}
     labels = ("Share shown", "Share wrong of it")
     return figure_style.figure(study, data, ["method"], "{method}", draw, facts, labels, **options)
 
@@ -205,8 +205,8 @@ def reliability(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """Share right of the answers of which a probability of being right is said, in every bin that holds one."""
     rows = inputs.frame(chosen[0].file("decisions"))
     named = rows.join(rows["metric"].str.extract(r"^(?P<what>p|right) in (?P<bin>.*)"))
-    said = named[named["what"] == "p"].rename(columns={"value": "probability"})[[*FORM, "bin", "probability"]]
-    data = named[named["what"] == "right"].rename(columns={"value": "right"}).merge(said, on=[*FORM, "bin"])
+    probabilities = named[named["what"] == "p"].rename(columns={"value": "probability"})[[*FORM, "bin", "probability"]]
+    data = named[named["what"] == "right"].rename(columns={"value": "right"}).merge(probabilities, on=[*FORM, "bin"])
     data = data[[*FORM, "bin", "probability", "right", "low", "high", "n"]]
     facts = {"n": int(rows.loc[rows["metric"] == "brier", "n"].max())}
     draw, labels = draw_reliability, ("Mean p(right)", "Share right")
@@ -261,8 +261,8 @@ def _curve(
     shown, failed = (np.cumsum(each[order], axis=0)[ends] for each in (weights, weights * wrong[:, None]))
     with np.errstate(invalid="ignore"):
         risk = failed / shown
-    known, band = np.isnan(risk).mean(axis=1) <= bootstrap.MOST_UNDEFINED, np.full((2, len(ends)), np.nan)
-    band[:, known] = np.nanquantile(risk[known, 1:], [(1 - confidence) / 2, (1 + confidence) / 2], axis=1)
+    defined, band = np.isnan(risk).mean(axis=1) <= bootstrap.MOST_UNDEFINED, np.full((2, len(ends)), np.nan)
+    band[:, defined] = np.nanquantile(risk[defined, 1:], [(1 - confidence) / 2, (1 + confidence) / 2], axis=1)
     columns = {"score": scores[order][ends], "shown": shown[:, 0] / shown[-1, 0], "wrong": risk[:, 0]}
     return pd.DataFrame(columns | {"low": band[0], "high": band[1]})
 
@@ -281,14 +281,14 @@ def _thresholds(decided: pd.DataFrame, points: pd.DataFrame) -> str:
     """How many thresholds there are, what the others would take, and where the test half came out above α."""
     least = decided[decided["metric"] == "least"]
     needed = least[least["n"] < least["value"]].groupby("risk")["value"].max()
-    told = f"{len(points)} of {len(least)} thresholds have the guarantee"
+    text = f"{len(points)} of {len(least)} thresholds have the guarantee"
     if len(needed):
         takes = captions.listing([str(units_needed(int(value))) for value in needed])
         units = decided.loc[decided["metric"] == "threshold", "n"].iloc[0]
-        told += f": {_percents(list(needed.index))} wrong take at least {takes} questions that calibrate, here {units}"
+        text += f": {_percents(list(needed.index))} wrong take at least {takes} questions that calibrate, here {units}"
     if above := int((points["wrong"] > points["risk"]).sum()):
-        told += f". On the test half {above} of them have a larger share wrong than α, as may happen by chance"
-    return f"{told}."
+        text += f". On the test half {above} of them have a larger share wrong than α, as may happen by chance"
+    return f"{text}."
 
 
 def exhibits(_: Study) -> list[Exhibit]:

@@ -38,12 +38,12 @@ def labels(study: Study) -> list[str]:
 
 def exhibit(label: str, study: Study) -> Exhibit:
     """The exhibit of this label. Raises BeamUQError if there is none; the message suggests the nearest."""
-    found = _by_label(study)
-    if label not in found:
+    exhibits = _by_label(study)
+    if label not in exhibits:
         raise BeamUQError(f"{label!r}: no such exhibit; {hint(label, labels(study))}")
-    return found[label]
+    return exhibits[label]
 
 
 def _by_label(study: Study) -> dict[str, Exhibit]:
-    found = (replace(item, module=module.__name__) for module in MODULES for item in module.exhibits(study))
-    return {item.label: item for item in found}
+    exhibits = (replace(item, module=module.__name__) for module in MODULES for item in module.exhibits(study))
+    return {item.label: item for item in exhibits}

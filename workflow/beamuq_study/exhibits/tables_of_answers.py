@@ -20,7 +20,7 @@ from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.estimates_table import GAIN, Column, Keys, Value, left_out, measured, table, with_mean
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, Exhibit, Row, Table, TableCell
-from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.exhibits.tables_of_prr import main_methods, one_model
 from beamuq_study.parquet_tables import ALL, ANSWERED
 from beamuq_study.study_config import Study
@@ -42,8 +42,8 @@ def _accuracies(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     rows = []
     for cell in chosen:
         quality, questions = inputs.of(cell, "quality"), inputs.of(cell, "questions")
-        found = accuracy(quality, questions, study.main_quality.threshold, study.evaluation.confidence)
-        rows.append(cell.place | {"metric": "accuracy"} | vars(found))
+        accuracies = accuracy(quality, questions, study.main_quality.threshold, study.evaluation.confidence)
+        rows.append(cell.place | {"metric": "accuracy"} | vars(accuracies))
     estimates = Estimates.from_rows(rows, [row["value"] for row in rows])
     of = {name: study.datasets[name] for name in cells.datasets_of(study, chosen)}
     columns = [Column({"dataset": d, "metric": "accuracy"}, (of[d].category, of[d].title), show=_percent) for d in of]
@@ -94,10 +94,10 @@ def _agreement(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     for quality in study.quality:
         judged = [cell for cell in chosen if quality in study.qualities(cell.dataset)]
         if judged:
-            first, found = (measured(study, inputs, judged, forms, quality=of.metric) for of in (main, quality))
-            parts.append(estimates_table.beam_gains(found).assign(setting=quality.metric))
+            first, second = (measured(study, inputs, judged, forms, quality=of.metric) for of in (main, quality))
+            parts.append(estimates_table.beam_gains(second).assign(setting=quality.metric))
             if quality != main:
-                parts.append(order_agreement(first, found).assign(setting=f"{main.metric} / {quality.metric}"))
+                parts.append(order_agreement(first, second).assign(setting=f"{main.metric} / {quality.metric}"))
     body = [
         Row((cell.title(study), quality.title), cell.place | {"setting": quality.metric})
         for cell in chosen
@@ -154,9 +154,9 @@ def _endings(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
 
 def _of_beams(study: Study, cell: Cell, inputs: Inputs) -> Estimates:
     """Means over questions of what a cell's beams are like."""
-    found, beams = inputs.candidates(cell), (study.main.beam, study.main.num_candidates)
-    values = (found.distinct(*beams), found.mass(*beams), found.redundancy(*beams))
-    return inputs.means(cell, found.ids, dict(zip(BEAMS, values, strict=True)), variant=BEAMSEARCH)
+    candidates, beams = inputs.candidates(cell), (study.main.beam, study.main.num_candidates)
+    values = (candidates.distinct(*beams), candidates.mass(*beams), candidates.redundancy(*beams))
+    return inputs.means(cell, candidates.ids, dict(zip(BEAMS, values, strict=True)), variant=BEAMSEARCH)
 
 
 # -- AUGRC -------------------------------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def _augrc(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     each = joined(parts)
     either = each.frame.groupby(["model", "dataset"])["empty"].transform("max")
     each = replace(each, frame=each.frame.assign(empty=either))  # both answers of a cell are in a mean, or neither
-    found, dataset, name = with_mean(study, each)
+    estimates, dataset, name = with_mean(study, each)
     body = [Row(("Accuracy",), {"metric": "accuracy"})]
     body += [replace(row, keys={"metric": "AUGRC", **row.keys}) for row in rows]
     columns = []
@@ -187,9 +187,9 @@ def _augrc(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         if TOP_BEAM in answers:
             columns.append(Column(keys | {"setting": OTHER_ANSWER}, (title, "Δ top beam"), "signed", "interval"))
     if TOP_BEAM in answers:
-        found = joined([found, found.where(setting=TOP_BEAM).minus(found.where(setting=GREEDY))])
+        estimates = joined([estimates, estimates.where(setting=TOP_BEAM).minus(estimates.where(setting=GREEDY))])
     top_beam = "" if TOP_BEAM in answers else None
-    return table(study, found, ("Method",), body, columns, further=(found,), shown=name, top_beam=top_beam)
+    return table(study, estimates, ("Method",), body, columns, further=(estimates,), shown=name, top_beam=top_beam)
 
 
 def _accuracy(study: Study, inputs: Inputs, cell: Cell, answer: str) -> Estimates:
@@ -215,10 +215,10 @@ def _decisions(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     forms = estimates_table.records(thresholds.frame[["method", "variant"]].drop_duplicates())
     keys = [{**form, "metric": metric, "setting": risk} for form in forms for metric, risk in measures]
     each = read.at(estimates_table.frame_of([cell.place | key for cell in chosen for key in keys]), missing=NOTHING)
-    found, dataset, name = with_mean(study, each)
-    mean = found.where(dataset=MEAN)
-    found = joined([each.where(metric=WRONG), _wrong_of_shown(mean), found.where(metric=(SHOWN, *PROBABILITY))])
-    found = joined([found, _gains(found)])
+    estimates, dataset, name = with_mean(study, each)
+    mean = estimates.where(dataset=MEAN)
+    estimates = joined([each.where(metric=WRONG), _wrong_of_shown(mean), estimates.where(metric=(SHOWN, *PROBABILITY))])
+    estimates = joined([estimates, _gains(estimates)])
     states = _states(thresholds)
 
     def shown(value: Value) -> TableCell:
@@ -241,12 +241,12 @@ def _decisions(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         "shown": name,
         "tried": captions.listing([str(count) for count in tried]),
     }
-    return table(study, found, ("Method",), body, columns, further=(found, thresholds), **facts)
+    return table(study, estimates, ("Method",), body, columns, further=(estimates, thresholds), **facts)
 
 
-def _wrong_of_shown(found: Estimates) -> Estimates:
+def _wrong_of_shown(estimates: Estimates) -> Estimates:
     """Of means over datasets: of what is shown in all of them together, the share wrong."""
-    wrong, shown = (found.where(metric=metric) for metric in (WRONG_OF_ALL, SHOWN))
+    wrong, shown = (estimates.where(metric=metric) for metric in (WRONG_OF_ALL, SHOWN))
 
     def ratio(a: Floats, b: Floats) -> Floats:
         return np.divide(a, b, out=np.full_like(a, np.nan), where=b != 0)
@@ -254,24 +254,24 @@ def _wrong_of_shown(found: Estimates) -> Estimates:
     return wrong.combined(shown, ratio).undefined(shown.frame["value"] == 0, NOTHING).assign(metric=WRONG)
 
 
-def _gains(found: Estimates) -> Estimates:
+def _gains(estimates: Estimates) -> Estimates:
     """Beam − multinomial of methods with both forms; of shares shown only where either form shows anything."""
-    gains = estimates_table.beam_gains(found)
-    beams = found.at(gains.frame.drop(columns=["value", "n", "empty", "note"]).assign(variant=BEAMSEARCH))
+    gains = estimates_table.beam_gains(estimates)
+    beams = estimates.at(gains.frame.drop(columns=["value", "n", "empty", "note"]).assign(variant=BEAMSEARCH))
     idle = (gains.frame["metric"] == SHOWN) & (beams.frame["value"] == 0) & (gains.frame["value"] == 0)
     return gains.undefined(idle, NOTHING)
 
 
 def _states(thresholds: Estimates) -> dict[Any, str]:
     """Of each method, variant and α why nothing is shown on any dataset: refused, or none of its thresholds passes."""
-    found = dict[Any, str]()
+    states = dict[Any, str]()
     several = thresholds.frame["dataset"].nunique() > 1
     frame = thresholds.frame[~thresholds.too_empty] if several else thresholds.frame
     for form, part in frame.groupby(["method", "variant", "setting"], sort=False):
         threshold, least = (part[part["metric"] == name] for name in ("threshold", "least"))
         if threshold["value"].isna().all():
-            found[form] = "refused" if (least["n"] < least["value"]).any() else "none"
-    return found
+            states[form] = "refused" if (least["n"] < least["value"]).any() else "none"
+    return states
 
 
 def _share(value: Value) -> TableCell:

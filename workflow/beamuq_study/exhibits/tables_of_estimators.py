@@ -17,7 +17,7 @@ from beamuq_study.exhibits import captions, cells
 from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.estimates_table import Column, records, table, with_mean
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibit, Row, Table
-from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.study_config import Recipe, Study
 
 GAIN = "ΔPRR"
@@ -74,8 +74,8 @@ def with_exact_value(
     def has(recipe: Recipe) -> bool:
         return recipe.above is not None and recipe.above.lattices > 1
 
-    found = cells.select(study, estimators=scored, methods=methods, strategies=strategies, has=has)
-    return [cell for cell in found if dataset in ("", cell.dataset)]
+    supplied = cells.select(study, estimators=scored, methods=methods, strategies=strategies, has=has)
+    return [cell for cell in supplied if dataset in ("", cell.dataset)]
 
 
 def draws(study: Study, recipe: Recipe) -> int:
@@ -174,8 +174,8 @@ def cells_with_draws(study: Study) -> list[Cell]:
 
     of: dict[str, Any] = {"estimators": ["uniform sample"], "strategies": [study.main.sample], "has": has}
     recipes = dict.fromkeys(entry.recipe for entry in study.grid)
-    found = [cell for recipe in recipes for cell in cells.select(study, recipe=recipe, **of)]
-    return sorted(found, key=lambda cell: list(study.models).index(cell.model))
+    supplied = [cell for recipe in recipes for cell in cells.select(study, recipe=recipe, **of)]
+    return sorted(supplied, key=lambda cell: list(study.models).index(cell.model))
 
 
 def draw_spread_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
@@ -193,24 +193,24 @@ def draw_spread_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> T
         Column({"metric": "PRR", "setting": "beams - mean"}, ("Beams − mean",), "signed", "interval"),
         Column({"metric": "PRR", "setting": "beaten"}, ("Below beams",), digits=0),
     ]
-    each, told = joined(parts), captions.listing(list(map(str, sorted(counts))))
-    return table(study, each, ("Dataset", "Recipe", "n"), body, columns, further=[each], draws=told)
+    each, sizes = joined(parts), captions.listing(list(map(str, sorted(counts))))
+    return table(study, each, ("Dataset", "Recipe", "n"), body, columns, further=[each], draws=sizes)
 
 
 def _spread(study: Study, inputs: Inputs, cell: Cell) -> Estimates:
     """PRR of each draw of a cell, over them, and of its beams."""
-    found = inputs.estimates([cell]).where(metric="PRR", answer_source="greedy", subset="all", method=METHOD)
+    estimates = inputs.estimates([cell]).where(metric="PRR", answer_source="greedy", subset="all", method=METHOD)
     M, count = study.main.num_candidates, draws(study, study.recipes[cell.recipe])
     settings = [strategy_names.samples_of(study.main.sample, M, draw + 1) for draw in range(count)]
-    of_draws = found.where(variant="uniform", setting=settings)
-    each = estimator_errors.spread(of_draws, found.where(variant=captions.BEAMSEARCH, setting=""))
+    of_draws = estimates.where(variant="uniform", setting=settings)
+    each = estimator_errors.spread(of_draws, estimates.where(variant=captions.BEAMSEARCH, setting=""))
     return each.assign(setting=[f"{setting} {cell.recipe}" for setting in each.frame["setting"]])
 
 
 def exhibits(study: Study) -> list[Exhibit]:
     """The tables of estimators, of all datasets and of each that knows U."""
-    known = {dataset for each in study.grid if study.recipes[each.recipe].above for dataset in each.datasets}
-    datasets = {"estimators": "", **{f"estimators_{name}": name for name in study.datasets if name in known}}
+    pooled = {dataset for each in study.grid if study.recipes[each.recipe].above for dataset in each.datasets}
+    datasets = {"estimators": "", **{f"estimators_{name}": name for name in study.datasets if name in pooled}}
     ours = partial(Exhibit, kind="table", beyond_paper=True)
     exact = partial(ours, reads=READS, build=estimators_table, template="estimators")
     controls: dict[str, Any] = {"estimators": ("uniform beam", "match beam", "match sample"), "methods": (PROB,)}

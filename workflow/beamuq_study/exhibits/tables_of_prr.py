@@ -31,9 +31,9 @@ def cross_encoder(study: Study) -> Sequence[Cell]:
     """The main cells, of one model, that have a cross-encoder or a proxy for one."""
     for scorer, of in study.scorers.items():
         stands = of.kind == "cross_encoder" or "cross-encoder" in (of.proxy_for or "").lower()
-        found = cells.recipe_cells(study, study.main.recipe, scorer)
-        if scorer != study.main.scorer and stands and found:
-            return cells.by_model(found)[cells.nearest(study, found, GEMMA)[0].model]
+        supplied = cells.recipe_cells(study, study.main.recipe, scorer)
+        if scorer != study.main.scorer and stands and supplied:
+            return cells.by_model(supplied)[cells.nearest(study, supplied, GEMMA)[0].model]
     return []
 
 
@@ -47,9 +47,9 @@ def scored_with(lists: Sequence[str], methods: Sequence[str], study: Study) -> S
 
 def main_methods(study: Study, recipe: str) -> Sequence[Row]:
     """The recipe's methods in its order: baselines, then each consistency-based method in both forms."""
-    found = [registry.resolve(name) for name in study.scoring[recipe].methods]
-    pairs = [m.name for m in found if len(m.variants) == 2 and m.name not in (*captions.BASELINES, "DegreeMatrix")]
-    baselines = [m.name for m in found if len(m.variants) == 1 or m.name in captions.BASELINES]
+    methods = [registry.resolve(name) for name in study.scoring[recipe].methods]
+    pairs = [m.name for m in methods if len(m.variants) == 2 and m.name not in (*captions.BASELINES, "DegreeMatrix")]
+    baselines = [m.name for m in methods if len(m.variants) == 1 or m.name in captions.BASELINES]
     single = [_of_method("Baseline UQ methods", method=name) for name in baselines]
     return [*single, *_pairs(pairs, "Consistency-based UQ: multinomial vs. beamsearch versions")]
 
@@ -143,7 +143,7 @@ def exhibits(study: Study) -> list[Exhibit]:
     """The list, and of each model its methods and what beams gain, and the means of PRR to each further rejection."""
     ways, every = dict[str, Any](stub=("Candidates", "Setting")), "every_strategy"
     with_budgets = partial(cells.with_budgets, methods=captions.GRAPH, each=False)
-    found = [
+    listed = [
         means_table("qa_mean_prr"),
         means_table("topbeam_scoring", answer_source="top_beam"),
         means_table("answered", subset=ANSWERED, beyond_paper=True),
@@ -165,11 +165,11 @@ def exhibits(study: Study) -> list[Exhibit]:
     ]
     for name, model in study.models.items():
         shown = partial(cells.main_cells, model=name)
-        found.append(main_table(f"qa_{model.label}", shown, template="qa"))
+        listed.append(main_table(f"qa_{model.label}", shown, template="qa"))
         if name in cells.models(study, study.main.recipe):
             gains = partial(difference_table, minus=SAMPLES, methods=("",), template="gains")
-            found.append(gains(f"gains_{model.label}", shown, beam_forms))
+            listed.append(gains(f"gains_{model.label}", shown, beam_forms))
     for metric in map(prr_to, study.evaluation.max_rejection[1:]):
         label = f"qa_mean_prr_{metric[4:]}"
-        found.append(means_table(label, metric=metric, template="qa_mean_prr_to", beyond_paper=True))
-    return found
+        listed.append(means_table(label, metric=metric, template="qa_mean_prr_to", beyond_paper=True))
+    return listed

@@ -13,7 +13,7 @@ from beamuq.prompts.prompt_template import PROMPTS
 from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.exhibit import Exhibit, Row, Table, TableCell
-from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.study_config import Dataset, Study
 
 STYLES = {"base": "Base prompt", "instruct": "Instruct prompt"}
@@ -91,8 +91,8 @@ def _datasets(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     }
     values = [
         {"dataset": dataset, "metric": metric, "value": value, "n": len(frame)}
-        for (_, metric), found in lines.items()
-        for (dataset, frame), value in zip(frames.items(), found, strict=True)
+        for (_, metric), datasets in lines.items()
+        for (dataset, frame), value in zip(frames.items(), datasets, strict=True)
     ]
     stories = [
         f"the {len(frames[name])} questions of {dataset.title} are turns of {frames[name]['group'].nunique()} dialogues"
@@ -100,7 +100,7 @@ def _datasets(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         if dataset.adapter == "coqa"
     ]
     heads = [tuple(dataset.category for dataset in of.values()), tuple(dataset.title for dataset in of.values())]
-    rows = [_row(title, *found) for (title, _), found in lines.items()]
+    rows = [_row(title, *datasets) for (title, _), datasets in lines.items()]
     return Table(values, ("",), heads, rows, {"dialogues": captions.listing(stories) or None})
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from beamuq_study.html_pages import DASH
-from beamuq_study.judged_answer import strategy_of
 from beamuq_study.parquet_tables import Loaded
+from beamuq_study.produced_answers import strategy_of
 from beamuq_study.study_config import Study
 
 CELL = ["model", "dataset", "recipe"]
@@ -18,7 +18,7 @@ LISTED = [*CELL, "answer_source", "what", "id"]
 FIRST = 3
 
 
-def counts(study: Study, asked: Mapping[str, Sequence[str]], candidates: Sequence[Loaded]) -> pd.DataFrame:
+def counts(study: Study, question_ids: Mapping[str, Sequence[str]], candidates: Sequence[Loaded]) -> pd.DataFrame:
     """A row a cell and produced answer, then one a strategy with all its candidates (``produced`` is "").
 
     Parameters
@@ -35,58 +35,58 @@ def counts(study: Study, asked: Mapping[str, Sequence[str]], candidates: Sequenc
     """
     rows = []
     for loaded in candidates:
-        frame, ids = _frame(loaded), _asked(asked, loaded)
+        frame, ids = _frame(loaded), _asked(question_ids, loaded)
         all_of = (
             (name, frame[frame["strategy"] == name]) for name in study.recipes[loaded.cell["recipe"]].strategies()
         )
         every = [*_produced(study, loaded, frame), *(("", strategy, texts) for strategy, texts in all_of)]
         for answer_source, strategy, texts in every:
             dropped = len(set(ids) - set(texts["id"]))
-            found = len(ids), dropped, len(texts), (texts["text"] == "").sum(), (~texts["terminated"]).sum()
-            rows.append((*_cell(loaded), answer_source, strategy, *map(int, found)))
+            numbers = len(ids), dropped, len(texts), (texts["text"] == "").sum(), (~texts["terminated"]).sum()
+            rows.append((*_cell(loaded), answer_source, strategy, *map(int, numbers)))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def listed(study: Study, asked: Mapping[str, Sequence[str]], candidates: Sequence[Loaded]) -> pd.DataFrame:
+def listed(study: Study, question_ids: Mapping[str, Sequence[str]], candidates: Sequence[Loaded]) -> pd.DataFrame:
     """A row a produced answer that is dropped, empty or cut (``what``), with its question's id, in the order asked."""
     rows = []
     for loaded in candidates:
-        ids = _asked(asked, loaded)
+        ids = _asked(question_ids, loaded)
         for answer_source, _, texts in _produced(study, loaded, _frame(loaded)):
-            found = {
+            lists = {
                 "dropped": set(ids) - set(texts["id"]),
                 "empty": set(texts.loc[texts["text"] == "", "id"]),
                 "cut": set(texts.loc[~texts["terminated"], "id"]),
             }
-            rows += [(*_cell(loaded), answer_source, what, key) for what in found for key in ids if key in found[what]]
+            rows += [(*_cell(loaded), answer_source, what, key) for what in lists for key in ids if key in lists[what]]
     return pd.DataFrame(rows, columns=LISTED)
 
 
-def shown(study: Study, found: pd.DataFrame, ids: pd.DataFrame) -> pd.DataFrame:
+def shown(study: Study, counted: pd.DataFrame, ids: pd.DataFrame) -> pd.DataFrame:
     """The produced answers of :func:`counts` as the page has them, with the first ids of :func:`listed`."""
-    answers, by_answer = found[found["answer_source"] != ""], [*CELL, "answer_source"]
-    told: dict[tuple[Any, ...], list[str]] = {}
+    answers, by_answer = counted[counted["answer_source"] != ""], [*CELL, "answer_source"]
+    lines: dict[tuple[Any, ...], list[str]] = {}
     for (*key, what), of_kind in ids.groupby([*by_answer, "what"], sort=False)["id"]:
         more = ", …" if len(of_kind) > FIRST else ""
-        told.setdefault(tuple(key), []).append(f"{what}: {', '.join(of_kind[:FIRST])}{more}")
+        lines.setdefault(tuple(key), []).append(f"{what}: {', '.join(of_kind[:FIRST])}{more}")
     keys = answers[by_answer].itertuples(index=False, name=None)
-    return _titled(study, answers).drop(columns="texts").assign(ids=["; ".join(told.get(key, [DASH])) for key in keys])
+    return _titled(study, answers).drop(columns="texts").assign(ids=["; ".join(lines.get(key, [DASH])) for key in keys])
 
 
-def by_strategy(study: Study, found: pd.DataFrame) -> pd.DataFrame:
+def by_strategy(study: Study, counted: pd.DataFrame) -> pd.DataFrame:
     """All candidates of :func:`counts` as the page has them."""
-    return _titled(study, found[found["answer_source"] == ""]).drop(columns="answer_source")
+    return _titled(study, counted[counted["answer_source"] == ""]).drop(columns="answer_source")
 
 
-def _titled(study: Study, found: pd.DataFrame) -> pd.DataFrame:
-    shares = {f"{name} %": (100 * found[name] / found["texts"].clip(lower=1)).round(1) for name in ("empty", "cut")}
+def _titled(study: Study, counted: pd.DataFrame) -> pd.DataFrame:
+    shares = {f"{name} %": (100 * counted[name] / counted["texts"].clip(lower=1)).round(1) for name in ("empty", "cut")}
     models, datasets = ({key: each.title for key, each in of.items()} for of in (study.models, study.datasets))
-    frame = found.assign(model=found["model"].map(models), dataset=found["dataset"].map(datasets), **shares)
+    frame = counted.assign(model=counted["model"].map(models), dataset=counted["dataset"].map(datasets), **shares)
     return frame[[*CELL, "answer_source", "strategy", "asked", "dropped", "texts", "empty", "empty %", "cut", "cut %"]]
 
 
-def _asked(asked: Mapping[str, Sequence[str]], loaded: Loaded) -> list[str]:
-    return list(asked[loaded.cell["dataset"]][: loaded.provenance["settings"]["questions"]])
+def _asked(question_ids: Mapping[str, Sequence[str]], loaded: Loaded) -> list[str]:
+    return list(question_ids[loaded.cell["dataset"]][: loaded.provenance["settings"]["questions"]])
 
 
 def _frame(loaded: Loaded) -> pd.DataFrame:

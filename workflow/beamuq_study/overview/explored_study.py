@@ -11,10 +11,10 @@ import pandas as pd
 from beamuq.errors import BeamUQError
 from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, Row, page
 from beamuq_study.exhibits import captions
-from beamuq_study.exhibits.inputs import Inputs, read_study
-from beamuq_study.judged_answer import strategy_of
+from beamuq_study.exhibits.result_files import Inputs, read_study
 from beamuq_study.parquet_tables import SCHEMAS, Artifact, Loaded, read_footer
 from beamuq_study.plan.cells_of_a_study import Grid, GridCell
+from beamuq_study.produced_answers import strategy_of
 from beamuq_study.study_config import Study
 
 CANDIDATE = ["id", "strategy", "rank", "text", "token_ids", "token_texts", "token_logprobs", "logprob", "terminated"]
@@ -37,9 +37,9 @@ def study_page(source: Path, most: int) -> str:
     study = read_study(results / "study.json")
     chosen = Grid(study).explored
     if cell:
-        found = Grid(study).cell(cell["model"], cell["dataset"], cell["recipe"])
-        main = study.main.scorer if study.main.scorer in found.scorers else found.scorers[0]
-        chosen = [(found, cell.get("scorer", main))]
+        place = Grid(study).cell(cell["model"], cell["dataset"], cell["recipe"])
+        main = study.main.scorer if study.main.scorer in place.scorers else place.scorers[0]
+        chosen = [(place, cell.get("scorer", main))]
     cells, notes = read_cells(study, results, chosen, most)
     return page(captions.titled(study, study.title), notes, cells)
 
@@ -84,8 +84,8 @@ def _cell(study: Study, cell: GridCell, scorer: str, tables: dict[str, Loaded], 
     recipe, main = study.recipes[cell.recipe], study.main
     source = Grid(study).produced_answers(cell.recipe)[0]
     drawn = recipe.decoded(main.sample) or next(iter(recipe.samples()), "")
-    found = recipe.decoded(main.beam) or next(iter(recipe.searches()), "")
-    sources = {"answer": strategy_of(source, found or None), "samples": drawn, "beams": found}
+    search = recipe.decoded(main.beam) or next(iter(recipe.searches()), "")
+    sources = {"answer": strategy_of(source, search or None), "samples": drawn, "beams": search}
     frames = {
         kind: table.table.to_pandas() for kind, table in tables.items() if kind not in ("candidates", "similarity")
     }
@@ -96,8 +96,8 @@ def _cell(study: Study, cell: GridCell, scorer: str, tables: dict[str, Loaded], 
     notes = [f"Similarity: {study.scorers[scorer].title}; quality: {study.main_quality.title}."]
     if len(ids) < len(asked):
         path = f"results/{tables['candidates'].path.parents[3].name}/{cell.table('candidates').path}"
-        told = f"The first {len(ids)} of {len(asked)} questions, among which places and curves are"
-        notes.append(f"{told}; all of them: beamuq explore {path} --questions {len(asked)}.")
+        sentence = f"The first {len(ids)} of {len(asked)} questions, among which places and curves are"
+        notes.append(f"{sentence}; all of them: beamuq explore {path} --questions {len(asked)}.")
     notes += [f"No {kind} yet." for kind in ("quality", "similarity", "scores") if kind not in tables]
     candidates = candidates[candidates["id"].isin(set(ids)) & (candidates["rank"] < main.num_candidates)]
     rows = {name: _by_question(candidates, strategy, name) for name, strategy in sources.items()}
@@ -138,10 +138,10 @@ def _by_question(candidates: pd.DataFrame, strategy: str, name: str) -> dict[str
     rows = candidates[candidates["strategy"] == strategy].sort_values("rank")
     if name == "beams":
         rows = rows.sort_values("logprob", ascending=False, kind="stable")
-    found: dict[str, list[Row]] = {}
+    by_question: dict[str, list[Row]] = {}
     for row in rows.to_dict("records"):
-        found.setdefault(row["id"], []).append({str(key): value for key, value in row.items()})
-    return found
+        by_question.setdefault(row["id"], []).append({str(key): value for key, value in row.items()})
+    return by_question
 
 
 def _of_answer(frames: dict[str, pd.DataFrame], kind: str, source: str) -> pd.DataFrame:
@@ -153,11 +153,11 @@ def _of_answer(frames: dict[str, pd.DataFrame], kind: str, source: str) -> pd.Da
 
 def _pairs(tables: dict[str, Loaded], ids: set[str], threshold: float | None) -> dict[str, Any]:
     """By question: of each ordered pair of texts its similarity, and whether they mean the same (D18, no classes)."""
-    found: dict[str, dict[tuple[str, str], tuple[float, bool]]] = {}
+    pairs: dict[str, dict[tuple[str, str], tuple[float, bool]]] = {}
     if "similarity" not in tables:
-        return found
+        return pairs
     for key, *pair, s, neutral, contradict in zip(*tables["similarity"].table.to_pydict().values(), strict=True):
         if key in ids:
             same = s > max(neutral, contradict) if threshold is None else s >= threshold
-            found.setdefault(key, {})[pair[0], pair[1]] = s, same
-    return found
+            pairs.setdefault(key, {})[pair[0], pair[1]] = s, same
+    return pairs

@@ -19,7 +19,7 @@ def settings(study: Study, candidates: Iterable[Loaded]) -> pd.DataFrame:
     main, evaluation = study.main, study.evaluation
     batches = sorted({loaded.provenance["settings"]["batch_questions"] for loaded in candidates})
     merged = [name for name, recipe in study.recipes.items() if recipe.merge_stop_tokens]
-    said = {
+    lines = {
         "seed of subsets, samples and bootstrap": study.seed,
         "questions decoded together": ", ".join(map(str, batches)),
         "a newline ends an answer": study.newline_stops,
@@ -30,8 +30,8 @@ def settings(study: Study, candidates: Iterable[Loaded]) -> pd.DataFrame:
         "quality; correct above": "; ".join(f"{of.title}; {of.threshold:g}" for of in study.quality),
         "bootstrap": f"{evaluation.resamples:,} resamples, {evaluation.confidence:.0%} intervals",
     }
-    values = ["yes" if value is True else "no" if value is False else str(value) for value in said.values()]
-    return pd.DataFrame({"setting": list(said), "value": values})
+    values = ["yes" if value is True else "no" if value is False else str(value) for value in lines.values()]
+    return pd.DataFrame({"setting": list(lines), "value": values})
 
 
 def models(study: Study, candidates: Iterable[Loaded], manifests: Mapping[str, Json]) -> pd.DataFrame:
@@ -41,19 +41,19 @@ def models(study: Study, candidates: Iterable[Loaded], manifests: Mapping[str, J
     """
     cells: Counter[tuple[str, ...]] = Counter()
     for loaded in candidates:
-        model, found = study.models[loaded.cell["model"]], loaded.provenance["models"]["model"]
+        model, identity = study.models[loaded.cell["model"]], loaded.provenance["models"]["model"]
         path = loaded.provenance["self_check"]["told"]
-        made = loaded.provenance["device"], loaded.provenance["dtype"], path
-        cells[model.title, model.style, *_origin(model.source, found, manifests), *made] += 1
+        how = loaded.provenance["device"], loaded.provenance["dtype"], path
+        cells[model.title, model.style, *_origin(model.source, identity, manifests), *how] += 1
     columns = ["model", "prompts", *_ORIGIN, "device", "dtype", "decoding"]
     return _counted(cells, columns, "cells")
 
 
-def scorers(study: Study, made: Iterable[Footer], manifests: Mapping[str, Json]) -> pd.DataFrame:
-    """One row a similarity scorer or learned quality and its backbone; ``made`` are footers of all tables."""
+def scorers(study: Study, footers: Iterable[Footer], manifests: Mapping[str, Json]) -> pd.DataFrame:
+    """One row a similarity scorer or learned quality and its backbone; ``footers`` are footers of all tables."""
     used: Counter[tuple[str, ...]] = Counter()
     qualities = {of.metric: of for of in study.quality}
-    for footer in made:
+    for footer in footers:
         if footer.kind not in ("similarity", "quality"):
             continue
         of = qualities[footer.cell["metric"]] if footer.kind == "quality" else study.scorers[footer.cell["scorer"]]
@@ -70,13 +70,13 @@ def scorers(study: Study, made: Iterable[Footer], manifests: Mapping[str, Json])
 _ORIGIN = ("source", "revision", "licence", "sha256", "tokenizer sha256")
 
 
-def _origin(source: str | None, found: Mapping[str, str], manifests: Mapping[str, Json]) -> tuple[str, ...]:
+def _origin(source: str | None, identity: Mapping[str, str], manifests: Mapping[str, Json]) -> tuple[str, ...]:
     """Source without a folder's path, revision, licence, hashes of all files and of the tokenizer's, shortened."""
     if source is None:
         return ("no model", DASH, DASH, DASH, DASH)
     licence = manifests.get(source, {}).get("licence") or UNKNOWN
-    hashes = (found.get(key, UNKNOWN) for key in ("content", "tokenizer"))
-    return (_source(source), _short(found.get("revision", UNKNOWN)), str(licence), *map(_short, hashes))
+    hashes = (identity.get(key, UNKNOWN) for key in ("content", "tokenizer"))
+    return (_source(source), _short(identity.get("revision", UNKNOWN)), str(licence), *map(_short, hashes))
 
 
 def _source(source: str) -> str:
@@ -87,10 +87,10 @@ def _short(digest: str) -> str:
     return digest if digest == UNKNOWN else digest[:12]
 
 
-def options_named(study: Study, made: Iterable[Footer]) -> pd.DataFrame:
+def options_named(study: Study, footers: Iterable[Footer]) -> pd.DataFrame:
     """One row a cell and produced answer judged by its gold option: of how many answers none or several are named."""
     rows = []
-    for footer in made:
+    for footer in footers:
         for answer_source, of in footer.provenance.get("options_named", {}).items():
             model, dataset = study.models[footer.cell["model"]].title, study.datasets[footer.cell["dataset"]].title
             row: dict[str, Json] = {"model": model, "dataset": dataset, "recipe": footer.cell["recipe"]}
@@ -128,38 +128,38 @@ def reading(study: Study, questions: Iterable[Loaded]) -> pd.DataFrame:
     """One row a dataset: what its split holds and what of it is asked; nothing else is left out."""
     rows = []
     for loaded in questions:
-        asked, read = loaded.table.num_rows, loaded.provenance["read"]
+        count, read = loaded.table.num_rows, loaded.provenance["read"]
         rows.append(
             {
                 "dataset": study.datasets[loaded.cell["dataset"]].title,
                 "questions in the split": read["questions"],
                 "left out: row repeats an id": read["repeated_rows"],
-                "left out: not in the seeded subset": read["questions"] - asked,
-                "asked": asked,
+                "left out: not in the seeded subset": read["questions"] - count,
+                "asked": count,
             }
         )
     return pd.DataFrame(rows)
 
 
-def prompts(study: Study, made: Iterable[Footer]) -> pd.DataFrame:
+def prompts(study: Study, footers: Iterable[Footer]) -> pd.DataFrame:
     """One row a style and dataset: the hash of the template."""
     rows = [
         (footer.cell["style"], study.datasets[footer.cell["dataset"]].title, footer.provenance["template_sha256"][:12])
-        for footer in made
+        for footer in footers
         if footer.kind == "prompts"
     ]
     return pd.DataFrame(rows, columns=["style", "dataset", "template sha256"])
 
 
-def versions(made: Iterable[Footer]) -> pd.DataFrame:
+def versions(footers: Iterable[Footer]) -> pd.DataFrame:
     """Package versions, each with the tables it made: more than one line a package is a warning."""
     kinds: dict[tuple[str, str], list[str]] = {}
-    for footer in made:
+    for footer in footers:
         for key in footer.provenance.get("versions", {}).items():
             kinds.setdefault(key, []).append(footer.kind)
     rows = [(*key, len(of), ", ".join(dict.fromkeys(of))) for key, of in sorted(kinds.items())]
     return pd.DataFrame(rows, columns=["package", "version", "tables", "of"])
 
 
-def _counted(found: Mapping[tuple[str, ...], int], columns: list[str], unit: str) -> pd.DataFrame:
-    return pd.DataFrame([(*row, count) for row, count in found.items()], columns=[*columns, unit])
+def _counted(counts: Mapping[tuple[str, ...], int], columns: list[str], unit: str) -> pd.DataFrame:
+    return pd.DataFrame([(*row, count) for row, count in counts.items()], columns=[*columns, unit])

@@ -1,4 +1,4 @@
-"""The cells of a study, and what each of them needs: which scorers, statistics, judges and produced answers."""
+"""The cells of a study, and what each of them needs: which scorers, judgements, qualities and produced answers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from functools import cached_property
 
 from beamuq.errors import BeamUQError, hint
 from beamuq.methods.dissimilarity_estimators import check_kind, lacks
-from beamuq.methods.registry import STATISTICS, resolve
+from beamuq.methods.registry import JUDGEMENTS, resolve
 from beamuq.strategy_names import FOR_ESTIMATORS, kind_of, of_kind
-from beamuq_study.judged_answer import strategy_of
 from beamuq_study.parquet_tables import Artifact
+from beamuq_study.produced_answers import strategy_of
 from beamuq_study.stages.score_all_methods import compare_candidates
 from beamuq_study.study_config import Study
 
-CCP, P_TRUE, SAR = STATISTICS
+CCP, P_TRUE, SAR = JUDGEMENTS
 
 
 @dataclass(frozen=True)
@@ -69,20 +69,20 @@ class Grid:
 
     # -- what a recipe's methods need ----------------------------------------------------------------------------
 
-    def statistics_of(self, recipe: str) -> set[str]:
+    def judgements_of(self, recipe: str) -> set[str]:
         """What the recipe's methods need that further models have to be asked: P_TRUE, CCP, SAR."""
         return {
             need
             for name in self.study.scoring[recipe].methods
             for need in resolve(name).all_needs
-            if need in STATISTICS
+            if need in JUDGEMENTS
         }
 
     def judges_of(self, recipe: str) -> dict[str, str]:
         """The scorers that CCP ("nli") and SAR ("relevance") ask of a recipe's answers."""
-        asked, main = self.statistics_of(recipe), self.study.main
-        judges = {"nli": main.scorer} if CCP in asked else {}
-        return judges | ({"relevance": main.relevance} if SAR in asked and main.relevance else {})
+        needs, main = self.judgements_of(recipe), self.study.main
+        judges = {"nli": main.scorer} if CCP in needs else {}
+        return judges | ({"relevance": main.relevance} if SAR in needs and main.relevance else {})
 
     def scorers_of(self, cell: GridCell) -> list[str]:
         """The scorers whose similarities a cell needs, sorted: its own, and the judge of SAR's."""
@@ -94,7 +94,7 @@ class Grid:
 
         Raises BeamUQError if one is unknown, or the recipe decodes nothing that it can be had from.
         """
-        found: list[str] = []
+        estimators: list[str] = []
         for name in names:
             weighting, _, kind = name.partition(" ")
             check_kind(weighting, kind)
@@ -105,8 +105,8 @@ class Grid:
                 why = lacks(weighting, decoded[0]) if decoded else repr(kind)
                 fix = f"add it there, or {hint(kind, dict.fromkeys(map(kind_of, strategies)))}"
                 raise BeamUQError(f"{name!r}: needs {why}, which recipes.{recipe} does not decode; {fix}")
-            found += [f"{weighting} {strategy}" for strategy in chosen]
-        return found
+            estimators += [f"{weighting} {strategy}" for strategy in chosen]
+        return estimators
 
     def only_with_answer(self, recipe: str) -> tuple[str, ...]:
         """Strategies of a recipe whose candidates are compared with the produced answer alone.
@@ -170,13 +170,13 @@ class Grid:
     @cached_property
     def measured(self) -> list[Artifact]:
         """The table of every job whose time and memory is measured."""
-        found: list[Artifact] = []
+        files: list[Artifact] = []
         for cell in self.cells.values():
-            found += [cell.table("candidates"), *self.qualities_of(cell)]
-            found += [cell.table("statistics")] if self.statistics_of(cell.recipe) else []
-            found += [cell.table("similarity", scorer=scorer) for scorer in self.scorers_of(cell)]
-            found += [cell.table(kind, scorer=scorer) for kind in ("scores", "evaluation") for scorer in cell.scorers]
-        return found
+            files += [cell.table("candidates"), *self.qualities_of(cell)]
+            files += [cell.table("judgements")] if self.judgements_of(cell.recipe) else []
+            files += [cell.table("similarity", scorer=scorer) for scorer in self.scorers_of(cell)]
+            files += [cell.table(kind, scorer=scorer) for kind in ("scores", "evaluation") for scorer in cell.scorers]
+        return files
 
     @cached_property
     def explored(self) -> list[tuple[GridCell, str]]:
@@ -202,9 +202,9 @@ class Grid:
     def model_uses(self) -> dict[str, str]:
         """Every source of a model that the study loads, and what for; a scorer that nothing asks is none of them."""
         study, cells = self.study, self.cells.values()
-        asked = {key for cell in cells for key in (*self.scorers_of(cell), *self.judges_of(cell.recipe).values())}
+        scorers = {key for cell in cells for key in (*self.scorers_of(cell), *self.judges_of(cell.recipe).values())}
         loaded = [(study.models[name].source, f"model {name}") for name in {cell.model: None for cell in cells}]
-        loaded += [(s.source, f"scorer {key}") for key, s in study.scorers.items() if key in asked and s.source]
+        loaded += [(s.source, f"scorer {key}") for key, s in study.scorers.items() if key in scorers and s.source]
         loaded += [
             (source, f"quality {q.metric}") for q in study.quality for source in (q.source, q.backbone) if source
         ]

@@ -88,7 +88,7 @@ def _check_methods(grid: Grid) -> None:
                 raise BeamUQError(f"scoring.{recipe}.estimators[{position}]: {error}") from error
         if scoring.estimators and "Dissimilarity" not in scoring.methods:
             raise BeamUQError(f"scoring.{recipe}.estimators: are of Dissimilarity; add it to scoring.{recipe}.methods")
-        if SAR in grid.statistics_of(recipe) and not grid.study.main.relevance:
+        if SAR in grid.judgements_of(recipe) and not grid.study.main.relevance:
             raise BeamUQError("main.relevance: SAR needs it; name the scorer that judges tokens")
 
 

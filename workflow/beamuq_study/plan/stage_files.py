@@ -10,7 +10,7 @@ from pathlib import Path
 from beamuq import plugins
 from beamuq.prompts.prompt_template import PROMPTS
 from beamuq_study.comparison.claims import needed_files
-from beamuq_study.comparison.declared_files import DECLARED_FILES
+from beamuq_study.comparison.paper_files import DECLARED_FILES
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.plan.cells_of_a_study import P_TRUE
@@ -66,8 +66,8 @@ class StageFiles:
 
     def p_true_template(self, wildcards: Wildcards) -> Files:
         """The prompt of P(True), where a method of the cell asks for it."""
-        asked = self.settings.grid.statistics_of(wildcards.recipe)
-        return [_relative(PROMPTS / "p_true.txt")] if P_TRUE in asked else []
+        needs = self.settings.grid.judgements_of(wildcards.recipe)
+        return [_relative(PROMPTS / "p_true.txt")] if P_TRUE in needs else []
 
     # -- candidates, scores, evaluation ----------------------------------------------------------------------------
 
@@ -77,10 +77,10 @@ class StageFiles:
         whole = self.paths.table(self.settings.cell(wildcards).table("candidates"))
         return [whole.with_suffix(".shards") / f"{k}-of-{count}.parquet" for k in range(1, count + 1) if count > 1]
 
-    def statistics(self, wildcards: Wildcards) -> Files:
+    def judgements(self, wildcards: Wildcards) -> Files:
         """What models were asked of the cell's answers, where a method needs it."""
-        asked = self.settings.grid.statistics_of(wildcards.recipe)
-        return [self.paths.table(self.settings.cell(wildcards).table("statistics"))] if asked else []
+        needs = self.settings.grid.judgements_of(wildcards.recipe)
+        return [self.paths.table(self.settings.cell(wildcards).table("judgements"))] if needs else []
 
     def cross_similarity(self, wildcards: Wildcards) -> Files:
         """The similarity of SAR's own scorer, where the cell has SAR."""

@@ -21,7 +21,7 @@ from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.machine_config import Machine
 from beamuq_study.parquet_tables import file_name
 from beamuq_study.plan.cells_of_a_study import P_TRUE, SAR, Grid, GridCell
-from beamuq_study.plan.code_inputs import code_hash
+from beamuq_study.plan.code_hashes import code_hash
 from beamuq_study.plan.paths import model_folder_name
 from beamuq_study.stages.decisions_of_scores import DecisionSettings
 from beamuq_study.stages.metrics_of_scores import EvaluationSettings
@@ -34,7 +34,7 @@ Dtype = Literal["auto", "float32", "bfloat16"]
 
 # Raised by hand when the output of a rule would change whose code is, on purpose, not among its inputs: the expensive
 # rules, and those before them, since Snakemake runs again whatever follows from a job that wrote the same bytes.
-FORMATS = {"questions": 2, "prompts": 1, "candidates": 2, "statistics": 2, "similarity": 2, "quality": 1}
+FORMATS = {"questions": 2, "prompts": 1, "candidates": 2, "judgements": 2, "similarity": 2, "quality": 1}
 
 MINILM = "embedding:packaged:all-minilm-l6-v2"  # which the command line calls minilm
 
@@ -121,7 +121,7 @@ class StageSettings:
             "format": FORMATS["quality"],
         }
 
-    def statistics(self, wildcards: Wildcards) -> Settings:
+    def judgements(self, wildcards: Wildcards) -> Settings:
         study, main, cell = self.grid.study, self.grid.study.main, self.cell(wildcards)
         model, judges = study.models[cell.model], self._judges(cell)
         ccp, relevance = judges.get("nli"), judges.get("relevance")
@@ -131,10 +131,10 @@ class StageSettings:
             "sample": self.grid.decoded(main.sample, cell.recipe),
             "style": model.style,
             "enable_thinking": model.enable_thinking,
-            "p_true": P_TRUE in self.grid.statistics_of(cell.recipe),
+            "p_true": P_TRUE in self.grid.judgements_of(cell.recipe),
             "ccp": {"kind": ccp.kind, "equivalence_threshold": ccp.equivalence_threshold} if ccp else None,
             "relevance": {"kind": relevance.kind} if relevance else None,
-            "format": FORMATS["statistics"],
+            "format": FORMATS["judgements"],
         }
 
     # -- scores and their evaluation -----------------------------------------------------------------------------
@@ -153,7 +153,7 @@ class StageSettings:
             "alpha": main.alpha,
             "epsilon": main.epsilon,
             "equivalence_threshold": study.scorers[wildcards.scorer].equivalence_threshold,
-            "sar_similarity": "file" if SAR in self.grid.statistics_of(cell.recipe) else None,
+            "sar_similarity": "file" if SAR in self.grid.judgements_of(cell.recipe) else None,
             "recipe": cell.recipe,
             "estimators": self.grid.estimators_of(cell.recipe, scoring.estimators),
             "seed": study.seed,
@@ -226,13 +226,13 @@ class StageSettings:
     def _made_with(self, kind: str, wildcards: Wildcards) -> list[tuple[str, Settings]]:
         if kind in ("questions", "shots"):
             return [(kind, self.questions(wildcards))]
-        cell, asked = self.cell(wildcards), self.grid.statistics_of(wildcards.recipe)
+        cell, needs = self.cell(wildcards), self.grid.judgements_of(wildcards.recipe)
         here = {name: getattr(wildcards, name, "") for name in ("model", "dataset", "recipe", "scorer")}
 
         def of(**further: str) -> Any:
             return SimpleNamespace(**here | further)
 
-        if kind == "statistics" and not asked:
+        if kind == "judgements" and not needs:
             return []
         if kind == "cross_similarity":
             judge = self.grid.judges_of(cell.recipe).get("relevance")
@@ -240,8 +240,8 @@ class StageSettings:
         main, *further = self.grid.study.qualities(cell.dataset)
         if kind == "further_qualities":
             return [(f"quality {each.metric}", self.quality(of(metric=file_name(each.metric)))) for each in further]
-        made: Callable[[Any], Settings] = getattr(self, kind)
-        return [(kind, made(of(metric=file_name(main.metric))))]
+        settings_of: Callable[[Any], Settings] = getattr(self, kind)
+        return [(kind, settings_of(of(metric=file_name(main.metric))))]
 
     # -- models and what they run on ---------------------------------------------------------------------------------
 
@@ -259,7 +259,7 @@ class StageSettings:
             settings: Settings = {"device": self.device, "dtype": self.dtype, "content": content}
             if rule in ("similarity", "quality"):
                 settings["dtype"] = self.machine.scorer_dtype
-            if rule == "statistics" and self.machine.scorer_dtype != self.dtype:
+            if rule == "judgements" and self.machine.scorer_dtype != self.dtype:
                 settings["scorer_dtype"] = self.machine.scorer_dtype
             return settings
 
@@ -275,10 +275,10 @@ class StageSettings:
             return {"model": quality.source, "backbone": quality.backbone}
         cell = self.cell(wildcards)
         model = study.models[cell.model].source
-        if rule == "statistics":
-            asked = self.grid.statistics_of(cell.recipe)
+        if rule == "judgements":
+            needs = self.grid.judgements_of(cell.recipe)
             judges = {use: judge.source for use, judge in self._judges(cell).items()}
-            return {"language_model": model if {P_TRUE, SAR} & asked else None, "nli": None, "relevance": None} | judges
+            return {"language_model": model if {P_TRUE, SAR} & needs else None, "nli": None, "relevance": None} | judges
         return {"model": model}
 
     def plugin_names(self, rule: str, wildcards: Wildcards) -> list[str]:
@@ -289,7 +289,7 @@ class StageSettings:
         if rule == "quality":
             return [self.quality_called(wildcards.metric).metric]
         cell = self.cell(wildcards)
-        if rule == "statistics":
+        if rule == "judgements":
             return [judge.kind for judge in self._judges(cell).values()]
         if rule == "scores":
             return list(study.scoring[cell.recipe].methods)
@@ -326,7 +326,7 @@ class StageSettings:
             return {"model", "backbone"}
         if rule == "similarity":
             return plugins.among(model=self.grid.study.scorers[wildcards.scorer].kind)
-        if rule == "statistics":
+        if rule == "judgements":
             return plugins.among(**{use: judge.kind for use, judge in self._judges(self.cell(wildcards)).items()})
         return set()
 

@@ -23,7 +23,7 @@ from beamuq_study.plan.stage_settings import StageSettings, Wildcards
 from beamuq_study.study_config import Study, load_study, study_path
 
 BEYOND_PAPER = "3 Beyond the paper"
-"""The report's section of exhibits that print does not have."""
+"""The report's section of exhibits that the paper does not have."""
 
 
 @dataclass(frozen=True)
@@ -153,9 +153,9 @@ class Plan:
         """None where the rule only puts shards together."""
         return self.shard_gpus(wildcards) if self.machine.shards == 1 else 0
 
-    def statistics_gpus(self, wildcards: Wildcards) -> int:
+    def judgements_gpus(self, wildcards: Wildcards) -> int:
         """Those of the language model where it is asked, for P(True)."""
-        return self.shard_gpus(wildcards) if P_TRUE in self.grid.statistics_of(wildcards.recipe) else self.gpus
+        return self.shard_gpus(wildcards) if P_TRUE in self.grid.judgements_of(wildcards.recipe) else self.gpus
 
     def quality_gpus(self, wildcards: Wildcards) -> int:
         """None for a metric that loads no model."""

@@ -74,7 +74,7 @@ def decisions(
     order = np.argsort(ids)  # as calibrate draws, by id
     ids = [ids[place] for place in order]
     cell = _Cell(groups_by_id(ids, questions), quality_of(ids, answer_source, quality), settings, dataset, ids)
-    found: list[Row] = []
+    rows: list[Row] = []
     scored: list[Row] = []
     for key, unordered in parts:
         values = unordered[order]
@@ -83,10 +83,10 @@ def decisions(
             raise BeamUQError(f"scores: {key['method']} has no finite value of question {where!r}; score again")
         place = {name: key[name] for name in ("method", "variant")}
         tried = len(parts) * len(settings.risks)
-        found += [EMPTY | place | row for row in (*cell.shown(values, tried), *cell.probabilities(values))]
+        rows += [EMPTY | place | row for row in (*cell.shown(values, tried), *cell.probabilities(values))]
         scored += [{"id": of, **place, "value": value} for of, value in zip(ids, values.tolist(), strict=True)]
     of_question = dict(zip(ids, cell.told(ids), strict=True))
-    return found, [row | of_question[row["id"]] for row in scored]
+    return rows, [row | of_question[row["id"]] for row in scored]
 
 
 EMPTY: Row = {"risk": None, "low": None, "high": None, "std": None, "note": "", "values": []}
@@ -116,7 +116,7 @@ class _Cell:
         """Of each α the threshold, and what it shows of the other half."""
         first, settings = self.calibrates, self.settings
         for risk in settings.risks:
-            found = guaranteed_threshold(
+            limit = guaranteed_threshold(
                 values[first],
                 ~self.right[first],
                 groups_of(self.groups, first),
@@ -125,11 +125,11 @@ class _Cell:
                 tried=tried,
                 seed=settings.seed,
             )
-            yield {"metric": "threshold", "risk": risk, "value": found.value, "n": found.units, "note": found.note}
-            yield {"metric": "least", "risk": risk, "value": float(found.least), "n": found.tested}
-            if found.value is not None:
-                yield {"metric": "bound", "risk": risk, "value": found.upper, "n": found.shown}
-            below = values[~first] <= (-np.inf if found.value is None else found.value)
+            yield {"metric": "threshold", "risk": risk, "value": limit.value, "n": limit.units, "note": limit.note}
+            yield {"metric": "least", "risk": risk, "value": float(limit.least), "n": limit.tested}
+            if limit.value is not None:
+                yield {"metric": "bound", "risk": risk, "value": limit.upper, "n": limit.shown}
+            below = values[~first] <= (-np.inf if limit.value is None else limit.value)
             yield from ({"risk": risk} | row for row in self._tested(below))
 
     def _tested(self, below: Bools) -> Iterator[Row]:
@@ -159,8 +159,8 @@ class _Cell:
             return
         right = self.right.astype(np.float64)
         p = merged(*cross_fitted("venn_abers", values, right, self.groups, seed=self.settings.seed))
-        for metric, found in reliability_measures(p, right, self.counts).items():
-            yield {"metric": metric, "n": N} | _with_interval(found, confidence)
+        for metric, draws in reliability_measures(p, right, self.counts).items():
+            yield {"metric": metric, "n": N} | _with_interval(draws, confidence)
         for name, members in zip(BIN_NAMES, in_bins(p), strict=True):
             if members.any():
                 low, high = proportion_interval(self.right[members], groups_of(self.groups, members), confidence)
@@ -171,15 +171,15 @@ class _Cell:
     def told(self, ids: list[str]) -> Iterator[dict[str, Any]]:
         """What the file for ``beamuq calibrate`` says of each question; of groups only where there are any."""
         settings = self.settings
-        made = {"similarity": settings.similarity, "model": settings.model, "version": __version__}
+        facts = {"similarity": settings.similarity, "model": settings.model, "version": __version__}
         grouped = self.groups != ids
         for place, group in enumerate(self.groups):
             of = {"correct": int(self.right[place]), "quality": float(self.quality[place])}
             half = {"half": "calibration" if self.calibrates[place] else "test"}
-            yield of | ({"group": group} if grouped else {}) | half | made
+            yield of | ({"group": group} if grouped else {}) | half | facts
 
 
-def _with_interval(found: Floats, confidence: float) -> Row:
+def _with_interval(draws: Floats, confidence: float) -> Row:
     return (
-        {"value": float(found[0])} | asdict(interval(found[1:], confidence)) | {"values": found[1:].astype(np.float32)}
+        {"value": float(draws[0])} | asdict(interval(draws[1:], confidence)) | {"values": draws[1:].astype(np.float32)}
     )

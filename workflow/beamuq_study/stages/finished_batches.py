@@ -101,8 +101,8 @@ class FinishedBatches:
 
     def write_marker(self, path: Path, share: str, provenance: Mapping[str, Json]) -> None:
         """Leave the marker of a finished share; ``provenance`` is what the whole table's will be."""
-        made = {"provenance": dict(provenance), "share": share, "run": self.run, "count": self.count}
-        parquet_tables.write(path, self._kind, [], provenance=made)
+        content = {"provenance": dict(provenance), "share": share, "run": self.run, "count": self.count}
+        parquet_tables.write(path, self._kind, [], provenance=content)
 
     def _path(self, number: int) -> Path:
         return self.folder / f"batch-{number:05}.parquet"
@@ -131,16 +131,16 @@ def marked(folder: Path, kind: str, markers: Sequence[Path]) -> tuple[FinishedBa
 
     Raises BeamUQError if the markers are not of all shares of one run, each once.
     """
-    said = [parquet_tables.read(marker, kind).provenance for marker in markers]
-    found, wanted = [each.get("share") for each in said], [f"{n}-of-{len(said)}" for n in range(1, len(said) + 1)]
-    if sorted(map(str, found)) != sorted(wanted):
-        raise BeamUQError(f"{markers[0].parent}: holds the shards {sorted(map(str, found))}, not {sorted(wanted)}")
-    for marker, each in zip(markers, said, strict=True):
-        if each["run"] != said[0]["run"]:
-            ours, theirs = said[0]["provenance"], each["provenance"]
+    marks = [parquet_tables.read(marker, kind).provenance for marker in markers]
+    parts, whole = [each.get("share") for each in marks], [f"{n}-of-{len(marks)}" for n in range(1, len(marks) + 1)]
+    if sorted(map(str, parts)) != sorted(whole):
+        raise BeamUQError(f"{markers[0].parent}: holds the shards {sorted(map(str, parts))}, not {sorted(whole)}")
+    for marker, each in zip(markers, marks, strict=True):
+        if each["run"] != marks[0]["run"]:
+            ours, theirs = marks[0]["provenance"], each["provenance"]
             differing = sorted(key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key)) or ["prompts"]
             raise BeamUQError(f"{marker}: differs from {markers[0].name} in {', '.join(differing)}; delete both")
-    return FinishedBatches(folder, kind, said[0]["run"], said[0]["count"]), said[0]["provenance"]
+    return FinishedBatches(folder, kind, marks[0]["run"], marks[0]["count"]), marks[0]["provenance"]
 
 
 @contextmanager

@@ -20,8 +20,8 @@ from beamuq.methods.log_space_sums import Array, Index, Mask
 from beamuq.methods.method_inputs import UNKNOWN, Answer, Evidence, Pairs
 from beamuq.methods.rouge import rouge_matrix
 from beamuq.strategy_names import draws, kind_of, parse, searches
-from beamuq_study.judged_answer import strategy_of
 from beamuq_study.parquet_tables import SCHEMAS
+from beamuq_study.produced_answers import strategy_of
 
 SentenceSimilarity = Literal["file", "scorer", "rouge-l"]
 
@@ -31,8 +31,8 @@ class CellTables:
 
     Parameters
     ----------
-    questions, candidates, similarity, statistics, cross
-        Tables of ``beamuq_study.parquet_tables``; statistics and cross (the cross-encoder, for SAR) may be absent.
+    questions, candidates, similarity, judgements, cross
+        Tables of ``beamuq_study.parquet_tables``; judgements and cross (the cross-encoder, for SAR) may be absent.
         Questions without candidates are left out: a recipe may ask a prefix of the dataset.
     main_beam
         The search whose first beam is the produced answer ``top_beam``.
@@ -52,16 +52,16 @@ class CellTables:
         questions: pa.Table,
         candidates: pa.Table,
         similarity: pa.Table,
-        statistics: pa.Table | None = None,
+        judgements: pa.Table | None = None,
         cross: pa.Table | None = None,
         *,
         main_beam: str | None = None,
         equivalence_threshold: float | None = None,
         sar_similarity: SentenceSimilarity | None = None,
     ) -> None:
-        asked = set(candidates.column("id").to_pylist())
-        self.ids: list[str] = [key for key in questions.column("id").to_pylist() if key in asked]
-        if unknown := asked.difference(self.ids):
+        decoded_ids = set(candidates.column("id").to_pylist())
+        self.ids: list[str] = [key for key in questions.column("id").to_pylist() if key in decoded_ids]
+        if unknown := decoded_ids.difference(self.ids):
             raise BeamUQError(f"candidates: id {min(unknown)!r} is not in the questions file; make both of one study")
         if (sar_similarity == "file") != (cross is not None):
             raise BeamUQError("sar_similarity 'file' and a cross-encoder's similarity file go together; give both")
@@ -74,7 +74,7 @@ class CellTables:
         self._rank = candidates.column("rank").to_numpy()
         self._logprob = candidates.column("logprob").to_numpy()
         self._policy_logprob = candidates.column("policy_logprob").to_numpy()
-        self._judgements = _JudgementColumns(statistics, self.ids)
+        self._judgements = _JudgementColumns(judgements, self.ids)
         self._similarity = _PairTable("similarity", similarity, ids, texts)
         self._cross = None if cross is None else _PairTable("cross-similarity", cross, ids, texts)
         self._main_beam = main_beam
@@ -115,7 +115,7 @@ class CellTables:
         Raises
         ------
         BeamUQError
-            If a question lacks the produced answer, a candidate, a pair or a statistic; the message names it.
+            If a question lacks the produced answer, a candidate, a pair or a judgement; the message names it.
         """
         rows = self._rows(strategy, budget)
         mask = rows >= 0
@@ -295,14 +295,14 @@ class _PairTable:
 
 
 class _JudgementColumns:
-    """A table of ``statistics``, or None where there is no such file, for the questions ``ids``.
+    """A table of ``judgements``, or None where there is no such file, for the questions ``ids``.
 
     Each of its methods gives UNKNOWN where the file holds nothing of the kind, and raises BeamUQError, naming the
     question, where it holds something for some questions only.
     """
 
     def __init__(self, table: pa.Table | None, ids: list[str]) -> None:
-        table = SCHEMAS["statistics"].empty_table() if table is None else table
+        table = SCHEMAS["judgements"].empty_table() if table is None else table
         self._table = table.combine_chunks()
         self._ids = ids
         self._question = _positions(table.column("id"), pa.array(ids, pa.string()))
@@ -325,7 +325,7 @@ class _JudgementColumns:
         for n, answer_labels in enumerate(labels.to_pylist()):
             if [len(step) for step in answer_labels] != [len(step) for step in alternatives[n]]:
                 raise BeamUQError(
-                    f"statistics: ccp_labels of {self._ids[n]!r} are not of its alternatives; make the file again"
+                    f"judgements: ccp_labels of {self._ids[n]!r} are not of its alternatives; make the file again"
                 )
             for step, of_step in enumerate(answer_labels):
                 width = len(of_step)
@@ -339,19 +339,19 @@ class _JudgementColumns:
         mask = rows >= 0
         rank = np.where(mask, candidates.column("rank").to_numpy()[rows], -1)
         about = self._rows(int(rank.max()) + 1, candidate_strategy=strategy)
-        asked = np.take_along_axis(about, np.maximum(rank, 0), axis=1)[mask]
-        if (asked < 0).all():
+        relevance_rows = np.take_along_axis(about, np.maximum(rank, 0), axis=1)[mask]
+        if (relevance_rows < 0).all():
             return UNKNOWN
-        if (asked < 0).any():
-            first = self._ids[int(np.nonzero(mask)[0][asked < 0][0])]
-            raise BeamUQError(f"statistics: relevances of {strategy!r} lack question {first!r}; make the file again")
-        relevances = _padded_lists(self._table.column("token_relevances"), asked)
+        if (relevance_rows < 0).any():
+            first = self._ids[int(np.nonzero(mask)[0][relevance_rows < 0][0])]
+            raise BeamUQError(f"judgements: relevances of {strategy!r} lack question {first!r}; make the file again")
+        relevances = _padded_lists(self._table.column("token_relevances"), relevance_rows)
         logprobs = _padded_lists(candidates.column("token_logprobs"), rows[mask])
         if relevances is None or logprobs is None:
             return UNKNOWN
         if not np.array_equal(relevances[1], logprobs[1]):
             raise BeamUQError(
-                f"statistics: token_relevances of {strategy!r} are not of its tokens; make the file again"
+                f"judgements: token_relevances of {strategy!r} are not of its tokens; make the file again"
             )
         scores = np.zeros(mask.shape)
         scores[mask] = semantic_entropy_sar.token_sar(relevances[0], logprobs[0], logprobs[1])
@@ -364,7 +364,7 @@ class _JudgementColumns:
             return None
         if values.null_count:
             first = self._ids[values.is_null().to_pylist().index(True)]
-            raise BeamUQError(f"statistics: {column} of question {first!r} is missing; make the file again")
+            raise BeamUQError(f"judgements: {column} of question {first!r} is missing; make the file again")
         return values
 
     def _rows(self, width: int, **equal: str) -> Index:

@@ -70,36 +70,36 @@ def evaluate(
             if subset == ANSWERED and kept.all():
                 measured += [row | {"subset": ANSWERED} for row in rows]
                 continue
-            asked = [one for one, keep in zip(every, kept, strict=True) if keep]
+            kept_questions = [one for one, keep in zip(every, kept, strict=True) if keep]
             scored = [(key, uncertainty[kept]) for key, uncertainty in parts]
             of = {"answer_source": answer_source, "quality": settings.quality, "subset": subset}
-            rows, drawn = _measure(asked, values[kept], scored, settings, dataset, of)
+            rows, drawn = _measure(kept_questions, values[kept], scored, settings, dataset, of)
             measured += rows
             replicates += drawn
     return measured, replicates
 
 
 def _measure(
-    asked: Sequence[tuple[str, str]],
+    questions: Sequence[tuple[str, str]],
     values: Floats,
     parts: Sequence[tuple[Row, Floats]],
     settings: EvaluationSettings,
     dataset: str,
     of: Row,
 ) -> tuple[list[Row], list[Row]]:
-    """Rows that begin with ``of``, of the questions ``asked`` [N], each its id and group, with their quality [N]."""
-    groups = [group for _, group in asked]
+    """Rows that begin with ``of``, of ``questions`` [N], each its id and group, with their quality [N]."""
+    groups = [group for _, group in questions]
     further = settings.max_rejection[1:] if "PRR" in settings.metrics else ()
     limits = {"": settings.max_rejection[0]} | {prr_to(limit).removeprefix("PRR"): limit for limit in further}
-    if not asked:
+    if not questions:
         names = [metric + at for at in limits for metric in (["PRR"] if at else settings.metrics)]
         rows = [of | {"metric": name} | key for key, _ in parts for name in names]
         undefined = np.full(settings.resamples + 1, np.nan)
         summary = _summary(undefined, "undefined: every answer is empty", settings.confidence) | {"n": 0}
         drawn = {"values": undefined[1:].astype(np.float32)}
         return [row | summary for row in rows], [row | drawn for row in rows]
-    resampled = resample_counts(groups, settings.resamples, settings.seed, draws_name(dataset, asked))
-    counts = np.concatenate([np.ones((len(asked), 1), dtype=np.int64), resampled], axis=1)
+    resampled = resample_counts(groups, settings.resamples, settings.seed, draws_name(dataset, questions))
+    counts = np.concatenate([np.ones((len(questions), 1), dtype=np.int64), resampled], axis=1)
     evaluators = {
         at: Evaluator(values, counts, max_rejection=to, threshold=settings.threshold) for at, to in limits.items()
     }
@@ -107,18 +107,18 @@ def _measure(
     replicates: list[Row] = []
     for key, uncertainty in parts:
         for at, evaluator in evaluators.items():
-            for metric, found in evaluator.measure(uncertainty, ["PRR"] if at else settings.metrics).items():
+            for metric, draws in evaluator.measure(uncertainty, ["PRR"] if at else settings.metrics).items():
                 row = of | {"metric": metric + at} | key
                 note = why_undefined(metric, values, limits[at], settings.threshold)
-                measured.append(row | _summary(found, note, settings.confidence) | {"n": len(asked)})
-                replicates.append(row | {"values": found[1:].astype(np.float32)})
+                measured.append(row | _summary(draws, note, settings.confidence) | {"n": len(questions)})
+                replicates.append(row | {"values": draws[1:].astype(np.float32)})
     return measured, replicates
 
 
-def _summary(found: Floats, note: str, confidence: float) -> Row:
-    if np.isnan(found[0]):
+def _summary(replicates: Floats, note: str, confidence: float) -> Row:
+    if np.isnan(replicates[0]):
         return {"value": None, "low": None, "high": None, "std": None, "note": note}
-    return {"value": float(found[0])} | asdict(interval(found[1:], confidence))
+    return {"value": float(replicates[0])} | asdict(interval(replicates[1:], confidence))
 
 
 def by_answer(scores: pa.Table) -> list[tuple[str, list[str], list[tuple[Row, Floats]]]]:
@@ -130,10 +130,10 @@ def by_answer(scores: pa.Table) -> list[tuple[str, list[str], list[tuple[Row, Fl
         ids: list[str] = []
         for key, part in of_kind.groupby(["method", "variant", "setting"], sort=False):
             row = dict(zip(("method", "variant", "setting"), key, strict=True))
-            found = part["id"].to_list()
-            ids = ids or found
-            if found != ids:
-                missing = sorted(set(ids) ^ set(found)) or ids
+            own = part["id"].to_list()
+            ids = ids or own
+            if own != ids:
+                missing = sorted(set(ids) ^ set(own)) or ids
                 raise BeamUQError(
                     f"scores: {' '.join(filter(None, key))} and the other methods differ at question {missing[0]!r}; "
                     "score the cell again"

@@ -76,10 +76,10 @@ def run_batches(
 @contextmanager
 def _patient() -> Iterator[threading.Event]:
     """Within the block, SIGTERM only sets the event."""
-    asked = threading.Event()
+    stop_asked = threading.Event()
 
-    before = signal.signal(signal.SIGTERM, lambda *_: asked.set())
+    before = signal.signal(signal.SIGTERM, lambda *_: stop_asked.set())
     try:
-        yield asked
+        yield stop_asked
     finally:
         signal.signal(signal.SIGTERM, before)

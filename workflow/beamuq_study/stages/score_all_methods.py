@@ -155,8 +155,8 @@ def _estimates(
     answer = cell.answer(answer_source)
     factors = {name: FACTORS[name](answer) for name in settings.methods if name in FACTORS}
 
-    def scores(setting: str, found: CandidateArrays) -> Iterator[MethodScores]:
-        estimates = estimate(name, found)
+    def scores(setting: str, sets: CandidateArrays) -> Iterator[MethodScores]:
+        estimates = estimate(name, sets)
         for method, factor in factors.items():
             yield MethodScores(method, name, setting, _rounded(f"{name} {strategy}", factor * estimates))
 
@@ -166,14 +166,14 @@ def _estimates(
         for budget in _budgets(cell, settings, size):
             yield from scores(samples_of(strategy, budget), cell.found(strategy, answer_source, budget=budget))
         for draw in range(size // M if size >= 2 * M else 0):
-            found = cell.found(strategy, answer_source, first=draw * M, budget=M)
-            yield from scores(samples_of(strategy, M, draw + 1), found)
+            sets = cell.found(strategy, answer_source, first=draw * M, budget=M)
+            yield from scores(samples_of(strategy, M, draw + 1), sets)
         return
-    found = cell.found(strategy, answer_source)
-    yield from scores(strategy, found)
+    sets = cell.found(strategy, answer_source)
+    yield from scores(strategy, sets)
     lattices = int(parse(strategy)[1].get("lattices", 0))
     if name == "stratified" and lattices > 1:
-        error = standard_error(found, lattices)
+        error = standard_error(sets, lattices)
         yield MethodScores("Dissimilarity", "standard error", strategy, _rounded(f"{name} {strategy}", error))
 
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 import pyarrow as pa
 
 from beamuq.scorers.scorer_protocol import PairScores
-from beamuq_study.judged_answer import candidate_columns, produced_texts
 from beamuq_study.parquet_tables import SCHEMAS
+from beamuq_study.produced_answers import candidate_columns, produced_texts
 
 
 def needed_pairs(
@@ -20,7 +20,7 @@ def needed_pairs(
     candidates and the answer, a text with itself included (D9, own values). Texts of two strategies do not meet. Of the
     strategies ``only_with_answer``, which may have hundreds of texts: each text as hypothesis of the answer alone.
 
-    Raises BeamUQError as :func:`beamuq_study.judged_answer.produced_texts`.
+    Raises BeamUQError as :func:`beamuq_study.produced_answers.produced_texts`.
     """
     answers = produced_texts(candidates, answer_source, beam)
     ids, strategies, _, texts = candidate_columns(candidates)

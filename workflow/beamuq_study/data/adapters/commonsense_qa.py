@@ -10,10 +10,10 @@ OPTIONS = 5
 
 def read(row: Row, _: str) -> list[Question]:
     """One question. Some rows repeat an option's text; they stay, since the reference is a text and not a letter."""
-    found = multiple_choice(row)
-    if len(found["options"]) != OPTIONS:
-        raise BeamUQError(f"choices: {len(found['options'])} options; CommonsenseQA has {OPTIONS}")
-    return [found]
+    question = multiple_choice(row)
+    if len(question["options"]) != OPTIONS:
+        raise BeamUQError(f"choices: {len(question['options'])} options; CommonsenseQA has {OPTIONS}")
+    return [question]
 
 
 ADAPTER = Adapter(columns=CHOICES, read=read, options=True)

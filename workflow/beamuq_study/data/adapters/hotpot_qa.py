@@ -16,17 +16,17 @@ def read(row: Row, _: str) -> list[Question]:
     titles, paragraphs = row["context"]["title"], row["context"]["sentences"]
     if len(titles) != len(paragraphs):
         raise BeamUQError(f"context: {len(titles)} titles but {len(paragraphs)} paragraphs; give each one of both")
-    wanted = set(row["supporting_facts"]["title"])
-    if len(wanted) != 2:
-        raise BeamUQError(f"supporting_facts: {len(wanted)} different titles, the prompt shows two; remove the row")
+    names = set(row["supporting_facts"]["title"])
+    if len(names) != 2:
+        raise BeamUQError(f"supporting_facts: {len(names)} different titles, the prompt shows two; remove the row")
     context = [
         Passage(title=title, text="".join(sentences))
         for title, sentences in zip(titles, paragraphs, strict=True)
-        if title in wanted
+        if title in names
     ]
     if len(context) != 2:
         raise BeamUQError(f"context: {len(context)} paragraphs bear the two supporting titles; it must be one each")
-    if {passage["title"] for passage in context} != wanted:
+    if {passage["title"] for passage in context} != names:
         raise BeamUQError("context: lacks a paragraph that the supporting facts name; use the distractor configuration")
     return [question(row["id"], row["question"], [row["answer"]], context=context)]
 

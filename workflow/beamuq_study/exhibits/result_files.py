@@ -19,8 +19,8 @@ from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import KEYS, MOST_EMPTY, Estimates, joined
 from beamuq.evaluation.question_scores import QuestionScores
 from beamuq_study.exhibits.cells import Cell
-from beamuq_study.judged_answer import strategy_of
 from beamuq_study.parquet_tables import ALL, ANSWERED, Artifact, Footer, Loaded, read
+from beamuq_study.produced_answers import strategy_of
 from beamuq_study.provenance import check_one_run, check_settings
 from beamuq_study.study_config import Study, load_study
 
@@ -69,13 +69,13 @@ class Inputs:
         self._estimates: dict[tuple[Cell, str], Estimates] = {}
 
     @classmethod
-    def read(cls, results_folder: Path, wanted: Iterable[Artifact], study: Study) -> Inputs:
-        """Read each artifact of ``wanted`` from its own path under ``results_folder``, such as ``results/demo``.
+    def read(cls, results_folder: Path, artifacts: Iterable[Artifact], study: Study) -> Inputs:
+        """Read each of ``artifacts`` from its own path under ``results_folder``, such as ``results/demo``.
 
         Raises BeamUQError if a file is missing, unreadable, of another kind, its footer names another cell than its
         path or other settings than ``study``, or the files are not of one run.
         """
-        loaded = {artifact: read(results_folder / artifact.path, artifact.kind) for artifact in wanted}
+        loaded = {artifact: read(results_folder / artifact.path, artifact.kind) for artifact in artifacts}
         for artifact, table in loaded.items():
             if table.cell != artifact.cell:
                 raise BeamUQError(
@@ -135,17 +135,17 @@ class Inputs:
 
     def empty_sentence(self, files: Iterable[Artifact], answer_source: str = "greedy") -> str:
         """How many produced answers are empty, by cell of an exhibit's files; nothing for an exhibit without cells."""
-        study, found = self.study, dict[str, Empty | None]()
+        study, counted = self.study, dict[str, Empty | None]()
         for file in files:
             if file.model and file.recipe:
                 recipe = f", recipe {file.recipe}" * (file.recipe != study.main.recipe)
                 place = f"{study.models[file.model].title} on {study.datasets[file.dataset].title}{recipe}"
-                found[place] = self._empty(file, answer_source) or found.get(place)
-        some = {place: of for place, of in found.items() if of is None or of.empty}
+                counted[place] = self._empty(file, answer_source) or counted.get(place)
+        some = {place: of for place, of in counted.items() if of is None or of.empty}
         counts = {at: f"{of.empty} of {of.n}{MARK * of.too_many}" if of else "not recorded" for at, of in some.items()}
-        told = ", ".join(f"{at} {count}" for at, count in counts.items()) or "none"
+        places = ", ".join(f"{at} {count}" for at, count in counts.items()) or "none"
         mark = f" {MARK_SENTENCE}" if any(of and of.too_many for of in some.values()) else ""
-        return f"Empty {answer_source.replace('_', '-')} answers: {told}.{mark}" if found else ""
+        return f"Empty {answer_source.replace('_', '-')} answers: {places}.{mark}" if counted else ""
 
     def _empty(self, file: Artifact, answer_source: str) -> Empty | None:
         """Counted in an evaluation or candidates, or as the footer says; None where a file does not tell."""
@@ -156,8 +156,8 @@ class Inputs:
             answers = (table["strategy"] == strategy_of(answer_source, self.study.main.beam)) & (table["rank"] == 0)
             texts = table.loc[answers, "text"]
             return Empty(int((texts == "").sum()), len(texts)) if len(texts) else None
-        told = self[file].provenance.get("empty", {}).get(answer_source)
-        return Empty(*told) if told else None
+        recorded = self[file].provenance.get("empty", {}).get(answer_source)
+        return Empty(*recorded) if recorded else None
 
     def decisions(self, cell: Cell) -> Estimates:
         """A cell's decisions with their replicates.
@@ -212,7 +212,7 @@ class Inputs:
 def settings_of(study: Study, table: Footer) -> dict[str, Any]:
     """What the footer of a study's table may name of it, by the names there."""
     main, quality = study.main, study.main_quality
-    said: dict[str, Any] = study.evaluation.model_dump(mode="json") | {
+    settings: dict[str, Any] = study.evaluation.model_dump(mode="json") | {
         "seed": study.seed,
         "quality": quality.metric,
         "threshold": quality.threshold,
@@ -224,16 +224,16 @@ def settings_of(study: Study, table: Footer) -> dict[str, Any]:
         "num_candidates": main.num_candidates,
     }
     if table.kind == "similarity":
-        said["kind"] = study.scorers[table.cell["scorer"]].kind
+        settings["kind"] = study.scorers[table.cell["scorer"]].kind
     if table.kind == "candidates":
         recipe = study.recipes[table.cell["recipe"]]
-        said |= {
+        settings |= {
             "recipe": recipe.searched(),
             "max_new_tokens": study.datasets[table.cell["dataset"]].max_new_tokens,
             "newline_stops": study.newline_stops,
             "merge_stop_tokens": recipe.merge_stop_tokens,
         }
-    return said
+    return settings
 
 
 def read_study(path: Path) -> Study:

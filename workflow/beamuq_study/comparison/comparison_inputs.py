@@ -1,4 +1,4 @@
-"""What a study measured, as numbers and claims read it, beside what print has."""
+"""What a study measured, as numbers and claims read it, beside what the paper has."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pandas as pd
 from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.methods.registry import stored_variant
 from beamuq.strategy_names import from_print
-from beamuq_study.comparison.declared_files import ComparisonRules, PrintedTable
+from beamuq_study.comparison.paper_files import ComparisonRules, PaperTable
 from beamuq_study.comparison.paper_settings import Difference, differences
 from beamuq_study.exhibits.cells import Cell
-from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.parquet_tables import ALL, Artifact, read_footer
 from beamuq_study.study_config import Study
 
@@ -22,15 +22,15 @@ STORED = ["metric", "method", "variant", "setting"]
 
 
 @dataclass
-class Results:
-    """A study's results, the printed numbers (:func:`~.declared_files.read_printed`) and the declared rules.
+class ComparisonInputs:
+    """A study's results, the paper's numbers (:func:`~.paper_files.read_paper_numbers`) and the declared rules.
 
     ``folder``: where the results lie, for the templates of their prompts; None: nowhere.
     """
 
     study: Study
     inputs: Inputs
-    printed: pd.DataFrame
+    paper_numbers: pd.DataFrame
     rules: ComparisonRules
     folder: Path | None = None
     _differences: dict[tuple[Cell, str | None], list[Difference]] = field(default_factory=dict)
@@ -47,18 +47,18 @@ class Results:
     def differences(self, cell: Cell, role: str | None = "nli") -> list[Difference]:
         """:func:`.paper_settings.differences`, and whether the prompts are of another template than the declared."""
         if (cell, role) not in self._differences:
-            found = differences(self.study, self.rules, cell, role)
+            differing = differences(self.study, self.rules, cell, role)
             style, of = self.study.models[cell.model].style, self.study.datasets[cell.dataset]
             path = self.folder and self.folder / Artifact("prompts", cell.dataset, style=style).path
             used = read_footer(path).provenance.get("template_sha256") if path and path.is_file() else ""
             if used and used != self.rules.templates.get(name := f"{style}/{of.adapter}.txt"):
-                found.append(("prompts", f"prompts of {cell.dataset} are not from the declared template {name}"))
-            self._differences[cell, role] = found
+                differing.append(("prompts", f"prompts of {cell.dataset} are not from the declared template {name}"))
+            self._differences[cell, role] = differing
         return self._differences[cell, role]
 
 
-def table_cell(study: Study, table: PrintedTable, model: str, dataset: str) -> Cell | None:
-    """The cell in which a study measures what a printed table shows, in the first entry of the grid that does."""
+def table_cell(study: Study, table: PaperTable, model: str, dataset: str) -> Cell | None:
+    """The cell in which a study measures what a table of the paper shows, in the first entry of the grid that does."""
     kinds = {name: scorer.kind for name, scorer in study.scorers.items()}
     for entry in study.grid:
         scoring, main = study.scoring[entry.recipe], entry.recipe == study.main.recipe
@@ -72,14 +72,14 @@ def table_cell(study: Study, table: PrintedTable, model: str, dataset: str) -> C
     return None
 
 
-def stored_keys(study: Study, printed: pd.DataFrame) -> pd.DataFrame:
-    """The keys under which an evaluation holds printed numbers: :data:`STORED`.
+def stored_keys(study: Study, paper_numbers: pd.DataFrame) -> pd.DataFrame:
+    """The keys under which an evaluation holds the paper's numbers: :data:`STORED`.
 
-    Some methods are printed without their variant; ``beam`` and the main temperature are the main line, "".
+    The paper names some methods without their variant; ``beam`` and the main temperature are the main line, "".
     """
-    forms, main = zip(printed["method"], printed["variant"], strict=True), {"beam", study.main.sample}
-    settings = [from_print(setting) for setting in printed["setting"]]
-    return printed[STORED].assign(
+    forms, main = zip(paper_numbers["method"], paper_numbers["variant"], strict=True), {"beam", study.main.sample}
+    settings = [from_print(setting) for setting in paper_numbers["setting"]]
+    return paper_numbers[STORED].assign(
         variant=[method and stored_variant(method, variant) for method, variant in forms],
         setting=["" if setting in main else setting for setting in settings],
     )

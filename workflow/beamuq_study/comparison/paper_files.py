@@ -1,4 +1,4 @@
-"""What was declared before any run, in ``workflow/paper_numbers``: printed numbers, errata, claims, rules.
+"""What was declared before any run, in ``workflow/paper_numbers``: numbers of the paper, errata, claims, rules.
 
 What the paper's study is stands in ``studies/paper.yaml`` alone; the rules say which of its settings may differ.
 """
@@ -27,8 +27,8 @@ KEYS = ["table", "model", "dataset", "metric", "method", "variant", "setting"]
 
 
 @dataclass(frozen=True)
-class PrintedTable:
-    """Where a printed table's measurements lie in a study.
+class PaperTable:
+    """Where the measurements of a table of the paper lie in a study.
 
     ``part``: main, strategies, epsilon, spectrum or accuracy; ``scorer``: nli, cross_encoder or none; ``questions``:
     per dataset, where not all.
@@ -44,9 +44,9 @@ class PrintedTable:
 class ComparisonRules:
     """``tolerances_and_families.yaml``, and the paper's study.
 
-    ``agreement``: when a number agrees with print; ``claims``: tolerances of claims; ``families``: the tests of beam
+    ``agreement``: when a number agrees with the paper; ``claims``: their tolerances; ``families``: the tests of beam
     against multinomial; ``harmless``: a setting's path → why it need not be the paper's; ``affects``: the beginning of
-    a path → what rests on it; ``arbitrary``: a printed number's setting → why no run can be held against it;
+    a path → what rests on it; ``arbitrary``: the setting of a number of the paper → why no run can be compared with it;
     ``templates``: sha256 of the prompt templates, by style and adapter.
     """
 
@@ -56,7 +56,7 @@ class ComparisonRules:
     harmless: dict[str, str]
     affects: dict[str, list[str]]
     arbitrary: dict[str, str]
-    tables: dict[str, PrintedTable]
+    tables: dict[str, PaperTable]
     templates: dict[str, str]
     paper: Study
 
@@ -71,7 +71,7 @@ class Claim:
     """One claim, in our words. ``judge``: the function that judges it, with ``settings``.
 
     ``missing``: what would decide it, where no measurement of a study does. ``models``, ``datasets``: those it is
-    about, none for all of the paper's; ``sized``: print gives a size measured on its own models, which no other model
+    about, none for all of the paper's; ``sized``: the paper measured a size on its own models, which no other model
     can deny; ``questions``: the paper's, where not all of a dataset's.
     """
 
@@ -89,7 +89,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Erratum:
-    """An entry of ``errata.yaml``; a test regenerates its facts from the printed numbers and from counterexamples.
+    """An entry of ``errata.yaml``; a test regenerates its facts from the paper's numbers and from counterexamples.
 
     ``touches``: value, std, arrow, caption, text or theorem. ``rows``: selectors, column to value or values; empty for
     what touches no number.
@@ -102,28 +102,28 @@ class Erratum:
     facts: dict[str, Any]
     rows: Sequence[dict[str, str | list[str]]] = ()
 
-    def selected(self, printed: pd.DataFrame) -> Bools:
-        """Which printed numbers the selectors choose. Raises BeamUQError if one of them chooses none."""
-        found = np.zeros(len(printed), dtype=bool)
+    def selected(self, paper_numbers: pd.DataFrame) -> Bools:
+        """Which of the paper's numbers the selectors choose. Raises BeamUQError if one of them chooses none."""
+        chosen_rows = np.zeros(len(paper_numbers), dtype=bool)
         for selector in self.rows:
-            wanted = {column: [value] if isinstance(value, str) else value for column, value in selector.items()}
-            chosen = printed[list(wanted)].isin(wanted).all(axis=1).to_numpy()
+            values = {column: [value] if isinstance(value, str) else value for column, value in selector.items()}
+            chosen = paper_numbers[list(values)].isin(values).all(axis=1).to_numpy()
             if not chosen.any():
                 raise BeamUQError(f"errata.yaml: {self.id}: rows: {selector} selects nothing; mend the selector")
-            found |= chosen
-        return found
+            chosen_rows |= chosen
+        return chosen_rows
 
 
-def touching(errata: Sequence[Erratum], printed: pd.DataFrame, touches: str) -> pd.Series[str]:
-    """Of each printed number the ids of the errata that touch it in this way, "" for none."""
-    names = pd.Series("", printed.index)
+def touching(errata: Sequence[Erratum], paper_numbers: pd.DataFrame, touches: str) -> pd.Series[str]:
+    """Of each number of the paper the ids of the errata that touch it in this way, "" for none."""
+    names = pd.Series("", paper_numbers.index)
     for entry in errata:
         if entry.touches == touches:
-            names += np.where(entry.selected(printed), f"{entry.id}, ", "")
+            names += np.where(entry.selected(paper_numbers), f"{entry.id}, ", "")
     return names.str.removesuffix(", ")
 
 
-def read_printed() -> pd.DataFrame:
+def read_paper_numbers() -> pd.DataFrame:
     """``paper_values.csv``, in its order: ``KEYS``, ``printed`` and ``printed_std``, NaN where there is none."""
     texts = dict.fromkeys(KEYS, str)
     frame = pd.read_csv(FOLDER / "paper_values.csv", dtype=texts, keep_default_na=False, na_values={"std": [""]})
@@ -152,7 +152,7 @@ def read_outcomes() -> dict[str, str]:
 def read_rules() -> ComparisonRules:
     """The declared rules and ``studies/paper.yaml`` together."""
     rules = read_yaml(FOLDER / "tolerances_and_families.yaml")
-    tables = {name: PrintedTable(**table) for name, table in rules["tables"].items()}
+    tables = {name: PaperTable(**table) for name, table in rules["tables"].items()}
     return ComparisonRules(**rules | {"tables": tables}, paper=load_study(PAPER_STUDY))
 
 

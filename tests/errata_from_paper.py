@@ -1,7 +1,7 @@
-"""Print against itself: the errata of the paper, regenerated from its numbers and from stored counterexamples.
+"""The paper against itself: the errata of the paper, regenerated from its numbers and from stored counterexamples.
 
 No model is needed. Each check gives an erratum's id, what it touches, the rows and the facts that show it, or nothing
-where print is right; ``workflow/paper_numbers/errata.yaml`` is the ledger that people read.
+where the paper is right; ``workflow/paper_numbers/errata.yaml`` is the ledger that people read.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from beamuq.beam_mass_theorem import (
 from beamuq.evaluation.estimates import MEAN
 from beamuq.methods.dissimilarity_cocoa import cocoa
 from beamuq.methods.semantic_entropy_sar import semantic_entropy, semantic_entropy_printed
-from beamuq_study.comparison.declared_files import FOLDER, KEYS
+from beamuq_study.comparison.paper_files import FOLDER, KEYS
 from beamuq_study.exhibits.captions import CONSISTENCY
 
-Key = tuple[str, ...]  # of a printed number: KEYS
+Key = tuple[str, ...]  # of a number of the paper: KEYS
 MAIN, GEMMA, GEMMA_CHAT = "tab:qa_mean_prr", "tab:qa_gemma4b", "tab:qa_gemma4bit"
 ROUNDING = 0.001  # a mean of rounded numbers, rounded again, lies within this of the rounded mean
 CLEAR = 2.0  # a fall is clear beyond this many of its unpaired standard deviations
@@ -47,23 +47,23 @@ class Regenerated:
 
 
 def read_arrows() -> set[Key]:
-    """The cells that carry an arrow in print: ``printed_gain_arrows.csv``."""
-    frame = pd.read_csv(FOLDER / "printed_gain_arrows.csv", dtype=str, keep_default_na=False)
+    """The cells that carry an arrow in the paper: ``gain_arrows.csv``."""
+    frame = pd.read_csv(FOLDER / "gain_arrows.csv", dtype=str, keep_default_na=False)
     metrics = frame["table"].map({"tab:abl_rocauc": "ROC-AUC", "tab:abl_prauc": "PR-AUC"}).fillna("PRR")
     return set(keys_of(frame.assign(metric=metrics, variant="beamsearch", setting="")))
 
 
-def regenerate(printed: pd.DataFrame, arrows: set[Key], stated: Mapping[str, Any]) -> dict[str, Regenerated]:
-    """Every erratum by id, in the ledger's order; ``printed`` as ``declared_files.read_printed`` gives it."""
-    found = [*_condition(stated), *_other_methods(printed, stated), *_means(printed), *_spreads(printed)]
-    found += [*_arrows(printed, arrows), *_mean_columns(printed, stated), *_gains(printed), *_runs(printed)]
+def regenerate(numbers: pd.DataFrame, arrows: set[Key], stated: Mapping[str, Any]) -> dict[str, Regenerated]:
+    """Every erratum by id, in the ledger's order; ``numbers`` as ``paper_files.read_paper_numbers`` gives it."""
+    found = [*_condition(stated), *_other_methods(numbers, stated), *_means(numbers), *_spreads(numbers)]
+    found += [*_arrows(numbers, arrows), *_mean_columns(numbers, stated), *_gains(numbers), *_runs(numbers)]
     found += [*_eigenvalues(stated), *_entropy(), *_perplexity(), *_beam_texts(stated)]
     return {item.id: item for item in found}
 
 
-def keys_of(printed: pd.DataFrame) -> list[Key]:
-    """The key of each printed number."""
-    return list(printed[KEYS].itertuples(index=False, name=None))
+def keys_of(numbers: pd.DataFrame) -> list[Key]:
+    """The key of each number of the paper."""
+    return list(numbers[KEYS].itertuples(index=False, name=None))
 
 
 def _found(name: str, touches: str, rows: pd.DataFrame, /, **facts: Any) -> Regenerated:
@@ -129,12 +129,12 @@ def failures(beam_sets: Iterable[Outcomes], M: int) -> dict[str, tuple[int, int]
     return {name: (met[name], lost[name]) for name in thresholds}
 
 
-def _other_methods(printed: pd.DataFrame, stated: Mapping[str, Any]) -> Iterator[Regenerated]:
+def _other_methods(numbers: pd.DataFrame, stated: Mapping[str, Any]) -> Iterator[Regenerated]:
     """The table's values are those of the model's PRR table, and its methods are not those announced."""
-    part, place = printed[printed["table"] == "tab:abl_other_methods"], ["dataset", "method", "variant"]
+    part, place = numbers[numbers["table"] == "tab:abl_other_methods"], ["dataset", "method", "variant"]
     shared = part[part["dataset"] != MEAN][[*place, "printed"]]
     for metric, table in (("PRR", GEMMA), ("PR-AUC", "tab:abl_prauc")):
-        other = printed[printed["table"] == table].rename(columns={"printed": metric})
+        other = numbers[numbers["table"] == table].rename(columns={"printed": metric})
         shared = shared.merge(other[[*place, metric]], on=place)
     equal = {metric: int((shared["printed"] == shared[metric]).sum()) for metric in ("PRR", "PR-AUC")}
     captioned = stated["other_methods_metric"]
@@ -148,20 +148,20 @@ def _other_methods(printed: pd.DataFrame, stated: Mapping[str, Any]) -> Iterator
         yield _found("other-methods-list", "caption", NO_ROWS, lacks=lacking, adds=added)
 
 
-def _printed_means(printed: pd.DataFrame) -> pd.DataFrame:
+def _means_of_the_paper(numbers: pd.DataFrame) -> pd.DataFrame:
     """Each printed mean that the paper also prints by dataset: of those rows the ``mean``, and of their ± both ways."""
     place = ["table", "model", "metric", "method", "variant"]
-    parts = printed[(printed["dataset"] != MEAN) & (printed["method"] != "") & (printed["setting"] == "")]
+    parts = numbers[(numbers["dataset"] != MEAN) & (numbers["method"] != "") & (numbers["setting"] == "")]
     parts = parts.assign(table=parts["table"].mask(parts["table"].str.startswith("tab:qa_"), MAIN))
     of = parts.assign(square=parts["printed_std"] ** 2).groupby(place)
     behind = of.agg(mean=("printed", "mean"), average=("printed_std", "mean"), square=("square", "sum"))
     behind["propagated"] = np.sqrt(behind["square"]) / of.size()
-    return printed[printed["dataset"] == MEAN].merge(behind.reset_index(), on=place)
+    return numbers[numbers["dataset"] == MEAN].merge(behind.reset_index(), on=place)
 
 
-def _means(printed: pd.DataFrame) -> Iterator[Regenerated]:
+def _means(numbers: pd.DataFrame) -> Iterator[Regenerated]:
     """Printed means that are not the mean of their own rows, rounding allowed for."""
-    means = _printed_means(printed)
+    means = _means_of_the_paper(numbers)
     off = (means["printed"] - means["mean"]).abs()
     wrong = means[off > ROUNDING]
     names = (wrong["table"] + " " + wrong["method"] + " " + wrong["variant"]).str.strip()
@@ -172,15 +172,15 @@ def _means(printed: pd.DataFrame) -> Iterator[Regenerated]:
         yield _found("means", "value", wrong, **facts)
 
 
-def _spreads(printed: pd.DataFrame) -> Iterator[Regenerated]:
+def _spreads(numbers: pd.DataFrame) -> Iterator[Regenerated]:
     """Two tables with the same ± everywhere; the ± of the means fits no formula of its rows'."""
-    of_models = printed[printed["table"].str.startswith("tab:qa_") & (printed["table"] != MAIN)]
+    of_models = numbers[numbers["table"].str.startswith("tab:qa_") & (numbers["table"] != MAIN)]
     wide = of_models.pivot(index=KEYS[2:], columns="table", values="printed_std")
     identical = wide.eq(wide[GEMMA], axis=0).sum().drop(GEMMA)
     if identical[GEMMA_CHAT] == len(wide):
         facts = {"identical": len(wide), "identical_to_another_table_at_most": identical.drop(GEMMA_CHAT).max()}
-        yield _found("copied-spread", "std", printed[printed["table"].isin([GEMMA, GEMMA_CHAT])], **facts)
-    means = _printed_means(printed[printed["table"].str.startswith("tab:qa_")])
+        yield _found("copied-spread", "std", numbers[numbers["table"].isin([GEMMA, GEMMA_CHAT])], **facts)
+    means = _means_of_the_paper(numbers[numbers["table"].str.startswith("tab:qa_")])
     formulas = ("average", "propagated")
     fits = {f"equal_to_{name}": ((means["printed_std"] - means[name]).abs() <= ROUNDING).sum() for name in formulas}
     if max(fits.values()) <= len(means) / 2:
@@ -188,37 +188,37 @@ def _spreads(printed: pd.DataFrame) -> Iterator[Regenerated]:
         yield _found("spread-of-means", "std", means, means=len(means), **fits, **ratios)
 
 
-def _rises(printed: pd.DataFrame) -> pd.DataFrame:
+def _rises(numbers: pd.DataFrame) -> pd.DataFrame:
     """Every beam row with its ``rise`` over the sampled one, exact to the printed digits, and ``std`` of both ±."""
     place = [name for name in KEYS if name != "variant"]
-    samples = printed[printed["variant"] != "beamsearch"].drop(columns="variant")
-    pairs = printed[printed["variant"] == "beamsearch"].merge(samples, on=place, suffixes=("", "_sampled"))
+    samples = numbers[numbers["variant"] != "beamsearch"].drop(columns="variant")
+    pairs = numbers[numbers["variant"] == "beamsearch"].merge(samples, on=place, suffixes=("", "_sampled"))
     std = np.hypot(pairs["printed_std"].fillna(0.0), pairs["printed_std_sampled"].fillna(0.0))
     return pairs.assign(rise=(pairs["printed"] - pairs["printed_sampled"]).round(3), std=std)
 
 
-def _arrows(printed: pd.DataFrame, arrows: set[Key]) -> Iterator[Regenerated]:
+def _arrows(numbers: pd.DataFrame, arrows: set[Key]) -> Iterator[Regenerated]:
     """Arrows at equal printed values: these may rise before rounding, so only an arrow at a fall would be false."""
-    rises = _rises(printed)
+    rises = _rises(numbers)
     marked = rises[[key in arrows for key in keys_of(rises)]]
     equal, falls = marked[marked["rise"] == 0], (marked["rise"] < 0).sum()
     if len(equal):
         yield _found("arrow-at-equal", "arrow", equal, arrows=len(arrows), at_equal=len(equal), at_a_fall=falls)
 
 
-def _mean_columns(printed: pd.DataFrame, stated: Mapping[str, Any]) -> Iterator[Regenerated]:
-    columns, datasets = (set(printed["dataset"][printed["table"] == table]) for table in ("tab:abl_rocauc", GEMMA))
+def _mean_columns(numbers: pd.DataFrame, stated: Mapping[str, Any]) -> Iterator[Regenerated]:
+    columns, datasets = (set(numbers["dataset"][numbers["table"] == table]) for table in ("tab:abl_rocauc", GEMMA))
     announced = stated["mean_columns"]
     if len(columns - datasets) != announced:
         yield _found("mean-columns", "caption", NO_ROWS, announced=announced, columns=sorted(columns - datasets))
 
 
-def _gains(printed: pd.DataFrame) -> Iterator[Regenerated]:
+def _gains(numbers: pd.DataFrame) -> Iterator[Regenerated]:
     """How many of the means and cells of the PRR tables rise or fall, and which fall clearly, whatever ± may mean.
 
     The ± of both Gemma tables is doubted (copied-spread), and undefined in all: falls are held against each reading.
     """
-    rises = _rises(printed)
+    rises = _rises(numbers)
     rises = rises[rises["table"].str.startswith("tab:qa_") & rises["method"].isin(CONSISTENCY)]
     means, cells = rises[rises["table"] == MAIN], rises[rises["table"] != MAIN]
     gemma = cells["table"].isin([GEMMA, GEMMA_CHAT])
@@ -248,11 +248,11 @@ def _gains(printed: pd.DataFrame) -> Iterator[Regenerated]:
         )
 
 
-def _runs(printed: pd.DataFrame) -> Iterator[Regenerated]:
-    """No printed number measures a spread over runs."""
-    measured = printed["metric"].str.lower().str.contains("variance") | printed["setting"].str.contains("run")
+def _runs(numbers: pd.DataFrame) -> Iterator[Regenerated]:
+    """No number of the paper measures a spread over runs."""
+    measured = numbers["metric"].str.lower().str.contains("variance") | numbers["setting"].str.contains("run")
     if not measured.any():
-        metrics = sorted(printed["metric"].unique())
+        metrics = sorted(numbers["metric"].unique())
         yield _found("variance-unmeasured", "text", NO_ROWS, metrics=metrics, rows_over_runs=0)
 
 

@@ -39,17 +39,17 @@ def script_sources(script: str, *modules: str) -> list[Path]:
 
     Imports inside functions count, and with a module come the files that it reads (templates, scripts).
     """
-    found: set[Path] = set()
+    sources: set[Path] = set()
     pending = [SCRIPTS / f"{script}.py", *map(_file, modules)]
     while pending:
         path = pending.pop()
-        if path is not None and path not in found:
-            found.add(path)
+        if path is not None and path not in sources:
+            sources.add(path)
             if path != LIST_OF_EXHIBITS:  # an exhibit names the module that builds it; others' change nothing in it
                 pending += _imported(path)
-    for module in found.intersection(READ_BY):
-        found.update(READ_BY[module])
-    return sorted(found)
+    for module in sources.intersection(READ_BY):
+        sources.update(READ_BY[module])
+    return sorted(sources)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The step that writes the statistics table, and the methods that read it."""
+"""The step that writes the judgements table, and the methods that read it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TEXTS = {"q1": "Which river runs through Paris?", "q2": "How many legs has a spi
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with three tiny models and the tables of a cell that the first of them decoded."""
-    folder = tmp_path_factory.mktemp("statistics")
+    folder = tmp_path_factory.mktemp("judgements")
     build_tiny_model("llama", folder / "language")
     tiny_scorers.build_nli(folder / "nli")
     tiny_scorers.build_cross_encoder(folder / "cross")
@@ -70,9 +70,9 @@ def run(
     made: Path, out: Path, *, give: dict[str, Path] | None = None, cache_root: Path | None = None, **changes: Any
 ) -> parquet_tables.Loaded:
     settings = ALL | changes
-    job = inputs_of(made, settings) | {"settings": settings, "statistics": out} | (give or {})
+    job = inputs_of(made, settings) | {"settings": settings, "judgements": out} | (give or {})
     run_job("judgements", job | {"device": "cpu", "dtype": "float32"}, cache=cache_root)
-    return parquet_tables.read(out, "statistics")
+    return parquet_tables.read(out, "judgements")
 
 
 @pytest.fixture(scope="module")

@@ -1,28 +1,28 @@
-rule statistics:
+rule judgements:
     input:
         questions="results/{study}/questions/{dataset}.parquet",
         candidates="results/{study}/candidates/{model}/{dataset}/{recipe}.parquet",
         template=files.p_true_template,
-        language_model=files.model("statistics", "language_model"),
-        nli=files.model("statistics", "nli"),
-        relevance=files.model("statistics", "relevance"),
-        plugins=files.plugins("statistics"),
+        language_model=files.model("judgements", "language_model"),
+        nli=files.model("judgements", "nli"),
+        relevance=files.model("judgements", "relevance"),
+        plugins=files.plugins("judgements"),
     output:
-        statistics="results/{study}/statistics/{model}/{dataset}/{recipe}.parquet",
+        judgements="results/{study}/judgements/{model}/{dataset}/{recipe}.parquet",
     log:
-        "logs/{study}/statistics/{model}/{dataset}/{recipe}.log",
+        "logs/{study}/judgements/{model}/{dataset}/{recipe}.log",
     benchmark:
-        "results/{study}/benchmarks/statistics/{model}/{dataset}/{recipe}.tsv"
+        "results/{study}/benchmarks/judgements/{model}/{dataset}/{recipe}.tsv"
     conda:
         "../../envs/gpu.yaml"
     resources:
-        gpu=plan.statistics_gpus,
+        gpu=plan.judgements_gpus,
         mem_mb=plan.memory_mb,
         runtime=240,
     params:
-        settings=settings.statistics,
+        settings=settings.judgements,
         made_with=settings.made_with("questions", "candidates"),
-        loading=settings.loading("statistics"),
+        loading=settings.loading("judgements"),
         cards=not_compared(plan.cards),
         program=not_compared(f"{SCRIPTS}/judgements.py"),
         cache=not_compared(CACHE),
@@ -33,4 +33,4 @@ rule statistics:
         " --template {input.template:q} --language-model {input.language_model:q} --nli {input.nli:q}"
         " --relevance {input.relevance:q} --settings {params.settings:q} --made-with {params.made_with:q}"
         " --loading {params.loading:q} --cards {params.cards} --cache {params.cache:q} --threads {threads}"
-        " --statistics {output.statistics:q} > {log} 2>&1"
+        " --judgements {output.judgements:q} > {log} 2>&1"

@@ -34,14 +34,14 @@ def produced_texts(candidates: pa.Table, answer_source: Sequence[str], beam: str
     """
     rows = list(zip(*candidate_columns(candidates), strict=True))
     first = {(strategy, question): text for question, strategy, rank, text in rows if rank == 0}
-    found: dict[str, dict[str, str]] = {name: {} for name in answer_source}
+    texts: dict[str, dict[str, str]] = {name: {} for name in answer_source}
     for name in answer_source:
         strategy = strategy_of(name, beam)
         for question in dict.fromkeys(row[0] for row in rows):
             if (strategy, question) not in first:
                 raise BeamUQError(f"candidates: question {question!r} has no {strategy!r} for answer_source {name!r}")
-            found[name][question] = first[strategy, question]
-    return found
+            texts[name][question] = first[strategy, question]
+    return texts
 
 
 def candidate_columns(candidates: pa.Table) -> tuple[list[str], list[str], list[int], list[str]]:

@@ -1,4 +1,4 @@
-"""Tables that print lacks: what beams gain, empty answers, AUGRC, further qualities, endings, decisions."""
+"""Tables that the paper lacks: what beams gain, empty answers, AUGRC, further qualities, endings, decisions."""
 
 from __future__ import annotations
 
