@@ -16,7 +16,7 @@ import pytest
 import exhibits_study
 from beamuq.evaluation.estimates import Estimates
 from beamuq_study import parquet_tables
-from beamuq_study.exhibits import captions, table_formats
+from beamuq_study.exhibits import table_formats
 from beamuq_study.exhibits.estimates_table import Column, table
 from beamuq_study.exhibits.exhibit import CSV_COLUMNS, Built, Row, Table, TableCell
 from beamuq_study.parquet_tables import Artifact
@@ -62,21 +62,6 @@ def printed(estimates: Estimates, *columns: Column, **more: Any) -> Table:
     return table(STUDY, estimates, ("Method",), rows, shown, **more)
 
 
-def test_ties_share_a_rank_an_undefined_value_has_none_and_says_why() -> None:
-    values = {"a": 0.1 + 0.2, "b": 0.3, "c": 0.2, "d": np.nan}
-    shown = printed(made(*({"method": m, "value": v, "note": "all wrong"} for m, v in values.items())))
-    assert [cell.mark for cell in shown.cells] == ["best", "best", "second", ""]
-    assert [cell.text for cell in shown.cells] == [".300", ".300", ".200", "n/a"]
-    assert shown.reasons == ["all wrong"]
-
-
-def test_what_is_not_there_is_a_dash_and_not_in_the_csv() -> None:
-    columns = [Column({"metric": "PRR", "dataset": name}, (name,)) for name in "xy"]
-    shown = printed(made({"method": "a", "dataset": "x", "value": 0.5}), *columns)
-    assert [cell.text for cell in shown.cells] == [".500", "–"]
-    assert len(shown.values) == 1
-
-
 @pytest.mark.parametrize(("family", "marked"), [((), [True, True, False]), (("model",), [True, False, False])])
 def test_a_difference_is_bold_by_its_interval_or_by_p_after_holm(family: tuple[str, ...], marked: list[bool]) -> None:
     drawn = [np.full(200, 0.2), np.full(200, 0.2), np.full(200, 0.0)]
@@ -102,21 +87,6 @@ def test_an_arrow_needs_a_strict_improvement_of_two_defined_values() -> None:
     columns = [Column({"metric": "PRR", "variant": variant}, (variant,)) for variant in ("multinomial", "beamsearch")]
     shown = printed(made(*rows), *columns, arrows=True)
     assert [cell.better for cell in shown.cells] == [False, True, *[False] * 6]
-
-
-def test_an_interval_of_its_own_is_printed_and_one_that_cannot_move_is_not() -> None:
-    rows = [{"method": name, "metric": "PRR", "value": 0.0, "n": 9} for name in "ab"]
-    own = Estimates.made([rows[0] | {"low": 0.0, "high": 0.1}, rows[1]], [np.zeros(9), np.zeros(9)])
-    assert [cell.spread for cell in printed(own, Column({"metric": "PRR"}, ("x",), beside="interval")).cells] == [
-        "[.000, .100]",
-        "",
-    ]
-
-
-def test_a_sentence_goes_with_a_fact_that_is_none_or_with_all_its_words() -> None:
-    template = "Of {x}\nAlways.\n{mark}Only then.\n{empty}"
-    assert captions.text("", {"x": 1, "mark": "", "empty": ""}, template) == ["Of 1", "Always.", "Only then."]
-    assert captions.text("", {"x": 1, "mark": None, "empty": ""}, template) == ["Of 1", "Always."]
 
 
 # -- the tables of the study -------------------------------------------------------------------------------------------
@@ -229,12 +199,6 @@ def test_an_undefined_value_leaves_the_mean_undefined_and_both_say_why(undefined
     values = undefined["qa_mean_prr"].frame.set_index(["model", "method"])["value"]
     assert np.isnan(values[exhibits_study.BASE, "MTE"])
     assert "PRR is undefined on CoQA: one quality" in table_formats.html(undefined["qa_mean_prr"])
-
-
-def test_more_than_one_percent_undefined_resamples_leave_no_interval(undefined: dict[str, Any]) -> None:
-    row = undefined["qa_mean_prr"].frame.set_index(["model", "method"]).loc[exhibits_study.BASE, "Perplexity"]
-    assert row[["value", "std", "low", "high"]].notna().tolist() == [True, False, False, False]
-    assert "5 of 200 resamples undefined: no interval" in table_formats.markdown(undefined["qa_mean_prr"])
 
 
 def test_dataset_sizes_are_those_of_the_files(built: dict[str, Any]) -> None:

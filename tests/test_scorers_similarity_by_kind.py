@@ -75,15 +75,6 @@ def test_scores_do_not_depend_on_order_or_company(kind: str, folders: dict[str, 
     assert scorer.score(shuffled).entail.tolist() == [together[pair] for pair in shuffled]
 
 
-def test_the_batch_size_moves_no_score_by_more_than_rounding(
-    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scorer = load_scorer("nli", folders["nli"], **CPU)
-    wide = scorer.score(PAIRS).entail
-    monkeypatch.setitem(packed_encoder.TOKENS, "cpu", 1)
-    np.testing.assert_allclose(scorer.score(PAIRS).entail, wide, atol=1e-5)
-
-
 def test_the_cache_serves_only_lengths_whose_places_in_a_batch_are_alike(tmp_path: Path) -> None:
     def forward(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         ids, mask = inputs["input_ids"], inputs["attention_mask"]
