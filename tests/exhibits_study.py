@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import yaml
 
+import synthetic
 from beamuq import strategy_names
 from beamuq.methods.dissimilarity_estimators import WEIGHTINGS
 from beamuq_study import parquet_tables
@@ -226,18 +227,9 @@ def _number(value: float) -> str:
 
 def _candidate(key: str, strategy: str, rank: int, length: int, logprob: float, answer: int = 0) -> dict[str, Any]:
     text = ("Eddystone", "the Pharos", "Bell Rock", "Fastnet", "La Jument", "a lamp", "no one knows")[answer % 7]
-    return dict.fromkeys(parquet_tables.SCHEMAS["candidates"].names) | {
-        "id": key,
-        "strategy": strategy,
-        "rank": rank,
-        "text": text + f" {answer}" * (answer >= 7),
-        "token_ids": [10 + answer] * length + [2],
-        "token_texts": ["x"] * length + ["</s>"],
-        "token_logprobs": [logprob / (length + 1)] * (length + 1),
-        "logprob": logprob,
-        "policy_logprob": logprob if strategy.startswith("sample") else None,
-        "terminated": True,
-    }
+    tokens = [10 + answer] * length + [2]
+    found = synthetic.candidate(key, strategy, rank, text + f" {answer}" * (answer >= 7), tokens, logprob)
+    return found | {"policy_logprob": logprob if strategy.startswith("sample") else None}
 
 
 def rewrite(results: Results, need: Artifact, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from beamuq.beam_mass_theorem import Outcomes
 from beamuq.config_errors import read_yaml
 from beamuq.errors import BeamUQError
-from beamuq_study.comparison.declared_files import FOLDER, Erratum, read_errata, read_printed, touching
+from beamuq_study.comparison.declared_files import FOLDER, Erratum, read_errata, read_printed
 from errata_from_print import (
     Key,
     Regenerated,
@@ -76,11 +76,6 @@ def test_evidence_on_the_theorem_is_of_the_theorem_s_beam_sets(draw: Callable[..
         assert p.sum() == pytest.approx(1.0)
         assert p[inside].min() >= p[~inside].max()
         assert ((beam_set.dissimilarity >= 0) & (beam_set.dissimilarity <= 1)).all()
-
-
-def test_errata_say_what_they_touch() -> None:
-    for touches, count in (("value", 3), ("std", 360)):
-        assert sum(map(bool, touching(ERRATA, PRINTED, touches))) == count
 
 
 def test_a_selector_of_nothing_is_refused() -> None:

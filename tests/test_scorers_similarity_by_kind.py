@@ -105,22 +105,6 @@ def test_a_value_that_is_not_finite_is_never_remembered(tmp_path: Path, monkeypa
     assert not list(tmp_path.iterdir())
 
 
-def test_a_cache_finds_what_it_was_given_now_and_later(tmp_path: Path) -> None:
-    keys = [packed_encoder.EncoderInput((number,)).key() for number in range(300)]
-    values = np.arange(600, dtype=np.float32).reshape(300, 2)
-    for part in (slice(0, 100), slice(50, 200)):  # two jobs that scored some rows both
-        cache = ScoredPairCache(tmp_path)
-        cache.add(keys[part], values[part])
-        cache.flush()
-    cache = ScoredPairCache(tmp_path)
-    cache.add(keys[200:250], values[200:250])
-    found = cache.find(keys)
-    assert sorted(found) == list(range(250))
-    assert all((found[i] == values[i]).all() for i in found)
-    assert ScoredPairCache(tmp_path / "empty").find(keys) == {}
-    assert cache.find([]) == {}
-
-
 def test_the_embedder_never_holds_the_vectors_of_all_pairs(
     folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
