@@ -24,11 +24,7 @@ def cell(n: int = 400, seed: int = 0, per_group: int = 1, errors: float = 0.5) -
     quality = (rng.random(n) >= 2 * errors * u).astype(float)
     ids = [f"q{k:05d}" for k in rng.permutation(n)]
     values = dict(zip(FORMS, (rng.random(n), u + 0.3 * rng.random(n), u), strict=True))
-    scores = [
-        {"id": key, "answer_source": "greedy", "method": m, "variant": v, "setting": "", "value": float(value)}
-        for (m, v), of in values.items()
-        for key, value in zip(ids, of, strict=True)
-    ]
+    scores = synthetic.score_rows(ids, {(*form, ""): of for form, of in values.items()})
     rated = [{"id": i, "answer_source": "greedy", "value": float(q)} for i, q in zip(ids, quality, strict=True)]
     asked = [
         {"id": i, "question": "?", "group": f"g{k // per_group}" if per_group > 1 else i} | synthetic.EMPTY

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import yaml
 
+import synthetic
 from beamuq import strategy_names
 from beamuq.methods.dissimilarity_estimators import WEIGHTINGS
 from beamuq_study import parquet_tables
@@ -26,114 +28,12 @@ BASE, CHAT = "tiny-base", "tiny-chat"
 DATASETS = ("triviaqa", "webquestions", "coqa", "hotpotqa", "commonsenseqa", "arc-challenge")
 PAIRED = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity", "CocoaMSP", "CocoaPPL")
 BOTH_FORMS = (*PAIRED, "SemanticEntropy", "SAR", "DegreeMatrix")
-METHODS = (
-    *("Prob", "MTE", "Perplexity", "CCP", "SAR", "PTrue", "SemanticEntropy"),
-    *("LexicalSimilarity", "EigValLaplacian", "NumSemSets", *PAIRED, "DegreeMatrix"),
-)
-RESAMPLES = 200
 SIZE = {"main": 24, "widths": 24, "strategies": 20, "merged": 24, "truth": 24}
 EMPTY = 1
 """Empty answers of each cell, of each answer source."""
 OF_U = "above p=0.002 draws=100 lattices=10"
-
-ALIKE = {"licence": "Apache-2.0", "source": "demo", "split": "validation", "questions": 24, "max_new_tokens": 20}
-BOTH = {"models": [BASE, CHAT], "scorers": ["cosine"]}
-CONTENT: dict[str, Any] = {
-    "title": "Synthetic study",
-    "demo": True,
-    "seed": 7,
-    "batch_questions": 8,
-    "models": {
-        BASE: {"label": "tiny", "title": "Tiny 1B base", "source": "folder:tiny", "style": "base"},
-        CHAT: {"label": "tinychat", "title": "Tiny 1B instruct", "source": "folder:tiny", "style": "instruct"},
-    },
-    "datasets": {
-        name: ALIKE | {"title": title, "category": category, "adapter": adapter, "few_shot": few_shot}
-        for name, title, category, adapter, few_shot in (
-            ("triviaqa", "TriviaQA", "Closed-Book QA", "trivia_qa", 5),
-            ("webquestions", "WebQuestions", "Closed-Book QA", "web_questions", 5),
-            ("coqa", "CoQA", "Open-Book QA", "coqa", 0),
-            ("hotpotqa", "HotpotQA", "Open-Book QA", "hotpot_qa", 0),
-            ("commonsenseqa", "CommonsenseQA", "Multiple Choice", "commonsense_qa", 2),
-            ("arc-challenge", "ARC-Challenge", "Multiple Choice", "ai2_arc", 2),
-        )
-    },
-    "recipes": {
-        "main": {"sample": {"size": 10}, "beam": {"widths": [10]}},
-        "widths": {"sample": {"size": 15}, "beam": {"widths": list(range(1, 16))}},
-        "strategies": {
-            "sample": {"size": 10, "temperatures": [0.7, 0.9, 1.0, 1.2, 1.5, 1.7]},
-            "beam": {"widths": [10]},
-            "diverse": {"size": 10, "groups": [2, 5], "penalties": [0.5, 1.0, 1.5, 2.0]},
-            "hybrid": {"size": 10, "beams": list(range(1, 10))},
-        },
-        "merged": {"beam": {"widths": [10]}, "merge_stop_tokens": True},
-        "truth": {
-            "sample": {"size": 100},
-            "beam": {"widths": [*range(1, 16), 20]},
-            "hybrid": {"size": 10, "beams": [5]},
-            "exact": {"sizes": [5, 10, 20]},
-            "above": {"p": 0.002, "draws": 100, "lattices": 10},
-            "systematic": {"sizes": [5, 10, 20]},
-            "never_worse": {"sizes": [5, 10, 20]},
-            "adaptive": {"sizes": [5, 10, 20]},
-        },
-    },
-    "grid": [
-        BOTH | {"recipe": "main", "datasets": list(DATASETS), "scorers": ["cosine", "rouge"]},
-        BOTH | {"recipe": "widths", "datasets": ["triviaqa", "arc-challenge"]},
-        BOTH | {"recipe": "strategies", "datasets": ["triviaqa", "coqa"], "questions": 20},
-        BOTH | {"recipe": "merged", "datasets": ["triviaqa", "coqa"]},
-        BOTH | {"recipe": "truth", "models": [BASE], "datasets": ["triviaqa", "coqa"]},
-    ],
-    "scorers": {
-        "cosine": {
-            "kind": "embedding",
-            "title": "MiniLM embedding cosine",
-            "source": "folder:minilm",
-            "equivalence_threshold": 0.8,
-            "proxy_for": "DeBERTa-large-MNLI entailment",
-        },
-        "rouge": {
-            "kind": "lexical",
-            "title": "ROUGE-L",
-            "equivalence_threshold": 0.8,
-            "proxy_for": "the RoBERTa-large STS cross-encoder",
-        },
-    },
-    "quality": [
-        {"metric": "answer_f1", "title": "max(token F1, containment)", "proxy_for": "AlignScore"},
-        {"metric": "exact_match", "title": "exact match"},
-        {"metric": "gold_label", "title": "gold option", "datasets": ["commonsenseqa", "arc-challenge"]},
-    ],
-    "main": {"scorer": "cosine"},
-    "scoring": {
-        "main": {"methods": list(METHODS)},
-        "widths": {
-            "methods": ["SemanticEntropy", "Dissimilarity", "Eccentricity", "EigVecDissimilarity"],
-            "budgets": list(range(1, 16)),
-        },
-        "strategies": {
-            "methods": ["Dissimilarity", "Eccentricity", "EigVecDissimilarity"],
-            "every_strategy": True,
-            "epsilon": [0.0, 0.00001, 0.001, 0.01, 0.05, 0.1, 1.0],
-            "alpha": [0.3, 0.5, 0.7, 0.8, 0.9, 0.99],
-            "fixed_k": list(range(1, 11)),
-        },
-        "merged": {"methods": ["Prob", "Dissimilarity", "CocoaMSP", "CocoaPPL"]},
-        "truth": {
-            "methods": ["Prob", "Dissimilarity"],
-            "estimators": [
-                *("uniform sample", "distinct sample", "match sample", "normalised beam", "unnormalised beam"),
-                *("uniform beam", "match beam", "normalised exact", "stratified hybrid", "uniform systematic"),
-                *("stratified neverworse", "stratified adaptive", "stratified above"),
-            ],
-        },
-    },
-    "answer_source": ["greedy", "top_beam"],
-    "evaluation": {"metrics": ["PRR", "ROC-AUC", "PR-AUC"], "max_rejection": [0.5, 1.0], "resamples": RESAMPLES},
-    "exhibits": [],
-}
+CONTENT: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+RESAMPLES: int = CONTENT["evaluation"]["resamples"]
 
 
 def study(**changes: Any) -> Study:
@@ -327,18 +227,9 @@ def _number(value: float) -> str:
 
 def _candidate(key: str, strategy: str, rank: int, length: int, logprob: float, answer: int = 0) -> dict[str, Any]:
     text = ("Eddystone", "the Pharos", "Bell Rock", "Fastnet", "La Jument", "a lamp", "no one knows")[answer % 7]
-    return dict.fromkeys(parquet_tables.SCHEMAS["candidates"].names) | {
-        "id": key,
-        "strategy": strategy,
-        "rank": rank,
-        "text": text + f" {answer}" * (answer >= 7),
-        "token_ids": [10 + answer] * length + [2],
-        "token_texts": ["x"] * length + ["</s>"],
-        "token_logprobs": [logprob / (length + 1)] * (length + 1),
-        "logprob": logprob,
-        "policy_logprob": logprob if strategy.startswith("sample") else None,
-        "terminated": True,
-    }
+    tokens = [10 + answer] * length + [2]
+    found = synthetic.candidate(key, strategy, rank, text + f" {answer}" * (answer >= 7), tokens, logprob)
+    return found | {"policy_logprob": logprob if strategy.startswith("sample") else None}
 
 
 def rewrite(results: Results, need: Artifact, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import yaml
 
+import synthetic
 from beamuq.evaluation.estimates import MEAN
 from beamuq.methods.registry import METHODS
 from beamuq_study import parquet_tables
@@ -135,8 +136,7 @@ class Simulated:
 
     def questions(self, need: Artifact) -> list[dict[str, Any]]:
         ids = [f"{need.dataset}-{i}" for i in range(self.study.datasets[need.dataset].questions)]
-        empty: dict[str, Any] = {"context": [], "history": [], "options": [], "references": []}
-        return [{"id": key, "question": key, "group": key, **empty} for key in ids]
+        return [{"id": key, "question": key, "group": key} | synthetic.EMPTY for key in ids]
 
     def quality(self, need: Artifact) -> pa.Table:
         n, accuracies = self._n(need), NUMBERS[NUMBERS["table"] == "tab:base_accs"]
@@ -197,15 +197,4 @@ def _random(*key: object) -> np.random.Generator:
 
 def candidate(key: str, strategy: str, rank: int, code: int, length: int, logprob: float) -> dict[str, Any]:
     """A candidate whose text is ``answer CODE``."""
-    nothing = dict.fromkeys(("policy_logprob", "entropies", "top_ids", "top_texts", "top_logprobs"))
-    return nothing | {
-        "id": key,
-        "strategy": strategy,
-        "rank": rank,
-        "text": f"answer {code}",
-        "token_ids": [code] * (length - 1) + [99],
-        "token_texts": ["x"] * length,
-        "token_logprobs": [logprob / length] * length,
-        "logprob": logprob,
-        "terminated": True,
-    }
+    return synthetic.candidate(key, strategy, rank, f"answer {code}", [code] * (length - 1) + [99], logprob)

@@ -78,9 +78,16 @@ def score_rows(ids: Iterable[str], values: Mapping[tuple[str, str, str], Iterabl
 
 def candidates(*rows: tuple[str, str, int, str]) -> pa.Table:
     """A candidates table out of (id, strategy, rank, text), each of one token."""
-    base = {"token_ids": [1], "token_logprobs": [-1.0], "logprob": -1.0, "terminated": True}
-    filled = [base | {"id": i, "strategy": s, "rank": r, "text": t, "token_texts": [t]} for i, s, r, t in rows]
-    return pa.Table.from_pylist(filled, schema=SCHEMAS["candidates"])
+    return pa.Table.from_pylist([candidate(*row, [1], -1.0) for row in rows], schema=SCHEMAS["candidates"])
+
+
+def candidate(key: str, strategy: str, rank: int, text: str, tokens: list[int], logprob: float) -> dict[str, Any]:
+    """A row of a candidates table whose tokens are equally probable."""
+    names = ("id", "strategy", "rank", "text", "token_ids", "logprob")
+    told = dict(zip(names, (key, strategy, rank, text, tokens, logprob), strict=True)) | {"terminated": True}
+    length = len(tokens)
+    of_tokens = {"token_texts": ["x"] * length, "token_logprobs": [logprob / length] * length}
+    return dict.fromkeys(SCHEMAS["candidates"].names) | told | of_tokens
 
 
 EMPTY: dict[str, list[Any]] = {"context": [], "history": [], "options": [], "references": []}

@@ -176,10 +176,3 @@ def test_quality_above_its_threshold_is_right(made: CalibrationFile) -> None:
         quality_threshold=0.5,
     )
     assert found == made
-
-
-def test_few_stories_of_many_questions_get_no_threshold_and_their_number() -> None:
-    found = calibrate([row | {"group": k % 20} for k, row in enumerate(ROWS)], method="CocoaPPL")
-    assert (found.n, found.groups, found.threshold.value) == (600, 20, None)
-    assert "16 groups to test on" in str(found)
-    assert not decide(NEW, found).table["shown"].any()

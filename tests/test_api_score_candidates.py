@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
-import types
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,7 @@ from beamuq.api.candidate_records import read_records
 from beamuq.api.open_models import Similarity
 from beamuq.api.score_candidates import COLUMNS, score
 from beamuq.errors import BeamUQError
-from beamuq.methods.registry import METHODS, Method
+from beamuq.methods.registry import METHODS
 from beamuq.scorers.scorer_protocol import PairScores
 from beamuq.scorers.similarity_by_kind import Lexical
 from beamuq_study.parquet_tables import SCHEMAS
@@ -186,17 +184,6 @@ def test_a_question_scores_the_same_in_any_company_and_in_blocks_of_little_memor
         mine = together[together.id == item["id"]].reset_index(drop=True)
         pd.testing.assert_frame_equal(mine, score([item], similarity="lexical"))
     assert list(dict.fromkeys(together.id)) == ["q1", "q2", "q3", "q4"]
-
-
-def test_a_method_of_ones_own_is_scored_where_its_inputs_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    module: Any = types.ModuleType("their_methods")
-    monkeypatch.setitem(sys.modules, "their_methods", module)
-    module.uses = Method("Uses", lambda e: e.answer.logprob * 2, "answer", ("answer.logprob",))
-    module.ignores = Method("Ignores", lambda e: np.full(len(e.mask), float(e.mask.shape[1])), "candidates")
-    frame = score([BARE], similarity="lexical", methods=["their_methods:uses", "their_methods:ignores"])
-    assert "answer.logprob" in reason(frame, "Uses")
-    assert values(frame, "multinomial") == {"Ignores": 2.0}
-    assert set(frame["range"]) == {"not stated"}
 
 
 @pytest.mark.parametrize("seed", range(3))

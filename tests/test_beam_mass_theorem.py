@@ -45,14 +45,6 @@ def test_the_counterexample_s_beam_set_is_the_theorem_s() -> None:
     assert p[inside].min() > p[~inside].max()
 
 
-def test_the_counterexample_passes_the_printed_condition_and_loses() -> None:
-    beam, monte_carlo = squared_errors(COUNTEREXAMPLE, COUNTEREXAMPLE_M)
-    assert COUNTEREXAMPLE.mass > printed_threshold(COUNTEREXAMPLE_M)
-    assert COUNTEREXAMPLE.mass < corrected_threshold(COUNTEREXAMPLE_M)
-    # (1 − 0.86)² · 1 = 0.0196; 0.86 · 0.14 / 10 = 0.01204
-    assert (beam, monte_carlo) == pytest.approx((0.0196, 0.01204))
-
-
 def test_the_general_condition_tells_which_estimator_errs_less() -> None:
     for outcomes, M in random_outcomes(2000):
         beam, monte_carlo = squared_errors(outcomes, M)

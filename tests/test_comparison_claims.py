@@ -254,12 +254,6 @@ def test_ahead_at_every_budget_from_two_on(beams: list[float], resamples: int, o
     assert judged(AHEAD, made, WIDTHS, first=1, last=1).outcome == ("yes" if beams[0] > 0.5 else "no")
 
 
-def test_fewer_than_fifty_questions_say_nothing() -> None:
-    assert judged(AHEAD, in_memory(widths([0.3, 0.6], [0.5], n=50)), WIDTHS).outcome == "yes"
-    with pytest.raises(TooFewError, match="49 questions of triviaqa; 50 are asked for"):
-        judged(AHEAD, in_memory(widths([0.3, 0.6], [0.5], n=49)), WIDTHS)
-
-
 RISE = [0.3, 0.4, 0.5, 0.6, 0.7]  # at its end's height from M = 5 on
 DIP = [0.3, 0.7, *[0.6] * 6, 0.7]
 
@@ -501,15 +495,6 @@ def test_samples_are_the_mean_over_their_disjoint_draws() -> None:
     """The first draw alone would be ahead: .70; the mean of both draws is .55."""
     values = {FIVE: 0.60, NORMALISED: 0.55, SAMPLED: 0.70, f"{SAMPLED} draw=1": 0.70, f"{SAMPLED} draw=2": 0.40}
     assert judged(OURS, of_estimators(values), *TRUTH).outcome == "yes"
-
-
-def test_what_estimators_of_a_claim_a_recipe_scores() -> None:
-    scored_as = partial(claims.scored_as, study())
-    assert scored_as("truth", "stratified above") == "stratified above p=0.002 draws=100 lattices=10"
-    assert scored_as("truth", "uniform sample T=1.0 M=10") == "uniform sample T=1.0 M=10"
-    assert scored_as("truth", "uniform sample T=1.0 M=101") is None  # of a hundred
-    assert scored_as("truth", "unnormalised beam M=99") is None
-    assert scored_as("main", "normalised beam M=10") is None
 
 
 # -- outcomes ----------------------------------------------------------------------------------------------------------

@@ -10,13 +10,12 @@ import pytest
 from beamuq.beam_mass_theorem import Outcomes
 from beamuq.config_errors import read_yaml
 from beamuq.errors import BeamUQError
-from beamuq_study.comparison.paper_files import FOLDER, Erratum, read_errata, read_paper_numbers, touching
+from beamuq_study.comparison.paper_files import FOLDER, Erratum, read_errata, read_paper_numbers
 from errata_from_paper import (
     Key,
     Regenerated,
     directed_beam_sets,
     drawn_beam_sets,
-    failures,
     keys_of,
     read_arrows,
     regenerate,
@@ -77,18 +76,6 @@ def test_evidence_on_the_theorem_is_of_the_theorem_s_beam_sets(draw: Callable[..
         assert p.sum() == pytest.approx(1.0)
         assert p[inside].min() >= p[~inside].max()
         assert ((beam_set.dissimilarity >= 0) & (beam_set.dissimilarity <= 1)).all()
-
-
-def test_the_corrected_condition_holds_where_the_printed_one_fails() -> None:
-    found = failures(directed_beam_sets(2000, 7), 10)
-    assert found["printed"][1] > 100
-    assert found["corrected"][0] > 100
-    assert found["corrected"][1] == 0
-
-
-def test_errata_say_what_they_touch() -> None:
-    for touches, count in (("value", 3), ("std", 360)):
-        assert sum(map(bool, touching(ERRATA, NUMBERS, touches))) == count
 
 
 def test_a_selector_of_nothing_is_refused() -> None:

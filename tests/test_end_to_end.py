@@ -88,18 +88,6 @@ def test_methods_that_ask_further_models_have_their_scores(workplace: Workplace)
     assert scores["value"].map(math.isfinite).all()
 
 
-def test_the_table_repeats_the_evaluation(workplace: Workplace) -> None:
-    table = pd.read_csv(workplace.folder / "results/micro/tables/qa_qwen3.csv", keep_default_na=False)
-    evaluation = workplace.frame("results/micro/evaluation/nli/tiny-qwen3/triviaqa/main.parquet")
-    printed = table[(table.dataset == "triviaqa") & (table.method == "Dissimilarity") & (table.variant == "beamsearch")]
-    stored = evaluation[(evaluation.method == "Dissimilarity") & (evaluation.variant == "beamsearch")]
-    main = {"setting": "", "metric": "PRR", "answer_source": "greedy", "quality": "answer_f1", "subset": "all"}
-    stored = stored[(stored[list(main)] == pd.Series(main)).all(axis=1)]
-    assert len(printed) == 1
-    value = stored["value"].item()
-    assert printed["value"].item() == ("" if pd.isna(value) else pytest.approx(value))
-
-
 def test_what_is_lost_comes_back_with_the_same_bytes_and_nothing_else_runs(place: Workplace) -> None:
     lost = ["results/micro/candidates/tiny-qwen3/coqa/main.parquet", "figures/micro/redundancy.csv"]
     first = [(place.folder / path).read_bytes() for path in lost]

@@ -60,18 +60,6 @@ def test_the_interval_is_of_the_replicates_percentiles() -> None:
     assert found.std == pytest.approx(np.arange(1001.0).std(ddof=1))
 
 
-def test_undefined_resamples_are_counted_and_too_many_leave_no_interval() -> None:
-    replicates = np.arange(1000.0)
-    replicates[:10] = np.nan
-    few = interval(replicates)
-    assert few.low is not None
-    assert few.note == "10 of 1000 resamples undefined"
-    replicates[10] = np.nan
-    many = interval(replicates)
-    assert (many.low, many.high, many.std) == (None, None, None)
-    assert many.note == "11 of 1000 resamples undefined: no interval"
-
-
 def files(folder: Path, model: str = "m", **changed: pa.Table) -> dict[str, Path]:
     made = synthetic.cell(N, ("greedy", "beam M=10"), per_group=3)
     ids = [f"q{n:04d}" for n in range(N)]

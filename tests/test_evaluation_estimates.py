@@ -128,11 +128,6 @@ def test_equal_values_share_a_rank_of_unrounded_values(values: list[float], mark
     assert rank_marks(values) == marks
 
 
-def test_the_best_is_that_of_each_column() -> None:
-    rows = [{"model": m, "method": a, "value": v} for m, a, v in [("x", "A", 1.0), ("x", "B", 2.0), ("y", "A", 0.1)]]
-    assert made(*rows).best(within=("model",))["mark"].tolist() == ["second", "best", "best"]
-
-
 def test_scores_of_ones_own_are_measured_and_their_difference_is_paired() -> None:
     quality = RANDOM.random(60)
     scores = {"right": 1 - quality, "alike": np.zeros(60)}
@@ -188,17 +183,6 @@ def test_rows_not_distinguishable_from_the_best_are_those_of_the_test_written_ou
     p = {row: p_of(replicates[best], replicates[row]) for row in range(8) if row != best}
     expected = not_rejected({row: 1.0 if of is None else of for row, of in p.items()}, 7)
     assert set(found.index[found["p_best"] >= 0.05]) == expected
-
-
-def test_pairing_distinguishes_what_separate_intervals_do_not() -> None:
-    """The same replicates shuffled: a difference of .1 drowns in noise that the pairing takes away."""
-    random = np.random.default_rng(1)
-    common = random.normal(scale=0.3, size=2000)
-    other = 0.5 + common + random.normal(scale=0.01, size=2000)
-    frame = made({"method": "a", "value": 0.6}, {"method": "b", "value": 0.5}).frame
-    paired, shuffled = (Estimates(frame, np.stack([0.6 + common, row])) for row in (other, random.permutation(other)))
-    assert paired.best().loc[1, "p_best"] < 0.01
-    assert shuffled.best().loc[1, "p_best"] > 0.5
 
 
 def test_an_interval_of_its_own_stays_with_its_row_and_no_verb_hands_it_on() -> None:

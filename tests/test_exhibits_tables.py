@@ -16,10 +16,11 @@ import pytest
 import exhibits_study
 from beamuq.evaluation.estimates import Estimates
 from beamuq_study import parquet_tables
-from beamuq_study.exhibits import captions, table_formats
+from beamuq_study.exhibits import table_formats
 from beamuq_study.exhibits.estimates_table import Column, table
 from beamuq_study.exhibits.exhibit import CSV_COLUMNS, Built, Row, Table, TableCell
 from beamuq_study.parquet_tables import Artifact
+from test_escaping import TEXTS
 
 STUDY = exhibits_study.study()
 TABLES, RANKED = exhibits_study.labels("table"), exhibits_study.RANKED
@@ -62,21 +63,6 @@ def printed(estimates: Estimates, *columns: Column, **more: Any) -> Table:
     return table(STUDY, estimates, ("Method",), rows, shown, **more)
 
 
-def test_ties_share_a_rank_an_undefined_value_has_none_and_says_why() -> None:
-    values = {"a": 0.1 + 0.2, "b": 0.3, "c": 0.2, "d": np.nan}
-    shown = printed(made(*({"method": m, "value": v, "note": "all wrong"} for m, v in values.items())))
-    assert [cell.mark for cell in shown.cells] == ["best", "best", "second", ""]
-    assert [cell.text for cell in shown.cells] == [".300", ".300", ".200", "n/a"]
-    assert shown.reasons == ["all wrong"]
-
-
-def test_what_is_not_there_is_a_dash_and_not_in_the_csv() -> None:
-    columns = [Column({"metric": "PRR", "dataset": name}, (name,)) for name in "xy"]
-    shown = printed(made({"method": "a", "dataset": "x", "value": 0.5}), *columns)
-    assert [cell.text for cell in shown.cells] == [".500", "–"]
-    assert len(shown.values) == 1
-
-
 @pytest.mark.parametrize(("family", "marked"), [((), [True, True, False]), (("model",), [True, False, False])])
 def test_a_difference_is_bold_by_its_interval_or_by_p_after_holm(family: tuple[str, ...], marked: list[bool]) -> None:
     drawn = [np.full(200, 0.2), np.full(200, 0.2), np.full(200, 0.0)]
@@ -111,12 +97,6 @@ def test_an_interval_of_its_own_is_printed_and_one_that_cannot_move_is_not() -> 
         "[.000, .100]",
         "",
     ]
-
-
-def test_a_sentence_goes_with_a_fact_that_is_none_or_with_all_its_words() -> None:
-    template = "Of {x}\nAlways.\n{mark}Only then.\n{empty}"
-    assert captions.text("", {"x": 1, "mark": "", "empty": ""}, template) == ["Of 1", "Always.", "Only then."]
-    assert captions.text("", {"x": 1, "mark": None, "empty": ""}, template) == ["Of 1", "Always."]
 
 
 # -- the tables of the study -------------------------------------------------------------------------------------------
@@ -202,39 +182,18 @@ def test_every_row_is_the_measurement_that_it_names(
         assert [row[column] for column in ("value", "std", "low", "high", "n")] == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.fixture
-def undefined(tmp_path: Path) -> dict[str, Any]:
-    """MTE is undefined on CoQA for the base model; Perplexity on TriviaQA has no interval."""
+def test_an_undefined_value_leaves_the_mean_undefined_and_both_say_why(tmp_path: Path) -> None:
     results = exhibits_study.Results(tmp_path, STUDY)
     lost = {"value": None, "low": None, "high": None, "std": None, "note": "one quality & no <rank>"}
-    cell = ("main", "cosine")
-    exhibits_study.rewrite(
-        results,
-        Artifact("evaluation", "coqa", exhibits_study.BASE, *cell),
-        lambda row: row | (lost if row["method"] == "MTE" else {}),
-    )
-    exhibits_study.rewrite(
-        results,
-        Artifact("replicates", "triviaqa", exhibits_study.BASE, *cell),
-        lambda row: row | ({"values": [np.nan] * 5 + row["values"][5:]} if row["method"] == "Perplexity" else {}),
-    )
-    return {name: results.built(name) for name in ("qa_mean_prr", "qa_tiny")}
-
-
-def test_an_undefined_value_leaves_the_mean_undefined_and_both_say_why(undefined: dict[str, Any]) -> None:
-    shown = undefined["qa_tiny"]
+    of_coqa = Artifact("evaluation", "coqa", exhibits_study.BASE, "main", "cosine")
+    exhibits_study.rewrite(results, of_coqa, lambda row: row | (lost if row["method"] == "MTE" else {}))
+    shown, means = results.built("qa_tiny"), results.built("qa_mean_prr")
     assert "Without a value or an interval: one quality & no <rank>" in shown.caption
     assert '<td title="one quality &amp; no &lt;rank&gt;">n/a</td>' in table_formats.html(shown)
     assert re.search(r"\| MTE \|.* n/a \|.* n/a \|", table_formats.markdown(shown))
-    values = undefined["qa_mean_prr"].frame.set_index(["model", "method"])["value"]
+    values = means.frame.set_index(["model", "method"])["value"]
     assert np.isnan(values[exhibits_study.BASE, "MTE"])
-    assert "PRR is undefined on CoQA: one quality" in table_formats.html(undefined["qa_mean_prr"])
-
-
-def test_more_than_one_percent_undefined_resamples_leave_no_interval(undefined: dict[str, Any]) -> None:
-    row = undefined["qa_mean_prr"].frame.set_index(["model", "method"]).loc[exhibits_study.BASE, "Perplexity"]
-    assert row[["value", "std", "low", "high"]].notna().tolist() == [True, False, False, False]
-    assert "5 of 200 resamples undefined: no interval" in table_formats.markdown(undefined["qa_mean_prr"])
+    assert "PRR is undefined on CoQA: one quality" in table_formats.html(means)
 
 
 def test_dataset_sizes_are_those_of_the_files(built: dict[str, Any]) -> None:
@@ -324,6 +283,6 @@ def test_a_fragment_compiles_in_a_document(name: str, built: dict[str, Any], tmp
 @needs_latex
 def test_every_character_a_question_may_hold_compiles(tmp_path: Path) -> None:
     points = [*range(0x20, 0x250), *range(0x370, 0x400), *range(0x2000, 0x2070), 0x2260, 0x4E2D, 0x1F600]
-    text = " ".join(chr(point) for point in points)
+    text = " ".join([*map(chr, points), *(of[:60] for of in TEXTS)])
     shown = of_cells(TableCell(text), TableCell(HOSTILE, code=True), title=HOSTILE, caption=HOSTILE)
     compile_in_a_document(table_formats.latex_fragment(shown), tmp_path)

@@ -144,6 +144,6 @@ def test_adding_padding_changes_nothing() -> None:
     )
     padded = replace(e, **wider, pairs=pairs, sentence_similarity=np.pad(e.sentence_similarity, square))
     for name, method in METHODS.items():
-        for setting in ("", *method.formulations):
-            found, expected = compute(method, padded, setting), compute(method, e, setting)
+        for setting, K in (*((of, None) for of in ("", *method.formulations)), ("", 2), ("", 10)):
+            found, expected = (compute(method, replace(of, K=K), setting) for of in (padded, e))
             np.testing.assert_allclose(found, expected, atol=1e-9, err_msg=name)

@@ -55,7 +55,7 @@ def test_methods_that_read_only_the_produced_answer_need_no_other_pairs() -> Non
     pairs = zip(*(whole.column(name).to_pylist() for name in ("id", "premise", "hypothesis")), strict=True)
     few = MADE | {"similarity": whole.filter(pa.array([pair in needed for pair in pairs]))}
     assert len(few["similarity"]) < len(whole)
-    asked = {"methods": ["Prob", "Dissimilarity", "CocoaMSP"], "estimators": ["uniform sample T=1.0"]}
+    asked = {"methods": ["Prob", "Dissimilarity", "CocoaMSP"], "estimators": ESTIMATED}
     pd.testing.assert_frame_equal(scored(few, **asked), scored(**asked))
     with pytest.raises(BeamUQError, match="lacks the pair"):
         scored(few, methods=["Dissimilarity", "DegreeMatrix"])
@@ -164,15 +164,6 @@ def test_draws_in_lattices_bring_their_standard_error() -> None:
     np.testing.assert_allclose(values(frame, "Dissimilarity", "stratified", lattices), d.mean(axis=1))
     error = d.std(axis=1, ddof=1) / np.sqrt(5)
     np.testing.assert_allclose(values(frame, "Dissimilarity", "standard error", lattices), error, atol=1e-12)
-
-
-def test_estimators_need_no_pairs_but_those_with_the_answer() -> None:
-    candidates, similarity = MADE["candidates"], MADE["similarity"]
-    answers = {row["id"]: row["text"] for row in candidates.to_pylist() if row["strategy"] == "greedy"}
-    kept = [row for row in similarity.to_pylist() if row["premise"] == answers[row["id"]]]
-    cell = CellTables(MADE["questions"], candidates, pa.Table.from_pylist(kept, similarity.schema))
-    settings = {"methods": ["Dissimilarity"], "answer_source": ["greedy"], "main": {}, "estimators": ESTIMATED}
-    assert len(keys(score_cell(cell, ScoringSettings.model_validate(settings)).to_pandas())) == 9
 
 
 def test_strategies_are_scored_with_printed_and_exact_weights() -> None:

@@ -54,19 +54,6 @@ def test_semantic_entropy_of_one_meaning_is_zero() -> None:
     assert semantic_entropy_sar.semantic_entropy(clusters(0, 1), np.array([[1.0, 0.0]])) == 0.0
 
 
-def test_the_printed_formula_ranks_nine_and_one_above_five_and_five() -> None:
-    tenth = np.full((1, 10), 0.1)
-    uneven, even = clusters(*[0] * 9, 1), clusters(*[0] * 5, *[1] * 5)
-    # −(log 0.9 + log 0.1)/2 against −log 0.5
-    printed = (
-        semantic_entropy_sar.semantic_entropy_printed(uneven, tenth),
-        semantic_entropy_sar.semantic_entropy_printed(even, tenth),
-    )
-    np.testing.assert_allclose(printed, [[-(np.log(0.9) + np.log(0.1)) / 2], [np.log(2)]])
-    assert printed[0] > printed[1]
-    assert semantic_entropy_sar.semantic_entropy(uneven, tenth) < semantic_entropy_sar.semantic_entropy(even, tenth)
-
-
 def test_the_likelihood_summed_form_counts_repeats_again() -> None:
     # clusters {0.3, 0.3} and {0.2}: −(log 0.6 + log 0.6 + log 0.2)/3
     found = semantic_entropy_sar.semantic_entropy_likelihood(clusters(0, 0, 1), np.log([[0.3, 0.3, 0.2]]), full(3))

@@ -78,30 +78,6 @@ def test_a_fixed_number_does_not_depend_on_the_order_of_candidates() -> None:
             assert scores(S[np.ix_(nodes, nodes)], w[order], K=K) == pytest.approx(expected, abs=1e-12)
 
 
-def test_padding_changes_nothing() -> None:
-    rng = np.random.default_rng(0)
-    S, w = rng.random((4, 4)), np.array([0.2, 0.5, 0.3])
-    padded = np.full((1, 7, 7), 0.5)
-    padded[0, :4, :4] = S
-    mask = np.arange(7)[None] < 4
-    values, vectors = spectral.spectrum(padded, mask)
-    for retained, options in (
-        (spectral.below_threshold(values, 0.9), {"alpha": 0.9}),
-        (spectral.lowest(values, 2, mask), {"K": 2}),
-        (spectral.lowest(values, 6, mask), {"K": 6}),
-    ):
-        w_padded = np.pad(w, (0, 3))[None]
-        found = (
-            float(spectral.eccentricity(vectors, retained, w_padded)[0]),
-            float(spectral.eigvec_dissimilarity(vectors, retained, w_padded)[0]),
-        )
-        assert found == pytest.approx(scores(S, w, **options))
-    np.testing.assert_allclose(
-        spectral.eigval_laplacian(padded, mask),
-        spectral.eigval_laplacian(S[None], full(4)),
-    )
-
-
 def test_the_spectrum_is_that_of_networkx() -> None:
     S = np.random.default_rng(1).random((6, 6))
     expected = nx.normalized_laplacian_spectrum(nx.from_numpy_array((S + S.T) / 2))

@@ -15,7 +15,6 @@ import pytest
 from huggingface_hub import errors
 
 from beamuq.errors import BeamUQError
-from beamuq.models.hub_download import pinned_commit
 from beamuq.models.revision_lock import locked_commit, read_commit
 from run_job import run_job
 
@@ -173,14 +172,6 @@ def test_no_commit_is_invented(hub: Hub, tmp_path: Path) -> None:
         lock.write_text(json.dumps({"models": {"org/name": wrong}}))
         with pytest.raises(BeamUQError, match=r"paper\.lock\.json: models\.org/name"):
             fetch(tmp_path)
-
-
-def test_datasets_are_locked_beside_models(hub: Hub, tmp_path: Path) -> None:
-    lock = tmp_path / "paper.lock.json"
-    assert pinned_commit(lock, "models", "org/name", offline=False) == OLD
-    hub.head = NEW
-    assert pinned_commit(lock, "datasets", "org/name", offline=False) == NEW
-    assert pinned_commit(lock, "models", "org/name", offline=True) == OLD
 
 
 def test_parallel_jobs_agree_on_one_commit(tmp_path: Path) -> None:

@@ -156,13 +156,3 @@ def test_similarities_are_the_same_on_a_card(kind: str, tmp_path: Path, monkeypa
         scorer.device = CARD
         found = _scores(scorer)
     np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-@pytest.mark.usefixtures("card")
-def test_the_pretended_card_refuses_what_a_card_refuses() -> None:
-    there, here = torch.ones(3, device=CARD), torch.ones(3)
-    assert (there.device, (there + there).cpu().tolist()) == (CARD, [2.0, 2.0, 2.0])
-    with pytest.raises(AssertionError, match="on the card and on the CPU"):
-        there + here
-    with pytest.raises(AssertionError, match="on the card and on the CPU"):
-        there[torch.tensor([0])]

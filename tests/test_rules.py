@@ -191,4 +191,4 @@ def test_going_offline_or_to_another_study_fetches_nothing_again_and_every_job_i
 def test_only_the_programs_that_fetch_ask_the_hub() -> None:
     files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "workflow").rglob("*.py"), *(ROOT / "workflow").rglob("*.smk")]
     lifting = [path.name for path in files if "open_for_fetching(" in path.read_text()]
-    assert sorted(lifting) == ["fetch_dataset.py", "fetch_model.py"]
+    assert sorted(lifting) == ["fetch_dataset.py", "fetch_model.py", "offline.py"]

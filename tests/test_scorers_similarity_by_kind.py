@@ -75,15 +75,6 @@ def test_scores_do_not_depend_on_order_or_company(kind: str, folders: dict[str, 
     assert scorer.score(shuffled).entail.tolist() == [together[pair] for pair in shuffled]
 
 
-def test_the_batch_size_moves_no_score_by_more_than_rounding(
-    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scorer = load_scorer("nli", folders["nli"], **CPU)
-    wide = scorer.score(PAIRS).entail
-    monkeypatch.setitem(packed_encoder.TOKENS, "cpu", 1)
-    np.testing.assert_allclose(scorer.score(PAIRS).entail, wide, atol=1e-5)
-
-
 def test_the_cache_serves_only_lengths_whose_places_in_a_batch_are_alike(tmp_path: Path) -> None:
     def forward(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         ids, mask = inputs["input_ids"], inputs["attention_mask"]
@@ -112,22 +103,6 @@ def test_a_value_that_is_not_finite_is_never_remembered(tmp_path: Path, monkeypa
     with pytest.raises(BeamUQError, match="not finite"):
         packed_encoder.run([row], forward, pad=0, width=1, device=torch.device("cpu"), cache=cache)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_cache_finds_what_it_was_given_now_and_later(tmp_path: Path) -> None:
-    keys = [packed_encoder.EncoderInput((number,)).key() for number in range(300)]
-    values = np.arange(600, dtype=np.float32).reshape(300, 2)
-    for part in (slice(0, 100), slice(50, 200)):  # two jobs that scored some rows both
-        cache = ScoredPairCache(tmp_path)
-        cache.add(keys[part], values[part])
-        cache.flush()
-    cache = ScoredPairCache(tmp_path)
-    cache.add(keys[200:250], values[200:250])
-    found = cache.find(keys)
-    assert sorted(found) == list(range(250))
-    assert all((found[i] == values[i]).all() for i in found)
-    assert ScoredPairCache(tmp_path / "empty").find(keys) == {}
-    assert cache.find([]) == {}
 
 
 def test_the_embedder_never_holds_the_vectors_of_all_pairs(
