@@ -11,15 +11,7 @@ from beamuq.beam_mass_theorem import Outcomes
 from beamuq.config_errors import read_yaml
 from beamuq.errors import BeamUQError
 from beamuq_study.comparison.declared_files import FOLDER, Erratum, read_errata, read_printed
-from errata_from_print import (
-    Key,
-    Regenerated,
-    directed_beam_sets,
-    drawn_beam_sets,
-    keys_of,
-    read_arrows,
-    regenerate,
-)
+from errata_from_print import Key, Regenerated, directed_beam_sets, drawn_beam_sets, keys_of, read_arrows, regenerate
 
 PRINTED = read_printed()
 ROWS = keys_of(PRINTED)
