@@ -76,6 +76,7 @@ $(STAMP): pyproject.toml envs/constraints.txt
 		--index-url $(TORCH_CPU_INDEX) "$$(grep '^torch==' envs/constraints.txt)" \
 		|| echo "torch's CPU build cannot be had from $(TORCH_CPU_INDEX): the default build comes, which is larger"
 	$(ENV)/bin/python -m pip install --quiet --constraint envs/constraints.txt --editable '.[models,study,dev]'
+	$(ENV)/bin/python -c 'import pathlib, sysconfig; pathlib.Path(sysconfig.get_path("purelib"), "beamuq_study.pth").write_text("$(CURDIR)/workflow\n")'
 	touch $@
 
 clean: ## remove the environment and the built pages; results stay

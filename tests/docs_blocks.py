@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import forked_programs
 from beamuq_study.study_config import ROOT
@@ -34,27 +34,16 @@ def blocks(page: str) -> list[Block]:
 def follow(page: str, folder: Path) -> list[str]:
     """Do in ``folder`` what the page says; what each command printed. A failing command fails the test."""
     printed = []
-    environment = os.environ | {
-        "BEAMUQ": str(ROOT),
-        "PATH": forked_programs.path(),
-        "OMP_NUM_THREADS": "1",
-        "HF_HUB_OFFLINE": "1",
-    }
+    environment = os.environ | {"BEAMUQ": str(ROOT), "PATH": forked_programs.path()}
+    environment |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    options: dict[str, Any] = {"cwd": folder, "env": environment, "text": True, "capture_output": True, "timeout": 120}
     for block in blocks(page):
         if block.kind == "file":
             (folder / block.path).parent.mkdir(parents=True, exist_ok=True)
             (folder / block.path).write_text(block.text, encoding="utf-8")
             continue
         command = ["bash", "-euo", "pipefail"] if block.kind == "run" else ["python"]
-        done = subprocess.run(
-            [*command, "-c", block.text],
-            cwd=folder,
-            env=environment,
-            text=True,
-            capture_output=True,
-            timeout=120,
-            check=False,
-        )
+        done = subprocess.run([*command, "-c", block.text], check=False, **options)
         logs = "\n".join(path.read_text() for path in folder.glob("logs/**/*.log")) if done.returncode else ""
         assert done.returncode == 0, f"{page}: {block.text}\n{done.stdout}{done.stderr}{logs}"
         printed.append(done.stdout)

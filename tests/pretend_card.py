@@ -163,9 +163,8 @@ def _is_card(device: Any) -> bool:
 @contextmanager
 def pretend_card(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendCard]:
     """A machine with one GPU for the time of the block."""
-    for name in ("_lazy_init", "empty_cache", "synchronize", "reset_peak_memory_stats"):
+    for name in ("_lazy_init", "empty_cache", "synchronize"):
         monkeypatch.setattr(torch.cuda, name, lambda _=None: None)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 0)
     with PretendCard() as card, _Names():
         yield card

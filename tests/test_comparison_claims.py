@@ -363,10 +363,7 @@ def test_settings_of_an_ablation(
     outcome: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cells, keys = (
-        [Cell(GEMMA, dataset, "strategies", "nli") for dataset in (TRIVIA, "coqa")],
-        [(D, BEAM, n) for n in names],
-    )
+    cells, keys = [Cell(GEMMA, of, "strategies", "nli") for of in (TRIVIA, "coqa")], [(D, BEAM, n) for n in names]
     values = [dict(zip(keys, column, strict=True)) for column in columns]
     results = in_memory(*(measured(cell, of, spread) for cell, of in zip(cells, values, strict=True)))
     results.paper_numbers = pd.DataFrame(keys, columns=["method", "variant", "setting"]).assign(table="t", metric="PRR")

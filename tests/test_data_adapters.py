@@ -176,12 +176,7 @@ def test_a_line_break_in_a_question_becomes_one_space_and_other_characters_stay(
         ("coqa", "answers", ["A cat"], "answers must be a record with 'input_text', not 'A cat'"),
         ("hotpot_qa", "supporting_facts.title", ["Ann"], "1 different titles"),
         ("hotpot_qa", "context.title", ["Ann", "Ann", "Dan", "Bob"], "3 paragraphs bear the two supporting titles"),
-        (
-            "hotpot_qa",
-            "context.title",
-            ["Ann", "Ann", "Dan", "Eve"],
-            "lacks a paragraph that the supporting facts name",
-        ),
+        ("hotpot_qa", "context.title", ["Ann", "Ann", "Dan", "Eve"], "lacks a paragraph that the supporting facts"),
         ("hotpot_qa", "context.title", ["Ann", "Bob"], "2 titles but 4 paragraphs"),
         ("commonsense_qa", "answerKey", "", "answerKey: '': the row has no gold answer, as in a test split"),
         ("commonsense_qa", "answerKey", "F", "'F' is not among the labels A, B, C, D, E"),

@@ -56,13 +56,8 @@ def test_greedy_is_identical_to_generate_on_real_weights(text: str) -> None:
 @pytest.mark.parametrize(("text", "beam"), list(zip(TEXTS, BEAMS, strict=True)), ids=["shots", "sentence"])
 def test_beams_are_identical_to_generate_on_real_weights(text: str, beam: Beam) -> None:
     ours = [c.token_ids for c in _decoded() if c.prompt_id == text and c.strategy == beam.strategy]
-    assert ours == _generate(
-        text,
-        num_beams=10,
-        num_return_sequences=10,
-        length_penalty=beam.length_penalty,
-        early_stopping=beam.early_stopping,
-    )
+    ends = {"length_penalty": beam.length_penalty, "early_stopping": beam.early_stopping}
+    assert ours == _generate(text, num_beams=10, num_return_sequences=10, **ends)
 
 
 def test_the_answer_to_an_easy_question_is_right() -> None:

@@ -64,16 +64,6 @@ def test_every_exhibit_of_the_study_is_made(workplace: Workplace) -> None:
         assert (workplace.folder / f"figures/micro/redundancy.{suffix}").stat().st_size > 0
 
 
-def test_candidate_sets_are_whole(workplace: Workplace) -> None:
-    frame = workplace.frame("results/micro/candidates/tiny-qwen3/triviaqa/main.parquet")
-    sizes = frame.groupby(["id", "strategy"]).size().unstack()
-    assert len(sizes) == 6
-    assert (sizes["greedy"] == 1).all()
-    assert (sizes["sample T=1.0"] == 10).all()
-    assert sizes["beam M=10"].between(1, 10).all()
-    assert (abs(frame["token_logprobs"].map(sum) - frame["logprob"]) < 1e-9).all()
-
-
 def test_every_strategy_of_a_recipe_is_decoded_and_scored(workplace: Workplace) -> None:
     strategies = workplace.frame("results/micro/candidates/tiny-qwen3/triviaqa/strategies.parquet")["strategy"]
     settings = workplace.frame("results/micro/scores/nli/tiny-qwen3/triviaqa/strategies.parquet")["setting"]

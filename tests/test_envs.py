@@ -55,14 +55,8 @@ def test_the_analysis_environment_has_no_torch_and_the_other_all_of_it() -> None
 def test_each_profile_plans_the_paper_for_cards(profile: str) -> None:
     if profile == "slurm":
         pytest.importorskip("snakemake_executor_plugin_slurm", reason="the extra 'slurm' is not installed")
-    options = [
-        "--dry-run",
-        "--nolock",
-        "--workflow-profile",
-        f"profiles/{profile}",
-        "results/paper/tables/base_accs.csv",
-    ]
-    done = snakemake(ROOT, *options, "--config", "study=paper", "device=cuda")
+    options = ["--dry-run", "--nolock", "--workflow-profile", f"profiles/{profile}", "--config", "study=paper"]
+    done = snakemake(ROOT, "results/paper/tables/base_accs.csv", *options, "device=cuda")
     assert done.returncode == 0, done.stderr
     told = re.search(r"rule quality:.*?resources: ([^\n]+)", done.stdout + done.stderr, re.DOTALL)
     assert told is not None

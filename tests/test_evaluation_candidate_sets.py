@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import synthetic
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.candidate_sets import CandidateSets, equal_bins, length_bins
 
 
 def row(key: str, strategy: str, rank: int, text: str, tokens: list[int], p: float) -> dict[str, Any]:
-    of = {"id": key, "strategy": strategy, "rank": rank, "text": text, "token_ids": tokens, "terminated": True}
-    return of | {"logprob": float(np.log(p))}
+    return synthetic.candidate(key, strategy, rank, text, tokens, float(np.log(p)))
 
 
 def sets(rows: list[Any], ids: list[str]) -> CandidateSets:

@@ -24,9 +24,7 @@ Scores = dict[tuple[str, str], list[float]]
 
 
 def row(key: str, strategy: str, rank: int, tokens: list[int], p: float) -> dict[str, Any]:
-    effort = {"search_rows": None, "search_passes": None}
-    texts = {"id": key, "strategy": strategy, "rank": rank, "text": f"{tokens}", "token_ids": tokens}
-    return texts | {"logprob": float(np.log(p)), "terminated": True} | effort
+    return synthetic.candidate(key, strategy, rank, f"{tokens}", tokens, float(np.log(p)))
 
 
 def greedy(*keys: str) -> Rows:

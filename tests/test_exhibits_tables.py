@@ -48,19 +48,11 @@ def test_decimals_have_no_zero_before_the_point_and_no_negative_zero(value: floa
     assert table_formats.decimal(value) == text
 
 
-def made(*rows: dict[str, Any], noise: float = 0.001) -> Estimates:
-    """Estimates of metric PRR with their own noise."""
-    full = [{"metric": "PRR", "n": 9} | row for row in rows]
-    drawn = np.random.default_rng(1).normal(scale=noise, size=(len(rows), 200))
-    return Estimates.from_rows(full, [row["value"] + of for row, of in zip(full, drawn, strict=True)])
-
-
 def printed(estimates: Estimates, *columns: Column, **more: Any) -> Table:
-    """A row a method, "-" of whose keys is a difference."""
+    """A row a method; one with "-" in its name is a difference."""
     names = dict.fromkeys(estimates.frame["method"])
     rows = [Row((name,), {"method": name}, signed="-" in name) for name in names]
-    shown = columns or (Column({"metric": "PRR"}, ("PRR",), "ranked"),)
-    return table(STUDY, estimates, ("Method",), rows, shown, **more)
+    return table(STUDY, estimates, ("Method",), rows, columns, **more)
 
 
 @pytest.mark.parametrize(("family", "marked"), [((), [True, True, False]), (("model",), [True, False, False])])
@@ -81,12 +73,13 @@ def test_a_difference_is_bold_by_its_interval_or_by_p_after_holm(family: tuple[s
 def test_an_arrow_needs_a_strict_improvement_of_two_defined_values() -> None:
     pairs = {"a": (0.30, 0.31), "b": (0.1 + 0.2, 0.3), "c": (np.nan, 0.3), "d": (0.3, np.nan)}
     rows = [
-        {"method": name, "variant": variant, "value": value, "note": "all wrong"}
+        {"metric": "PRR", "method": name, "variant": variant, "value": value, "n": 9, "note": "all wrong"}
         for name, pair in pairs.items()
         for variant, value in zip(("multinomial", "beamsearch"), pair, strict=True)
     ]
     columns = [Column({"metric": "PRR", "variant": variant}, (variant,)) for variant in ("multinomial", "beamsearch")]
-    shown = printed(made(*rows), *columns, arrows=True)
+    estimates = Estimates.made(rows, [np.full(200, row["value"]) for row in rows])
+    shown = printed(estimates, *columns, arrows=True)
     assert [cell.better for cell in shown.cells] == [False, True, *[False] * 6]
 
 

@@ -256,11 +256,8 @@ def test_a_similarity_file_with_numbers_outside_their_range_is_refused(
         cell(tables | {"similarity": table})
 
 
-def test_more_samples_than_were_drawn_are_refused(tables: dict[str, pa.Table]) -> None:
+def test_more_samples_than_were_drawn_or_a_threshold_for_classes_are_refused(tables: dict[str, pa.Table]) -> None:
     with pytest.raises(BeamUQError, match=r"fewer than 11 of 'sample T=1.0'"):
         cell(tables).evidence("sample T=1.0", "greedy", budget=11)
-
-
-def test_a_threshold_for_a_scorer_with_classes_is_refused(tables: dict[str, pa.Table]) -> None:
     with pytest.raises(BeamUQError, match="equivalence_threshold"):
         cell(tables, equivalence_threshold=0.8)

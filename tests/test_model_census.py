@@ -7,17 +7,7 @@ import math
 import pytest
 
 from beamuq.decoding.self_check import TOLERANCE
-from model_census import (
-    LONGEST,
-    PROMPTS,
-    REAL,
-    agrees,
-    is_there,
-    plain_logprobs,
-    real_row,
-    row,
-    rows_of_page,
-)
+from model_census import LONGEST, PROMPTS, REAL, agrees, is_there, plain_logprobs, real_row, row, rows_of_page
 from model_classes import CLASSES, VOCABULARY, random_model
 
 PAGE_IS_OLD = "docs/models.md says otherwise; if that is meant, run python tools/sync_models.py"

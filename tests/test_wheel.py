@@ -64,11 +64,7 @@ def run(core: Path, tmp_path: Path) -> Any:
     """Runs a command of the environment in an empty folder, as its own home, with nothing of this process's paths."""
 
     def command(*words: str) -> subprocess.CompletedProcess[str]:
-        environment = {
-            "PATH": f"{core}:/usr/bin:/bin",
-            "HOME": str(tmp_path),
-            "LANG": os.environ.get("LANG", "C.UTF-8"),
-        }
+        environment = {"PATH": f"{core}:/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8"}
         return subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
     return command
