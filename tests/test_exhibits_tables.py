@@ -78,7 +78,7 @@ def test_an_arrow_needs_a_strict_improvement_of_two_defined_values() -> None:
         for variant, value in zip(("multinomial", "beamsearch"), pair, strict=True)
     ]
     columns = [Column({"metric": "PRR", "variant": variant}, (variant,)) for variant in ("multinomial", "beamsearch")]
-    estimates = Estimates.made(rows, [np.full(200, row["value"]) for row in rows])
+    estimates = Estimates.from_rows(rows, [np.full(200, row["value"]) for row in rows])
     shown = printed(estimates, *columns, arrows=True)
     assert [cell.better for cell in shown.cells] == [False, True, *[False] * 6]
 
