@@ -1,4 +1,4 @@
-"""The tables of estimates: of every method, of one setting varied, and of differences. Each is a specification."""
+"""The tables of PRR and ROC-AUC: of every method, of one setting varied, and of differences; each a specification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evidence out of the tables of a cell: one model, dataset and recipe under one scorer.
+"""Read the tables of a cell into the arrays that methods take: probabilities, similarities, judgements.
 
 Here alone the methods meet Arrow: rows are found by question, texts by code, pairs by question and texts.
 """
