@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import signal
 import subprocess
 import time
@@ -16,7 +18,7 @@ import pytest
 import forked_programs
 from beamuq_study.plan.study_on_machine import Plan
 from beamuq_study.study_config import ROOT
-from micro import CANDIDATES, SIMILARITY, Workplace, wait_for
+from micro import CANDIDATES, EVALUATION, SIMILARITY, Workplace, wait_for
 from run_snakemake import ENVIRONMENT
 
 pytestmark = pytest.mark.slow
@@ -85,3 +87,20 @@ def test_a_sharded_cell_is_the_whole_one_byte_for_byte(decoded: Workplace, promp
     assert path.read_bytes() == (decoded.folder / CANDIDATES).read_bytes()
     assert [file.name for file in path.parent.iterdir()] == [path.name]  # neither markers nor batches
     assert "Nothing to be done" in prompted.run(CANDIDATES, "--dry-run", settings=("shards=2",))
+
+
+@pytest.mark.parametrize("history", [True, False], ids=["programs touched", "results copied without their history"])
+def test_nothing_is_decoded_again_in_another_checkout_whose_programs_are_newer(
+    history: bool, decoded: Workplace, tmp_path: Path
+) -> None:
+    checkout, place = tmp_path / "checkout", decoded.copy(tmp_path / "place")
+    for name in ("src", "workflow", "studies"):
+        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "Snakefile", checkout)
+    for program in (checkout / "workflow/scripts").iterdir():
+        program.touch()
+    if not history:
+        shutil.rmtree(place.folder / ".snakemake")
+    plan = place.run("--dry-run", EVALUATION, "--snakefile", str(checkout / "Snakefile"))
+    planned = set(re.findall(r"^(\w+) +\d+$", plan, re.MULTILINE)) - {"total"}
+    assert planned == {"quality", "scores", "evaluation"}
