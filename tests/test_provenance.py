@@ -103,6 +103,17 @@ def test_another_runs_file_is_neither_scored_nor_evaluated(
         step(own, 1)
 
 
+@pytest.mark.parametrize(("kind", "setting"), [("similarity", "kind"), ("candidates", "max_new_tokens")])
+def test_a_table_that_was_made_with_other_settings_is_not_scored(kind: str, setting: str, own: dict[str, Path]) -> None:
+    """The similarity of another scorer behind the same name, or candidates that were decoded otherwise."""
+    table = parquet_tables.read(own[kind], kind)
+    footer = table.provenance | {"settings": table.provenance["settings"] | {setting: "of before"}}
+    parquet_tables.write(own[kind], kind, table.table, cell=table.cell, provenance=footer)
+    read = {name: own[name] for name in ("questions", "candidates", "similarity", "scores")}
+    with pytest.raises(BeamUQError, match=rf"{kind}.*: was made with {setting} 'of before', 'of now' is asked for"):
+        run_job("scores", read | {"settings": SCORING | {"seed": 1}, "made_with": {kind: {setting: "of now"}}})
+
+
 @pytest.mark.parametrize("kind", [*OF, "scores", "evaluation", "replicates"])
 def test_the_overview_finds_every_file_of_another_run(kind: str, own: dict[str, Path], runs: Any) -> None:
     swap(own, runs, kind)
