@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,12 @@ from tiny import build_tiny_model
 LEXICAL = {"similarity": "lexical"}
 SHOTS = "".join(f"Question: what is {n}?\nAnswer: {n}\n\n" for n in ("one", "two", "three"))
 PROMPTS = [f"{SHOTS}Question: who is {n}?\nAnswer:" for n in range(16)]
+
+
+@pytest.fixture(autouse=True)
+def _without_gradients() -> Iterator[None]:
+    with torch.no_grad():
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ Exit status 0: done; 2: bad input, told in one line on stderr; 143: stopped by a
 from __future__ import annotations
 
 import ast
-import gc
 import inspect
 import os
 import resource
@@ -80,8 +79,6 @@ def _typed(value: Any, kind: str) -> Any:
 
 def _run(program: Callable[[], None]) -> None:
     mask_output()
-    gc.freeze()  # what is imported leaves no garbage
-    gc.enable()
     exit_with_one_line(program)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     print(f"peak memory: {peak / 1e9:.2f} GB", file=sys.stderr)

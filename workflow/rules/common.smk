@@ -30,10 +30,8 @@ except (BeamUQError, OSError) as error:
 # alike. No job asks the hub: only the programs that fetch lift this, for themselves.
 os.environ.update(plan.environment(project / "src", project / "workflow"))
 
-settings, files = (
-    plan.settings,
-    plan.files,
-)  # by rule: a job's settings; inputs that depend on the study
+settings = plan.settings  # of each rule's jobs
+files = plan.files  # inputs that depend on the study
 SCRIPTS = os.path.relpath(project / "workflow" / "scripts")
 MODELS, DATASETS = Path(plan.machine.models_root), Path(plan.machine.datasets_root)
 CACHE, LOCK = plan.machine.cache_root, plan.paths.lock

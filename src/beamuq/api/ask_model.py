@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +19,7 @@ from beamuq.api.asked_answer import Asked, AskedBeam
 from beamuq.api.calibrate_and_decide import check_same, decided
 from beamuq.api.calibration_file import CalibrationFile, read_calibration
 from beamuq.api.candidate_records import ANSWER_LABELS, Correct, Name, Quality, Rows, no_question, placed_rows
-from beamuq.api.decode_prompts import BATCH, decode_prompts, open_model
+from beamuq.api.decode_prompts import BATCH, decode, open_model
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.score_candidates import check_settings, score
 from beamuq.beam_mass_theorem import corrected_threshold, covered_mass
@@ -139,21 +140,26 @@ def ask(
     }
     known = identity | {"model": loaded.name, "similarity": scorer.name}
     warnings = [] if made is None else check_same(made, known, force=force, where="calibration")
-    decoded = decode_prompts(
-        loaded, [prompt(each) for each in questions], beams=width, max_new_tokens=max_new_tokens, chat=style == "chat"
+    prompts = [prompt(each) for each in questions]
+    rows = decode(
+        loaded.model,
+        loaded.tokenizer,
+        prompts,
+        beams=width,
+        max_new_tokens=max_new_tokens,
+        chat=style == "chat",
     )
-    rows = [{"id": str(number), **answers.row()} for number, answers in enumerate(decoded)]
     methods = dict.fromkeys((*SHOWN_METHODS, *([made.method] if made else ())))
     scores = score(rows, similarity=scorer, methods=list(methods), epsilon=epsilon, alpha=alpha)
     scores = scores[scores["variant"] != "multinomial"]
     asked = []
-    for number, (text, answers) in enumerate(zip(questions, decoded, strict=True)):
-        own = scores[scores["id"] == str(number)].assign(id="1").reset_index(drop=True)
+    for text, row in zip(questions, rows, strict=True):
+        own = scores[scores["id"] == row["id"]].assign(id="1").reset_index(drop=True)
         dissimilarity = own[own["method"] == "Dissimilarity"].iloc[0]
-        logprob = np.array([[beam.logprob for _, beam in answers.beams]])
+        answer, beams = row["answer"], row["beams"]
+        logprob = np.array([[beam["logprob"] for beam in beams]])
         mask = np.ones(logprob.shape, dtype=bool)
-        shares = candidate_weights.restricted_mass(logprob, mask, epsilon)[0]
-        answer, greedy = answers.answer
+        shares = candidate_weights.restricted_mass(logprob, mask, epsilon)[0].tolist()
         asked.append(
             Asked(
                 question=text,
@@ -161,13 +167,13 @@ def ask(
                 style=style,
                 examples=examples,
                 has_chat_template=bool(getattr(loaded.tokenizer, "chat_template", None)),
-                answer=answer,
-                probability=float(np.exp(greedy.logprob)),
-                tokens=len(greedy.token_ids),
-                ended=greedy.terminated,
+                answer=answer["text"],
+                probability=math.exp(answer["logprob"]),
+                tokens=len(answer["token_ids"]),
+                ended=answer["ended"],
                 beams=tuple(
-                    AskedBeam(beam_text, float(np.exp(beam.logprob)), float(share), beam.terminated)
-                    for (beam_text, beam), share in zip(answers.beams, shares, strict=True)
+                    AskedBeam(beam["text"], math.exp(beam["logprob"]), share, beam["ended"])
+                    for beam, share in zip(beams, shares, strict=True)
                 ),
                 width=width,
                 covered_mass=float(covered_mass(logprob, mask)[0]),

@@ -9,6 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from beamuq.api.open_models import check_models_extra, model_folder
 from beamuq.errors import BeamUQError
 from beamuq.text_normalization import clean
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 BATCH = 16  # prompts decoded together: those with a common beginning share it
 HASHED_VALUES = 64  # of each parameter of a model in memory
+GIVE = "give a folder, hub:ORG/NAME, packaged:NAME, or (model, tokenizer) of transformers"
 
 
 @dataclass(frozen=True)
@@ -28,25 +31,6 @@ class LoadedModel:
     tokenizer: Any
     name: str
     content: str
-
-
-@dataclass(frozen=True)
-class DecodedPrompt:
-    """What a model gave for one prompt: candidates of the engine beside their cleaned texts."""
-
-    answer: tuple[str, Candidate]
-    samples: tuple[tuple[str, Candidate], ...]
-    beams: tuple[tuple[str, Candidate], ...]
-
-    def row(self) -> dict[str, Any]:
-        """As ``beamuq.score`` takes it: texts, token ids, log-probabilities, and whether each answer ended."""
-        answer = _record(*self.answer)
-        entropies = self.answer[1].entropies
-        return {
-            "answer": answer | ({} if entropies is None else {"token_entropies": entropies.tolist()}),
-            "samples": [_record(*sample) for sample in self.samples],
-            "beams": [_record(*beam) for beam in self.beams],
-        }
 
 
 def open_model(model: Any, *, device: str = "auto", dtype: str = "auto", threads: int = 1) -> LoadedModel:
@@ -62,14 +46,11 @@ def open_model(model: Any, *, device: str = "auto", dtype: str = "auto", threads
 
         on, precision = devices.prepare(device, dtype, threads)
         return _read_model(str(model), model_folder(str(model)), precision, on)
-    pair = model if isinstance(model, tuple) and len(model) == 2 else ()
-    if not pair or not hasattr(pair[0], "get_input_embeddings") or not callable(pair[1]):
-        raise BeamUQError(
-            f"model: {type(model).__name__}: give a folder, hub:ORG/NAME, packaged:NAME, or (model, tokenizer) of "
-            "transformers"
-        )
-    name = str(getattr(pair[0], "name_or_path", "")) or type(pair[0]).__name__
-    return LoadedModel(*pair, name, _content(pair[0]))
+    if not isinstance(model, tuple) or len(model) != 2:
+        raise BeamUQError(f"model: {type(model).__name__}: {GIVE}")
+    _check_pair(*model)
+    name = str(getattr(model[0], "name_or_path", "")) or type(model[0]).__name__
+    return LoadedModel(*model, name, _content(model[0]))
 
 
 def decode(
@@ -113,7 +94,7 @@ def decode(
     Returns
     -------
     One row per prompt: id (its number, from 1), question (where it is a text), answer, samples and beams, each with
-    text, token_ids, token_logprobs and ended; the answer also with token_entropies, in nats.
+    text, token_ids, token_logprobs, logprob and ended; the answer also with token_entropies, in nats.
 
     Raises
     ------
@@ -125,91 +106,70 @@ def decode(
     >>> rows = beamuq.decode(model, tokenizer, ["Q: Who wrote Hamlet?\\nA:"], beams=5)  # doctest: +SKIP
     >>> beamuq.score(rows, methods=["CocoaPPL"])  # doctest: +SKIP
     """
-    loaded = open_model((model, tokenizer))
-    decoded = decode_prompts(
-        loaded,
-        prompts,
-        samples=samples,
-        beams=beams,
-        max_new_tokens=max_new_tokens,
-        chat=chat,
-        seed=seed,
-        batch=batch,
-        work=work,
-    )
-    return [
-        {"id": str(number), **({"question": prompt} if isinstance(prompt, str) else {}), **answers.row()}
-        for number, (prompt, answers) in enumerate(zip(prompts, decoded, strict=True), start=1)
-    ]
-
-
-def decode_prompts(
-    loaded: LoadedModel,
-    prompts: Sequence[str | Sequence[int]],
-    *,
-    samples: int = 0,
-    beams: int = 10,
-    max_new_tokens: int = 20,
-    chat: bool = False,
-    seed: int = 0,
-    batch: int = BATCH,
-    work: Work | None = None,
-) -> list[DecodedPrompt]:
-    """As :func:`decode`, with the engine's own candidates."""
     from beamuq import decoding
 
+    check_models_extra()
+    _check_pair(model, tokenizer)
     if isinstance(prompts, str):
         raise BeamUQError("prompts: one text; give a list of prompts")
-    for name, value, least in (
-        ("samples", samples, 0),
-        ("beams", beams, 0),
-        ("max_new_tokens", max_new_tokens, 1),
-        ("batch", batch, 1),
-    ):
-        if value < least:
-            raise BeamUQError(f"{name}: {value}: must be at least {least}")
-    policies: list[decoding.Policy] = [decoding.Greedy(), *([decoding.Sample(samples, 1.0)] if samples else [])]
+    least = {"samples": (samples, 0), "beams": (beams, 0), "max_new_tokens": (max_new_tokens, 1), "batch": (batch, 1)}
+    for name, (value, smallest) in least.items():
+        if value < smallest:
+            raise BeamUQError(f"{name}: {value}: must be at least {smallest}")
+    policies: list[decoding.Policy] = [decoding.Greedy()]
+    policies += [decoding.Sample(samples, 1.0)] if samples else []
     policies += [decoding.Beam(beams)] if beams else []
-    numbered = [decoding.Prompt(f"{n}", _token_ids(loaded, prompt, chat)) for n, prompt in enumerate(prompts, start=1)]
-    stops = decoding.stop_tokens(loaded.tokenizer, loaded.model)
-    merged = decoding.bare_stops(loaded.tokenizer, stops)
-    texts: dict[str, list[tuple[str, Candidate]]] = {prompt.id: [] for prompt in numbered}
+    numbered = [
+        decoding.Prompt(f"{n}", _token_ids(tokenizer, prompt, chat)) for n, prompt in enumerate(prompts, start=1)
+    ]
+    stops = decoding.stop_tokens(tokenizer, model)
+    candidates: dict[str, list[Candidate]] = {prompt.id: [] for prompt in numbered}
     for members in decoding.compose_batches(numbered, batch):
         for candidate in decoding.decode(
-            loaded.model,
+            model,
             members,
             policies,
             stop_ids=stops,
             seed=seed,
             max_new_tokens=max_new_tokens,
-            merge_stop_tokens=merged,
+            merge_stop_tokens=decoding.bare_stops(tokenizer, stops),
             work=work,
         ):
-            text = clean(decoding.candidate_text(loaded.tokenizer, candidate.token_ids, stops))
-            texts[candidate.prompt_id].append((text, candidate))
-    return [
-        DecodedPrompt(answers[0], tuple(answers[1 : 1 + samples]), tuple(answers[1 + samples :]))
-        for answers in texts.values()
-    ]
+            candidates[candidate.prompt_id].append(candidate)
+    rows: list[dict[str, Any]] = []
+    for prompt, (key, (greedy, *others)) in zip(prompts, candidates.items(), strict=True):
+        answer, *records = (
+            _record(decoding.candidate_text(tokenizer, c.token_ids, stops), c) for c in (greedy, *others)
+        )
+        answer["token_entropies"] = np.asarray(greedy.entropies).tolist()
+        question = {"question": prompt} if isinstance(prompt, str) else {}
+        rows.append({"id": key, **question, "answer": answer, "samples": records[:samples], "beams": records[samples:]})
+    return rows
 
 
-def _token_ids(loaded: LoadedModel, prompt: str | Sequence[int], chat: bool) -> tuple[int, ...]:
+def _check_pair(model: Any, tokenizer: Any) -> None:
+    if not hasattr(model, "get_input_embeddings") or not callable(tokenizer):
+        raise BeamUQError(f"model: {type(model).__name__}, tokenizer: {type(tokenizer).__name__}: {GIVE}")
+
+
+def _token_ids(tokenizer: Any, prompt: str | Sequence[int], chat: bool) -> tuple[int, ...]:
     from beamuq.models import prompt_tokens
 
     if not isinstance(prompt, str):
         return tuple(int(token) for token in prompt)
     if not chat:
-        return tuple(prompt_tokens.plain_prompt_ids(loaded.tokenizer, prompt))
+        return tuple(prompt_tokens.plain_prompt_ids(tokenizer, prompt))
     # a thought before the answer would take the answer's place
-    thinking = False if prompt_tokens.can_think(loaded.tokenizer) else None
-    return tuple(prompt_tokens.chat_prompt_ids(loaded.tokenizer, prompt, thinking))
+    thinking = False if prompt_tokens.can_think(tokenizer) else None
+    return tuple(prompt_tokens.chat_prompt_ids(tokenizer, prompt, thinking))
 
 
 def _record(text: str, candidate: Candidate) -> dict[str, Any]:
     return {
-        "text": text,
+        "text": clean(text),
         "token_ids": list(candidate.token_ids),
         "token_logprobs": candidate.token_logprobs.tolist(),
+        "logprob": candidate.logprob,
         "ended": candidate.terminated,
     }
 
@@ -227,10 +187,11 @@ def _read_model(name: str, folder: Path, dtype: Any, device: Any) -> LoadedModel
 
 
 def _content(model: Any) -> str:
-    """A hash of a model in memory: of each parameter its name, shape, kind and first values."""
+    """A hash of a model in memory: of each parameter its name, shape, kind and values at equal distances."""
     digest = hashlib.sha256()
     for name, values in model.state_dict().items():
         if hasattr(values, "flatten"):
-            some = values.flatten()[:HASHED_VALUES].detach().cpu()
+            flat = values.detach().flatten()
+            some = flat[:: max(1, len(flat) // HASHED_VALUES)][:HASHED_VALUES].cpu()
             digest.update(f"{name} {tuple(values.shape)} {values.dtype} {some.tolist()}".encode())
     return digest.hexdigest()

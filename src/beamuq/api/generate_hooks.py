@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -63,13 +64,7 @@ def beams(
     ends = generation_config.eos_token_id
     stops = frozenset(torch.as_tensor([] if ends is None else ends).flatten().tolist())
     length = generation_config.max_length - input_ids.shape[1]
-    distinct = list({prompt.token_ids: prompt for prompt in prompts}.values())
-    found = decoding.decode(model, distinct, [decoding.Beam(width)], stop_ids=stops, seed=0, max_new_tokens=length)
-    of_prompt: dict[str, list[Any]] = {prompt.id: [] for prompt in distinct}
-    for candidate in found:
-        of_prompt[candidate.prompt_id].append(candidate)
-    by_tokens = {prompt.token_ids: of_prompt[prompt.id] for prompt in distinct}
-    rows = [candidate for prompt in prompts for candidate in by_tokens[prompt.token_ids]]
+    rows = decoding.decode(model, prompts, [decoding.Beam(width)], stop_ids=stops, seed=0, max_new_tokens=length)
     if len(rows) < width * len(prompts):
         raise BeamUQError(f"width: {width}: a prompt has fewer answers of at most {length} tokens; ask for fewer")
     padding = generation_config.pad_token_id if generation_config.pad_token_id is not None else min(stops, default=0)
@@ -146,7 +141,7 @@ def from_generate(
         found.append({"text": text, "token_ids": tokens, "logprob": min(logprob, 0.0), "ended": end is not None})
     lists = [found[start : start + per_prompt] for start in range(0, len(found), per_prompt)]
     for candidates in lists if beam_search else ():
-        total = sum(2.718281828459045 ** candidate["logprob"] for candidate in candidates)
+        total = sum(math.exp(candidate["logprob"]) for candidate in candidates)
         if total > 1.001:
             raise BeamUQError(
                 f"length_penalty: {length_penalty}: the beams' probabilities sum to {total:.3g}; give that of the call"
