@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,21 @@ def test_what_generate_returns_becomes_candidates(loaded: tuple[Any, Any], lengt
     del searched.sequences_scores
     with pytest.raises(BeamUQError, match="says no log-probabilities; call generate with"):
         beamuq.from_generate(searched, tokenizer, **asked)
+
+
+def test_an_answer_of_generate_ends_at_its_ending_and_padding_is_none_of_it(loaded: tuple[Any, Any]) -> None:
+    tokenizer, end = loaded[1], loaded[1].eos_token_id
+    output = SimpleNamespace(sequences=torch.tensor([[7, 8, end, end, end]]), sequences_scores=torch.tensor([-0.5]))
+    ((found,),) = beamuq.from_generate(output, tokenizer, prompt_tokens=1)
+    assert (found["token_ids"], found["logprob"], found["ended"]) == ([8, end], -1.0, True)
+
+
+def test_a_method_s_scores_are_those_over_beams_where_there_are_any() -> None:
+    beams = [{"text": "Paris", "logprob": -0.1}, {"text": "Lyon", "logprob": -3.0}]
+    rows = [{"id": "a", "answer": "Paris", "samples": ["Lyon"], "beams": beams}]
+    scores = beamuq.score(rows, methods=["Dissimilarity"], **LEXICAL)
+    assert scores["Dissimilarity"]["a"] < 0.1
+    assert beamuq.score([rows[0] | {"beams": []}], methods=["Dissimilarity"], **LEXICAL)["Dissimilarity"]["a"] == 1
 
 
 def test_prr_has_an_interval_and_says_where_it_is_undefined() -> None:
