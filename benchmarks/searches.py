@@ -20,7 +20,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from beamuq.decoding import Above, Beam, Candidate, Exact, Greedy, Policy, Prompt, Sample, Work, decode, stop_tokens
-from beamuq_study.stages.decode_recipe import policies_of
+from beamuq_study.stages.recipe_to_policies import policies_of
 from beamuq_study.study_config import STUDIES, load_study
 from benchmarks.decoding import MODEL, NEW_TOKENS, Cost, M, measured, median, questions
 

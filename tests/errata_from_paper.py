@@ -24,7 +24,7 @@ from beamuq.beam_mass_theorem import (
 from beamuq.evaluation.estimates import MEAN
 from beamuq.methods.dissimilarity_cocoa import cocoa
 from beamuq.methods.semantic_entropy_sar import semantic_entropy, semantic_entropy_printed
-from beamuq_study.comparison.paper_files import FOLDER, KEYS
+from beamuq_study.comparison.paper_numbers_and_claims import FOLDER, KEYS
 from beamuq_study.exhibits.captions import CONSISTENCY
 
 Key = tuple[str, ...]  # of a number of the paper: KEYS
@@ -54,7 +54,7 @@ def read_arrows() -> set[Key]:
 
 
 def regenerate(numbers: pd.DataFrame, arrows: set[Key], stated: Mapping[str, Any]) -> dict[str, Regenerated]:
-    """Every erratum by id, in the ledger's order; ``numbers`` as ``paper_files.read_paper_numbers`` gives it."""
+    """Every erratum by id, in the ledger's order; ``numbers`` as ``read_paper_numbers`` gives it."""
     found = [*_condition(stated), *_other_methods(numbers, stated), *_means(numbers), *_spreads(numbers)]
     found += [*_arrows(numbers, arrows), *_mean_columns(numbers, stated), *_gains(numbers), *_runs(numbers)]
     found += [*_eigenvalues(stated), *_entropy(), *_perplexity(), *_beam_texts(stated)]

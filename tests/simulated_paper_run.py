@@ -20,7 +20,7 @@ from beamuq.methods.registry import METHODS
 from beamuq_study import parquet_tables
 from beamuq_study.comparison.claims import needed_files
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs, stored_keys, table_cell
-from beamuq_study.comparison.paper_files import read_errata, read_paper_numbers, read_rules, touching
+from beamuq_study.comparison.paper_numbers_and_claims import read_errata, read_paper_numbers, read_rules, touching
 from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.parquet_tables import Artifact

@@ -19,7 +19,7 @@ from beamuq.evaluation.question_scores import QuestionScores
 from beamuq_study.comparison import claims, judging
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs
 from beamuq_study.comparison.judging import Case, NotAskedError, TooFewError, Verdict
-from beamuq_study.comparison.paper_files import Claim
+from beamuq_study.comparison.paper_numbers_and_claims import Claim
 from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.result_files import Empty, Inputs
 from beamuq_study.parquet_tables import Artifact

@@ -236,8 +236,10 @@ def test_what_cannot_be_shown_is_refused_in_one_line(name: str, content: str | N
 
 
 def test_a_study_without_the_package_that_reads_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beamuq.api.explore_results.STUDY_READER", "no_workflow.explored_study")
-    with pytest.raises(BeamUQError, match=r"a study is read by no_workflow\.explored_study, which needs no_workflow; "):
+    monkeypatch.setattr("beamuq.api.explore_results.STUDY_READER", "no_workflow.study_explorer_page")
+    with pytest.raises(
+        BeamUQError, match=r"a study is read by no_workflow\.study_explorer_page, which needs no_workflow; "
+    ):
         explore(tmp_path)
 
 

@@ -18,7 +18,7 @@ import exhibits_study
 from beamuq.errors import BeamUQError
 from beamuq_study.exhibits import list_of_exhibits, table_formats
 from beamuq_study.plan.study_on_machine import Plan
-from beamuq_study.stages.decode_recipe import policies_of
+from beamuq_study.stages.recipe_to_policies import policies_of
 from beamuq_study.study_config import Recipe
 from conftest import Once
 from docs_blocks import DOCS, follow

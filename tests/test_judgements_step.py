@@ -13,7 +13,7 @@ from beamuq.errors import BeamUQError
 from beamuq.models.model_folder import model_identity
 from beamuq.text_normalization import clean
 from beamuq_study import parquet_tables
-from beamuq_study.stages.decode_recipe import candidate_row
+from beamuq_study.stages.recipe_to_policies import candidate_row
 from run_job import run_job
 from tiny import build_tiny_model, load_tiny_model
 
@@ -71,7 +71,7 @@ def run(
 ) -> parquet_tables.Loaded:
     settings = ALL | changes
     job = inputs_of(made, settings) | {"settings": settings, "judgements": out} | (give or {})
-    run_job("judgements", job | {"device": "cpu", "dtype": "float32"}, cache=cache_root)
+    run_job("model_judgements", job | {"device": "cpu", "dtype": "float32"}, cache=cache_root)
     return parquet_tables.read(out, "judgements")
 
 

@@ -38,8 +38,8 @@ def results(tmp_path: Path) -> Path:
 def test_jobs_are_summed_with_their_shards_and_missing_benchmarks_are_counted(results: Path) -> None:
     missing = Artifact("candidates", "coqa", "smollm2-135m-plain", "widths")
     rows = (
-        program("ledger")
-        .ledger(program("ledger").measured_jobs(results, [DECODED, missing, *OTHERS]))
+        program("job_costs")
+        .ledger(program("job_costs").measured_jobs(results, [DECODED, missing, *OTHERS]))
         .set_index(["rule", "recipe"])
     )
     columns = ["jobs", "tables", "seconds", "gpu_seconds", "cpu_seconds", "peak_memory_mb"]

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from beamuq.api.score_candidates import score
-from beamuq.decoding.custom_search import CheckedSearch
+from beamuq.decoding.check_custom_strategy import CheckedSearch
 from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.next_token_distributions import DistributionQuery, ProbabilityEdits
 from beamuq.decoding.search_state import Prompt, SearchContext
@@ -23,7 +23,7 @@ from beamuq.models.prompt_tokens import chat_prompt_ids
 from beamuq.scorers.quality_metrics import quality_values
 from beamuq.scorers.scorer_protocol import PairScores
 from beamuq_study.data.question import Adapter, questions_of
-from beamuq_study.stages.decode_recipe import policies_of
+from beamuq_study.stages.recipe_to_policies import policies_of
 from beamuq_study.study_config import Recipe
 
 ROWS = [{"answer": "a", "samples": ["a", "b c", "c b"]}, {"answer": "b", "samples": ["a b"] * 3}]

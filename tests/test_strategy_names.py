@@ -10,7 +10,7 @@ from beamuq import strategy_names
 from beamuq.errors import BeamUQError
 from beamuq.strategy_names import number, parse
 from beamuq_study.produced_answers import strategy_of
-from beamuq_study.stages.decode_recipe import policies_of
+from beamuq_study.stages.recipe_to_policies import policies_of
 from beamuq_study.study_config import Recipe
 
 

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from beamuq.api.calibration import Calibration
     from beamuq.api.decode_prompts import decode
     from beamuq.api.explore_results import explore
-    from beamuq.api.generate_hooks import beams, from_generate
     from beamuq.api.open_models import model_folder
     from beamuq.api.prr_of_scores import prr
     from beamuq.api.score_candidates import score
+    from beamuq.api.transformers_generate import beams, from_generate
 
 __version__ = "0.1.0"
 __all__ = [
@@ -39,8 +39,8 @@ _FUNCTIONS = {
     "ask_all": "beamuq.api.ask_model",
     "score": "beamuq.api.score_candidates",
     "decode": "beamuq.api.decode_prompts",
-    "beams": "beamuq.api.generate_hooks",
-    "from_generate": "beamuq.api.generate_hooks",
+    "beams": "beamuq.api.transformers_generate",
+    "from_generate": "beamuq.api.transformers_generate",
     "model_folder": "beamuq.api.open_models",
     "prr": "beamuq.api.prr_of_scores",
     "Calibration": "beamuq.api.calibration",

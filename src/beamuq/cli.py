@@ -13,8 +13,8 @@ from beamuq import __version__
 from beamuq.api.ask_model import STYLES, ask, ask_all
 from beamuq.api.calibrate_and_decide import calibrate, decide
 from beamuq.api.explore_results import explore
+from beamuq.api.print_scores import FORMATS, by_question, render, write
 from beamuq.api.score_candidates import score
-from beamuq.api.score_table_text import FORMATS, by_question, render, write
 from beamuq.errors import BeamUQError, exit_with_one_line
 from beamuq.evaluation.probability_of_being_right import CALIBRATORS
 from beamuq.models.devices import DEVICES, DTYPES

@@ -11,7 +11,7 @@ rule study:
     params:
         settings=settings.study,
     script:
-        "../scripts/study.py"
+        "../scripts/write_study.py"
 
 
 rule table:

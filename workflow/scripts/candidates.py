@@ -17,9 +17,9 @@ from beamuq_study.plan.paths import shard_benchmarks
 from beamuq_study.provenance import provenance
 from beamuq_study.rule_programs import run_program
 from beamuq_study.stages import finished_batches
-from beamuq_study.stages.decode_recipe import candidate_row, policies_of
 from beamuq_study.stages.finished_batches import FinishedBatches
 from beamuq_study.stages.question_batches import BatchResult, run_batches
+from beamuq_study.stages.recipe_to_policies import candidate_row, policies_of
 from beamuq_study.study_config import Recipe
 
 

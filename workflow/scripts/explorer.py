@@ -6,7 +6,7 @@ from beamuq import io
 from beamuq.explorer.explorer_page import page
 from beamuq_study.exhibits.captions import titled
 from beamuq_study.exhibits.result_files import read_study
-from beamuq_study.overview.explored_study import read_cells
+from beamuq_study.overview.study_explorer_page import read_cells
 from beamuq_study.plan.cells_of_a_study import Grid
 from beamuq_study.rule_programs import run_script
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from beamuq.api.score_table_text import number
+from beamuq.api.print_scores import number
 from beamuq.errors import BeamUQError, hint
 
 LEFT_OUT = ("uncertainties", "has_chat_template")  # of JSON

@@ -23,7 +23,7 @@ from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, Row, p
 from beamuq.io import write_text
 from beamuq.scorers.scorer_protocol import Pair, PairScores, SimilarityScorer
 
-STUDY_READER = "beamuq_study.overview.explored_study"
+STUDY_READER = "beamuq_study.overview.study_explorer_page"
 
 
 def explore(

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from beamuq.array_types import Floats, Ints
 from beamuq.decoding.beam_search import Beam, DiverseBeam
-from beamuq.decoding.custom_search import CheckedSearch
+from beamuq.decoding.check_custom_strategy import CheckedSearch
 from beamuq.decoding.forward_passes import ROWS, BatchRunner, StepStatistics, Work, out_of_memory
 from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.greedy_and_samples import Greedy, Sample, Shipped

@@ -3,7 +3,7 @@
 A policy is a value; every later table names its candidates by its ``strategy``. A policy starts a search on a batch of
 questions; the search asks for next-token distributions and chooses tokens from them. Each policy of the package is in
 the module of its search: ``greedy_and_samples``, ``beam_search``, ``most_probable``, ``optimal_set_and_draws``.
-``custom_search`` checks a policy from outside the package.
+``check_custom_strategy`` checks a policy from outside the package.
 """
 
 from __future__ import annotations

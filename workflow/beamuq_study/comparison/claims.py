@@ -32,7 +32,7 @@ from beamuq_study.comparison.judging import (
     questions,
     share_as,
 )
-from beamuq_study.comparison.paper_files import Claim, ComparisonRules, read_claims, read_rules
+from beamuq_study.comparison.paper_numbers_and_claims import Claim, ComparisonRules, read_claims, read_rules
 from beamuq_study.exhibits import cells as grid
 from beamuq_study.exhibits.captions import BEAMSEARCH, CONSISTENCY, MULTINOMIAL
 from beamuq_study.exhibits.cells import Cell

@@ -11,7 +11,7 @@ import pandas as pd
 from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.methods.registry import stored_variant
 from beamuq.strategy_names import from_print
-from beamuq_study.comparison.paper_files import ComparisonRules, PaperTable
+from beamuq_study.comparison.paper_numbers_and_claims import ComparisonRules, PaperTable
 from beamuq_study.comparison.paper_settings import Difference, differences
 from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.result_files import Inputs
@@ -23,7 +23,7 @@ STORED = ["metric", "method", "variant", "setting"]
 
 @dataclass
 class ComparisonInputs:
-    """A study's results, the paper's numbers (:func:`~.paper_files.read_paper_numbers`) and the declared rules.
+    """A study's results, the paper's numbers (:func:`read_paper_numbers`) and the declared rules.
 
     ``folder``: where the results lie, for the templates of their prompts; None: nowhere.
     """

@@ -12,7 +12,7 @@ import pandas as pd
 
 from beamuq import __version__
 from beamuq.io import file_sha256
-from beamuq_study.comparison import beam_minus_multinomial, claims, number_statuses, paper_files
+from beamuq_study.comparison import beam_minus_multinomial, claims, number_statuses, paper_numbers_and_claims
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs
 from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.result_files import Inputs
@@ -45,7 +45,7 @@ class Comparison:
     numbers: pd.DataFrame
     differences: pd.DataFrame
     claims: pd.DataFrame
-    errata: list[paper_files.Erratum]
+    errata: list[paper_numbers_and_claims.Erratum]
     provenance: dict[str, str]
 
 
@@ -57,11 +57,11 @@ def compare_with_paper(study: Study, study_file: Path, results_folder: Path, *, 
     Raises BeamUQError if a declared file is damaged, or a file of results is missing, unreadable or of another cell.
     """
     versions = {"beamuq": __version__, "numpy": np.__version__, "pandas": pd.__version__}
-    provenance = {"study": file_sha256(study_file), **paper_files.declared_hashes(), **versions}
+    provenance = {"study": file_sha256(study_file), **paper_numbers_and_claims.declared_hashes(), **versions}
     needed = claims.needed_files(study)
     present = [file for file in needed if not partial or (results_folder / file.path).is_file()]
-    inputs, errata = Inputs.read(results_folder, present, study), paper_files.read_errata()
-    paper_numbers, rules = paper_files.read_paper_numbers(), paper_files.read_rules()
+    inputs, errata = Inputs.read(results_folder, present, study), paper_numbers_and_claims.read_errata()
+    paper_numbers, rules = paper_numbers_and_claims.read_paper_numbers(), paper_numbers_and_claims.read_rules()
     results = ComparisonInputs(study, inputs, paper_numbers, rules, results_folder)
     numbers, differences = number_statuses.compare(results, errata), beam_minus_multinomial.differences(results)
     return Comparison(results, numbers, differences, claims.judge(results), errata, provenance)
@@ -79,7 +79,7 @@ def html(found: Comparison, forest: str) -> str:
     counts = pd.crosstab(numbers["table"], numbers["status"], margins=True, margins_name="total")
     counts = counts.reindex([*numbers["table"].unique(), "total"], columns=[*number_statuses.STATUSES, "total"])
     named = judged.groupby("outcome")["id"].agg(times="size", claims=lambda ids: ", ".join(dict.fromkeys(ids)))
-    meanings = pd.Series(paper_files.read_outcomes(), name="meaning").rename_axis("outcome")
+    meanings = pd.Series(paper_numbers_and_claims.read_outcomes(), name="meaning").rename_axis("outcome")
     by_outcome = meanings.to_frame().join(named, how="inner").reset_index()
     entropy = found.numbers[(found.numbers["method"] == "SemanticEntropy") & (found.numbers["variant"] != "beamsearch")]
     entropy = entropy.replace({"formulation": number_statuses.FORMULATIONS})

@@ -14,7 +14,7 @@ from beamuq.array_types import Floats
 from beamuq.evaluation import intervals
 from beamuq.evaluation.estimates import MEAN, MOST_EMPTY
 from beamuq_study.comparison.comparison_inputs import STORED, ComparisonInputs, stored_keys, table_cell
-from beamuq_study.comparison.paper_files import KEYS, Erratum, touching
+from beamuq_study.comparison.paper_numbers_and_claims import KEYS, Erratum, touching
 from beamuq_study.comparison.paper_settings import first
 from beamuq_study.exhibits.exhibit import EVALUATION
 

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from beamuq.strategy_names import parse
-from beamuq_study.comparison.paper_files import ComparisonRules
+from beamuq_study.comparison.paper_numbers_and_claims import ComparisonRules
 from beamuq_study.exhibits.cells import Cell
 from beamuq_study.study_config import Study
 

@@ -18,7 +18,7 @@ from beamuq_study.parquet_tables import file_name
 from beamuq_study.plan import check_study
 from beamuq_study.plan.cells_of_a_study import P_TRUE, Grid
 from beamuq_study.plan.paths import Paths
-from beamuq_study.plan.stage_files import StageFiles
+from beamuq_study.plan.rule_inputs import RuleInputs
 from beamuq_study.plan.stage_settings import StageSettings, Wildcards
 from beamuq_study.study_config import Study, load_study, study_path
 
@@ -65,9 +65,9 @@ class Plan:
         return StageSettings(self.machine, self.grid)
 
     @cached_property
-    def files(self) -> StageFiles:
+    def files(self) -> RuleInputs:
         """The inputs of rules that depend on the study."""
-        return StageFiles(self.settings, self.paths)
+        return RuleInputs(self.settings, self.paths)
 
     # -- targets -------------------------------------------------------------------------------------------------
 

@@ -56,7 +56,7 @@ def _policy(name: str, recipe: Recipe, shipped: Any) -> Any:
 
 
 def _custom(custom: CustomStrategy) -> Any:
-    from beamuq.decoding.custom_search import check_custom
+    from beamuq.decoding.check_custom_strategy import check_custom
 
     what = f"policy {custom.policy!r} with options {custom.options}"
     make = plugins.load("policy", custom.policy)

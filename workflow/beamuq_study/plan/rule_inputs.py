@@ -10,7 +10,7 @@ from pathlib import Path
 from beamuq import plugins
 from beamuq.prompts.prompt_template import PROMPTS
 from beamuq_study.comparison.claims import needed_files
-from beamuq_study.comparison.paper_files import DECLARED_FILES
+from beamuq_study.comparison.paper_numbers_and_claims import DECLARED_FILES
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.plan.cells_of_a_study import P_TRUE
@@ -21,7 +21,7 @@ Files = list[Path]
 
 
 @dataclass(frozen=True)
-class StageFiles:
+class RuleInputs:
     """Input functions of the rules: wildcards to files, none where a job does not read any."""
 
     settings: StageSettings

@@ -16,6 +16,6 @@ rule ledger:
         mem_mb=4000,
         runtime=20,
     params:
-        code=code_hash("ledger"),
+        code=code_hash("job_costs"),
     script:
-        "../scripts/ledger.py"
+        "../scripts/job_costs.py"

@@ -24,7 +24,7 @@ rule judgements:
         made_with=settings.made_with("questions", "candidates"),
         loading=settings.loading("judgements"),
         cards=not_compared(plan.cards),
-        program=not_compared(f"{SCRIPTS}/judgements.py"),
+        program=not_compared(f"{SCRIPTS}/model_judgements.py"),
         cache=not_compared(CACHE),
     message:
         "asking of the answers of {wildcards.model} on {wildcards.dataset}, recipe {wildcards.recipe}"
