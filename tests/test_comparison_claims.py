@@ -16,7 +16,7 @@ import pytest
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.evaluation.question_scores import QuestionScores
-from beamuq_study.comparison import claims, judging
+from beamuq_study.comparison import claims, comparison_inputs, judging
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs
 from beamuq_study.comparison.judging import Case, NotAskedError, TooFewError, Verdict
 from beamuq_study.comparison.paper_numbers_and_claims import Claim
@@ -367,7 +367,7 @@ def test_settings_of_an_ablation(
     values = [dict(zip(keys, column, strict=True)) for column in columns]
     results = in_memory(*(measured(cell, of, spread) for cell, of in zip(cells, values, strict=True)))
     results.paper_numbers = pd.DataFrame(keys, columns=["method", "variant", "setting"]).assign(table="t", metric="PRR")
-    monkeypatch.setattr(claims, "stored_keys", lambda _, rows: rows[["metric", "method", "variant", "setting"]])
+    monkeypatch.setattr(comparison_inputs, "stored_keys", lambda _, rows: rows[comparison_inputs.STORED])
     verdict = judged(judge, results, *cells, table="t")
     assert verdict.outcome == outcome, verdict
 

@@ -22,10 +22,10 @@ from beamuq.errors import BeamUQError
 from beamuq.methods import METHODS, Method
 from beamuq_study.exhibits import figure_style, figures_of_scores, list_of_exhibits
 from beamuq_study.exhibits.cells import Cell
+from beamuq_study.exhibits.estimators_of_u import draw_by_rows, draw_conditions, draw_gains, draw_reasons
 from beamuq_study.exhibits.exhibit import Built
 from beamuq_study.exhibits.figure_style import draw_by_bin
 from beamuq_study.exhibits.figures_of_candidates import draw_candidates, draw_rank_probabilities, draw_worked_example
-from beamuq_study.exhibits.figures_of_estimators import draw_by_rows, draw_conditions, draw_gains, draw_reasons
 from beamuq_study.exhibits.figures_of_scores import (
     draw_curves,
     draw_rejection_curves,

@@ -50,7 +50,8 @@ def differences(results: ComparisonInputs) -> pd.DataFrame:
     declared = {model: list(rules.paper.datasets) for model in rules.paper.models}
     if not (tested := [model for model in declared if model in run]):
         tested = run
-        declared = {m: [d for d in study.datasets if cells.covers(study, study.main.recipe, m, d)] for m in run}
+        every = cells.by_model(cells.recipe_cells(study, study.main.recipe, None))
+        declared = {model: [cell.dataset for cell in of_model] for model, of_model in every.items()}
     names = [(m, d, method) for m in tested for method in families["methods"] for d in (MEAN, *declared[m])]
     frame = pd.DataFrame(names, columns=PLACE).merge(_measured(results, tested), how="left", on=PLACE)
     there = set(zip(*(frame.loc[frame["n"].notna(), name] for name in PLACE), strict=True))

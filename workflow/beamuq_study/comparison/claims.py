@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,19 +20,9 @@ from beamuq.evaluation.estimates import TIE, Estimates, joined
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq.methods.dissimilarity_estimators import lacks
 from beamuq.strategy_names import ablation, kind_of, of_kind
-from beamuq_study.comparison import judging, paper_settings
-from beamuq_study.comparison.comparison_inputs import ComparisonInputs, stored_keys, table_cell
-from beamuq_study.comparison.judging import (
-    Case,
-    Judge,
-    NotAskedError,
-    Part,
-    Verdict,
-    at,
-    per_dataset,
-    questions,
-    share_as,
-)
+from beamuq_study.comparison import comparison_inputs, judging
+from beamuq_study.comparison.comparison_inputs import ComparisonInputs
+from beamuq_study.comparison.judging import Case, Judge, NotAskedError, Part, Verdict, at, per_dataset, share_as
 from beamuq_study.comparison.paper_numbers_and_claims import Claim, ComparisonRules, read_claims, read_rules
 from beamuq_study.exhibits import cells as grid
 from beamuq_study.exhibits.captions import BEAMSEARCH, CONSISTENCY, MULTINOMIAL
@@ -47,8 +38,6 @@ Lengths = Sequence[float]  # tokens of the greedy answer, its terminator counted
 Forms = Sequence[tuple[str, str]]  # method, variant
 Cells = Callable[..., list[Cell]]
 
-# -- candidates: means over questions ----------------------------------------------------------------------------------
-
 
 def _quantity(name: str, sets: CandidateSets, main: Main) -> Floats | Bools:
     """[N] share of samples that "repeat" another; mass "gain" of beams over samples; who meets the "condition"."""
@@ -60,11 +49,7 @@ def _quantity(name: str, sets: CandidateSets, main: Main) -> Floats | Bools:
 
 
 def mean_of_questions(
-    case: Case,
-    of: str,
-    lengths: Lengths = (1, np.inf),
-    paper_range: Sequence[float] = (),
-    above: Lengths = (),
+    case: Case, of: str, lengths: Lengths = (1, np.inf), paper_range: Sequence[float] = (), above: Lengths = ()
 ) -> Verdict:
     """Whether the mean over answers of some ``lengths`` is in the ``paper_range``, or ``above`` that of others."""
     sets = case.candidates()
@@ -94,19 +79,10 @@ def covered_mass(case: Case, first: int, share: float) -> Verdict:
     return replace(verdict, **parts, opposite=verdict.sign == "no")
 
 
-# -- the main table ----------------------------------------------------------------------------------------------------
-
-
-def beams_rise(
-    case: Case,
-    methods: Sequence[str] = CONSISTENCY,
-    metric: str = "PRR",
-    answer_source: str = "greedy",
-    most: bool = False,
-) -> Verdict:
-    """Whether beams raise the means over datasets of all methods, or of ``most``."""
-    each = case.answered(answer_source).gains(methods, metric, answer_source)
-    return case.rise(each.mean_over_datasets(), questions(each), most=0.5 if most else 1.0)
+def beams_rise(case: Case, methods: Sequence[str] = CONSISTENCY, most: bool = False, **of: str) -> Verdict:
+    """Whether beams raise the means over datasets of all methods, or of ``most``, by :meth:`Case.gains` ``of``."""
+    each = case.answered(of.get("answer_source", "greedy")).gains(methods, **of)
+    return case.rise(each.mean_over_datasets(), judging.questions(each), most=0.5 if most else 1.0)
 
 
 def beams_change_nothing(case: Case, method: str) -> Verdict:
@@ -114,7 +90,7 @@ def beams_change_nothing(case: Case, method: str) -> Verdict:
     each = case.answered().gains([method])
     parts, summary = case.negligible(each.mean_over_datasets())
     value, low, high = summary[["value", "low", "high"]].iloc[0]
-    return Verdict(questions(each), parts[0], value=value, low=low, high=high)
+    return Verdict(judging.questions(each), parts[0], value=value, low=low, high=high)
 
 
 def ranking(case: Case, place: str, method: str = "") -> Verdict:
@@ -135,12 +111,9 @@ def ranking(case: Case, place: str, method: str = "") -> Verdict:
     ranks = means.frame["value"].rank(ascending=False, method="min")[ahead].sort_values()
     case.notes.append(f"rank {', '.join(f'{rank:.0f}' for rank in ranks)} of {len(means)}")
     if place != "best":
-        return Verdict(questions(estimates), "undecided")
+        return Verdict(judging.questions(estimates), "undecided")
     lead, p = judging.tested_lead(means, ahead)
-    return case.above_zero(np.array([lead]), np.array([p]), means.replicates.shape[1], questions(estimates))
-
-
-# -- numbers of candidates ---------------------------------------------------------------------------------------------
+    return case.above_zero(np.array([lead]), np.array([p]), means.replicates.shape[1], judging.questions(estimates))
 
 
 def ahead_at_budgets(case: Case, better: Forms, worse: Forms, first: int = 2, last: float = np.inf) -> Verdict:
@@ -149,19 +122,17 @@ def ahead_at_budgets(case: Case, better: Forms, worse: Forms, first: int = 2, la
     budgets = [(cell.dataset, M) for cell in case.cells for M in scoring[cell.recipe].budgets if first <= M <= last]
     if not budgets:
         raise NotAskedError(f"no budget is from M = {first} to {last:g}")
-    names, sides = ["dataset", "method", "variant", "setting"], []
-    for forms in (better, worse):
-        places = [(dataset, *form, ablation("M", M)) for dataset, M in budgets for form in forms]
-        sides.append(at(estimates.where(metric="PRR"), pd.DataFrame(places, columns=names)))
-    return case.rise(sides[0].minus(sides[1]), questions(estimates))
+    names, prr = ["dataset", "method", "variant", "setting"], estimates.where(metric="PRR")
+    places = [[(d, *form, ablation("M", M)) for d, M in budgets for form in forms] for forms in (better, worse)]
+    ahead, behind = (at(prr, pd.DataFrame(of, columns=names)) for of in places)
+    return case.rise(ahead.minus(behind), judging.questions(estimates))
 
 
 def plateau(case: Case, near: int) -> Verdict:
     """From which M on Dissimilarity over beams is, and stays, at its end's height; the value is that M.
 
-    That is the first M, behind the last that is shown to be off, with a negligible paired interval to the end. A later
-    start than claimed denies the claim only where the curve is shown to be off before. The start may be off by a
-    declared share of the claimed M. What has to be significant is the rise from the smallest M to the end.
+    That is the first M, behind the last that is shown to be off, with a negligible paired interval to the end; a
+    declared share of the claimed M is slack. The rise from the smallest M to the end has to be significant.
     """
     every, slack = case.estimates(), case.tolerances["plateau_slack"] * near
     parts, rises, starts = list[Part](), list[Estimates](), list[float]()
@@ -179,11 +150,8 @@ def plateau(case: Case, near: int) -> Verdict:
         rises.append(curve.rows([last]).minus(curve.rows([0])))
         starts.append(start)
         case.notes.append(f"M = {start if start == start else f'{earliest} or later'} on {cell.dataset}")
-    verdict = case.rise(joined(rises), questions(every), size=judging.together(parts), opposite="no" in parts)
+    verdict = case.rise(joined(rises), judging.questions(every), size=judging.together(parts), opposite="no" in parts)
     return replace(verdict, value=float(np.mean(starts)), low=np.nan, high=np.nan)
-
-
-# -- questions one by one ----------------------------------------------------------------------------------------------
 
 
 def gain_on_short_answers(case: Case, below: int) -> Verdict:
@@ -201,7 +169,7 @@ def gain_on_short_answers(case: Case, below: int) -> Verdict:
             gains[where].append(pair.rows([0]).minus(pair.rows([1])))
     shorter, rest = (joined(of) for of in gains.values())
     size = judging.together(case.negligible(rest)[0])
-    return case.rise(shorter, questions(shorter) + questions(rest), size=size, opposite=size == "no")
+    return case.rise(shorter, judging.questions(shorter) + judging.questions(rest), size=size, opposite=size == "no")
 
 
 def curves_ahead(case: Case, methods: Sequence[str]) -> Verdict:
@@ -216,14 +184,11 @@ def curves_ahead(case: Case, methods: Sequence[str]) -> Verdict:
     return case.rise(case.gains(methods), len(scored.ids), sign=share_as(min(shares), case.tolerances["nearly_all"]))
 
 
-# -- ablations ---------------------------------------------------------------------------------------------------------
-
-
 def _columns(case: Case, table: str) -> list[Estimates]:
     """Of each cell and method the estimates of every setting that a table of the paper has, under its name there."""
     numbers = case.results.paper_numbers
     rows = numbers[numbers["table"] == table].drop_duplicates(["method", "variant", "setting"])
-    keys, columns = stored_keys(case.results.study, rows), []
+    keys, columns = comparison_inputs.stored_keys(case.results.study, rows), []
     for cell in case.cells:
         each = at(case.of(cell).estimates(), keys).assign(setting=list(rows["setting"]))
         columns += [each.where(method=method) for method in dict.fromkeys(rows["method"])]
@@ -238,7 +203,7 @@ def beams_ahead_of_others(case: Case, table: str, worse: Sequence[str]) -> Verdi
         gaps.append(column.at(pd.DataFrame({"setting": ["beam"] * len(others)})).minus(others))
     every = joined(gaps)
     share = float(np.mean(every.frame["value"] > TIE))
-    return case.rise(every, questions(every), sign=share_as(share, case.tolerances["nearly_all"]))
+    return case.rise(every, judging.questions(every), sign=share_as(share, case.tolerances["nearly_all"]))
 
 
 def none_dominates(case: Case, table: str) -> Verdict:
@@ -256,7 +221,7 @@ def none_dominates(case: Case, table: str) -> Verdict:
         behind.append(bool(holm(p, len(p)).min() < case.tolerances["level"]))
     case.notes.append(f"{len(best)} of {len(places)} are best in a column, {sum(behind)} significantly behind in one")
     sign: Part = "no" if len(best) == 1 else "yes" if not few and all(behind) else "undecided"
-    return Verdict(questions(joined(columns)), sign, value=float(np.mean(behind)))
+    return Verdict(judging.questions(joined(columns)), sign, value=float(np.mean(behind)))
 
 
 def settings_robust(case: Case, table: str, strong: Sequence[str], worse: str, margin: float) -> Verdict:
@@ -270,10 +235,7 @@ def settings_robust(case: Case, table: str, strong: Sequence[str], worse: str, m
         leads.append(judging.tested_lead(rivals, (rivals.frame["setting"] == strong[-1]).to_numpy()))
     case.notes.append(f"{np.mean(close):.0%} within {margin:g} of the best")
     size, (values, p) = share_as(float(np.mean(close)), case.tolerances["nearly_all"]), np.array(leads).T
-    return case.above_zero(values, p, columns[0].replicates.shape[1], questions(joined(columns)), size=size)
-
-
-# -- several draws of samples beside the main beams --------------------------------------------------------------------
+    return case.above_zero(values, p, columns[0].replicates.shape[1], judging.questions(joined(columns)), size=size)
 
 
 def _draws(case: Case) -> tuple[list[str], Floats, Bools, Floats, Floats]:
@@ -302,8 +264,7 @@ def _draws(case: Case) -> tuple[list[str], Floats, Bools, Floats, Floats]:
 def smaller_error(case: Case) -> Verdict:
     """The squared error of Dissimilarity of one draw of M samples minus that of beams, question by question.
 
-    Beams are deterministic: that they do not vary says nothing of how far off they are. The Dissimilarity of the
-    distribution itself is estimated by the mean of all draws, whose own error is taken off.
+    The distribution's own Dissimilarity is estimated by the mean of all draws, whose own error is taken off.
     """
     (groups, samples, _, inside, _), M = _draws(case), case.results.study.main.num_candidates
     scores = samples[:, : samples.shape[1] // M * M].reshape(len(groups), -1, M).mean(axis=2)
@@ -316,11 +277,10 @@ def smaller_error(case: Case) -> Verdict:
 def small_gap(case: Case) -> Verdict:
     """Whether the gap |μ_B − μ_out| is so modest that beams need less mass than the printed condition asks for.
 
-    Samples that are none of the beams are draws from outside them: their mean is μ_out, and from its squared distance
-    to μ_B its own error is taken off. By the general condition (1 − m_B)|μ_B − μ_out| < σ/√M a question needs the mass
-    1 − σ/(√M |μ_B − μ_out|). Sign: that is below the printed threshold at more than half of the questions (the value).
-    Size: with the mass that the beams have, their mean squared error is below that of M samples. Either is undecided
-    where its interval lies across. A question with under two samples outside tells nothing.
+    Samples that are none of the beams are draws from outside: their mean is μ_out, whose own error is taken off the
+    squared gap. By the condition (1 − m_B)|μ_B − μ_out| < σ/√M a question needs the mass 1 − σ/(√M |μ_B − μ_out|).
+    Sign: that is below the printed threshold at more than half of the questions (the value). Size: with the beams' own
+    mass their mean squared error is below that of M samples. A question with under two samples outside tells nothing.
     """
     groups, samples, outside, inside, mass = _draws(case)
     M, enough_outside = case.results.study.main.num_candidates, outside.sum(axis=1) >= 2
@@ -336,16 +296,11 @@ def small_gap(case: Case) -> Verdict:
     return replace(case.clear(share, std, n), sign=sign, size=size)
 
 
-# -- ours --------------------------------------------------------------------------------------------------------------
-
-
 def estimators(case: Case, comparisons: Sequence[tuple[str, str, float]]) -> Verdict:
-    """Estimators of Dissimilarity against others in PRR on every dataset, by one-sided bounds.
+    """Estimators of Dissimilarity against others in PRR on every dataset, by one-sided bounds of a paired bootstrap.
 
-    Each is a weighting and its candidates: ``unnormalised beam M=5``, ``uniform sample T=1.0 M=10`` (its mean over all
-    disjoint draws of so many that are scored). Yes: every lower bound of better − worse at the declared level is above
-    −margin; since all have to be, no correction is needed. No: some upper bound, corrected by Bonferroni over all, is
-    below it. Undecided: anything else. The bounds are of a paired bootstrap over questions; the value is the weakest.
+    Yes: every lower bound of better − worse at the declared level is above −margin; since all have to be, no correction
+    is needed. No: some upper bound, corrected by Bonferroni over all, is below it. The value is the weakest.
     """
     case, level = case.answered(), case.tolerances["level"]
     prr = case.estimates().where(metric="PRR", method="Dissimilarity")
@@ -359,7 +314,7 @@ def estimators(case: Case, comparisons: Sequence[tuple[str, str, float]]) -> Ver
     denied, weakest = bool((high < -margin).any()), int((low + margin).argmin())
     sign: Part = "yes" if (low > -margin).all() else "no" if denied else "undecided"
     ends = (gaps.frame["value"].iloc[weakest], low[weakest], high[weakest])
-    return Verdict(questions(prr), sign, "-", "-", denied, *ends)
+    return Verdict(judging.questions(prr), sign, "-", "-", denied, *ends)
 
 
 def _estimator(case: Case, prr: Estimates, cell: Cell, name: str) -> Estimates:
@@ -393,9 +348,6 @@ def theorem(case: Case) -> Verdict:
     return Verdict(0, "no" if outcomes.mass > beam_mass_theorem.printed_threshold(M) and beam > sampled else "yes")
 
 
-# -- which cells each can be asked of, and what it reads beside evaluations --------------------------------------------
-
-
 def _main(study: Study, **_: Any) -> list[Cell]:
     return grid.recipe_cells(study, study.main.recipe)
 
@@ -410,16 +362,20 @@ def _budgets(study: Study, better: Forms = (("Dissimilarity", ""),), worse: Form
 
 def _table(study: Study, table: str, **_: Any) -> list[Cell]:
     """The cells that measure what a table of the paper shows."""
-    places = ((model, dataset) for model in study.models for dataset in study.datasets)
-    return [cell for place in places if (cell := table_cell(study, read_rules().tables[table], *place))]
+    places = ((read_rules().tables[table], model, dataset) for model in study.models for dataset in study.datasets)
+    return [cell for place in places if (cell := comparison_inputs.table_cell(study, *place))]
 
 
 def _estimators(study: Study, comparisons: Sequence[tuple[str, str, float]], **_: Any) -> list[Cell]:
     """The cells in whose recipe all the estimators are scored, each in the first such recipe."""
     names = {name for better, worse, _ in comparisons for name in (better, worse)}
-    recipes = [e.recipe for e in study.grid if all(scored_as(study, e.recipe, name) for name in names)]
-    every = [cell for recipe in dict.fromkeys(recipes) for cell in grid.recipe_cells(study, recipe)]
-    return grid.in_order(study, list({(cell.model, cell.dataset): cell for cell in reversed(every)}.values()))
+    return grid.select(study, has=lambda recipe: all(scored_as(study, recipe, name) for name in names), of="each")
+
+
+def _pools(study: Study, **_: Any) -> list[Cell]:
+    """The cells with two draws of samples at least beside the main beams."""
+    main = [study.main.sample, study.main.beam]
+    return grid.select(study, strategies=main, has=lambda recipe: grid.draws(study, recipe) > 1, of="each")
 
 
 JUDGES: dict[str, tuple[Judge, Cells, tuple[str, ...]]] = {
@@ -435,13 +391,11 @@ JUDGES: dict[str, tuple[Judge, Cells, tuple[str, ...]]] = {
     "beams_ahead_of_others": (beams_ahead_of_others, _table, ()),
     "none_dominates": (none_dominates, _table, ()),
     "settings_robust": (settings_robust, _table, ()),
-    "smaller_error": (per_dataset(smaller_error), lambda study: grid.with_pools(study), (*CANDIDATES, "similarity")),
-    "small_gap": (per_dataset(small_gap), lambda study: grid.with_pools(study), (*CANDIDATES, "similarity")),
+    "smaller_error": (per_dataset(smaller_error), _pools, (*CANDIDATES, "similarity")),
+    "small_gap": (per_dataset(small_gap), _pools, (*CANDIDATES, "similarity")),
     "estimators": (estimators, _estimators, ()),
     "theorem": (theorem, _main, ()),
 }
-
-# -- every claim -------------------------------------------------------------------------------------------------------
 
 
 def judge(results: ComparisonInputs) -> pd.DataFrame:
@@ -473,7 +427,7 @@ def _judged(results: ComparisonInputs, claim: Claim, model: str, cells: Sequence
     for cell in cells:  # the first setting that is not the paper's, the number of questions among them
         n = grid.asked(results.study, cell) or 0
         size = claim.questions or (paper[cell.dataset].questions if cell.dataset in paper else n) or 0
-        differing.append(paper_settings.first(results.differences(cell), kinds, results.rules))
+        differing.append(comparison_inputs.first(results.differences(cell), kinds, results.rules))
         differing.append(results.rules.too_few(n, cell.dataset, size))
     return row | {"paper_settings": next(filter(None, differing), "yes") if cells else ""}
 
@@ -503,17 +457,13 @@ def asked(study: Study, rules: ComparisonRules, claim: Claim) -> dict[str, tuple
 
 
 def needed_files(study: Study) -> list[Artifact]:
-    """Every file that the comparison reads, without repetitions; only what the study's grid has.
-
-    Evaluation and replicates of the whole grid; quality and questions of the main recipe, for accuracies; and what
-    claims read beside these.
-    """
-    files, rules, metric = list[Artifact](), read_rules(), study.main_quality.metric
-    for entry in study.grid:
-        every = [Cell(m, d, entry.recipe, s) for m in entry.models for d in entry.datasets for s in entry.scorers]
+    """Every file that the comparison reads, once; only what the study's grid has."""
+    read, rules = list[tuple[Cell, tuple[str, ...]]](), read_rules()
+    for entry in study.grid:  # quality and questions of the main recipe are for accuracies
         kinds = (*EVALUATION, *(("quality", "questions") if entry.recipe == study.main.recipe else ()))
-        files += [cell.file(kind, metric) for cell in every for kind in kinds]
+        places = product(entry.models, entry.datasets, [entry.recipe], entry.scorers)
+        read += [(Cell(*place), kinds) for place in places]
     for claim in read_claims():
         for cells, _ in asked(study, rules, claim).values():
-            files += [cell.file(kind, metric) for cell in cells for kind in JUDGES[claim.judge][2]]
-    return list(dict.fromkeys(files))
+            read += [(cell, JUDGES[claim.judge][2]) for cell in cells]
+    return list(dict.fromkeys(cell.file(kind, study.main_quality.metric) for cell, kinds in read for kind in kinds))

@@ -41,27 +41,22 @@ class TooFewError(NotAskedError):
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the sign and the size are as claimed, what a test says of it, and a value with its interval.
+    """Whether the sign and the size are as claimed, what a test says of it, and a value with its interval."""
 
-    "-": not claimed, or no test; "undecided": this study cannot tell. ``opposite``: whether the opposite of something
-    claimed is shown. ``n``: the questions it rests on.
-    """
-
-    n: int
-    sign: Part = "-"
+    n: int  # the questions it rests on
+    sign: Part = "-"  # not claimed; "undecided": this study cannot tell
     size: Part = "-"
     significance: Part = "-"
-    opposite: bool = False
+    opposite: bool = False  # the opposite of something claimed is shown
     value: float = np.nan
     low: float = np.nan
     high: float = np.nan
 
     @property
     def outcome(self) -> Part:
-        """Any answer has to be shown, beyond what chance alone does.
+        """Yes: sign and size are as claimed, and significantly so where there is a test.
 
-        Yes: sign and size are as claimed, and significantly so where there is a test. No: the sign is not, or nothing
-        is, and the opposite is shown; partly: only a part is. Undecided: anything else.
+        No: the sign is not, or nothing is, and the opposite is shown; partly: only a part is. Undecided: anything else.
         """
         parts = {part for part in (self.sign, self.size) if part != "-"}
         if parts == {"yes"}:
@@ -75,7 +70,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Case:
-    """The cells of a study that a claim is asked of. ``notes``: what is said beside the numbers, as it is found."""
+    """The cells of a study that a claim is asked of, and what is said beside the numbers, as it is found."""
 
     results: ComparisonInputs
     cells: Sequence[Cell]
@@ -83,11 +78,13 @@ class Case:
 
     @property
     def tolerances(self) -> dict[str, float]:
-        """What the declared rules say of all claims."""
         return self.results.rules.claims
 
+    @property
+    def confidence(self) -> float:
+        return self.results.study.evaluation.confidence
+
     def of(self, *cells: Cell) -> Case:
-        """The same claim asked of some of the cells."""
         return replace(self, cells=cells)
 
     def require(self, *kinds: str) -> None:
@@ -105,9 +102,8 @@ class Case:
 
     def gains(self, methods: Sequence[str], metric: str = "PRR", answer_source: str = "greedy") -> Estimates:
         """Beam minus multinomial of each method in each cell, paired."""
-        places = [(cell.model, cell.dataset, metric, method, "") for cell in self.cells for method in methods]
-        keys = pd.DataFrame(places, columns=["model", "dataset", "metric", "method", "setting"])
-        estimates = self.estimates(answer_source)
+        places = [cell.place | {"method": method} for cell in self.cells for method in methods]
+        keys, estimates = pd.DataFrame(places).assign(metric=metric, setting=""), self.estimates(answer_source)
         return at(estimates, keys.assign(variant=BEAMSEARCH)).minus(at(estimates, keys.assign(variant=MULTINOMIAL)))
 
     def candidates(self) -> CandidateSets:
@@ -121,17 +117,17 @@ class Case:
         """The cells whose answers are not empty too often."""
         self.require(*EVALUATION)
         empty = {cell: self.results.inputs.empty(cell).get(answer_source) for cell in self.cells}
-        left_out = [cell for cell, of in empty.items() if of is not None and of.too_many]
-        if len(left_out) == len(empty):
+        kept = [cell for cell, of in empty.items() if of is None or not of.too_many]
+        if not kept:
             raise NotAskedError(f"more than a fifth of the answers of {self.cells[0].model} are empty on every dataset")
-        self.notes.extend(f"without {cell.dataset}: too many empty answers" for cell in left_out)
-        return self.of(*(cell for cell in self.cells if cell not in left_out))
+        self.notes.extend(f"without {cell.dataset}: too many empty answers" for cell in empty if cell not in kept)
+        return self.of(*kept)
 
     def rise(self, differences: Estimates, n: int, **parts: Any) -> Verdict:
         """A verdict on differences that are claimed to be above 0: :meth:`above_zero`; the value is their mean."""
         values, drawn = differences.frame["value"].to_numpy(np.float64), differences.replicates
         mean = Estimates.from_rows([{"value": values.mean(), "n": n}], [drawn.astype(np.float64).mean(axis=0)])
-        low, high = mean.summary(self.results.study.evaluation.confidence)[["low", "high"]].iloc[0]
+        low, high = mean.summary(self.confidence)[["low", "high"]].iloc[0]
         return replace(self.above_zero(values, differences.p(), drawn.shape[1], n, **parts), low=low, high=high)
 
     def above_zero(
@@ -139,8 +135,8 @@ class Case:
     ) -> Verdict:
         """A verdict on values [K] that are claimed to be above 0, with their p [K], NaN as 1, after Holm over all.
 
-        ``most``: the share that has to be significant. ``parts``: of the verdict; where the sign is not among them, it
-        is whether all values are above 0, or ``most`` and more than half.
+        ``most``: the share that has to be significant. The sign, unless it is given, is whether all values are above 0,
+        or ``most`` and more than half.
         """
         positive = values > TIE
         small = holm(np.nan_to_num(p, nan=1.0), len(p)) < self.tolerances["level"]
@@ -151,9 +147,9 @@ class Case:
             significance, below = "undecided", 0.0
         else:
             self.notes.append(f"significantly {above:.0%}, below 0 {below:.0%}")
-        sign = share_as(float(positive.mean()), max(most, np.nextafter(0.5, 1)))
-        verdict = Verdict(n, sign, "-", significance, below > 0, float(values.mean()))
-        return replace(verdict, **parts | {"opposite": verdict.opposite or parts.get("opposite", False)})
+        opposite = parts.pop("opposite", False) or below > 0
+        parts = {"sign": share_as(float(positive.mean()), max(most, np.nextafter(0.5, 1)))} | parts
+        return Verdict(n, significance=significance, opposite=opposite, value=float(values.mean()), **parts)
 
     def too_few_resamples(self, resamples: int, tests: int, sides: int) -> bool:
         """Whether no p, at least ``sides`` / (resamples + 1), can be significant among so many tests."""
@@ -168,11 +164,8 @@ class Case:
         return Verdict(n, sign, value=mean, low=mean - half, high=mean + half)
 
     def negligible(self, differences: Estimates, margin: str = "negligible") -> tuple[list[Part], pd.DataFrame]:
-        """Whether each difference is nothing, by a declared margin, and its summary.
-
-        The interval lies within ± margin (yes), outside (no), or across its ends (undecided).
-        """
-        summary, most = differences.summary(self.results.study.evaluation.confidence), self.tolerances[margin]
+        """Whether each difference's interval lies within ± a declared margin, outside, or across; and its summary."""
+        summary, most = differences.summary(self.confidence), self.tolerances[margin]
         low, high = summary["low"], summary["high"]
         inside, outside = (-most <= low) & (high <= most), (low > most) | (high < -most)
         return list(np.select([inside, outside], ["yes", "no"], "undecided")), summary
@@ -185,7 +178,7 @@ class Case:
         No: it is farther off, the paper's spread taken as ours. Yes: it is not, and of this dataset about as many
         questions are ``asked`` as in the paper; of fewer the interval lies inside the range. Undecided: anything else.
         """
-        confidence, mean, rules = self.results.study.evaluation.confidence, float(values.mean()), self.results.rules
+        confidence, mean, rules = self.confidence, float(values.mean()), self.results.rules
         ends: tuple[float, float] | None
         if values.dtype == bool:
             ends = intervals.proportion_interval(values.astype(bool), groups, confidence)
@@ -214,9 +207,9 @@ def per_dataset(judge: Judge) -> Judge:
             except TooFewError as error:
                 few = error
                 case.notes.append(f"without {cell.dataset}: {error}")
-        if len(verdicts) <= 1:
-            if not verdicts:
-                raise few
+        if not verdicts:
+            raise few
+        if len(verdicts) == 1:
             return verdicts[0]
         of = {name: [getattr(each, name) for each in verdicts] for name in vars(verdicts[0])}
         mean, half = np.mean(of["value"]), np.linalg.norm(np.subtract(of["high"], of["low"])) / (2 * len(verdicts))
@@ -254,9 +247,8 @@ def selected_lead(estimates: Estimates, ahead: Bools) -> tuple[float, float]:
 
     Max-T over the replicates, each centred on its own value. p against one of the others: how often the largest lead of
     any of ``ahead`` over it is by chance at least the one found, as the best of many leads too far by chance. All of
-    the others have to be beaten, so theirs is the largest of these p, and choosing the best of them needs no further
-    correction. Choosing anew within each resample would not do: the largest of resampled values is itself too large.
-    More than 1 % of resamples undefined, or a lead that resampling cannot move: p is 1.
+    the others have to be beaten, so theirs is the largest of these p. More than 1 % of resamples undefined, or a lead
+    that resampling cannot move: p is 1.
     """
     values, drawn = estimates.frame["value"].to_numpy(np.float64), estimates.replicates.astype(np.float64)
     off = (drawn - values[:, None])[:, ~np.isnan(drawn).any(axis=0)]

@@ -16,7 +16,6 @@ import pandas as pd
 from beamuq.array_types import Bools
 from beamuq.config_errors import read_yaml
 from beamuq.errors import BeamUQError
-from beamuq.io import file_sha256
 from beamuq_study.study_config import ROOT, STUDIES, Study, load_study
 
 FOLDER = ROOT / "workflow" / "paper_numbers"
@@ -28,36 +27,26 @@ KEYS = ["table", "model", "dataset", "metric", "method", "variant", "setting"]
 
 @dataclass(frozen=True)
 class PaperTable:
-    """Where the measurements of a table of the paper lie in a study.
+    """Where the measurements of a table of the paper lie in a study."""
 
-    ``part``: main, strategies, epsilon, spectrum or accuracy; ``scorer``: nli, cross_encoder or none; ``questions``:
-    per dataset, where not all.
-    """
-
-    part: str
-    scorer: str | None
+    part: str  # main, strategies, epsilon, spectrum or accuracy
+    scorer: str | None  # nli, cross_encoder or none
     answer_source: str
-    questions: int | None = None
+    questions: int | None = None  # per dataset, where not all
 
 
 @dataclass(frozen=True)
 class ComparisonRules:
-    """``tolerances_and_families.yaml``, and the paper's study.
+    """``tolerances_and_families.yaml``, and the paper's study."""
 
-    ``agreement``: when a number agrees with the paper; ``claims``: their tolerances; ``families``: the tests of beam
-    against multinomial; ``harmless``: a setting's path → why it need not be the paper's; ``affects``: the beginning of
-    a path → what rests on it; ``arbitrary``: the setting of a number of the paper → why no run can be compared with it;
-    ``templates``: sha256 of the prompt templates, by style and adapter.
-    """
-
-    agreement: dict[str, float]
-    claims: dict[str, float]
-    families: dict[str, Any]
-    harmless: dict[str, str]
-    affects: dict[str, list[str]]
-    arbitrary: dict[str, str]
+    agreement: dict[str, float]  # when a number agrees with the paper
+    claims: dict[str, float]  # their tolerances
+    families: dict[str, Any]  # the tests of beam against multinomial
+    harmless: dict[str, str]  # a setting's path → why it need not be the paper's
+    affects: dict[str, list[str]]  # the beginning of a path → what rests on it
+    arbitrary: dict[str, str]  # the setting of a number of the paper → why no run can be compared with it
     tables: dict[str, PaperTable]
-    templates: dict[str, str]
+    templates: dict[str, str]  # sha256 of the prompt templates, by style and adapter
     paper: Study
 
     def too_few(self, count: int, dataset: str, size: int) -> str:
@@ -68,39 +57,30 @@ class ComparisonRules:
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim, in our words. ``judge``: the function that judges it, with ``settings``.
-
-    ``missing``: what would decide it, where no measurement of a study does. ``models``, ``datasets``: those it is
-    about, none for all of the paper's; ``sized``: the paper measured a size on its own models, which no other model
-    can deny; ``questions``: the paper's, where not all of a dataset's.
-    """
+    """One claim, in our words."""
 
     id: str
     where: str
     claim: str
-    missing: str = ""
-    judge: str = ""
+    missing: str = ""  # what would decide it, where no measurement of a study does
+    judge: str = ""  # the function that judges it, with ``settings``
     settings: dict[str, Any] = field(default_factory=dict)
-    models: Sequence[str] = ()
+    models: Sequence[str] = ()  # those it is about, none for all of the paper's
     datasets: Sequence[str] = ()
-    sized: bool = False
-    questions: int | None = None
+    sized: bool = False  # the paper measured a size on its own models, which no other model can deny
+    questions: int | None = None  # the paper's, where not all of a dataset's
 
 
 @dataclass(frozen=True)
 class Erratum:
-    """An entry of ``errata.yaml``; a test regenerates its facts from the paper's numbers and from counterexamples.
-
-    ``touches``: value, std, arrow, caption, text or theorem. ``rows``: selectors, column to value or values; empty for
-    what touches no number.
-    """
+    """An entry of ``errata.yaml``; a test regenerates its facts from the paper's numbers and from counterexamples."""
 
     id: str
     erratum: str
     found: str
-    touches: str
+    touches: str  # value, std, arrow, caption, text or theorem
     facts: dict[str, Any]
-    rows: Sequence[dict[str, str | list[str]]] = ()
+    rows: Sequence[dict[str, str | list[str]]] = ()  # column → value or values; none for what touches no number
 
     def selected(self, paper_numbers: pd.DataFrame) -> Bools:
         """Which of the paper's numbers the selectors choose. Raises BeamUQError if one of them chooses none."""
@@ -132,30 +112,16 @@ def read_paper_numbers() -> pd.DataFrame:
 
 @cache
 def read_errata() -> list[Erratum]:
-    """The ledger of errata."""
     return [Erratum(**entry) for entry in read_yaml(FOLDER / "errata.yaml")["errata"]]
 
 
 @cache
 def read_claims() -> list[Claim]:
-    """The claims of ``claims.yaml``."""
     return [Claim(**entry) for entry in read_yaml(FOLDER / "claims.yaml")["claims"]]
 
 
 @cache
-def read_outcomes() -> dict[str, str]:
-    """What each outcome of a claim means."""
-    return dict(read_yaml(FOLDER / "claims.yaml")["outcomes"])
-
-
-@cache
 def read_rules() -> ComparisonRules:
-    """The declared rules and ``studies/paper.yaml`` together."""
     rules = read_yaml(FOLDER / "tolerances_and_families.yaml")
     tables = {name: PaperTable(**table) for name, table in rules["tables"].items()}
     return ComparisonRules(**rules | {"tables": tables}, paper=load_study(PAPER_STUDY))
-
-
-def declared_hashes() -> dict[str, str]:
-    """sha256 of every declared file, for provenance."""
-    return {path.name: file_sha256(path) for path in DECLARED_FILES}

@@ -12,7 +12,7 @@ from beamuq.beam_mass_theorem import corrected_threshold, printed_threshold
 from beamuq.methods.registry import TITLES
 from beamuq_study.study_config import Study
 
-CATEGORIES = {
+CATEGORIES = {  # of the paper's baseline methods: the name of each, and its title
     "Information-based": {
         "Prob": "Sequence Probability (Prob)",
         "MTE": "Mean Token Entropy (MTE)",
@@ -28,18 +28,14 @@ CATEGORIES = {
         "NumSemSets": "Number of Semantic Sets (NumSemSets)",
     },
 }
-"""Of the paper's baseline methods: by category the name of each, and its title."""
 BASELINES = tuple(name for titles in CATEGORIES.values() for name in titles)
 CONSISTENCY = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity", "CocoaMSP", "CocoaPPL")
 GRAPH = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity")
 MULTINOMIAL, BEAMSEARCH = "multinomial", "beamsearch"
 
 _SHORT = {"Dissimilarity": "Dissim", "Eccentricity": "Ecc", "EigVecDissimilarity": "EigVecDissim"}
-
 ARROWS = "; ↑: the beam form is better than its multinomial counterpart"
-
 NEEDS = "Needs: "
-DEMO_TAG = "[demo] "
 DEMO_WARNING = "This is a demo: its numbers show that the machinery works and are no results of the paper."
 
 
@@ -56,7 +52,7 @@ def method_short(method: str) -> str:
 
 def titled(study: Study, title: str) -> str:
     """A title, with the demo's tag where the study is one."""
-    return f"{DEMO_TAG}{title}" if study.demo else title
+    return "[demo] " * study.demo + title
 
 
 def footnote(study: Study, scorers: Sequence[str] = (), *, quality: bool = False) -> str:
@@ -72,11 +68,14 @@ def listing(items: Sequence[str]) -> str:
 
 
 @cache
-def _templates() -> dict[str, list[str]]:
-    """The blocks of ``captions.txt``: the title and the sentences of each label."""
+def _templates() -> dict[str, str]:
+    """The blocks of ``captions.txt``, by label."""
     _, *blocks = (resources.files("beamuq_study.exhibits") / "captions.txt").read_text(encoding="utf-8").split("\n== ")
-    pairs = (block.split(" ==\n", 1) for block in blocks)
-    return {label: [line for line in lines.splitlines() if line] for label, lines in pairs}
+    return dict(block.split(" ==\n", 1) for block in blocks)
+
+
+def _lines(label: str, template: str, *, of_needs: bool) -> list[str]:
+    return [s for s in (template or _templates()[label]).splitlines() if s and s.startswith(NEEDS) == of_needs]
 
 
 def text(label: str, facts: Mapping[str, Any], template: str = "") -> list[str]:
@@ -88,16 +87,15 @@ def text(label: str, facts: Mapping[str, Any], template: str = "") -> list[str]:
     def known(line: str) -> bool:
         return all(facts[name] is not None for _, name, _, _ in string.Formatter().parse(line) if name)
 
-    lines = [line for line in template.splitlines() or _templates()[label] if not line.startswith(NEEDS)]
-    title, *sentences = (line.format_map(facts) for line in lines if known(line))
+    title, *sentences = (line.format_map(facts) for line in _lines(label, template, of_needs=False) if known(line))
     return [title, *(sentence for sentence in sentences if sentence.strip())]
 
 
 def needs(study: Study, label: str, template: str = "") -> str:
     """What a study needs for an exhibit, as the caption's block says; else every model of the main recipe."""
-    lines = [line for line in template.splitlines() or _templates()[label] if line.startswith(NEEDS)]
     every = "every model of the grid's recipe {recipe!r} there under the main scorer"
-    return (lines[0].removeprefix(NEEDS) if lines else every).format_map(study_facts(study))
+    (line, *_) = [*_lines(label, template, of_needs=True), every]
+    return line.removeprefix(NEEDS).format_map(study_facts(study))
 
 
 def study_facts(study: Study) -> dict[str, Any]:

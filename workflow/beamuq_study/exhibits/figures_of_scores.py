@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from beamuq.array_types import Bools, Floats
 from beamuq.evaluation import bootstrap
 from beamuq.evaluation.candidate_sets import equal_bins, groups_of
 from beamuq.evaluation.estimates import Estimates, joined
@@ -30,22 +30,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MODELS, DATASET = ("gemma-3-4b-base", "llama-3.1-8b-base", "qwen-3-8b-base"), "triviaqa"
-METHOD = "Dissimilarity"
+METHOD, BINS = "Dissimilarity", 5
 MOST_QUESTIONS = 200  # a panel of the figure across cells
-BINS = 5
 BAND_RESAMPLES = 500  # a band is drawn to the pixel, not to the third digit
 LOOKS: Looks = {(method, variant): look for method in GRAPH for variant, look in VARIANTS.items()}
 ENTROPY_LOOKS: Looks = {("SemanticEntropy", MULTINOMIAL): SeriesStyle("Semantic Entropy", GREEN, ":", "^")} | {
     (METHOD, variant): replace(look, title=f"{METHOD}, {look.title}") for variant, look in VARIANTS.items()
 }
-COLUMNS = ["model", "dataset", "method", "variant", "M", "value", "low", "high", "n"]
-AXES = ("Number of candidates M", "PRR")
-LITTLE = 0.1  # of so few answers shown the curves may leave the panel
 FORMS = VARIANTS | {"": SeriesStyle("one form", GREEN, "-", "^")}
 FORM = ["method", "variant"]
-
-
-# -- PRR ---------------------------------------------------------------------------------------------------------------
+COLUMNS = ["model", "dataset", *FORM, "M", "value", "low", "high", "n"]
+AXES = ("Number of candidates M", "PRR")
+LITTLE = 0.1  # of so few answers shown the curves may leave the panel
 
 
 def by_candidates(label: str, looks: Looks, by: Sequence[str], name: str) -> Exhibit:
@@ -75,15 +71,14 @@ def cells_with_curves(study: Study) -> list[Cell]:
 
 def across_cells(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """PRR over the first questions of each cell, at most 200, whatever the cell's own number."""
-    parts = []
+    parts, by, name = [], ["model", "dataset"], "{dataset}\n{model}\nn = {n}"
     for cell in chosen:
         scored = inputs.scores(cell)
         first = np.arange(len(scored.ids)) < MOST_QUESTIONS
         keys = _series(study, cell, [(METHOD, variant) for variant in VARIANTS])
         values = scored.prr(first, f"first {MOST_QUESTIONS}", keys, **inputs.resampling)
         parts.append(values.assign(**cell.place))
-    data, by, name = _points(study, joined(parts)), ["model", "dataset"], "{dataset}\n{model}\nn = {n}"
-    facts = {"most": MOST_QUESTIONS}
+    data, facts = _points(study, joined(parts)), {"most": MOST_QUESTIONS}
     return figure_style.figure(study, data, by, name, draw_curves, facts, AXES, sharey=False)
 
 
@@ -123,12 +118,11 @@ def curves_of_rejection(study: Study, chosen: Sequence[Cell], inputs: Inputs) ->
         curves = [np.interp(drawn.rejected, of.rejected, of.uncertainty) for of in again]
         low, high = np.quantile(curves, [tail, 1 - tail], axis=0)
         columns = {"rejected": drawn.rejected, "quality": drawn.uncertainty, "low": low, "high": high}
-        columns |= {"oracle": drawn.oracle, "random": drawn.random}
-        parts.append(pd.DataFrame({"method": method, "variant": variant} | columns | {"n": len(quality)}))
-    facts = {"drawn": resamples, "methods": captions.listing(GRAPH)}
+        columns |= {"oracle": drawn.oracle, "random": drawn.random, "n": len(quality)}
+        parts.append(pd.DataFrame({"method": method, "variant": variant} | columns))
+    data, facts = pd.concat(parts, ignore_index=True), {"drawn": resamples, "methods": captions.listing(GRAPH)}
     draw = partial(draw_rejection_curves, max_rejection=study.evaluation.max_rejection[0])
-    data, labels = pd.concat(parts, ignore_index=True), ("Share rejected", "Mean quality retained")
-    name = "{method}\nn = {n}"
+    name, labels = "{method}\nn = {n}", ("Share rejected", "Mean quality retained")
     return figure_style.figure(study, data, ["method"], name, draw, facts, labels, height=2.2)
 
 
@@ -166,13 +160,9 @@ def by_length(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
             values = scored.prr(of.members, f"length {of.title}", keys, **inputs.resampling)
             parts.append(values.summary(study.evaluation.confidence).assign(dataset=cell.dataset, length=of.title))
     data = pd.concat(parts, ignore_index=True)[["dataset", "length", "variant", "value", "low", "high", "n", "note"]]
-    datasets = captions.listing([study.datasets[cell.dataset].title for cell in chosen])
-    facts, labels = {"datasets": datasets, "bins": BINS}, ("Length (tokens); below, n", "PRR")
-    by, name, options = ["dataset"], "{dataset}", dict[str, Any](height=2.2, sharex=False)
-    return figure_style.figure(study, data, by, name, draw_by_bin, facts, labels, **options)
-
-
-# -- decisions ---------------------------------------------------------------------------------------------------------
+    facts = {"datasets": captions.listing([study.datasets[cell.dataset].title for cell in chosen]), "bins": BINS}
+    drawn: dict[str, Any] = {"labels": ("Length (tokens); below, n", "PRR"), "height": 2.2, "sharex": False}
+    return figure_style.figure(study, data, ["dataset"], "{dataset}", draw_by_bin, facts, **drawn)
 
 
 def risk_coverage(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
@@ -196,9 +186,8 @@ def risk_coverage(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figur
     reached = float(data.loc[data["shown"] >= LITTLE, ["high", "wrong"]].max().max())
     draw = partial(draw_risk_coverage, risks=risks, top=0.52 if max(reached, *risks) < 0.5 else 1.02)
     facts = {"risks": _percents(risks), "thresholds": guarantee, "drawn": resamples}
-    options: dict[str, Any] = {"height": 1.5, "across": 4, "before": f"{guarantee} "}
-    labels = ("Share shown", "Share wrong of it")
-    return figure_style.figure(study, data, ["method"], "{method}", draw, facts, labels, **options)
+    drawn: dict[str, Any] = {"labels": ("Share shown", "Share wrong of it"), "height": 1.5, "across": 4}
+    return figure_style.figure(study, data, ["method"], "{method}", draw, facts, before=f"{guarantee} ", **drawn)
 
 
 def reliability(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
@@ -209,8 +198,8 @@ def reliability(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     data = named[named["what"] == "right"].rename(columns={"value": "right"}).merge(probabilities, on=[*FORM, "bin"])
     data = data[[*FORM, "bin", "probability", "right", "low", "high", "n"]]
     facts = {"n": int(rows.loc[rows["metric"] == "brier", "n"].max())}
-    draw, labels = draw_reliability, ("Mean p(right)", "Share right")
-    return figure_style.figure(study, data, ["method"], "{method}", draw, facts, labels, height=1.5, across=4)
+    drawn: dict[str, Any] = {"labels": ("Mean p(right)", "Share right"), "height": 1.5, "across": 4}
+    return figure_style.figure(study, data, ["method"], "{method}", draw_reliability, facts, **drawn)
 
 
 def draw_risk_coverage(data: pd.DataFrame, ax: Axes, risks: Sequence[float] = (), top: float = 1.02) -> None:
@@ -252,9 +241,7 @@ def _percents(risks: Sequence[float]) -> str:
     return captions.listing([f"{100 * risk:g}" for risk in risks]) + " %"
 
 
-def _curve(
-    scores: NDArray[np.float64], wrong: NDArray[np.bool_], weights: NDArray[Any], confidence: float
-) -> pd.DataFrame:
+def _curve(scores: Floats, wrong: Bools, weights: Floats, confidence: float) -> pd.DataFrame:
     """At each distinct score: shares shown and wrong of these, by the first column of weights [N, 1 + R]."""
     order = np.argsort(scores, kind="stable")
     ends = np.flatnonzero(np.append(np.diff(scores[order]) > 0, True))
@@ -270,9 +257,8 @@ def _curve(
 def _guaranteed(decided: pd.DataFrame) -> pd.DataFrame:
     """The thresholds that exist, with what each shows of the test half."""
     rows = decided.dropna(subset=["risk"]).set_index([*FORM, "risk", "metric"])["value"].astype(float)
-    wide = (
-        rows.unstack(sort=False).reindex(columns=["threshold", "shown", "wrong"]).dropna(subset=["threshold", "shown"])
-    )
+    names = ["threshold", "shown", "wrong"]
+    wide = rows.unstack(sort=False).reindex(columns=names).dropna(subset=names[:2])
     wide["wrong"] /= wide["shown"].where(wide["shown"] > 0)
     return wide.reset_index().rename(columns={"threshold": "score"}).assign(part="guaranteed", low=np.nan, high=np.nan)
 

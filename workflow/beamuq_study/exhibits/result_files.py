@@ -33,22 +33,18 @@ MARK_SENTENCE = "†: more than a fifth of the answers are empty, and the cell i
 
 @dataclass(frozen=True)
 class Empty:
-    """How many of a cell's ``n`` produced answers are empty.
-
-    A model that has nothing to say is certain of it, so whatever follows probability ranks such answers as the surest.
-    """
+    """How many of a cell's ``n`` produced answers are empty: whatever follows probability ranks them as the surest."""
 
     empty: int
     n: int
 
     @property
     def share(self) -> float:
-        """The share of answers that are empty."""
         return self.empty / self.n
 
     @property
     def too_many(self) -> bool:
-        """Whether a mean may not have the cell: what is measured there is how empty answers rank."""
+        """Whether no mean may have the cell: what is measured there is how empty answers rank."""
         return self.share > MOST_EMPTY
 
 
@@ -63,8 +59,7 @@ class Inputs:
     """The files that were asked for, by :class:`~beamuq_study.parquet_tables.Artifact`, and readings of a cell's."""
 
     def __init__(self, loaded: dict[Artifact, Loaded], study: Study) -> None:
-        self.study = study
-        self._loaded = loaded
+        self.study, self._loaded = study, loaded
         self._frames: dict[Artifact, pd.DataFrame] = {}
         self._estimates: dict[tuple[Cell, str], Estimates] = {}
 
@@ -78,9 +73,8 @@ class Inputs:
         loaded = {artifact: read(results_folder / artifact.path, artifact.kind) for artifact in artifacts}
         for artifact, table in loaded.items():
             if table.cell != artifact.cell:
-                raise BeamUQError(
-                    f"{table.path}: holds {table.cell}, expected {artifact.cell}; delete it and run again"
-                )
+                told = f"holds {table.cell}, expected {artifact.cell}"
+                raise BeamUQError(f"{table.path}: {told}; delete it and run again")
             check_settings(table, settings_of(study, table))
         check_one_run(loaded.values())
         return cls(loaded, study)
@@ -102,13 +96,8 @@ class Inputs:
         return self.frame(cell.file(kind, self.study.main_quality.metric))
 
     def estimates(self, cells: Sequence[Cell], quality: str = "") -> Estimates:
-        """Every row of the cells' evaluations with its replicates, under one quality ("": the study's main one).
-
-        Where no answer of a cell is empty, its answered questions are all, and share their replicates. A row without
-        replicates is left out.
-        """
-        quality = quality or self.study.main_quality.metric
-        return joined([self._of_cell(cell, quality) for cell in cells])
+        """Every row of the cells' evaluations that has replicates, under one quality ("": the study's main one)."""
+        return joined([self._of_cell(cell, quality or self.study.main_quality.metric) for cell in cells])
 
     def _of_cell(self, cell: Cell, quality: str) -> Estimates:
         if (cell, quality) not in self._estimates:
@@ -117,7 +106,7 @@ class Inputs:
             values = drawn.column("values").combine_chunks()
             matrix = values.values.to_numpy().reshape(len(drawn), -1 if len(drawn) else 1)
             place = pd.Series(np.arange(len(drawn)), pd.MultiIndex.from_frame(drawn.select(ROW).to_pandas()))
-            of_all = rows[ROW].assign(subset=ALL)
+            of_all = rows[ROW].assign(subset=ALL)  # where no answer is empty, the answered questions share these
             own, shared = (place.reindex(pd.MultiIndex.from_frame(frame)).to_numpy() for frame in (rows[ROW], of_all))
             shares = {source: of.share for source, of in self.empty(cell).items()}
             empty = rows["answer_source"].map(shares).astype(float).where(rows["subset"] == ALL, 0.0)
@@ -130,16 +119,16 @@ class Inputs:
         return self._estimates[cell, quality]
 
     def empty(self, cell: Cell) -> dict[str, Empty]:
-        """How many answers of a cell are empty, by answer source, as its evaluation tells."""
+        """By answer source, as its evaluation tells."""
         return empty_answers(self[cell.file("evaluation")].table)
 
     def empty_sentence(self, files: Iterable[Artifact], answer_source: str = "greedy") -> str:
-        """How many produced answers are empty, by cell of an exhibit's files; nothing for an exhibit without cells."""
+        """How many produced answers are empty, by cell of some files; nothing where there is no cell."""
         study, counted = self.study, dict[str, Empty | None]()
         for file in files:
             if file.model and file.recipe:
-                recipe = f", recipe {file.recipe}" * (file.recipe != study.main.recipe)
-                place = f"{study.models[file.model].title} on {study.datasets[file.dataset].title}{recipe}"
+                place = f"{study.models[file.model].title} on {study.datasets[file.dataset].title}"
+                place += f", recipe {file.recipe}" * (file.recipe != study.main.recipe)
                 counted[place] = self._empty(file, answer_source) or counted.get(place)
         some = {place: of for place, of in counted.items() if of is None or of.empty}
         counts = {at: f"{of.empty} of {of.n}{MARK * of.too_many}" if of else "not recorded" for at, of in some.items()}
@@ -160,20 +149,18 @@ class Inputs:
         return Empty(*recorded) if recorded else None
 
     def decisions(self, cell: Cell) -> Estimates:
-        """A cell's decisions with their replicates.
+        """A cell's decisions with their replicates; ``setting`` is ``risk=0.1``, or "" of probabilities.
 
-        ``setting`` is ``risk=0.1``, or "" of probabilities. A row without replicates stands as a number that is known;
-        an interval that is not of replicates stays.
+        A row without replicates stands as a number that is known; an interval that is not of replicates stays.
         """
-        loaded = self[cell.file("decisions")]
-        empty = self._empty(cell.file("decisions"), "greedy")
-        rows, replicates = [], []
-        for row in loaded.table.to_pylist():
-            keys = {name: row[name] for name in ("method", "variant", "metric", "n", "note")} | cell.place
-            keys |= {"setting": "" if row["risk"] is None else f"risk={row['risk']:g}"}
+        file, rows, replicates = cell.file("decisions"), [], []
+        empty = self._empty(file, "greedy")
+        for row in self[file].table.to_pylist():
             value = np.nan if row["value"] is None else row["value"]
+            setting = "" if row["risk"] is None else f"risk={row['risk']:g}"
+            keys = {name: row[name] for name in ("method", "variant", "metric", "n", "note")} | cell.place
             own = {"low": row["low"], "high": row["high"]} if row["std"] is None else {}
-            rows.append(keys | {"empty": empty.share if empty else np.nan, "value": value} | own)
+            rows.append(keys | {"setting": setting, "empty": empty.share if empty else np.nan, "value": value} | own)
             replicates.append(row["values"] or value)
         return Estimates.from_rows(rows, replicates)
 

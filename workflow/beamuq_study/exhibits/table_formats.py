@@ -24,9 +24,7 @@ _MARKUP = re.compile(r"([\\`*_\[\]|~$])|^(#|[+-](?![\d.])|\d+(?=[.)](\s|$)))")  
 def decimal(value: float, digits: int = 3) -> str:
     """``.543``, ``-.096``, ``1.000``, ``.000`` (never ``-.000``): no zero before the point."""
     text = f"{value:.{digits}f}"
-    if float(text) == 0:
-        text = text.lstrip("-")
-    return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
+    return re.sub(r"^(-?)0\.", r"\1.", text if float(text) else text.lstrip("-"))
 
 
 def signed(value: float, digits: int = 3) -> str:
@@ -42,19 +40,16 @@ def percent(value: float, digits: int = 0) -> str:
 
 def interval(low: float, high: float, digits: int = 3) -> str:
     """``[-.012, .345]``; nothing where there is none (NaN)."""
-    if math.isnan(low) or math.isnan(high):
-        return ""
-    return f"[{decimal(low, digits)}, {decimal(high, digits)}]"
+    return "" if math.isnan(low) or math.isnan(high) else f"[{decimal(low, digits)}, {decimal(high, digits)}]"
 
 
 # -- CSV ---------------------------------------------------------------------------------------------------------------
 
 
 def csv_text(frame: pd.DataFrame) -> str:
-    """A frame as CSV in which no text is a formula: spreadsheets run a cell that begins with =, +, - or @.
+    """A frame as CSV in which no text is a formula: an apostrophe makes spreadsheets show what begins like one.
 
-    An apostrophe before such a text makes them show it. A carriage return, which would end a row, becomes a line break.
-    Numbers, those written as texts among them, and all other texts stay as they are.
+    A carriage return, which would end a row, becomes a line break. Numbers, as texts too, stay as they are.
     """
     cells = {name: pd.Series(map(_inert, frame[name]), frame.index, frame[name].dtype) for name in frame}
     return pd.DataFrame(cells, columns=frame.columns).to_csv(index=False, lineterminator="\n")
@@ -74,15 +69,12 @@ def markdown(built: Built) -> str:
     """A heading, the caption, one GitHub table (upper header levels joined to the last)."""
     table = _table(built)
     heads = [" · ".join(dict.fromkeys(filter(None, titles))) for titles in zip(*table.header, strict=True)]
-    lines = [f"# {markdown_text(built.title)}", "", markdown_text(built.caption), ""]
-    lines.append(markdown_line(map(markdown_text, (*table.stub, *heads))))
-    lines.append(markdown_line([*[":---"] * len(table.stub), *[":---:"] * len(heads)]))
+    lines = [[*map(markdown_text, (*table.stub, *heads))], [":---"] * len(table.stub) + [":---:"] * len(heads)]
     for title, rows in table.groups():
-        if title:
-            lines.append(markdown_line([f"*{markdown_text(title)}*", *[""] * (table.width - 1)]))
-        for row in rows:
-            lines.append(markdown_line([*map(markdown_text, row.titles), *map(_markdown_cell, row.cells)]))
-    return "\n".join([*lines, ""])
+        lines += [[f"*{markdown_text(title)}*", *[""] * (table.width - 1)]] * bool(title)
+        lines += [[*map(markdown_text, row.titles), *map(_markdown_cell, row.cells)] for row in rows]
+    head = f"# {markdown_text(built.title)}", "", markdown_text(built.caption), ""
+    return "\n".join([*head, *map(markdown_line, lines), ""])
 
 
 def markdown_text(text: str) -> str:
@@ -122,8 +114,7 @@ def latex_fragment(built: Built) -> str:
     r"""A table environment to ``\input``: booktabs, the caption in normal size, never wider than the text."""
     table = _table(built)
     columns = table.width - len(table.stub)
-    code = any(cell.code for cell in table.cells)
-    column = f"p{{{0.78 / columns:.3f}\\textwidth}}" if code else "c"
+    column = f"p{{{0.78 / columns:.3f}\\textwidth}}" if any(cell.code for cell in table.cells) else "c"
     lines = [
         rf"% needs {LATEX_PACKAGES}",
         r"\begin{table}[!ht]",
@@ -152,7 +143,7 @@ def _latex_line(cells: Iterable[str]) -> str:
 
 
 def _latex_head(title: str, count: int) -> str:
-    return latex_text(title) if count == 1 else rf"\multicolumn{{{count}}}{{c}}{{{latex_text(title)}}}"
+    return rf"\multicolumn{{{count}}}{{c}}{{{latex_text(title)}}}" if count > 1 else latex_text(title)
 
 
 def _latex_cell(cell: TableCell) -> str:
@@ -165,10 +156,7 @@ def _latex_cell(cell: TableCell) -> str:
 
 
 def latex_text(text: str) -> str:
-    """For pdflatex with T1 fonts, so that no text breaks a document or starts a command.
-
-    A character those fonts lack becomes ``U+4E2D``; line breaks become spaces.
-    """
+    """For pdflatex with T1 fonts: no text starts a command; what they lack becomes ``U+4E2D``, line breaks spaces."""
     return "".join(_latex_character(character) for character in text)
 
 

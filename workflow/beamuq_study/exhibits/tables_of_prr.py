@@ -24,9 +24,6 @@ SAMPLES = {"variant": MULTINOMIAL}
 Rows = Callable[[Study, str], Sequence[Row]]
 
 
-# -- cells -------------------------------------------------------------------------------------------------------------
-
-
 def cross_encoder(study: Study) -> Sequence[Cell]:
     """The main cells, of one model, that have a cross-encoder or a proxy for one."""
     for scorer, of in study.scorers.items():
@@ -39,7 +36,8 @@ def cross_encoder(study: Study) -> Sequence[Cell]:
 
 def scored_with(lists: Sequence[str], methods: Sequence[str], study: Study) -> Sequence[Cell]:
     """The cells of the first recipe with the main beams whose ``scoring`` has all these lists and methods."""
-    return cells.select(study, lists=lists, methods=methods, has=lambda recipe: recipe.decoded(study.main.beam))
+    recipes, beam = study.recipes, study.main.beam
+    return cells.select(study, lists=lists, methods=methods, has=lambda recipe: recipes[recipe].decoded(beam))
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
@@ -61,9 +59,8 @@ def both_forms(methods: Sequence[str], study: Study, recipe: str) -> Sequence[Ro
 
 def beam_forms(study: Study, recipe: str) -> Sequence[Row]:
     """The beam form of each method that has both."""
-    methods = [registry.resolve(name) for name in study.scoring[recipe].methods]
-    both = [method.name for method in methods if len(method.variants) == 2]
-    return [replace(_of_method(method=name), keys={"method": name, "variant": BEAMSEARCH}) for name in both]
+    both = (of.name for name in study.scoring[recipe].methods if len((of := registry.resolve(name)).variants) == 2)
+    return [Row((captions.method_title(name),), {"method": name, "variant": BEAMSEARCH}) for name in both]
 
 
 def _pairs(methods: Sequence[str], group: str = "") -> Sequence[Row]:
@@ -124,25 +121,23 @@ def other_candidates(study: Study, recipe: str) -> Sequence[Row]:
 # -- specifications ----------------------------------------------------------------------------------------------------
 
 OTHERS = ("SemanticEntropy", "DegreeMatrix", "SAR", *captions.CONSISTENCY)
-one_model = partial(cells.main_cells, like=GEMMA)
-"""The main cells of the paper's model of the ablations or, where the study lacks it, of the one that stands for it."""
+one_model = partial(cells.main_cells, like=GEMMA)  # the paper's model of the ablations, or what stands for it
 main_table = partial(prr_table, rows=main_methods)
-"""Every method of the main recipe."""
 means_table = partial(main_table, shown=cells.main_cells, columns="models")
 difference_table = partial(prr_table, methods=captions.GRAPH, beyond_paper=True)
 
 
-def varied(label: str, rows: Rows, *lists: str, stub: tuple[str, ...], **methods: Any) -> Exhibit:
+def varied(label: str, rows: Rows, *lists: str, methods: tuple[str, ...] = captions.GRAPH, **more: Any) -> Exhibit:
     """PRR of a few methods for every value of a setting, in each cell of the recipe that scores them."""
-    of: dict[str, Any] = {"methods": captions.GRAPH} | methods
-    shown = partial(scored_with, lists, of["methods"])
-    return prr_table(label, shown, rows, stub=stub, columns="cells", beside="", **of)
+    shown = partial(scored_with, lists, methods)
+    return prr_table(label, shown, rows, methods=methods, columns="cells", beside="", **more)
 
 
 def exhibits(study: Study) -> list[Exhibit]:
     """The list, and of each model its methods and what beams gain, and the means of PRR to each further rejection."""
-    ways, every = dict[str, Any](stub=("Candidates", "Setting")), "every_strategy"
-    with_budgets = partial(cells.with_budgets, methods=captions.GRAPH, each=False)
+    ways, every, of_beams = ("Candidates", "Setting"), "every_strategy", {"variant": BEAMSEARCH, "setting": "beam"}
+    with_strategies = partial(scored_with, (every,), captions.GRAPH)
+    with_budgets = partial(cells.with_budgets, methods=captions.GRAPH, of="first")
     listed = [
         means_table("qa_mean_prr"),
         means_table("topbeam_scoring", answer_source="top_beam"),
@@ -151,17 +146,11 @@ def exhibits(study: Study) -> list[Exhibit]:
         main_table("abl_prauc", one_model, metric="PR-AUC", template="abl_auc"),
         prr_table("abl_other_methods", one_model, partial(both_forms, OTHERS)),
         prr_table("abl_crossencoder", cross_encoder, partial(both_forms, captions.CONSISTENCY)),
-        varied("abl_sampling", strategies, every, **ways),
+        varied("abl_sampling", strategies, every, stub=ways),
         varied("abl_normalization", floors, "epsilon", stub=("Floor",)),
         varied("abl_ecc_params", embeddings, "alpha", "fixed_k", stub=("Embedding",), methods=EMBEDDED),
         difference_table("gains_by_candidates", with_budgets, budgets, stub=("M",), minus=SAMPLES),
-        difference_table(
-            "gains_by_strategy",
-            partial(scored_with, (every,), captions.GRAPH),
-            other_candidates,
-            minus={"variant": BEAMSEARCH, "setting": "beam"},
-            **ways,
-        ),
+        difference_table("gains_by_strategy", with_strategies, other_candidates, stub=ways, minus=of_beams),
     ]
     for name, model in study.models.items():
         shown = partial(cells.main_cells, model=name)
