@@ -31,6 +31,7 @@ LABEL, ROW = "paired", 0.13  # inches a row
 FAMILIES = HEADLINE, CELLS = "headline", "cells"
 PLACE = ["model", "dataset", "method"]
 NUMBERS = [BEAMSEARCH, MULTINOMIAL, "difference", "low", "high", "std", "p"]
+MEASURED = [*PLACE, *NUMBERS, "n", "resamples", "note"]
 COLUMNS = ["family", *PLACE, *NUMBERS, "adjusted", "significant", "n", "resamples", "note"]
 LOOKS = {
     "mean": (figure_style.BLACK, "D", 3.5),
@@ -46,15 +47,14 @@ def differences(results: ComparisonInputs) -> pd.DataFrame:
     the declared ones, whichever the study has: a family does not shrink with it.
     """
     study, rules, families = results.study, results.rules, results.rules.families
-    run = cells.models(study, study.main.recipe)
+    run = cells.by_model(cells.recipe_cells(study, study.main.recipe, None))
     declared = {model: list(rules.paper.datasets) for model in rules.paper.models}
     if not (tested := [model for model in declared if model in run]):
-        tested = run
-        every = cells.by_model(cells.recipe_cells(study, study.main.recipe, None))
-        declared = {model: [cell.dataset for cell in of_model] for model, of_model in every.items()}
+        declared = {model: [cell.dataset for cell in of_model] for model, of_model in run.items()}
+        tested = list(run)
     names = [(m, d, method) for m in tested for method in families["methods"] for d in (MEAN, *declared[m])]
     frame = pd.DataFrame(names, columns=PLACE).merge(_measured(results, tested), how="left", on=PLACE)
-    there = set(zip(*(frame.loc[frame["n"].notna(), name] for name in PLACE), strict=True))
+    there = set(frame.loc[frame["n"].notna(), PLACE].itertuples(index=False, name=None))
     most = len({dataset for datasets in declared.values() for dataset in datasets})
     for row, (model, dataset, method) in enumerate(names):
         datasets = declared[model] if dataset == MEAN else [dataset]
@@ -75,9 +75,8 @@ def differences(results: ComparisonInputs) -> pd.DataFrame:
 def _measured(results: ComparisonInputs, models: Sequence[str]) -> pd.DataFrame:
     """Uncorrected differences of each cell that was run, and of the mean over a model's cells."""
     study, families = results.study, results.rules.families
-    run = [cell for cell in _run(results) if cell.model in models]
-    if not run:
-        return pd.DataFrame(columns=[*PLACE, *NUMBERS, "n", "resamples", "note"])
+    if not (run := [cell for cell in _run(results) if cell.model in models]):
+        return pd.DataFrame(columns=MEASURED)
     of = {"metric": families["metric"], "method": families["methods"], "setting": "", "answer_source": "greedy"}
     beams, samples = (results.estimates(run).where(**of, variant=variant) for variant in (BEAMSEARCH, MULTINOMIAL))
     each = beams.minus(samples, on=PLACE)
@@ -90,7 +89,7 @@ def _measured(results: ComparisonInputs, models: Sequence[str]) -> pd.DataFrame:
     full = parts[1].join(full, on=["model", "method"])["full"].where(parts[1]["difference"].notna())
     without = "without " + full + ", where more than a fifth of the answers are empty"
     parts[1]["note"] = without.fillna(parts[1]["note"])
-    return pd.concat(parts)[[*PLACE, *NUMBERS, "n", "resamples", "note"]]
+    return pd.concat(parts)[MEASURED]
 
 
 def tally(frame: pd.DataFrame, family: str) -> dict[str, Any]:
@@ -98,10 +97,10 @@ def tally(frame: pd.DataFrame, family: str) -> dict[str, Any]:
     every = frame[frame["family"] == family]
     part = every[every["difference"].notna()]
     wins, losses, clear = part["difference"] > TIE, part["difference"] < -TIE, part["significant"]
-    counted = {"tests": len(every), "run": len(part), "wins": wins.sum(), "ties": (~wins & ~losses).sum()}
-    counted |= {"losses": losses.sum(), "significant_wins": (clear & wins).sum()}
-    counted |= {"significant_losses": (clear & losses).sum()}
-    counts: dict[str, Any] = {name: int(count) for name, count in counted.items()}
+    marked = {"wins": wins, "ties": ~wins & ~losses, "losses": losses}
+    marked |= {"significant_wins": clear & wins, "significant_losses": clear & losses}
+    counts: dict[str, Any] = {"tests": len(every), "run": len(part)}
+    counts |= {name: int(of.sum()) for name, of in marked.items()}
     if part.empty:
         return counts | {"worst": "", "worst_difference": None}
     worst = part.iloc[int(part["difference"].argmin())]
@@ -131,7 +130,7 @@ def figure(results: ComparisonInputs, frame: pd.DataFrame) -> Built:
         "resampled": resamples_sentence(frame, results.rules),
     }
     methods = {method: captions.method_short(method) for method in dict.fromkeys(frame["method"])}
-    titles = {model: of.title for model, of in study.models.items()} | {d: of.title for d, of in study.datasets.items()}
+    titles = {name: of.title for name, of in (study.models | study.datasets).items()}
     height = 0.45 + ROW * (len(frame[["model", "dataset"]].drop_duplicates()) + frame["model"].nunique())
     draw, axes = partial(draw_forest, titles=titles), ("Difference", "")
     panels: dict[str, Any] = {"titles": methods, "height": height, "across": len(methods)}

@@ -12,7 +12,6 @@ import pandas as pd
 
 from beamuq import beam_mass_theorem
 from beamuq.array_types import Bools, Floats
-from beamuq.errors import BeamUQError
 from beamuq.evaluation import prr_and_auc
 from beamuq.evaluation.bootstrap import MOST_UNDEFINED
 from beamuq.evaluation.candidate_sets import CandidateSets, groups_of, length_bins
@@ -25,6 +24,7 @@ from beamuq_study.comparison.comparison_inputs import ComparisonInputs
 from beamuq_study.comparison.judging import Case, Judge, NotAskedError, Part, Verdict, at, per_dataset, share_as
 from beamuq_study.comparison.paper_numbers_and_claims import Claim, ComparisonRules, read_claims, read_rules
 from beamuq_study.exhibits import cells as grid
+from beamuq_study.exhibits import estimators_of_u
 from beamuq_study.exhibits.captions import BEAMSEARCH, CONSISTENCY, MULTINOMIAL
 from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES
@@ -94,10 +94,7 @@ def beams_change_nothing(case: Case, method: str) -> Verdict:
 
 
 def ranking(case: Case, place: str, method: str = "") -> Verdict:
-    """Where the beam form of a method, or of any, stands among all of the main table by mean PRR in every cell.
-
-    That it is "best" is tested; no test says how far another rank is one by chance, which leaves it undecided.
-    """
+    """Whether a beam form (of a method) is "best" of the main table by mean PRR; no other rank is tested."""
     case, numbers = case.answered(), case.results.paper_numbers
     methods = set(numbers["method"][numbers["table"] == "tab:qa_mean_prr"])
     estimates = case.estimates().where(metric="PRR", setting="", method=methods)
@@ -129,10 +126,9 @@ def ahead_at_budgets(case: Case, better: Forms, worse: Forms, first: int = 2, la
 
 
 def plateau(case: Case, near: int) -> Verdict:
-    """From which M on Dissimilarity over beams is, and stays, at its end's height; the value is that M.
+    """From which M on Dissimilarity over beams is at its end's height, with a significant rise; the value is that M.
 
-    That is the first M, behind the last that is shown to be off, with a negligible paired interval to the end; a
-    declared share of the claimed M is slack. The rise from the smallest M to the end has to be significant.
+    It is the first, behind the last M that is shown to be off, with a negligible paired interval to the end.
     """
     every, slack = case.estimates(), case.tolerances["plateau_slack"] * near
     parts, rises, starts = list[Part](), list[Estimates](), list[float]()
@@ -207,10 +203,7 @@ def beams_ahead_of_others(case: Case, table: str, worse: Sequence[str]) -> Verdi
 
 
 def none_dominates(case: Case, table: str) -> Verdict:
-    """Whether every setting is significantly behind another one in some column. The value is the share that is.
-
-    One that is the best of all in every column denies it; anything else leaves it open.
-    """
+    """Whether every setting is significantly behind another one in some column (value: the share), or one never is."""
     columns = _columns(case, table)
     places = columns[0].frame[["setting"]]
     columns = [column.at(places) for column in columns]
@@ -225,8 +218,7 @@ def none_dominates(case: Case, table: str) -> Verdict:
 
 
 def settings_robust(case: Case, table: str, strong: Sequence[str], worse: str, margin: float) -> Verdict:
-    """Whether all ``strong`` settings come within a margin of the best in nearly every column, and the last of them is
-    above the best that begins with ``worse``."""
+    """Whether ``strong`` settings are near a column's best, and the last of them above all that begin as ``worse``."""
     columns, close, leads = _columns(case, table), [], []
     for column in columns:
         setting, values = column.frame["setting"], column.frame.set_index("setting")["value"]
@@ -239,19 +231,16 @@ def settings_robust(case: Case, table: str, strong: Sequence[str], worse: str, m
 
 
 def _draws(case: Case) -> tuple[list[str], Floats, Bools, Floats, Floats]:
-    """Of N questions: groups; Dissimilarity of each sample [N, S], and whether it is outside the beams; of beams [N]
-    Dissimilarity and mass."""
+    """Groups [N]; each sample's Dissimilarity, and whether it is outside the beams [N, S]; these' own and mass [N]."""
     case.require("similarity")
-    sets, main, file = case.candidates(), case.results.study.main, case.cells[0].file("similarity")
-    pairs = case.results.inputs.frame(file).set_index(["id", "premise", "hypothesis"])["entail"]
+    sets, main, similarity = case.candidates(), case.results.study.main, case.cells[0].file("similarity")
+    pairs = case.results.inputs.frame(similarity).set_index(["id", "premise", "hypothesis"])["entail"]
 
     def of(strategy: str) -> tuple[list[Any], Floats, Floats]:
         """Id and token sequence of each candidate; probability and dissimilarity, each [N, candidates]."""
         rows = sets.rows(strategy).set_index("id").loc[sets.ids]
         keys = pd.MultiIndex.from_arrays([rows.index, sets.greedy.loc[rows.index, "text"], rows["text"]])
-        s = pairs.reindex(keys).to_numpy(np.float64).reshape(len(sets.ids), -1)
-        if np.isnan(s).any():
-            raise NotAskedError(f"{file.path} lacks pairs of answers and candidates")
+        s = pairs.loc[keys].to_numpy(np.float64).reshape(len(sets.ids), -1)
         sequences = [(key, *tokens) for key, tokens in zip(rows.index, rows["token_ids"], strict=True)]
         return sequences, np.exp(rows["logprob"].to_numpy(np.float64)).reshape(s.shape), 1.0 - s
 
@@ -262,10 +251,7 @@ def _draws(case: Case) -> tuple[list[str], Floats, Bools, Floats, Floats]:
 
 
 def smaller_error(case: Case) -> Verdict:
-    """The squared error of Dissimilarity of one draw of M samples minus that of beams, question by question.
-
-    The distribution's own Dissimilarity is estimated by the mean of all draws, whose own error is taken off.
-    """
+    """The squared error of one draw of M samples minus that of beams, against the mean of all draws, its own off."""
     (groups, samples, _, inside, _), M = _draws(case), case.results.study.main.num_candidates
     scores = samples[:, : samples.shape[1] // M * M].reshape(len(groups), -1, M).mean(axis=2)
     variance = scores.var(axis=1, ddof=1)
@@ -277,10 +263,9 @@ def smaller_error(case: Case) -> Verdict:
 def small_gap(case: Case) -> Verdict:
     """Whether the gap |μ_B − μ_out| is so modest that beams need less mass than the printed condition asks for.
 
-    Samples that are none of the beams are draws from outside: their mean is μ_out, whose own error is taken off the
-    squared gap. By the condition (1 − m_B)|μ_B − μ_out| < σ/√M a question needs the mass 1 − σ/(√M |μ_B − μ_out|).
-    Sign: that is below the printed threshold at more than half of the questions (the value). Size: with the beams' own
-    mass their mean squared error is below that of M samples. A question with under two samples outside tells nothing.
+    Samples that are none of the beams have the mean μ_out, whose own error is taken off the squared gap. Sign: the mass
+    1 − σ/(√M |μ_B − μ_out|), which (1 − m_B)|μ_B − μ_out| < σ/√M takes, is below the printed threshold at more than
+    half of the questions (the value). Size: with the beams' own mass their squared error is below that of M samples.
     """
     groups, samples, outside, inside, mass = _draws(case)
     M, enough_outside = case.results.study.main.num_candidates, outside.sum(axis=1) >= 2
@@ -313,8 +298,8 @@ def estimators(case: Case, comparisons: Sequence[tuple[str, str, float]]) -> Ver
     case.notes.append(f"{(low > -margin).sum()} of {len(gaps)} shown by one-sided {1 - level:.0%} bounds")
     denied, weakest = bool((high < -margin).any()), int((low + margin).argmin())
     sign: Part = "yes" if (low > -margin).all() else "no" if denied else "undecided"
-    ends = (gaps.frame["value"].iloc[weakest], low[weakest], high[weakest])
-    return Verdict(judging.questions(prr), sign, "-", "-", denied, *ends)
+    value = gaps.frame["value"].iloc[weakest]
+    return Verdict(judging.questions(prr), sign, "-", "-", denied, value, low[weakest], high[weakest])
 
 
 def _estimator(case: Case, prr: Estimates, cell: Cell, name: str) -> Estimates:
@@ -328,16 +313,12 @@ def _estimator(case: Case, prr: Estimates, cell: Cell, name: str) -> Estimates:
 
 def scored_as(study: Study, recipe: str, name: str) -> str | None:
     """``name`` with the strategy whose scores it is of, where the recipe's scoring has it, else None."""
-    weighting, _, candidates = name.partition(" ")
-    kind, strategies = kind_of(candidates), study.recipes[recipe].strategies()
-    if f"{weighting} {kind}" not in study.scoring[recipe].estimators:
-        return None
-    if kind == "sample":
-        strategy, _, size = candidates.rpartition(" M=")
-        sample = study.recipes[recipe].sample
-        return name if sample and strategy in strategies and int(size) <= sample.size else None
-    names = [one for one in of_kind(strategies, kind) if candidates in (kind, one) and lacks(weighting, one) is None]
-    return f"{weighting} {names[0]}" if names else None
+    weighting, _, kind = name.partition(" ")
+    if kind == "above":
+        names = of_kind(study.recipes[recipe].strategies(), kind) if name in study.scoring[recipe].estimators else []
+        return next((f"{weighting} {one}" for one in names if lacks(weighting, one) is None), None)
+    every = estimators_of_u.estimators(study, recipe, range(1, 10**6))
+    return name if name in {f"{of.weighting} {of.setting}" for of in every} else None
 
 
 def theorem(case: Case) -> Verdict:
@@ -403,15 +384,13 @@ def judge(results: ComparisonInputs) -> pd.DataFrame:
     rows = []
     for claim in read_claims():
         for model, (cells, why) in asked(results.study, results.rules, claim).items():
-            row: dict[str, Any] = {"id": claim.id, "where": claim.where, "claim": claim.claim, "model": model}
-            row |= {"datasets": ", ".join(cell.dataset for cell in cells), "paper_settings": ""}
+            datasets = ", ".join(cell.dataset for cell in cells)
+            row = {"model": model, "datasets": datasets, "outcome": "not asked", "found": why, "paper_settings": ""}
             try:
-                if why:
-                    raise NotAskedError(why)
-                row |= _judged(results, claim, model, cells)
+                row |= {} if why else _judged(results, claim, model, cells)
             except NotAskedError as error:
                 row |= {"outcome": error.outcome, "found": str(error)}
-            rows.append(row)
+            rows.append(vars(claim) | row)
     return pd.DataFrame(rows, columns=COLUMNS).astype({"n": "Int64"})
 
 
@@ -433,10 +412,9 @@ def _judged(results: ComparisonInputs, claim: Claim, model: str, cells: Sequence
 
 
 def asked(study: Study, rules: ComparisonRules, claim: Claim) -> dict[str, tuple[list[Cell], str]]:
-    """Model → the cells that a claim is asked of, among those that have what it needs; where of none, "" → why.
+    """Model → the cells that have what a claim needs, of the models and datasets it is about; where of none, "" → why.
 
-    They are those of the claim's models and datasets (none: all of the paper's), and of every other that is not the
-    paper's; where a study has none of these, all of its own.
+    Beside these stand all that are not the paper's; where a study has neither, all of its own.
     """
 
     def standing(own: Sequence[str], claimed: Sequence[str], of_paper: Collection[str]) -> list[str]:
@@ -446,10 +424,7 @@ def asked(study: Study, rules: ComparisonRules, claim: Claim) -> dict[str, tuple
         return {"": ([], "a demo" if study.demo else f"missing: {claim.missing}")}
     if claim.judge == "theorem":
         return {"": ([], "")}
-    try:
-        cells = JUDGES[claim.judge][1](study, **claim.settings)
-    except BeamUQError as error:
-        return {"": ([], str(error))}
+    cells = JUDGES[claim.judge][1](study, **claim.settings)
     chosen = standing(grid.datasets_of(study, cells), claim.datasets, rules.paper.datasets)
     of_model = grid.by_model([cell for cell in cells if cell.dataset in chosen])
     models = standing(list(of_model), claim.models, rules.paper.models)

@@ -16,9 +16,9 @@ from beamuq.io import file_sha256
 from beamuq_study.comparison import beam_minus_multinomial, claims, number_statuses, paper_numbers_and_claims
 from beamuq_study.comparison.beam_minus_multinomial import FAMILIES, HEADLINE
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs
+from beamuq_study.escaped_text import csv_text
 from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.result_files import Inputs
-from beamuq_study.exhibits.table_formats import csv_text
 from beamuq_study.html_pages import PageSection, sections_page
 from beamuq_study.study_config import Study
 

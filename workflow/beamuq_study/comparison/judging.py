@@ -107,7 +107,7 @@ class Case:
         return at(estimates, keys.assign(variant=BEAMSEARCH)).minus(at(estimates, keys.assign(variant=MULTINOMIAL)))
 
     def candidates(self) -> CandidateSets:
-        """The candidates of the first cell."""
+        """Those of the first cell."""
         self.require(*CANDIDATES)
         candidates = self.results.inputs.candidates(self.cells[0])
         enough(len(candidates.ids), f"of {self.cells[0].dataset}")
@@ -133,10 +133,9 @@ class Case:
     def above_zero(
         self, values: Floats, p: Floats, resamples: int, n: int, *, most: float = 1.0, **parts: Any
     ) -> Verdict:
-        """A verdict on values [K] that are claimed to be above 0, with their p [K], NaN as 1, after Holm over all.
+        """A verdict on values [K] that are claimed to be above 0, or ``most`` of them, with their p [K], NaN as 1.
 
-        ``most``: the share that has to be significant. The sign, unless it is given, is whether all values are above 0,
-        or ``most`` and more than half.
+        They are significant after Holm over all. ``parts``: of the verdict, the sign if it is another.
         """
         positive = values > TIE
         small = holm(np.nan_to_num(p, nan=1.0), len(p)) < self.tolerances["level"]
@@ -173,10 +172,9 @@ class Case:
     def within_paper_range(
         self, values: Floats | Bools, groups: Sequence[str], paper_range: Sequence[float], asked: int
     ) -> Verdict:
-        """Whether the mean of shares [N] is as near the paper's range as two such measurements may lie.
+        """Whether the mean of shares [N] is as near the paper's range as two such measurements may lie, or farther off.
 
-        No: it is farther off, the paper's spread taken as ours. Yes: it is not, and of this dataset about as many
-        questions are ``asked`` as in the paper; of fewer the interval lies inside the range. Undecided: anything else.
+        Of clearly fewer questions ``asked`` of this dataset than in the paper the interval has to lie inside the range.
         """
         confidence, mean, rules = self.confidence, float(values.mean()), self.results.rules
         ends: tuple[float, float] | None
@@ -245,10 +243,9 @@ def questions(estimates: Estimates) -> int:
 def selected_lead(estimates: Estimates, ahead: Bools) -> tuple[float, float]:
     """The best of the rows ``ahead`` minus the best of the others; its one-sided p, corrected for the choice.
 
-    Max-T over the replicates, each centred on its own value. p against one of the others: how often the largest lead of
-    any of ``ahead`` over it is by chance at least the one found, as the best of many leads too far by chance. All of
-    the others have to be beaten, so theirs is the largest of these p. More than 1 % of resamples undefined, or a lead
-    that resampling cannot move: p is 1.
+    Max-T over replicates centred on their values: how often the largest lead of any of ``ahead`` over one of the others
+    is by chance at least the one found; of all others, which have to be beaten, the largest such p. It is 1 where more
+    than 1 % of resamples are undefined, or resampling cannot move a lead.
     """
     values, drawn = estimates.frame["value"].to_numpy(np.float64), estimates.replicates.astype(np.float64)
     off = (drawn - values[:, None])[:, ~np.isnan(drawn).any(axis=0)]

@@ -12,23 +12,6 @@ from beamuq.beam_mass_theorem import corrected_threshold, printed_threshold
 from beamuq.methods.registry import TITLES
 from beamuq_study.study_config import Study
 
-CATEGORIES = {  # of the paper's baseline methods: the name of each, and its title
-    "Information-based": {
-        "Prob": "Sequence Probability (Prob)",
-        "MTE": "Mean Token Entropy (MTE)",
-        "Perplexity": "Perplexity",
-        "CCP": "Claim Conditioned Probability (CCP)",
-    },
-    "Reflexive": {"PTrue": "P(True)"},
-    "Sampling-based": {
-        "SemanticEntropy": "Semantic Entropy",
-        "SAR": "Shifting Attention to Relevance (SAR)",
-        "LexicalSimilarity": "Lexical Similarity",
-        "EigValLaplacian": "Sum of Eigenvalues of the Laplacian (EigValLaplacian)",
-        "NumSemSets": "Number of Semantic Sets (NumSemSets)",
-    },
-}
-BASELINES = tuple(name for titles in CATEGORIES.values() for name in titles)
 CONSISTENCY = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity", "CocoaMSP", "CocoaPPL")
 GRAPH = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity")
 MULTINOMIAL, BEAMSEARCH = "multinomial", "beamsearch"
@@ -72,6 +55,10 @@ def _templates() -> dict[str, str]:
     """The blocks of ``captions.txt``, by label."""
     _, *blocks = (resources.files("beamuq_study.exhibits") / "captions.txt").read_text(encoding="utf-8").split("\n== ")
     return dict(block.split(" ==\n", 1) for block in blocks)
+
+
+# Of the paper's baseline methods: the category of each, and its title.
+BASELINES = {name: of for name, *of in (line.split(" | ") for line in _templates()["baseline methods"].splitlines())}
 
 
 def _lines(label: str, template: str, *, of_needs: bool) -> list[str]:

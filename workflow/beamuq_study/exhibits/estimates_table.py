@@ -13,7 +13,6 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from beamuq.errors import BeamUQError
 from beamuq.evaluation.estimates import KEYS, MEAN, TIE, Estimates, joined
 from beamuq.methods import registry
 from beamuq.strategy_names import from_print
@@ -64,19 +63,10 @@ def table(
 ) -> Table:
     """Estimates under the keys that tables name; a row's and a column's keys together name one, a dash: there is none.
 
-    Parameters
-    ----------
-    stub
-        Titles of the columns of row titles.
-    family
-        Differences of equal keys are corrected together, by Holm, and bold where p is below .05 then. Without a family
-        all of the table are, and bold where the interval excludes 0.
-    arrows
-        Whether an arrow marks a beam form above its multinomial one.
-    further
-        Estimates that the CSV has beside those shown.
-    facts
-        Fill the caption, beside ``bold`` differences of how many, ``arrows``, and those of :func:`question_facts`.
+    ``stub`` titles the columns of row titles. Differences of equal keys ``family`` are corrected together, by Holm, and
+    bold where p is below .05 then; without one all are, and bold where the interval excludes 0. ``arrows`` mark beam
+    forms above their multinomial ones. The CSV has ``further`` estimates; ``facts`` fill the caption, beside ``bold``
+    differences of how many, ``arrows``, and those of :func:`question_facts`.
     """
     confidence = study.evaluation.confidence
     of_differences = [replace(column, style="signed", beside="interval", show=None) for column in columns]
@@ -164,24 +154,11 @@ def prr_table(
     subset: str = ALL,
     **more: Any,
 ) -> Exhibit:
-    """A metric, or its difference to a baseline, of rows × columns of cells.
+    """A metric of rows × columns of cells, all of one recipe and scorer; without ``rows`` of it there is no table.
 
-    Parameters
-    ----------
-    shown
-        The cells, all of one recipe and scorer.
-    rows
-        Of the study and the recipe: the rows; without any the study cannot supply the table.
-    columns
-        A column a model, its mean over datasets; a column a dataset and their mean, of one model or of each; or a cell.
-    methods
-        Columns within each of these; a single "" where the rows name the method.
-    minus
-        Keys in which what is subtracted, paired, differs from a row; None: nothing is.
-    subset
-        "all" questions, or those "answered" alone, whose produced answer is not empty.
-    more
-        Further fields of the exhibit.
+    A column is a model's mean over datasets; a dataset of a model, which their mean follows; or a cell; within each
+    stand the ``methods``, a single "" where the rows name them. ``minus``: keys in which what is subtracted, paired,
+    differs from a row. ``subset``: "all" questions or the "answered" ones. ``more``: further fields of the exhibit.
     """
 
     def supplied(study: Study) -> Sequence[Cell]:
@@ -201,8 +178,8 @@ def prr_table(
             for place, titles in _columns(study, chosen, each, columns, by_model=methods != ("",))
             for of, name in [({"method": m}, (captions.method_short(m),)) if m else ({}, ()) for m in methods]
         ]
-        facts: dict[str, Any] = {"metric": metric, "further_rejection": metric.partition("@")[2]}
-        facts |= {"datasets": "–".join(map(str, sorted({len(of) for of in cells.by_model(chosen).values()})))}
+        datasets = "–".join(map(str, sorted({len(of) for of in cells.by_model(chosen).values()})))
+        facts: dict[str, Any] = {"metric": metric, "further_rejection": metric.partition("@")[2], "datasets": datasets}
         facts |= {"scorer": study.scorers[chosen[0].scorer].title}
         every = each if columns == "cells" else joined([each, means(study, each)])
         return table(study, every, stub, listed, shown_columns, arrows=beside == "std" and minus is None, **facts)
@@ -266,10 +243,7 @@ def measured(
     pairs = zip(places["method"], places["variant"], strict=True)
     settings = ["" if name in ("beam", study.main.sample) else name for name in map(from_print, places["setting"])]
     stored = places.assign(variant=[registry.stored_variant(*pair) for pair in pairs], setting=settings)
-    try:
-        values = inputs.estimates(chosen, quality).where(**of).at(stored)
-    except KeyError as error:
-        raise BeamUQError(f"evaluation: no row for {error.args[0]}; run the evaluation again") from error
+    values = inputs.estimates(chosen, quality).where(**of).at(stored)
     return values.assign(variant=places["variant"].tolist(), setting=places["setting"].tolist())
 
 

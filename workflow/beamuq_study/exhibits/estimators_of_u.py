@@ -42,7 +42,7 @@ REASONS = {
     NOISE: SeriesStyle("noise: U − samples", BLUE, "--", "s"),
     TARGET: SeriesStyle("target: beams − U", VERMILLION, ":", "^"),
 }
-BINS, LEAST = 5, 12  # bins of questions; questions of the least
+BINS, LEAST = 5, 12  # bins of questions, or fewer where the least would have fewer questions
 GAINS = {
     "normalised": SeriesStyle("beams, normalised", VERMILLION, "", "s"),
     "unnormalised": SeriesStyle("beams, unnormalised", GREEN, "", "^"),
@@ -234,10 +234,7 @@ def _with_means(study: Study, each: Estimates) -> Estimates:
 
 
 def why_beams_win(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
-    """The gain of beams in PRR, its part of noise and its part of target, by M: a panel a cell, then their mean.
-
-    Each M once with the first M samples; the main M also with the mean PRR of all disjoint draws of M.
-    """
+    """The gain of beams in PRR and its two parts, by M of the first samples, at the main M also of all draws of it."""
     of_cells = [read(study, inputs, cell) for cell in chosen]
     each = _with_means(study, joined([part for cell in of_cells for part in _reasons(study, cell)]))
     data = each.summary(study.evaluation.confidence).rename(columns={"metric": "part"})
@@ -278,11 +275,7 @@ def draw_reasons(data: pd.DataFrame, ax: Axes) -> None:
 
 
 def gain_by_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
-    """ΔPRR of beams, and of U itself, against samples in bins of covered mass: a panel a cell, then their mean.
-
-    Five bins, or fewer in every panel where a cell would have fewer than twelve questions in each. PRR within each bin
-    is resampled within it.
-    """
+    """ΔPRR of beams, and of U itself, against samples, resampled within each bin of covered mass."""
     of_cells, scored = [read(study, inputs, cell) for cell in chosen], study.scoring[chosen[0].recipe].estimators
     variants = [name for name in GAINS if name == TRUTH or f"{name} beam" in scored]
     count = min(BINS, max(1, min(cell.n for cell in of_cells) // LEAST))
@@ -326,10 +319,7 @@ def draw_gains(data: pd.DataFrame, ax: Axes) -> None:
 
 
 def fair_share(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
-    """Shares of questions that meet each condition, and of those where beams have the smaller squared error.
-
-    Two panels a cell: by length of the greedy answer, and by what M beams cover; Wilson intervals.
-    """
+    """Shares of questions that meet each condition or where beams err less, by length and by what M beams cover."""
     M, recipe = study.main.num_candidates, study.recipes[chosen[0].recipe]
     decoded, exact = recipe.decoded(study.main.beam) or study.main.beam, strategy_names.of_size("exact", M)
     most_probable = exact if exact in recipe.strategies() else decoded

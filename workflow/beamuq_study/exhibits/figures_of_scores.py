@@ -241,7 +241,7 @@ def _percents(risks: Sequence[float]) -> str:
     return captions.listing([f"{100 * risk:g}" for risk in risks]) + " %"
 
 
-def _curve(scores: Floats, wrong: Bools, weights: Floats, confidence: float) -> pd.DataFrame:
+def _curve(scores: Floats, wrong: Bools, weights: Any, confidence: float) -> pd.DataFrame:
     """At each distinct score: shares shown and wrong of these, by the first column of weights [N, 1 + R]."""
     order = np.argsort(scores, kind="stable")
     ends = np.flatnonzero(np.append(np.diff(scores[order]) > 0, True))

@@ -12,17 +12,16 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from beamuq.config_errors import parse_json, validated
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import draws_name, resample_counts
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import KEYS, MOST_EMPTY, Estimates, joined
 from beamuq.evaluation.question_scores import QuestionScores
 from beamuq_study.exhibits.cells import Cell
-from beamuq_study.parquet_tables import ALL, ANSWERED, Artifact, Footer, Loaded, read
+from beamuq_study.parquet_tables import ALL, ANSWERED, Artifact, Loaded, read
 from beamuq_study.produced_answers import strategy_of
-from beamuq_study.provenance import check_one_run, check_settings
-from beamuq_study.study_config import Study, load_study
+from beamuq_study.provenance import check_one_run, check_settings, settings_of
+from beamuq_study.study_config import Study
 
 OF_CANDIDATES = ["id", "strategy", "rank", "text", "token_ids", "logprob", "terminated"]  # the others are large
 OF_CANDIDATES += ["search_rows", "search_passes", "proven"]
@@ -194,43 +193,3 @@ class Inputs:
         """What :meth:`~beamuq.evaluation.question_scores.QuestionScores.prr` takes of a study."""
         of = self.study.evaluation
         return {"max_rejection": of.max_rejection[0], "resamples": of.resamples, "seed": self.study.seed}
-
-
-def settings_of(study: Study, table: Footer) -> dict[str, Any]:
-    """What the footer of a study's table may name of it, by the names there."""
-    main, quality = study.main, study.main_quality
-    settings: dict[str, Any] = study.evaluation.model_dump(mode="json") | {
-        "seed": study.seed,
-        "quality": quality.metric,
-        "threshold": quality.threshold,
-        "risks": study.decisions.risks,
-        "guarantee": study.decisions.confidence,
-        "further_qualities": {of.metric: of.threshold for of in study.qualities(table.cell["dataset"])[1:]},
-        "alpha": main.alpha,
-        "epsilon": main.epsilon,
-        "num_candidates": main.num_candidates,
-    }
-    if table.kind == "similarity":
-        settings["kind"] = study.scorers[table.cell["scorer"]].kind
-    if table.kind == "candidates":
-        recipe = study.recipes[table.cell["recipe"]]
-        settings |= {
-            "recipe": recipe.searched(),
-            "max_new_tokens": study.datasets[table.cell["dataset"]].max_new_tokens,
-            "newline_stops": study.newline_stops,
-            "merge_stop_tokens": recipe.merge_stop_tokens,
-        }
-    return settings
-
-
-def read_study(path: Path) -> Study:
-    """The study of a step's ``--study``: a study file, or the JSON that the workflow writes of one.
-
-    JSON is read as JSON: YAML would take its ``1e-05`` for a string.
-
-    Raises BeamUQError if it is not a valid study.
-    """
-    if path.suffix != ".json":
-        return load_study(path)
-    again = "delete the file, and a run writes it anew"
-    return validated(Study, parse_json(path.read_bytes(), path, again), path)

@@ -38,9 +38,9 @@ FILLED = {"history": "all preceding QA pairs", "story": "context", "options": "o
 def _methods(study: Study, *_: object) -> Table:
     """A row a baseline method: its category, and whether the study scores it."""
     scored = {resolve(name).name for scoring in study.scoring.values() for name in scoring.methods}
-    listed = [(of, name, title) for of, methods in captions.CATEGORIES.items() for name, title in methods.items()]
-    values = [{"metric": "category", "method": name, "value": category} for category, name, _ in listed]
-    rows = [_row(category, title, "yes" if name in scored else "no") for category, name, title in listed]
+    listed = captions.BASELINES.items()
+    values = [{"metric": "category", "method": name, "value": category} for name, (category, _) in listed]
+    rows = [_row(category, title, "yes" if name in scored else "no") for name, (category, title) in listed]
     return Table(values, ("Category",), [("Uncertainty quantification method", "In this study")], rows)
 
 
