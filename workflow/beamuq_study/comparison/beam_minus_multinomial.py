@@ -1,15 +1,14 @@
 """Beam minus multinomial, paired: the tests that the paper leaves out, in the families declared before any run.
 
-The replicates of a cell share their resamples (of stories, where questions come in stories), so the difference is
-paired and clustered. The headline family is the mean over datasets, corrected by Holm; the cells are corrected by
-Benjamini and Hochberg. A declared test that was not run counts as the least significant.
+The headline family is the mean over datasets, corrected by Holm; the cells are corrected by Benjamini and Hochberg. A
+declared test that was not run counts as the least significant.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,9 +22,6 @@ from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.estimates_table import records
 from beamuq_study.exhibits.exhibit import EVALUATION, Built, Exhibit
-
-if TYPE_CHECKING:
-    import matplotlib.axes
 
 LABEL, ROW = "paired", 0.13  # inches a row
 FAMILIES = HEADLINE, CELLS = "headline", "cells"
@@ -41,10 +37,10 @@ LOOKS = {
 
 
 def differences(results: ComparisonInputs) -> pd.DataFrame:
-    """Every test of both families; ``COLUMNS``. ``note`` says why a test could not be made, and what a mean leaves out.
+    """Every test of both families; ``note`` says why one could not be made, and what a mean leaves out.
 
-    Tested are the paper's models where the study runs any of them, else its own. Of the paper's models the datasets are
-    the declared ones, whichever the study has: a family does not shrink with it.
+    Tested are the paper's models where the study runs any, else its own. Of the paper's a family does not shrink: its
+    datasets are the declared ones, whichever the study has.
     """
     study, rules, families = results.study, results.rules, results.rules.families
     run = cells.by_model(cells.recipe_cells(study, study.main.recipe, None))
@@ -118,17 +114,12 @@ def resamples_sentence(frame: pd.DataFrame, rules: ComparisonRules) -> str:
 
 
 def figure(results: ComparisonInputs, frame: pd.DataFrame) -> Built:
-    """The forest plot of the differences, a panel a method; its data are the table."""
     study, families = results.study, {"means": HEADLINE, "cells": CELLS}
     facts = {f"{name}_{count}": n for name, family in families.items() for count, n in tally(frame, family).items()}
     run = frame[(frame["family"] == CELLS) & (frame["n"] > 0)]
-    sizes = {str(name): list(part) for name, part in run.groupby("dataset", sort=False)["n"]}
-    facts |= {
-        "level": f"{100 * results.rules.families['level']:g} %",
-        "sizes": captions.question_facts(study, sizes)["sizes"] if sizes else "",
-        "worst": f"Worst cell: {facts['cells_worst']} ({facts['cells_worst_difference']:+.3f})." if sizes else "",
-        "resampled": resamples_sentence(frame, results.rules),
-    }
+    worst = "" if run.empty else f"Worst cell: {facts['cells_worst']} ({facts['cells_worst_difference']:+.3f})."
+    facts |= captions.question_facts(study, run) | {"level": f"{100 * results.rules.families['level']:g} %"}
+    facts |= {"worst": worst, "resampled": resamples_sentence(frame, results.rules)}
     methods = {method: captions.method_short(method) for method in dict.fromkeys(frame["method"])}
     titles = {name: of.title for name, of in (study.models | study.datasets).items()}
     height = 0.45 + ROW * (len(frame[["model", "dataset"]].drop_duplicates()) + frame["model"].nunique())
@@ -139,12 +130,11 @@ def figure(results: ComparisonInputs, frame: pd.DataFrame) -> Built:
 
 
 def _run(results: ComparisonInputs) -> list[Cell]:
-    """The cells of the main recipe that were run."""
     every = cells.recipe_cells(results.study, results.study.main.recipe)
     return [cell for cell in every if not results.lacking([cell], *EVALUATION)]
 
 
-def draw_forest(data: pd.DataFrame, ax: matplotlib.axes.Axes, titles: Mapping[str, str] | None = None) -> None:
+def draw_forest(data: pd.DataFrame, ax: figure_style.Axes, titles: Mapping[str, str] | None = None) -> None:
     """Differences with their intervals, a row a dataset within a model, the mean over datasets last, as a diamond.
 
     ``data``: columns ``model``, ``dataset`` ("mean": the mean), ``difference`` (NaN: n/a), ``low``, ``high`` (NaN:

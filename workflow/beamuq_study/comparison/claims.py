@@ -86,7 +86,6 @@ def beams_rise(case: Case, methods: Sequence[str] = CONSISTENCY, most: bool = Fa
 
 
 def beams_change_nothing(case: Case, method: str) -> Verdict:
-    """Whether the change of a method's mean over datasets is negligible, with its whole interval."""
     each = case.answered().gains([method])
     parts, summary = case.negligible(each.mean_over_datasets())
     value, low, high = summary[["value", "low", "high"]].iloc[0]
@@ -114,7 +113,6 @@ def ranking(case: Case, place: str, method: str = "") -> Verdict:
 
 
 def ahead_at_budgets(case: Case, better: Forms, worse: Forms, first: int = 2, last: float = np.inf) -> Verdict:
-    """Whether some forms are ahead of others at every M from ``first`` to ``last``."""
     estimates, scoring = case.estimates(), case.results.study.scoring
     budgets = [(cell.dataset, M) for cell in case.cells for M in scoring[cell.recipe].budgets if first <= M <= last]
     if not budgets:
@@ -126,10 +124,7 @@ def ahead_at_budgets(case: Case, better: Forms, worse: Forms, first: int = 2, la
 
 
 def plateau(case: Case, near: int) -> Verdict:
-    """From which M on Dissimilarity over beams is at its end's height, with a significant rise; the value is that M.
-
-    It is the first, behind the last M that is shown to be off, with a negligible paired interval to the end.
-    """
+    """From which M (the value) Dissimilarity over beams is at its end's height: the first that stays near."""
     every, slack = case.estimates(), case.tolerances["plateau_slack"] * near
     parts, rises, starts = list[Part](), list[Estimates](), list[float]()
     for cell in case.cells:
@@ -282,10 +277,10 @@ def small_gap(case: Case) -> Verdict:
 
 
 def estimators(case: Case, comparisons: Sequence[tuple[str, str, float]]) -> Verdict:
-    """Estimators of Dissimilarity against others in PRR on every dataset, by one-sided bounds of a paired bootstrap.
+    """Estimators of Dissimilarity against others in PRR on every dataset, by one-sided bounds (value: the weakest).
 
-    Yes: every lower bound of better − worse at the declared level is above −margin; since all have to be, no correction
-    is needed. No: some upper bound, corrected by Bonferroni over all, is below it. The value is the weakest.
+    Yes: every lower bound of better − worse is above −margin, which needs no correction. No: some upper bound,
+    corrected by Bonferroni over all, is below it.
     """
     case, level = case.answered(), case.tolerances["level"]
     prr = case.estimates().where(metric="PRR", method="Dissimilarity")
@@ -342,7 +337,6 @@ def _budgets(study: Study, better: Forms = (("Dissimilarity", ""),), worse: Form
 
 
 def _table(study: Study, table: str, **_: Any) -> list[Cell]:
-    """The cells that measure what a table of the paper shows."""
     places = ((read_rules().tables[table], model, dataset) for model in study.models for dataset in study.datasets)
     return [cell for place in places if (cell := comparison_inputs.table_cell(study, *place))]
 
@@ -354,7 +348,6 @@ def _estimators(study: Study, comparisons: Sequence[tuple[str, str, float]], **_
 
 
 def _pools(study: Study, **_: Any) -> list[Cell]:
-    """The cells with two draws of samples at least beside the main beams."""
     main = [study.main.sample, study.main.beam]
     return grid.select(study, strategies=main, has=lambda recipe: grid.draws(study, recipe) > 1, of="each")
 
@@ -412,10 +405,7 @@ def _judged(results: ComparisonInputs, claim: Claim, model: str, cells: Sequence
 
 
 def asked(study: Study, rules: ComparisonRules, claim: Claim) -> dict[str, tuple[list[Cell], str]]:
-    """Model → the cells that have what a claim needs, of the models and datasets it is about; where of none, "" → why.
-
-    Beside these stand all that are not the paper's; where a study has neither, all of its own.
-    """
+    """Model → cells that have what a claim needs: the claim's own and any that are not the paper's; "" → why none."""
 
     def standing(own: Sequence[str], claimed: Sequence[str], of_paper: Collection[str]) -> list[str]:
         return [name for name in own if name in (claimed or of_paper) or name not in of_paper] or list(own)

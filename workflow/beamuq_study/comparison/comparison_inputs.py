@@ -42,7 +42,6 @@ class ComparisonInputs:
         return next((file.path for file in files if file not in self.inputs), "")
 
     def estimates(self, cells: Sequence[Cell]) -> Estimates:
-        """What the evaluations of cells hold of all questions."""
         return joined([self.inputs.estimates([cell]).where(subset=ALL) for cell in cells])
 
     def differences(self, cell: Cell, role: str | None = "nli") -> list[Difference]:
@@ -73,10 +72,7 @@ def table_cell(study: Study, table: PaperTable, model: str, dataset: str) -> Cel
 
 
 def stored_keys(study: Study, paper_numbers: pd.DataFrame) -> pd.DataFrame:
-    """The keys under which an evaluation holds the paper's numbers: :data:`STORED`.
-
-    The paper names some methods without their variant; ``beam`` and the main temperature are the main line, "".
-    """
+    """Under which :data:`STORED` keys an evaluation holds the paper's numbers: its forms, and the main line as ""."""
     forms, main = zip(paper_numbers["method"], paper_numbers["variant"], strict=True), {"beam", study.main.sample}
     settings = [from_print(setting) for setting in paper_numbers["setting"]]
     return paper_numbers[STORED].assign(
@@ -119,8 +115,7 @@ def differences(study: Study, rules: ComparisonRules, cell: Cell, role: str | No
 def settings(study: Study, cell: Cell) -> dict[str, Any]:
     """Every setting behind a cell by its dotted path, with ``*`` for the cell's own model, dataset, recipe and scorer.
 
-    Without a recipe: what each strategy has in the first recipe with it. The grid and the scoring, which say what rows
-    there are, are left out.
+    Without a recipe: what each strategy has in the first recipe with it. The grid and the scoring are left out.
     """
     whole = study.model_dump(mode="json", exclude={"grid", "scoring"})
     every = whole["recipes"].values()

@@ -40,8 +40,6 @@ _section = partial(PageSection, decimals=3, column_decimals={"z": 2, "p": 4, "ad
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything that a comparison found."""
-
     results: ComparisonInputs
     numbers: pd.DataFrame
     differences: pd.DataFrame
@@ -51,11 +49,9 @@ class Comparison:
 
 
 def compare_with_paper(study: Study, study_file: Path, results_folder: Path, *, partial: bool = False) -> Comparison:
-    """Every number of the paper, every claim, and beam minus multinomial paired.
+    """Every number of the paper, every claim, and beam minus multinomial paired; ``study_file`` is only hashed.
 
-    ``study_file`` is only hashed. With ``partial``, files that are not there yet are "not run".
-
-    Raises BeamUQError if a declared file is damaged, or a file of results is missing, unreadable or of another cell.
+    With ``partial``, files that are not there yet are "not run". Raises BeamUQError as :meth:`.Inputs.read`.
     """
     versions = {"beamuq": __version__, "numpy": np.__version__, "pandas": pd.__version__}
     declared = {path.name: file_sha256(path) for path in paper_numbers_and_claims.DECLARED_FILES}
@@ -80,6 +76,8 @@ def html(found: Comparison, forest: str) -> str:
     numbers = found.numbers[found.numbers["formulation"] == ""].drop(columns="formulation")
     counts = pd.crosstab(numbers["table"], numbers["status"], margins=True, margins_name="total")
     counts = counts.reindex([*numbers["table"].unique(), "total"], columns=[*number_statuses.STATUSES, "total"])
+    reasons = _counted(numbers[numbers["reason"] != ""], ["status", "reason"])
+    reasons = reasons.sort_values("rows", ascending=False, kind="stable")
     named = judged.groupby("outcome")["id"].agg(times="size", claims=lambda ids: ", ".join(dict.fromkeys(ids)))
     outcomes = read_yaml(paper_numbers_and_claims.FOLDER / "claims.yaml")["outcomes"]
     by_outcome = pd.Series(outcomes, name="meaning").rename_axis("outcome").to_frame().join(named, how="inner")
@@ -91,7 +89,7 @@ def html(found: Comparison, forest: str) -> str:
     means = means.drop(columns=["family", "dataset", "std", "resamples"])
     sections = [
         _section("Printed numbers", counts.fillna(0).astype(int).reset_index()),
-        _section(f"Why numbers are not compared: the {MOST_REASONS} most frequent reasons", _reasons(numbers)),
+        _section(f"Why numbers are not compared: the {MOST_REASONS} most frequent reasons", reasons[:MOST_REASONS]),
         _section("Which claims hold here", by_outcome.reset_index(), [_CLAIMS]),
         _section("", _once(_with_interval(judged.drop(columns="id")), ["where", "claim"]), folded=True),
         _section("Beam minus multinomial, paired", families, tested, svg=forest if len(differences) else ""),
@@ -119,11 +117,6 @@ def _counted(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     return frame.groupby(names, sort=False).size().rename("rows").reset_index()
 
 
-def _reasons(numbers: pd.DataFrame) -> pd.DataFrame:
-    counted = _counted(numbers[numbers["reason"] != ""], ["status", "reason"])
-    return counted.sort_values("rows", ascending=False, kind="stable")[:MOST_REASONS]
-
-
 def _errata(found: Comparison) -> pd.DataFrame:
     rows = []
     for entry in found.errata:
@@ -135,7 +128,6 @@ def _errata(found: Comparison) -> pd.DataFrame:
 
 
 def _table(name: str, part: pd.DataFrame) -> PageSection:
-    """The numbers of a table of the paper, folded under their counts."""
     counts = ", ".join(f"{count} {status}" for status, count in part["status"].value_counts().items())
     status = (part["status"] + ": " + part["reason"]).str.removesuffix(": ")
     shown = _with_interval(part.assign(status=status)).drop(columns=["table", "std", "detectable", "reason"])
@@ -150,6 +142,5 @@ def _with_interval(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _once(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Names of rows stand where they change."""
     same = (frame[list(names)] == frame[list(names)].shift()).cummin(axis=1)
     return frame.assign(**{name: frame[name].mask(same[name], "") for name in names})

@@ -28,14 +28,10 @@ LEAST_QUESTIONS = 50
 
 
 class NotAskedError(Exception):
-    """What a claim needs and the study lacks, in a few words."""
-
     outcome = "not asked"
 
 
 class TooFewError(NotAskedError):
-    """So few questions that nothing is said."""
-
     outcome = "too few"
 
 
@@ -54,10 +50,7 @@ class Verdict:
 
     @property
     def outcome(self) -> Part:
-        """Yes: sign and size are as claimed, and significantly so where there is a test.
-
-        No: the sign is not, or nothing is, and the opposite is shown; partly: only a part is. Undecided: anything else.
-        """
+        """Yes: sign and size are as claimed, and significantly so where there is a test; no: the opposite is shown."""
         parts = {part for part in (self.sign, self.size) if part != "-"}
         if parts == {"yes"}:
             return "yes" if self.significance in ("-", "yes") else "undecided"
@@ -107,14 +100,12 @@ class Case:
         return at(estimates, keys.assign(variant=BEAMSEARCH)).minus(at(estimates, keys.assign(variant=MULTINOMIAL)))
 
     def candidates(self) -> CandidateSets:
-        """Those of the first cell."""
         self.require(*CANDIDATES)
         candidates = self.results.inputs.candidates(self.cells[0])
         enough(len(candidates.ids), f"of {self.cells[0].dataset}")
         return candidates
 
     def answered(self, answer_source: str = "greedy") -> Case:
-        """The cells whose answers are not empty too often."""
         self.require(*EVALUATION)
         empty = {cell: self.results.inputs.empty(cell).get(answer_source) for cell in self.cells}
         kept = [cell for cell, of in empty.items() if of is None or not of.too_many]
@@ -133,10 +124,7 @@ class Case:
     def above_zero(
         self, values: Floats, p: Floats, resamples: int, n: int, *, most: float = 1.0, **parts: Any
     ) -> Verdict:
-        """A verdict on values [K] that are claimed to be above 0, or ``most`` of them, with their p [K], NaN as 1.
-
-        They are significant after Holm over all. ``parts``: of the verdict, the sign if it is another.
-        """
+        """A verdict on values [K], ``most`` claimed to be above 0, with their p [K] before Holm, NaN as 1."""
         positive = values > TIE
         small = holm(np.nan_to_num(p, nan=1.0), len(p)) < self.tolerances["level"]
         above, below = float(np.mean(small & positive)), float(np.mean(small & (values < -TIE)))
@@ -219,7 +207,6 @@ def per_dataset(judge: Judge) -> Judge:
 
 
 def enough(count: int, where: str) -> None:
-    """Raises TooFewError below ``LEAST_QUESTIONS``."""
     if count < LEAST_QUESTIONS:
         raise TooFewError(f"{count} questions {where}; {LEAST_QUESTIONS} are asked for")
 
@@ -236,7 +223,6 @@ def at(estimates: Estimates, places: pd.DataFrame) -> Estimates:
 
 
 def questions(estimates: Estimates) -> int:
-    """How many questions the estimates of several cells rest on."""
     return int(estimates.frame.groupby(["model", "dataset"])["n"].max().sum())
 
 

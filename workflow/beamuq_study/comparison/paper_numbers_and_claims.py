@@ -27,8 +27,6 @@ KEYS = ["table", "model", "dataset", "metric", "method", "variant", "setting"]
 
 @dataclass(frozen=True)
 class PaperTable:
-    """Where the measurements of a table of the paper lie in a study."""
-
     part: str  # main, strategies, epsilon, spectrum or accuracy
     scorer: str | None  # nli, cross_encoder or none
     answer_source: str

@@ -8,6 +8,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+import pandas as pd
+
 from beamuq.beam_mass_theorem import corrected_threshold, printed_threshold
 from beamuq.methods.registry import TITLES
 from beamuq_study.study_config import Study
@@ -29,12 +31,10 @@ def method_title(method: str, variant: str = "") -> str:
 
 
 def method_short(method: str) -> str:
-    """As column heads of wide tables print it."""
     return _SHORT.get(method, method)
 
 
 def titled(study: Study, title: str) -> str:
-    """A title, with the demo's tag where the study is one."""
     return "[demo] " * study.demo + title
 
 
@@ -46,13 +46,11 @@ def footnote(study: Study, scorers: Sequence[str] = (), *, quality: bool = False
 
 
 def listing(items: Sequence[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
     return " and ".join(filter(None, (", ".join(items[:-1]), items[-1]))) if items else ""
 
 
 @cache
 def _templates() -> dict[str, str]:
-    """The blocks of ``captions.txt``, by label."""
     _, *blocks = (resources.files("beamuq_study.exhibits") / "captions.txt").read_text(encoding="utf-8").split("\n== ")
     return dict(block.split(" ==\n", 1) for block in blocks)
 
@@ -66,10 +64,7 @@ def _lines(label: str, template: str, *, of_needs: bool) -> list[str]:
 
 
 def text(label: str, facts: Mapping[str, Any], template: str = "") -> list[str]:
-    """The title and the sentences of a caption, from a template (that in ``captions.txt``) and what fills it.
-
-    A sentence goes if a fact of it is None.
-    """
+    """The title and the sentences of a caption, filled in; a sentence goes if a fact of it is None."""
 
     def known(line: str) -> bool:
         return all(facts[name] is not None for _, name, _, _ in string.Formatter().parse(line) if name)
@@ -86,7 +81,6 @@ def needs(study: Study, label: str, template: str = "") -> str:
 
 
 def study_facts(study: Study) -> dict[str, Any]:
-    """What a study says to every caption."""
     main, quality, evaluation = study.main, study.main_quality, study.evaluation
     return {
         "M": main.num_candidates,
@@ -105,14 +99,13 @@ def study_facts(study: Study) -> dict[str, Any]:
     }
 
 
-def question_facts(study: Study, n: Mapping[str, Sequence[int]]) -> dict[str, str]:
-    """Of the datasets an exhibit shows, and the questions of each cell of them: ``sizes`` and ``resampled``."""
-    stories = [study.datasets[d].title for d in n if study.datasets[d].adapter == "coqa"]
-    resampled = (
-        f"{study.evaluation.resamples} bootstrap resamples of the questions"
-        + (f" (of whole stories for {listing(stories)})" if stories else "")
-        + (", each dataset resampled on its own" if len(n) > 1 else "")
-    )
-    ends = {study.datasets[d].title: sorted({min(counts), max(counts)}) for d, counts in n.items() if counts}
+def question_facts(study: Study, cells: pd.DataFrame) -> dict[str, str]:
+    """Of the ``dataset`` of each of some cells, and its questions ``n`` (NaN: not told): ``sizes``, ``resampled``."""
+    counts = {d: n.dropna() for d, n in cells.groupby("dataset", sort=False)["n"] if d in study.datasets}
+    stories = [study.datasets[d].title for d in counts if study.datasets[d].adapter == "coqa"]
+    resampled = f"{study.evaluation.resamples} bootstrap resamples of the questions"
+    resampled += f" (of whole stories for {listing(stories)})" * bool(stories)
+    resampled += ", each dataset resampled on its own" * (len(counts) > 1)
+    ends = {study.datasets[d].title: sorted({min(n), max(n)}) for d, n in counts.items() if len(n)}
     parts = [f"{title} {'–'.join(map(str, of))}" for title, of in ends.items()]
     return {"sizes": f"Questions: {', '.join(parts)}." if parts else "", "resampled": resampled}

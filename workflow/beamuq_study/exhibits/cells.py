@@ -1,4 +1,4 @@
-"""What a study's grid supplies: its cells, and which of them stand for those that the paper shows."""
+"""What a study's grid supplies: its cells, none where it lacks what is asked for, and which stand for the paper's."""
 
 from __future__ import annotations
 
@@ -20,13 +20,11 @@ class Cell:
     scorer: str = ""
 
     def file(self, kind: str, metric: str = "") -> Artifact:
-        """Its file of a kind; ``metric`` is that of a quality."""
         facts = vars(self) | {"metric": metric}
         return Artifact(kind, **{name: facts[name] for name in NAMED_BY[kind]})
 
     @property
     def place(self) -> dict[str, str]:
-        """Its keys in estimates of tables."""
         return {"model": self.model, "dataset": self.dataset}
 
     def title(self, study: Study) -> str:
@@ -45,9 +43,6 @@ def asked(study: Study, cell: Cell) -> int | None:
     return (of and of.questions) or study.datasets[cell.dataset].questions
 
 
-# -- which cells; no function refuses a study: where it lacks what is asked for there are none -------------------------
-
-
 def recipe_cells(study: Study, recipe: str, scorer: str | None = "") -> list[Cell]:
     """The cells of a recipe under a scorer ("": the main one; None: any or none), models and datasets in order."""
     scorer = study.main.scorer if scorer == "" else scorer or ""
@@ -57,15 +52,11 @@ def recipe_cells(study: Study, recipe: str, scorer: str | None = "") -> list[Cel
 
 
 def models(study: Study, recipe: str) -> list[str]:
-    """Models that the grid runs with ``recipe``, in the study's order."""
     return list(by_model(recipe_cells(study, recipe, None)))
 
 
 def main_cells(study: Study, model: str = "", like: str = "") -> list[Cell]:
-    """The cells of the main recipe under the main scorer: of a ``model``, of the one that stands for ``like``, or all.
-
-    None where a model has none: it would have no number in any main table.
-    """
+    """The main cells of a ``model``, of the one that stands for ``like``, or all; none where a model has none."""
     recipe = study.main.recipe
     cells = by_model(recipe_cells(study, recipe))
     if not cells or not set([model] if model else models(study, recipe)) <= set(cells):
@@ -105,7 +96,6 @@ def select(
 
 
 def with_methods(study: Study, methods: Iterable[str]) -> list[Cell]:
-    """The cells of the main recipe, if it scores ``methods``."""
     return select(study, methods=methods, has=lambda recipe: recipe == study.main.recipe)
 
 
@@ -133,10 +123,8 @@ def nearest(study: Study, cells: Sequence[Cell], model: str = "", dataset: str =
 
 
 def by_model(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
-    """Model → its cells."""
     return {model: [cell for cell in cells if cell.model == model] for model in dict.fromkeys(c.model for c in cells)}
 
 
 def datasets_of(study: Study, cells: Sequence[Cell]) -> list[str]:
-    """All datasets of some cells, in the study's order."""
     return [dataset for dataset in study.datasets if any(cell.dataset == dataset for cell in cells)]

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from beamuq.errors import BeamUQError
 from beamuq.evaluation.estimates import KEYS, MEAN, TIE, Estimates, joined
 from beamuq.methods import registry
 from beamuq.strategy_names import from_print
@@ -66,7 +67,7 @@ def table(
     ``stub`` titles the columns of row titles. Differences of equal keys ``family`` are corrected together, by Holm, and
     bold where p is below .05 then; without one all are, and bold where the interval excludes 0. ``arrows`` mark beam
     forms above their multinomial ones. The CSV has ``further`` estimates; ``facts`` fill the caption, beside ``bold``
-    differences of how many, ``arrows``, and those of :func:`question_facts`.
+    differences of how many, ``arrows``, and those of questions.
     """
     confidence = study.evaluation.confidence
     of_differences = [replace(column, style="signed", beside="interval", show=None) for column in columns]
@@ -83,7 +84,7 @@ def table(
     cells = iter([next(printed) if is_there else TableCell(ABSENT) for is_there in there])
     body = [replace(row, cells=tuple(next(cells) for _ in columns)) for row in rows]
     differences = values[[column.style == "signed" for column in shown_columns]]
-    caption = question_facts(study, estimates) | {
+    caption: dict[str, Any] = captions.question_facts(study, estimates.frame) | {
         "bold": f"{int((differences['mark'] == 'best').sum())} of {int(differences['value'].notna().sum())}",
         "arrows": captions.ARROWS * bool(values["better"].any()),
     }
@@ -128,16 +129,11 @@ def _table_cell(row: Value, column: Column) -> TableCell:
 
 
 def frame_of(places: Sequence[Keys]) -> pd.DataFrame:
-    """A frame of :data:`PLACE`."""
     return pd.DataFrame([{**dict.fromkeys(PLACE, ""), **place} for place in places], columns=list(PLACE))
 
 
 def records(values: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a frame."""
     return [{str(name): value for name, value in row.items()} for row in values.to_dict("records")]
-
-
-# -- a metric of methods, as the paper prints it -----------------------------------------------------------------------
 
 
 def prr_table(
@@ -194,7 +190,6 @@ def _difference(keys: Keys, minus: Keys) -> Keys:
 def _columns(
     study: Study, chosen: Sequence[Cell], each: Estimates, columns: str, *, by_model: bool
 ) -> Iterator[tuple[Keys, tuple[str, ...]]]:
-    """Model and dataset of each column, and its titles."""
     for model, of_model in cells.by_model(chosen).items():
         title, mean = study.models[model].title, {"model": model, "dataset": MEAN}
         if columns == "models":
@@ -208,7 +203,6 @@ def _columns(
 
 
 def beam_gains(estimates: Estimates) -> Estimates:
-    """Beam − multinomial, paired, of what has both forms."""
     beams, samples = (estimates.where(variant=form) for form in (BEAMSEARCH, MULTINOMIAL))
     return beams.minus(samples, on=set(KEYS) - {"variant"})
 
@@ -234,21 +228,14 @@ def with_mean(study: Study, each: Estimates) -> tuple[Estimates, str, str]:
 def measured(
     study: Study, inputs: Inputs, chosen: Sequence[Cell], forms: Sequence[Keys], *, quality: str = "", **of: str
 ) -> Estimates:
-    """PRR of greedy answers to all questions, or what ``of`` says, in each cell of ``forms``, as tables name them.
-
-    Tables name some methods without the variant that they are stored under, and the main line as a strategy.
-    """
+    """PRR of greedy answers to all questions, or what ``of`` says, in each cell of ``forms``, as tables name them."""
     of = {"metric": "PRR", "answer_source": "greedy", "subset": ALL} | of
     places = frame_of([{**cell.place, "metric": of["metric"], **form} for form in forms for cell in chosen])
     pairs = zip(places["method"], places["variant"], strict=True)
     settings = ["" if name in ("beam", study.main.sample) else name for name in map(from_print, places["setting"])]
     stored = places.assign(variant=[registry.stored_variant(*pair) for pair in pairs], setting=settings)
-    values = inputs.estimates(chosen, quality).where(**of).at(stored)
+    try:
+        values = inputs.estimates(chosen, quality).where(**of).at(stored)
+    except KeyError as error:
+        raise BeamUQError(f"evaluation: no row for {error.args[0]}; run the evaluation again") from error
     return values.assign(variant=places["variant"].tolist(), setting=places["setting"].tolist())
-
-
-def question_facts(study: Study, estimates: Estimates) -> dict[str, Any]:
-    """What captions say of cells: ``sizes``, and how they are ``resampled``."""
-    of_cells = estimates.frame[estimates.frame["dataset"].isin(study.datasets)]
-    sizes = {str(dataset): list(n) for dataset, n in of_cells.groupby("dataset", sort=False)["n"].unique().items()}
-    return captions.question_facts(study, sizes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,9 +25,6 @@ from beamuq_study.exhibits.figure_style import BLACK, BLUE, GREEN, GREY, ORANGE,
 from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.exhibits.table_formats import decimal
 from beamuq_study.study_config import Study
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 DELTA = "ΔPRR"
 EFFORT = ("candidates", "distinct texts", "rows", "passes")
@@ -66,9 +63,6 @@ BY_ROWS = {
 }
 BANDS = ("samples", "beams, unnormalised")
 PLACE = ["model", "dataset"]
-
-
-# -- which estimators a study scores, and what its files tell of them --------------------------------------------------
 
 
 def estimators(study: Study, recipe: str, sizes: Container[int]) -> list[Estimator]:
@@ -117,7 +111,6 @@ def read(study: Study, inputs: Inputs, cell: Cell) -> EstimatorsOfCell:
 
 
 def facts(study: Study, of_cells: Sequence[EstimatorsOfCell]) -> dict[str, Any]:
-    """What captions say of U, of its standard error, and of draws."""
     errors, count = np.concatenate([of.error for of in of_cells]), of_cells[0].draws
     M = study.main.num_candidates
     return {
@@ -197,9 +190,15 @@ def cells_with_draws(study: Study) -> list[Cell]:
 
 def draw_spread_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """A row a cell: the first draw, mean, spread and range over draws, and beams."""
-    parts, body = [], []
+    parts, body, M = [], [], study.main.num_candidates
     for cell in chosen:
-        parts.append(_spread(study, inputs, cell))
+        found = inputs.estimates([cell]).where(metric="PRR", answer_source="greedy", subset="all", method=METHOD)
+        settings = [
+            strategy_names.samples_of(study.main.sample, M, draw + 1) for draw in range(cells.draws(study, cell.recipe))
+        ]
+        beams = found.where(variant=captions.BEAMSEARCH, setting="")
+        each = estimator_errors.spread(found.where(variant="uniform", setting=settings), beams)
+        parts.append(each.assign(setting=[f"{setting} {cell.recipe}" for setting in each.frame["setting"]]))
         keys = cell.place | {"method": METHOD, "setting": cell.recipe}
         titles = study.datasets[cell.dataset].title, cell.recipe, str(parts[-1].frame["n"].iloc[0])
         body.append(Row(titles, keys, study.models[cell.model].title))
@@ -211,16 +210,6 @@ def draw_spread_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> T
     each, counts = joined(parts), sorted({cells.draws(study, cell.recipe) for cell in chosen})
     sizes = captions.listing(list(map(str, counts)))
     return table(study, each, ("Dataset", "Recipe", "n"), body, columns, further=[each], draws=sizes)
-
-
-def _spread(study: Study, inputs: Inputs, cell: Cell) -> Estimates:
-    """PRR of each draw of a cell, over them, and of its beams."""
-    estimates = inputs.estimates([cell]).where(metric="PRR", answer_source="greedy", subset="all", method=METHOD)
-    M, count = study.main.num_candidates, cells.draws(study, cell.recipe)
-    settings = [strategy_names.samples_of(study.main.sample, M, draw + 1) for draw in range(count)]
-    of_draws = estimates.where(variant="uniform", setting=settings)
-    each = estimator_errors.spread(of_draws, estimates.where(variant=captions.BEAMSEARCH, setting=""))
-    return each.assign(setting=[f"{setting} {cell.recipe}" for setting in each.frame["setting"]])
 
 
 # -- figures -----------------------------------------------------------------------------------------------------------
@@ -260,7 +249,7 @@ def _reasons(study: Study, cell: EstimatorsOfCell) -> Iterator[Estimates]:
                 yield of.assign(metric=part, variant="", setting=f"{M} {len(settings)}")
 
 
-def draw_reasons(data: pd.DataFrame, ax: Axes) -> None:
+def draw_reasons(data: pd.DataFrame, ax: figure_style.Axes) -> None:
     """The parts of the gain by M: columns ``part``, ``M``, ``draws`` (of samples), ``value``, ``low``, ``high``.
 
     One draw is a line with a band; several draws are open marks with bars.
@@ -307,7 +296,7 @@ def _gains(study: Study, inputs: Inputs, cell: EstimatorsOfCell, of: QuestionBin
     return Estimates(gains.frame.assign(**place, variant=variants), gains.replicates)
 
 
-def draw_gains(data: pd.DataFrame, ax: Axes) -> None:
+def draw_gains(data: pd.DataFrame, ax: figure_style.Axes) -> None:
     """Gains by bin: columns ``bin``, ``highest`` (NaN: of a mean), ``variant``, ``value``, ``low``, ``high``, ``n``.
 
     An open mark has no interval; "n/a" stands where a bin has no value.
@@ -357,7 +346,7 @@ def conditions(cell: EstimatorsOfCell, beam: str, most_probable: str, M: int) ->
     }
 
 
-def draw_conditions(data: pd.DataFrame, ax: Axes) -> None:
+def draw_conditions(data: pd.DataFrame, ax: figure_style.Axes) -> None:
     """Shares by bin: columns ``by``, ``bin``, ``what`` (a condition), ``share``, ``low``, ``high`` in [0, 1], ``n``."""
     by_mass = data["by"].iloc[0] == MASS
     names = [f"≤{name.split('–')[-1]}" if by_mass and name != "All" else name for name in data["bin"]]
@@ -391,7 +380,7 @@ def matched_rows(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
     return figure_style.figure(study, data, PLACE, name, draw_by_rows, caption_facts, labels, **options)
 
 
-def draw_by_rows(data: pd.DataFrame, ax: Axes) -> None:
+def draw_by_rows(data: pd.DataFrame, ax: figure_style.Axes) -> None:
     """PRR by decoded rows: columns ``estimator``, ``M``, ``rows``, ``value``, ``low``, ``high``; U is a line across."""
     for part, look in figure_style.series(data.sort_values("M"), BY_ROWS, "estimator"):
         figure_style.line(ax, part, look, "rows", band=part["estimator"].iloc[0] in BANDS)
@@ -401,7 +390,6 @@ def draw_by_rows(data: pd.DataFrame, ax: Axes) -> None:
 
 
 def exhibits(study: Study) -> list[Exhibit]:
-    """The tables of estimators, of all datasets and of each that knows U, and the figures."""
     pooled = {dataset for each in study.grid if study.recipes[each.recipe].above for dataset in each.datasets}
     datasets = {"estimators": "", **{f"estimators_{name}": name for name in study.datasets if name in pooled}}
     exact = partial(Exhibit, reads=READS, beyond_paper=True, cells=with_exact_value)

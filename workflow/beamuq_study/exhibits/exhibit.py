@@ -31,8 +31,6 @@ CANDIDATES = ("candidates", "questions")
 
 @dataclass(frozen=True)
 class TableCell:
-    """One cell of a table."""
-
     text: str
     spread: str = ""  # follows the text in small type
     mark: Literal["", "best", "second"] = ""  # its rank within a column
@@ -68,12 +66,10 @@ class Table:
 
     @property
     def width(self) -> int:
-        """How many columns there are, those of titles among them."""
         return len(self.stub) + len(self.header[-1])
 
     @property
     def cells(self) -> list[TableCell]:
-        """Every cell, in the order of reading."""
         return [cell for row in self.rows for cell in row.cells]
 
     def levels(self) -> list[list[tuple[str, int]]]:
@@ -84,7 +80,6 @@ class Table:
         return [*([*blank, *level] for level in spans), [(title, 1) for title in (*self.stub, *self.header[-1])]]
 
     def groups(self) -> list[tuple[str, list[Row]]]:
-        """The title of each group, and its rows."""
         return [(title, list(rows)) for title, rows in itertools.groupby(self.rows, lambda row: row.group)]
 
 
@@ -99,8 +94,6 @@ class Figure:
 
 @dataclass(frozen=True)
 class Built:
-    """An exhibit that has been built: its table or figure under its label, with title, caption and footnote."""
-
     label: str
     title: str
     caption: str
@@ -179,4 +172,5 @@ class Exhibit:
         instead = f"The paper shows {missing}, not in this study's grid; shown: {', '.join(titles.values())}."
         n = shown.data["n"].max() if isinstance(shown, Figure) and "n" in shown.data else None
         facts = {"where": chosen[0].title(study), "model": titles[chosen[0].model], "instead": instead * bool(missing)}
-        return captions.question_facts(study, {cell.dataset: [] for cell in chosen}) | facts | {"n": n}
+        datasets = pd.DataFrame({"dataset": [cell.dataset for cell in chosen], "n": None})
+        return captions.question_facts(study, datasets) | facts | {"n": n}

@@ -23,7 +23,7 @@ from beamuq_study.study_config import Study
 
 if TYPE_CHECKING:
     import matplotlib.figure
-    from matplotlib.axes import Axes
+    from matplotlib.axes import Axes as Axes
 
 Draw: TypeAlias = "Callable[[pd.DataFrame, Axes], None]"
 

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,9 +24,6 @@ from beamuq_study.exhibits.figure_style import BLACK, BLUE, GREY, ORANGE, VARIAN
 from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.exhibits.table_formats import percent
 from beamuq_study.study_config import Study
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MODEL, METHOD = "gemma-3-4b-base", "Dissimilarity"
 SETS = {MULTINOMIAL: SeriesStyle("samples", BLUE), BEAMSEARCH: SeriesStyle("beams", ORANGE, hatch="////")}
@@ -95,7 +92,7 @@ def covered_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
     return figure_style.figure(study, data, ["panel"], "", _draw_mass, {}, height=2.3, sharex=False, sharey=False)
 
 
-def draw_rank_probabilities(data: pd.DataFrame, ax: Axes) -> None:
+def draw_rank_probabilities(data: pd.DataFrame, ax: figure_style.Axes) -> None:
     """A box of p at each beam ``rank``: ``q05``, ``q25``, ``median``, ``q75``, ``q95``, and its ``mean`` as a dot."""
     boxes = records(data.rename(columns=OF_BOX))
     ranks, thin = data["rank"].astype(int).to_list(), {"linewidth": 0.7}
@@ -112,7 +109,7 @@ def draw_rank_probabilities(data: pd.DataFrame, ax: Axes) -> None:
     ax.set(ylim=(0, None), xlabel="Beam rank", ylabel="Sequence probability p")
 
 
-def _draw_mass(data: pd.DataFrame, ax: Axes) -> None:
+def _draw_mass(data: pd.DataFrame, ax: figure_style.Axes) -> None:
     if data["panel"].iloc[0] == RANKS:
         draw_rank_probabilities(data, ax)
         ax.set_title(f"n = {data['n'].iloc[0]}")
@@ -150,7 +147,7 @@ def samples_and_beams(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> F
     return figure_style.figure(study, data, ["set"], "{set}", draw, facts, titles=titles, **options)
 
 
-def draw_candidates(data: pd.DataFrame, ax: Axes, rows: int = 0) -> None:
+def draw_candidates(data: pd.DataFrame, ax: figure_style.Axes, rows: int = 0) -> None:
     """The candidates of one question as bars: ``set`` ("samples" or "beams"), ``rank``, ``text``, ``share``, ``count``.
 
     Samples are labelled with their count, beams with their share, which is their probability; ``rows``: room for more
@@ -191,7 +188,7 @@ def worked_examples(study: Study, chosen: Sequence[Cell], inputs: Inputs, count:
     return figure_style.figure(study, data, ["id"], "", draw_worked_example, {"method": METHOD}, **options)
 
 
-def draw_worked_example(data: pd.DataFrame, ax: Axes) -> None:
+def draw_worked_example(data: pd.DataFrame, ax: figure_style.Axes) -> None:
     """A question with its candidates as text, on axes 5.4 inches wide, with 0.142 inches for each of its lines.
 
     ``data`` has rows of ``part`` "story", "question", "greedy", "reference" with ``text``; "sample" with ``text`` and
@@ -229,7 +226,6 @@ def example_lines(data: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def _sets(study: Study, candidates: CandidateSets, key: str) -> list[pd.DataFrame]:
-    """One question's samples and beams, with their ``p``."""
     sets = (candidates.rows(name, study.main.num_candidates) for name in (study.main.sample, study.main.beam))
     return [of[of["id"] == key].assign(p=lambda rows: np.exp(rows["logprob"])) for of in sets]
 
@@ -248,14 +244,11 @@ def one_line(text: str, most: int) -> str:
 
 
 def wrapped(text: str, width: int, most: int) -> list[str]:
-    """``text`` in at most ``most`` lines of ``width`` characters, the last cut with an ellipsis."""
     lines = textwrap.wrap(one_line(text, len(text) + 1), width, break_on_hyphens=False) or [""]
     return [*lines[: most - 1], one_line(" ".join(lines[most - 1 :]), width)] if len(lines) > most else lines
 
 
 def exhibits(study: Study) -> list[Exhibit]:
-    """The figures of what a model generates."""
-
     def with_stories(study: Study) -> list[Cell]:  # any dataset stands for CoQA where none has stories
         chosen = scored(study)
         return [cell for cell in chosen if study.datasets[cell.dataset].adapter == "coqa"] or chosen

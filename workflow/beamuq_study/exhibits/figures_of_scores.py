@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,9 +25,6 @@ from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibi
 from beamuq_study.exhibits.figure_style import BLACK, GREEN, GREY, VARIANTS, Looks, SeriesStyle, draw_by_bin
 from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.study_config import Study
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MODELS, DATASET = ("gemma-3-4b-base", "llama-3.1-8b-base", "qwen-3-8b-base"), "triviaqa"
 METHOD, BINS = "Dissimilarity", 5
@@ -82,7 +79,7 @@ def across_cells(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
     return figure_style.figure(study, data, by, name, draw_curves, facts, AXES, sharey=False)
 
 
-def draw_curves(data: pd.DataFrame, ax: Axes, looks: Looks = LOOKS) -> None:
+def draw_curves(data: pd.DataFrame, ax: figure_style.Axes, looks: Looks = LOOKS) -> None:
     """A value against the number of candidates: a line and a band a series, broken where a value is undefined.
 
     ``data`` has ``method``, ``variant``, ``M``, ``value`` (NaN: undefined), ``low`` and ``high`` (NaN: no interval).
@@ -96,7 +93,6 @@ def draw_curves(data: pd.DataFrame, ax: Axes, looks: Looks = LOOKS) -> None:
 
 
 def _series(study: Study, cell: Cell, of: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
-    """Methods and variants, each at every M of the cell."""
     return [(*form, ablation("M", size)) for form in of for size in sorted(study.scoring[cell.recipe].budgets)]
 
 
@@ -126,7 +122,7 @@ def curves_of_rejection(study: Study, chosen: Sequence[Cell], inputs: Inputs) ->
     return figure_style.figure(study, data, ["method"], name, draw, facts, labels, height=2.2)
 
 
-def draw_rejection_curves(data: pd.DataFrame, ax: Axes, max_rejection: float | None = None) -> None:
+def draw_rejection_curves(data: pd.DataFrame, ax: figure_style.Axes, max_rejection: float | None = None) -> None:
     """Mean quality of the retained answers against the share rejected, with the oracle's and a random order.
 
     ``data`` has ``variant``, ``rejected``, ``quality``, ``low`` and ``high`` (NaN: no band), ``oracle``, ``random``;
@@ -202,7 +198,9 @@ def reliability(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     return figure_style.figure(study, data, ["method"], "{method}", draw_reliability, facts, **drawn)
 
 
-def draw_risk_coverage(data: pd.DataFrame, ax: Axes, risks: Sequence[float] = (), top: float = 1.02) -> None:
+def draw_risk_coverage(
+    data: pd.DataFrame, ax: figure_style.Axes, risks: Sequence[float] = (), top: float = 1.02
+) -> None:
     """Share wrong of the most certain answers against the share shown, with guaranteed thresholds as large marks.
 
     ``data`` has ``variant`` ("" for a method of one form), ``part`` ("curve" or "guaranteed"), ``shown``, ``wrong``,
@@ -220,7 +218,7 @@ def draw_risk_coverage(data: pd.DataFrame, ax: Axes, risks: Sequence[float] = ()
     _shares(ax, top)
 
 
-def draw_reliability(data: pd.DataFrame, ax: Axes) -> None:
+def draw_reliability(data: pd.DataFrame, ax: figure_style.Axes) -> None:
     """``right``, with ``low`` and ``high``, against ``probability``, by ``variant``; marks grow with ``n``."""
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.6)
     for part, look in figure_style.series(data, FORMS, "variant"):
@@ -230,7 +228,7 @@ def draw_reliability(data: pd.DataFrame, ax: Axes) -> None:
     _shares(ax)
 
 
-def _shares(ax: Axes, top: float = 1.02) -> None:
+def _shares(ax: figure_style.Axes, top: float = 1.02) -> None:
     ticks = {0.0: "0", 0.5: ".5", 1.0: "1"}
     up = ticks if top > 1 else {0.0: "0", 0.2: ".2", 0.4: ".4"}
     ax.set(xlim=(0, 1.02), ylim=(0, top), xticks=list(ticks), xticklabels=list(ticks.values()))
@@ -278,7 +276,6 @@ def _thresholds(decided: pd.DataFrame, points: pd.DataFrame) -> str:
 
 
 def exhibits(_: Study) -> list[Exhibit]:
-    """The figures of scores."""
     drawn, every, second = partial(Exhibit, kind="figure", reads=SCORES), (*CANDIDATES, *SCORES), (MODELS[1], DATASET)
     curves, main = partial(cells.with_methods, methods=GRAPH), partial(cells.with_methods, methods=())
     decided = partial(drawn, cells=main, near=second, beyond_paper=True)

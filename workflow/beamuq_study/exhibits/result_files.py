@@ -66,8 +66,7 @@ class Inputs:
     def read(cls, results_folder: Path, artifacts: Iterable[Artifact], study: Study) -> Inputs:
         """Read each of ``artifacts`` from its own path under ``results_folder``, such as ``results/demo``.
 
-        Raises BeamUQError if a file is missing, unreadable, of another kind, its footer names another cell than its
-        path or other settings than ``study``, or the files are not of one run.
+        Raises BeamUQError if a file is missing, unreadable, or of another kind, cell, study or run.
         """
         loaded = {artifact: read(results_folder / artifact.path, artifact.kind) for artifact in artifacts}
         for artifact, table in loaded.items():
@@ -91,7 +90,6 @@ class Inputs:
         return self._frames[need]
 
     def of(self, cell: Cell, kind: str) -> pd.DataFrame:
-        """The table of a cell's file of a kind; a quality is the study's main one."""
         return self.frame(cell.file(kind, self.study.main_quality.metric))
 
     def estimates(self, cells: Sequence[Cell], quality: str = "") -> Estimates:
@@ -118,7 +116,6 @@ class Inputs:
         return self._estimates[cell, quality]
 
     def empty(self, cell: Cell) -> dict[str, Empty]:
-        """By answer source, as its evaluation tells."""
         return empty_answers(self[cell.file("evaluation")].table)
 
     def empty_sentence(self, files: Iterable[Artifact], answer_source: str = "greedy") -> str:
@@ -178,13 +175,11 @@ class Inputs:
         return Estimates.from_rows(rows, [column @ counts / counts.sum(axis=0) for column in columns.values()])
 
     def candidates(self, cell: Cell) -> CandidateSets:
-        """The cell's candidates, in the order of its questions."""
         file = cell.file("candidates")
         frame: pd.DataFrame = self[file].table.select(OF_CANDIDATES).to_pandas()
         return CandidateSets(frame, self.of(cell, "questions"), file.path)
 
     def scores(self, cell: Cell) -> QuestionScores:
-        """The cell's scores of greedy answers with their main quality, in the order of its questions."""
         scores, quality, questions = (self.of(cell, kind) for kind in ("scores", "quality", "questions"))
         return QuestionScores(scores, quality, questions, cell.file("scores").path)
 

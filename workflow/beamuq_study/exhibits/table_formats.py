@@ -20,13 +20,11 @@ def decimal(value: float, digits: int = 3) -> str:
 
 
 def signed(value: float, digits: int = 3) -> str:
-    """A difference with its sign."""
     text = decimal(value, digits)
     return f"+{text}" if float(text) > 0 else text
 
 
 def percent(value: float, digits: int = 0) -> str:
-    """A fraction as ``63%``."""
     return f"{100 * value:.{digits}f}%"
 
 
@@ -50,7 +48,7 @@ def markdown(built: Built) -> str:
 def _markdown_cell(cell: TableCell) -> str:
     text = "<br>".join(map(markdown_text, cell.text.split("\n"))) if cell.code else markdown_text(cell.text)
     text = {"best": f"**{text}**", "second": f"<u>{text}</u>"}.get(cell.mark, text)
-    return text + " ↑" * cell.better + (f" {markdown_text(cell.spread)}" if cell.spread else "")
+    return text + " ↑" * cell.better + f" {markdown_text(cell.spread)}" * bool(cell.spread)
 
 
 def latex_fragment(built: Built) -> str:

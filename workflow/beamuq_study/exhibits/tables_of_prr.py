@@ -40,9 +40,6 @@ def scored_with(lists: Sequence[str], methods: Sequence[str], study: Study) -> S
     return cells.select(study, lists=lists, methods=methods, has=lambda recipe: recipes[recipe].decoded(beam))
 
 
-# -- rows --------------------------------------------------------------------------------------------------------------
-
-
 def main_methods(study: Study, recipe: str) -> Sequence[Row]:
     """The recipe's methods in its order: baselines, then each consistency-based method in both forms."""
     methods = [registry.resolve(name) for name in study.scoring[recipe].methods]
@@ -58,7 +55,6 @@ def both_forms(methods: Sequence[str], study: Study, recipe: str) -> Sequence[Ro
 
 
 def beam_forms(study: Study, recipe: str) -> Sequence[Row]:
-    """The beam form of each method that has both."""
     both = (of.name for name in study.scoring[recipe].methods if len((of := registry.resolve(name)).variants) == 2)
     return [Row((captions.method_title(name),), {"method": name, "variant": BEAMSEARCH}) for name in both]
 
@@ -72,17 +68,14 @@ def _of_method(group: str = "", **keys: str) -> Row:
 
 
 def budgets(study: Study, recipe: str) -> Sequence[Row]:
-    """A row a number of candidates."""
     return [replace(_of_beams("M", "M", M), titles=(str(M),)) for M in sorted(study.scoring[recipe].budgets)]
 
 
 def floors(study: Study, recipe: str) -> Sequence[Row]:
-    """A row a floor ε of the beams' masses, from uniform weights down to none."""
     return [_of_beams("ε", "epsilon", floor) for floor in sorted(study.scoring[recipe].epsilon, reverse=True)]
 
 
 def embeddings(study: Study, recipe: str) -> Sequence[Row]:
-    """Eigenvalue thresholds α first, then fixed dimensions K."""
     scoring = study.scoring[recipe]
     thresholds = [_of_beams("α", "alpha", alpha) for alpha in sorted(scoring.alpha)]
     return [*thresholds, *(_of_beams("K", "K", k) for k in sorted(scoring.fixed_k))]
@@ -118,8 +111,6 @@ def other_candidates(study: Study, recipe: str) -> Sequence[Row]:
     return [*strategies(study, recipe)[1:], *floored]
 
 
-# -- specifications ----------------------------------------------------------------------------------------------------
-
 OTHERS = ("SemanticEntropy", "DegreeMatrix", "SAR", *captions.CONSISTENCY)
 one_model = partial(cells.main_cells, like=GEMMA)  # the paper's model of the ablations, or what stands for it
 main_table = partial(prr_table, rows=main_methods)
@@ -134,7 +125,6 @@ def varied(label: str, rows: Rows, *lists: str, methods: tuple[str, ...] = capti
 
 
 def exhibits(study: Study) -> list[Exhibit]:
-    """The list, and of each model its methods and what beams gain, and the means of PRR to each further rejection."""
     ways, every, of_beams = ("Candidates", "Setting"), "every_strategy", {"variant": BEAMSEARCH, "setting": "beam"}
     with_strategies = partial(scored_with, (every,), captions.GRAPH)
     with_budgets = partial(cells.with_budgets, methods=captions.GRAPH, of="first")

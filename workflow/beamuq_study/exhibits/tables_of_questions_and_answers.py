@@ -60,7 +60,6 @@ def _prompts(study: Study, *_: object) -> Table:
 
 
 def shown_prompt(dataset: Dataset, style: str) -> str:
-    """The template of a dataset as a reader sees it."""
     prompt = prompt_template.load(_template(style, dataset)).parts["prompt"]
     if not dataset.few_shot:
         prompt = re.sub(r"^\{shots\}\n\n?", "", prompt, flags=re.MULTILINE)
@@ -77,7 +76,6 @@ def _templates(study: Study) -> list[Path]:
 
 
 def _asked(study: Study) -> Sequence[Cell]:
-    """The datasets that the grid asks, of no model."""
     return [Cell("", dataset) for dataset in study.datasets if any(dataset in entry.datasets for entry in study.grid)]
 
 
@@ -112,18 +110,14 @@ def _shots(study: Study, inputs: Inputs, cell: Cell) -> int | str:
     return len(inputs.of(cell, "shots")) if of.few_shot else 0
 
 
-# -- right and empty answers -------------------------------------------------------------------------------------------
-
 FORMS = {"": "", MULTINOMIAL: "samples", BEAMSEARCH: "beams"}
 
 
 def main_forms(study: Study) -> list[Keys]:
-    """The keys of every method and form of the main recipe."""
     return [row.keys for row in main_methods(study, study.main.recipe)]
 
 
 def _accuracies(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
-    """A row a model, a column a dataset."""
     rows = []
     for cell in chosen:
         quality, questions = inputs.of(cell, "quality"), inputs.of(cell, "questions")
@@ -170,7 +164,6 @@ APART, MERGED, CHANGE = "apart", "merged", "merged − apart"
 
 
 def _judged_twice(study: Study) -> Sequence[Cell]:
-    """The main cells of datasets with a further quality."""
     return [cell for cell in cells.main_cells(study) if len(study.qualities(cell.dataset)) > 1]
 
 
@@ -232,13 +225,10 @@ def _endings(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
 
 
 def _of_beams(study: Study, cell: Cell, inputs: Inputs) -> Estimates:
-    """Means over questions of what a cell's beams are like."""
     candidates, beams = inputs.candidates(cell), (study.main.beam, study.main.num_candidates)
     values = (candidates.distinct(*beams), candidates.mass(*beams), candidates.redundancy(*beams))
     return inputs.means(cell, candidates.ids, dict(zip(BEAMS, values, strict=True)), variant=BEAMSEARCH)
 
-
-# -- AUGRC -------------------------------------------------------------------------------------------------------------
 
 GREEDY, TOP_BEAM, OTHER_ANSWER = "greedy", "top_beam", "top_beam - greedy"
 
@@ -325,7 +315,7 @@ def _decisions(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         if form["variant"] == BEAMSEARCH and form | {"variant": MULTINOMIAL} in forms:
             body.append(Row(("  beam − multinomial",), place | form | {"variant": GAIN}, signed=True))
     tried = thresholds.where(metric="threshold").frame.groupby("dataset", sort=False).size().unique()
-    facts = estimates_table.question_facts(study, each.where(metric=tuple(PROBABILITY)))
+    facts: dict[str, Any] = captions.question_facts(study, each.where(metric=tuple(PROBABILITY)).frame)
     facts |= {"shown": name, "tried": captions.listing([str(count) for count in tried])}
     return table(study, estimates, ("Method",), body, columns, further=(estimates, thresholds), **facts)
 
@@ -343,7 +333,6 @@ def _states(thresholds: Estimates) -> dict[Any, str]:
 
 
 def exhibits(study: Study) -> list[Exhibit]:
-    """Of every study the same, and decisions of each model."""
     described = partial(Exhibit, kind="table", reads=(), cells=lambda _: [], quality=False, scored=False)
     ours = partial(Exhibit, kind="table", beyond_paper=True)
     of_all, prr = partial(ours, cells=cells.main_cells), dict[str, Any](reads=EVALUATION, metric="PRR")
