@@ -17,9 +17,8 @@ from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.evaluation.question_scores import QuestionScores
 from beamuq_study.comparison import claims, comparison_inputs, judging
-from beamuq_study.comparison.comparison_inputs import ComparisonInputs
+from beamuq_study.comparison.comparison_inputs import Claim, ComparisonInputs
 from beamuq_study.comparison.judging import Case, NotAskedError, TooFewError, Verdict
-from beamuq_study.comparison.paper_numbers_and_claims import Claim
 from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.result_files import Empty, Inputs
 from beamuq_study.parquet_tables import Artifact

@@ -16,9 +16,8 @@ from beamuq.errors import BeamUQError
 from beamuq_study import parquet_tables
 from beamuq_study.comparison import beam_minus_multinomial, claims, comparison_page, number_statuses
 from beamuq_study.comparison.beam_minus_multinomial import CELLS, HEADLINE, tally
-from beamuq_study.comparison.comparison_inputs import ComparisonInputs
+from beamuq_study.comparison.comparison_inputs import ComparisonInputs, read_errata
 from beamuq_study.comparison.comparison_page import compare_with_paper
-from beamuq_study.comparison.paper_numbers_and_claims import read_errata
 from beamuq_study.exhibits.result_files import Inputs
 from run_job import run_job
 from simulated_paper_run import NUMBERS, RULES, one_model, read, study, write

@@ -15,8 +15,7 @@ import pandas as pd
 
 from beamuq.evaluation.estimates import MEAN, TIE
 from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, holm
-from beamuq_study.comparison.comparison_inputs import ComparisonInputs
-from beamuq_study.comparison.paper_numbers_and_claims import ComparisonRules
+from beamuq_study.comparison.comparison_inputs import ComparisonInputs, ComparisonRules
 from beamuq_study.exhibits import captions, cells, figure_style
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq_study.exhibits.cells import Cell

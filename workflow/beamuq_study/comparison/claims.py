@@ -20,9 +20,8 @@ from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq.methods.dissimilarity_estimators import lacks
 from beamuq.strategy_names import ablation, kind_of, of_kind
 from beamuq_study.comparison import comparison_inputs, judging
-from beamuq_study.comparison.comparison_inputs import ComparisonInputs
+from beamuq_study.comparison.comparison_inputs import Claim, ComparisonInputs, ComparisonRules, read_claims, read_rules
 from beamuq_study.comparison.judging import Case, Judge, NotAskedError, Part, Verdict, at, per_dataset, share_as
-from beamuq_study.comparison.paper_numbers_and_claims import Claim, ComparisonRules, read_claims, read_rules
 from beamuq_study.exhibits import cells as grid
 from beamuq_study.exhibits import estimators_of_u
 from beamuq_study.exhibits.captions import BEAMSEARCH, CONSISTENCY, MULTINOMIAL
@@ -352,23 +351,20 @@ def _pools(study: Study, **_: Any) -> list[Cell]:
     return grid.select(study, strategies=main, has=lambda recipe: grid.draws(study, recipe) > 1, of="each")
 
 
+# Name → the judge, the cells that have what it needs, and what it reads beside evaluations.
 JUDGES: dict[str, tuple[Judge, Cells, tuple[str, ...]]] = {
-    "mean_of_questions": (per_dataset(mean_of_questions), _main, CANDIDATES),
-    "covered_mass": (per_dataset(covered_mass), _main, CANDIDATES),
-    "beams_rise": (beams_rise, _main, ()),
-    "beams_change_nothing": (beams_change_nothing, _main, ()),
-    "ranking": (ranking, _main, ()),
-    "ahead_at_budgets": (ahead_at_budgets, _budgets, ()),
-    "plateau": (plateau, _budgets, ()),
-    "gain_on_short_answers": (gain_on_short_answers, _with_methods, (*SCORES, *CANDIDATES)),
-    "curves_ahead": (per_dataset(curves_ahead), _with_methods, SCORES),
-    "beams_ahead_of_others": (beams_ahead_of_others, _table, ()),
-    "none_dominates": (none_dominates, _table, ()),
-    "settings_robust": (settings_robust, _table, ()),
-    "smaller_error": (per_dataset(smaller_error), _pools, (*CANDIDATES, "similarity")),
-    "small_gap": (per_dataset(small_gap), _pools, (*CANDIDATES, "similarity")),
-    "estimators": (estimators, _estimators, ()),
-    "theorem": (theorem, _main, ()),
+    judge.__name__: (judge, cells, reads)
+    for cells, reads, judges in (
+        (_main, (), (beams_rise, beams_change_nothing, ranking, theorem)),
+        (_main, CANDIDATES, (per_dataset(mean_of_questions), per_dataset(covered_mass))),
+        (_budgets, (), (ahead_at_budgets, plateau)),
+        (_with_methods, (*SCORES, *CANDIDATES), (gain_on_short_answers,)),
+        (_with_methods, SCORES, (per_dataset(curves_ahead),)),
+        (_table, (), (beams_ahead_of_others, none_dominates, settings_robust)),
+        (_pools, (*CANDIDATES, "similarity"), (per_dataset(smaller_error), per_dataset(small_gap))),
+        (_estimators, (), (estimators,)),
+    )
+    for judge in judges
 }
 
 

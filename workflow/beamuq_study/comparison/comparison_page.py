@@ -13,7 +13,7 @@ import pandas as pd
 from beamuq import __version__
 from beamuq.config_errors import read_yaml
 from beamuq.io import file_sha256
-from beamuq_study.comparison import beam_minus_multinomial, claims, number_statuses, paper_numbers_and_claims
+from beamuq_study.comparison import beam_minus_multinomial, claims, comparison_inputs, number_statuses
 from beamuq_study.comparison.beam_minus_multinomial import FAMILIES, HEADLINE
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs
 from beamuq_study.escaped_text import csv_text
@@ -44,7 +44,7 @@ class Comparison:
     numbers: pd.DataFrame
     differences: pd.DataFrame
     claims: pd.DataFrame
-    errata: list[paper_numbers_and_claims.Erratum]
+    errata: list[comparison_inputs.Erratum]
     provenance: dict[str, str]
 
 
@@ -54,10 +54,10 @@ def compare_with_paper(study: Study, study_file: Path, results_folder: Path, *, 
     With ``partial``, files that are not there yet are "not run". Raises BeamUQError as :meth:`.Inputs.read`.
     """
     versions = {"beamuq": __version__, "numpy": np.__version__, "pandas": pd.__version__}
-    declared = {path.name: file_sha256(path) for path in paper_numbers_and_claims.DECLARED_FILES}
-    needed, errata = claims.needed_files(study), paper_numbers_and_claims.read_errata()
+    declared = {path.name: file_sha256(path) for path in comparison_inputs.DECLARED_FILES}
+    needed, errata = claims.needed_files(study), comparison_inputs.read_errata()
     present = [file for file in needed if not partial or (results_folder / file.path).is_file()]
-    paper_numbers, rules = paper_numbers_and_claims.read_paper_numbers(), paper_numbers_and_claims.read_rules()
+    paper_numbers, rules = comparison_inputs.read_paper_numbers(), comparison_inputs.read_rules()
     inputs = Inputs.read(results_folder, present, study)
     results = ComparisonInputs(study, inputs, paper_numbers, rules, results_folder)
     numbers, differences = number_statuses.compare(results, errata), beam_minus_multinomial.differences(results)
@@ -79,7 +79,7 @@ def html(found: Comparison, forest: str) -> str:
     reasons = _counted(numbers[numbers["reason"] != ""], ["status", "reason"])
     reasons = reasons.sort_values("rows", ascending=False, kind="stable")
     named = judged.groupby("outcome")["id"].agg(times="size", claims=lambda ids: ", ".join(dict.fromkeys(ids)))
-    outcomes = read_yaml(paper_numbers_and_claims.FOLDER / "claims.yaml")["outcomes"]
+    outcomes = read_yaml(comparison_inputs.FOLDER / "claims.yaml")["outcomes"]
     by_outcome = pd.Series(outcomes, name="meaning").rename_axis("outcome").to_frame().join(named, how="inner")
     entropy = found.numbers[(found.numbers["method"] == "SemanticEntropy") & (found.numbers["variant"] != "beamsearch")]
     entropy = entropy.replace({"formulation": number_statuses.FORMULATIONS})

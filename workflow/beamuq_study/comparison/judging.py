@@ -73,10 +73,6 @@ class Case:
     def tolerances(self) -> dict[str, float]:
         return self.results.rules.claims
 
-    @property
-    def confidence(self) -> float:
-        return self.results.study.evaluation.confidence
-
     def of(self, *cells: Cell) -> Case:
         return replace(self, cells=cells)
 
@@ -118,7 +114,7 @@ class Case:
         """A verdict on differences that are claimed to be above 0: :meth:`above_zero`; the value is their mean."""
         values, drawn = differences.frame["value"].to_numpy(np.float64), differences.replicates
         mean = Estimates.from_rows([{"value": values.mean(), "n": n}], [drawn.astype(np.float64).mean(axis=0)])
-        low, high = mean.summary(self.confidence)[["low", "high"]].iloc[0]
+        low, high = mean.summary(self.results.study.evaluation.confidence)[["low", "high"]].iloc[0]
         return replace(self.above_zero(values, differences.p(), drawn.shape[1], n, **parts), low=low, high=high)
 
     def above_zero(
@@ -152,7 +148,7 @@ class Case:
 
     def negligible(self, differences: Estimates, margin: str = "negligible") -> tuple[list[Part], pd.DataFrame]:
         """Whether each difference's interval lies within ± a declared margin, outside, or across; and its summary."""
-        summary, most = differences.summary(self.confidence), self.tolerances[margin]
+        summary, most = differences.summary(self.results.study.evaluation.confidence), self.tolerances[margin]
         low, high = summary["low"], summary["high"]
         inside, outside = (-most <= low) & (high <= most), (low > most) | (high < -most)
         return list(np.select([inside, outside], ["yes", "no"], "undecided")), summary
@@ -164,7 +160,7 @@ class Case:
 
         Of clearly fewer questions ``asked`` of this dataset than in the paper the interval has to lie inside the range.
         """
-        confidence, mean, rules = self.confidence, float(values.mean()), self.results.rules
+        confidence, mean, rules = self.results.study.evaluation.confidence, float(values.mean()), self.results.rules
         ends: tuple[float, float] | None
         if values.dtype == bool:
             ends = intervals.proportion_interval(values.astype(bool), groups, confidence)

@@ -13,8 +13,8 @@ from scipy.special import ndtr, ndtri
 from beamuq.array_types import Floats
 from beamuq.evaluation import intervals
 from beamuq.evaluation.estimates import MEAN, MOST_EMPTY
-from beamuq_study.comparison.comparison_inputs import STORED, ComparisonInputs, first, stored_keys, table_cell
-from beamuq_study.comparison.paper_numbers_and_claims import KEYS, Erratum, touching
+from beamuq_study.comparison import comparison_inputs
+from beamuq_study.comparison.comparison_inputs import KEYS, STORED, ComparisonInputs, Erratum, first, touching
 from beamuq_study.exhibits.exhibit import EVALUATION
 
 STATUSES = ("not run", "errata", "not comparable", "agrees", "differs")
@@ -66,7 +66,7 @@ def _ours(results: ComparisonInputs, rows: pd.DataFrame) -> pd.DataFrame:
     paper, accuracies = rules.paper.datasets, table.part == "accuracy"
     sizes = {of: table.questions or paper[of].questions or 0 for of in (paper if dataset == MEAN else [dataset])}
     frame = pd.DataFrame({"note": "", "absent": "", "why": "", "paper_n": sum(sizes.values())}, rows.index)
-    places = {of: table_cell(study, table, model, of) for of in sizes}
+    places = {of: comparison_inputs.table_cell(study, table, model, of) for of in sizes}
     cells = [cell for cell in places.values() if cell]
     if model not in study.models:
         absent = f"the study has no model {model!r}"
@@ -76,7 +76,7 @@ def _ours(results: ComparisonInputs, rows: pd.DataFrame) -> pd.DataFrame:
         absent += " was not run"
     if absent:
         return frame.assign(absent=absent, **dict.fromkeys(OURS, np.nan))
-    stored = stored_keys(study, rows)
+    stored = comparison_inputs.stored_keys(study, rows)
     stored["setting"] = rows["formulation"].where(rows["formulation"] != "", stored["setting"])
     if accuracies:  # stories count as groups
         quality, questions = (results.inputs.of(cells[0], kind) for kind in OF_ACCURACY)

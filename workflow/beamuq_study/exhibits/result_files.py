@@ -102,17 +102,16 @@ class Inputs:
             rows = rows[rows["quality"] == quality].reset_index(drop=True)
             values = drawn.column("values").combine_chunks()
             matrix = values.values.to_numpy().reshape(len(drawn), -1 if len(drawn) else 1)
-            place = pd.Series(np.arange(len(drawn)), pd.MultiIndex.from_frame(drawn.select(ROW).to_pandas()))
-            of_all = rows[ROW].assign(subset=ALL)  # where no answer is empty, the answered questions share these
-            own, shared = (place.reindex(pd.MultiIndex.from_frame(frame)).to_numpy() for frame in (rows[ROW], of_all))
+            place, of_all = drawn.select(ROW).to_pandas(), rows.assign(subset=ALL)
+            place["row"] = np.arange(len(drawn))
+            own, shared = (frame[ROW].merge(place, "left", on=ROW)["row"] for frame in (rows, of_all))
+            row = own.fillna(shared)  # where no answer is empty, the answered questions share those of all
             shares = {source: of.share for source, of in self.empty(cell).items()}
             empty = rows["answer_source"].map(shares).astype(float).where(rows["subset"] == ALL, 0.0)
             frame = rows.drop(columns=["low", "high", "std"]).assign(**vars(cell), empty=empty)
             frame["note"] = frame["note"].where(frame["value"].isna(), "")
-            row = np.where(np.isnan(own), shared, own)
-            paired = ~np.isnan(row)
-            frame = frame.loc[paired, [*KEYS, "value", "n", "empty", "note"]].astype({"value": float})
-            self._estimates[cell, quality] = Estimates(frame, matrix[row[paired].astype(int)])
+            frame = frame.loc[row.notna(), [*KEYS, "value", "n", "empty", "note"]].astype({"value": float})
+            self._estimates[cell, quality] = Estimates(frame, matrix[row.dropna().astype(int)])
         return self._estimates[cell, quality]
 
     def empty(self, cell: Cell) -> dict[str, Empty]:

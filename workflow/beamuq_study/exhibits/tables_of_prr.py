@@ -21,6 +21,7 @@ from beamuq_study.study_config import Study
 GEMMA = "gemma-3-4b-base"
 EMBEDDED = ("Eccentricity", "EigVecDissimilarity")
 SAMPLES = {"variant": MULTINOMIAL}
+VARIED = {"budgets": ("M", "M"), "epsilon": ("ε", "epsilon"), "alpha": ("α", "alpha"), "fixed_k": ("K", "K")}
 Rows = Callable[[Study, str], Sequence[Row]]
 
 
@@ -67,22 +68,19 @@ def _of_method(group: str = "", **keys: str) -> Row:
     return Row((captions.method_title(**keys),), keys, group)
 
 
+def of_settings(names: Sequence[str], study: Study, recipe: str) -> Sequence[Row]:
+    """A row a value of these keys of scoring; floors ε of the beams' masses from uniform weights down to none."""
+    return [
+        Row((f"{symbol}={number(value)}",), {"variant": BEAMSEARCH, "setting": ablation(key, value)})
+        for name in names
+        for symbol, key in [VARIED[name]]
+        for value in sorted(getattr(study.scoring[recipe], name), reverse=name == "epsilon")
+    ]
+
+
 def budgets(study: Study, recipe: str) -> Sequence[Row]:
-    return [replace(_of_beams("M", "M", M), titles=(str(M),)) for M in sorted(study.scoring[recipe].budgets)]
-
-
-def floors(study: Study, recipe: str) -> Sequence[Row]:
-    return [_of_beams("ε", "epsilon", floor) for floor in sorted(study.scoring[recipe].epsilon, reverse=True)]
-
-
-def embeddings(study: Study, recipe: str) -> Sequence[Row]:
-    scoring = study.scoring[recipe]
-    thresholds = [_of_beams("α", "alpha", alpha) for alpha in sorted(scoring.alpha)]
-    return [*thresholds, *(_of_beams("K", "K", k) for k in sorted(scoring.fixed_k))]
-
-
-def _of_beams(symbol: str, name: str, value: float) -> Row:
-    return Row((f"{symbol}={number(value)}",), {"variant": BEAMSEARCH, "setting": ablation(name, value)})
+    rows = of_settings(["budgets"], study, recipe)
+    return [replace(row, titles=(row.titles[0].removeprefix("M="),)) for row in rows]
 
 
 def strategies(study: Study, recipe: str) -> Sequence[Row]:
@@ -106,8 +104,8 @@ def strategies(study: Study, recipe: str) -> Sequence[Row]:
 def other_candidates(study: Study, recipe: str) -> Sequence[Row]:
     """Every strategy but the main beams, then the floors but theirs."""
     main = ablation("epsilon", study.main.epsilon)
-    others = [row for row in floors(study, recipe) if row.keys["setting"] != main]
-    floored = [Row(("Beams with a floor", *row.titles), row.keys) for row in others]
+    floors = (row for row in of_settings(["epsilon"], study, recipe) if row.keys["setting"] != main)
+    floored = [Row(("Beams with a floor", *row.titles), row.keys) for row in floors]
     return [*strategies(study, recipe)[1:], *floored]
 
 
@@ -126,6 +124,7 @@ def varied(label: str, rows: Rows, *lists: str, methods: tuple[str, ...] = capti
 
 def exhibits(study: Study) -> list[Exhibit]:
     ways, every, of_beams = ("Candidates", "Setting"), "every_strategy", {"variant": BEAMSEARCH, "setting": "beam"}
+    floors, bases = ("epsilon",), ("alpha", "fixed_k")
     with_strategies = partial(scored_with, (every,), captions.GRAPH)
     with_budgets = partial(cells.with_budgets, methods=captions.GRAPH, of="first")
     listed = [
@@ -137,8 +136,8 @@ def exhibits(study: Study) -> list[Exhibit]:
         prr_table("abl_other_methods", one_model, partial(both_forms, OTHERS)),
         prr_table("abl_crossencoder", cross_encoder, partial(both_forms, captions.CONSISTENCY)),
         varied("abl_sampling", strategies, every, stub=ways),
-        varied("abl_normalization", floors, "epsilon", stub=("Floor",)),
-        varied("abl_ecc_params", embeddings, "alpha", "fixed_k", stub=("Embedding",), methods=EMBEDDED),
+        varied("abl_normalization", partial(of_settings, floors), *floors, stub=("Floor",)),
+        varied("abl_ecc_params", partial(of_settings, bases), *bases, stub=("Embedding",), methods=EMBEDDED),
         difference_table("gains_by_candidates", with_budgets, budgets, stub=("M",), minus=SAMPLES),
         difference_table("gains_by_strategy", with_strategies, other_candidates, stub=ways, minus=of_beams),
     ]
