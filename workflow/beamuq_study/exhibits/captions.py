@@ -101,7 +101,7 @@ def study_facts(study: Study) -> dict[str, Any]:
 
 def question_facts(study: Study, cells: pd.DataFrame) -> dict[str, str]:
     """Of the ``dataset`` of each of some cells, and its questions ``n`` (NaN: not told): ``sizes``, ``resampled``."""
-    counts = {d: n.dropna() for d, n in cells.groupby("dataset", sort=False)["n"] if d in study.datasets}
+    counts = {str(d): n.dropna() for d, n in cells.groupby("dataset", sort=False)["n"] if d in study.datasets}
     stories = [study.datasets[d].title for d in counts if study.datasets[d].adapter == "coqa"]
     resampled = f"{study.evaluation.resamples} bootstrap resamples of the questions"
     resampled += f" (of whole stories for {listing(stories)})" * bool(stories)
