@@ -19,8 +19,8 @@ from beamuq.methods.dissimilarity_estimators import WEIGHTINGS
 from beamuq_study import parquet_tables
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.exhibits.exhibit import Built
-from beamuq_study.exhibits.result_files import ROW, Inputs
 from beamuq_study.parquet_tables import Artifact
+from beamuq_study.result_files import ROW, Inputs
 from beamuq_study.stages.decisions_of_scores import DecisionSettings, decisions
 from beamuq_study.study_config import Study
 

@@ -21,9 +21,8 @@ from beamuq_study import parquet_tables
 from beamuq_study.comparison import comparison_inputs
 from beamuq_study.comparison.claims import needed_files
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs, stored_keys, table_cell, touching
-from beamuq_study.exhibits.cells import Cell
-from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.parquet_tables import Artifact
+from beamuq_study.result_files import Cell, Inputs
 from beamuq_study.study_config import STUDIES, Study
 
 RULES, NUMBERS = comparison_inputs.read_rules(), comparison_inputs.read_paper_numbers()

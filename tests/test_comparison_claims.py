@@ -19,9 +19,8 @@ from beamuq.evaluation.question_scores import QuestionScores
 from beamuq_study.comparison import claims, comparison_inputs, judging
 from beamuq_study.comparison.comparison_inputs import Claim, ComparisonInputs
 from beamuq_study.comparison.judging import Case, NotAskedError, TooFewError, Verdict
-from beamuq_study.exhibits.cells import Cell
-from beamuq_study.exhibits.result_files import Empty, Inputs
 from beamuq_study.parquet_tables import Artifact
+from beamuq_study.result_files import Cell, Empty, Inputs
 from beamuq_study.study_config import Study
 from simulated_paper_run import NUMBERS, RULES, candidate, study
 
@@ -49,7 +48,7 @@ def measured(cell: Cell, values: Mapping[Form, float], spread: float = 0.01, n: 
 
 
 class FakeInputs:
-    """Results in memory, read as :class:`~beamuq_study.exhibits.result_files.Inputs` are."""
+    """Results in memory, read as :class:`~beamuq_study.result_files.Inputs` are."""
 
     def __init__(self, *parts: Estimates, empty: Sequence[Cell] = (), **files: Any) -> None:
         self.parts, self.resampling = parts, {"resamples": 400}

@@ -18,7 +18,7 @@ from beamuq_study.comparison import beam_minus_multinomial, claims, comparison_p
 from beamuq_study.comparison.beam_minus_multinomial import CELLS, HEADLINE, tally
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs, read_errata
 from beamuq_study.comparison.comparison_page import compare_with_paper
-from beamuq_study.exhibits.result_files import Inputs
+from beamuq_study.result_files import Inputs
 from run_job import run_job
 from simulated_paper_run import NUMBERS, RULES, one_model, read, study, write
 

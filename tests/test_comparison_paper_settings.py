@@ -15,9 +15,8 @@ from beamuq.prompts.prompt_template import PROMPTS
 from beamuq_study import parquet_tables
 from beamuq_study.comparison import comparison_inputs
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs, differences, settings, stored_keys, table_cell
-from beamuq_study.exhibits.cells import Cell
-from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.parquet_tables import Artifact
+from beamuq_study.result_files import Cell, Inputs
 from beamuq_study.study_config import STUDIES, Study, load_study
 from simulated_paper_run import NUMBERS, RULES, study
 

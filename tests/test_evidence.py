@@ -17,8 +17,8 @@ from beamuq_study import parquet_tables
 from beamuq_study.escaped_text import csv_text
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.exhibits.exhibit import CSV_COLUMNS
-from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.parquet_tables import Artifact, Loaded, read
+from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Study, load_study
 from collect_evidence import NO_TEXT, cells, shortened
 from evidence_differences import EVIDENCE, Scored, recomputed

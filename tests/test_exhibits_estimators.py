@@ -16,9 +16,9 @@ from beamuq.evaluation.estimates import Estimates
 from beamuq.evaluation.estimator_errors import BEAMS, spread
 from beamuq_study import parquet_tables
 from beamuq_study.exhibits import list_of_exhibits
-from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.exhibit import Table
 from beamuq_study.parquet_tables import Artifact
+from beamuq_study.result_files import Cell
 
 STUDY = exhibits_study.study()
 CELL = Cell(exhibits_study.BASE, "triviaqa", "truth", "cosine")

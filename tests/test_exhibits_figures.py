@@ -21,7 +21,6 @@ import exhibits_study
 from beamuq.errors import BeamUQError
 from beamuq.methods import METHODS, Method
 from beamuq_study.exhibits import figure_style, figures_of_scores, list_of_exhibits
-from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.estimators_of_u import draw_by_rows, draw_conditions, draw_gains, draw_reasons
 from beamuq_study.exhibits.exhibit import Built
 from beamuq_study.exhibits.figure_style import draw_by_bin
@@ -33,6 +32,7 @@ from beamuq_study.exhibits.figures_of_scores import (
     draw_risk_coverage,
 )
 from beamuq_study.parquet_tables import Artifact
+from beamuq_study.result_files import Cell
 from run_job import run_job
 
 pytestmark = pytest.mark.slow

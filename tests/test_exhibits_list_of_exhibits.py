@@ -14,10 +14,10 @@ from beamuq.errors import BeamUQError
 from beamuq_study import parquet_tables
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.exhibits.exhibit import Table
-from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.machine_config import Machine
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.plan.study_on_machine import BEYOND_PAPER, Plan
+from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import STUDIES, load_study
 
 PUBLISHED = Path(__file__).resolve().parents[1] / "workflow" / "paper_numbers" / "paper_values.csv"

@@ -27,9 +27,9 @@ from beamuq import io
 from beamuq.errors import BeamUQError
 from beamuq_study import parquet_tables
 from beamuq_study.exhibits import list_of_exhibits
-from beamuq_study.exhibits.result_files import MARK, empty_answers
 from beamuq_study.parquet_tables import Artifact, Loaded
 from beamuq_study.produced_answers import produced_texts
+from beamuq_study.result_files import MARK, empty_answers
 from beamuq_study.study_config import Study, load_study
 
 ROOT = Path(__file__).resolve().parents[1]

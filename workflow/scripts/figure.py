@@ -4,7 +4,7 @@ from pathlib import Path
 
 from beamuq.errors import BeamUQError
 from beamuq_study.exhibits import figure_style, list_of_exhibits
-from beamuq_study.exhibits.result_files import Inputs
+from beamuq_study.result_files import Inputs
 from beamuq_study.rule_programs import run_script
 from beamuq_study.study_config import load_study
 

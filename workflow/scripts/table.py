@@ -6,7 +6,7 @@ from beamuq import io
 from beamuq.errors import BeamUQError
 from beamuq_study.escaped_text import csv_text
 from beamuq_study.exhibits import list_of_exhibits, table_formats
-from beamuq_study.exhibits.result_files import Inputs
+from beamuq_study.result_files import Inputs
 from beamuq_study.rule_programs import run_script
 from beamuq_study.study_config import load_study
 

@@ -18,9 +18,9 @@ from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, ho
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs, ComparisonRules
 from beamuq_study.exhibits import captions, cells, figure_style
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
-from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.estimates_table import records
 from beamuq_study.exhibits.exhibit import EVALUATION, Built, Exhibit
+from beamuq_study.result_files import Cell
 
 LABEL, ROW = "paired", 0.13  # inches a row
 FAMILIES = HEADLINE, CELLS = "headline", "cells"

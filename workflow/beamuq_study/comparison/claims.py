@@ -25,9 +25,9 @@ from beamuq_study.comparison.judging import Case, Judge, NotAskedError, Part, Ve
 from beamuq_study.exhibits import cells as grid
 from beamuq_study.exhibits import estimators_of_u
 from beamuq_study.exhibits.captions import BEAMSEARCH, CONSISTENCY, MULTINOMIAL
-from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES
 from beamuq_study.parquet_tables import Artifact
+from beamuq_study.result_files import Cell
 from beamuq_study.study_config import Main, Study
 
 OF_VERDICT = ("outcome", "value", "low", "high", "n")

@@ -20,9 +20,8 @@ from beamuq.errors import BeamUQError
 from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.methods.registry import stored_variant
 from beamuq.strategy_names import from_print, parse
-from beamuq_study.exhibits.cells import Cell
-from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.parquet_tables import ALL, Artifact, read_footer
+from beamuq_study.result_files import Cell, Inputs
 from beamuq_study.study_config import ROOT, STUDIES, Study, load_study
 
 FOLDER = ROOT / "workflow" / "paper_numbers"

@@ -18,8 +18,8 @@ from beamuq_study.comparison.beam_minus_multinomial import FAMILIES, HEADLINE
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs
 from beamuq_study.escaped_text import csv_text
 from beamuq_study.exhibits import captions
-from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.html_pages import PageSection, sections_page
+from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Study
 
 MOST_REASONS = 10

@@ -19,8 +19,8 @@ from beamuq.evaluation.estimates import TIE, Estimates
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
-from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION
+from beamuq_study.result_files import Cell
 
 Part = Literal["yes", "partly", "no", "undecided", "-"]
 Judge = Callable[..., "Verdict"]

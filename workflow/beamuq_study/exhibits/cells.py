@@ -3,33 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
-from beamuq_study.parquet_tables import NAMED_BY, Artifact
+from beamuq_study.result_files import Cell
 from beamuq_study.study_config import GridEntry, Study
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One model on one dataset in one recipe, under a scorer."""
-
-    model: str
-    dataset: str
-    recipe: str = ""
-    scorer: str = ""
-
-    def file(self, kind: str, metric: str = "") -> Artifact:
-        facts = vars(self) | {"metric": metric}
-        return Artifact(kind, **{name: facts[name] for name in NAMED_BY[kind]})
-
-    @property
-    def place(self) -> dict[str, str]:
-        return {"model": self.model, "dataset": self.dataset}
-
-    def title(self, study: Study) -> str:
-        """``TriviaQA, Gemma 3 4B base``."""
-        return f"{study.datasets[self.dataset].title}, {study.models[self.model].title}"
 
 
 def _entry(study: Study, recipe: str, model: str, dataset: str) -> GridEntry | None:

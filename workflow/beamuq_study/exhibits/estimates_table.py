@@ -19,11 +19,10 @@ from beamuq.methods import registry
 from beamuq.strategy_names import from_print
 from beamuq_study.exhibits import captions, cells
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
-from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.exhibit import EVALUATION, PLACE, Exhibit, Row, Table, TableCell
-from beamuq_study.exhibits.result_files import MARK, Inputs
 from beamuq_study.exhibits.table_formats import decimal, interval, signed
 from beamuq_study.parquet_tables import ALL
+from beamuq_study.result_files import MARK, Cell, Inputs
 from beamuq_study.study_config import Study
 
 GAIN = f"{BEAMSEARCH} - {MULTINOMIAL}"

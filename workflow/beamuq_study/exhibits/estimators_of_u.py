@@ -18,12 +18,11 @@ from beamuq.evaluation.estimator_errors import METHOD, TRUE_DISSIMILARITY, TRUTH
 from beamuq.evaluation.intervals import proportion_interval
 from beamuq.methods.dissimilarity_estimators import lacks
 from beamuq_study.exhibits import captions, cells, figure_style
-from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.estimates_table import Column, means, records, table, with_mean
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibit, Figure, Row, Table
 from beamuq_study.exhibits.figure_style import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILLION, SeriesStyle
-from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.exhibits.table_formats import decimal
+from beamuq_study.result_files import Cell, Inputs
 from beamuq_study.study_config import Study
 
 DELTA = "ΔPRR"

@@ -17,12 +17,11 @@ from beamuq.evaluation.candidate_sets import CandidateSets, length_bins, means_b
 from beamuq.evaluation.intervals import proportion_interval
 from beamuq_study.exhibits import captions, cells, figure_style
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
-from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.estimates_table import records
 from beamuq_study.exhibits.exhibit import CANDIDATES, SCORES, Exhibit, Figure
 from beamuq_study.exhibits.figure_style import BLACK, BLUE, GREY, ORANGE, VARIANTS, VERMILLION, SeriesStyle, draw_by_bin
-from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.exhibits.table_formats import percent
+from beamuq_study.result_files import Cell, Inputs
 from beamuq_study.study_config import Study
 
 MODEL, METHOD = "gemma-3-4b-base", "Dissimilarity"

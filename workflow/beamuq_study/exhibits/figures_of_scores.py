@@ -19,11 +19,10 @@ from beamuq.evaluation.prr_and_auc import rejection_curves
 from beamuq.strategy_names import ablation
 from beamuq_study.exhibits import captions, cells, figure_style
 from beamuq_study.exhibits.captions import GRAPH, MULTINOMIAL
-from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.estimates_table import measured
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibit, Figure
 from beamuq_study.exhibits.figure_style import BLACK, GREEN, GREY, VARIANTS, Looks, SeriesStyle, draw_by_bin
-from beamuq_study.exhibits.result_files import Inputs
+from beamuq_study.result_files import Cell, Inputs
 from beamuq_study.study_config import Study
 
 MODELS, DATASET = ("gemma-3-4b-base", "llama-3.1-8b-base", "qwen-3-8b-base"), "triviaqa"

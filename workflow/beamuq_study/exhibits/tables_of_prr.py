@@ -12,10 +12,10 @@ from beamuq.methods import registry
 from beamuq.strategy_names import ablation, number, of_kind, parse, printed
 from beamuq_study.exhibits import captions, cells
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
-from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.estimates_table import prr_table
 from beamuq_study.exhibits.exhibit import Exhibit, Row
 from beamuq_study.parquet_tables import ANSWERED
+from beamuq_study.result_files import Cell
 from beamuq_study.study_config import Study
 
 GEMMA = "gemma-3-4b-base"

@@ -20,13 +20,12 @@ from beamuq.methods.registry import resolve, stored_variant
 from beamuq.prompts import prompt_template
 from beamuq_study.exhibits import captions, cells, estimates_table
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL, method_short
-from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.estimates_table import GAIN, Column, Keys, Value, beam_gains, measured, table, with_mean
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, Exhibit, Row, Table, TableCell
-from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.exhibits.table_formats import decimal, interval, percent
 from beamuq_study.exhibits.tables_of_prr import main_methods, one_model
 from beamuq_study.parquet_tables import ALL, ANSWERED
+from beamuq_study.result_files import Cell, Inputs
 from beamuq_study.study_config import Dataset, Study
 
 # -- methods, prompts and data -----------------------------------------------------------------------------------------

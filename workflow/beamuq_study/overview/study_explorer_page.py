@@ -11,10 +11,10 @@ import pandas as pd
 from beamuq.errors import BeamUQError
 from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, Row, page
 from beamuq_study.exhibits import captions
-from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.parquet_tables import SCHEMAS, Artifact, Loaded, read_footer
 from beamuq_study.plan.cells_of_a_study import Grid, GridCell
 from beamuq_study.produced_answers import strategy_of
+from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Study, load_study
 
 CANDIDATE = ["id", "strategy", "rank", "text", "token_ids", "token_texts", "token_logprobs", "logprob", "terminated"]

@@ -1,4 +1,4 @@
-"""The result files that exhibits and the comparison read, and what is made of them."""
+"""The cells of a study, the result files of each that exhibits, comparison and pages read, and what is made of them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from beamuq.evaluation.bootstrap import draws_name, resample_counts
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import KEYS, MOST_EMPTY, Estimates, joined
 from beamuq.evaluation.question_scores import QuestionScores
-from beamuq_study.exhibits.cells import Cell
-from beamuq_study.parquet_tables import ALL, ANSWERED, Artifact, Loaded, read
+from beamuq_study.parquet_tables import ALL, ANSWERED, NAMED_BY, Artifact, Loaded, read
 from beamuq_study.produced_answers import strategy_of
 from beamuq_study.provenance import check_one_run, check_settings, settings_of
 from beamuq_study.study_config import Study
@@ -28,6 +27,28 @@ OF_CANDIDATES += ["search_rows", "search_passes", "proven"]
 ROW = ["answer_source", "quality", "subset", "metric", "method", "variant", "setting"]
 MARK = " †"
 MARK_SENTENCE = "†: more than a fifth of the answers are empty, and the cell is left out of means."
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model on one dataset in one recipe, under a scorer."""
+
+    model: str
+    dataset: str
+    recipe: str = ""
+    scorer: str = ""
+
+    def file(self, kind: str, metric: str = "") -> Artifact:
+        facts = vars(self) | {"metric": metric}
+        return Artifact(kind, **{name: facts[name] for name in NAMED_BY[kind]})
+
+    @property
+    def place(self) -> dict[str, str]:
+        return {"model": self.model, "dataset": self.dataset}
+
+    def title(self, study: Study) -> str:
+        """``TriviaQA, Gemma 3 4B base``."""
+        return f"{study.datasets[self.dataset].title}, {study.models[self.model].title}"
 
 
 @dataclass(frozen=True)
