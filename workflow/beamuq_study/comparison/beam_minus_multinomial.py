@@ -1,7 +1,8 @@
 """Beam minus multinomial, paired: the tests that the paper leaves out, in the families declared before any run.
 
-The headline family is the mean over datasets, corrected by Holm; the cells are corrected by Benjamini and Hochberg. A
-declared test that was not run counts as the least significant.
+The replicates of a cell share their resamples (of stories, where questions come in stories), so the difference is
+paired and clustered. The headline family is the mean over datasets, corrected by Holm; the cells are corrected by
+Benjamini and Hochberg. A declared test that was not run counts as the least significant.
 """
 
 from __future__ import annotations

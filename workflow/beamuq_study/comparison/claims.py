@@ -92,7 +92,10 @@ def beams_change_nothing(case: Case, method: str) -> Verdict:
 
 
 def ranking(case: Case, place: str, method: str = "") -> Verdict:
-    """Whether a beam form (of a method) is "best" of the main table by mean PRR; no other rank is tested."""
+    """Where the beam form of a method, or of any, stands among all of the main table by mean PRR in every cell.
+
+    That it is "best" is tested; no test says how far another rank is one by chance, which leaves it undecided.
+    """
     case, numbers = case.answered(), case.results.paper_numbers
     methods = set(numbers["method"][numbers["table"] == "tab:qa_mean_prr"])
     estimates = case.estimates().where(metric="PRR", setting="", method=methods)
@@ -123,7 +126,12 @@ def ahead_at_budgets(case: Case, better: Forms, worse: Forms, first: int = 2, la
 
 
 def plateau(case: Case, near: int) -> Verdict:
-    """From which M (the value) Dissimilarity over beams is at its end's height: the first that stays near."""
+    """From which M on Dissimilarity over beams is, and stays, at its end's height; the value is that M.
+
+    That is the first M, behind the last that is shown to be off, with a negligible paired interval to the end. A later
+    start than claimed denies the claim only where the curve is shown to be off before. The start may be off by a
+    declared share of the claimed M. What has to be significant is the rise from the smallest M to the end.
+    """
     every, slack = case.estimates(), case.tolerances["plateau_slack"] * near
     parts, rises, starts = list[Part](), list[Estimates](), list[float]()
     for cell in case.cells:
@@ -197,7 +205,10 @@ def beams_ahead_of_others(case: Case, table: str, worse: Sequence[str]) -> Verdi
 
 
 def none_dominates(case: Case, table: str) -> Verdict:
-    """Whether every setting is significantly behind another one in some column (value: the share), or one never is."""
+    """Whether every setting is significantly behind another one in some column. The value is the share that is.
+
+    One that is the best of all in every column denies it; anything else leaves it open.
+    """
     columns = _columns(case, table)
     places = columns[0].frame[["setting"]]
     columns = [column.at(places) for column in columns]
@@ -212,7 +223,8 @@ def none_dominates(case: Case, table: str) -> Verdict:
 
 
 def settings_robust(case: Case, table: str, strong: Sequence[str], worse: str, margin: float) -> Verdict:
-    """Whether ``strong`` settings are near a column's best, and the last of them above all that begin as ``worse``."""
+    """Whether all ``strong`` settings come within a margin of the best in nearly every column, and the last of them is
+    above the best that begins with ``worse``."""
     columns, close, leads = _columns(case, table), [], []
     for column in columns:
         setting, values = column.frame["setting"], column.frame.set_index("setting")["value"]
@@ -225,7 +237,8 @@ def settings_robust(case: Case, table: str, strong: Sequence[str], worse: str, m
 
 
 def _draws(case: Case) -> tuple[list[str], Floats, Bools, Floats, Floats]:
-    """Groups [N]; each sample's Dissimilarity, and whether it is outside the beams [N, S]; these' own and mass [N]."""
+    """Of N questions: groups; Dissimilarity of each sample [N, S], and whether it is outside the beams; of beams [N]
+    Dissimilarity and mass."""
     case.require("similarity")
     sets, main, similarity = case.candidates(), case.results.study.main, case.cells[0].file("similarity")
     pairs = case.results.inputs.frame(similarity).set_index(["id", "premise", "hypothesis"])["entail"]
@@ -245,7 +258,11 @@ def _draws(case: Case) -> tuple[list[str], Floats, Bools, Floats, Floats]:
 
 
 def smaller_error(case: Case) -> Verdict:
-    """The squared error of one draw of M samples minus that of beams, against the mean of all draws, its own off."""
+    """The squared error of Dissimilarity of one draw of M samples minus that of beams, question by question.
+
+    Beams are deterministic: that they do not vary says nothing of how far off they are. The Dissimilarity of the
+    distribution itself is estimated by the mean of all draws, whose own error is taken off.
+    """
     (groups, samples, _, inside, _), M = _draws(case), case.results.study.main.num_candidates
     scores = samples[:, : samples.shape[1] // M * M].reshape(len(groups), -1, M).mean(axis=2)
     variance = scores.var(axis=1, ddof=1)
@@ -257,9 +274,11 @@ def smaller_error(case: Case) -> Verdict:
 def small_gap(case: Case) -> Verdict:
     """Whether the gap |μ_B − μ_out| is so modest that beams need less mass than the printed condition asks for.
 
-    Samples that are none of the beams have the mean μ_out, whose own error is taken off the squared gap. Sign: the mass
-    1 − σ/(√M |μ_B − μ_out|), which (1 − m_B)|μ_B − μ_out| < σ/√M takes, is below the printed threshold at more than
-    half of the questions (the value). Size: with the beams' own mass their squared error is below that of M samples.
+    Samples that are none of the beams are draws from outside them: their mean is μ_out, and from its squared distance
+    to μ_B its own error is taken off. By the general condition (1 − m_B)|μ_B − μ_out| < σ/√M a question needs the mass
+    1 − σ/(√M |μ_B − μ_out|). Sign: that is below the printed threshold at more than half of the questions (the value).
+    Size: with the mass that the beams have, their mean squared error is below that of M samples. Either is undecided
+    where its interval lies across. A question with under two samples outside tells nothing.
     """
     groups, samples, outside, inside, mass = _draws(case)
     M, enough_outside = case.results.study.main.num_candidates, outside.sum(axis=1) >= 2
@@ -276,10 +295,12 @@ def small_gap(case: Case) -> Verdict:
 
 
 def estimators(case: Case, comparisons: Sequence[tuple[str, str, float]]) -> Verdict:
-    """Estimators of Dissimilarity against others in PRR on every dataset, by one-sided bounds (value: the weakest).
+    """Estimators of Dissimilarity against others in PRR on every dataset, by one-sided bounds.
 
-    Yes: every lower bound of better − worse is above −margin, which needs no correction. No: some upper bound,
-    corrected by Bonferroni over all, is below it.
+    Each is a weighting and its candidates: ``unnormalised beam M=5``, ``uniform sample T=1.0 M=10`` (its mean over all
+    disjoint draws of so many that are scored). Yes: every lower bound of better − worse at the declared level is above
+    −margin; since all have to be, no correction is needed. No: some upper bound, corrected by Bonferroni over all, is
+    below it. Undecided: anything else. The bounds are of a paired bootstrap over questions; the value is the weakest.
     """
     case, level = case.answered(), case.tolerances["level"]
     prr = case.estimates().where(metric="PRR", method="Dissimilarity")
@@ -401,7 +422,11 @@ def _judged(results: ComparisonInputs, claim: Claim, model: str, cells: Sequence
 
 
 def asked(study: Study, rules: ComparisonRules, claim: Claim) -> dict[str, tuple[list[Cell], str]]:
-    """Model → cells that have what a claim needs: the claim's own and any that are not the paper's; "" → why none."""
+    """Model → the cells that a claim is asked of, among those that have what it needs; where of none, "" → why.
+
+    They are those of the claim's models and datasets (none: all of the paper's), and of every other that is not the
+    paper's; where a study has none of these, all of its own.
+    """
 
     def standing(own: Sequence[str], claimed: Sequence[str], of_paper: Collection[str]) -> list[str]:
         return [name for name in own if name in (claimed or of_paper) or name not in of_paper] or list(own)

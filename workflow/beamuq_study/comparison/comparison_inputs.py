@@ -183,7 +183,10 @@ def table_cell(study: Study, table: PaperTable, model: str, dataset: str) -> Cel
 
 
 def stored_keys(study: Study, paper_numbers: pd.DataFrame) -> pd.DataFrame:
-    """Under which :data:`STORED` keys an evaluation holds the paper's numbers: its forms, and the main line as ""."""
+    """The keys under which an evaluation holds the paper's numbers: :data:`STORED`.
+
+    The paper names some methods without their variant; ``beam`` and the main temperature are the main line, "".
+    """
     forms, main = zip(paper_numbers["method"], paper_numbers["variant"], strict=True), {"beam", study.main.sample}
     settings = [from_print(setting) for setting in paper_numbers["setting"]]
     return paper_numbers[STORED].assign(

@@ -50,7 +50,11 @@ class Verdict:
 
     @property
     def outcome(self) -> Part:
-        """Yes: sign and size are as claimed, and significantly so where there is a test; no: the opposite is shown."""
+        """Any answer has to be shown, beyond what chance alone does.
+
+        Yes: sign and size are as claimed, and significantly so where there is a test. No: the sign is not, or nothing
+        is, and the opposite is shown; partly: only a part is. Undecided: anything else.
+        """
         parts = {part for part in (self.sign, self.size) if part != "-"}
         if parts == {"yes"}:
             return "yes" if self.significance in ("-", "yes") else "undecided"
@@ -102,6 +106,7 @@ class Case:
         return candidates
 
     def answered(self, answer_source: str = "greedy") -> Case:
+        """The cells whose answers are not empty too often."""
         self.require(*EVALUATION)
         empty = {cell: self.results.inputs.empty(cell).get(answer_source) for cell in self.cells}
         kept = [cell for cell, of in empty.items() if of is None or not of.too_many]
@@ -120,7 +125,11 @@ class Case:
     def above_zero(
         self, values: Floats, p: Floats, resamples: int, n: int, *, most: float = 1.0, **parts: Any
     ) -> Verdict:
-        """A verdict on values [K], ``most`` claimed to be above 0, with their p [K] before Holm, NaN as 1."""
+        """A verdict on values [K] that are claimed to be above 0, with their p [K], NaN as 1, after Holm over all.
+
+        ``most``: the share that has to be significant. ``parts``: of the verdict; where the sign is not among them, it
+        is whether all values are above 0, or ``most`` and more than half.
+        """
         positive = values > TIE
         small = holm(np.nan_to_num(p, nan=1.0), len(p)) < self.tolerances["level"]
         above, below = float(np.mean(small & positive)), float(np.mean(small & (values < -TIE)))
@@ -156,9 +165,10 @@ class Case:
     def within_paper_range(
         self, values: Floats | Bools, groups: Sequence[str], paper_range: Sequence[float], asked: int
     ) -> Verdict:
-        """Whether the mean of shares [N] is as near the paper's range as two such measurements may lie, or farther off.
+        """Whether the mean of shares [N] is as near the paper's range as two such measurements may lie.
 
-        Of clearly fewer questions ``asked`` of this dataset than in the paper the interval has to lie inside the range.
+        No: it is farther off, the paper's spread taken as ours. Yes: it is not, and of this dataset about as many
+        questions are ``asked`` as in the paper; of fewer the interval lies inside the range. Undecided: anything else.
         """
         confidence, mean, rules = self.results.study.evaluation.confidence, float(values.mean()), self.results.rules
         ends: tuple[float, float] | None
@@ -203,6 +213,7 @@ def per_dataset(judge: Judge) -> Judge:
 
 
 def enough(count: int, where: str) -> None:
+    """Raises TooFewError below ``LEAST_QUESTIONS``."""
     if count < LEAST_QUESTIONS:
         raise TooFewError(f"{count} questions {where}; {LEAST_QUESTIONS} are asked for")
 
@@ -219,15 +230,18 @@ def at(estimates: Estimates, places: pd.DataFrame) -> Estimates:
 
 
 def questions(estimates: Estimates) -> int:
+    """How many questions the estimates of several cells rest on."""
     return int(estimates.frame.groupby(["model", "dataset"])["n"].max().sum())
 
 
 def selected_lead(estimates: Estimates, ahead: Bools) -> tuple[float, float]:
     """The best of the rows ``ahead`` minus the best of the others; its one-sided p, corrected for the choice.
 
-    Max-T over replicates centred on their values: how often the largest lead of any of ``ahead`` over one of the others
-    is by chance at least the one found; of all others, which have to be beaten, the largest such p. It is 1 where more
-    than 1 % of resamples are undefined, or resampling cannot move a lead.
+    Max-T over the replicates, each centred on its own value. p against one of the others: how often the largest lead of
+    any of ``ahead`` over it is by chance at least the one found, as the best of many leads too far by chance. All of
+    the others have to be beaten, so theirs is the largest of these p, and choosing the best of them needs no further
+    correction. Choosing anew within each resample would not do: the largest of resampled values is itself too large.
+    More than 1 % of resamples undefined, or a lead that resampling cannot move: p is 1.
     """
     values, drawn = estimates.frame["value"].to_numpy(np.float64), estimates.replicates.astype(np.float64)
     off = (drawn - values[:, None])[:, ~np.isnan(drawn).any(axis=0)]

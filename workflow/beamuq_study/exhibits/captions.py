@@ -35,6 +35,7 @@ def method_short(method: str) -> str:
 
 
 def titled(study: Study, title: str) -> str:
+    """A title, with the demo's tag where the study is one."""
     return "[demo] " * study.demo + title
 
 
@@ -46,6 +47,7 @@ def footnote(study: Study, scorers: Sequence[str] = (), *, quality: bool = False
 
 
 def listing(items: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
     return " and ".join(filter(None, (", ".join(items[:-1]), items[-1]))) if items else ""
 
 

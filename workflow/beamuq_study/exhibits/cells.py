@@ -29,11 +29,15 @@ def recipe_cells(study: Study, recipe: str, scorer: str | None = "") -> list[Cel
 
 
 def models(study: Study, recipe: str) -> list[str]:
+    """Models that the grid runs with ``recipe``, in the study's order."""
     return list(by_model(recipe_cells(study, recipe, None)))
 
 
 def main_cells(study: Study, model: str = "", like: str = "") -> list[Cell]:
-    """The main cells of a ``model``, of the one that stands for ``like``, or all; none where a model has none."""
+    """The cells of the main recipe under the main scorer: of a ``model``, of the one that stands for ``like``, or all.
+
+    None where a model has none: it would have no number in any main table.
+    """
     recipe = study.main.recipe
     cells = by_model(recipe_cells(study, recipe))
     if not cells or not set([model] if model else models(study, recipe)) <= set(cells):
@@ -73,6 +77,7 @@ def select(
 
 
 def with_methods(study: Study, methods: Iterable[str]) -> list[Cell]:
+    """The cells of the main recipe, if it scores ``methods``."""
     return select(study, methods=methods, has=lambda recipe: recipe == study.main.recipe)
 
 
@@ -100,6 +105,7 @@ def nearest(study: Study, cells: Sequence[Cell], model: str = "", dataset: str =
 
 
 def by_model(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
+    """Model → its cells."""
     return {model: [cell for cell in cells if cell.model == model] for model in dict.fromkeys(c.model for c in cells)}
 
 

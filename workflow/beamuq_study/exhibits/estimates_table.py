@@ -227,7 +227,10 @@ def with_mean(study: Study, each: Estimates) -> tuple[Estimates, str, str]:
 def measured(
     study: Study, inputs: Inputs, chosen: Sequence[Cell], forms: Sequence[Keys], *, quality: str = "", **of: str
 ) -> Estimates:
-    """PRR of greedy answers to all questions, or what ``of`` says, in each cell of ``forms``, as tables name them."""
+    """PRR of greedy answers to all questions, or what ``of`` says, in each cell of ``forms``, as tables name them.
+
+    Tables name some methods without the variant that they are stored under, and the main line as a strategy.
+    """
     of = {"metric": "PRR", "answer_source": "greedy", "subset": ALL} | of
     places = frame_of([{**cell.place, "metric": of["metric"], **form} for form in forms for cell in chosen])
     pairs = zip(places["method"], places["variant"], strict=True)

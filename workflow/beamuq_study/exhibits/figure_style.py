@@ -151,7 +151,7 @@ def figure(
 
     ``name``: of a panel, with ``{columns}`` of its first row by what they are called. ``labels``: of the axes along and
     up, "": as ``draw`` sets them. ``before``: the footnote. ``height``: inches of a row of panels, or of each;
-    ``across``: the most panels in a row.
+    ``across``: the most panels in a row; ``legend_rows``: 0 for none.
     """
     names = {model: of.title for model, of in study.models.items()} | {MEAN: "Mean"}
     names |= {dataset: of.title for dataset, of in study.datasets.items()} | dict(titles or {})

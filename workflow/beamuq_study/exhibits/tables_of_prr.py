@@ -56,6 +56,7 @@ def both_forms(methods: Sequence[str], study: Study, recipe: str) -> Sequence[Ro
 
 
 def beam_forms(study: Study, recipe: str) -> Sequence[Row]:
+    """The beam form of each method that has both."""
     both = (of.name for name in study.scoring[recipe].methods if len((of := registry.resolve(name)).variants) == 2)
     return [Row((captions.method_title(name),), {"method": name, "variant": BEAMSEARCH}) for name in both]
 
@@ -123,6 +124,7 @@ def varied(label: str, rows: Rows, *lists: str, methods: tuple[str, ...] = capti
 
 
 def exhibits(study: Study) -> list[Exhibit]:
+    """The list, and of each model its methods and what beams gain, and the means of PRR to each further rejection."""
     ways, every, of_beams = ("Candidates", "Setting"), "every_strategy", {"variant": BEAMSEARCH, "setting": "beam"}
     floors, bases = ("epsilon",), ("alpha", "fixed_k")
     with_strategies = partial(scored_with, (every,), captions.GRAPH)
