@@ -128,9 +128,8 @@ def ahead_at_budgets(case: Case, better: Forms, worse: Forms, first: int = 2, la
 def plateau(case: Case, near: int) -> Verdict:
     """From which M on Dissimilarity over beams is, and stays, at its end's height; the value is that M.
 
-    That is the first M, behind the last that is shown to be off, with a negligible paired interval to the end. A later
-    start than claimed denies the claim only where the curve is shown to be off before. The start may be off by a
-    declared share of the claimed M. What has to be significant is the rise from the smallest M to the end.
+    That is the first M, behind the last that is shown to be off, with a negligible paired interval to the end, give or
+    take a declared share of the claimed M. What has to be significant is the rise from the smallest M to the end.
     """
     every, slack = case.estimates(), case.tolerances["plateau_slack"] * near
     parts, rises, starts = list[Part](), list[Estimates](), list[float]()
@@ -258,10 +257,9 @@ def _draws(case: Case) -> tuple[list[str], Floats, Bools, Floats, Floats]:
 
 
 def smaller_error(case: Case) -> Verdict:
-    """The squared error of Dissimilarity of one draw of M samples minus that of beams, question by question.
+    """The squared error of Dissimilarity of one draw of M samples minus that of beams, which do not vary, by question.
 
-    Beams are deterministic: that they do not vary says nothing of how far off they are. The Dissimilarity of the
-    distribution itself is estimated by the mean of all draws, whose own error is taken off.
+    The distribution's own Dissimilarity is estimated by the mean of all draws, whose own error is taken off.
     """
     (groups, samples, _, inside, _), M = _draws(case), case.results.study.main.num_candidates
     scores = samples[:, : samples.shape[1] // M * M].reshape(len(groups), -1, M).mean(axis=2)
@@ -274,11 +272,10 @@ def smaller_error(case: Case) -> Verdict:
 def small_gap(case: Case) -> Verdict:
     """Whether the gap |μ_B − μ_out| is so modest that beams need less mass than the printed condition asks for.
 
-    Samples that are none of the beams are draws from outside them: their mean is μ_out, and from its squared distance
-    to μ_B its own error is taken off. By the general condition (1 − m_B)|μ_B − μ_out| < σ/√M a question needs the mass
-    1 − σ/(√M |μ_B − μ_out|). Sign: that is below the printed threshold at more than half of the questions (the value).
-    Size: with the mass that the beams have, their mean squared error is below that of M samples. Either is undecided
-    where its interval lies across. A question with under two samples outside tells nothing.
+    Samples that are none of the beams are draws from outside them: their mean is μ_out, whose own error is taken off
+    the squared gap. By the condition (1 − m_B)|μ_B − μ_out| < σ/√M a question needs the mass 1 − σ/(√M |μ_B − μ_out|).
+    Sign: that is below the printed threshold at more than half of the questions (the value). Size: with the beams' own
+    mass their mean squared error is below that of M samples. Under two samples outside tell nothing of a question.
     """
     groups, samples, outside, inside, mass = _draws(case)
     M, enough_outside = case.results.study.main.num_candidates, outside.sum(axis=1) >= 2
@@ -297,10 +294,9 @@ def small_gap(case: Case) -> Verdict:
 def estimators(case: Case, comparisons: Sequence[tuple[str, str, float]]) -> Verdict:
     """Estimators of Dissimilarity against others in PRR on every dataset, by one-sided bounds.
 
-    Each is a weighting and its candidates: ``unnormalised beam M=5``, ``uniform sample T=1.0 M=10`` (its mean over all
-    disjoint draws of so many that are scored). Yes: every lower bound of better − worse at the declared level is above
-    −margin; since all have to be, no correction is needed. No: some upper bound, corrected by Bonferroni over all, is
-    below it. Undecided: anything else. The bounds are of a paired bootstrap over questions; the value is the weakest.
+    Each is a weighting and its candidates; of samples the mean over all disjoint draws that are scored. Yes: every
+    lower bound of better − worse at the declared level is above −margin; since all have to be, no correction is needed.
+    No: some upper bound, corrected by Bonferroni over all, is below it. The value is the weakest.
     """
     case, level = case.answered(), case.tolerances["level"]
     prr = case.estimates().where(metric="PRR", method="Dissimilarity")
@@ -424,8 +420,7 @@ def _judged(results: ComparisonInputs, claim: Claim, model: str, cells: Sequence
 def asked(study: Study, rules: ComparisonRules, claim: Claim) -> dict[str, tuple[list[Cell], str]]:
     """Model → the cells that a claim is asked of, among those that have what it needs; where of none, "" → why.
 
-    They are those of the claim's models and datasets (none: all of the paper's), and of every other that is not the
-    paper's; where a study has none of these, all of its own.
+    They are of the claim's models and datasets and of all that are not the paper's; without these, all of the study's.
     """
 
     def standing(own: Sequence[str], claimed: Sequence[str], of_paper: Collection[str]) -> list[str]:
