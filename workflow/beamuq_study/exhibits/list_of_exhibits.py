@@ -18,10 +18,7 @@ from beamuq_study.exhibits import (
 from beamuq_study.exhibits.exhibit import Exhibit
 from beamuq_study.study_config import Study
 
-MODULES = (
-    *(tables_of_questions_and_answers, tables_of_prr),
-    *(figures_of_candidates, figures_of_scores, estimators_of_u),
-)
+MODULES = (tables_of_questions_and_answers, tables_of_prr, figures_of_candidates, figures_of_scores, estimators_of_u)
 
 
 def labels(study: Study) -> list[str]:
