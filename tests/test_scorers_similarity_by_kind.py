@@ -87,9 +87,9 @@ def test_the_cache_serves_only_lengths_whose_places_in_a_batch_are_alike(tmp_pat
     alone, _ = packed_encoder.run(short + long, forward, **options)
     packed_encoder.run(long[:30], forward, **options, cache=(cache := ScoredPairCache(tmp_path)))
     cache.flush()
-    remembered, counts = packed_encoder.run(short + long, forward, **options, cache=ScoredPairCache(tmp_path))
+    remembered, scored = packed_encoder.run(short + long, forward, **options, cache=ScoredPairCache(tmp_path))
     assert remembered.tolist() == alone.tolist()
-    assert counts.scored == len(short) + 9
+    assert scored == len(short) + 9
     assert ScoredPairCache(tmp_path).find([row.key() for row in short]) == {}
 
 
@@ -176,10 +176,10 @@ def test_a_cosine_has_no_direction_and_is_never_negative(
 
 
 def test_each_distinct_row_is_scored_once(folders: dict[str, Path]) -> None:
-    scorer = load_scorer("cross_encoder", folders["cross_encoder"], **CPU)
+    scorer: Any = load_scorer("cross_encoder", folders["cross_encoder"], **CPU)
     long = "William Shakespeare " * 20  # both of these are cut to the same tokens
     scorer.score([("yes", "no"), ("yes", "no"), ("no", "yes"), (long, long), (long + "1945", long + "no")])
-    assert scorer.counts == packed_encoder.Counts(requested=5, distinct=3, scored=3)
+    assert scorer.scored == 3
 
 
 @pytest.mark.parametrize("kind", ["nli", "cross_encoder"])

@@ -16,14 +16,8 @@ from beamuq.evaluation.intervals import mean_interval
 class CandidateSets:
     """Candidates of N questions, by strategy. ``ids`` and ``groups`` (stories) are in the questions' order.
 
-    Parameters
-    ----------
-    candidates
-        Rows of candidates: ``id``, ``strategy``, ``rank``, ``text``, ``token_ids``, ``logprob``, ``terminated``.
-    questions
-        ``id``, ``group`` and whatever else; it may hold more ids.
-    name
-        What messages call the candidates, such as their file.
+    ``candidates`` has columns ``id``, ``strategy``, ``rank``, ``text``, ``token_ids``, ``logprob``, ``terminated``;
+    ``questions`` has ``id``, ``group`` and whatever else, and may hold more ids. Messages say ``name``.
 
     Raises BeamUQError if a question is unknown or lacks a greedy answer.
     """

@@ -67,18 +67,9 @@ class Estimator:
 class EstimatorsOfCell:
     """One cell's U and its standard error, [N], and every estimate of it, in the order of the questions.
 
-    Parameters
-    ----------
-    scores, candidates
-        The cell's scores and candidates.
-    prr
-        PRR of those scores, with the replicates of ``counts``.
-    counts
-        [N, R] how often each resample draws each question.
-    exact
-        The setting of the scores that are the true dissimilarity.
-    main
-        The first M main samples, uniformly weighted; ``draws``: how many disjoint draws of M there are.
+    ``prr`` is that of the ``scores``, with the replicates of ``counts`` [N, R]: how often each resample draws each
+    question. ``exact`` is the setting of the scores that are the true dissimilarity, ``main`` the first M main samples,
+    uniformly weighted, and ``draws`` how many disjoint draws of M there are.
     """
 
     def __init__(

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from beamuq.errors import BeamUQError
 from beamuq.progress import progress_bar
 from beamuq.scorers.scored_pair_cache import ScoredPairCache
-from beamuq.scorers.scorer_protocol import Counts
 
 if TYPE_CHECKING:
     import torch
@@ -141,30 +140,13 @@ def max_length(model: Any, tokenizer: Any) -> int:
 class PackedEncoder:
     """A network with its tokenizer and cache; each kind of scorer says in :meth:`forward` what the network gives.
 
-    Parameters
-    ----------
-    body
-        The network, or the part of it that reads the tokens: its config says how long a row may be.
-    identity
-        Of the checkpoint, as :func:`~beamuq.models.model_folder.model_identity`.
-    cache
-        Root folder of the cache that survives between jobs; None: no cache.
-    width
-        How many values a row gets.
-    output
-        Which values these are; part of the cache's key.
-    label
-        What the rows are called in progress and errors.
-    longest
-        A limit on a row's tokens beside the network's own.
-    details
-        What else the values depend on; part of the cache's key.
-
-    Attributes
-    ----------
-    counts
-        The work of the last call.
+    ``body`` reads the tokens: its config says how long a row may be, beside ``longest``. A row gets ``width`` values.
+    The cache, in a folder of ``cache`` that survives between jobs, is of a checkpoint's ``identity``
+    (:func:`~beamuq.models.model_folder.model_identity`) and of further ``details``. ``scored``: how many rows the last
+    call ran.
     """
+
+    output, label = "logits", "pairs"  # which values these are, part of the cache's key; what rows are called
 
     def __init__(
         self,
@@ -176,20 +158,17 @@ class PackedEncoder:
         device: torch.device,
         cache: Path | None,
         width: int,
-        output: str,
-        label: str,
         longest: int | None = None,
         details: Mapping[str, str] | None = None,
     ) -> None:
         limit = max_length(body, tokenizer)
         with_types = int(getattr(body.config, "type_vocab_size", 0) or 0) > 1  # to tell a pair's two texts apart
         self.encoding = Encoding(tokenizer, max_length=min(limit, longest or limit), with_types=with_types)
-        self.counts = Counts(0, 0, 0)
+        self.scored, self.width, self.device = 0, width, device
         self.cache = None
         if cache is not None:
-            key = fingerprint(identity, dtype=str(dtype), device=device, output=output, **(details or {}))
+            key = fingerprint(identity, dtype=str(dtype), device=device, output=self.output, **(details or {}))
             self.cache = ScoredPairCache(cache / key)
-        self.width, self.device, self.label = width, device, label
 
     def forward(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         """The values of a batch, (B, width), from the network's keyword arguments, each of shape (B, L)."""
@@ -200,15 +179,9 @@ class PackedEncoder:
 
         Raises BeamUQError if the network gives a value that is not finite.
         """
-        values, self.counts = run(
-            rows,
-            self.forward,
-            pad=int(self.encoding.tokenizer.pad_token_id or 0),
-            width=self.width,
-            device=self.device,
-            cache=self.cache,
-            label=self.label,
-        )
+        pad = int(self.encoding.tokenizer.pad_token_id or 0)
+        options: dict[str, Any] = {"pad": pad, "width": self.width, "device": self.device, "label": self.label}
+        values, self.scored = run(rows, self.forward, cache=self.cache, **options)
         if self.cache is not None:
             self.cache.flush()
         return values
@@ -223,8 +196,8 @@ def run(
     device: torch.device,
     cache: ScoredPairCache | None = None,
     label: str = "rows",
-) -> tuple[Values, Counts]:
-    """Run each distinct row once: values in float32, of shape (len(rows), width), and how much work that was.
+) -> tuple[Values, int]:
+    """Run each distinct row once: values in float32, of shape (len(rows), width), and how many rows that took.
 
     ``forward`` makes values of shape (B, width) of a network's keyword arguments, each of shape (B, L). ``pad`` is the
     token behind a row's end, which is masked, so that any will do. Values are looked up and kept in ``cache``, which
@@ -270,7 +243,7 @@ def run(
                 score(length, members, None)
             scored += len(members)
     position = {row: i for i, row in enumerate(distinct)}
-    return values[[position[row] for row in rows]], Counts(len(rows), len(distinct), scored)
+    return values[[position[row] for row in rows]], scored
 
 
 def fingerprint(folder_identity: dict[str, str], *, dtype: str, device: torch.device, **details: Any) -> str:
