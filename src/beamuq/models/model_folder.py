@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from beamuq.errors import BeamUQError, reading
-from beamuq.io import file_sha256
-from beamuq.models.revision_lock import exclusive
+from beamuq.io import exclusive, file_sha256
 
 MANIFEST = "fetched.json"
 CONFIG = "config.json"

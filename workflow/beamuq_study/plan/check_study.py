@@ -13,9 +13,8 @@ from beamuq import plugins
 from beamuq.errors import BeamUQError
 from beamuq.methods.registry import resolve
 from beamuq.models.model_folder import check_content, read_manifest
-from beamuq.models.model_source import parse_source
+from beamuq.models.model_source import Kind, parse_source, read_commit
 from beamuq.models.packaged_weights import PACKAGED
-from beamuq.models.revision_lock import Kind, read_commit
 from beamuq.scorers.named_options import GOLD_LABEL
 from beamuq_study.data.dataset_adapters import adapter_names, load_adapter
 from beamuq_study.data.read_dataset_file import source_of
