@@ -66,19 +66,11 @@ def prr_to(max_rejection: float) -> str:
 class Evaluator:
     """Metrics of any score of the same questions, on every resample.
 
-    Parameters
-    ----------
-    quality
-        [N], how right each produced answer is: correct strictly above ``threshold``; incorrect is the positive class.
-    counts
-        [N, R], how often each resample draws each question. A column of ones is the data themselves.
-    max_rejection
-        PRR averages over retained sizes n, n − 1, …, n − k + 1 with k = ⌊max_rejection · n⌋ of the n drawn.
+    quality [N]: how right each produced answer is, correct strictly above ``threshold``; incorrect is the positive
+    class. counts [N, R]: how often each resample draws each question; a column of ones is the data themselves. PRR
+    averages over retained sizes n, n − 1, …, n − k + 1 with k = ⌊max_rejection · n⌋ of the n drawn.
 
-    Raises
-    ------
-    BeamUQError
-        If there is no question, or a quality is not finite.
+    Raises BeamUQError if there is no question, or a quality is not finite.
     """
 
     def __init__(self, quality: Floats, counts: Counts, *, max_rejection: float = 0.5, threshold: float = 0.5) -> None:

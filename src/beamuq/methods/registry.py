@@ -17,8 +17,7 @@ from beamuq import plugins
 from beamuq.errors import BeamUQError, hint
 from beamuq.methods import answer_probability, dissimilarity_cocoa, rouge, semantic_entropy_sar, spectral
 from beamuq.methods.log_space_sums import Array
-from beamuq.methods.method_inputs import Answer, Evidence
-from beamuq.methods.needs_of_methods import check_needs, missing_part
+from beamuq.methods.method_inputs import Answer, Evidence, check_needs, missing_part
 
 Score = Callable[[Evidence], Array]
 Scope = Literal["answer", "samples", "candidates"]
@@ -56,7 +55,7 @@ class Method:
         so that it has two variants, distinguished by the candidates and weights in the evidence alone.
     needs
         All parts of the evidence that the function reads, by the names of
-        ``beamuq.methods.needs_of_methods.PARTS``, such as ``answer.logprob``; where one is not known there is no score.
+        ``beamuq.methods.method_inputs.PARTS``, such as ``answer.logprob``; where one is not known there is no score.
     formulations
         Other formulations of the method over samples, by setting, such as three Semantic Entropies.
     range
@@ -118,17 +117,12 @@ def register(method: Method) -> Method:
 def resolve(name: str) -> Method:
     """The method that a study names: a key of ``METHODS``, or ``module:attribute`` of a Method outside the package.
 
-    Raises
-    ------
-    BeamUQError
-        If there is no such method.
+    Raises BeamUQError if there is no such method.
     """
-    if name in METHODS:
-        return METHODS[name]
     method: object = plugins.find("methods", name, METHODS)
     if not isinstance(method, Method):
         raise BeamUQError(f"methods: {name!r} is a {type(method).__name__}; make it a beamuq.methods.Method")
-    return register(method)
+    return method if name in METHODS else register(method)
 
 
 def compute(method: Method, evidence: Evidence, setting: str = "") -> Array:
@@ -136,11 +130,8 @@ def compute(method: Method, evidence: Evidence, setting: str = "") -> Array:
 
     ``setting`` names one of the method's further formulations.
 
-    Raises
-    ------
-    BeamUQError
-        If the evidence lacks what the method needs, if the method fails, or if it gives anything but one finite number
-        a question: nothing may rank by accident.
+    Raises BeamUQError if the evidence lacks what the method needs, or the method fails or gives anything but one finite
+    number a question: nothing may rank by accident.
     """
     formulation = method.formulation(setting)
     missing = missing_part(formulation.needs, evidence)

@@ -48,20 +48,12 @@ def ccp_labels(
 ) -> list[list[list[str]]]:
     """Per answer, step and alternative: ``entail``, ``neutral`` or ``contradict``; the chosen token's is ``entail``.
 
-    Parameters
-    ----------
-    answers
-        Rows of ``candidates`` with their alternatives. Every step counts, the terminator's too.
-    scorer
-        Asked once for each distinct pair of words, over all answers. The labels of the two directions are combined by
-        :func:`~beamuq.methods.answer_probability.combined_label`.
-    equivalence_threshold
-        For a scorer without classes: entail iff s ≥ this, else contradict. None for a scorer with classes.
+    ``answers`` are rows of ``candidates`` with their alternatives; every step counts, the terminator's too. The scorer
+    is asked once for each distinct pair of words, in both directions, which
+    :func:`~beamuq.methods.answer_probability.combined_label` combines. One without classes needs an
+    ``equivalence_threshold``: entail iff s ≥ it, else contradict; one with classes has None.
 
-    Raises
-    ------
-    BeamUQError
-        If an answer has no alternatives, or equivalence_threshold and scorer do not go together.
+    Raises BeamUQError if an answer has no alternatives, or equivalence_threshold and scorer do not go together.
     """
     steps = [_steps(answer) for answer in answers]
     pairs = list(dict.fromkeys(pair for of_answer in steps for step in of_answer for pair in step.pairs()))

@@ -109,19 +109,10 @@ def p_true_logprobs(
 ) -> list[float]:
     """log P("True") of each answer, in nats, ≤ 0; higher = the model holds it for true.
 
-    Parameters
-    ----------
-    model
-        A causal language model that the decoding engine knows.
-    rows
-        (name for messages, row of ``questions``, answer); equal prompts are run once, and what they share too.
-    batch
-        Prompts held at once; a result moves with it by no more than rounding.
+    ``rows``: (name for messages, row of ``questions``, answer); equal prompts are run once, and what they share too.
+    ``batch`` prompts are held at once; a result moves with it by no more than rounding.
 
-    Raises
-    ------
-    BeamUQError
-        If a prompt is longer than the model's context, or a log-probability is not finite.
+    Raises BeamUQError if a prompt is longer than the model's context, or a log-probability is not finite.
     """
     from beamuq.decoding import Prompt, compose_batches, next_token_logprobs
 

@@ -17,16 +17,9 @@ def token_relevances(
     A terminator, which adds no meaning, gets 0; an answer in which no token matters has nothing but zeros, which
     TokenSAR reads as all alike. Higher = more relevant.
 
-    Parameters
-    ----------
-    candidates
-        Rows of ``candidates``.
-    questions
-        The bare question by id: no passage, no examples.
-    tokenizer
-        The language model's: an answer without a token is what its other tokens decode to, cleaned like any answer.
-    scorer
-        Asked once for each distinct pair, over all candidates; premise is the whole answer.
+    ``questions`` are the bare ones by id: no passage, no examples. An answer without a token is what its other tokens
+    decode to by the language model's ``tokenizer``, cleaned like any answer. The scorer is asked once for each distinct
+    pair, over all candidates; premise is the whole answer.
     """
     cropped: dict[tuple[tuple[int, ...], bool], list[str]] = {}
     pairs_of_candidates: list[list[tuple[str, str]]] = []
