@@ -56,7 +56,7 @@ def _prompts(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
 
 def shown_prompt(dataset: Dataset, style: str) -> str:
     """The template of a dataset as a reader sees it."""
-    prompt = prompt_template.load(_template(style, dataset.adapter)).parts["prompt"]
+    prompt = prompt_template.load(_template(style, dataset.adapter))["prompt"]
     if not dataset.few_shot:
         prompt = re.sub(r"^\{shots\}\n\n?", "", prompt, flags=re.MULTILINE)
     words = FILLED | {"shots": f"{dataset.few_shot} few-shot QA pairs"}
