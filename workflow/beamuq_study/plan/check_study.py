@@ -125,7 +125,7 @@ def _check_files(grid: Grid, paths: Paths) -> None:
 def _check_revisions(grid: Grid, paths: Paths) -> None:
     """Refuse what another study fetched into the same folder at another commit than this one's lock names."""
     held: dict[Path, tuple[Kind, str, str | None]] = {
-        file: ("models", parse_source(source).name, (read_manifest(file.parent) or {}).get("revision"))
+        file: ("models", parse_source(source).name, getattr(read_manifest(file.parent), "revision", None))
         for source in grid.model_uses
         if source.startswith("hub:") and (file := paths.model_manifest(source)).is_file()
     }
