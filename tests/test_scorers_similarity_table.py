@@ -114,6 +114,26 @@ def test_two_processes_write_one_cache(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*"))
 
 
+KEYS, VALUES = np.zeros((2, 16), np.uint8), np.zeros((2, 3), np.float32)
+BROKEN: dict[str, dict[str, Any]] = {
+    "no keys": {"values": VALUES},
+    "short keys": {"keys": KEYS[:, :8], "values": VALUES},
+    "fewer values": {"keys": KEYS, "values": VALUES[:1]},
+    "flat": {"keys": KEYS.ravel(), "values": VALUES},
+    "of texts": {"keys": KEYS, "values": VALUES.astype(str)},
+    "not finite": {"keys": KEYS, "values": VALUES + np.float32(np.nan)},
+    "another width": {"keys": KEYS, "values": VALUES[:, :1]},
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_broken_cache_file_is_told_in_one_line(broken: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "0.npz", keys=KEYS, values=VALUES)
+    np.savez(tmp_path / "1.npz", **BROKEN[broken])
+    with pytest.raises(BeamUQError, match=rf"\A{tmp_path}/1\.npz: not a readable cache file [^\n]*; delete it and run"):
+        ScoredPairCache(tmp_path)
+
+
 def step(tmp_path: Path, name: str, settings: dict[str, Any], model: Path | None = None) -> Path:
     """Run the step on the two-strategy candidates; its output file."""
     source, output = tmp_path / "candidates.parquet", tmp_path / f"{name}.parquet"

@@ -32,16 +32,21 @@ class ScoredPairCache:
         self._keys: list[bytes] = []
         self._values: list[NDArray[np.float32]] = []
         self._flushed = time.monotonic()
-        read: list[tuple[NDArray[np.uint64], NDArray[np.float32]]] = []
+        halves: list[NDArray[np.uint64]] = [np.empty((0, 2), np.uint64)]
+        values: list[NDArray[np.float32]] = []
         for file in sorted(folder.glob("*.npz")):
             with (
                 reading(file, "a readable cache file", "delete it and run again"),
                 np.load(file, allow_pickle=False) as stored,
             ):
-                keys, values = stored["keys"], stored["values"]
-                read.append((np.ascontiguousarray(keys).view(np.uint64), values))
-        self._halves = np.concatenate([np.empty((0, 2), np.uint64), *(halves for halves, _ in read)])
-        self._stored = np.concatenate([values for _, values in read]) if read else np.empty((0, 0), np.float32)
+                halves.append(np.ascontiguousarray(stored["keys"]).view(np.uint64))
+                values.append(stored["values"].astype(np.float32, casting="no"))
+                if halves[-1].shape != (len(values[-1]), 2) or values[-1].shape[1:] != values[0].shape[1:]:
+                    raise ValueError(f"shapes {halves[-1].shape} and {values[-1].shape}")
+                if not np.isfinite(values[-1]).all():
+                    raise ValueError("a value that is not finite")
+        self._halves = np.concatenate(halves)
+        self._stored = np.concatenate(values) if values else np.empty((0, 0), np.float32)
         order = np.argsort(self._halves[:, 0], kind="stable")
         self._halves, self._stored = self._halves[order], self._stored[order]
 
