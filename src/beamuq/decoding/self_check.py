@@ -64,6 +64,14 @@ class SelfCheck:
     lengths: str
     reason: str = ""
 
+    @property
+    def summary(self) -> str:
+        """The check's result in one line."""
+        paths = {TREE: "decoded by attention over a tree", CACHED: "decoded over its own cache, which is slower"}
+        unprobed = "; its window was not probed" if self.lengths == "not probed" else ""
+        because = f"; not over a tree: {self.reason}" if self.reason else ""
+        return f"{paths[self.path]} (within {self.difference:g} nats of its plain forward pass{unprobed}{because})"
+
 
 FOUND: WeakKeyDictionary[PreTrainedModel, SelfCheck] = WeakKeyDictionary()
 """The results of this process. They are kept nowhere else: another process has other packages, which choose paths."""

@@ -48,6 +48,7 @@ def load_whole(auto_class: Any, folder: Path, *, dtype: torch.dtype, device: tor
     import torch
 
     check_content(folder)
+    loaded_weights(folder)  # all of them lie in it
     placed: dict[str, Any] = {}
     if device.type == "cpu":
         _check_memory(folder, dtype)

@@ -142,11 +142,11 @@ def check_content(folder: Path) -> Manifest | None:
     Raises BeamUQError as :func:`read_manifest` and :func:`loaded_weights`; or if a file is missing, is not the one
     fetched, or was added where loading would read it.
     """
-    manifest, loaded = read_manifest(folder), _loaded(folder)
+    manifest = read_manifest(folder)
     if manifest is None:
         return None
     fetched = manifest.hashes()
-    there = _hashes(folder, loaded.union(name for name in fetched if (folder / name).is_file()))
+    there = _hashes(folder, _loaded(folder).union(name for name in fetched if (folder / name).is_file()))
     if wrong := sorted(name for name, _ in fetched.items() ^ there.items()):
         raise BeamUQError(f"{folder / wrong[0]}: is not as it was fetched; delete the folder and fetch the model again")
     return manifest

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from beamuq.evaluation.estimates import ALL_EMPTY, MEAN, Estimates, Floats, joined
+from beamuq.array_types import Floats
+from beamuq.evaluation.estimates import ALL_EMPTY, MEAN, Estimates, joined
 from beamuq.evaluation.intervals import accuracy
 from beamuq.evaluation.prr_and_auc import area_under_generalised_risk
 from beamuq.evaluation.rank_correlations import order_agreement
