@@ -22,5 +22,4 @@ def log_sum_exp(values: Array, axis: int = -1) -> Array:
 
 def entropy_terms(probabilities: Array) -> Array:
     """−p log p, elementwise, with 0 · log 0 = 0."""
-    terms: Array = -probabilities * np.log(np.where(probabilities > 0, probabilities, 1.0))
-    return terms
+    return np.asarray(-probabilities * np.log(np.where(probabilities > 0, probabilities, 1.0)))

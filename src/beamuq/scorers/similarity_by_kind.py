@@ -139,8 +139,7 @@ class Embedding(_FolderEncoder):
     def embed(self, texts: Sequence[str]) -> Floats:
         """Unit vectors of shape (T, width), float64."""
         vectors = self.values(self.encoding.single_rows(texts)).astype(np.float64)
-        units: Floats = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        return units
+        return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         """Cosine of each pair, in [0, 1]; each distinct text is embedded once."""
