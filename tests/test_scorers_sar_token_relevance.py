@@ -10,7 +10,7 @@ import pytest
 
 import tiny_scorers
 from beamuq.decoding import candidate_text, token_texts
-from beamuq.scorers.sar_token_relevance import token_relevances, without_each_token
+from beamuq.scorers.judgements import token_relevances, without_each_token
 from beamuq.scorers.scorer_protocol import PairScores
 from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq.text_normalization import clean

@@ -13,9 +13,7 @@ from beamuq.errors import BeamUQError
 from beamuq.models import devices
 from beamuq.models.load_model import load_causal, load_tokenizer
 from beamuq.models.model_folder import identities
-from beamuq.scorers.ccp_labels import ccp_labels
-from beamuq.scorers.p_true import PTrueQuery, load_template, p_true_logprobs
-from beamuq.scorers.sar_token_relevance import token_relevances
+from beamuq.scorers.judgements import PTrueQuery, ccp_labels, load_template, p_true_logprobs, token_relevances
 from beamuq.scorers.scorer_protocol import SimilarityScorer
 from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq_study import parquet_tables

@@ -16,7 +16,7 @@ in ``option``          ``{letter}``: A, B, … by place; ``{text}``
 There is no logic but one rule: where ``{shots}`` or ``{history}`` is alone on a line and is empty, the line goes,
 and the blank line after it. Values are put in once and never read again, so braces in a question are just braces.
 
-:func:`split_parts` and :func:`fill_part` serve the template of P(True) too (:mod:`beamuq.scorers.p_true`).
+:func:`split_parts` and :func:`fill_part` serve the template of P(True) too (:mod:`beamuq.scorers.judgements`).
 """
 
 from __future__ import annotations
