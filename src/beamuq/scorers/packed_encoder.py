@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Values = NDArray[np.float32]
 Truncation = Literal["longest_first", "only_first"]
+BLOCK = 4096  # texts encoded at a time
 STEP = 8  # lengths are rounded up to a multiple of it
 TOKENS = {"cpu": 1024, "cuda": 32_768}  # padded tokens of a batch
 
@@ -48,84 +49,40 @@ class EncoderInput:
 
 
 class Encoding:
-    """Builds rows of one text or of a pair out of texts that are tokenised once each: 20 times as fast as pair by pair.
-
-    The places of special tokens are read off encoded probes, so any tokenizer will do whose templates are
-    ``prefix A suffix`` and ``prefix A middle B suffix``.
-
-    Raises BeamUQError if the tokenizer joins texts in another way.
-    """
+    """The rows of single texts or of pairs, as the tokenizer encodes them, truncated to ``max_length``."""
 
     def __init__(self, tokenizer: Any, *, max_length: int, with_types: bool) -> None:
         self.tokenizer, self.max_length, self.with_types = tokenizer, max_length, with_types
-        self._templates = {1: _template(tokenizer, "a"), 2: _template(tokenizer, "a", "b")}
 
     def single_rows(self, texts: Sequence[str]) -> list[EncoderInput]:
-        """One row per text, truncated to ``max_length``."""
-        return [self._row(ids[: self._room(1)]) for ids in tokenise(self.tokenizer, texts)]
+        """One row per text."""
+        return self._rows([(text,) for text in texts], "longest_first")
 
     def pair_rows(
         self, pairs: Sequence[tuple[str, str]], truncation: Truncation = "longest_first"
     ) -> list[EncoderInput]:
-        """One row per pair, truncated to ``max_length``.
+        """One row per pair. ``only_first`` shortens the second text only if it alone is too long, and then both."""
+        distinct = list(dict.fromkeys(pairs))
+        long = [truncation == "longest_first"] * len(distinct)
+        if truncation == "only_first" and distinct:
+            room = self.max_length - self.tokenizer.num_special_tokens_to_add(pair=True)
+            seconds = self.tokenizer([second for _, second in distinct], add_special_tokens=False, verbose=False)
+            long = [len(ids) >= room for ids in seconds["input_ids"]]
+        rows: dict[tuple[str, str], EncoderInput] = {}
+        for cut_both in (True, False):
+            chosen = [pair for pair, is_long in zip(distinct, long, strict=True) if is_long == cut_both]
+            rows |= zip(chosen, self._rows(chosen, "longest_first" if cut_both else "only_first"), strict=True)
+        return [rows[pair] for pair in pairs]
 
-        ``only_first`` shortens the second text only if it alone is too long, and then both.
-        """
-        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
-        ids = dict(zip(texts, tokenise(self.tokenizer, texts), strict=True))
-        room = self._room(2)
+    def _rows(self, texts: Sequence[tuple[str, ...]], truncation: Truncation) -> list[EncoderInput]:
+        options = {"truncation": truncation, "max_length": self.max_length, "return_token_type_ids": True}
         rows = []
-        for first, second in pairs:
-            a, b = ids[first], ids[second]
-            if truncation == "only_first" and len(b) < room:
-                keep = (min(len(a), room - len(b)), len(b))
-            else:
-                keep = keep_longest_first(len(a), len(b), room)
-            rows.append(self._row(a[: keep[0]], b[: keep[1]]))
+        for start in range(0, len(texts), BLOCK):
+            columns = map(list, zip(*texts[start : start + BLOCK], strict=True))
+            coded = self.tokenizer(*columns, **options, return_attention_mask=False, verbose=False)
+            for ids, types in zip(coded["input_ids"], coded["token_type_ids"], strict=True):
+                rows.append(EncoderInput(tuple(ids), tuple(types) if self.with_types else ()))
         return rows
-
-    def _room(self, texts: int) -> int:
-        return self.max_length - sum(len(ids) for ids, _ in self._templates[texts][::2])
-
-    def _row(self, *texts: tuple[int, ...]) -> EncoderInput:
-        ids: list[int] = []
-        types: list[int] = []
-        for place, (specials, kinds) in enumerate(self._templates[len(texts)]):
-            own = texts[place // 2] if place % 2 else specials
-            ids += own
-            types += kinds * len(own) if place % 2 else kinds  # a text's one type is repeated
-        return EncoderInput(tuple(ids), tuple(types) if self.with_types else ())
-
-
-def _template(tokenizer: Any, *texts: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Specials before, between and behind the texts, with the texts' places in between: (ids, types) of each part."""
-    probe = tokenizer(*texts, return_token_type_ids=True)
-    ids, types = list(probe["input_ids"]), list(probe["token_type_ids"])
-    parts: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
-    start = 0
-    for own in tokenise(tokenizer, texts):
-        first = next((i for i in range(start, len(ids)) if tuple(ids[i : i + len(own)]) == own), None)
-        if first is None:
-            raise BeamUQError(f"{tokenizer.name_or_path}: its tokenizer joins texts in an unknown way; use another")
-        parts += [(tuple(ids[start:first]), tuple(types[start:first])), (own, (types[first],))]
-        start = first + len(own)
-    return [*parts, (tuple(ids[start:]), tuple(types[start:]))]
-
-
-def tokenise(tokenizer: Any, texts: Sequence[str]) -> list[tuple[int, ...]]:
-    """Token ids of each text, without special tokens, padding or truncation."""
-    if not texts:
-        return []
-    options = {"add_special_tokens": False, "padding": False, "truncation": False, "verbose": False}
-    return [tuple(ids) for ids in tokenizer(list(texts), **options)["input_ids"]]
-
-
-def keep_longest_first(first: int, second: int, room: int) -> tuple[int, int]:
-    """How many tokens of each text stay: the longer gives way until both are equal; an odd token is the longer's."""
-    if first + second <= room:
-        return first, second
-    short = min(first, second, room // 2)
-    return (short, room - short) if first <= second else (room - short, short)
 
 
 def max_length(model: Any, tokenizer: Any) -> int:
