@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -122,6 +122,7 @@ class PackedEncoder:
         with_types = int(getattr(body.config, "type_vocab_size", 0) or 0) > 1  # to tell a pair's two texts apart
         self.encoding = Encoding(tokenizer, max_length=min(limit, longest or limit), with_types=with_types)
         self.scored, self.width, self.device = 0, width, device
+        self.pad = int(tokenizer.pad_token_id or 0)  # behind a row's end, masked: any will do
         self.cache = None
         if cache is not None:
             key = fingerprint(identity, dtype=str(dtype), device=device, output=self.output, **(details or {}))
@@ -136,71 +137,47 @@ class PackedEncoder:
 
         Raises BeamUQError if the network gives a value that is not finite.
         """
-        pad = int(self.encoding.tokenizer.pad_token_id or 0)
-        options: dict[str, Any] = {"pad": pad, "width": self.width, "device": self.device, "label": self.label}
-        values, self.scored = run(rows, self.forward, cache=self.cache, **options)
+        import torch
+
+        distinct = list(dict.fromkeys(rows))
+        keys = [row.key() for row in distinct]
+        cached = self.cache.find(keys) if self.cache is not None else {}
+        values = np.empty((len(distinct), self.width), np.float32)
+        for i, value in cached.items():
+            values[i] = value
+        by_length: dict[int, list[int]] = {}
+        for i, row in enumerate(distinct):
+            by_length.setdefault(-(-len(row.ids) // STEP) * STEP, []).append(i)
+        self.scored = 0
+        with torch.inference_mode(), progress_bar(len(distinct) - len(cached), self.label, "row") as progress:
+
+            def score(length: int, members: Sequence[int], kept: ScoredPairCache | None) -> bool:
+                """Fill in ``members``' values; False, and done in part, if places differ and they are to be kept."""
+                size = 1 << max(0, (TOKENS[self.device.type] // length).bit_length() - 1)
+                for start in range(0, len(members), max(1, size - 1)):
+                    batch = list(members[start : start + max(1, size - 1)])
+                    filled = batch + [batch[0]] * (size - len(batch))
+                    out = self.forward(_tensors([distinct[i] for i in filled], length, self.pad, self.device))
+                    if kept is not None and not torch.equal(out[0], out[-1]):
+                        return False
+                    values[batch] = out.float().cpu().numpy()[: len(batch)]
+                    if not np.isfinite(values[batch]).all():
+                        raise BeamUQError(f"{self.label}: the model gave a value that is not finite; use dtype float32")
+                    if kept is not None:
+                        kept.add([keys[i] for i in batch], values[batch])
+                    progress.update(len(batch))
+                return True
+
+            for length in sorted(by_length, reverse=True):  # the longest first: what does not fit fails at once
+                members = [i for i in by_length[length] if i not in cached]
+                if members and not score(length, members, self.cache):
+                    members = by_length[length]
+                    score(length, members, None)
+                self.scored += len(members)
         if self.cache is not None:
             self.cache.flush()
-        return values
-
-
-def run(
-    rows: Sequence[EncoderInput],
-    forward: Callable[[dict[str, torch.Tensor]], torch.Tensor],
-    *,
-    pad: int,
-    width: int,
-    device: torch.device,
-    cache: ScoredPairCache | None = None,
-    label: str = "rows",
-) -> tuple[Values, int]:
-    """Run each distinct row once: values in float32, of shape (len(rows), width), and how many rows that took.
-
-    ``forward`` makes values of shape (B, width) of a network's keyword arguments, each of shape (B, L). ``pad`` is the
-    token behind a row's end, which is masked, so that any will do. Values are looked up and kept in ``cache``, which
-    the caller flushes.
-
-    Raises BeamUQError if the model gives a value that is not finite.
-    """
-    import torch
-
-    distinct = list(dict.fromkeys(rows))
-    keys = [row.key() for row in distinct]
-    cached = cache.find(keys) if cache is not None else {}
-    values = np.empty((len(distinct), width), np.float32)
-    for i, value in cached.items():
-        values[i] = value
-    by_length: dict[int, list[int]] = {}
-    for i, row in enumerate(distinct):
-        by_length.setdefault(-(-len(row.ids) // STEP) * STEP, []).append(i)
-    scored = 0
-    with torch.inference_mode(), progress_bar(len(distinct) - len(cached), label, "row") as progress:
-
-        def score(length: int, members: Sequence[int], kept: ScoredPairCache | None) -> bool:
-            """Fill in the values of ``members``; False, and done in part, if places differ and they are to be kept."""
-            size = 1 << max(0, (TOKENS[device.type] // length).bit_length() - 1)
-            for start in range(0, len(members), max(1, size - 1)):
-                batch = list(members[start : start + max(1, size - 1)])
-                filled = batch + [batch[0]] * (size - len(batch))
-                out = forward(_tensors([distinct[i] for i in filled], length, pad, device))
-                if kept is not None and not torch.equal(out[0], out[-1]):
-                    return False
-                values[batch] = out.float().cpu().numpy()[: len(batch)]
-                if not np.isfinite(values[batch]).all():
-                    raise BeamUQError(f"{label}: the model gave a value that is not finite; use dtype float32")
-                if kept is not None:
-                    kept.add([keys[i] for i in batch], values[batch])
-                progress.update(len(batch))
-            return True
-
-        for length in sorted(by_length, reverse=True):  # the longest first: what does not fit fails at once
-            members = [i for i in by_length[length] if i not in cached]
-            if members and not score(length, members, cache):
-                members = by_length[length]
-                score(length, members, None)
-            scored += len(members)
-    position = {row: i for i, row in enumerate(distinct)}
-    return values[[position[row] for row in rows]], scored
+        position = {row: i for i, row in enumerate(distinct)}
+        return values[[position[row] for row in rows]]
 
 
 def fingerprint(folder_identity: dict[str, str], *, dtype: str, device: torch.device, **details: Any) -> str:
