@@ -103,14 +103,6 @@ def read_yaml(path: Path) -> Any:
         return loader.get_single_data()
 
 
-def read_mapping(path: Path) -> dict[Any, Any]:
-    """Read a YAML file that must be a mapping; raises as :func:`read_yaml`."""
-    content = read_yaml(path)
-    if not isinstance(content, dict):
-        raise BeamUQError(f"{path}: must be a mapping of keys to values")
-    return content
-
-
 _DECIMAL = r"(?:0|[1-9][0-9]*)"
 _NUMBERS = {
     "int": rf"[-+]?{_DECIMAL}",

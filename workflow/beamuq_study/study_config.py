@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from beamuq import strategy_names
-from beamuq.config_errors import StrictModel, read_mapping, validated
+from beamuq.config_errors import StrictModel, read_yaml, validated
 from beamuq.errors import BeamUQError, hint
 from beamuq.plugins import FORM
 from beamuq_study.produced_answers import AnswerSource, strategy_of
@@ -526,7 +526,7 @@ def known(key: str, names: Iterable[str], choices: Iterable[str]) -> None:
 
 def load_study(path: Path) -> Study:
     """Read and check a study file. Raises BeamUQError in one line: the file, the key, the value and the fix."""
-    return validated(Study, read_mapping(path), path)
+    return validated(Study, read_yaml(path), path)
 
 
 def study_path(name: str) -> Path:
