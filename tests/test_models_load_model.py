@@ -142,6 +142,19 @@ def test_a_file_that_is_not_the_fetched_one_is_refused(name: str, llama: Path, t
             load(folder)
 
 
+def test_a_chat_template_in_a_folder_of_its_own_is_part_of_the_tokenizers_hash(llama: Path, tmp_path: Path) -> None:
+    folder = copied(llama, tmp_path / "model")
+    before = model_identity(folder)["tokenizer"]
+    (folder / "additional_chat_templates").mkdir()
+    (folder / "additional_chat_templates/default.jinja").write_text("what the prompt is made with")
+    tokenizer = load_model.load_tokenizer(folder)
+    assert (
+        tokenizer.apply_chat_template([{"role": "user", "content": "?"}], tokenize=False)
+        == "what the prompt is made with"
+    )
+    assert model_identity(folder)["tokenizer"] != before
+
+
 @pytest.mark.parametrize("content", BROKEN_MANIFESTS)
 def test_a_broken_manifest_is_refused_in_one_line(content: str, llama: Path, tmp_path: Path) -> None:
     folder = copied(llama, tmp_path / "model")

@@ -24,7 +24,7 @@ MANIFEST = "fetched.json"
 CONFIG = "config.json"
 TOKENIZER = re.compile(
     r"(tokenizer.*\.(json|model)|vocab\.(json|txt)|merges\.txt|spiece\.model|sentencepiece.*\.model|special_tokens_map\.json"
-    r"|added_tokens\.json|chat_template\.(jinja|json)|sentence_bert_config\.json)"
+    r"|added_tokens\.json|chat_template\.(jinja|json)|additional_chat_templates/.*|sentence_bert_config\.json)"
 )
 ANY_TOKENIZER = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 SAFETENSORS = re.compile(r"model([.-].*)?\.safetensors(\.index\.json)?")
@@ -232,7 +232,8 @@ def _visible(folder: Path) -> list[str]:
 
 def _loaded(folder: Path) -> set[str]:
     """The files of a folder that loading may read."""
-    return {*wanted_files(_visible(folder)), *loaded_weights(folder)}
+    visible = _visible(folder)
+    return {*wanted_files(visible), *filter(TOKENIZER.fullmatch, visible), *loaded_weights(folder)}
 
 
 def _hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
