@@ -17,7 +17,7 @@ from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import draws_name, resample_counts
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import KEYS, MOST_EMPTY, Estimates, joined
-from beamuq.evaluation.question_scores import QuestionScores
+from beamuq.evaluation.estimator_errors import QuestionScores
 from beamuq_study.exhibits.cells import Cell
 from beamuq_study.parquet_tables import ALL, ANSWERED, Artifact, Footer, Loaded, read
 from beamuq_study.produced_answers import strategy_of
@@ -204,7 +204,7 @@ class Inputs:
 
     @property
     def resampling(self) -> dict[str, Any]:
-        """What :meth:`~beamuq.evaluation.question_scores.QuestionScores.prr` takes of a study."""
+        """What :meth:`~beamuq.evaluation.estimator_errors.QuestionScores.prr` takes of a study."""
         of = self.study.evaluation
         return {"max_rejection": of.max_rejection[0], "resamples": of.resamples, "seed": self.study.seed}
 
