@@ -15,7 +15,7 @@ import pytest
 
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import Estimates, joined
-from beamuq.evaluation.question_scores import QuestionScores
+from beamuq.evaluation.estimator_errors import QuestionScores
 from beamuq_study.comparison import claims, comparison_inputs, judging
 from beamuq_study.comparison.comparison_inputs import Claim, ComparisonInputs
 from beamuq_study.comparison.judging import Case, NotAskedError, TooFewError, Verdict

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beamuq.decoding import bare_stops, candidate_text, stop_tokens, token_texts
+from beamuq.errors import BeamUQError
 from tiny import tiny_model
 
 MODEL, TOKENIZER = tiny_model("llama")
@@ -18,6 +19,13 @@ def test_stop_tokens_hold_every_end_and_every_newline() -> None:
     assert {token for token, text in enumerate(texts) if "\n" in text} | {1, 3} == STOPS
     assert DOTTED in STOPS
     assert stop_tokens(TOKENIZER, MODEL, newline=False) == {1, 3}
+
+
+@pytest.mark.parametrize("declared", ["x", [1, "x"], 1.5, -1, True, [[1]]])
+def test_an_end_that_is_no_token_is_refused(declared: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MODEL.generation_config, "eos_token_id", declared)
+    with pytest.raises(BeamUQError, match=r"eos_token_id: .*: must be the number of a token"):
+        stop_tokens(TOKENIZER, MODEL)
 
 
 def test_bare_stops_add_nothing_to_the_text() -> None:

@@ -128,23 +128,6 @@ def test_equal_values_share_a_rank_of_unrounded_values(values: list[float], mark
     assert rank_marks(values) == marks
 
 
-def test_scores_of_ones_own_are_measured_and_their_difference_is_paired() -> None:
-    quality = RANDOM.random(60)
-    scores = {"right": 1 - quality, "alike": np.zeros(60)}
-    found = Estimates.from_scores(scores, quality, resamples=50, dataset="mine")
-    assert found.frame["value"].tolist() == pytest.approx([1.0, 0.0])
-    assert found.frame.loc[0, ["dataset", "metric", "method", "n"]].tolist() == ["mine", "PRR", "right", 60]
-    gain = found.where(method="right").minus(found.where(method="alike"))
-    assert gain.summary().loc[0, "low"] == pytest.approx(1.0)
-
-
-def test_stories_are_resampled_whole() -> None:
-    quality = np.repeat([0.0, 1.0, 0.0, 1.0], 10)
-    story = list(np.repeat(["a", "b", "c", "d"], 10))
-    found = Estimates.from_scores({"score": RANDOM.random(40)}, quality, story, metrics=("ROC-AUC",), resamples=300)
-    assert np.isnan(found.replicates).mean() == pytest.approx(2 * 0.5**4, abs=0.06)  # all drawn of one quality
-
-
 # -- the test of a lead, against one written out step by step ------------------------------------------------------
 
 

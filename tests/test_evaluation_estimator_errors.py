@@ -11,8 +11,7 @@ import pytest
 import synthetic
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import Estimates
-from beamuq.evaluation.estimator_errors import METHOD, Estimator, EstimatorsOfCell, samples
-from beamuq.evaluation.question_scores import QuestionScores
+from beamuq.evaluation.estimator_errors import METHOD, Estimator, EstimatorsOfCell, QuestionScores, samples
 from beamuq_study.exhibits.estimators_of_u import CORRECTED, FAIR, IN_FACT, PRINTED, conditions
 
 SAMPLE, EXACT = "sample T=1.0", "above p=0.002 draws=100 lattices=10"

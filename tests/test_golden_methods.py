@@ -24,7 +24,7 @@ from beamuq.methods import (
 )
 from beamuq.methods.log_space_sums import Array, entropy_terms
 from beamuq.methods.rouge import words
-from beamuq.text_normalization import clean, normalize_coqa, normalize_triviaqa
+from beamuq.text_normalization import clean, normalize_squad, normalize_triviaqa
 
 GOLDEN = Path(os.environ.get("BEAMUQ_GOLDEN", Path(__file__).resolve().parents[2] / "shared" / "golden"))
 DEFAULT_CASES, FLOOR = 40, 2300
@@ -173,7 +173,7 @@ def test_where_the_reference_fails_ours_is_finite() -> None:
 
 @pytest.mark.parametrize(
     ("field", "function"),
-    [("candidate_normalize", clean), ("em_triviaqa", normalize_triviaqa), ("em_coqa", normalize_coqa)],
+    [("candidate_normalize", clean), ("em_triviaqa", normalize_triviaqa), ("em_coqa", normalize_squad)],
 )
 def test_texts_are_normalised_as_the_reference_does(field: str, function: Callable[[str], str]) -> None:
     for case in golden("lm_polygraph_text.json"):

@@ -15,8 +15,7 @@ import pytest
 import synthetic
 from beamuq.errors import BeamUQError
 from beamuq.methods import METHODS, Evidence, Formulation, Method, compute, register, resolve, stored_variant
-from beamuq.methods.method_inputs import UNKNOWN
-from beamuq.methods.needs_of_methods import DERIVED, PARTS
+from beamuq.methods.method_inputs import DERIVED, PARTS, UNKNOWN
 
 
 @pytest.fixture

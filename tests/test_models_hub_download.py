@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +17,7 @@ import pytest
 from huggingface_hub import errors
 
 from beamuq.errors import BeamUQError
-from beamuq.models.revision_lock import locked_commit, read_commit
+from beamuq.models.model_source import pinned_commit, read_commit
 from run_job import run_job
 
 OLD, NEW = "a" * 40, "b" * 40
@@ -174,16 +176,16 @@ def test_no_commit_is_invented(hub: Hub, tmp_path: Path) -> None:
             fetch(tmp_path)
 
 
-def test_parallel_jobs_agree_on_one_commit(tmp_path: Path) -> None:
-    lock = tmp_path / "paper.lock.json"
+def test_parallel_jobs_agree_on_one_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock, digits = tmp_path / "paper.lock.json", itertools.cycle("123")
 
-    def job(digit: str) -> list[str]:
-        def resolve() -> str:
-            time.sleep(0.02)
-            return digit * 40
+    def repo_info(*_: object, **__: object) -> Any:
+        time.sleep(0.02)
+        return SimpleNamespace(sha=next(digits) * 40)
 
-        return [locked_commit(lock, "models", f"org/{number}", resolve) for number in range(5)]
-
+    monkeypatch.setattr(huggingface_hub, "HfApi", lambda: SimpleNamespace(repo_info=repo_info))
+    names = [f"org/{number}" for number in range(5)]
     with ThreadPoolExecutor() as jobs:  # each opens the file that it locks, as processes do
-        answers = list(jobs.map(job, "123"))
-    assert answers == [[read_commit(lock, "models", f"org/{number}") for number in range(5)]] * 3
+        ask = partial(pinned_commit, lock, "models", offline=False)
+        answers = list(jobs.map(lambda _: [ask(name) for name in names], range(3)))
+    assert answers == [[read_commit(lock, "models", name) for name in names]] * 3

@@ -77,7 +77,23 @@ DAMAGES: list[tuple[Callable[[Path], object], str]] = [
     *((cut_short(name), "") for name in ("model.safetensors", "tokenizer.json", "config.json")),
     *((with_more(weight), weight) for weight in SURPLUS),
     (lambda folder: configured(folder, quantization_config=IN_4_BIT), "bitsandbytes.*; install the package"),
+    (lambda folder: sharded(folder, "../base.safetensors"), r"index\.json: names '\.\./base\.safetensors', no file of"),
+    (lambda folder: sharded(folder, f"{folder.parent}/base.safetensors"), r"names '/.*base\.safetensors', no file of"),
+    (lambda folder: configured(folder, transformers_weights="../base.safetensors"), r"config\.json: names '\.\./base"),
+    (lambda folder: (folder / "adapter_config.json").touch(), "adapters are not loaded"),
+    (lambda folder: configured(folder, num_hidden_layers=0), r"beyond its config\.json, model\.layers\.0"),
+    (lambda folder: configured(folder, num_hidden_layers=10**9), "num_hidden_layers: 1000000000: there can be 10000"),
+    (lambda folder: configured(folder, num_hidden_layers=1e9), r"num_hidden_layers: 1000000000\.0: there can be 10000"),
 ]
+
+
+def sharded(folder: Path, shard: str) -> None:
+    """Put the weights into ``shard``, which an index file names."""
+    weights = folder / "model.safetensors"
+    index = {"metadata": {}, "weight_map": dict.fromkeys(load_file(weights), shard)}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    (folder / shard).parent.mkdir(exist_ok=True)
+    weights.rename(folder / shard)
 
 
 def configured(folder: Path, **settings: Any) -> None:
@@ -112,6 +128,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "model.safetensors.index.json": lambda file: file.touch(),
     "fetched.json": lambda file: file.write_text('{"files": [3]}'),
 }
+BROKEN_MANIFESTS = ["[]", "3", "{}", '{"source": "a", "revision": "b", "files": {"config.json": {}}}', "{"]
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -123,6 +140,27 @@ def test_a_file_that_is_not_the_fetched_one_is_refused(name: str, llama: Path, t
     for load in (lambda folder: load_model.load_causal(folder, **CPU), model_identity):
         with pytest.raises(BeamUQError, match=re.escape(f"{folder / name}: ")):
             load(folder)
+
+
+def test_a_chat_template_in_a_folder_of_its_own_is_part_of_the_tokenizers_hash(llama: Path, tmp_path: Path) -> None:
+    folder = copied(llama, tmp_path / "model")
+    before = model_identity(folder)["tokenizer"]
+    (folder / "additional_chat_templates").mkdir()
+    (folder / "additional_chat_templates/default.jinja").write_text("what the prompt is made with")
+    tokenizer = load_model.load_tokenizer(folder)
+    assert (
+        tokenizer.apply_chat_template([{"role": "user", "content": "?"}], tokenize=False)
+        == "what the prompt is made with"
+    )
+    assert model_identity(folder)["tokenizer"] != before
+
+
+@pytest.mark.parametrize("content", BROKEN_MANIFESTS)
+def test_a_broken_manifest_is_refused_in_one_line(content: str, llama: Path, tmp_path: Path) -> None:
+    folder = copied(llama, tmp_path / "model")
+    (folder / "fetched.json").write_text(content)
+    with pytest.raises(BeamUQError, match=rf"\A{folder}/fetched\.json: [^\n]*\Z"):
+        model_identity(folder)
 
 
 def test_a_changed_file_of_the_same_size_and_time_is_another_model(llama: Path, tmp_path: Path) -> None:
@@ -137,6 +175,34 @@ def test_a_changed_file_of_the_same_size_and_time_is_another_model(llama: Path, 
     assert model_identity(folder)["content"] != first["content"]
     file.write_bytes((llama / file.name).read_bytes())
     assert model_identity(folder) == first
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [
+        lambda folder: sharded(folder, "part-00001-of-00001.safetensors"),
+        lambda folder: sharded(folder, "weights/part.safetensors"),
+        lambda folder: (
+            (folder / "model.safetensors").rename(folder / "own.safetensors"),
+            (folder / "model-old.safetensors").touch(),
+            configured(folder, transformers_weights="own.safetensors"),
+        ),
+    ],
+)
+def test_weights_of_any_name_are_part_of_the_models_hash(
+    moved: Callable[[Path], object], llama: Path, tmp_path: Path
+) -> None:
+    folder = copied(llama, tmp_path / "model")
+    moved(folder)
+    model, _ = load_model.load_causal(folder, **CPU)
+    before = model_identity(folder)["content"]
+    (file,) = (path for path in folder.rglob("*.safetensors") if path.stat().st_size)
+    weights = load_file(file)
+    weights["model.embed_tokens.weight"] += 1
+    save_file(weights, file, metadata={"format": "pt"})
+    other, _ = load_model.load_causal(folder, **CPU)
+    assert not torch.equal(model.get_input_embeddings().weight, other.get_input_embeddings().weight)
+    assert model_identity(folder)["content"] != before
 
 
 def test_a_folder_that_changed_after_planning_is_refused(llama: Path) -> None:

@@ -225,9 +225,9 @@ def test_a_gguf_file_becomes_a_float32_model_with_its_tokenizer(
     fetch_packaged("toy", tmp_path / "toy")
     manifest = read_manifest(tmp_path / "toy")
     assert manifest is not None
-    assert manifest["converted_from"] == "tiny.gguf"
-    assert {"model.safetensors", "config.json", "tokenizer.json"} <= set(manifest["files"])
-    assert "tiny.gguf" not in manifest["files"]
+    assert manifest.converted_from == "tiny.gguf"
+    assert {"model.safetensors", "config.json", "tokenizer.json"} <= set(manifest.files)
+    assert "tiny.gguf" not in manifest.files
     model, tokenizer = load_model.load_causal(tmp_path / "toy", dtype=torch.float32, device=torch.device("cpu"))
     up = model.model.layers[1].mlp.up_proj.weight
     assert up.dtype == torch.float32
@@ -245,6 +245,6 @@ def test_the_packaged_models_are_those_pinned(name: str, root: Path) -> None:
         pytest.skip(f"resources/models/{name} is not fetched")
     manifest = read_manifest(folder)
     assert manifest is not None
-    assert (manifest["source"], manifest["revision"]) == (f"packaged:{name}", PACKAGED[name].revision)
+    assert (manifest.source, manifest.revision) == (f"packaged:{name}", PACKAGED[name].revision)
     if PACKAGED[name].gguf is None:
-        assert {file: entry["sha256"] for file, entry in manifest["files"].items()} == dict(PACKAGED[name].files)
+        assert manifest.hashes() == dict(PACKAGED[name].files)

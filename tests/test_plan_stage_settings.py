@@ -147,8 +147,8 @@ def own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model's folder and, beside it, a study that decodes with it and scores with it, where a user would start it."""
     folder = tmp_path / "own"
     folder.mkdir()
-    for name in ("config.json", "model.safetensors"):
-        (folder / name).write_text(name)
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_text("weights")
     study = yaml.safe_load((STUDIES / "demo.yaml").read_text())
     study["models"][WHERE["model"]]["source"] = study["scorers"]["embedding"]["source"] = f"folder:{folder}"
     (tmp_path / "own.yaml").write_text(yaml.safe_dump(study))

@@ -132,7 +132,7 @@ def test_a_study_called_like_one_of_the_projects_is_refused(tiny_models: Path, t
 
 
 def test_what_another_study_fetched_at_another_commit_is_refused(tmp_path: Path, nli_from_hub: Path) -> None:
-    (nli_from_hub / "fetched.json").write_text(json.dumps({"revision": "a" * 40, "files": {}}))
+    (nli_from_hub / "fetched.json").write_text(json.dumps({"source": "hub:org/nli", "revision": "a" * 40, "files": {}}))
     (tmp_path / "own.lock.json").write_text(json.dumps({"models": {"org/nli": {"commit": "a" * 40}}}))
     Plan.load({"study": "own.yaml", "device": "cpu"})
     (tmp_path / "own.lock.json").write_text(json.dumps({"models": {"org/nli": {"commit": "b" * 40}}}))

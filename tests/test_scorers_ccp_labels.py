@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from beamuq.errors import BeamUQError
-from beamuq.scorers.ccp_labels import ccp_labels, pair_labels, word_of
+from beamuq.scorers.judgements import ccp_labels, pair_labels, word_of
 from beamuq.scorers.scorer_protocol import PairScores
 
 ENTAIL, NEUTRAL, CONTRADICT = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)

@@ -14,7 +14,8 @@ import torch
 from beamuq import decoding
 from beamuq.errors import BeamUQError
 from beamuq.models.prompt_tokens import chat_prompt_ids, plain_prompt_ids
-from beamuq.scorers.p_true import PTrueQuery, load_template, p_true_logprobs, render_prompt, true_token
+from beamuq.prompts.prompt_template import placeholders
+from beamuq.scorers.judgements import PTrueQuery, load_template, p_true_logprobs, render_prompt, true_token
 from tiny import tiny_model
 
 TEMPLATE = Path(__file__).resolve().parents[1] / "src" / "beamuq" / "prompts" / "p_true.txt"
@@ -54,6 +55,12 @@ def test_the_prompt_shows_what_the_question_has_and_no_line_more() -> None:
     assert render_prompt(SHORT, story, "he") == "S Once.\n\nWhere? here\n\nQ Who?\nA he\nTrue?"
     titled = question("Who?", context=[{"title": "X", "text": "x."}, {"title": "Y", "text": "y."}])
     assert render_prompt(SHORT, titled, "he") == "P X: x.\n\nP Y: y.\n\nQ Who?\nA he\nTrue?"
+
+
+def test_the_template_shows_all_that_a_question_has() -> None:
+    assert {name: set(placeholders(body)) for name, body in PARTS.items()} == {
+        name: set(placeholders(body)) for name, body in SHORT.items()
+    }
 
 
 def test_braces_in_a_question_are_just_braces() -> None:

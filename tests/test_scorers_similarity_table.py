@@ -13,8 +13,7 @@ import torch
 import synthetic
 import tiny_scorers
 from beamuq.errors import BeamUQError
-from beamuq.scorers.packed_encoder import EncoderInput
-from beamuq.scorers.scored_pair_cache import ScoredPairCache
+from beamuq.scorers.packed_encoder import EncoderInput, ScoredPairCache
 from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq_study import parquet_tables
 from beamuq_study.produced_answers import produced_texts
@@ -74,11 +73,11 @@ def test_a_cache_saves_every_forward_pass_and_changes_no_bit(tmp_path: Path) -> 
     folder = tiny_scorers.build_nli(tmp_path / "nli")
     pairs = [("Paris", "yes"), ("yes", "Paris"), ("", "no"), ("no", ""), ("Rome", "Rome"), ("Rome", "no")]
     fresh = load_scorer("nli", folder, **CPU).score(pairs)
-    first = load_scorer("nli", folder, **CPU, cache=tmp_path / "cache")
+    first: Any = load_scorer("nli", folder, **CPU, cache=tmp_path / "cache")
     first.score(pairs[:4])
-    second = load_scorer("nli", folder, **CPU, cache=tmp_path / "cache")
+    second: Any = load_scorer("nli", folder, **CPU, cache=tmp_path / "cache")
     remembered = second.score(pairs)
-    assert (first.counts.scored, second.counts.scored) == (4, 2)
+    assert (first.scored, second.scored) == (4, 2)
     assert remembered.entail.tolist() == fresh.entail.tolist()
 
 
@@ -87,9 +86,9 @@ def test_another_checkpoint_or_dtype_shares_no_cache(other: dict[str, Any], tmp_
     for name, way in (("one", {}), ("other", other)):
         folder = tiny_scorers.build_nli(tmp_path / name, seed=way.get("seed", 0))
         ways = {"dtype": way.get("dtype", torch.float32), "device": torch.device("cpu")}
-        scorer = load_scorer("nli", folder, **ways, cache=tmp_path / "cache")
+        scorer: Any = load_scorer("nli", folder, **ways, cache=tmp_path / "cache")
         scorer.score([("yes", "no")])
-        assert scorer.counts.scored == 1
+        assert scorer.scored == 1
 
 
 def _remember(folder: Path, start: int) -> None:
@@ -112,6 +111,26 @@ def test_two_processes_write_one_cache(tmp_path: Path) -> None:
     known = ScoredPairCache(tmp_path).find([EncoderInput((key,)).key() for key in range(80)])
     assert {key: value.tolist() for key, value in known.items()} == {key: [key, key] for key in range(75)}
     assert not list(tmp_path.glob(".*"))
+
+
+KEYS, VALUES = np.zeros((2, 16), np.uint8), np.zeros((2, 3), np.float32)
+BROKEN: dict[str, dict[str, Any]] = {
+    "no keys": {"values": VALUES},
+    "short keys": {"keys": KEYS[:, :8], "values": VALUES},
+    "fewer values": {"keys": KEYS, "values": VALUES[:1]},
+    "flat": {"keys": KEYS.ravel(), "values": VALUES},
+    "of texts": {"keys": KEYS, "values": VALUES.astype(str)},
+    "not finite": {"keys": KEYS, "values": VALUES + np.float32(np.nan)},
+    "another width": {"keys": KEYS, "values": VALUES[:, :1]},
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_broken_cache_file_is_told_in_one_line(broken: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "0.npz", keys=KEYS, values=VALUES)
+    np.savez(tmp_path / "1.npz", **BROKEN[broken])
+    with pytest.raises(BeamUQError, match=rf"\A{tmp_path}/1\.npz: not a readable cache file [^\n]*; delete it and run"):
+        ScoredPairCache(tmp_path)
 
 
 def step(tmp_path: Path, name: str, settings: dict[str, Any], model: Path | None = None) -> Path:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from beamuq.config_errors import read_yaml
 from beamuq.errors import BeamUQError
 from beamuq_study.machine_config import load_machine
 from beamuq_study.plan.study_on_machine import Plan
@@ -109,9 +110,26 @@ def test_the_demo_runs_every_recipe_of_the_paper() -> None:
     assert {entry.recipe for entry in demo.grid} == set(demo.recipes)
 
 
+@pytest.mark.parametrize("number", ["010", "-010", "1:30", "1:30.5", "1_000", "0x1F", "00"])
+def test_what_versions_of_yaml_read_as_other_numbers_is_no_number(number: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(f"seed: {number}")
+    assert read_yaml(tmp_path / "mine.yaml") == {"seed": number}
+
+
+def test_decimal_numbers_of_yaml_are_numbers(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("[0, -7, +12, 1.5, .5, 2., 1e-3, -0.0, 1.5E+2, .inf, 0.10]")
+    found = read_yaml(tmp_path / "mine.yaml")
+    assert found == [0, -7, 12, 1.5, 0.5, 2.0, 0.001, 0.0, 150.0, float("inf"), 0.1]
+    assert [type(number) for number in found] == [int] * 3 + [float] * 8
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
-    [("title: [", "not valid YAML"), ("- title", "must be a mapping"), ("seed: 1\nseed: 2", ".*'seed' stands twice")],
+    [
+        ("title: [", "not valid YAML"),
+        ("- title", "Input should be a valid dictionary"),
+        ("seed: 1\nseed: 2", ".*'seed' stands twice"),
+    ],
 )
 def test_a_file_that_is_no_yaml_mapping_is_told_in_one_line(content: str, told: str, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(content)

@@ -26,7 +26,7 @@ from beamuq.api import candidate_records
 from beamuq.api.score_candidates import REASONS
 from beamuq.methods import answer_probability, dissimilarity_cocoa, rouge, semantic_entropy_sar, spectral
 from beamuq.methods.dissimilarity_estimators import CUSTOM, WEIGHTINGS
-from beamuq.methods.needs_of_methods import DERIVED, PARTS
+from beamuq.methods.method_inputs import DERIVED, PARTS
 from beamuq.methods.registry import METHODS
 from beamuq_study import machine_config, parquet_tables, study_config
 from beamuq_study.comparison.comparison_inputs import read_claims

@@ -91,7 +91,9 @@ def _forms(schema: dict[str, Any], node: dict[str, Any]) -> list[dict[str, Any]]
 
 
 def read_yaml(path: Path) -> Any:
-    """Read a YAML file without tags and without repeated keys.
+    """Read a YAML file without tags and without repeated keys; its numbers are decimal.
+
+    ``010`` (8 or 10, by version of YAML), ``1:30`` (90), ``1_000`` and ``0x1F`` are texts.
 
     Raises BeamUQError in one line: the file, and why it cannot be read.
     """
@@ -101,16 +103,20 @@ def read_yaml(path: Path) -> Any:
         return loader.get_single_data()
 
 
-def read_mapping(path: Path) -> dict[Any, Any]:
-    """Read a YAML file that must be a mapping; raises as :func:`read_yaml`."""
-    content = read_yaml(path)
-    if not isinstance(content, dict):
-        raise BeamUQError(f"{path}: must be a mapping of keys to values")
-    return content
+_DECIMAL = r"(?:0|[1-9][0-9]*)"
+_NUMBERS = {
+    "int": rf"[-+]?{_DECIMAL}",
+    "float": rf"[-+]?(?:\.[0-9]+|{_DECIMAL}(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+}
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
     """Safe YAML in which a repeated key is an error, not a silent override; errors name the line."""
+
+    yaml_implicit_resolvers = {
+        first: [(tag, form) for tag, form in resolvers if tag.rpartition(":")[2] not in _NUMBERS]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [key.value for key, _ in node.value]
@@ -118,6 +124,12 @@ class _UniqueKeyLoader(yaml.SafeLoader):
             if isinstance(key, yaml.ScalarNode) and key.value in keys[:position]:
                 raise yaml.constructor.ConstructorError(None, None, f"key {key.value!r} stands twice", key.start_mark)
         return super().construct_mapping(node, deep)
+
+
+for _name, _form in _NUMBERS.items():
+    _UniqueKeyLoader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_name}", re.compile(rf"(?:{_form})\Z"), list("-+.0123456789")
+    )
 
 
 def parse_json(text: str | bytes, place: str | Path, fix: str) -> Any:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import fcntl
 import hashlib
 import os
+import sys
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -53,7 +55,7 @@ def atomic(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Make the folders of ``path`` and turn refusals of the file system into one line."""
+    """Turn refusals of the file system into one line."""
     try:
         yield
     except OSError as error:
@@ -61,6 +63,19 @@ def writing(path: Path) -> Iterator[None]:
             f"{path}: cannot be written ({error.strerror or error}); nothing was left behind; "
             "make room or give write access there, and run again"
         ) from error
+
+
+@contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Only one process at a time is in here for ``path``; the empty file ``.NAME.lock`` beside it stays."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with (path.parent / f".{path.name}.lock").open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"{path}: another run is writing it; waiting for that", file=sys.stderr, flush=True)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
 
 
 def rows_of(path: Path, names: Sequence[str] | None = None, first: int = 0) -> Iterator[tuple[str, Row]]:

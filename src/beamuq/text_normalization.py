@@ -29,13 +29,8 @@ def clean(text: str) -> str:
 
 
 def normalize_squad(text: str) -> str:
-    """Lower case, without punctuation or articles, single spaces: SQuAD's rule for comparing answers."""
+    """Lower case, without punctuation or articles, single spaces: SQuAD's rule for comparing answers, and CoQA's."""
     return _squeezed(text.lower().translate(_DELETED))
-
-
-def normalize_coqa(text: str) -> str:
-    """CoQA's rule, which is SQuAD's."""
-    return normalize_squad(text)
 
 
 def normalize_triviaqa(text: str) -> str:

@@ -16,7 +16,7 @@ from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import draws_name, resample_counts
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import KEYS, MOST_EMPTY, Estimates, joined
-from beamuq.evaluation.question_scores import QuestionScores
+from beamuq.evaluation.estimator_errors import QuestionScores
 from beamuq_study.parquet_tables import ALL, ANSWERED, NAMED_BY, Artifact, Loaded, read
 from beamuq_study.produced_answers import strategy_of
 from beamuq_study.provenance import check_one_run, check_settings, settings_of
@@ -205,6 +205,6 @@ class Inputs:
 
     @property
     def resampling(self) -> dict[str, Any]:
-        """What :meth:`~beamuq.evaluation.question_scores.QuestionScores.prr` takes of a study."""
+        """What :meth:`~beamuq.evaluation.estimator_errors.QuestionScores.prr` takes of a study."""
         of = self.study.evaluation
         return {"max_rejection": of.max_rejection[0], "resamples": of.resamples, "seed": self.study.seed}

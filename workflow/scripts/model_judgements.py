@@ -1,7 +1,6 @@
 """Ask the models what PTrue, CCP and SAR need to know of the answers."""
 
 import gc
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,8 @@ from beamuq.errors import BeamUQError
 from beamuq.models import devices
 from beamuq.models.load_model import load_causal, load_tokenizer
 from beamuq.models.model_folder import identities
-from beamuq.scorers.ccp_labels import ccp_labels
-from beamuq.scorers.p_true import PTrueQuery, load_template, p_true_logprobs
-from beamuq.scorers.sar_token_relevance import token_relevances
-from beamuq.scorers.scorer_protocol import CountingScorer, work_of
+from beamuq.scorers.judgements import PTrueQuery, ccp_labels, load_template, p_true_logprobs, token_relevances
+from beamuq.scorers.scorer_protocol import SimilarityScorer
 from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq_study import parquet_tables
 from beamuq_study.produced_answers import produced_texts, strategy_of
@@ -80,7 +77,7 @@ def run(
     models = identities(folders, loading["content"], plugged)
     _check_language_model(folders["language_model"], candidates, loaded.provenance, models)
 
-    def judge_of(use: str) -> CountingScorer:
+    def judge_of(use: str) -> SimilarityScorer:
         kind = settings[JUDGES[use]]["kind"]
         return load_scorer(kind, folders[use], dtype=scorer_dtype, device=device, cache=cache)
 
@@ -95,7 +92,6 @@ def run(
         judge = judge_of("nli")
         labels = ccp_labels([answer for _, answer in answers], judge, settings["ccp"]["equivalence_threshold"])
         _fill(rows, "ccp_labels", labels)
-        print(f"CCP: {work_of(judge)}", file=sys.stderr)
         del judge
         gc.collect()
     if settings["relevance"] and language_model:
@@ -104,7 +100,6 @@ def run(
         asked_of = {key: str(row["question"]) for key, row in by_id.items()}
         tokenizer = load_tokenizer(language_model.parent)
         _fill(rows, "token_relevances", token_relevances(texts, asked_of, tokenizer, judge))
-        print(f"SAR: {work_of(judge)}", file=sys.stderr)
     footer = provenance(
         settings,
         {"questions": questions, "candidates": candidates, "template": template},

@@ -7,7 +7,7 @@ from typing import Any
 from beamuq import plugins
 from beamuq.models import devices
 from beamuq.models.model_folder import identities
-from beamuq.scorers.scorer_protocol import scored, work_of
+from beamuq.scorers.scorer_protocol import scored
 from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq_study import parquet_tables
 from beamuq_study.provenance import provenance, read_cell
@@ -38,7 +38,7 @@ def run(
     device, dtype = devices.prepare(loading["device"], loading["dtype"], threads) if folder else (None, None)
     scorer = load_scorer(settings["kind"], folder, dtype=dtype, device=device, cache=cache)
     scores = scored(scorer, [(premise, hypothesis) for _, premise, hypothesis in needed])
-    print(f"{settings['name']}: {len(needed)} pairs; {work_of(scorer)}", file=sys.stderr)
+    print(f"{settings['name']}: {len(needed)} pairs", file=sys.stderr)
     footer = provenance(
         settings,
         {"candidates": candidates},

@@ -28,8 +28,7 @@ from beamuq.errors import BeamUQError, hint
 from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import certified_interval, certified_pair_interval
 from beamuq.methods.log_space_sums import Array
-from beamuq.methods.method_inputs import UNKNOWN, Answer, Evidence, Pairs
-from beamuq.methods.needs_of_methods import missing_part
+from beamuq.methods.method_inputs import UNKNOWN, Answer, Evidence, Pairs, missing_part
 from beamuq.methods.registry import DIRECTION, FACTORS, METHODS, Method, compute, resolve
 from beamuq.scorers.scorer_protocol import scored
 from beamuq.strategy_names import LEAST_TEMPERATURE

@@ -113,14 +113,13 @@ def next_token_logprobs(
     token_ids: Sequence[int],
     *,
     rows: int | None = None,
-    work: Work | None = None,
 ) -> Floats:
     """Log-probabilities of ``token_ids`` right after each prompt of one batch: (prompts, tokens). For P(True).
 
-    ``rows``, ``work`` and the errors raised are those of `decode`.
+    ``rows`` and the errors raised are those of `decode`.
     """
     _check_prompts(model, prompts, 1)
-    work = Work() if work is None else work
+    work = Work()
 
     def looked_up(piece: Sequence[Prompt]) -> Floats:
         with _opened(model, piece, rows, work) as (runner, _):

@@ -166,15 +166,9 @@ class BestSplit:
 class MostProbableState:
     """Uniform-cost search, all questions of a batch at once, each with every prefix that is known to be needed.
 
-    Parameters
-    ----------
-    goal
-        Which outcomes are looked for.
-    rows
-        Most prefixes that are run for a question, that of the prompt not counted.
-    width
-        Of the beam search that helps with a question of which nothing is found, or not all before it is stopped; what
-        it finds counts as found, and its best answer is the least that a question gets. 0: none.
+    At most ``rows`` prefixes are run for a question, that of the prompt not counted. A beam search of ``width`` (0:
+    none) helps with a question of which nothing is found, or not all before it is stopped; what it finds counts as
+    found, and its best answer is the least that a question gets.
     """
 
     def __init__(self, policy: Policy, context: SearchContext, goal: SearchGoal, rows: int, width: int) -> None:

@@ -135,14 +135,8 @@ class SetThenDrawsState:
     lattice's spacing, no other point is there and this one is uniform inside it; from then on fresh uniform numbers
     serve as well, and the position has never lost more bits than the spacing has.
 
-    Parameters
-    ----------
-    search
-        Finds the set; None: it is empty.
-    most, draws
-        The most draws of a question, and how many it has by the size of its set.
-    lattices
-        How many lattices the draws of a question make up, one after the other; 0: they are independent.
+    ``search`` finds the set; None: it is empty. A question has at most ``most`` draws, ``draws`` of them by the size of
+    its set; they make up ``lattices``, one after the other; 0: they are independent.
     """
 
     def __init__(

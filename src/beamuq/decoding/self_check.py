@@ -73,12 +73,8 @@ class SelfCheck:
         return f"{paths[self.path]} (within {self.difference:g} nats of its plain forward pass{unprobed}{because})"
 
 
-_checks: WeakKeyDictionary[PreTrainedModel, SelfCheck] = WeakKeyDictionary()
-
-
-def remember(model: PreTrainedModel, check: SelfCheck) -> None:
-    """Give :func:`checked` the result of an earlier process for the same weights."""
-    _checks[model] = check
+FOUND: WeakKeyDictionary[PreTrainedModel, SelfCheck] = WeakKeyDictionary()
+"""The results of this process. They are kept nowhere else: another process has other packages, which choose paths."""
 
 
 def checked(model: PreTrainedModel) -> SelfCheck:
@@ -86,9 +82,9 @@ def checked(model: PreTrainedModel) -> SelfCheck:
 
     Raises BeamUQError if no path gives what the model's own forward pass gives, with the reason of each.
     """
-    if model not in _checks:
-        _checks[model] = _check(model)
-    return _checks[model]
+    if model not in FOUND:
+        FOUND[model] = _check(model)
+    return FOUND[model]
 
 
 def _check(model: PreTrainedModel) -> SelfCheck:

@@ -8,6 +8,8 @@ from weakref import WeakKeyDictionary
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from beamuq.errors import BeamUQError
+
 CHAT_TURN_ENDS = ("<|im_end|>", "<end_of_turn>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<|endoftext|>")
 
 _vocabularies: WeakKeyDictionary[PreTrainedTokenizerBase, list[str]] = WeakKeyDictionary()
@@ -34,12 +36,20 @@ def stop_tokens(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, *, n
 
     Every end-of-sequence id of the generation config, the model's config and the tokenizer; the chat-turn ends that
     the vocabulary has; with ``newline``, every token whose text holds a newline.
+
+    Raises BeamUQError if a config names what is no token's number.
     """
     stops: set[int] = set()
     configs: list[Any] = [model.generation_config, model.config, model.config.get_text_config(), tokenizer]
     for config in configs:
         declared = getattr(config, "eos_token_id", None)
-        stops.update([declared] if isinstance(declared, int) else declared or [])
+        ends = declared if isinstance(declared, list | tuple) else [] if declared is None else [declared]
+        if not all(type(end) is int and end >= 0 for end in ends):
+            raise BeamUQError(
+                f"{tokenizer.name_or_path}: eos_token_id: {declared!r}: must be the number of a token, or a list; "
+                "correct config.json or generation_config.json"
+            )
+        stops.update(ends)
     vocabulary = tokenizer.get_vocab()
     stops.update(vocabulary[token] for token in CHAT_TURN_ENDS if token in vocabulary)
     if newline:

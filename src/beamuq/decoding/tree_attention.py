@@ -209,18 +209,9 @@ class ForwardPass:
 class PaddedRows:
     """Several spans in one kernel call, padded to the most rows and keys that one of them has: on a GPU.
 
-    Parameters
-    ----------
-    rows
-        The rows of the pass, all of a span together.
-    spans
-        Which span each row belongs to: 0, 0, 1, 1, 1, 2 …
-    questions
-        Whose keys each span reads.
-    prompts, positions, visible
-        Of each row: it sees the ``prompts`` first keys and ``visible`` (rows, depth), from ``positions`` backwards.
-    causal
-        Whether each span is the beginning of a prompt.
+    ``rows`` are those of the pass, all of a span together, ``spans`` which span each belongs to (0, 0, 1, 1, 1, 2 …),
+    ``questions`` whose keys each span reads. A row sees the ``prompts`` first keys and ``visible`` (rows, depth), from
+    ``positions`` backwards. ``causal``: each span is the beginning of a prompt.
     """
 
     def __init__(

@@ -16,14 +16,8 @@ from beamuq.evaluation.intervals import mean_interval
 class CandidateSets:
     """Candidates of N questions, by strategy. ``ids`` and ``groups`` (stories) are in the questions' order.
 
-    Parameters
-    ----------
-    candidates
-        Rows of candidates: ``id``, ``strategy``, ``rank``, ``text``, ``token_ids``, ``logprob``, ``terminated``.
-    questions
-        ``id``, ``group`` and whatever else; it may hold more ids.
-    name
-        What messages call the candidates, such as their file.
+    ``candidates`` has columns ``id``, ``strategy``, ``rank``, ``text``, ``token_ids``, ``logprob``, ``terminated``;
+    ``questions`` has ``id``, ``group`` and whatever else, and may hold more ids. Messages say ``name``.
 
     Raises BeamUQError if a question is unknown or lacks a greedy answer.
     """
@@ -64,11 +58,8 @@ class CandidateSets:
         share: pd.Series[float] = (texts.size() - texts.nunique()) / texts.size()
         return np.asarray(share.loc[self.ids], dtype=np.float64)
 
-    def outcomes(self, strategy: str, size: int | None = None) -> pd.DataFrame:
-        """Distinct token sequences: ``id``, ``sequence`` and ``logprob``, most probable first."""
-        return self._distinct(strategy, size).sort_values(["id", "logprob"], ascending=[True, False], kind="stable")
-
-    def _distinct(self, strategy: str, size: int | None) -> pd.DataFrame:
+    def _distinct(self, strategy: str, size: int | None = None) -> pd.DataFrame:
+        """Distinct token sequences, by rank."""
         rows = self.rows(strategy, size)
         return rows.assign(sequence=rows["token_ids"].map(tuple)).drop_duplicates(["id", "sequence"])
 
@@ -80,7 +71,7 @@ class CandidateSets:
 
     def log_probabilities(self, strategy: str, size: int) -> Floats:
         """[N, size] of the most probable distinct outcomes, falling; NaN where there are fewer."""
-        rows = self.outcomes(strategy)
+        rows = self._distinct(strategy).sort_values(["id", "logprob"], ascending=[True, False], kind="stable")
         rows = rows.assign(place=rows.groupby("id").cumcount())
         wide = rows[rows["place"] < size].pivot(index="id", columns="place", values="logprob")
         return wide.reindex(columns=range(size)).loc[self.ids].to_numpy(dtype=np.float64)

@@ -10,11 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from beamuq.evaluation.bootstrap import Interval, interval, resample_counts
+from beamuq.array_types import Floats
+from beamuq.evaluation.bootstrap import Interval, interval
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
-from beamuq.evaluation.prr_and_auc import Evaluator, why_undefined
-
-Floats = npt.NDArray[np.float64]
 
 KEYS = (
     "model",
@@ -42,15 +40,12 @@ TIE = 1e-12  # values this near are equal: the same ranking by another sum
 class Estimates:
     """Values under keys, each with its bootstrap replicates.
 
-    Attributes
-    ----------
-    frame
-        One row per estimate: the columns of :data:`KEYS` (texts; "" where a key does not apply), ``value`` (NaN:
-        undefined, and ``note`` says why), ``n`` questions, ``empty``, the share of empty answers (NaN: not known),
-        ``note``; and ``low`` and ``high`` where a row has an interval of its own, which no verb hands on.
-    replicates
-        [rows, resamples], in the order of ``frame``; NaN where a resample leaves the value undefined. Column r of rows
-        of the same questions is the same resample, so their differences are paired.
+    ``frame`` has one row per estimate: the columns of :data:`KEYS` (texts; "" where a key does not apply), ``value``
+    (NaN: undefined, and ``note`` says why), ``n`` questions, ``empty``, the share of empty answers (NaN: not known),
+    ``note``; and ``low`` and ``high`` where a row has an interval of its own, which no verb hands on.
+
+    ``replicates`` [rows, resamples] are in its order; NaN where a resample leaves the value undefined. Column r of rows
+    of the same questions is the same resample, so their differences are paired.
     """
 
     frame: pd.DataFrame
@@ -61,66 +56,12 @@ class Estimates:
             raise ValueError(f"{len(self.frame)} estimates, but replicates of {len(self.replicates)}")
 
     @classmethod
-    def from_scores(
-        cls,
-        scores: Mapping[str, npt.ArrayLike],
-        quality: npt.ArrayLike,
-        groups: Sequence[str] | None = None,
-        *,
-        metrics: Sequence[str] = ("PRR",),
-        max_rejection: float = 0.5,
-        threshold: float = 0.5,
-        resamples: int = 2000,
-        seed: int = 0,
-        name: str = "",
-        **keys: str,
-    ) -> Estimates:
-        """Metrics of your own scores.
-
-        Parameters
-        ----------
-        scores
-            By method its scores [N], higher = more uncertain; a frame with one column per method works too.
-        quality
-            [N], how right each answer is; correct strictly above ``threshold``.
-        groups
-            [N], what is resampled together, such as a story's questions; None: each question on its own.
-        max_rejection, resamples, seed
-            As for :class:`~beamuq.evaluation.prr_and_auc.Evaluator` and
-            :func:`~beamuq.evaluation.bootstrap.resample_counts`; ``name`` names the draws: estimates of the same name,
-            seed and groups are paired.
-        keys
-            Further keys of every row, such as ``model="gemma"``.
-
-        Raises
-        ------
-        BeamUQError
-            If a score or a quality is not finite, or there is no question.
-        """
-        values = np.asarray(quality, dtype=np.float64)
-        units = [str(n) for n in range(len(values))] if groups is None else list(groups)
-        counts = np.concatenate([np.ones((len(values), 1), np.int64), resample_counts(units, resamples, seed, name)], 1)
-        evaluator = Evaluator(values, counts, max_rejection=max_rejection, threshold=threshold)
-        rows, replicates = [], []
-        for method, column in scores.items():
-            for metric, drawn in evaluator.measure(np.asarray(column, dtype=np.float64), metrics).items():
-                note = why_undefined(metric, values, max_rejection, threshold)
-                row = {"metric": metric, "method": str(method), "value": drawn[0], "n": len(values), "note": note}
-                rows.append(dict.fromkeys(KEYS, "") | {"empty": np.nan} | keys | row)
-                replicates.append(drawn[1:])
-        return cls(pd.DataFrame(rows), np.array(replicates))
-
-    @classmethod
     def from_rows(cls, rows: Sequence[Mapping[str, Any]], replicates: Sequence[npt.ArrayLike]) -> Estimates:
         """Estimates of any statistic.
 
-        Parameters
-        ----------
-        rows
-            Of each its keys, ``value`` (NaN: undefined, and ``note`` says why), ``n``, and ``empty`` where it is known;
-            ``low`` and ``high`` where it has an interval of its own, such as Wilson's.
-        replicates
-            Of each row [resamples]; a single number for one without error, such as a count.
+        ``rows`` give of each its keys, ``value`` (NaN: undefined, and ``note`` says why), ``n``, ``empty`` where it is
+        known, ``low`` and ``high`` where it has an interval of its own, such as Wilson's. ``replicates`` are of each
+        row [resamples]; a single number for one without error, such as a count.
         """
         size = max((np.size(drawn) for drawn in replicates), default=1)
         filled = [dict.fromkeys(KEYS, "") | {"empty": np.nan, "note": ""} | dict(row) for row in rows]

@@ -71,19 +71,11 @@ def guaranteed_threshold(
 
     Testing starts where about 2 · ``least`` would be shown, and no fewer than 30 or half of the tested.
 
-    Parameters
-    ----------
-    scores, wrong
-        [N]: finite, higher = more uncertain; whether the answer is wrong. Equal scores are shown or withheld together.
-    groups
-        [N]: what is independent of the others: the question itself, or its story.
-    risk, confidence
-        α and 1 − δ, both inside (0, 1).
-    tried
-        How many thresholds (methods × forms × risks) are sought on these answers, to choose among or report together;
-        each is tested at δ / ``tried``.
-    seed
-        Of which units give the thresholds, and which question of a group counts. The draw depends on the order of rows.
+    scores, wrong, groups [N]: finite, higher = more uncertain; whether the answer is wrong; what is independent of the
+    others (the question itself, or its story). Equal scores are shown or withheld together. risk, confidence: α and
+    1 − δ, both inside (0, 1). tried: how many thresholds (methods × forms × risks) are sought on these answers, to
+    choose among or report together; each is tested at δ / ``tried``. seed: of which units give the thresholds, and
+    which question of a group counts; the draw depends on the order of rows.
     """
     values, errors = np.asarray(scores, dtype=np.float64), np.asarray(wrong, dtype=bool)
     level = (1 - confidence) / tried

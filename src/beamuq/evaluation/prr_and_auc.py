@@ -66,19 +66,11 @@ def prr_to(max_rejection: float) -> str:
 class Evaluator:
     """Metrics of any score of the same questions, on every resample.
 
-    Parameters
-    ----------
-    quality
-        [N], how right each produced answer is: correct strictly above ``threshold``; incorrect is the positive class.
-    counts
-        [N, R], how often each resample draws each question. A column of ones is the data themselves.
-    max_rejection
-        PRR averages over retained sizes n, n − 1, …, n − k + 1 with k = ⌊max_rejection · n⌋ of the n drawn.
+    quality [N]: how right each produced answer is, correct strictly above ``threshold``; incorrect is the positive
+    class. counts [N, R]: how often each resample draws each question; a column of ones is the data themselves. PRR
+    averages over retained sizes n, n − 1, …, n − k + 1 with k = ⌊max_rejection · n⌋ of the n drawn.
 
-    Raises
-    ------
-    BeamUQError
-        If there is no question, or a quality is not finite.
+    Raises BeamUQError if there is no question, or a quality is not finite.
     """
 
     def __init__(self, quality: Floats, counts: Counts, *, max_rejection: float = 0.5, threshold: float = 0.5) -> None:
@@ -135,16 +127,14 @@ class Evaluator:
     @cached_property
     def _random(self) -> Floats:
         """The exact expectation of the area under random rejection: the mean quality."""
-        random: Floats = np.concatenate([self._quality @ counts for counts in self._counts]) / self._total
-        return random
+        return np.asarray(np.concatenate([self._quality @ counts for counts in self._counts]) / self._total)
 
     @cached_property
     def _undefined(self) -> Bools:
         """Resamples in which PRR is undefined: k < 2, or a single distinct quality."""
         order, starts = _groups(self._quality)
         largest = np.concatenate([np.add.reduceat(counts[order], starts).max(axis=0) for counts in self._counts])
-        undefined: Bools = (self._sizes < 2) | (largest == self._total)
-        return undefined
+        return np.asarray((self._sizes < 2) | (largest == self._total))
 
     @cached_property
     def _position_weights(self) -> tuple[Floats, list[Counts]]:
@@ -295,5 +285,4 @@ def _retained_quality(uncertainty: Floats, quality: Floats) -> Floats:
     ends = np.append(starts[1:], len(order))
     sums = np.add.reduceat(quality[order], starts).cumsum()
     sizes = np.arange(1, len(order) + 1)
-    mean: Floats = np.interp(sizes, np.append(0, ends), np.append(0.0, sums)) / sizes
-    return mean
+    return np.asarray(np.interp(sizes, np.append(0, ends), np.append(0.0, sums)) / sizes)

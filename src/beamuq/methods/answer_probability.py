@@ -30,8 +30,7 @@ def mean_token_entropy(entropies: Array, mask: Mask) -> Array:
 
     entropies [N, L] in nats, mask [N, L] (False: padding) → [N] in [0, log |V|].
     """
-    mean: Array = np.where(mask, entropies, 0.0).sum(axis=1) / mask.sum(axis=1)
-    return mean
+    return np.asarray(np.where(mask, entropies, 0.0).sum(axis=1) / mask.sum(axis=1))
 
 
 def p_true(p_true_logprob: Array) -> Array:
@@ -51,8 +50,7 @@ def claim_conditioned_probability(logprobs: Array, labels: npt.NDArray[np.int8],
     nothing = np.isneginf(claiming)
     with np.errstate(invalid="ignore"):
         step = np.where(nothing, 0.0, entailing - claiming)
-    score: Array = -np.expm1(np.minimum(step.sum(axis=1), 0.0))
-    return score
+    return np.asarray(-np.expm1(np.minimum(step.sum(axis=1), 0.0)))
 
 
 def combined_label(forward: str, backward: str) -> str:

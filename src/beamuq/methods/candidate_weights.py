@@ -61,5 +61,4 @@ def _normalized(log_weights: Array, mask: Mask) -> Array:
     total = log_sum_exp(log_weights)[:, None]
     log_weights = np.where(np.isfinite(total), log_weights - np.where(np.isfinite(total), total, 0.0), 0.0)
     weights = np.where(mask, np.exp(log_weights), 0.0)
-    normalized: Array = weights / weights.sum(axis=1, keepdims=True)
-    return normalized
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))

@@ -197,5 +197,4 @@ def certified_pair_interval(logprob: Array, values: Array, in_set: Mask) -> tupl
 
 def _mean(values: Array, chosen: Mask) -> Array:
     """Mean along the last axis over the chosen, 0 of none."""
-    mean: Array = np.where(chosen, values, 0.0).sum(axis=1) / np.maximum(chosen.sum(axis=1), 1)
-    return mean
+    return np.asarray(np.where(chosen, values, 0.0).sum(axis=1) / np.maximum(chosen.sum(axis=1), 1))

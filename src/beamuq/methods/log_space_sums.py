@@ -11,16 +11,15 @@ Mask = Bools
 Index = Ints
 
 
-def log_sum_exp(values: Array, axis: int = -1) -> Array:
-    """log Σ exp(values) along ``axis``; −inf for a sum of nothing."""
-    top = values.max(axis=axis, keepdims=True, initial=-np.inf)
+def log_sum_exp(values: Array) -> Array:
+    """log Σ exp(values) along the last axis; −inf for a sum of nothing."""
+    top = values.max(axis=-1, keepdims=True, initial=-np.inf)
     shift = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
-        total: Array = np.log(np.exp(values - shift).sum(axis=axis)) + shift.squeeze(axis)
+        total: Array = np.log(np.exp(values - shift).sum(axis=-1)) + shift.squeeze(-1)
     return total
 
 
 def entropy_terms(probabilities: Array) -> Array:
     """−p log p, elementwise, with 0 · log 0 = 0."""
-    terms: Array = -probabilities * np.log(np.where(probabilities > 0, probabilities, 1.0))
-    return terms
+    return np.asarray(-probabilities * np.log(np.where(probabilities > 0, probabilities, 1.0)))

@@ -1,23 +1,50 @@
 """The inputs of the methods, as arrays: a candidate set and a produced answer for every question of a cell.
 
 A study reads it out of its tables. All arrays are read-only: every method sees the same ones. A part that is not known
-in a cell is :data:`UNKNOWN`: a method whose declared ``needs`` (:mod:`beamuq.methods.needs_of_methods`) name it is not
-run.
+in a cell is :data:`UNKNOWN`: a method whose declared ``needs`` (:data:`PARTS`) name it is not run.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Never, cast
 
 import numpy as np
 
+from beamuq.errors import BeamUQError, hint
 from beamuq.methods import semantic_entropy_sar, spectral
 from beamuq.methods.log_space_sums import Array, Index, Mask
 from beamuq.methods.rouge import Texts
 
 UNKNOWN: Never = cast(Never, None)  # stands for an array of any kind; only ever compared by identity
+PARTS = {
+    "answer.logprob": "log-probability of the produced answer",
+    "answer.length": "its number of tokens",
+    "answer.mean_entropy": "mean entropy of its next-token distributions",
+    "answer.p_true_logprob": 'log-probability of "True" when the model is asked about it',
+    "answer.ccp": "its CCP score",
+    "logprob": "log-probability of each candidate",
+    "weights": "what each candidate counts for",
+    "texts": "the texts, the produced answer's first",
+    "token_sar": "TokenSAR of each candidate",
+    "sentence_similarity": "similarity of the candidates by SAR's cross-encoder",
+    "pairs.similarity": "similarity of every ordered pair of texts",
+    "pairs.contradiction": "how much one text of a pair contradicts the other",
+    "pairs.same": "whether both texts of a pair mean the same",
+    "pairs.identical": "whether both are the same text",
+}
+"""The vocabulary of ``Method.needs``; ``mask``, ``pairs.mask`` and the settings are always known."""
+DERIVED = {
+    "to_produced": ("pairs.similarity",),
+    "among": ("pairs.similarity",),
+    "retained": ("pairs.similarity",),
+    "pairs.spectrum": ("pairs.similarity",),
+    "pairs.linked": ("pairs.similarity", "pairs.contradiction"),
+    "pairs.clusters": ("pairs.same",),
+}
 
 
 def _read_only(*parts: Any) -> None:
@@ -127,3 +154,18 @@ class Evidence(_ReadOnlyArrays):
         if self.K is None:
             return spectral.below_threshold(eigenvalues, self.alpha)
         return spectral.lowest(eigenvalues, self.K, self.pairs.mask)
+
+
+def check_needs(method: str, needs: Sequence[str]) -> None:
+    """Refuse ``needs`` that are not all names of :data:`PARTS`: BeamUQError, in one line, with the nearest part."""
+    if isinstance(needs, str):
+        raise BeamUQError(f"method {method!r}: needs is the text {needs!r}; write needs=({needs!r},)")
+    for need in needs:
+        if need not in PARTS:
+            fix = f"declare {', '.join(DERIVED[need])}" if need in DERIVED else hint(need, PARTS)
+            raise BeamUQError(f"method {method!r}: needs: unknown part {need!r}; {fix}")
+
+
+def missing_part(needs: Sequence[str], evidence: Evidence) -> str | None:
+    """The first of a method's ``needs`` that this cell lacks; None if it has all."""
+    return next((need for need in needs if attrgetter(need)(evidence) is UNKNOWN), None)

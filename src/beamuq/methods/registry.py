@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Literal, get_args
 
 import numpy as np
 
 from beamuq import plugins
 from beamuq.errors import BeamUQError, hint
-from beamuq.methods import answer_probability, dissimilarity_cocoa, rouge, semantic_entropy_sar, spectral
-from beamuq.methods.log_space_sums import Array
-from beamuq.methods.method_inputs import Answer, Evidence
-from beamuq.methods.needs_of_methods import check_needs, missing_part
+from beamuq.methods import semantic_entropy_sar, spectral
+from beamuq.methods.answer_probability import p_true, perplexity, prob
+from beamuq.methods.dissimilarity_cocoa import cocoa, degree_matrix, dissimilarity
+from beamuq.methods.log_space_sums import Array, Index
+from beamuq.methods.method_inputs import DERIVED, PARTS, Answer, Evidence, check_needs, missing_part
+from beamuq.methods.rouge import lexical_similarity_of_texts
+from beamuq.methods.semantic_entropy_sar import sar, semantic_entropy
 
 Score = Callable[[Evidence], Array]
 Scope = Literal["answer", "samples", "candidates"]
@@ -28,8 +32,8 @@ DIRECTION = "higher = more uncertain"
 
 FACTORS: dict[str, Callable[[Answer], Array]] = {
     "Dissimilarity": lambda answer: np.ones_like(answer.logprob),
-    "CocoaMSP": lambda answer: answer_probability.prob(answer.logprob),
-    "CocoaPPL": lambda answer: answer_probability.perplexity(answer.logprob, answer.length),
+    "CocoaMSP": lambda answer: prob(answer.logprob),
+    "CocoaPPL": lambda answer: perplexity(answer.logprob, answer.length),
 }
 """What each method that is linear in U multiplies it by: an estimator of U is one of theirs."""
 
@@ -56,7 +60,7 @@ class Method:
         so that it has two variants, distinguished by the candidates and weights in the evidence alone.
     needs
         All parts of the evidence that the function reads, by the names of
-        ``beamuq.methods.needs_of_methods.PARTS``, such as ``answer.logprob``; where one is not known there is no score.
+        ``beamuq.methods.method_inputs.PARTS``, such as ``answer.logprob``; where one is not known there is no score.
     formulations
         Other formulations of the method over samples, by setting, such as three Semantic Entropies.
     range
@@ -118,17 +122,12 @@ def register(method: Method) -> Method:
 def resolve(name: str) -> Method:
     """The method that a study names: a key of ``METHODS``, or ``module:attribute`` of a Method outside the package.
 
-    Raises
-    ------
-    BeamUQError
-        If there is no such method.
+    Raises BeamUQError if there is no such method.
     """
-    if name in METHODS:
-        return METHODS[name]
     method: object = plugins.find("methods", name, METHODS)
     if not isinstance(method, Method):
         raise BeamUQError(f"methods: {name!r} is a {type(method).__name__}; make it a beamuq.methods.Method")
-    return register(method)
+    return method if name in METHODS else register(method)
 
 
 def compute(method: Method, evidence: Evidence, setting: str = "") -> Array:
@@ -136,11 +135,8 @@ def compute(method: Method, evidence: Evidence, setting: str = "") -> Array:
 
     ``setting`` names one of the method's further formulations.
 
-    Raises
-    ------
-    BeamUQError
-        If the evidence lacks what the method needs, if the method fails, or if it gives anything but one finite number
-        a question: nothing may rank by accident.
+    Raises BeamUQError if the evidence lacks what the method needs, or the method fails or gives anything but one finite
+    number a question: nothing may rank by accident.
     """
     formulation = method.formulation(setting)
     missing = missing_part(formulation.needs, evidence)
@@ -164,133 +160,88 @@ def stored_variant(method: str, printed: str) -> str:
     return variants[0] if printed in PRINTED_VARIANTS and printed not in variants else printed
 
 
-def _of_the_paper(
+LIMITS = {
+    "Prob": "Grows with length: a long answer looks uncertain. Blind to other ways to say the same.",
+    "MTE": "At most log of the vocabulary's size. Counts a choice between two wordings as uncertainty.",
+    "Perplexity": "A mean over tokens: one doubtful token in a long answer is diluted.",
+    "CCP": "Needs an NLI label of every alternative token: made by a study's judgements, not from texts.",
+    "PTrue": "Asks the model about itself; in the paper its mean PRR is .013, near that of a random order.",
+    "SemanticEntropy": "Says how uncertain the question is, not this answer. Rests on a yes-or-no judgement of same "
+    "meaning: on the scorer's classes or its threshold.",
+    "SAR": "Needs the relevance of every token of every candidate, which a study's judgements hold.",
+    "LexicalSimilarity": "Counts shared words: paraphrases look like disagreement, negations do not.",
+    "EigValLaplacian": "Of the question, not of this answer: it never looks at the produced answer.",
+    "NumSemSets": "Whole numbers, so many ties; one wrong entailment joins two sets.",
+    "Dissimilarity": "As good as the similarity. With beams: blind to what lies outside the beam set.",
+    "Eccentricity": "A jump where an eigenvalue crosses alpha; 0 where all similarities are equal.",
+    "EigVecDissimilarity": "As Eccentricity; never less than it, since it adds the candidates' spread.",
+    "CocoaMSP": "A product: 0 where the candidates agree, however improbable the answer.",
+    "CocoaPPL": "As CocoaMSP, with the log-probability per token.",
+    "DegreeMatrix": "Of the question, not of this answer: it never looks at the produced answer.",
+}
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A function of parts of the evidence, by their names, as one of the evidence."""
+
+    function: Callable[..., Array]
+    reads: tuple[str, ...]
+
+    def __call__(self, evidence: Evidence) -> Array:
+        return self.function(*(attrgetter(name)(evidence) for name in self.reads))
+
+
+def _formulation(score_range: str, function: Callable[..., Array], *reads: str) -> Formulation:
+    """A function of the parts of the evidence that it ``reads``, with the needs that follow from them."""
+    needs = dict.fromkeys(part for name in reads for part in DERIVED.get(name, (name,)) if part in PARTS)
+    return Formulation(_Reading(function, reads), tuple(needs), score_range)
+
+
+def _add(
     name: str,
     scope: Scope,
     score_range: str,
-    *needs: str,
+    function: Callable[..., Array],
+    *reads: str,
     formulations: Mapping[str, Formulation] | None = None,
-) -> Callable[[Score], Score]:
-    """Register the function below as a method of the paper; its docstring says where the scores mislead."""
-
-    def registered(score: Score) -> Score:
-        limits = " ".join((score.__doc__ or "").split())
-        register(Method(name, score, scope, needs, formulations or {}, score_range, limits))
-        return score
-
-    return registered
+) -> None:
+    """Register a method of the paper."""
+    usual = _formulation(score_range, function, *reads)
+    register(Method(name, usual.score, scope, usual.needs, formulations or {}, score_range, LIMITS[name]))
 
 
-@_of_the_paper("Prob", "answer", "[0, ∞)", "answer.logprob")
-def _prob(e: Evidence) -> Array:
-    """Grows with length: a long answer looks uncertain. Blind to other ways to say the same."""
-    return answer_probability.prob(e.answer.logprob)
+def _cocoa_msp(logprob: Array, similarity: Array, weights: Array) -> Array:
+    return cocoa(prob(logprob), dissimilarity(similarity, weights))
 
 
-@_of_the_paper("MTE", "answer", "[0, ∞)", "answer.mean_entropy")
-def _mean_token_entropy(e: Evidence) -> Array:
-    """At most log of the vocabulary's size. Counts a choice between two wordings as uncertainty."""
-    return e.answer.mean_entropy
+def _cocoa_ppl(logprob: Array, length: Index, similarity: Array, weights: Array) -> Array:
+    return cocoa(perplexity(logprob, length), dissimilarity(similarity, weights))
 
 
-@_of_the_paper("Perplexity", "answer", "[0, ∞)", "answer.logprob", "answer.length")
-def _perplexity(e: Evidence) -> Array:
-    """A mean over tokens: one doubtful token in a long answer is diluted."""
-    return answer_probability.perplexity(e.answer.logprob, e.answer.length)
+_CLUSTERED = ("pairs.clusters", "weights")
+_TO_PRODUCED = ("to_produced", "weights")
+_EMBEDDED = ("pairs.spectrum", "retained", "weights")
+_OTHER_ENTROPIES = {
+    "printed": _formulation("[0, ∞)", semantic_entropy_sar.semantic_entropy_printed, *_CLUSTERED),
+    "likelihood-summed": _formulation(
+        "(-∞, ∞)", semantic_entropy_sar.semantic_entropy_likelihood, "pairs.clusters", "logprob", "mask"
+    ),
+}
 
-
-@_of_the_paper("CCP", "answer", "[0, 1]", "answer.ccp")
-def _ccp(e: Evidence) -> Array:
-    """Needs an NLI label of every alternative token: made by a study's judgements, not from texts."""
-    return e.answer.ccp
-
-
-@_of_the_paper("PTrue", "answer", "[0, ∞)", "answer.p_true_logprob")
-def _p_true(e: Evidence) -> Array:
-    """Asks the model about itself; in the paper its mean PRR is .013, near that of a random order."""
-    return answer_probability.p_true(e.answer.p_true_logprob)
-
-
-@_of_the_paper(
-    "SemanticEntropy",
-    "candidates",
-    "[0, log M]",
-    *("pairs.same", "weights"),
-    formulations={
-        "printed": Formulation(
-            lambda e: semantic_entropy_sar.semantic_entropy_printed(e.pairs.clusters, e.weights),
-            ("pairs.same", "weights"),
-            "[0, ∞)",
-        ),
-        "likelihood-summed": Formulation(
-            lambda e: semantic_entropy_sar.semantic_entropy_likelihood(e.pairs.clusters, e.logprob, e.mask),
-            ("pairs.same", "logprob"),
-            "(-∞, ∞)",
-        ),
-    },
-)
-def _semantic_entropy(e: Evidence) -> Array:
-    """Says how uncertain the question is, not this answer. Rests on a yes-or-no judgement of same meaning: on the
-    scorer's classes or its threshold.
-    """
-    return semantic_entropy_sar.semantic_entropy(e.pairs.clusters, e.weights)
-
-
-@_of_the_paper("SAR", "candidates", "(-∞, ∞)", "token_sar", "sentence_similarity", "weights")
-def _sar(e: Evidence) -> Array:
-    """Needs the relevance of every token of every candidate, which a study's judgements hold."""
-    return semantic_entropy_sar.sar(e.token_sar, e.sentence_similarity, e.weights, e.mask)
-
-
-@_of_the_paper("LexicalSimilarity", "samples", "[0, 1]", "texts")
-def _lexical_similarity(e: Evidence) -> Array:
-    """Counts shared words: paraphrases look like disagreement, negations do not."""
-    return rouge.lexical_similarity(rouge.rouge_matrix(e.texts[:, 1:], e.mask), e.mask)
-
-
-@_of_the_paper("EigValLaplacian", "samples", "[1, M]", "pairs.similarity")
-def _eigval_laplacian(e: Evidence) -> Array:
-    """Of the question, not of this answer: it never looks at the produced answer."""
-    return spectral.eigval_laplacian(e.among, e.mask)
-
-
-@_of_the_paper("NumSemSets", "samples", "[1, M]", "pairs.similarity", "pairs.contradiction")
-def _num_sem_sets(e: Evidence) -> Array:
-    """Whole numbers, so many ties; one wrong entailment joins two sets."""
-    return spectral.num_sem_sets(e.pairs.linked, e.mask)
-
-
-@_of_the_paper("Dissimilarity", "candidates", "[0, 1]", "pairs.similarity", "weights")
-def _dissimilarity(e: Evidence) -> Array:
-    """As good as the similarity. With beams: blind to what lies outside the beam set."""
-    return dissimilarity_cocoa.dissimilarity(e.to_produced, e.weights)
-
-
-@_of_the_paper("Eccentricity", "candidates", "[0, 2]", "pairs.similarity", "weights")
-def _eccentricity(e: Evidence) -> Array:
-    """A jump where an eigenvalue crosses alpha; 0 where all similarities are equal."""
-    return spectral.eccentricity(e.pairs.spectrum[1], e.retained, e.weights)
-
-
-@_of_the_paper("EigVecDissimilarity", "candidates", "[0, 2]", "pairs.similarity", "weights")
-def _eigvec_dissimilarity(e: Evidence) -> Array:
-    """As Eccentricity; never less than it, since it adds the candidates' spread."""
-    return spectral.eigvec_dissimilarity(e.pairs.spectrum[1], e.retained, e.weights)
-
-
-@_of_the_paper("CocoaMSP", "candidates", "[0, ∞)", "answer.logprob", "pairs.similarity", "weights")
-def _cocoa_msp(e: Evidence) -> Array:
-    """A product: 0 where the candidates agree, however improbable the answer."""
-    return dissimilarity_cocoa.cocoa(_prob(e), _dissimilarity(e))
-
-
-@_of_the_paper("CocoaPPL", "candidates", "[0, ∞)", "answer.logprob", "answer.length", "pairs.similarity", "weights")
-def _cocoa_ppl(e: Evidence) -> Array:
-    """As CocoaMSP, with the log-probability per token."""
-    return dissimilarity_cocoa.cocoa(_perplexity(e), _dissimilarity(e))
-
-
-@_of_the_paper("DegreeMatrix", "candidates", "[0, 1]", "pairs.similarity", "weights")
-def _degree_matrix(e: Evidence) -> Array:
-    """Of the question, not of this answer: it never looks at the produced answer."""
-    return dissimilarity_cocoa.degree_matrix(e.among, e.weights)
+_add("Prob", "answer", "[0, ∞)", prob, "answer.logprob")
+_add("MTE", "answer", "[0, ∞)", np.asarray, "answer.mean_entropy")
+_add("Perplexity", "answer", "[0, ∞)", perplexity, "answer.logprob", "answer.length")
+_add("CCP", "answer", "[0, 1]", np.asarray, "answer.ccp")
+_add("PTrue", "answer", "[0, ∞)", p_true, "answer.p_true_logprob")
+_add("SemanticEntropy", "candidates", "[0, log M]", semantic_entropy, *_CLUSTERED, formulations=_OTHER_ENTROPIES)
+_add("SAR", "candidates", "(-∞, ∞)", sar, "token_sar", "sentence_similarity", "weights", "mask")
+_add("LexicalSimilarity", "samples", "[0, 1]", lexical_similarity_of_texts, "texts", "mask")
+_add("EigValLaplacian", "samples", "[1, M]", spectral.eigval_laplacian, "among", "mask")
+_add("NumSemSets", "samples", "[1, M]", spectral.num_sem_sets, "pairs.linked", "mask")
+_add("Dissimilarity", "candidates", "[0, 1]", dissimilarity, *_TO_PRODUCED)
+_add("Eccentricity", "candidates", "[0, 2]", lambda s, *o: spectral.eccentricity(s[1], *o), *_EMBEDDED)
+_add("EigVecDissimilarity", "candidates", "[0, 2]", lambda s, *o: spectral.eigvec_dissimilarity(s[1], *o), *_EMBEDDED)
+_add("CocoaMSP", "candidates", "[0, ∞)", _cocoa_msp, "answer.logprob", *_TO_PRODUCED)
+_add("CocoaPPL", "candidates", "[0, ∞)", _cocoa_ppl, "answer.logprob", "answer.length", *_TO_PRODUCED)
+_add("DegreeMatrix", "candidates", "[0, 1]", degree_matrix, "among", "weights")

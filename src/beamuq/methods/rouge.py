@@ -95,3 +95,8 @@ def lexical_similarity(similarity: Array, mask: Mask) -> Array:
     pairs = mask[:, :, None] & mask[:, None, :] & np.triu(np.ones(similarity.shape[1:], dtype=bool), k=1)
     mean = np.where(pairs, similarity, 0.0).sum(axis=(1, 2)) / np.maximum(M * (M - 1) / 2, 1)
     return np.where(M > 1, 1.0 - mean, 0.0)
+
+
+def lexical_similarity_of_texts(texts: Texts, mask: Mask) -> Array:
+    """:func:`lexical_similarity` of texts [N, M+1], the produced answer's first, which is left out."""
+    return lexical_similarity(rouge_matrix(texts[:, 1:], mask), mask)

@@ -49,8 +49,7 @@ def semantic_entropy_printed(clusters: Index, weights: Array) -> Array:
     """
     masses = cluster_masses(clusters, weights)
     logs = np.log(np.where(masses > 0, masses, 1.0))
-    score: Array = -logs.sum(axis=1) / (masses > 0).sum(axis=1)
-    return score
+    return np.asarray(-logs.sum(axis=1) / (masses > 0).sum(axis=1))
 
 
 def semantic_entropy_likelihood(clusters: Index, logprob: Array, mask: Mask) -> Array:
@@ -60,8 +59,7 @@ def semantic_entropy_likelihood(clusters: Index, logprob: Array, mask: Mask) -> 
     """
     together = (clusters[:, :, None] == clusters[:, None, :]) & mask[:, None, :]
     likelihood = log_sum_exp(np.where(together, logprob[:, None, :], -np.inf))
-    score: Array = -np.where(mask, likelihood, 0.0).sum(axis=1) / mask.sum(axis=1)
-    return score
+    return np.asarray(-np.where(mask, likelihood, 0.0).sum(axis=1) / mask.sum(axis=1))
 
 
 def token_sar(relevances: Array, logprobs: Array, mask: Mask) -> Array:
@@ -74,8 +72,7 @@ def token_sar(relevances: Array, logprobs: Array, mask: Mask) -> Array:
     total = relevances.sum(axis=-1, keepdims=True)
     relevances = np.where(total > 0, relevances, mask)
     total = np.where(total > 0, total, np.maximum(mask.sum(axis=-1, keepdims=True), 1))
-    score: Array = -(relevances / total * np.where(mask, logprobs, 0.0)).sum(axis=-1)
-    return score
+    return np.asarray(-(relevances / total * np.where(mask, logprobs, 0.0)).sum(axis=-1))
 
 
 def sentence_sar(logprob: Array, similarity: Array, weights: Array, mask: Mask, t: float = SAR_TEMPERATURE) -> Array:
@@ -88,8 +85,7 @@ def sentence_sar(logprob: Array, similarity: Array, weights: Array, mask: Mask, 
         log_similarity = np.log(np.where(others, similarity, 0.0)) - np.log(t)
     terms = np.concatenate([logprob[:, :, None], log_similarity + logprob[:, None, :]], axis=2)
     support = log_sum_exp(terms)
-    score: Array = -(weights * np.where(mask, support, 0.0)).sum(axis=1)
-    return score
+    return np.asarray(-(weights * np.where(mask, support, 0.0)).sum(axis=1))
 
 
 def sar(token_sar: Array, similarity: Array, weights: Array, mask: Mask, t: float = SAR_TEMPERATURE) -> Array:

@@ -50,8 +50,7 @@ def lowest(eigenvalues: Array, K: int, mask: Mask) -> Array:
     last = np.take_along_axis(space, size - 1, axis=1)
     before, cut = space < last, space == last
     share = (size - before.sum(axis=1, keepdims=True)) / cut.sum(axis=1, keepdims=True)
-    retained: Array = before + cut * share
-    return retained
+    return np.asarray(before + cut * share)
 
 
 def eccentricity(eigenvectors: Array, retained: Array, weights: Array) -> Array:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from beamuq.errors import BeamUQError, reading, reason
-from beamuq.models.model_folder import CONFIG, SAFETENSORS, check_content, check_folder
+from beamuq.models.model_folder import CONFIG, check_content, check_folder, loaded_weights
 
 if TYPE_CHECKING:
     import torch
@@ -48,6 +48,7 @@ def load_whole(auto_class: Any, folder: Path, *, dtype: torch.dtype, device: tor
     import torch
 
     check_content(folder)
+    loaded_weights(folder)  # all of them lie in it
     placed: dict[str, Any] = {}
     if device.type == "cpu":
         _check_memory(folder, dtype)
@@ -90,10 +91,9 @@ def _check_memory(folder: Path, dtype: torch.dtype) -> None:
     if '"quantization_config"' in (folder / CONFIG).read_text(encoding="utf-8"):
         return  # what they take is not told by their shapes
     needed, there = 0, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for path in sorted(folder.glob("*.safetensors")):
-        if SAFETENSORS.fullmatch(path.name):
-            with reading(path, "a readable safetensors file", "fetch it again"), safe_open(path, "pt") as weights:
-                needed += sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
+    for path in (folder / name for name in loaded_weights(folder) if name.endswith(".safetensors")):
+        with reading(path, "a readable safetensors file", "fetch it again"), safe_open(path, "pt") as weights:
+            needed += sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
     if needed * dtype.itemsize > there:
         raise BeamUQError(
             f"{folder}: its weights take {needed * dtype.itemsize / 1e9:.1f} GB in {str(dtype)[6:]}, memory is "
@@ -109,7 +109,10 @@ def check_report(file: Path, model: Any, report: Mapping[str, Any]) -> None:
 
     Raises BeamUQError naming the folder and the first such weights.
     """
-    parts = {_any_layer(name) for name, _ in model.named_modules() if name}
+    from torch.nn import ModuleList  # one without a layer has a part for layers too
+
+    modules = [(_any_layer(name), module) for name, module in model.named_modules() if name]
+    parts = {name for name, _ in modules} | {f"{name}.N" for name, part in modules if isinstance(part, ModuleList)}
     prefix = f"{model.base_model_prefix}."
 
     def in_a_part(key: str) -> bool:

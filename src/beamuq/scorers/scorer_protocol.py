@@ -28,15 +28,6 @@ class PairScores:
     contradict: Floats | None = None
 
 
-@dataclass(frozen=True)
-class Counts:
-    """Numbers of rows: requested, distinct among them, and run because no cache had them."""
-
-    requested: int
-    distinct: int
-    scored: int
-
-
 class SimilarityScorer(Protocol):
     """A similarity: pairs of (premise, hypothesis) to scores that do not depend on the other pairs."""
 
@@ -45,19 +36,13 @@ class SimilarityScorer(Protocol):
         ...
 
 
-class CountingScorer(SimilarityScorer, Protocol):
-    """A scorer that also counts the work of its last call."""
-
-    counts: Counts
-
-
 def scored(scorer: SimilarityScorer, pairs: Sequence[Pair]) -> PairScores:
     """The scores of each pair by a scorer of the package or of a plug-in, checked and clipped to [0, 1].
 
     Raises BeamUQError if it fails, or gives anything but one finite number in [0, 1] a pair; the message names its
     class.
     """
-    what = _name(scorer)
+    what = f"similarity {type(scorer).__module__}:{type(scorer).__qualname__}"
     scores: object = plugins.call(what, scorer.score, list(pairs))
     if not isinstance(scores, PairScores) or (scores.neutral is None) != (scores.contradict is None):
         raise BeamUQError(f"{what}: return beamuq.scorers.scorer_protocol.PairScores, with both classes or none")
@@ -67,13 +52,3 @@ def scored(scorer: SimilarityScorer, pairs: Sequence[Pair]) -> PairScores:
 
     classes = (None if values is None else checked("classes", values) for values in (scores.neutral, scores.contradict))
     return PairScores(checked("entail", scores.entail), *classes)
-
-
-def work_of(scorer: CountingScorer) -> str:
-    """The work of a scorer's last call, in words. Raises BeamUQError if a plug-in's scorer has no counts."""
-    counts = plugins.call(f"{_name(scorer)}: its counts", lambda: scorer.counts)
-    return f"of {counts.requested} rows {counts.distinct} are distinct, {counts.scored} were scored"
-
-
-def _name(scorer: SimilarityScorer) -> str:
-    return f"similarity {type(scorer).__module__}:{type(scorer).__qualname__}"

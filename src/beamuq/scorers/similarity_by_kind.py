@@ -1,22 +1,155 @@
-"""The similarity scorers that a study can name by kind; add a new one here and nowhere else."""
+"""The similarity scorers that a study can name by kind; add a new one here and nowhere else.
+
+``nli`` and ``cross_encoder`` read both texts at once, ``embedding`` each text alone (a BERT body, mean pooling, unit
+length, such as all-MiniLM-L6-v2), ``lexical`` counts words and loads no model.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import softmax
 
 from beamuq import plugins
-from beamuq.errors import BeamUQError
+from beamuq.array_types import Floats
+from beamuq.errors import BeamUQError, reading
 from beamuq.methods.rouge import rouge_l
-from beamuq.scorers.embedding_cosine import Embedding
-from beamuq.scorers.nli_cross_encoder import NLI, CrossEncoder
-from beamuq.scorers.scorer_protocol import CountingScorer, Counts, Pair, PairScores
+from beamuq.models.load_model import load_tokenizer, load_whole
+from beamuq.models.model_folder import check_folder, model_identity
+from beamuq.scorers.packed_encoder import PackedEncoder, Values
+from beamuq.scorers.scorer_protocol import Pair, PairScores, SimilarityScorer
 
 if TYPE_CHECKING:
     import torch
+
+CLASSES = ("entail", "neutral", "contradict")
+BLOCK = 4096  # pairs whose vectors are held at a time: those of all pairs are gigabytes
+
+
+class _FolderEncoder(PackedEncoder):
+    """An encoder in a model's folder."""
+
+    auto_class = "AutoModelForSequenceClassification"
+    width_in_config = "num_labels"
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+        cache: Path | None = None,
+        longest: int | None = None,
+    ) -> None:
+        import transformers
+
+        check_folder(folder)
+        model = load_whole(getattr(transformers, self.auto_class), folder, dtype=dtype, device=device)
+        self.model = model.to(device=device, dtype=dtype)  # DeBERTa's biases come out in float32 whatever was asked
+        super().__init__(
+            self.model,
+            load_tokenizer(folder),
+            model_identity(folder),
+            dtype=dtype,
+            device=device,
+            cache=cache,
+            width=int(getattr(self.model.config, self.width_in_config)),
+            longest=longest,
+        )
+
+    def forward(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Logits, (B, classes)."""
+        logits: torch.Tensor = self.model(**inputs).logits
+        return logits
+
+    def logits(self, pairs: Sequence[Pair]) -> Values:
+        """Logits of each pair: float32 of shape (P, classes)."""
+        return self.values(self.encoding.pair_rows(pairs))
+
+
+class NLI(_FolderEncoder):
+    """Natural language inference (DeBERTa-MNLI): softmax over three classes, no question prepended.
+
+    Which logit is which class is read from the checkpoint's config, never assumed.
+
+    Raises BeamUQError if the config does not name exactly these three classes.
+    """
+
+    def __init__(self, folder: Path, **options: Any) -> None:
+        super().__init__(folder, **options)
+        names = {int(column): str(label).lower() for column, label in self.model.config.id2label.items()}
+        found = [[column for column, label in names.items() if label.startswith(name)] for name in CLASSES]
+        if len(names) != len(CLASSES) or any(len(columns) != 1 for columns in found):
+            text = ", ".join(names[column] for column in sorted(names))
+            raise BeamUQError(
+                f"{folder}/config.json: id2label: {text} are not entailment, neutral, contradiction; fix it"
+            )
+        self.columns = [columns[0] for columns in found]
+
+    def score(self, pairs: Sequence[Pair]) -> PairScores:
+        """P(class | premise, hypothesis) of each pair, in [0, 1]; the three sum to 1."""
+        probabilities = softmax(self.logits(pairs).astype(np.float64), axis=1)
+        return PairScores(*(probabilities[:, column] for column in self.columns))
+
+
+class CrossEncoder(_FolderEncoder):
+    """Semantic textual similarity (RoBERTa STS): one logit through a sigmoid. Not symmetric by construction.
+
+    Raises BeamUQError if the checkpoint has other than one output.
+    """
+
+    def __init__(self, folder: Path, **options: Any) -> None:
+        super().__init__(folder, **options)
+        if (count := self.model.config.num_labels) != 1:
+            raise BeamUQError(f"{folder}: a cross-encoder has one output, this has {count}; use kind: nli for classes")
+
+    def score(self, pairs: Sequence[Pair]) -> PairScores:
+        """Similarity of each pair, in (0, 1)."""
+        logits = self.logits(pairs)[:, 0].astype(np.float64)
+        return PairScores(entail=1.0 / (1.0 + np.exp(-logits)))
+
+
+class Embedding(_FolderEncoder):
+    """s = max(0, cos) of two sentence embeddings, symmetric, 1 for identical texts up to rounding.
+
+    Not entailment: blind to direction, and soft on negation and numbers.
+    """
+
+    auto_class, width_in_config = "AutoModel", "hidden_size"
+    output, label = "mean-pooled", "texts"
+
+    def __init__(self, folder: Path, **options: Any) -> None:
+        longest, path = None, folder / "sentence_bert_config.json"  # the length that it was trained with
+        if path.is_file():
+            with reading(path, "a file that names max_seq_length", "restore it or fetch again"):
+                longest = int(json.loads(path.read_text(encoding="utf-8"))["max_seq_length"])
+        super().__init__(folder, longest=longest, **options)
+
+    def forward(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        """The mean of the hidden states over each row's tokens, (B, width)."""
+        hidden = self.model(**inputs).last_hidden_state.float()
+        weights = inputs["attention_mask"].unsqueeze(-1).to(hidden.dtype)  # [B, L, 1]
+        pooled: torch.Tensor = (hidden * weights).sum(dim=1) / weights.sum(dim=1)
+        return pooled
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        """Unit vectors of shape (T, width), float64."""
+        vectors = self.values(self.encoding.single_rows(texts)).astype(np.float64)
+        return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+
+    def score(self, pairs: Sequence[Pair]) -> PairScores:
+        """Cosine of each pair, in [0, 1]; each distinct text is embedded once."""
+        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+        vectors = self.embed(texts)
+        position = {text: i for i, text in enumerate(texts)}
+        rows = np.array([[position[premise], position[hypothesis]] for premise, hypothesis in pairs]).reshape(-1, 2)
+        blocks = (rows[start : start + BLOCK].T for start in range(0, len(rows), BLOCK))
+        cosines = [(vectors[first] * vectors[second]).sum(axis=1) for first, second in blocks]
+        return PairScores(entail=np.clip(np.concatenate([np.empty(0), *cosines]), 0.0, 1.0))
 
 
 class Lexical:
@@ -25,14 +158,10 @@ class Lexical:
     Symmetric, in [0, 1]; no meaning.
     """
 
-    def __init__(self) -> None:
-        self.counts = Counts(0, 0, 0)
-
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         """ROUGE-L of each pair; each unordered pair is computed once."""
         unordered = [(min(pair), max(pair)) for pair in pairs]
         scores = {pair: rouge_l(*pair) for pair in dict.fromkeys(unordered)}
-        self.counts = Counts(len(pairs), len(scores), len(scores))
         return PairScores(entail=np.array([scores[pair] for pair in unordered], dtype=np.float64))
 
 
@@ -52,24 +181,17 @@ def load_scorer(
     dtype: torch.dtype | None = None,
     device: torch.device | None = None,
     cache: Path | None = None,
-) -> CountingScorer:
+) -> SimilarityScorer:
     """Load a scorer of a registered kind, or your own as ``module:attribute``, called like the registered ones.
 
-    Parameters
-    ----------
-    folder
-        The model's folder; None for a kind that loads none: it is then called without arguments.
-    cache
-        Root folder of the cache that survives between jobs; None: no cache.
+    ``folder`` is the model's; None for a kind that loads none, which is called without arguments. ``cache`` is the root
+    folder of what survives between jobs; None: nothing.
 
-    Raises
-    ------
-    BeamUQError
-        If the kind is unknown, a folder is missing or too many, or your own scorer cannot be made.
+    Raises BeamUQError if the kind is unknown, a folder is missing or too many, or your own scorer cannot be made.
     """
     make = plugins.find("scorer kind", kind, SCORERS)
     if kind in SCORERS and (folder is None) != (kind in WITHOUT_MODEL):
         raise BeamUQError(f"scorer kind {kind!r}: {'needs --model' if folder is None else 'loads no model'}")
     options: dict[str, Any] = {} if folder is None else {"dtype": dtype, "device": device, "cache": cache}
-    scorer: CountingScorer = plugins.call(f"scorer kind {kind!r}", make, *([folder] if folder else []), **options)
+    scorer: SimilarityScorer = plugins.call(f"scorer kind {kind!r}", make, *([folder] if folder else []), **options)
     return scorer

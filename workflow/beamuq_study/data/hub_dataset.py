@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from beamuq.errors import BeamUQError
 from beamuq.io import atomic
-from beamuq.models.hub_download import hub_errors, pinned_commit
+from beamuq.models.model_source import hub_errors, pinned_commit
 from beamuq_study.data.question import Adapter, questions_of
 from beamuq_study.data.read_dataset_file import SOURCE, conform, source_of
 

@@ -59,7 +59,7 @@ def _prompts(study: Study, *_: object) -> Table:
 
 
 def shown_prompt(dataset: Dataset, style: str) -> str:
-    prompt = prompt_template.load(_template(style, dataset)).parts["prompt"]
+    prompt = prompt_template.load(_template(style, dataset))["prompt"]
     if not dataset.few_shot:
         prompt = re.sub(r"^\{shots\}\n\n?", "", prompt, flags=re.MULTILINE)
     words = FILLED | {"shots": f"{dataset.few_shot} few-shot QA pairs"}

@@ -13,9 +13,8 @@ from beamuq import plugins
 from beamuq.errors import BeamUQError
 from beamuq.methods.registry import resolve
 from beamuq.models.model_folder import check_content, read_manifest
-from beamuq.models.model_source import parse_source
+from beamuq.models.model_source import Kind, parse_source, read_commit
 from beamuq.models.packaged_weights import PACKAGED
-from beamuq.models.revision_lock import Kind, read_commit
 from beamuq.scorers.named_options import GOLD_LABEL
 from beamuq_study.data.dataset_adapters import adapter_names, load_adapter
 from beamuq_study.data.read_dataset_file import source_of
@@ -126,7 +125,7 @@ def _check_files(grid: Grid, paths: Paths) -> None:
 def _check_revisions(grid: Grid, paths: Paths) -> None:
     """Refuse what another study fetched into the same folder at another commit than this one's lock names."""
     held: dict[Path, tuple[Kind, str, str | None]] = {
-        file: ("models", parse_source(source).name, (read_manifest(file.parent) or {}).get("revision"))
+        file: ("models", parse_source(source).name, getattr(read_manifest(file.parent), "revision", None))
         for source in grid.model_uses
         if source.startswith("hub:") and (file := paths.model_manifest(source)).is_file()
     }

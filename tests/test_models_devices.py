@@ -17,13 +17,13 @@ import pytest
 import torch
 
 from beamuq.errors import BeamUQError
-from beamuq.models import devices, wait_for_gpu
+from beamuq.models import devices
 from beamuq_study.plan.study_on_machine import Plan
 
 JOB = """
 import sys, time
-from beamuq.models import wait_for_gpu
-wait_for_gpu.bind(sys.argv[1], cards=int(sys.argv[3]))
+from beamuq.models import devices
+devices.bind(sys.argv[1], cards=int(sys.argv[3]))
 import os
 start = time.monotonic()
 print("start", os.environ.get("CUDA_VISIBLE_DEVICES", "unset"), start, flush=True)
@@ -41,7 +41,7 @@ def start(tmp_path: Path) -> Start:
     program.parent.mkdir()
     program.write_text("#!/bin/sh\necho GPU-aaaa\necho GPU-bbbb\n")
     program.chmod(0o755)
-    environment = {key: value for key, value in os.environ.items() if key != wait_for_gpu.VISIBLE}
+    environment = {key: value for key, value in os.environ.items() if key != devices.VISIBLE}
     environment |= {"PATH": f"{program.parent}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)}
 
     def job(seconds: float, device: str = "cuda", cards: int = 1, **more: str) -> subprocess.Popen[str]:
@@ -75,7 +75,7 @@ def test_more_cards_than_there_are_are_refused(start: Start, monkeypatch: pytest
     monkeypatch.setattr("torch.backends.cuda.is_built", lambda: True)
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
-    monkeypatch.setattr(wait_for_gpu, "bind", lambda *_, **__: None)
+    monkeypatch.setattr(devices, "bind", lambda *_, **__: None)
     with pytest.raises(BeamUQError, match="cards: 2: this job has 1"):
         devices.prepare("cuda", "auto", 1, cards=2)
 
@@ -115,7 +115,7 @@ def test_a_job_without_cards_takes_none(device: str, more: dict[str, str], start
 
 def test_the_card_is_bound_before_cuda_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
-    monkeypatch.setattr(wait_for_gpu, "bind", lambda device, **_: order.append(f"bind {device}"))
+    monkeypatch.setattr(devices, "bind", lambda device, **_: order.append(f"bind {device}"))
     monkeypatch.setattr("torch.cuda.is_available", lambda: bool(order.append("asked")) or True)
     monkeypatch.setattr("torch.backends.cuda.is_built", lambda: True)
     assert devices.prepare("cuda", "auto", 1)[0].type == "cuda"
@@ -123,7 +123,7 @@ def test_the_card_is_bound_before_cuda_is_asked(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_torch_without_cuda_never_waits_for_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wait_for_gpu, "bind", lambda device, **_: pytest.fail(f"waits for a card for {device}"))
+    monkeypatch.setattr(devices, "bind", lambda device, **_: pytest.fail(f"waits for a card for {device}"))
     monkeypatch.setattr("torch.backends.cuda.is_built", lambda: False)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert devices.prepare("auto", "auto", 1)[0].type == "cpu"
@@ -163,9 +163,9 @@ def test_auto_is_cuda_where_a_job_could_use_a_card(
     (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\n{says}\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.delenv(wait_for_gpu.VISIBLE, raising=False)
+    monkeypatch.delenv(devices.VISIBLE, raising=False)
     if visible is not None:
-        monkeypatch.setenv(wait_for_gpu.VISIBLE, visible)
+        monkeypatch.setenv(devices.VISIBLE, visible)
     plan = Plan.load({"study": "demo"})
     monkeypatch.setattr(importlib.metadata, "version", version)
     assert (plan.settings.device, plan.gpus) == (device, int(device == "cuda"))

@@ -1,0 +1,239 @@
+"""What models judge of answers beside similarity: P(True), CCP's labels, SAR's token relevances.
+
+P(True) is the probability that the model calls its own answer true when asked (appendix of the paper). The wording is
+``beamuq/prompts/p_true.txt``, one file for every dataset, in the format of the datasets' templates
+(:mod:`beamuq.prompts.prompt_template`): ``{passages}`` is a story or titled paragraphs, ``{history}`` the earlier turns
+of a dialogue (both a blank line between), ``{options}`` one option a line. Where one of them stands alone on a line and
+the question has none, the line goes, and the blank line after it.
+
+CCP's labels say whether an alternative token means the same as the chosen one, the opposite, or neither; SAR's
+relevances how much the meaning of question and answer changes without one token.
+"""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from beamuq.errors import BeamUQError
+from beamuq.methods.answer_probability import combined_label
+from beamuq.models.prompt_tokens import chat_prompt_ids, plain_prompt_ids
+from beamuq.progress import progress_bar
+from beamuq.prompts.prompt_template import fill_part, lettered, read_template, split_parts
+from beamuq.scorers.scorer_protocol import PairScores, SimilarityScorer, scored
+from beamuq.text_normalization import clean
+
+BATCH_PROMPTS = 16  # prompts held at once; part of the bytes, so not a machine's setting
+_PROBE: Mapping[str, Any] = {"question": "Is it?", "context": [], "history": [], "options": []}
+_AROUND = string.punctuation + " \n"
+_BY_PREFERENCE = ("neutral", "contradict", "entail")  # of equal probabilities the first: a tie claims nothing
+
+
+def load_template(path: Path) -> dict[str, str]:
+    """The parts of P(True)'s template by name."""
+    return dict(split_parts(read_template(path)))
+
+
+def render_prompt(parts: Mapping[str, str], question: Mapping[str, Any], answer: str) -> str:
+    """The prompt about one answer to a question (a row of ``questions``); for an instruct model the user's message."""
+    passages = (fill_part(parts["passage" if part["title"] else "story"], part) for part in question["context"])
+    values = {
+        "passages": "\n\n".join(passages),
+        "history": "\n\n".join(fill_part(parts["turn"], turn) for turn in question["history"]),
+        "question": question["question"],
+        "options": "\n".join(fill_part(parts["option"], option) for option in lettered(question["options"])),
+        "answer": answer,
+    }
+    return fill_part(parts["prompt"], values)
+
+
+@dataclass(frozen=True)
+class PTrueQuery:
+    """How to ask a model: its tokenizer, the template's parts, and whether to use its chat template."""
+
+    tokenizer: Any
+    template: Mapping[str, str]
+    style: str
+    enable_thinking: bool | None = None
+
+    def prompt_ids(self, question: Mapping[str, Any], answer: str) -> tuple[int, ...]:
+        """Token ids of the prompt about one answer."""
+        text = render_prompt(self.template, question, answer)
+        if self.style == "instruct":
+            return tuple(chat_prompt_ids(self.tokenizer, text, self.enable_thinking))
+        return tuple(plain_prompt_ids(self.tokenizer, text))
+
+    def true_token(self) -> int:
+        """The token that is scored behind every prompt: they all end alike, so one shows which it is."""
+        return true_token(self.tokenizer, self.prompt_ids(_PROBE, "yes"))
+
+
+def true_token(tokenizer: Any, prompt_ids: Sequence[int]) -> int:
+    """The token with which "True" begins right behind a prompt, as the tokenizer itself would write it there.
+
+    Behind white space or a special token, where a chat template hands over to the model, that is ``True``; behind
+    anything else, such as the colon of a plain prompt, it is ``␣True`` with its space. Scoring the spelling that the
+    place does not call for would measure noise.
+
+    Raises BeamUQError if the tokenizer writes prompt and "True" together otherwise than one behind the other.
+    """
+    text = tokenizer.decode(list(prompt_ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    opens = text[-1:].isspace() or not tokenizer.decode([prompt_ids[-1]], skip_special_tokens=True)
+    follows = "True" if opens else " True"
+    whole = list(tokenizer(text + follows, add_special_tokens=False).input_ids)
+    if whole[: len(prompt_ids)] != list(prompt_ids) or len(whole) == len(prompt_ids):
+        raise BeamUQError(
+            f"{tokenizer.name_or_path}: its tokenizer joins {follows!r} to the prompt's end; "
+            "let p_true.txt end in another way, or drop PTrue"
+        )
+    return int(whole[len(prompt_ids)])
+
+
+def p_true_logprobs(
+    model: Any, query: PTrueQuery, rows: Sequence[tuple[str, Mapping[str, Any], str]], *, batch: int = BATCH_PROMPTS
+) -> list[float]:
+    """log P("True") of each answer, in nats, ≤ 0; higher = the model holds it for true.
+
+    ``rows``: (name for messages, row of ``questions``, answer); equal prompts are run once, and what they share too.
+    ``batch`` prompts are held at once; a result moves with it by no more than rounding.
+
+    Raises BeamUQError if a prompt is longer than the model's context, or a log-probability is not finite.
+    """
+    from beamuq.decoding import Prompt, compose_batches, next_token_logprobs
+
+    prompts = [query.prompt_ids(question, answer) for _, question, answer in rows]
+    names: dict[tuple[int, ...], str] = {}
+    for ids, (name, _, _) in zip(prompts, rows, strict=True):
+        names.setdefault(ids, name)
+    true = query.true_token()
+    log_p: dict[tuple[int, ...], float] = {}
+    with progress_bar(len(names), "P(True)", "prompt") as progress:
+        for members in compose_batches([Prompt(name, ids) for ids, name in names.items()], batch):
+            logprobs = next_token_logprobs(model, members, [true])[:, 0]
+            log_p |= {prompt.token_ids: float(logprob) for prompt, logprob in zip(members, logprobs, strict=True)}
+            progress.update(len(members))
+    for ids, name in names.items():
+        if not math.isfinite(log_p[ids]):
+            raise BeamUQError(f"P(True) of {name}: log-probability {log_p[ids]}; use dtype float32")
+    return [log_p[ids] for ids in prompts]
+
+
+class _Step(NamedTuple):
+    """The words of one step's alternatives, and which of them was chosen."""
+
+    words: list[str]
+    chosen: int
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """(chosen, alternative) and its reverse, for every alternative but the chosen one."""
+        word = self.words[self.chosen]
+        others = self.words[: self.chosen] + self.words[self.chosen + 1 :]
+        return [pair for other in others for pair in ((word, other), (other, word))]
+
+    def labels(self, label: Mapping[tuple[str, str], str]) -> list[str]:
+        """One label a word, from those of the pairs."""
+        both = (label[pair] for pair in self.pairs())
+        others = [combined_label(forward, next(both)) for forward in both]
+        return [*others[: self.chosen], "entail", *others[self.chosen :]]
+
+
+def word_of(token_text: str) -> str:
+    """A token's text on its own, without the punctuation, spaces and newlines around it, as the official code has it.
+
+    The end-of-text token ``<|im_end|>`` becomes ``im_end``, a comma nothing: both are compared as what they are.
+    """
+    return token_text.strip(_AROUND)
+
+
+def ccp_labels(
+    answers: Sequence[Mapping[str, Any]], scorer: SimilarityScorer, equivalence_threshold: float | None
+) -> list[list[list[str]]]:
+    """Per answer, step and alternative: ``entail``, ``neutral`` or ``contradict``; the chosen token's is ``entail``.
+
+    ``answers`` are rows of ``candidates`` with their alternatives; every step counts, the terminator's too. The scorer
+    is asked once for each distinct pair of words, in both directions, which
+    :func:`~beamuq.methods.answer_probability.combined_label` combines. One without classes needs an
+    ``equivalence_threshold``: entail iff s ≥ it, else contradict; one with classes has None.
+
+    Raises BeamUQError if an answer has no alternatives, or equivalence_threshold and scorer do not go together.
+    """
+    steps = [_steps(answer) for answer in answers]
+    pairs = list(dict.fromkeys(pair for of_answer in steps for step in of_answer for pair in step.pairs()))
+    label = dict(zip(pairs, pair_labels(scored(scorer, pairs), equivalence_threshold), strict=True))
+    return [[step.labels(label) for step in of_answer] for of_answer in steps]
+
+
+def pair_labels(scores: PairScores, equivalence_threshold: float | None) -> list[str]:
+    """The label of each scored pair: its most probable class, or without classes the side of the threshold it is on.
+
+    Raises BeamUQError if there are classes and a threshold, or neither.
+    """
+    if scores.neutral is None or scores.contradict is None:
+        if equivalence_threshold is None:
+            raise BeamUQError("ccp: a scorer without classes needs equivalence_threshold; give it, for example 0.8")
+        return ["entail" if s >= equivalence_threshold else "contradict" for s in scores.entail.tolist()]
+    if equivalence_threshold is not None:
+        raise BeamUQError(
+            "ccp: equivalence_threshold is for a scorer without classes, and this one has them; set it to null"
+        )
+    classes = np.stack([getattr(scores, name) for name in _BY_PREFERENCE])
+    return [_BY_PREFERENCE[row] for row in classes.argmax(axis=0).tolist()]
+
+
+def _steps(answer: Mapping[str, Any]) -> list[_Step]:
+    if answer["top_ids"] is None or answer["top_texts"] is None:
+        raise BeamUQError(
+            f"candidates: {answer['strategy']!r} of {answer['id']!r} has no alternatives; decode it again"
+        )
+    tops = zip(answer["token_ids"], answer["top_ids"], answer["top_texts"], strict=True)
+    return [_Step([word_of(text) for text in texts], ids.index(token)) for token, ids, texts in tops]
+
+
+def token_relevances(
+    candidates: Sequence[Mapping[str, Any]], questions: Mapping[str, str], tokenizer: Any, scorer: SimilarityScorer
+) -> list[list[float]]:
+    """R_l = 1 − s(question answer, question answer without token l) of each candidate's tokens, in [0, 1].
+
+    A terminator, which adds no meaning, gets 0; an answer in which no token matters has nothing but zeros, which
+    TokenSAR reads as all alike. Higher = more relevant.
+
+    ``questions`` are the bare ones by id: no passage, no examples. An answer without a token is what its other tokens
+    decode to by the language model's ``tokenizer``, cleaned like any answer. The scorer is asked once for each distinct
+    pair, over all candidates; premise is the whole answer.
+    """
+    cropped: dict[tuple[tuple[int, ...], bool], list[str]] = {}
+    pairs_of_candidates: list[list[tuple[str, str]]] = []
+    for candidate in candidates:
+        key = tuple(candidate["token_ids"]), candidate["terminated"]
+        if key not in cropped:
+            cropped[key] = without_each_token(tokenizer, *key)
+        question = questions[candidate["id"]]
+        whole = _sentence(question, candidate["text"])
+        pairs_of_candidates.append([(whole, _sentence(question, text)) for text in cropped[key]])
+    pairs = list(dict.fromkeys(pair for of_candidate in pairs_of_candidates for pair in of_candidate))
+    relevance = dict(zip(pairs, (1.0 - scored(scorer, pairs).entail).tolist(), strict=True))
+    return [
+        [relevance[pair] for pair in of_candidate] + [0.0] * candidate["terminated"]
+        for candidate, of_candidate in zip(candidates, pairs_of_candidates, strict=True)
+    ]
+
+
+def without_each_token(tokenizer: Any, token_ids: Sequence[int], terminated: bool) -> list[str]:
+    """The answer's text without its first token, its second, …; the terminator is never left out."""
+    from beamuq.decoding import candidate_text
+
+    stops = frozenset(token_ids[-1:]) if terminated else frozenset()
+    return [
+        clean(candidate_text(tokenizer, [*token_ids[:left_out], *token_ids[left_out + 1 :]], stops))
+        for left_out in range(len(token_ids) - terminated)
+    ]
+
+
+def _sentence(question: str, answer: str) -> str:
+    return f"{question} {answer}".rstrip()
