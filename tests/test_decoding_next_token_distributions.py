@@ -20,6 +20,7 @@ from beamuq.decoding.next_token_distributions import (
     ProbabilityEdits,
 )
 from beamuq.decoding.output_layer import OutputLayer
+from beamuq.decoding.random_numbers import draw_keys
 from beamuq.errors import BeamUQError
 from beamuq.strategy_names import LEAST_TEMPERATURE
 from tiny import toy_model
@@ -98,6 +99,9 @@ def test_a_token_of_no_probability_is_never_drawn() -> None:
     query = DistributionQuery(np.zeros(5, dtype=np.int64), uniforms=uniforms)
     _read(_distributions(600, set()), logits, query)
     assert query.tokens.tolist() == [10, 10, 300, 300, 300]
+    independent = DistributionQuery(np.zeros(50, dtype=np.int64), keys=np.arange(50))
+    _read(_distributions(600, set()), logits, independent)
+    assert set(independent.tokens.tolist()) == {10, 300}
 
 
 def test_edits_belong_to_a_node_and_reach_draws_and_masses() -> None:
@@ -106,10 +110,14 @@ def test_edits_belong_to_a_node_and_reach_draws_and_masses() -> None:
     nodes = np.array([0, 2, 0, 1])
     drawing = DistributionQuery(nodes, uniforms=np.full(4, 0.99), edits=edits)
     weighing = DistributionQuery(nodes, masses=np.zeros(4), edits=edits)
-    _read(_distributions(4, set()), logits, drawing, weighing, rows=1)
+    racing = DistributionQuery(np.tile(nodes, 2000), keys=draw_keys(0, "", "", 2000, 4).ravel(), edits=edits)
+    _read(_distributions(4, set()), logits, drawing, weighing, racing, rows=1)
     assert weighing.masses == pytest.approx([0.55, 1.0, 0.55, 0.75], abs=1e-6)
     assert drawing.tokens.tolist() == [2, 3, 2, 3]
     assert np.exp(drawing.logprobs) == pytest.approx([0.3, 0.4, 0.3, 0.25], abs=1e-6)
+    drawn = np.stack([np.bincount(racing.tokens[place::4], minlength=4) for place in (0, 1, 3)]) / 2000
+    expected = [np.array([0.05, 0.2, 0.3, 0]) / 0.55, [0.1, 0.2, 0.3, 0.4], np.array([0.25, 0.25, 0, 0.25]) / 0.75]
+    assert drawn == pytest.approx(np.array(expected), abs=0.05)
 
 
 @pytest.mark.parametrize("merge_stop_tokens", [None, {2, 5, 40}])
@@ -160,10 +168,11 @@ def test_rows_of_equal_logits_are_all_put_in_order_at_once() -> None:
     [
         DistributionQuery(np.array([0, 1]), top=2),
         DistributionQuery(np.array([0, 1]), statistics=True),
+        DistributionQuery(np.array([0, 1]), keys=np.array([1, 2])),
         DistributionQuery(np.array([0, 1]), uniforms=np.array([0.1, 0.999])),
         DistributionQuery(np.array([0, 1]), masses=np.zeros(2)),
     ],
-    ids=["list", "statistics", "draw", "mass"],
+    ids=["list", "statistics", "draw", "inverse", "mass"],
 )
 def test_logits_that_are_no_numbers_are_refused(bad: float, query: DistributionQuery) -> None:
     logits = np.zeros((2, 300))
@@ -174,7 +183,7 @@ def test_logits_that_are_no_numbers_are_refused(bad: float, query: DistributionQ
 
 def test_the_coldest_draws_are_the_most_probable_token() -> None:
     logits = np.random.default_rng(0).normal(0, 30, (4, 300))
-    query = DistributionQuery(np.arange(4), uniforms=np.full(4, 0.999), temperature=LEAST_TEMPERATURE)
+    query = DistributionQuery(np.arange(4), keys=np.arange(4), temperature=LEAST_TEMPERATURE)
     _read(_distributions(300, set()), logits, query)
     assert query.tokens.tolist() == logits.argmax(axis=1).tolist()
     assert query.policy_logprobs.tolist() == [0.0] * 4

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beamuq.decoding.prompt_prefix_tree import cut_into_passes, radix_edges
-from beamuq.decoding.random_numbers import uniforms
 
 PROMPTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=8).map(tuple), min_size=1, max_size=8)
 
@@ -44,21 +43,3 @@ def test_batches_keep_the_order_and_the_budget(prompts: list[tuple[int, ...]], b
         for member in piece.members:
             assert known[member] == piece.start
             known[member] += len(piece.tokens)
-
-
-def test_uniforms_of_fewer_samples_are_the_first_ones() -> None:
-    many = uniforms(7, "question", "sample T=1.0", 15, 20)
-    assert (uniforms(7, "question", "sample T=1.0", 10, 6) == many[:10, :6]).all()
-
-
-def test_uniforms_differ_by_seed_question_and_strategy() -> None:
-    drawn = [
-        uniforms(seed, question, strategy, 1, 3).tolist()
-        for seed, question, strategy in [(0, "a", "s"), (1, "a", "s"), (0, "b", "s"), (0, "a", "t")]
-    ]
-    assert len({tuple(map(tuple, block)) for block in drawn}) == 4
-
-
-def test_uniforms_are_pinned() -> None:
-    expected = [[0.896461, 0.018816], [0.872991, 0.923173]]
-    assert uniforms(0, "q", "sample T=1.0", 2, 2).round(6).tolist() == expected

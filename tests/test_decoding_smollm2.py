@@ -6,11 +6,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from beamuq.decoding import Beam, Candidate, Greedy, Prompt, Sample, candidate_text, decode, stop_tokens
+from beamuq.decoding.random_numbers import draw_keys, gumbel_max
 from tiny import generated
 
 FOLDER = Path(__file__).resolve().parents[1] / "resources" / "models" / "smollm2-135m-instruct"
@@ -64,3 +66,17 @@ def test_the_answer_to_an_easy_question_is_right() -> None:
     _, tokenizer, stops = _model()
     greedy = next(c for c in _decoded() if c.strategy == "greedy")
     assert candidate_text(tokenizer, greedy.token_ids, stops) == " Leonardo da Vinci"
+
+
+def test_draws_survive_another_attention_kernel() -> None:
+    model, tokenizer, _ = _model()
+    eager = AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32, attn_implementation="eager").eval()
+    assert model.config._attn_implementation != "eager"
+    token_ids = tokenizer(TEXTS[0], return_tensors="pt")["input_ids"]
+    with torch.inference_mode():
+        logprobs = [kernel(token_ids).logits[0].log_softmax(dim=-1) for kernel in (model, eager)]
+    assert not torch.equal(*logprobs)
+    keys = draw_keys(0, "question", "sample", 200, len(logprobs[0]))
+    rows = np.tile(np.arange(len(logprobs[0])), 200)
+    first, second = (gumbel_max(table, rows, keys.ravel()) for table in logprobs)
+    assert (first != second).double().mean() <= 2e-4  # an inverse distribution function in token order: 3e-3

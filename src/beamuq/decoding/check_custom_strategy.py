@@ -54,7 +54,7 @@ class CheckedSearch:
         query: object = plugins.call(self._what, lambda: self._search.query())
         if not isinstance(query, DistributionQuery):
             raise BeamUQError(f"{self._what}: query() gave a {type(query).__name__}; return a DistributionQuery")
-        if query.uniforms is not None:
+        if query.draws:
             raise self._refusal_error("asks for draws")
         trie, steps = self._context.trie, self._context.steps
         query.nodes = plugins.call(self._what, lambda: np.asarray(query.nodes, dtype=np.int64))

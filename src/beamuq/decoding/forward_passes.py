@@ -150,7 +150,7 @@ class BatchRunner(ABC):
             if not len(nodes):
                 self._work.decode_seconds += time.perf_counter() - started
                 return statistics, efforts
-            choosing = [query.nodes for query in queries if query.masses is None or query.uniforms is not None]
+            choosing = [query.nodes for query in queries if query.masses is None or query.draws]
             self._work.decoded_rows_unmerged += sum(int((self._trie.depth[own] > 0).sum()) for own in choosing)
             self._read(distributions, nodes, self.run(nodes), queries)
             for number, (search, query) in enumerate(zip(searches, queries, strict=True)):

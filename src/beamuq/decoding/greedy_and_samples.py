@@ -139,19 +139,24 @@ class GreedyState:
 
 
 class SamplesState:
-    """Independent draws: the uniform number of (question, strategy, sample, step) decides a token."""
+    """Independent draws: the key of (question, strategy, sample, step) decides a token.
+
+    Samples of all temperatures share their keys, so differences between temperatures are of common random numbers.
+    """
 
     def __init__(self, policy: Sample | Shipped, context: SearchContext) -> None:
         self.policy = policy
-        size = policy.size if isinstance(policy, Sample) else 1
-        self._uniforms = context.uniforms(policy.strategy, size)
-        self._answers = GrowingAnswers(context, size)
+        if isinstance(policy, Sample):
+            self._keys = context.draw_keys("sample", policy.size)
+        else:
+            self._keys = context.draw_keys(policy.strategy, 1)
+        self._answers = GrowingAnswers(context, self._keys.shape[1])
         self._logprobs: Floats = np.zeros(self._answers.nodes.shape)
 
     def query(self) -> DistributionQuery:
         query = DistributionQuery(self._answers.ends, temperature=self.policy.temperature)
         if len(query.nodes):
-            query.uniforms = self._answers.uniforms(self._uniforms)
+            query.keys = self._answers.next_keys(self._keys)
         if isinstance(self.policy, Shipped):
             query.top_k, query.top_p, query.statistics = self.policy.top_k, self.policy.top_p, True
         return query

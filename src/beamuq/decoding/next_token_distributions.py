@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from beamuq.array_types import Floats, Ints
 from beamuq.decoding.output_layer import OutputLayer
+from beamuq.decoding.random_numbers import gumbel_max
 from beamuq.errors import BeamUQError
 
 ALTERNATIVES = 10
@@ -41,9 +42,11 @@ class DistributionQuery:
 
     With ``top`` = k > 0, ``tokens`` and ``logprobs`` become lists, shape (nodes, k'), that hold at least the k most
     probable tokens and the k most probable ones that do not stop, most probable first, ties by token id, -inf beyond
-    the end of a short list. With ``uniforms``, one per node, they become draws, shape (nodes,), from the distribution
-    sharpened to 1/``temperature``, cut to ``top_k`` and ``top_p``, and edited; ``policy_logprobs`` is before the edits,
-    and ``positions``, in [0, 1), say where in its token's interval each uniform fell.
+    the end of a short list. With ``keys`` or ``uniforms``, one per node, they become draws, shape (nodes,), from the
+    distribution sharpened to 1/``temperature``, cut to ``top_k`` and ``top_p``, and edited; ``policy_logprobs`` is
+    before the edits. Keys draw independently, by Gumbel numbers hashed of key and token (`random_numbers`). Uniforms
+    invert the distribution function in the order of token ids, and ``positions``, in [0, 1), say where in its token's
+    interval each fell.
     ``masses`` asks for the sums of the edited probabilities (nodes,), ``statistics`` for entropies (nodes,) in nats
     and for the most probable tokens (nodes, ALTERNATIVES).
     """
@@ -51,6 +54,7 @@ class DistributionQuery:
     nodes: Ints
     top: int = 0
     statistics: bool = False
+    keys: Ints | None = None
     uniforms: Floats | None = None
     temperature: float = 1.0
     top_k: int = 0
@@ -64,6 +68,11 @@ class DistributionQuery:
     entropies: Floats = field(init=False)
     top_tokens: Ints = field(init=False)
     top_logprobs: Floats = field(init=False)
+
+    @property
+    def draws(self) -> bool:
+        """Whether tokens are drawn."""
+        return self.keys is not None or self.uniforms is not None
 
 
 class HostTransfers:
@@ -115,7 +124,7 @@ class NextTokenDistributions:
         for query, own in zip(queries, rows, strict=True):
             listed[own] |= query.top > 0 or query.statistics
             counted[own] |= query.statistics
-            if query.uniforms is not None:
+            if query.draws:
                 query.tokens, query.logprobs = np.zeros(len(own), dtype=np.int64), np.zeros(len(own))
                 query.policy_logprobs, query.positions = np.zeros(len(own)), np.zeros(len(own))
         top = max((max(query.top, ALTERNATIVES * query.statistics) for query in queries), default=0)
@@ -137,7 +146,7 @@ class NextTokenDistributions:
                 transfers.add(entropies, here, -torch.linalg.vecdot(probabilities[:, : self.vocabulary], distribution))
             for query, own in zip(queries, rows, strict=True):
                 inside = np.flatnonzero((own >= start) & (own < start + len(distribution)))
-                if len(inside) and (query.uniforms is not None or query.masses is not None):
+                if len(inside) and (query.draws or query.masses is not None):
                     self._draw_or_weigh(
                         query, inside, own[inside] - start, nodes[here], distribution, probabilities, transfers
                     )
@@ -195,17 +204,23 @@ class NextTokenDistributions:
         if query.temperature != 1.0 or query.top_k or query.top_p < 1.0:
             own = _shaped(plain, query.temperature, query.top_k, query.top_p)
             weights = self._weights(own)
+        edited = own
         if query.edits is not None:
-            weights = _edited(weights, query.edits, nodes[distinct])
+            weights = _edited(weights, query.edits, nodes[distinct], logarithms=False)
+            edited = _edited(own, query.edits, nodes[distinct], logarithms=True)
         if query.masses is not None:
             transfers.add(query.masses, inside, weights.sum(dim=-1, dtype=torch.float64)[place])
         if query.uniforms is not None:
-            token, position = _draw(weights, place, torch.from_numpy(query.uniforms[inside]).to(distribution.device))
+            token, position = _inverse(weights, place, torch.from_numpy(query.uniforms[inside]).to(weights.device))
             token = token.clamp_max(self.vocabulary - 1)  # of an undefined distribution, which is refused afterwards
-            transfers.add(query.tokens, inside, token)
-            transfers.add(query.logprobs, inside, plain[place, token])
-            transfers.add(query.policy_logprobs, inside, own[place, token])
             transfers.add(query.positions, inside, position)
+        elif query.keys is not None:
+            token = gumbel_max(edited, row.astype(np.int64), query.keys[inside])
+        else:
+            return
+        transfers.add(query.tokens, inside, token)
+        transfers.add(query.logprobs, inside, plain[place, token])
+        transfers.add(query.policy_logprobs, inside, own[place, token])
 
     def _distributions(self, states: torch.Tensor, many: int) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
         """The first of consecutive rows, few enough at a time to stay in a CPU's cache, their log-probabilities, and
@@ -274,17 +289,17 @@ def _shaped(distribution: torch.Tensor, temperature: float, top_k: int, top_p: f
     return own
 
 
-def _edited(weights: torch.Tensor, edits: ProbabilityEdits, nodes: Ints) -> torch.Tensor:
-    """A copy of ``weights``, whose rows are those of ``nodes`` (sorted), with the factors applied."""
+def _edited(table: torch.Tensor, edits: ProbabilityEdits, nodes: Ints, logarithms: bool) -> torch.Tensor:
+    """A copy of ``table``, weights of ``nodes`` (sorted) or their ``logarithms``, with the factors applied."""
     row = np.searchsorted(nodes, edits.nodes)
     own = (row < len(nodes)) & (nodes[np.minimum(row, len(nodes) - 1)] == edits.nodes)
-    place = torch.from_numpy(row[own]).to(weights.device), torch.from_numpy(edits.tokens[own]).to(weights.device)
-    edited = weights.clone()
-    edited[place] *= torch.from_numpy(edits.factors[own]).to(weights)
+    place = torch.from_numpy(row[own]).to(table.device), torch.from_numpy(edits.tokens[own]).to(table.device)
+    edited, factors = table.clone(), torch.from_numpy(edits.factors[own]).to(table)
+    edited[place] = edited[place] + factors.log() if logarithms else edited[place] * factors
     return edited
 
 
-def _draw(weights: torch.Tensor, rows: torch.Tensor, uniforms: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _inverse(weights: torch.Tensor, rows: torch.Tensor, uniforms: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Tokens at ``uniforms`` of the inverse distribution functions of ``weights``' ``rows``, in token-id order.
 
     And where in their tokens' intervals the uniforms fell, from 0 to below 1. Sums are float64. Blocks of tokens are

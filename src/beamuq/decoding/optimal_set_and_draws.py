@@ -13,6 +13,7 @@ from beamuq.array_types import Floats, Ints
 from beamuq.decoding.beam_search import Beam, BeamState
 from beamuq.decoding.most_probable import LEAST_RESIDUAL, ROWS_A_QUESTION, AtLeast, BestSplit, MostProbableState
 from beamuq.decoding.next_token_distributions import DistributionQuery, ProbabilityEdits
+from beamuq.decoding.random_numbers import uniforms
 from beamuq.decoding.search_state import GrowingAnswers, Policy, ProvenState, SearchContext, SearchState, positive
 
 
@@ -153,7 +154,7 @@ class SetThenDrawsState:
         self._search = search
         self._number_of_draws = draws
         self._lattices = lattices
-        self._uniforms = context.uniforms(policy.strategy, most)
+        self._keys = context.draw_keys(policy.strategy, most)
         self._draws = GrowingAnswers(context, most)
         self._positions: Floats = np.zeros(self._draws.nodes.shape)
         self._sets: list[list[int]] | None = None
@@ -172,13 +173,16 @@ class SetThenDrawsState:
         if self._left is None:
             return self._mass_query()
         edits = self._excluding(np.unique(nodes).tolist(), self._left)
-        return DistributionQuery(nodes, uniforms=self._next_uniforms(nodes), edits=edits)
+        keys = self._draws.next_keys(self._keys)
+        if self._lattices:
+            return DistributionQuery(nodes, uniforms=self._next_uniforms(nodes, uniforms(keys)), edits=edits)
+        return DistributionQuery(nodes, keys=keys, edits=edits)
 
     def advance(self, query: DistributionQuery) -> None:
         if query.masses is not None:
             self._left = self._leftover(query.nodes.tolist(), query.masses.tolist())
             self._draws.alive[self._residuals(np.arange(len(self._draws.nodes))) < LEAST_RESIDUAL] = False
-        elif query.uniforms is not None:
+        elif query.draws:
             self._positions[self._draws.alive] = query.positions
             self._draws.grow(query.tokens, query.logprobs)
         elif self._search is not None:
@@ -208,14 +212,11 @@ class SetThenDrawsState:
         self._together = np.maximum(counts // max(self._lattices, 1), 1) + 0 * index
         if self._lattices:
             first = np.minimum(index - index % self._together, len(index) - 1)
-            shifts = np.take_along_axis(self._uniforms[:, :, 0], first, axis=1)
+            shifts = np.take_along_axis(uniforms(self._keys[:, :, 0].copy()), first, axis=1)
             self._positions = (index % self._together + shifts) / self._together
 
-    def _next_uniforms(self, nodes: Ints) -> Floats:
-        """The uniforms that decide the next token of each draw that goes on: fresh ones, or positions in a lattice."""
-        fresh = self._draws.uniforms(self._uniforms)
-        if not self._lattices:
-            return fresh
+    def _next_uniforms(self, nodes: Ints, fresh: Floats) -> Floats:
+        """The uniforms that decide the next token of each draw that goes on: ``fresh``, or positions in a lattice."""
         trie, alive = self._context.trie, self._draws.alive
         shares = np.exp(trie.total[nodes]) * self._residuals(nodes) / self._residuals(trie.question[nodes])
         return np.where(shares * self._together[alive] >= 1, self._positions[alive], fresh)

@@ -1,17 +1,31 @@
-"""Uniform numbers from a counter, so that a draw depends only on its seed, question, strategy, sample and step."""
+"""Random numbers from counters: a draw depends only on its seed, question, strategy, sample, step and tokens.
+
+Independent draws of a token are the argmax of log p + G, with a Gumbel number G for each token that is a hash of the
+draw and the token (Gumbel-max trick). So a rounding error of the probabilities changes a draw only where two tokens are
+as close as the error; an inverse distribution function adds the errors of all tokens before.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
-from beamuq.array_types import Floats
+from beamuq.array_types import Floats, Ints
+
+_STRIDE = 0x9E3779B97F4A7C15  # of SplitMix64 (Steele, Lea and Flood, 2014), as are the mixing steps
+_MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
+_HEAD = 7.0  # nats below the most probable token: the logarithms of these are always taken
+_AT_ONCE = 1 << 22  # numbers of a race on a card
 
 
-def uniforms(seed: int, question: str, strategy: str, size: int, steps: int) -> Floats:
-    """Uniforms in [0, 1) of shape (size, steps), for the steps of ``size`` samples of one question.
+def draw_keys(seed: int, question: str, strategy: str, size: int, steps: int) -> Ints:
+    """Keys of shape (size, steps), 64 bits each, for the steps of ``size`` samples of one question.
 
     The key of the Philox generator is a hash of (seed, question, strategy); the sample is the second word of its
     counter and the step its position in the stream. So row i and column t are the same numbers for every ``size``
@@ -19,8 +33,87 @@ def uniforms(seed: int, question: str, strategy: str, size: int, steps: int) -> 
     """
     identity = json.dumps([seed, question, strategy], ensure_ascii=False).encode()
     key = np.frombuffer(hashlib.blake2b(identity, digest_size=16).digest(), dtype="<u8").astype(np.uint64)
-    drawn = np.empty((size, steps))
+    keys = np.empty((size, steps), dtype=np.int64)
     for sample in range(size):
         counter = np.array([0, sample, 0, 0], dtype=np.uint64)
-        drawn[sample] = np.random.Generator(np.random.Philox(counter=counter, key=key)).random(steps)
-    return drawn
+        keys[sample] = np.random.Philox(counter=counter, key=key).random_raw(steps).view(np.int64)
+    return keys
+
+
+def uniforms(keys: Ints) -> Floats:
+    """The uniform numbers in [0, 1) of ``keys``: their first 53 bits."""
+    return (keys.view(np.uint64) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def gumbel_max(logprobs: torch.Tensor, rows: Ints, keys: Ints) -> torch.Tensor:
+    """One token per draw: the argmax of ``logprobs``' row plus Gumbel numbers, hashed of the draw's key and the token.
+
+    Parameters
+    ----------
+    logprobs
+        Log-probabilities in nats, up to a constant per row, shape (distributions, vocabulary).
+    rows, keys
+        The distribution of each draw and its key (:func:`draw_keys`), shape (draws,).
+
+    Returns
+    -------
+    Tokens of shape (draws,) on the device of ``logprobs``.
+    """
+    if logprobs.device.type == "cpu":
+        return torch.from_numpy(_pruned_race(logprobs.float().numpy(), rows, keys))
+    return full_race(logprobs, torch.from_numpy(rows).to(logprobs.device), torch.from_numpy(keys).to(logprobs.device))
+
+
+def full_race(logprobs: torch.Tensor, rows: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+    """`gumbel_max` with the numbers of all tokens, on any device."""
+    offsets = torch.arange(logprobs.shape[1], device=logprobs.device) * _signed(_STRIDE)
+    winners, many = [], max(1, _AT_ONCE // logprobs.shape[1])
+    for first in range(0, len(rows), many):
+        bits = keys[first : first + many, None] + offsets
+        for shift, factor in _MIXING:
+            bits ^= (bits >> shift) & ((1 << 64 - shift) - 1)
+            bits *= _signed(factor)
+        bits = (bits >> 11) & ((1 << 53) - 1)
+        winners.append((logprobs[rows[first : first + many]].double() - _log_exponentials(bits, torch)).argmax(dim=-1))
+    return torch.cat(winners) if winners else rows
+
+
+def _pruned_race(logprobs: NDArray[Any], rows: Ints, keys: Ints) -> Ints:
+    """`gumbel_max` on a CPU, with the logarithms of the probable tokens and of those that can still win alone."""
+    tokens = np.zeros(len(rows), dtype=np.int64)
+    offsets = _offsets(logprobs.shape[1])
+    bits, shifted = np.empty_like(offsets), np.empty_like(offsets)
+    for row in np.unique(rows):
+        distribution = logprobs[row]
+        edge = float(distribution.max()) - _HEAD
+        if not np.isfinite(edge):  # undefined, which is refused afterwards, or without any mass
+            continue
+        head = np.flatnonzero(distribution >= edge)
+        for draw in np.flatnonzero(rows == row):
+            np.add(offsets, keys[draw : draw + 1].view(np.uint64), out=bits)
+            for shift, factor in _MIXING:
+                np.bitwise_xor(bits, np.right_shift(bits, np.uint64(shift), out=shifted), out=bits)
+                np.multiply(bits, np.uint64(factor), out=bits)
+            np.right_shift(bits, np.uint64(11), out=bits)
+            scores = distribution[head] - _log_exponentials(bits[head], np)
+            # The others have log p < edge, so only exponential numbers below exp(edge - best) win.
+            last = -np.expm1(-np.exp(min(edge - float(scores.max()), 4.0))) * 2.0**53
+            others = np.flatnonzero(bits <= np.uint64(last + 2))
+            places = np.concatenate([head, others])
+            scores = np.concatenate([scores, distribution[others] - _log_exponentials(bits[others], np)])
+            tokens[draw] = places[scores.argmax()]
+    return tokens
+
+
+def _log_exponentials(bits: Any, library: Any) -> Any:
+    """Logarithms of exponential numbers, as G = -log E is Gumbel; of ``bits`` from 0 to 2^53 - 1, never of 0."""
+    return library.log(-library.log1p((bits + 0.5) * -(2.0**-53)))
+
+
+@lru_cache(maxsize=4)
+def _offsets(vocabulary: int) -> NDArray[np.uint64]:
+    return np.arange(vocabulary, dtype=np.uint64) * np.uint64(_STRIDE)
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 64) if number >> 63 else number

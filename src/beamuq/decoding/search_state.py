@@ -17,7 +17,7 @@ import numpy as np
 from beamuq.array_types import Bools, Floats, Ints
 from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.next_token_distributions import DistributionQuery
-from beamuq.decoding.random_numbers import uniforms
+from beamuq.decoding.random_numbers import draw_keys
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,9 @@ class SearchContext:
     seed: int
     trie: TokenTrie
 
-    def uniforms(self, strategy: str, size: int) -> Floats:
-        """Uniform numbers of shape (questions, size, steps) for the draws of a strategy."""
-        return np.stack([uniforms(self.seed, prompt.id, strategy, size, self.steps) for prompt in self.prompts])
+    def draw_keys(self, strategy: str, size: int) -> Ints:
+        """Keys of shape (questions, size, steps) for the draws of a strategy."""
+        return np.stack([draw_keys(self.seed, prompt.id, strategy, size, self.steps) for prompt in self.prompts])
 
 
 class GrowingAnswers:
@@ -112,9 +112,9 @@ class GrowingAnswers:
         """The nodes to go on from, question by question."""
         return self.nodes[self.alive]
 
-    def uniforms(self, numbers: Floats) -> Floats:
-        """Those of ``numbers`` (questions, size, steps) that decide the next token of each answer that goes on."""
-        return numbers[:, :, self.depth][self.alive]
+    def next_keys(self, keys: Ints) -> Ints:
+        """Those of ``keys`` (questions, size, steps) that decide the next token of each answer that goes on."""
+        return keys[:, :, self.depth][self.alive]
 
     def grow(self, tokens: Ints, logprobs: Floats) -> None:
         """Add a token to each answer that goes on; one that stops or is as long as can be goes on no more."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from beamuq import strategy_names
-from beamuq.array_types import Floats
+from beamuq.array_types import Ints
 from beamuq.decoding.next_token_distributions import DistributionQuery, ProbabilityEdits
-from beamuq.decoding.random_numbers import uniforms
+from beamuq.decoding.random_numbers import draw_keys, uniforms
 from beamuq.decoding.search_state import SearchContext, positive
 
 
@@ -63,24 +63,25 @@ class StochasticState:
     def __init__(self, policy: Stochastic, context: SearchContext) -> None:
         self.policy = policy
         self._context = context
-        self._uniforms: list[Floats] = [np.zeros(0) for _ in context.prompts]
+        self._keys: list[Ints] = [np.zeros(0, dtype=np.int64) for _ in context.prompts]
         self._used = [0] * len(context.prompts)
         self._parts = [[_Part(question, self._gumbel(question))] for question in range(len(context.prompts))]
         self._queried: list[tuple[int, _Part]] = []
         self._ask()
 
-    def _uniform(self, question: int) -> float:
-        """The next uniform number of a question, above 0 and up to 1; each question counts its own."""
+    def _next_key(self, question: int) -> Ints:
+        """The next key of a question, shape (1,); each question counts its own."""
         at = self._used[question]
-        if at == len(self._uniforms[question]):
+        if at == len(self._keys[question]):
             seed, prompt = self._context.seed, self._context.prompts[question].id
-            self._uniforms[question] = uniforms(seed, prompt, self.policy.strategy, 1, 2 * at + 64)[0]
+            self._keys[question] = draw_keys(seed, prompt, self.policy.strategy, 1, 2 * at + 64)[0]
         self._used[question] += 1
-        return 1.0 - float(self._uniforms[question][at])
+        return self._keys[question][at : at + 1]
 
     def _gumbel(self, question: int, location: float = 0.0, below: float = np.inf) -> float:
         """A Gumbel number about ``location``, truncated at ``below``."""
-        exponential = -np.log(self._uniform(question)) + np.exp(location - below)
+        uniform = 1.0 - float(uniforms(self._next_key(question))[0])
+        exponential = -np.log(uniform) + np.exp(location - below)
         return float(location - np.log(exponential)) if exponential > 0 else below
 
     def query(self) -> DistributionQuery:
@@ -90,7 +91,7 @@ class StochasticState:
             gone = [(part.node, token) for part in parts for token in part.gone]
             nodes, tokens = np.array(gone, dtype=np.int64).reshape(-1, 2).T
             query.edits = ProbabilityEdits(nodes, tokens, np.zeros(len(gone)))
-            query.uniforms, query.masses = self._query_uniforms, np.zeros(len(parts))
+            query.keys, query.masses = self._query_keys, np.zeros(len(parts))
         return query
 
     def advance(self, query: DistributionQuery) -> None:
@@ -120,7 +121,8 @@ class StochasticState:
             threshold = first[-1].largest if len(first) > self.policy.size else -np.inf
             self._queried += [(question, part) for part in parts if not part.has_mass and part.largest > threshold]
             self._queried += [(question, part) for part in first if not part.complete]
-        self._query_uniforms = np.array([1.0 - self._uniform(question) for question, _ in self._queried])
+        keys = [self._next_key(question) for question, _ in self._queried]
+        self._query_keys = np.concatenate(keys) if keys else np.zeros(0, dtype=np.int64)
 
     def _first(self, parts: list[_Part]) -> list[_Part]:
         """The ``size`` + 1 parts of the largest known values, largest first."""

@@ -34,7 +34,7 @@ Dtype = Literal["auto", "float32", "bfloat16"]
 
 # Raised by hand when the output of a rule would change whose code is, on purpose, not among its inputs: the expensive
 # rules, and those before them, since Snakemake runs again whatever follows from a job that wrote the same bytes.
-FORMATS = {"questions": 2, "prompts": 1, "candidates": 2, "judgements": 2, "similarity": 2, "quality": 1}
+FORMATS = {"questions": 2, "prompts": 1, "candidates": 3, "judgements": 2, "similarity": 2, "quality": 1}
 
 MINILM = "embedding:packaged:all-minilm-l6-v2"  # which the command line calls minilm
 
