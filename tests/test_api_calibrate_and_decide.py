@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 
 import beamuq
-from beamuq.api.calibrate_and_decide import calibrate, check_same, decide
-from beamuq.api.calibration_file import CalibrationFile, read_calibration
+from beamuq.api.calibration import CalibrationFile, calibrate, check_same, decide, read_calibration
 from beamuq.cli import main
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.guaranteed_threshold import guaranteed_threshold
@@ -25,7 +24,8 @@ def rows(n: int = 600, seed: int = 0) -> list[Row]:
     scores = generator.random(n)
     right = generator.random(n) < 1 / (1 + np.exp((scores - 0.6) / 0.05))
     told = {"method": "CocoaPPL", "variant": "beamsearch", "setting": "", "similarity": "lexical", "reason": ""}
-    same = {"model": "packaged:small", "model_hash": "a1", "prompt_hash": "b2", "direction": "higher"}
+    same = {"model": "packaged:small", "model_hash": "a1", "prompt_hash": "b2", "candidates": 10}
+    same |= {"scored_with": json.dumps({"temperature": 1.0, "epsilon": 0.0, "similarity": "c3"})}
     pairs = zip(scores, right, strict=True)
     return [{"id": f"q{k:04}", "value": float(s), "correct": int(r)} | told | same for k, (s, r) in enumerate(pairs)]
 
@@ -106,12 +106,13 @@ def test_what_is_not_the_calibrations_is_refused_or_with_force_warned_of(
 
 
 def test_the_models_name_counts_where_a_hash_is_not_known(made: CalibrationFile) -> None:
-    told = {"similarity": "lexical", "model": "elsewhere", "model_hash": "a1", "prompt_hash": "b2"}
+    told: Row = {"similarity": "lexical", "model": "elsewhere", "model_hash": "a1", "prompt_hash": "b2"}
+    told["scored_with"] = made.scored_with
     assert check_same(made, told, force=False, where="x") == []
     with pytest.raises(BeamUQError, match="model 'elsewhere'"):
         check_same(made, told | {"model_hash": None}, force=False, where="x")
     assert check_same(made, {"similarity": "lexical"}, force=False, where="x") == [
-        "not known whether the calibration's: model, prompt; the rows or the file lack it"
+        "not known whether the calibration's: model, prompt, settings; the rows or the file lack it"
     ]
 
 

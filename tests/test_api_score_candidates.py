@@ -273,7 +273,7 @@ def test_a_bad_row_is_told_by_place_and_key_in_one_line(row: dict[str, Any], tol
         ({"similarity": "lexicon"}, "similarity: unknown name 'lexicon'; did you mean 'lexical'"),
         ({"similarity": "nli"}, "needs a model; write nli:FOLDER"),
         ({"methods": ["Disimilarity"]}, "methods: unknown name 'Disimilarity'; did you mean 'Dissimilarity'"),
-        ({"temperature": 0.0}, "temperature: 0.0: must be from 1e-06"),
+        ({"temperature": 0.0}, "temperature: 0.0: Input should be greater than or equal to 0.000001"),
     ],
 )
 def test_a_bad_option_is_told_in_one_line(options: dict[str, Any], told: str) -> None:

@@ -61,7 +61,7 @@ def test_a_row_is_a_question_and_a_column_a_method_and_what_has_no_value_is_told
     assert tables[0] == ["id", "correct", "Prob", "NumSemSets"]
     assert tables[2:4] == [["one", "1", "0.5", "2"], ["two", "0", "", "1"]]
     assert tables[4] == ["id", "correct", "Dissimilarity"]
-    assert told[0] == "higher = more uncertain; similarity: lexical"
+    assert told[0] == "higher = more uncertain; Prob is −log p; similarity: lexical"
     reasons = {line.rpartition(": ")[2] for line in told if line.startswith("- ")}
     assert reasons == {"Prob", "Dissimilarity + beamsearch", "CCP"}
 
