@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import gc
 import inspect
-import io
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -75,9 +74,6 @@ FLAGS = ("verbose", "json", "long")
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and do what it says. Exit status 2, with one line on stderr: bad input."""
     if arguments is None:
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="backslashreplace")  # a terminal may not be in UTF-8
         mask_output(results=False)
         gc.set_threshold(100_000)  # collecting as often as usual takes a sixth of the time in which torch is imported
     options = command_parser().parse_args(arguments)
@@ -165,7 +161,7 @@ def _ask(options: dict[str, Any]) -> None:
     options["shots"] = [] if options["shots"] == "none" else options["shots"]
     if options["questions"] is None:
         asked = _called(ask, options)
-        print(asked.as_json() if options["json"] else asked.as_text(verbose=options["verbose"]))
+        _print(asked.as_json() if options["json"] else asked.as_text(verbose=options["verbose"]), end="\n")
     else:
         keywords = {name: options[name] for name in inspect.signature(ask).parameters if name != "question"}
         _print_scores(ask_all(options["questions"], **keywords), options["output"])
@@ -179,14 +175,20 @@ def _score(options: dict[str, Any]) -> None:
 def _print_scores(scores: pd.DataFrame, output: str | None, form: str = "markdown") -> None:
     if output:
         write(scores, output)
-    sys.stdout.write(by_question(scores) if form == "markdown" else render(scores, form))
+    _print(by_question(scores) if form == "markdown" else render(scores, form))
+
+
+def _print(text: str, end: str = "") -> None:
+    """Print a text, escaped where stdout's encoding lacks a character."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding), end=end)
 
 
 def _decide(options: dict[str, Any]) -> None:
     decisions = _called(decide, options)
     if options["output"]:
         write(decisions.table, options["output"])
-    sys.stdout.write(render(decisions.table, options["format"]))
+    _print(render(decisions.table, options["format"]))
     print(*decisions.told(), sep="\n", file=sys.stderr)
 
 
