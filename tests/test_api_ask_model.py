@@ -83,6 +83,21 @@ def test_a_low_covered_mass_and_a_cut_answer_are_warned_of(asked: Asked, tiny: P
     assert any("was cut" in told for told in one.warnings)
 
 
+@pytest.mark.parametrize(
+    ("change", "advice"),
+    [
+        ({"tokens": 3}, "more width covers more"),
+        ({"tokens": 15}, "a long answer has many wordings: ask for a short one"),
+        ({"has_chat_template": True}, "--style chat"),
+        ({"beams": (AskedBeam("a b", 0.1, 1, False),)}, "raise the largest number of tokens"),
+    ],
+)
+def test_the_advice_where_most_was_not_found_fits_the_cause(asked: Asked, change: dict[str, Any], advice: str) -> None:
+    ended = (AskedBeam("a", 0.1, 1, True),)
+    one = replace(asked, **{"covered_mass": 0.1, "tokens": 3, "beams": ended, "has_chat_template": False} | change)
+    assert advice in one.warnings[0]
+
+
 def test_style_examples_and_template_change_the_prompt(tiny: Path, tmp_path: Path, asked: Asked) -> None:
     shots = tmp_path / "shots.jsonl"
     shots.write_text('{"id": "1", "question": "Who?", "answers": ["Ann"]}\n')

@@ -244,3 +244,30 @@ def test_without_ending_scores_what_lacks_it_alone_with_a_note_and_no_interval()
     assert frame.note["LexicalSimilarity", ""] == ""
     whole = {"answer": response(chat("Paris", ENDED))}
     assert set(score([whole], similarity="lexical", without_ending=True)["note"]) == {""}
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ({"typical_p": 0.9}, "typical_p: 0.9: .*; ask with 1"),
+        ({"logit_bias": {"5": -100}}, "logit_bias: "),
+        ({"some_new_sampler": 1}, "some_new_sampler: 1: .*; ask without it"),
+        ({"temperature": 0.7}, "temperature: 0.7: scored with 1"),
+        ({"extra_body": {"min_p": 0.05}}, "min_p: 0.05"),
+    ],
+)
+def test_samples_that_are_not_the_models_own_are_refused(setting: dict[str, Any], told: str) -> None:
+    row = {"answer": "Paris", "samples": response(chat("Paris", ENDED)), "request": {"model": "m", "top_p": 1, "n": 1}}
+    assert read_records([row])
+    with pytest.raises(BeamUQError, match=f"row 1: request: {told}"):
+        read_records([row | {"request": setting}])
+    if "extra_body" not in setting:  # as llama.cpp says of itself
+        said = response(chat("Paris", ENDED)) | {"__verbose": {"generation_settings": setting}}
+        with pytest.raises(BeamUQError, match=f"row 1: samples: generation_settings: {told}"):
+            read_records([row | {"samples": said}])
+
+
+def test_the_same_response_twice_doubles_no_samples() -> None:
+    one = response(chat("Paris", ENDED), chat("Rome", None))
+    with pytest.raises(BeamUQError, match="row 1: samples: the same response stands twice"):
+        read_records([{"answer": "Paris", "samples": [one, dict(one)]}])

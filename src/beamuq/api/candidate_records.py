@@ -156,6 +156,10 @@ class QuestionRecord(StrictModel):
     beams: Annotated[
         Candidates, AtMost, Field(description="of one beam search: distinct token sequences, texts may repeat")
     ] = []
+    request: Annotated[
+        dict[str, Any] | None,
+        Field(description="what a server was asked for samples: refused unless they are the model's own"),
+    ] = None
     correct: Correct = None
     quality: Quality = None
     group: Annotated[Name | None, Field(description="what belongs together: a story, a user, a document")] = None
@@ -181,7 +185,9 @@ class QuestionRecord(StrictModel):
         return self
 
 
-def read_records(rows: Rows, *, without_ending: bool = False, most: int | None = None) -> list[QuestionRecord]:
+def read_records(
+    rows: Rows, *, without_ending: bool = False, temperature: float = 1.0, most: int | None = None
+) -> list[QuestionRecord]:
     """The questions of a ``.jsonl``, ``.json`` or ``.parquet`` file, or of mappings, or of a pandas frame.
 
     Candidates may be responses of a server: see :func:`beamuq.api.server_responses.read_responses`. Columns that are
@@ -198,7 +204,7 @@ def read_records(rows: Rows, *, without_ending: bool = False, most: int | None =
         for key in row:
             if key not in known and (near := nearest(str(key), known.keys() - LABELS)):
                 raise BeamUQError(f"{place}: {key}: unknown column; did you mean {near!r}?")
-        read = read_responses(row, place, without_ending=without_ending)
+        read = read_responses(row, place, without_ending=without_ending, temperature=temperature)
         # as a row of Parquet has it, null says nothing
         said = {key: value for key, value in read.items() if value is not None or key == "answer"}
         content = {"id": str(number)} | {key: value for key, value in said.items() if key in known}

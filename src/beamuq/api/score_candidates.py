@@ -157,7 +157,7 @@ def score(
     """
     check_settings(temperature=temperature, epsilon=epsilon, alpha=alpha, equivalence_threshold=equivalence_threshold)
     chosen = _chosen(methods)
-    records = read_records(rows, without_ending=without_ending)
+    records = read_records(rows, without_ending=without_ending, temperature=temperature)
     scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
     return score_records(records, scorer, chosen, temperature, epsilon, alpha, equivalence_threshold)
 

@@ -29,6 +29,22 @@ NO_ENDING = (
 NO_TOKEN = f"a token's log-probability is null or the server's floor of {FLOOR:g}"
 NO_SPELLING = "the tokens with log-probabilities do not spell the text: reasoning, an echoed prompt, or token ids alone"
 
+FREE = """model messages prompt n seed stream stream_options user max_tokens max_completion_tokens max_new_tokens
+n_predict logprobs top_logprobs n_probs stop temperature cache_prompt return_tokens_as_token_ids n_keep
+n_discard min_keep samplers post_sampling_probs timings_per_token chat_format reasoning_format
+dynatemp_exponent xtc_threshold dry_base repeat_last_n dry_allowed_length dry_penalty_last_n
+dry_sequence_breakers mirostat_tau mirostat_eta"""
+"""Settings of a request that leave the model's distribution as it is, some because others switch them on."""
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("top_p", "typical_p", "repetition_penalty", "repeat_penalty", "best_of"), (1,)),
+    **dict.fromkeys(("top_k", "top_n_sigma"), (0, -1)),
+    **dict.fromkeys(("min_p", "presence_penalty", "frequency_penalty", "mirostat", "min_tokens"), (0,)),
+    **dict.fromkeys(("xtc_probability", "dry_multiplier", "dynatemp_range"), (0,)),
+    **dict.fromkeys(("ignore_eos", "echo"), (False,)),
+    **dict.fromkeys(("logit_bias", "grammar", "response_format"), (None, "", [], {})),
+}
+"""Settings that do so at these values alone."""
+
 
 class _Form(BaseModel):
     """A part of a response; what is not read of it is ignored."""
@@ -75,7 +91,9 @@ class _Beam(_Form):
     sequence_score: float
 
 
-def read_responses(row: Mapping[str, Any], place: str, *, without_ending: bool = False) -> dict[str, Any]:
+def read_responses(
+    row: Mapping[str, Any], place: str, *, without_ending: bool = False, temperature: float = 1.0
+) -> dict[str, Any]:
     """A question's row with the candidates that its responses hold.
 
     ``answer`` may be a response of one choice; ``samples`` and ``beams`` a response, or a list of responses and other
@@ -85,6 +103,8 @@ def read_responses(row: Mapping[str, Any], place: str, *, without_ending: bool =
     Raises BeamUQError in one line: the ``place``, the key, the value and the fix.
     """
     found = dict(row)
+    if isinstance(row.get("request"), Mapping):
+        check_request(row["request"], f"{place}: request", temperature)
     for kind in ("answer", "samples", "beams"):
         parts = row[kind] if isinstance(row.get(kind), list) else [row.get(kind)]
         responses = [part for part in parts if _is_response(part)]
@@ -92,6 +112,10 @@ def read_responses(row: Mapping[str, Any], place: str, *, without_ending: bool =
             continue
         if any(part in responses[:n] for n, part in enumerate(responses)):
             raise BeamUQError(f"{place}: {kind}: the same response stands twice; give each once")
+        for part in responses if kind == "samples" else ():  # as llama.cpp says of itself
+            said: Any = part.get("__verbose", part)
+            if isinstance(said, Mapping) and isinstance(settings := said.get("generation_settings"), Mapping):
+                check_request(settings, f"{place}: samples: generation_settings", temperature)
         candidates: list[Any] = []
         for part in parts:
             candidates += _candidates(part, f"{place}: {kind}", without_ending) if _is_response(part) else [part]
@@ -99,6 +123,21 @@ def read_responses(row: Mapping[str, Any], place: str, *, without_ending: bool =
             raise BeamUQError(f"{place}: answer: {len(candidates)} choices; give the one greedy response")
         found[kind] = candidates[0] if kind == "answer" else candidates
     return found
+
+
+def check_request(settings: Mapping[str, Any], place: str, temperature: float) -> None:
+    """Refuse settings unless they are known to leave samples the model's own, at this temperature.
+
+    Raises BeamUQError naming the first.
+    """
+    for name, value in {**settings, **(settings.get("extra_body") or {})}.items():
+        if name == "temperature" and value != temperature:
+            raise BeamUQError(
+                f"{place}: temperature: {value}: scored with {temperature:g}; give score that temperature"
+            )
+        if name != "extra_body" and name not in FREE.split() and value not in NEUTRAL.get(name, ()):
+            fix = f"ask with {NEUTRAL[name][0]!r}" if name in NEUTRAL else "ask without it"
+            raise BeamUQError(f"{place}: {name}: {value!r:.80}: such samples are not the model's own; {fix}")
 
 
 def _is_response(value: Any) -> TypeGuard[Mapping[str, Any]]:
