@@ -17,7 +17,7 @@ from pydantic import ConfigDict, Field
 from tqdm import tqdm
 
 from beamuq.api.calibration import CalibrationFile, check_same, decided, read_calibration
-from beamuq.api.candidate_records import Correct, Name, Quality
+from beamuq.api.candidate_records import Labels, Name
 from beamuq.api.candidates_of_model import BATCH, decode
 from beamuq.api.open_models import Similarity, open_model, open_similarity
 from beamuq.api.rows import ANSWER_LABELS, Rows, check_settings, no_question, number, placed_rows
@@ -277,10 +277,8 @@ def ask(
     -------
     :class:`Asked`: what the model answers and how sure it is, to ``print``; of a list of questions a list.
 
-    Raises
-    ------
-    BeamUQError
-        In one line: an unknown model, a prompt that is too long, a bad template, a model the engine does not know.
+    Raises BeamUQError in one line: an unknown model, a prompt that is too long, a bad template, a model the engine
+    does not know.
 
     Examples
     --------
@@ -358,7 +356,7 @@ class Shot(StrictModel):
     answers: Annotated[list[str], Field(min_length=1)]
 
 
-class AskedRow(StrictModel):
+class AskedRow(Labels):
     """A question of a file that :func:`ask_all` takes, with right answers; other columns are left out."""
 
     model_config = Shot.model_config
@@ -366,9 +364,6 @@ class AskedRow(StrictModel):
     id: Name = ""
     question: str
     answers: Annotated[list[str] | None, Field(min_length=1)] = None
-    correct: Correct = None
-    quality: Quality = None
-    group: Name | None = None
 
 
 def ask_all(rows: Rows, model: Any = DEMO_MODEL, **options: Any) -> pd.DataFrame:
@@ -387,10 +382,7 @@ def ask_all(rows: Rows, model: Any = DEMO_MODEL, **options: Any) -> pd.DataFrame
     -------
     A frame as ``score`` gives it, with the answers, the model and the prompt.
 
-    Raises
-    ------
-    BeamUQError
-        As :func:`ask`; for a bad row, in one line.
+    Raises BeamUQError as :func:`ask`; for a bad row, in one line.
 
     Examples
     --------

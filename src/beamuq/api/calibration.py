@@ -17,7 +17,7 @@ import pandas as pd
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from beamuq import __version__
-from beamuq.api.candidate_records import Correct, Name, Number, Quality, as_number
+from beamuq.api.candidate_records import Labels, Name, Number, as_number
 from beamuq.api.rows import Rows, check_settings, named, placed_rows
 from beamuq.config_errors import StrictModel, validated, validated_json
 from beamuq.errors import BeamUQError, hint, reading
@@ -61,23 +61,6 @@ class Map(StrictModel):
         return LabelledScores(*(np.array(each, dtype=np.float64) for each in (self.scores, self.n, self.right)))
 
 
-class WithInterval(StrictModel):
-    """A value and its 95 % bootstrap interval."""
-
-    value: float
-    low: float | None
-    high: float | None
-
-    @classmethod
-    def of(cls, estimate: Estimate) -> WithInterval:
-        """Of an estimate that is defined."""
-        return cls.model_validate({name: getattr(estimate, name) for name in cls.model_fields})
-
-    def __str__(self) -> str:
-        around = "" if self.low is None or self.high is None else f" [{self.low:.3f}, {self.high:.3f}]"
-        return f"{self.value:.3f}{around}"
-
-
 class CalibrationFile(StrictModel):
     """What ``decide`` reads. A model, prompt, setting or version that is null is not known and cannot be compared."""
 
@@ -96,8 +79,8 @@ class CalibrationFile(StrictModel):
     right: Annotated[Share, Field(description="share of right answers")]
     threshold: GuaranteedThreshold
     map: Map
-    ece: Annotated[WithInterval, Field(description="expected calibration error, ten bins of equal width, cross-fitted")]
-    brier: Annotated[WithInterval, Field(description="mean squared error of the probability, cross-fitted")]
+    ece: Annotated[Estimate, Field(description="expected calibration error, ten bins of equal width, cross-fitted")]
+    brier: Annotated[Estimate, Field(description="mean squared error of the probability, cross-fitted")]
     versions: dict[str, str]
 
     def write(self, path: str | Path) -> None:
@@ -116,9 +99,14 @@ class CalibrationFile(StrictModel):
         return (
             f"calibrated    {self.method}{form}: {self.n} answers in {self.groups} groups, {self.right:.1%} right\n"
             f"threshold     {shown}\n"
-            f"probability   {self.map.kind}; expected calibration error {self.ece} (10 equal bins), "
-            f"Brier score {self.brier}, cross-fitted"
+            f"probability   {self.map.kind}; expected calibration error {_with_interval(self.ece)} (10 equal bins), "
+            f"Brier score {_with_interval(self.brier)}, cross-fitted"
         )
+
+
+def _with_interval(estimate: Estimate) -> str:
+    around = "" if estimate.low is None else f" [{estimate.low:.3f}, {estimate.high:.3f}]"
+    return f"{estimate.value:.3f}{around}"
 
 
 def read_calibration(path: str | Path) -> CalibrationFile:
@@ -129,7 +117,7 @@ def read_calibration(path: str | Path) -> CalibrationFile:
     return calibration
 
 
-class ScoredRow(StrictModel):
+class ScoredRow(Labels):
     """A row as ``score`` prints it, with what calibration needs beside; other columns are left out."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
@@ -143,12 +131,6 @@ class ScoredRow(StrictModel):
     similarity: str = ""
     reason: str = ""
     candidates: Annotated[int, Field(ge=0, strict=False)] | None = None
-    correct: Correct = None
-    quality: Quality = None
-    group: Name | None = None
-    model: str | None = None
-    model_hash: str | None = None
-    prompt_hash: str | None = None
     scored_with: str | None = None
     version: str | None = None
 
@@ -218,10 +200,8 @@ def calibrate(
     -------
     The calibration, as its file has it; ``print`` shows what was found.
 
-    Raises
-    ------
-    BeamUQError
-        In one line: a bad row, no or several forms, a missing score or label, labels all of one kind.
+    Raises BeamUQError in one line: a bad row, no or several forms, a missing score or label, labels all of one
+    kind.
 
     Examples
     --------
@@ -274,8 +254,8 @@ def calibrate(
             n=known.n.astype(int).tolist(),
             right=known.right.astype(int).tolist(),
         ),
-        ece=WithInterval.of(measured.ece),
-        brier=WithInterval.of(measured.brier),
+        ece=measured.ece,
+        brier=measured.brier,
         versions=used | ({"beamuq": version} if version else {}),
     )
     if output is not None:
@@ -302,10 +282,7 @@ def decide(rows: Rows, calibration: CalibrationFile | str | Path, *, force: bool
     -------
     The table of decisions, the test of the scores, and warnings.
 
-    Raises
-    ------
-    BeamUQError
-        In one line: a bad row or file, or what differs from the calibration.
+    Raises BeamUQError in one line: a bad row or file, or what differs from the calibration.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
-from beamuq.api.rows import ANSWER_LABELS, Rows, no_question, placed_rows
+from beamuq.api.rows import Rows, no_question, placed_rows
 from beamuq.api.server_responses import read_responses
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError, nearest
@@ -53,11 +53,21 @@ def as_number(value: Any) -> Any:
 
 Name = Annotated[str, BeforeValidator(_whole_number_as_text)]
 Number = Annotated[float | None, BeforeValidator(as_number)]
-Correct = Annotated[Number, Field(description="1: the answer is right, 0: wrong")]
-Quality = Annotated[Number, Field(description="right where above calibrate's quality_threshold")]
-LABELS = (*ANSWER_LABELS, "model", "model_hash", "prompt_hash")
-"""What a row may say of its answer for ``calibrate`` and ``decide``; ``score`` hands it on."""
 LogProbability = Annotated[float, Field(allow_inf_nan=True), AfterValidator(_at_most_zero)]
+
+
+class Labels(StrictModel):
+    """What a row may say of its answer for ``calibrate`` and ``decide``; ``score`` hands it on."""
+
+    correct: Annotated[Number, Field(description="1: the answer is right, 0: wrong")] = None
+    quality: Annotated[Number, Field(description="right where above calibrate's quality_threshold")] = None
+    group: Annotated[Name | None, Field(description="what belongs together: a story, a user, a document")] = None
+    model: Annotated[str | None, Field(description="which gave the answer")] = None
+    model_hash: Annotated[str | None, Field(description="of the model's files")] = None
+    prompt_hash: Annotated[str | None, Field(description="of the prompt around the question")] = None
+
+
+LABELS = tuple(Labels.model_fields)
 
 
 class CandidateRecord(StrictModel):
@@ -143,7 +153,7 @@ Candidates = list[Annotated[CandidateRecord, BeforeValidator(_record)]]
 AtMost = Field(max_length=MOST_CANDIDATES)
 
 
-class QuestionRecord(StrictModel):
+class QuestionRecord(Labels):
     """One question: its produced answer, and samples, beams, or both, to compare it with."""
 
     id: Annotated[
@@ -160,12 +170,6 @@ class QuestionRecord(StrictModel):
         dict[str, Any] | None,
         Field(description="what a server was asked for samples: refused unless they are the model's own"),
     ] = None
-    correct: Correct = None
-    quality: Quality = None
-    group: Annotated[Name | None, Field(description="what belongs together: a story, a user, a document")] = None
-    model: Annotated[str | None, Field(description="which gave the answer")] = None
-    model_hash: Annotated[str | None, Field(description="of the model's files")] = None
-    prompt_hash: Annotated[str | None, Field(description="of the prompt around the question")] = None
 
     @model_validator(mode="after")
     def _beams_are_distinct_outcomes(self) -> QuestionRecord:
@@ -193,10 +197,8 @@ def read_records(
     Candidates may be responses of a server: see :func:`beamuq.api.server_responses.read_responses`. Columns that are
     not a record's are left out, unless one is meant to be: see :func:`beamuq.errors.nearest`. ``most``: only the first.
 
-    Raises
-    ------
-    BeamUQError
-        In one line: the place, the key, the value and the fix. Also for a repeated id and for no rows at all.
+    Raises BeamUQError in one line: the place, the key, the value and the fix. Also for a repeated id and for no
+    rows at all.
     """
     known = QuestionRecord.model_fields
     found: dict[str, QuestionRecord] = {}

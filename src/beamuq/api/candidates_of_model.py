@@ -63,10 +63,8 @@ def decode(
     One row per prompt: id (its number, from 1), question (where it is a text), answer, samples and beams, each with
     text, token_ids, token_logprobs, logprob and ended; the answer also with token_entropies, in nats.
 
-    Raises
-    ------
-    BeamUQError
-        In one line: an empty or too long prompt, a number below its least, a model that the engine cannot decode.
+    Raises BeamUQError in one line: an empty or too long prompt, a number below its least, a model that the engine
+    cannot decode.
 
     Examples
     --------
@@ -158,11 +156,8 @@ def beams(
     ``GenerateBeamDecoderOnlyOutput``: ``sequences`` [prompts × width, length], prompt first, the most probable beam of
     each prompt first; ``sequences_scores`` [prompts × width], natural log p of the whole answer, its ending included.
 
-    Raises
-    ------
-    BeamUQError
-        If the generation config has a processor that changes the distribution (a penalty, forced or banned tokens), or
-        a prompt has fewer than ``width`` answers.
+    Raises BeamUQError if the generation config has a processor that changes the distribution (a penalty, forced or
+    banned tokens), or a prompt has fewer than ``width`` answers.
 
     Examples
     --------
@@ -233,11 +228,8 @@ def from_generate(
     -------
     For each prompt its candidates: text, token_ids, logprob (natural, the ending included) and ended.
 
-    Raises
-    ------
-    BeamUQError
-        If the output lacks what log-probabilities come from, or beams' probabilities sum to more than 1: they were
-        then scored with another length penalty.
+    Raises BeamUQError if the output lacks what log-probabilities come from, or beams' probabilities sum to more
+    than 1: they were then scored with another length penalty.
 
     Examples
     --------

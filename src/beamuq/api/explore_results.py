@@ -17,12 +17,11 @@ from pydantic import ConfigDict
 from beamuq.api.candidate_records import CandidateRecord, QuestionRecord, by_probability, read_records
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.rows import check_settings, placed_rows
-from beamuq.api.score_candidates import score_records
+from beamuq.api.score_candidates import score
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError
 from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, Row, page
 from beamuq.io import write_text
-from beamuq.methods.registry import METHODS
 from beamuq.scorers.scorer_protocol import Pair, PairScores, SimilarityScorer
 
 STUDY_READER = "beamuq_study.overview.study_explorer_page"
@@ -58,10 +57,7 @@ def explore(
     -------
     The file written.
 
-    Raises
-    ------
-    BeamUQError
-        In one line: no such source, a bad row, a study that has no candidates yet.
+    Raises BeamUQError in one line: no such source, a bad row, a study that has no candidates yet.
 
     Examples
     --------
@@ -132,9 +128,8 @@ def _of_file(path: Path, similarity: str, threshold: float, questions: int) -> C
     scorer, placed = open_similarity(similarity), list(placed_rows(path))
     shown, places = read_records(path, most=questions), placed[:questions]
     remembering = _Remembering(scorer.scorer, threshold)
-    scores = score_records(
-        shown, Similarity(scorer.name, remembering), list(METHODS.values()), equivalence_threshold=threshold
-    )
+    rows = [row for _, row in places]
+    scores = score(rows, similarity=Similarity(scorer.name, remembering), equivalence_threshold=threshold)
     notes = [
         f"No {', '.join(dict.fromkeys(of['method']))} of {of['id'].nunique()} questions: {reason!s}."
         for reason, of in scores[scores["reason"] != ""].groupby("reason", sort=False)

@@ -55,10 +55,7 @@ def model_folder(source: str) -> Path:
     -------
     The folder.
 
-    Raises
-    ------
-    BeamUQError
-        If it is none of these, or cannot be fetched; if torch is not installed.
+    Raises BeamUQError if it is none of these, or cannot be fetched; if torch is not installed.
 
     Examples
     --------
@@ -171,10 +168,7 @@ def open_similarity(
     dtype
         ``float32``, ``bfloat16``; ``auto``: float32, as in the official release.
 
-    Raises
-    ------
-    BeamUQError
-        If the name or the model is unknown.
+    Raises BeamUQError if the name or the model is unknown.
     """
     if isinstance(name, Similarity):
         return name

@@ -144,10 +144,7 @@ def score(
     distribution, whatever was not found (docs/theory.md). It rests on distinct outcomes of known probability: all
     beams, or one sample of each text; missing where one of them has no log-probability, and of samples at T ≠ 1.
 
-    Raises
-    ------
-    BeamUQError
-        In one line: a bad row, an unknown method, similarity or model.
+    Raises BeamUQError in one line: a bad row, an unknown method, similarity or model.
 
     Examples
     --------
@@ -159,19 +156,6 @@ def score(
     chosen = _chosen(methods)
     records = read_records(rows, without_ending=without_ending, temperature=temperature)
     scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
-    return score_records(records, scorer, chosen, temperature, epsilon, alpha, equivalence_threshold)
-
-
-def score_records(
-    records: Sequence[QuestionRecord],
-    scorer: Similarity,
-    methods: Sequence[Method],
-    temperature: float = 1.0,
-    epsilon: float = 0.0,
-    alpha: float = 0.9,
-    equivalence_threshold: float = 0.8,
-) -> Scores:
-    """:func:`score` of what was read already."""
     settings = {
         "temperature": temperature,
         "epsilon": epsilon,
@@ -187,7 +171,7 @@ def score_records(
         compared = _Compared(scorer, members, equivalence_threshold)
         for item in members:
             known = _evidence(item, compared, temperature, epsilon, alpha)
-            found += [(item.id, *row) for row in _scores(item, methods, known, temperature)]
+            found += [(item.id, *row) for row in _scores(item, chosen, known, temperature)]
     frame = Scores(found, columns=["id", *FOUND])
     same = {"direction": DIRECTION, "similarity": scorer.name, "version": __version__}
     for name, value in (same | {"scored_with": json.dumps(settings)}).items():
@@ -389,10 +373,7 @@ def prr(
     value, low, high and std: at most 1, 0 for a random order, negative for a worse one; None where undefined (constant
     quality), and ``note`` says why.
 
-    Raises
-    ------
-    BeamUQError
-        If lengths differ, or a score or quality is missing or not finite.
+    Raises BeamUQError if lengths differ, or a score or quality is missing or not finite.
 
     Examples
     --------

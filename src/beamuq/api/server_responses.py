@@ -112,10 +112,11 @@ def read_responses(
             continue
         if any(part in responses[:n] for n, part in enumerate(responses)):
             raise BeamUQError(f"{place}: {kind}: the same response stands twice; give each once")
-        for part in responses if kind == "samples" else ():  # as llama.cpp says of itself
-            said: Any = part.get("__verbose", part)
-            if isinstance(said, Mapping) and isinstance(settings := said.get("generation_settings"), Mapping):
-                check_request(settings, f"{place}: samples: generation_settings", temperature)
+        for one in responses if kind == "samples" else ():  # as llama.cpp says of itself
+            verbose = one.get("__verbose")
+            said = (verbose if isinstance(verbose, Mapping) else one).get("generation_settings")
+            if isinstance(said, Mapping):
+                check_request(said, f"{place}: samples: generation_settings", temperature)
         candidates: list[Any] = []
         for part in parts:
             candidates += _candidates(part, f"{place}: {kind}", without_ending) if _is_response(part) else [part]
