@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -184,6 +185,11 @@ def test_beams_of_sglang_get_their_whole_log_probability_and_unfinished_ones_are
         ("Lyon", pytest.approx(-2.0)),
         ("long", pytest.approx(-4.0)),
     ]
+    with pytest.warns(UserWarning, match="unfinished"):
+        frame = score([row], similarity="lexical", methods="Dissimilarity")
+    left = math.exp(-2.0) + math.exp(-4.0)  # which differ from the answer, of the outcomes that are left
+    certified = frame[frame.variant == "beamsearch"][["low", "high"]].to_numpy().tolist()[0]
+    assert certified == pytest.approx([left, 1 - math.exp(-0.5)])
 
 
 def choices_of(request: dict[str, Any]) -> list[dict[str, Any]]:
@@ -242,6 +248,7 @@ def test_without_ending_scores_what_lacks_it_alone_with_a_note_and_no_interval()
     assert frame.note["Prob", ""] == frame.note["Dissimilarity", "beamsearch"] != ""
     assert frame.low.isna().all()
     assert frame.note["LexicalSimilarity", ""] == ""
+    assert all(json.loads(told)["without_ending"] for told in frame.scored_with)  # decide compares it
     whole = {"answer": response(chat("Paris", ENDED))}
     assert set(score([whole], similarity="lexical", without_ending=True)["note"]) == {""}
 

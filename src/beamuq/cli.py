@@ -7,6 +7,7 @@ import gc
 import inspect
 import re
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and do what it says. Exit status 2, with one line on stderr: bad input."""
     if arguments is None:
         mask_output(results=False)
+        warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
         gc.set_threshold(100_000)  # collecting as often as usual takes a sixth of the time in which torch is imported
     options = command_parser().parse_args(arguments)
     exit_with_one_line(lambda: COMMANDS[options.command][1](vars(options)))
@@ -175,7 +177,8 @@ def _score(options: dict[str, Any]) -> None:
 def _print_scores(scores: pd.DataFrame, output: str | None, form: str = "markdown") -> None:
     if output:
         write(scores, output)
-    _print(by_question(scores) if form == "markdown" else render(scores, form))
+    shown = scores.drop(columns="scored_with") if form == "long" else scores
+    _print(by_question(scores) if form == "markdown" else render(shown, form))
 
 
 def _print(text: str, end: str = "") -> None:

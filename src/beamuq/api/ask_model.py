@@ -394,11 +394,13 @@ def ask_all(rows: Rows, model: Any = DEMO_MODEL, **options: Any) -> pd.DataFrame
     if not items:
         raise no_question(rows)
     machine = {name: options[name] for name in ("device", "dtype", "threads") if name in options}
-    options["similarity"] = open_similarity(options.get("similarity", "auto"), **machine)  # once
+    # once: reading them, and hashing a model in memory, takes as long as a batch
+    options["similarity"] = open_similarity(options.get("similarity", "auto"), **machine)
+    loaded = open_model(model, **machine)
     frames = []
     for start in tqdm(range(0, len(items), BATCH), desc="batches of questions", disable=None):
         members = items[start : start + BATCH]
-        answers: list[Asked] = ask([item.question for item in members], model, **options)
+        answers: list[Asked] = ask([item.question for item in members], loaded, **options)
         for position, (item, asked) in enumerate(zip(members, answers, strict=True), start=start + 1):
             labels: dict[str, Any] = {
                 name: getattr(asked, name) for name in ("answer", "model", "model_hash", "prompt_hash")

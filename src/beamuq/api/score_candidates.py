@@ -161,6 +161,7 @@ def score(
         "epsilon": epsilon,
         "alpha": alpha,
         "equivalence_threshold": equivalence_threshold,
+        "without_ending": without_ending,
         "similarity": scorer.content,
     }
     widest = 1 + max(max(len(item.samples), len(item.beams)) for item in records)
