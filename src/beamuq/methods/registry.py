@@ -183,9 +183,7 @@ def _of_the_paper(
 
 @_of_the_paper("Prob", "answer", "[0, ∞)", "answer.logprob")
 def _prob(e: Evidence) -> Array:
-    """It is −log p, so exp(−Prob) is p. Grows with length: a long answer looks uncertain. Blind to other ways to say
-    the same.
-    """
+    """Grows with length: a long answer looks uncertain. Blind to other ways to say the same."""
     return answer_probability.prob(e.answer.logprob)
 
 
