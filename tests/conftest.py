@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -23,6 +24,14 @@ Once = Callable[[str, Callable[[Path], object]], Path]
 def root() -> Path:
     """The project's folder."""
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The synthetic study's result files, written as exhibits ask for them; no test changes one."""
+    import exhibits_study
+
+    return exhibits_study.Results(tmp_path_factory.mktemp("results"), exhibits_study.study())
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ from beamuq.beam_mass_theorem import (
 from beamuq.evaluation.estimates import MEAN
 from beamuq.methods.dissimilarity_cocoa import cocoa
 from beamuq.methods.semantic_entropy_sar import semantic_entropy, semantic_entropy_printed
-from beamuq_study.comparison.paper_numbers_and_claims import FOLDER, KEYS
+from beamuq_study.comparison.comparison_inputs import FOLDER, KEYS
 from beamuq_study.exhibits.captions import CONSISTENCY
 
 Key = tuple[str, ...]  # of a number of the paper: KEYS

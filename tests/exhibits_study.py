@@ -19,8 +19,8 @@ from beamuq.methods.dissimilarity_estimators import WEIGHTINGS
 from beamuq_study import parquet_tables
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.exhibits.exhibit import Built
-from beamuq_study.exhibits.result_files import ROW, Inputs
 from beamuq_study.parquet_tables import Artifact
+from beamuq_study.result_files import ROW, Inputs
 from beamuq_study.stages.decisions_of_scores import DecisionSettings, decisions
 from beamuq_study.study_config import Study
 
@@ -185,7 +185,7 @@ class Results:
                 for variant in ("multinomial", "beamsearch") if method in BOTH_FORMS else ("",):
                     settings = [""] + [f"M={m}" for m in scoring.budgets]
                     if variant == "beamsearch":
-                        settings += [f"epsilon={_number(e)}" for e in scoring.epsilon]
+                        settings += [strategy_names.ablation("epsilon", e) for e in scoring.epsilon]
                         settings += [f"alpha={a}" for a in scoring.alpha] + [f"K={k}" for k in scoring.fixed_k]
                     if scoring.every_strategy:
                         sampled = variant == "multinomial"
@@ -219,10 +219,6 @@ def quality_values(
 
 def _value(need: Artifact, *key: str) -> float:
     return float(generator(need.scorer, need.model, need.dataset, need.recipe, *key).uniform(-0.2, 0.8))
-
-
-def _number(value: float) -> str:
-    return "0" if value == 0 else np.format_float_positional(value, trim="0")
 
 
 def _candidate(key: str, strategy: str, rank: int, length: int, logprob: float, answer: int = 0) -> dict[str, Any]:

@@ -18,15 +18,14 @@ import synthetic
 from beamuq.evaluation.estimates import MEAN
 from beamuq.methods.registry import METHODS
 from beamuq_study import parquet_tables
+from beamuq_study.comparison import comparison_inputs
 from beamuq_study.comparison.claims import needed_files
-from beamuq_study.comparison.comparison_inputs import ComparisonInputs, stored_keys, table_cell
-from beamuq_study.comparison.paper_numbers_and_claims import read_errata, read_paper_numbers, read_rules, touching
-from beamuq_study.exhibits.cells import Cell
-from beamuq_study.exhibits.result_files import Inputs
+from beamuq_study.comparison.comparison_inputs import ComparisonInputs, stored_keys, table_cell, touching
 from beamuq_study.parquet_tables import Artifact
+from beamuq_study.result_files import Cell, Inputs
 from beamuq_study.study_config import STUDIES, Study
 
-RULES, NUMBERS = read_rules(), read_paper_numbers()
+RULES, NUMBERS = comparison_inputs.read_rules(), comparison_inputs.read_paper_numbers()
 RESAMPLES, SPREAD = 200, 0.03
 FORMS = ("multinomial", "beamsearch")
 Key = tuple[str, ...]  # answer source, metric, method, variant, setting
@@ -81,7 +80,7 @@ class Simulated:
     def __init__(self, of: Study, shift: float) -> None:
         self.study, self.shift = of, shift
         self.rows: dict[Cell, dict[Key, tuple[float, float]]] = defaultdict(dict)
-        doubtful = touching(read_errata(), NUMBERS, "std") != ""
+        doubtful = touching(comparison_inputs.read_errata(), NUMBERS, "std") != ""
         spreads = NUMBERS["printed_std"].mask(doubtful).fillna(SPREAD)
         numbers = zip(NUMBERS.itertuples(), stored_keys(of, NUMBERS).itertuples(index=False), spreads, strict=True)
         means = []

@@ -16,13 +16,11 @@ import pytest
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.evaluation.question_scores import QuestionScores
-from beamuq_study.comparison import claims, judging
-from beamuq_study.comparison.comparison_inputs import ComparisonInputs
+from beamuq_study.comparison import claims, comparison_inputs, judging
+from beamuq_study.comparison.comparison_inputs import Claim, ComparisonInputs
 from beamuq_study.comparison.judging import Case, NotAskedError, TooFewError, Verdict
-from beamuq_study.comparison.paper_numbers_and_claims import Claim
-from beamuq_study.exhibits.cells import Cell
-from beamuq_study.exhibits.result_files import Empty, Inputs
 from beamuq_study.parquet_tables import Artifact
+from beamuq_study.result_files import Cell, Empty, Inputs
 from beamuq_study.study_config import Study
 from simulated_paper_run import NUMBERS, RULES, candidate, study
 
@@ -50,7 +48,7 @@ def measured(cell: Cell, values: Mapping[Form, float], spread: float = 0.01, n: 
 
 
 class FakeInputs:
-    """Results in memory, read as :class:`~beamuq_study.exhibits.result_files.Inputs` are."""
+    """Results in memory, read as :class:`~beamuq_study.result_files.Inputs` are."""
 
     def __init__(self, *parts: Estimates, empty: Sequence[Cell] = (), **files: Any) -> None:
         self.parts, self.resampling = parts, {"resamples": 400}
@@ -73,20 +71,13 @@ def in_memory(*estimates: Estimates, of: Study | None = None, **files: Any) -> C
     return ComparisonInputs(of or study(), cast(Inputs, FakeInputs(*estimates, **files)), NUMBERS.copy(), RULES)
 
 
-def case_of(results: ComparisonInputs, *cells: Cell) -> Case:
-    return Case(results, list(cells))
-
-
 def judged(judge: Callable[..., Verdict], results: ComparisonInputs, *cells: Cell, **options: Any) -> Verdict:
-    return judge(case_of(results, *cells), **options)
+    return judge(Case(results, cells), **options)
 
 
 def mains(values: Mapping[Form, float], spread: float = 0.01) -> tuple[list[Cell], list[Estimates]]:
     cells = [Cell(GEMMA, dataset, "main", "nli") for dataset in DATASETS]
     return cells, [measured(cell, values, spread) for cell in cells]
-
-
-# -- candidates --------------------------------------------------------------------------------------------------------
 
 
 def decoded(
@@ -156,9 +147,6 @@ def test_covered_mass(beams: float, samples: float, first: float, outcome: str) 
     assert judged(claims.covered_mass, made, MAIN, first=3, share=0.5).outcome == outcome
 
 
-# -- the main table ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("gain", "spread", "outcome"), [(0.07, 0.01, "yes"), (-0.07, 0.01, "no"), (0.007, 0.1, "undecided")]
 )
@@ -182,7 +170,7 @@ def test_a_rise_of_most_needs_more_than_half() -> None:
 def test_a_mean_leaves_out_cells_of_empty_answers_and_says_so() -> None:
     values = {(D, BEAM, ""): 0.6, (D, SAMPLES, ""): 0.5}
     cells, parts = mains(values)
-    case = case_of(in_memory(*parts, empty=cells[:1]), *cells)
+    case = Case(in_memory(*parts, empty=cells[:1]), cells)
     assert claims.beams_rise(case, methods=[D]).n == 5 * N
     assert f"without {DATASETS[0]}" in case.notes[0]
     with pytest.raises(NotAskedError, match="are empty on every dataset"):
@@ -219,8 +207,6 @@ def test_the_best_has_to_lead_beyond_chance(
     assert rank(place="best").outcome == of_any
     assert rank(place="second", method=D).outcome == "undecided"  # no test says how far off another rank is
 
-
-# -- numbers of candidates ---------------------------------------------------------------------------------------------
 
 WIDTHS = Cell(GEMMA, TRIVIA, "widths", "nli")
 
@@ -283,8 +269,6 @@ def test_a_plateau_has_to_stay(near: int, curve: list[float], spread: float, out
     assert verdict.value == pytest.approx(start, nan_ok=True)
 
 
-# -- questions one by one ----------------------------------------------------------------------------------------------
-
 MANY = 120
 RIGHT = [float(i % 2) for i in range(MANY)]
 PERFECT, WORST, NOTHING = [-right for right in RIGHT], RIGHT, [0.0] * MANY
@@ -331,8 +315,6 @@ def test_rejection_curves_are_ahead_over_the_range(
     assert verdict.outcome == outcome, verdict
 
 
-# -- ablations ---------------------------------------------------------------------------------------------------------
-
 SAMPLING = ["beam", "multinomial T=0.7", "diverse G=2 lambda=0.5", "hybrid B=3"]
 FLOORS = ["epsilon=0", "epsilon=0.1", "epsilon=1.0"]
 ALPHAS = ["alpha=0.7", "alpha=0.9", "K=1", "K=3"]
@@ -367,7 +349,7 @@ def test_settings_of_an_ablation(
     values = [dict(zip(keys, column, strict=True)) for column in columns]
     results = in_memory(*(measured(cell, of, spread) for cell, of in zip(cells, values, strict=True)))
     results.paper_numbers = pd.DataFrame(keys, columns=["method", "variant", "setting"]).assign(table="t", metric="PRR")
-    monkeypatch.setattr(claims, "stored_keys", lambda _, rows: rows[["metric", "method", "variant", "setting"]])
+    monkeypatch.setattr(comparison_inputs, "stored_keys", lambda _, rows: rows[comparison_inputs.STORED])
     verdict = judged(judge, results, *cells, table="t")
     assert verdict.outcome == outcome, verdict
 
@@ -405,8 +387,6 @@ def test_the_p_of_a_lead_is_that_of_the_best_of_many_over_each_other(ahead: str,
     assert lead == (pytest.approx(0.2), pytest.approx(p))
 
 
-# -- several draws -----------------------------------------------------------------------------------------------------
-
 POOL = Cell(GEMMA, TRIVIA, "pool", "nli")
 
 
@@ -443,8 +423,6 @@ def test_samples_that_are_all_beams_tell_nothing_of_what_is_outside() -> None:
     with pytest.raises(TooFewError, match="0 questions of triviaqa with two samples that are none of the beams"):
         judged(claims.small_gap, pool([0.9] * N, lambda *_: 0, {0: 0.1, 5: 0.1}), POOL)
 
-
-# -- ours --------------------------------------------------------------------------------------------------------------
 
 FIVE, NORMALISED, SAMPLED = "unnormalised beam M=5", "normalised beam M=5", "uniform sample T=1.0 M=10"
 OURS = partial(claims.estimators, comparisons=((FIVE, SAMPLED, 0.02), (FIVE, NORMALISED, 0.0)))
@@ -494,9 +472,6 @@ def test_samples_are_the_mean_over_their_disjoint_draws() -> None:
     assert judged(OURS, of_estimators(values), *TRUTH).outcome == "yes"
 
 
-# -- outcomes ----------------------------------------------------------------------------------------------------------
-
-
 def test_the_theorem_s_counterexample() -> None:
     assert judged(claims.theorem, in_memory()).outcome == "no"
 
@@ -521,7 +496,7 @@ def test_any_answer_has_to_be_shown(parts: tuple[Any, Any, Any], opposite: bool,
 
 def test_tests_of_one_claim_are_corrected_by_holm_and_a_tie_is_no_rise() -> None:
     # .03 alone is below .05; among three, .03 · 3 and .03 · 2 are not
-    above = partial(case_of(in_memory()).above_zero, resamples=10_000, n=N)
+    above = partial(Case(in_memory(), []).above_zero, resamples=10_000, n=N)
     verdict = above(np.array([0.1, 0.1, 0.1]), np.array([0.03, 0.03, 0.001]))
     assert (verdict.sign, verdict.significance) == ("yes", "partly")
     assert above(np.array([-0.1]), np.array([0.03])).opposite
@@ -542,7 +517,7 @@ def test_tests_of_one_claim_are_corrected_by_holm_and_a_tie_is_no_rise() -> None
 )
 def test_negligible_means_inside_a_margin(low: float, high: float, part: str) -> None:
     difference = Estimates.from_rows([{"value": 0.0, "n": N, "low": low, "high": high}], [0.0])
-    assert case_of(in_memory()).negligible(difference)[0] == [part]
+    assert Case(in_memory(), []).negligible(difference)[0] == [part]
 
 
 @pytest.mark.parametrize(
@@ -558,8 +533,6 @@ def test_negligible_means_inside_a_margin(low: float, high: float, part: str) ->
 def test_parts_of_several_cells(parts: list[Any], together: str) -> None:
     assert judging.together(parts) == together
 
-
-# -- which cells are asked ---------------------------------------------------------------------------------------------
 
 OWN = "mine"
 

@@ -10,7 +10,7 @@ import pytest
 from beamuq.beam_mass_theorem import Outcomes
 from beamuq.config_errors import read_yaml
 from beamuq.errors import BeamUQError
-from beamuq_study.comparison.paper_numbers_and_claims import FOLDER, Erratum, read_errata, read_paper_numbers
+from beamuq_study.comparison.comparison_inputs import FOLDER, Erratum, read_errata, read_paper_numbers
 from errata_from_paper import Key, Regenerated, directed_beam_sets, drawn_beam_sets, keys_of, read_arrows, regenerate
 
 NUMBERS = read_paper_numbers()

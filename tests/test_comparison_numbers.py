@@ -16,10 +16,9 @@ from beamuq.errors import BeamUQError
 from beamuq_study import parquet_tables
 from beamuq_study.comparison import beam_minus_multinomial, claims, comparison_page, number_statuses
 from beamuq_study.comparison.beam_minus_multinomial import CELLS, HEADLINE, tally
-from beamuq_study.comparison.comparison_inputs import ComparisonInputs
+from beamuq_study.comparison.comparison_inputs import ComparisonInputs, read_errata
 from beamuq_study.comparison.comparison_page import compare_with_paper
-from beamuq_study.comparison.paper_numbers_and_claims import read_errata
-from beamuq_study.exhibits.result_files import Inputs
+from beamuq_study.result_files import Inputs
 from run_job import run_job
 from simulated_paper_run import NUMBERS, RULES, one_model, read, study, write
 
@@ -256,11 +255,11 @@ def test_the_step_writes_every_file_and_the_same_results_give_the_same_bytes(tmp
     of, out = folder / "study.json", tmp_path / "out"
     of.write_text(one_model().model_dump_json(), encoding="utf-8")
     figure = {f"forest_{kind}": out / f"paired.{kind}" for kind in ("pdf", "svg", "png", "csv", "caption")}
-    run_job("comparison", {"study": of} | {name: out / name for name in comparison_page.OUTPUTS} | figure)
+    run_job("comparison", {"study": of} | {name: out / name for name in ("csv", "claims", "html")} | figure)
     assert all(path.is_file() for path in figure.values())
     drawing = (out / "paired.svg").read_text(encoding="utf-8")
     again = comparison_page.contents(compare_with_paper(one_model(), of, folder), drawing)
-    assert again == {name: (out / name).read_text(encoding="utf-8") for name in comparison_page.OUTPUTS}
+    assert again == {name: (out / name).read_text(encoding="utf-8") for name in ("csv", "claims", "html")}
     assert again["html"].count("<svg") == 1
     assert not re.search(r"<(?:script|link|img|iframe)\b", again["html"])
     assert len(pd.read_csv(out / "csv")) == 1958 + 2 * 69

@@ -13,12 +13,10 @@ from beamuq.io import file_sha256
 from beamuq.methods.registry import METHODS
 from beamuq.prompts.prompt_template import PROMPTS
 from beamuq_study import parquet_tables
-from beamuq_study.comparison import paper_settings
-from beamuq_study.comparison.comparison_inputs import ComparisonInputs, stored_keys, table_cell
-from beamuq_study.comparison.paper_settings import differences, settings
-from beamuq_study.exhibits.cells import Cell
-from beamuq_study.exhibits.result_files import Inputs
+from beamuq_study.comparison import comparison_inputs
+from beamuq_study.comparison.comparison_inputs import ComparisonInputs, differences, settings, stored_keys, table_cell
 from beamuq_study.parquet_tables import Artifact
+from beamuq_study.result_files import Cell, Inputs
 from beamuq_study.study_config import STUDIES, Study, load_study
 from simulated_paper_run import NUMBERS, RULES, study
 
@@ -31,7 +29,7 @@ DIVERSE, HYBRID = ({"scores", "PRR", "Dissimilarity", kind} for kind in ("divers
 
 def first(of: Study, kinds: set[str] = SCORES, cell: Cell = COQA, role: str | None = "nli") -> str:
     """The first setting that is not the paper's."""
-    return paper_settings.first(differences(of, RULES, cell, role), kinds, RULES)
+    return comparison_inputs.first(differences(of, RULES, cell, role), kinds, RULES)
 
 
 def with_setting(path: str, value: object) -> Study:

@@ -21,7 +21,7 @@ from beamuq.errors import BeamUQError
 from beamuq.prompts import prompt_template
 from beamuq.prompts.prompt_template import PROMPTS
 from beamuq_study import html_pages
-from beamuq_study.exhibits.table_formats import csv_text, latex_text, markdown_text
+from beamuq_study.escaped_text import csv_text, latex_text, markdown_text
 from beamuq_study.study_config import STUDIES, load_study
 
 TEXTS = [

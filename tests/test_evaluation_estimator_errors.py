@@ -13,7 +13,7 @@ from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import Estimates
 from beamuq.evaluation.estimator_errors import METHOD, Estimator, EstimatorsOfCell, samples
 from beamuq.evaluation.question_scores import QuestionScores
-from beamuq_study.exhibits.figures_of_estimators import CORRECTED, FAIR, IN_FACT, PRINTED, conditions
+from beamuq_study.exhibits.estimators_of_u import CORRECTED, FAIR, IN_FACT, PRINTED, conditions
 
 SAMPLE, EXACT = "sample T=1.0", "above p=0.002 draws=100 lattices=10"
 SAMPLES, BEAMS = samples(SAMPLE, 10), Estimator("normalised", "beam M=10", 10, "beam M=10")

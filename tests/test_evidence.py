@@ -14,11 +14,12 @@ import pyarrow as pa
 import pytest
 
 from beamuq_study import parquet_tables
-from beamuq_study.exhibits import list_of_exhibits, table_formats
+from beamuq_study.escaped_text import csv_text
+from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.exhibits.exhibit import CSV_COLUMNS
-from beamuq_study.exhibits.result_files import Inputs, read_study
 from beamuq_study.parquet_tables import Artifact, Loaded, read
-from beamuq_study.study_config import Study
+from beamuq_study.result_files import Inputs
+from beamuq_study.study_config import Study, load_study
 from collect_evidence import NO_TEXT, cells, shortened
 from evidence_differences import EVIDENCE, Scored, recomputed
 from sync_evidence import PAGE, written
@@ -30,7 +31,7 @@ of_each_study = pytest.mark.parametrize("folder", STUDIES, ids=lambda folder: fo
 
 
 def study_of(folder: Path) -> Study:
-    return read_study(folder / "study.json")
+    return load_study(folder / "study.json")
 
 
 def committed(folder: Path) -> list[Artifact]:
@@ -91,7 +92,7 @@ def test_tables_and_figures_are_regenerated_from_what_is_published(
         else:
             loaded[need] = read(folder / need.path, need.kind)
     for label, exhibit in exhibits.items():
-        text = table_formats.csv_text(exhibit.built(study, Inputs(loaded, study)).frame)
+        text = csv_text(exhibit.built(study, Inputs(loaded, study)).frame)
         again, published = pd.read_csv(io.StringIO(text)), pd.read_csv(folder / f"{exhibit.kind}s" / f"{label}.csv")
         again, published = (in_order(without_fixed_intervals(of)) for of in (again, published))
         pd.testing.assert_frame_equal(

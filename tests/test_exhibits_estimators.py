@@ -16,21 +16,17 @@ from beamuq.evaluation.estimates import Estimates
 from beamuq.evaluation.estimator_errors import BEAMS, spread
 from beamuq_study import parquet_tables
 from beamuq_study.exhibits import list_of_exhibits
-from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.exhibit import Table
 from beamuq_study.parquet_tables import Artifact
+from beamuq_study.result_files import Cell
+from exhibits_study import Results
 
 STUDY = exhibits_study.study()
 CELL = Cell(exhibits_study.BASE, "triviaqa", "truth", "cosine")
 DRAWS = [f"sample T=1.0 M=10 draw={draw}" for draw in range(1, 11)]
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> exhibits_study.Results:
-    return exhibits_study.Results(tmp_path_factory.mktemp("results"), STUDY)
-
-
-def stored(results: exhibits_study.Results, variant: str, setting: str) -> float:
+def stored(results: Results, variant: str, setting: str) -> float:
     (file,) = results.paths([CELL.file("evaluation")])
     frame = parquet_tables.read(file, "evaluation").table.to_pandas()
     frame = frame[(frame["answer_source"] == "greedy") & (frame["subset"] == "all")]
@@ -39,9 +35,7 @@ def stored(results: exhibits_study.Results, variant: str, setting: str) -> float
     return float(value)
 
 
-def test_the_table_has_every_estimator_at_every_size_and_its_difference_to_samples(
-    results: exhibits_study.Results,
-) -> None:
+def test_the_table_has_every_estimator_at_every_size_and_its_difference_to_samples(results: Results) -> None:
     built = results.built("estimators_triviaqa")
     assert isinstance(built.shown, Table)
     rows = built.shown.rows
@@ -57,7 +51,7 @@ def test_the_table_has_every_estimator_at_every_size_and_its_difference_to_sampl
     assert (values["n"].dropna() == 24).all()
 
 
-def test_gain_is_noise_and_target_at_every_m_and_the_main_one_over_all_draws(results: exhibits_study.Results) -> None:
+def test_gain_is_noise_and_target_at_every_m_and_the_main_one_over_all_draws(results: Results) -> None:
     data = results.built("why_beams_win").frame
     assert set(data["dataset"]) == {"triviaqa", "coqa", "mean"}
     for _, part in data.groupby(["dataset", "part"]):
@@ -70,7 +64,7 @@ def test_gain_is_noise_and_target_at_every_m_and_the_main_one_over_all_draws(res
     np.testing.assert_allclose(mean, 0, atol=1e-12)
 
 
-def test_the_gain_within_a_bin_of_mass_is_of_its_questions_alone(results: exhibits_study.Results) -> None:
+def test_the_gain_within_a_bin_of_mass_is_of_its_questions_alone(results: Results) -> None:
     data = results.built("gain_by_mass").frame
     inputs = results.inputs(list_of_exhibits.exhibit("gain_by_mass", STUDY).artifacts(STUDY))
     mass, scores = inputs.candidates(CELL).mass("beam M=10", 10), inputs.scores(CELL)
@@ -87,7 +81,7 @@ def test_the_gain_within_a_bin_of_mass_is_of_its_questions_alone(results: exhibi
     assert set(rows["n"]) == {first.members.sum()}
 
 
-def test_differences_of_controls_are_corrected_over_the_other_rows_of_a_block(results: exhibits_study.Results) -> None:
+def test_differences_of_controls_are_corrected_over_the_other_rows_of_a_block(results: Results) -> None:
     frame = results.built("controls").frame
     gains = frame[frame["metric"] == "ΔPRR"]
     assert set(gains["variant"]) == set(frame[frame["metric"] == "PRR"]["variant"]) - {BEAMS}
@@ -125,7 +119,7 @@ def test_draws_of_undefined_prr_leave_their_spread_undefined() -> None:
 
 
 def test_questions_whose_exact_value_is_uncertain_are_counted(tmp_path: Path) -> None:
-    own = exhibits_study.Results(tmp_path, STUDY)
+    own = Results(tmp_path, STUDY)
     errors = dict.fromkeys(("triviaqa-003", "triviaqa-011"), 0.0123) | {"triviaqa-004": 0.01}
 
     def change(row: dict[str, Any]) -> dict[str, Any]:

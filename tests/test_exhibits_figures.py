@@ -20,19 +20,15 @@ from matplotlib.transforms import Bbox
 import exhibits_study
 from beamuq.errors import BeamUQError
 from beamuq.methods import METHODS, Method
-from beamuq_study.exhibits import figure_style, figures_of_scores, list_of_exhibits
-from beamuq_study.exhibits.cells import Cell
+from beamuq_study.exhibits import figure_style, list_of_exhibits
+from beamuq_study.exhibits import figures_of_scores as of_scores
+from beamuq_study.exhibits.estimators_of_u import draw_by_rows, draw_conditions, draw_gains, draw_reasons
 from beamuq_study.exhibits.exhibit import Built
 from beamuq_study.exhibits.figure_style import draw_by_bin
 from beamuq_study.exhibits.figures_of_candidates import draw_candidates, draw_rank_probabilities, draw_worked_example
-from beamuq_study.exhibits.figures_of_estimators import draw_by_rows, draw_conditions, draw_gains, draw_reasons
-from beamuq_study.exhibits.figures_of_scores import (
-    draw_curves,
-    draw_rejection_curves,
-    draw_reliability,
-    draw_risk_coverage,
-)
 from beamuq_study.parquet_tables import Artifact
+from beamuq_study.result_files import Cell
+from exhibits_study import BASE, Results
 from run_job import run_job
 
 pytestmark = pytest.mark.slow
@@ -41,20 +37,11 @@ STUDY = exhibits_study.study()
 MINE = exhibits_study.labels("figure")
 SAMPLE, BEAM = "sample T=1.0", "beam M=10"
 FORMS = {"multinomial": SAMPLE, "beamsearch": BEAM}
-BASE = exhibits_study.BASE
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> exhibits_study.Results:
-    return exhibits_study.Results(tmp_path_factory.mktemp("results"), STUDY)
-
-
-@pytest.fixture(scope="module")
-def built(results: exhibits_study.Results) -> dict[str, Built]:
+def built(results: Results) -> dict[str, Built]:
     return {name: results.built(name) for name in MINE}
-
-
-# -- drawing numbers of one's own --------------------------------------------------------------------------------------
 
 
 def on_axes(draw: Callable[..., None], data: pd.DataFrame, **options: Any) -> Any:
@@ -75,10 +62,22 @@ FORM = list(FORMS)
 OWN: dict[Any, tuple[str, pd.DataFrame]] = {
     draw_by_bin: ("value", frame(length=["2", "2"], variant=FORM, value=[0.4, -0.1])),
     draw_rank_probabilities: ("mean", frame(rank=[1, 2], mean=0.3, q05=0.1, q25=0.2, median=0.3, q75=0.4, q95=0.5)),
-    draw_curves: ("value", frame(method="Dissimilarity", variant="multinomial", M=[1, 2, 3], value=[0.1, 0.2, 0.3])),
-    draw_rejection_curves: ("quality", frame(variant=FORM, rejected=0.1, quality=0.5, oracle=0.9, random=0.4)),
-    draw_risk_coverage: ("wrong", frame(variant=["", "mine"], part="curve", shown=[0.5, 1.0], wrong=[0.1, 0.2])),
-    draw_reliability: ("right", frame(variant=["", "mine"], probability=[0.4, 0.6], right=[0.5, 0.7])),
+    of_scores.draw_curves: (
+        "value",
+        frame(method="Dissimilarity", variant="multinomial", M=[1, 2, 3], value=[0.1, 0.2, 0.3]),
+    ),
+    of_scores.draw_rejection_curves: (
+        "quality",
+        frame(variant=FORM, rejected=0.1, quality=0.5, oracle=0.9, random=0.4),
+    ),
+    of_scores.draw_risk_coverage: (
+        "wrong",
+        frame(variant=["", "mine"], part="curve", shown=[0.5, 1.0], wrong=[0.1, 0.2]),
+    ),
+    of_scores.draw_reliability: (
+        "right",
+        frame(variant=["", "mine"], probability=[0.4, 0.6], right=[0.5, 0.7]),
+    ),
     draw_reasons: ("value", frame(part="noise", M=[1, 2, 2], draws=[1, 1, 9], value=[0.1, 0.2, 0.3])),
     draw_gains: ("value", frame(bin=[1, 2], highest=[0.996, 1.0], variant="normalised", value=[0.1, 0.2])),
     draw_conditions: ("share", frame(by="covered mass", bin=[".2–.5", "All"], what="fair share", share=[0.1, 0.2])),
@@ -98,7 +97,7 @@ def test_numbers_of_ones_own_are_drawn_and_so_are_undefined_ones(draw: Callable[
 
 def test_a_curve_is_broken_where_its_value_is_undefined_and_has_the_band_that_there_is() -> None:
     data = frame(method="Dissimilarity", variant="beamsearch", M=[1, 2, 3, 4], value=[0.1, np.nan, 0.3, 0.4])
-    ax = on_axes(draw_curves, data.assign(low=[0.0, np.nan, np.nan, 0.2], high=[0.2, np.nan, np.nan, 0.5]))
+    ax = on_axes(of_scores.draw_curves, data.assign(low=[0.0, np.nan, np.nan, 0.2], high=[0.2, np.nan, np.nan, 0.5]))
     (line,) = ax.lines
     np.testing.assert_array_equal(line.get_ydata(), [0.1, np.nan, 0.3, 0.4])
     assert line.get_label() == "beam search"
@@ -116,10 +115,9 @@ def test_bars_have_their_heights_and_intervals_and_say_where_there_is_none() -> 
 
 
 def test_a_guaranteed_threshold_is_a_mark_at_its_share_and_each_risk_a_line() -> None:
-    data = frame(
-        variant="beamsearch", part=["curve", "curve", "guaranteed"], shown=[0.5, 1, 0.5], wrong=[0.1, 0.3, 0.1]
-    )
-    ax = on_axes(draw_risk_coverage, data, risks=(0.1, 0.2))
+    parts = ["curve", "curve", "guaranteed"]
+    data = frame(variant="beamsearch", part=parts, shown=[0.5, 1, 0.5], wrong=[0.1, 0.3, 0.1])
+    ax = on_axes(of_scores.draw_risk_coverage, data, risks=(0.1, 0.2))
     assert [line.get_ydata()[0] for line in ax.lines[:2]] == [0.1, 0.2]
     assert ax.lines[-1].get_xydata().tolist() == [[0.5, 0.1]]
 
@@ -131,9 +129,6 @@ def test_a_worked_example_says_what_is_empty_and_cuts_what_is_long() -> None:
     assert max(map(len, texts)) <= 79
     assert any("(empty)" in text and text.endswith("0.250") for text in texts)
     assert any(text.endswith("1.500") for text in texts)
-
-
-# -- legible -----------------------------------------------------------------------------------------------------------
 
 
 def shown_texts(figure: matplotlib.figure.Figure) -> list[Text]:
@@ -166,10 +161,7 @@ def test_no_two_texts_overlap_none_leaves_the_page_and_a_demo_says_so(name: str,
     assert not set("{}") & set(built[name].caption)
 
 
-# -- honest ------------------------------------------------------------------------------------------------------------
-
-
-def test_questions_are_chosen_by_the_stated_rule(built: dict[str, Built], results: exhibits_study.Results) -> None:
+def test_questions_are_chosen_by_the_stated_rule(built: dict[str, Built], results: Results) -> None:
     quality = exhibits_study.quality_values(BASE, "triviaqa", 24)
     first = [int(np.flatnonzero(quality <= 0.5)[0]), int(np.flatnonzero(quality > 0.5)[0])]
     assert list(built["triviaqa-gemma4b"].frame["id"].unique()) == [f"triviaqa-{n:03d}" for n in first]
@@ -183,7 +175,7 @@ def test_questions_are_chosen_by_the_stated_rule(built: dict[str, Built], result
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", ["abl_length", "prr_curves", "triviaqa-gemma4b", "rebuttal_nsamples_across_data"])
 def test_answers_that_are_all_wrong_are_drawn_without_a_value(name: str, tmp_path: Path) -> None:
-    results = exhibits_study.Results(tmp_path, STUDY)
+    results = Results(tmp_path, STUDY)
     for need in list_of_exhibits.exhibit(name, STUDY).artifacts(STUDY):
         if need.kind == "quality":
             exhibits_study.rewrite(results, need, lambda row: row | {"value": 0.0})
@@ -197,25 +189,20 @@ def test_answers_that_are_all_wrong_are_drawn_without_a_value(name: str, tmp_pat
 
 
 def test_scores_of_other_questions_are_refused(tmp_path: Path) -> None:
-    results = exhibits_study.Results(tmp_path, STUDY)
+    results = Results(tmp_path, STUDY)
     needs = list_of_exhibits.exhibit("prr_curves", STUDY).artifacts(STUDY)
     exhibits_study.rewrite(results, needs[0], lambda row: row | {"id": row["id"].replace("023", "900")})
     with pytest.raises(BeamUQError, match="not of the questions that have quality"):
         results.built("prr_curves")
 
 
-# -- right, against plain loops ----------------------------------------------------------------------------------------
-
-
-def rows_of(results: exhibits_study.Results, kind: str, recipe: str = "main", **more: str) -> pd.DataFrame:
+def rows_of(results: Results, kind: str, recipe: str = "main", **more: str) -> pd.DataFrame:
     need = Artifact(kind, model=BASE, dataset="triviaqa", recipe=recipe, **more)
     rows = results.inputs([need]).frame(need)
     return rows[rows["answer_source"] == "greedy"] if "answer_source" in rows else rows
 
 
-def test_shares_and_masses_are_means_over_the_questions_of_a_length(
-    built: dict[str, Built], results: exhibits_study.Results
-) -> None:
+def test_shares_and_masses_are_means_over_the_questions_of_a_length(built: dict[str, Built], results: Results) -> None:
     cell = Cell(BASE, "triviaqa", "main")
     found = results.inputs([cell.file(kind) for kind in ("candidates", "questions")]).candidates(cell)
     lengths = found.lengths()
@@ -234,9 +221,7 @@ def test_shares_and_masses_are_means_over_the_questions_of_a_length(
     }
 
 
-def test_rejection_curves_keep_the_most_certain_answers(
-    built: dict[str, Built], results: exhibits_study.Results
-) -> None:
+def test_rejection_curves_keep_the_most_certain_answers(built: dict[str, Built], results: Results) -> None:
     data, scores = built["prr_curves"].frame, rows_of(results, "scores", scorer="cosine")
     quality = rows_of(results, "quality", metric="answer_f1").set_index("id")["value"]
     for (method, variant), curve in data.groupby(["method", "variant"]):
@@ -248,7 +233,7 @@ def test_rejection_curves_keep_the_most_certain_answers(
 
 @pytest.mark.parametrize("name", ["abl_nsamples", "sement_different_nsamples"])
 def test_points_of_a_curve_are_the_measurements_of_their_series(
-    name: str, built: dict[str, Built], results: exhibits_study.Results
+    name: str, built: dict[str, Built], results: Results
 ) -> None:
     rows = rows_of(results, "evaluation", "widths", scorer="cosine")
     rows = rows[(rows["metric"] == "PRR") & (rows["subset"] == "all")]
@@ -260,17 +245,12 @@ def test_points_of_a_curve_are_the_measurements_of_their_series(
         np.testing.assert_allclose(both[column], both[f"{column}_stored"], atol=2e-6)
 
 
-def test_a_panel_across_data_has_the_first_questions_alone(
-    results: exhibits_study.Results, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(figures_of_scores, "MOST_QUESTIONS", 10)
+def test_a_panel_across_data_has_the_first_questions_alone(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_scores, "MOST_QUESTIONS", 10)
     data = results.built("rebuttal_nsamples_across_data").frame
     assert set(data["n"]) == {10}
     panels = [(BASE, "triviaqa"), (exhibits_study.CHAT, "triviaqa"), (BASE, "arc-challenge")]
     assert [*data.groupby(["model", "dataset"], sort=False).groups] == panels
-
-
-# -- any study ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_study_of_other_data_draws_every_figure_and_names_its_own(tmp_path: Path) -> None:
@@ -281,7 +261,7 @@ def test_a_study_of_other_data_draws_every_figure_and_names_its_own(tmp_path: Pa
         quality=content["quality"][:1],
         grid=[grid | {"recipe": recipe} for recipe in ("main", "widths", "truth")],
     )
-    results = exhibits_study.Results(tmp_path, study)
+    results = Results(tmp_path, study)
     for name in MINE:
         with figure_style.settings():
             figure = figure_style.laid_out(results.built(name))
@@ -297,7 +277,7 @@ def test_every_exhibit_of_a_study_with_a_plug_in_s_method_is_built_by_a_process_
     scoring = STUDY.model_dump()["scoring"]
     scoring["main"]["methods"] = [*scoring["main"]["methods"], "theirs:Mine"]
     study = exhibits_study.study(scoring=scoring)
-    results = exhibits_study.Results(tmp_path, study)
+    results = Results(tmp_path, study)
     frames = {}
     for name in list_of_exhibits.labels(study):
         frames[name] = results.built(name).frame
@@ -306,11 +286,8 @@ def test_every_exhibit_of_a_study_with_a_plug_in_s_method_is_built_by_a_process_
     assert of_methods >= {"qa_mean_prr", "risk_coverage", "reliability"}
 
 
-# -- the files ---------------------------------------------------------------------------------------------------------
-
-
 def test_the_step_writes_every_file_and_the_same_results_give_the_same_bytes(
-    built: dict[str, Built], results: exhibits_study.Results, tmp_path: Path
+    built: dict[str, Built], results: Results, tmp_path: Path
 ) -> None:
     study = results.folder / "study.json"
     study.write_text(STUDY.model_dump_json(), encoding="utf-8")

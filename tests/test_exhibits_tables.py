@@ -20,6 +20,7 @@ from beamuq_study.exhibits import table_formats
 from beamuq_study.exhibits.estimates_table import Column, table
 from beamuq_study.exhibits.exhibit import CSV_COLUMNS, Built, Row, Table, TableCell
 from beamuq_study.parquet_tables import Artifact
+from exhibits_study import Results
 from test_escaping import TEXTS
 
 STUDY = exhibits_study.study()
@@ -28,16 +29,8 @@ PUBLISHED = Path(__file__).resolve().parents[1] / "workflow" / "paper_numbers" /
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> exhibits_study.Results:
-    return exhibits_study.Results(tmp_path_factory.mktemp("results"), STUDY)
-
-
-@pytest.fixture(scope="module")
-def built(results: exhibits_study.Results) -> dict[str, Any]:
+def built(results: Results) -> dict[str, Any]:
     return {name: results.built(name) for name in TABLES}
-
-
-# -- how a layout is printed -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -86,13 +79,8 @@ def test_an_arrow_needs_a_strict_improvement_of_two_defined_values() -> None:
 def test_an_interval_of_its_own_is_printed_and_one_that_cannot_move_is_not() -> None:
     rows = [{"method": name, "metric": "PRR", "value": 0.0, "n": 9} for name in "ab"]
     own = Estimates.from_rows([rows[0] | {"low": 0.0, "high": 0.1}, rows[1]], [np.zeros(9), np.zeros(9)])
-    assert [cell.spread for cell in printed(own, Column({"metric": "PRR"}, ("x",), beside="interval")).cells] == [
-        "[.000, .100]",
-        "",
-    ]
-
-
-# -- the tables of the study -------------------------------------------------------------------------------------------
+    shown = printed(own, Column({"metric": "PRR"}, ("x",), beside="interval"))
+    assert [cell.spread for cell in shown.cells] == ["[.000, .100]", ""]
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -146,9 +134,7 @@ SOURCES = {  # the scorer, recipe, answers and metric that each table is of
 
 
 @pytest.mark.parametrize("name", RANKED)
-def test_every_row_is_the_measurement_that_it_names(
-    name: str, built: dict[str, Any], results: exhibits_study.Results
-) -> None:
+def test_every_row_is_the_measurement_that_it_names(name: str, built: dict[str, Any], results: Results) -> None:
     """Value, ±, interval and n, looked up in the evaluation's files; a mean's in its datasets' replicates."""
     scorer, recipe, answer_source, metric = SOURCES[name]
 
@@ -176,7 +162,7 @@ def test_every_row_is_the_measurement_that_it_names(
 
 
 def test_an_undefined_value_leaves_the_mean_undefined_and_both_say_why(tmp_path: Path) -> None:
-    results = exhibits_study.Results(tmp_path, STUDY)
+    results = Results(tmp_path, STUDY)
     lost = {"value": None, "low": None, "high": None, "std": None, "note": "one quality & no <rank>"}
     of_coqa = Artifact("evaluation", "coqa", exhibits_study.BASE, "main", "cosine")
     exhibits_study.rewrite(results, of_coqa, lambda row: row | (lost if row["method"] == "MTE" else {}))
@@ -204,9 +190,6 @@ def test_other_readings_stay_out_of_the_main_table_and_exact_weights_stand_besid
     settings = set(built["abl_sampling"].frame["setting"])
     assert {"multinomial T=0.7", "multinomial T=0.7 exact"} <= settings
     assert "multinomial T=1.0 exact" not in settings
-
-
-# -- formats -----------------------------------------------------------------------------------------------------------
 
 
 def of_cells(*cells: TableCell, titles: tuple[str, ...] = ("a", "b"), **changes: Any) -> Built:

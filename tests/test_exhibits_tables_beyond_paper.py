@@ -15,16 +15,16 @@ from beamuq.evaluation.estimates import ALL_EMPTY
 from beamuq.evaluation.prr_and_auc import area_under_generalised_risk
 from beamuq_study import parquet_tables
 from beamuq_study.exhibits import list_of_exhibits
-from beamuq_study.exhibits.cells import Cell
 from beamuq_study.parquet_tables import Artifact
-from exhibits_study import BASE, BOTH_FORMS, CHAT, DATASETS, EMPTY, SIZE
+from beamuq_study.result_files import Cell
+from exhibits_study import BASE, BOTH_FORMS, CHAT, DATASETS, EMPTY, SIZE, Results
 
 STUDY = exhibits_study.study()
 HOTPOTQA = Artifact("evaluation", "hotpotqa", BASE, "main", "cosine")
 LOST = {"value": None, "low": None, "high": None, "std": None, "note": "all wrong"}
 
 
-class Noisy(exhibits_study.Results):
+class Noisy(Results):
     """Replicates of a row are its value and noise of its own."""
 
     def _replicate_rows(self, need: Any) -> list[np.ndarray[Any, Any]]:
@@ -39,7 +39,7 @@ def noisy(tmp_path_factory: pytest.TempPathFactory) -> Noisy:
 
 
 def stored(
-    results: exhibits_study.Results,
+    results: Results,
     recipe: str,
     dataset: str,
     kind: str,
@@ -58,9 +58,6 @@ def stored(
 def gain(stored: dict[tuple[str, str, str], Any], method: str, setting: str = "") -> Any:
     """Beam − multinomial."""
     return stored[method, "beamsearch", setting] - stored[method, "multinomial", setting]
-
-
-# -- gains -------------------------------------------------------------------------------------------------------------
 
 
 def test_every_method_with_both_forms_has_its_paired_difference_and_mean(noisy: Noisy) -> None:
@@ -94,13 +91,10 @@ def test_each_other_way_is_the_papers_row_less_its_beams(noisy: Noisy) -> None:
     assert set(found.index.get_level_values("setting")) == {f"{key[3]} - beam" for key in others.index} | floors
 
 
-# -- empty answers -----------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
-def six_empty(tmp_path_factory: pytest.TempPathFactory) -> exhibits_study.Results:
+def six_empty(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """The base model left six of 24 questions of HotpotQA without an answer, and one everywhere else."""
-    found = exhibits_study.Results(tmp_path_factory.mktemp("empty"), STUDY)
+    found = Results(tmp_path_factory.mktemp("empty"), STUDY)
     empty = ("answered", "greedy")
     exhibits_study.rewrite(
         found, HOTPOTQA, lambda row: row | ({"n": 18} if (row["subset"], row["answer_source"]) == empty else {})
@@ -113,7 +107,7 @@ def column(built: Any, model: str, dataset: str) -> np.ndarray[Any, Any]:
     return values[(values["model"] == model) & (values["dataset"] == dataset)]["value"].to_numpy(dtype=float)
 
 
-def test_a_mean_leaves_the_cell_out_and_marks_it(six_empty: exhibits_study.Results) -> None:
+def test_a_mean_leaves_the_cell_out_and_marks_it(six_empty: Results) -> None:
     built, means = six_empty.built("qa_tiny"), six_empty.built("qa_mean_prr")
     kept = [column(built, BASE, dataset) for dataset in DATASETS if dataset != "hotpotqa"]
     for of in (built, means):
@@ -126,7 +120,7 @@ def test_a_mean_leaves_the_cell_out_and_marks_it(six_empty: exhibits_study.Resul
     assert six_empty.built("topbeam_scoring").shown.header[-1] == ("Tiny 1B base", "Tiny 1B instruct")
 
 
-def test_a_mean_over_answered_questions_leaves_no_cell_out(six_empty: exhibits_study.Results) -> None:
+def test_a_mean_over_answered_questions_leaves_no_cell_out(six_empty: Results) -> None:
     built = six_empty.built("answered")
     assert not any("†" in head for head in built.shown.header[-1])
     n = built.frame[built.frame["dataset"] == "mean"].set_index("model")["n"]
@@ -134,7 +128,7 @@ def test_a_mean_over_answered_questions_leaves_no_cell_out(six_empty: exhibits_s
     assert set(n[CHAT]) == {6 * (SIZE["main"] - EMPTY)}
 
 
-def test_the_table_has_both_numbers_of_every_cell(six_empty: exhibits_study.Results) -> None:
+def test_the_table_has_both_numbers_of_every_cell(six_empty: Results) -> None:
     built = six_empty.built("empty_answers")
     values = built.frame[(built.frame["model"] == BASE) & (built.frame["dataset"] == "hotpotqa")]
     share = values[values["metric"] == "empty answers"]
@@ -148,7 +142,7 @@ def test_the_table_has_both_numbers_of_every_cell(six_empty: exhibits_study.Resu
     assert ("Tiny 1B base", "HotpotQA †", "6 of 24", "all") in titles
 
 
-class NoneEmpty(exhibits_study.Results):
+class NoneEmpty(Results):
     """No answer is empty: an evaluation of the answered questions is that of all, and replicates are written once."""
 
     def _evaluation(self, need: Artifact) -> list[dict[str, Any]]:
@@ -163,9 +157,6 @@ def test_where_no_answer_is_empty_it_is_the_table_of_all(tmp_path: Path) -> None
     results = NoneEmpty(tmp_path, STUDY)
     answered, of_all = (results.built(label).frame.drop(columns="table") for label in ("answered", "qa_mean_prr"))
     pd.testing.assert_frame_equal(answered, of_all)
-
-
-# -- AUGRC -------------------------------------------------------------------------------------------------------------
 
 
 def areas(noisy: Noisy, answer: str) -> np.ndarray[Any, Any]:
@@ -193,9 +184,6 @@ def test_augrc_follows_from_accuracy_and_roc_auc_in_every_resample(noisy: Noisy)
     assert built.shown.header[-1][:2] == ("Greedy", "Δ top beam")
 
 
-# -- further qualities -------------------------------------------------------------------------------------------------
-
-
 def test_each_quality_is_held_against_the_first_where_it_is_measured(noisy: Noisy) -> None:
     built = noisy.built("quality_agreement")
     values = built.frame[built.frame["model"] == BASE]
@@ -214,7 +202,7 @@ def test_each_quality_is_held_against_the_first_where_it_is_measured(noisy: Nois
 
 
 def test_a_quality_without_spread_leaves_difference_and_order_undefined(tmp_path: Path) -> None:
-    results = exhibits_study.Results(tmp_path, STUDY)
+    results = Results(tmp_path, STUDY)
     exhibits_study.rewrite(results, HOTPOTQA, lambda row: row | (LOST if row["quality"] == "exact_match" else {}))
     built = results.built("quality_agreement")
     values = built.frame[(built.frame["model"] == BASE) & (built.frame["dataset"] == "hotpotqa")].set_index("setting")
@@ -224,12 +212,9 @@ def test_a_quality_without_spread_leaves_difference_and_order_undefined(tmp_path
     assert "all wrong" in built.shown.reasons
 
 
-# -- endings -----------------------------------------------------------------------------------------------------------
-
-
 def test_endings_counts_texts_and_mass_and_prr_with_and_without(tmp_path: Path) -> None:
     """Main cells whose beams come in pairs of one text, as where answers end in two ways."""
-    own = exhibits_study.Results(tmp_path, STUDY)
+    own = Results(tmp_path, STUDY)
     files = [Artifact("candidates", "coqa", BASE, recipe) for recipe in ("main", "merged")]
     exhibits_study.rewrite(own, files[0], lambda row: row | {"text": f"answer {row['rank'] // 2}"})
     values = own.built("endings").frame.set_index(["model", "dataset", "metric", "method", "setting"]).sort_index()
@@ -261,8 +246,6 @@ def test_accuracy_is_of_greedy_answers_strictly_above_the_threshold(noisy: Noisy
         assert row["low"] < row["value"] < row["high"]
     assert len(values) == 12
 
-
-# -- decisions ---------------------------------------------------------------------------------------------------------
 
 DECIDED = decided_cells.STUDY
 

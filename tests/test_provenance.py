@@ -15,9 +15,9 @@ from beamuq.errors import BeamUQError
 from beamuq.prompts.prompt_template import PROMPTS
 from beamuq_study import parquet_tables
 from beamuq_study.data.question import question
-from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.provenance import check_one_run, read_cell
+from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import STUDIES, load_study
 from run_job import run_job
 

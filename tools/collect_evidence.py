@@ -27,10 +27,10 @@ from beamuq import io
 from beamuq.errors import BeamUQError
 from beamuq_study import parquet_tables
 from beamuq_study.exhibits import list_of_exhibits
-from beamuq_study.exhibits.result_files import MARK, empty_answers, read_study
 from beamuq_study.parquet_tables import Artifact, Loaded
 from beamuq_study.produced_answers import produced_texts
-from beamuq_study.study_config import Study
+from beamuq_study.result_files import MARK, empty_answers
+from beamuq_study.study_config import Study, load_study
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("comparison.csv", "comparison_claims.csv", "ledger.csv", "study.json")
@@ -51,7 +51,7 @@ def cells(study: Study) -> list[Artifact]:
 
 def collect(results: Path, into: Path) -> None:
     """Write ``into`` anew from a results folder. Raises BeamUQError if it has no ``study.json``."""
-    study, name = read_study(results / "study.json"), results.name
+    study, name = load_study(results / "study.json"), results.name
     shutil.rmtree(into, ignore_errors=True)
     figures = results.parents[1] / "figures" / name
     for page in PAGES:

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamuq.evaluation import bootstrap
-from beamuq_study.exhibits.result_files import read_study
 from beamuq_study.parquet_tables import Artifact, read
 from beamuq_study.stages.metrics_of_scores import EvaluationSettings, evaluate
+from beamuq_study.study_config import load_study
 
 EVIDENCE = Path(__file__).resolve().parents[1] / "evidence"
 FILE = EVIDENCE / "small/differences.csv"
@@ -71,7 +71,7 @@ def recomputed(
     costs nothing.
     """
     place = (cell.dataset, cell.model, cell.recipe)
-    study, made = read_study(folder / "study.json"), read(folder / cell.path, "evaluation").provenance["settings"]
+    study, made = load_study(folder / "study.json"), read(folder / cell.path, "evaluation").provenance["settings"]
     empty = json.loads((folder / "empty_answers.json").read_text())[Artifact("candidates", *place).path]
     asked = ~pc.field("id").isin(pa.array(without, pa.string()))
     scores = read(folder / Artifact("scores", *place, cell.scorer).path, "scores").table.filter(asked)

@@ -29,7 +29,7 @@ from beamuq.methods.dissimilarity_estimators import CUSTOM, WEIGHTINGS
 from beamuq.methods.needs_of_methods import DERIVED, PARTS
 from beamuq.methods.registry import METHODS
 from beamuq_study import machine_config, parquet_tables, study_config
-from beamuq_study.comparison.paper_numbers_and_claims import read_claims
+from beamuq_study.comparison.comparison_inputs import read_claims
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Prob": answer_probability.prob,

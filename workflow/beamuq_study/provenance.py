@@ -14,6 +14,7 @@ from beamuq import __version__
 from beamuq.errors import BeamUQError
 from beamuq.io import file_sha256
 from beamuq_study.parquet_tables import NAMED_BY, Footer, Loaded, file_name, read
+from beamuq_study.study_config import Study
 
 if TYPE_CHECKING:
     import torch
@@ -61,6 +62,33 @@ def read_cell(
         check_settings(table, asked | dict(expected.get(name, {})))
     check_one_run(tables.values(), one_cell=True)
     return tables
+
+
+def settings_of(study: Study, table: Footer) -> dict[str, Any]:
+    """What the footer of a study's table may name of it, by the names there."""
+    main, quality = study.main, study.main_quality
+    settings: dict[str, Any] = study.evaluation.model_dump(mode="json") | {
+        "seed": study.seed,
+        "quality": quality.metric,
+        "threshold": quality.threshold,
+        "risks": study.decisions.risks,
+        "guarantee": study.decisions.confidence,
+        "further_qualities": {of.metric: of.threshold for of in study.qualities(table.cell["dataset"])[1:]},
+        "alpha": main.alpha,
+        "epsilon": main.epsilon,
+        "num_candidates": main.num_candidates,
+    }
+    if table.kind == "similarity":
+        settings["kind"] = study.scorers[table.cell["scorer"]].kind
+    if table.kind == "candidates":
+        recipe = study.recipes[table.cell["recipe"]]
+        settings |= {
+            "recipe": recipe.searched(),
+            "max_new_tokens": study.datasets[table.cell["dataset"]].max_new_tokens,
+            "newline_stops": study.newline_stops,
+            "merge_stop_tokens": recipe.merge_stop_tokens,
+        }
+    return settings
 
 
 def check_settings(table: Footer, current: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from beamuq import strategy_names
-from beamuq.config_errors import StrictModel, read_mapping, validated
+from beamuq.config_errors import StrictModel, parse_json, read_mapping, validated
 from beamuq.errors import BeamUQError, hint
 from beamuq.plugins import FORM
 from beamuq_study.produced_answers import AnswerSource, strategy_of
@@ -525,8 +525,13 @@ def known(key: str, names: Iterable[str], choices: Iterable[str]) -> None:
 
 
 def load_study(path: Path) -> Study:
-    """Read and check a study file. Raises BeamUQError in one line: the file, the key, the value and the fix."""
-    return validated(Study, read_mapping(path), path)
+    """Read and check a study file, or the JSON that the workflow writes of one: YAML would take ``1e-05`` for a string.
+
+    Raises BeamUQError in one line: the file, the key, the value and the fix.
+    """
+    again = "delete the file, and a run writes it anew"
+    content = parse_json(path.read_bytes(), path, again) if path.suffix == ".json" else read_mapping(path)
+    return validated(Study, content, path)
 
 
 def study_path(name: str) -> Path:

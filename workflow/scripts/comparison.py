@@ -5,8 +5,8 @@ from pathlib import Path
 from beamuq import io
 from beamuq_study.comparison import beam_minus_multinomial, comparison_page
 from beamuq_study.exhibits import figure_style
-from beamuq_study.exhibits.result_files import read_study
 from beamuq_study.rule_programs import run_script
+from beamuq_study.study_config import load_study
 
 
 def run(
@@ -26,7 +26,7 @@ def run(
 
     ``partial``: files that do not exist yet count as "not run".
     """
-    comparison = comparison_page.compare_with_paper(read_study(study), study, study.parent, partial=partial)
+    comparison = comparison_page.compare_with_paper(load_study(study), study, study.parent, partial=partial)
     figure = beam_minus_multinomial.figure(comparison.results, comparison.differences)
     figure_style.save(figure, pdf=forest_pdf, svg=forest_svg, png=forest_png, csv=forest_csv, caption=forest_caption)
     outputs = {"csv": csv, "claims": claims, "html": html}

@@ -7,14 +7,14 @@ import pandas as pd
 
 from beamuq import io
 from beamuq_study import parquet_tables
+from beamuq_study.escaped_text import csv_text, markdown_line
 from beamuq_study.exhibits import captions
-from beamuq_study.exhibits.result_files import read_study
-from beamuq_study.exhibits.table_formats import csv_text, markdown_line
 from beamuq_study.html_pages import PageSection, sections_page
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.plan.cells_of_a_study import Grid
 from beamuq_study.plan.paths import benchmark_file, shard_benchmarks
 from beamuq_study.rule_programs import run_script
+from beamuq_study.study_config import load_study
 
 MEASURED = {"s": "seconds", "cpu_time": "cpu_seconds", "max_rss": "peak_memory_mb"}  # Snakemake's columns, and ours
 CELL = ["model", "dataset", "recipe"]
@@ -27,7 +27,7 @@ NOTES = (
 
 def run(*, study: Path, csv: Path, markdown: Path, html: Path) -> None:
     """Read the benchmarks of the study's jobs, write the sums."""
-    of = read_study(study)
+    of = load_study(study)
     rows = ledger(measured_jobs(study.parent, Grid(of).measured))
     lines = [list(rows.columns), ["---"] * rows.shape[1], *rows.astype(str).to_numpy().tolist()]
     io.write_text(csv, csv_text(rows))

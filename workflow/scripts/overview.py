@@ -6,14 +6,14 @@ from typing import Any
 
 from beamuq import io
 from beamuq_study import parquet_tables
+from beamuq_study.escaped_text import csv_text
 from beamuq_study.exhibits import captions
-from beamuq_study.exhibits.result_files import read_study, settings_of
-from beamuq_study.exhibits.table_formats import csv_text
 from beamuq_study.html_pages import PageSection, sections_page
 from beamuq_study.overview import empty_and_cut_answers, overview_tables
 from beamuq_study.plan.cells_of_a_study import Grid
-from beamuq_study.provenance import check_one_run, check_settings
+from beamuq_study.provenance import check_one_run, check_settings, settings_of
 from beamuq_study.rule_programs import run_script
+from beamuq_study.study_config import load_study
 
 READING = (
     "Nothing is dropped in silence. A row without id, question or answer, an id used twice or a missing passage stops "
@@ -38,7 +38,7 @@ def run(*, study: Path, manifests: tuple[Path, ...] | None, html: Path, csv: Pat
     ``manifests``: fetched.json of models and scorers; ``csv``: counts of dropped, empty and cut answers; ``listed``:
     the questions with such an answer.
     """
-    of, results = read_study(study), study.parent
+    of, results = load_study(study), study.parent
     grid = Grid(of)
     questions = [parquet_tables.read(results / artifact.path, "questions") for artifact in grid.questions]
     candidates = [parquet_tables.read(results / artifact.path, "candidates") for artifact in grid.generations]

@@ -9,28 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from beamuq.evaluation.estimates import MEAN, TIE
 from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, holm
-from beamuq_study.comparison.comparison_inputs import ComparisonInputs
-from beamuq_study.comparison.paper_numbers_and_claims import ComparisonRules
+from beamuq_study.comparison.comparison_inputs import ComparisonInputs, ComparisonRules
 from beamuq_study.exhibits import captions, cells, figure_style
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
-from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.estimates_table import records
 from beamuq_study.exhibits.exhibit import EVALUATION, Built, Exhibit
-
-if TYPE_CHECKING:
-    import matplotlib.axes
+from beamuq_study.result_files import Cell
 
 LABEL, ROW = "paired", 0.13  # inches a row
 FAMILIES = HEADLINE, CELLS = "headline", "cells"
 PLACE = ["model", "dataset", "method"]
 NUMBERS = [BEAMSEARCH, MULTINOMIAL, "difference", "low", "high", "std", "p"]
+MEASURED = [*PLACE, *NUMBERS, "n", "resamples", "note"]
 COLUMNS = ["family", *PLACE, *NUMBERS, "adjusted", "significant", "n", "resamples", "note"]
 LOOKS = {
     "mean": (figure_style.BLACK, "D", 3.5),
@@ -40,20 +37,20 @@ LOOKS = {
 
 
 def differences(results: ComparisonInputs) -> pd.DataFrame:
-    """Every test of both families; ``COLUMNS``. ``note`` says why a test could not be made, and what a mean leaves out.
+    """Every test of both families; ``note`` says why one could not be made, and what a mean leaves out.
 
-    Tested are the paper's models where the study runs any of them, else its own. Of the paper's models the datasets are
-    the declared ones, whichever the study has: a family does not shrink with it.
+    Tested are the paper's models where the study runs any, else its own. Of the paper's a family does not shrink: its
+    datasets are the declared ones, whichever the study has.
     """
     study, rules, families = results.study, results.rules, results.rules.families
-    run = cells.models(study, study.main.recipe)
+    run = cells.by_model(cells.recipe_cells(study, study.main.recipe, None))
     declared = {model: list(rules.paper.datasets) for model in rules.paper.models}
     if not (tested := [model for model in declared if model in run]):
-        tested = run
-        declared = {m: [d for d in study.datasets if cells.covers(study, study.main.recipe, m, d)] for m in run}
+        declared = {model: [cell.dataset for cell in of_model] for model, of_model in run.items()}
+        tested = list(run)
     names = [(m, d, method) for m in tested for method in families["methods"] for d in (MEAN, *declared[m])]
     frame = pd.DataFrame(names, columns=PLACE).merge(_measured(results, tested), how="left", on=PLACE)
-    there = set(zip(*(frame.loc[frame["n"].notna(), name] for name in PLACE), strict=True))
+    there = set(frame.loc[frame["n"].notna(), PLACE].itertuples(index=False, name=None))
     most = len({dataset for datasets in declared.values() for dataset in datasets})
     for row, (model, dataset, method) in enumerate(names):
         datasets = declared[model] if dataset == MEAN else [dataset]
@@ -74,9 +71,8 @@ def differences(results: ComparisonInputs) -> pd.DataFrame:
 def _measured(results: ComparisonInputs, models: Sequence[str]) -> pd.DataFrame:
     """Uncorrected differences of each cell that was run, and of the mean over a model's cells."""
     study, families = results.study, results.rules.families
-    run = [cell for cell in _run(results) if cell.model in models]
-    if not run:
-        return pd.DataFrame(columns=[*PLACE, *NUMBERS, "n", "resamples", "note"])
+    if not (run := [cell for cell in _run(results) if cell.model in models]):
+        return pd.DataFrame(columns=MEASURED)
     of = {"metric": families["metric"], "method": families["methods"], "setting": "", "answer_source": "greedy"}
     beams, samples = (results.estimates(run).where(**of, variant=variant) for variant in (BEAMSEARCH, MULTINOMIAL))
     each = beams.minus(samples, on=PLACE)
@@ -89,7 +85,7 @@ def _measured(results: ComparisonInputs, models: Sequence[str]) -> pd.DataFrame:
     full = parts[1].join(full, on=["model", "method"])["full"].where(parts[1]["difference"].notna())
     without = "without " + full + ", where more than a fifth of the answers are empty"
     parts[1]["note"] = without.fillna(parts[1]["note"])
-    return pd.concat(parts)[[*PLACE, *NUMBERS, "n", "resamples", "note"]]
+    return pd.concat(parts)[MEASURED]
 
 
 def tally(frame: pd.DataFrame, family: str) -> dict[str, Any]:
@@ -97,10 +93,10 @@ def tally(frame: pd.DataFrame, family: str) -> dict[str, Any]:
     every = frame[frame["family"] == family]
     part = every[every["difference"].notna()]
     wins, losses, clear = part["difference"] > TIE, part["difference"] < -TIE, part["significant"]
-    counted = {"tests": len(every), "run": len(part), "wins": wins.sum(), "ties": (~wins & ~losses).sum()}
-    counted |= {"losses": losses.sum(), "significant_wins": (clear & wins).sum()}
-    counted |= {"significant_losses": (clear & losses).sum()}
-    counts: dict[str, Any] = {name: int(count) for name, count in counted.items()}
+    marked = {"wins": wins, "ties": ~wins & ~losses, "losses": losses}
+    marked |= {"significant_wins": clear & wins, "significant_losses": clear & losses}
+    counts: dict[str, Any] = {"tests": len(every), "run": len(part)}
+    counts |= {name: int(of.sum()) for name, of in marked.items()}
     if part.empty:
         return counts | {"worst": "", "worst_difference": None}
     worst = part.iloc[int(part["difference"].argmin())]
@@ -118,19 +114,14 @@ def resamples_sentence(frame: pd.DataFrame, rules: ComparisonRules) -> str:
 
 
 def figure(results: ComparisonInputs, frame: pd.DataFrame) -> Built:
-    """The forest plot of the differences, a panel a method; its data are the table."""
     study, families = results.study, {"means": HEADLINE, "cells": CELLS}
     facts = {f"{name}_{count}": n for name, family in families.items() for count, n in tally(frame, family).items()}
     run = frame[(frame["family"] == CELLS) & (frame["n"] > 0)]
-    sizes = {str(name): list(part) for name, part in run.groupby("dataset", sort=False)["n"]}
-    facts |= {
-        "level": f"{100 * results.rules.families['level']:g} %",
-        "sizes": captions.question_facts(study, sizes)["sizes"] if sizes else "",
-        "worst": f"Worst cell: {facts['cells_worst']} ({facts['cells_worst_difference']:+.3f})." if sizes else "",
-        "resampled": resamples_sentence(frame, results.rules),
-    }
+    worst = "" if run.empty else f"Worst cell: {facts['cells_worst']} ({facts['cells_worst_difference']:+.3f})."
+    facts |= captions.question_facts(study, run) | {"level": f"{100 * results.rules.families['level']:g} %"}
+    facts |= {"worst": worst, "resampled": resamples_sentence(frame, results.rules)}
     methods = {method: captions.method_short(method) for method in dict.fromkeys(frame["method"])}
-    titles = {model: of.title for model, of in study.models.items()} | {d: of.title for d, of in study.datasets.items()}
+    titles = {name: of.title for name, of in (study.models | study.datasets).items()}
     height = 0.45 + ROW * (len(frame[["model", "dataset"]].drop_duplicates()) + frame["model"].nunique())
     draw, axes = partial(draw_forest, titles=titles), ("Difference", "")
     panels: dict[str, Any] = {"titles": methods, "height": height, "across": len(methods)}
@@ -139,12 +130,11 @@ def figure(results: ComparisonInputs, frame: pd.DataFrame) -> Built:
 
 
 def _run(results: ComparisonInputs) -> list[Cell]:
-    """The cells of the main recipe that were run."""
     every = cells.recipe_cells(results.study, results.study.main.recipe)
     return [cell for cell in every if not results.lacking([cell], *EVALUATION)]
 
 
-def draw_forest(data: pd.DataFrame, ax: matplotlib.axes.Axes, titles: Mapping[str, str] | None = None) -> None:
+def draw_forest(data: pd.DataFrame, ax: figure_style.Axes, titles: Mapping[str, str] | None = None) -> None:
     """Differences with their intervals, a row a dataset within a model, the mean over datasets last, as a diamond.
 
     ``data``: columns ``model``, ``dataset`` ("mean": the mean), ``difference`` (NaN: n/a), ``low``, ``high`` (NaN:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ import pandas as pd
 
 from beamuq import beam_mass_theorem
 from beamuq.array_types import Bools, Floats
-from beamuq.errors import BeamUQError
 from beamuq.evaluation import prr_and_auc
 from beamuq.evaluation.bootstrap import MOST_UNDEFINED
 from beamuq.evaluation.candidate_sets import CandidateSets, groups_of, length_bins
@@ -19,25 +19,15 @@ from beamuq.evaluation.estimates import TIE, Estimates, joined
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq.methods.dissimilarity_estimators import lacks
 from beamuq.strategy_names import ablation, kind_of, of_kind
-from beamuq_study.comparison import judging, paper_settings
-from beamuq_study.comparison.comparison_inputs import ComparisonInputs, stored_keys, table_cell
-from beamuq_study.comparison.judging import (
-    Case,
-    Judge,
-    NotAskedError,
-    Part,
-    Verdict,
-    at,
-    per_dataset,
-    questions,
-    share_as,
-)
-from beamuq_study.comparison.paper_numbers_and_claims import Claim, ComparisonRules, read_claims, read_rules
+from beamuq_study.comparison import comparison_inputs, judging
+from beamuq_study.comparison.comparison_inputs import Claim, ComparisonInputs, ComparisonRules, read_claims, read_rules
+from beamuq_study.comparison.judging import Case, Judge, NotAskedError, Part, Verdict, at, per_dataset, share_as
 from beamuq_study.exhibits import cells as grid
+from beamuq_study.exhibits import estimators_of_u
 from beamuq_study.exhibits.captions import BEAMSEARCH, CONSISTENCY, MULTINOMIAL
-from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES
 from beamuq_study.parquet_tables import Artifact
+from beamuq_study.result_files import Cell
 from beamuq_study.study_config import Main, Study
 
 OF_VERDICT = ("outcome", "value", "low", "high", "n")
@@ -46,8 +36,6 @@ NEEDS = "needs a recipe of the grid with what it is about, under the main scorer
 Lengths = Sequence[float]  # tokens of the greedy answer, its terminator counted: from, to
 Forms = Sequence[tuple[str, str]]  # method, variant
 Cells = Callable[..., list[Cell]]
-
-# -- candidates: means over questions ----------------------------------------------------------------------------------
 
 
 def _quantity(name: str, sets: CandidateSets, main: Main) -> Floats | Bools:
@@ -60,11 +48,7 @@ def _quantity(name: str, sets: CandidateSets, main: Main) -> Floats | Bools:
 
 
 def mean_of_questions(
-    case: Case,
-    of: str,
-    lengths: Lengths = (1, np.inf),
-    paper_range: Sequence[float] = (),
-    above: Lengths = (),
+    case: Case, of: str, lengths: Lengths = (1, np.inf), paper_range: Sequence[float] = (), above: Lengths = ()
 ) -> Verdict:
     """Whether the mean over answers of some ``lengths`` is in the ``paper_range``, or ``above`` that of others."""
     sets = case.candidates()
@@ -94,27 +78,17 @@ def covered_mass(case: Case, first: int, share: float) -> Verdict:
     return replace(verdict, **parts, opposite=verdict.sign == "no")
 
 
-# -- the main table ----------------------------------------------------------------------------------------------------
-
-
-def beams_rise(
-    case: Case,
-    methods: Sequence[str] = CONSISTENCY,
-    metric: str = "PRR",
-    answer_source: str = "greedy",
-    most: bool = False,
-) -> Verdict:
-    """Whether beams raise the means over datasets of all methods, or of ``most``."""
-    each = case.answered(answer_source).gains(methods, metric, answer_source)
-    return case.rise(each.mean_over_datasets(), questions(each), most=0.5 if most else 1.0)
+def beams_rise(case: Case, methods: Sequence[str] = CONSISTENCY, most: bool = False, **of: str) -> Verdict:
+    """Whether beams raise the means over datasets of all methods, or of ``most``, by :meth:`Case.gains` ``of``."""
+    each = case.answered(of.get("answer_source", "greedy")).gains(methods, **of)
+    return case.rise(each.mean_over_datasets(), judging.questions(each), most=0.5 if most else 1.0)
 
 
 def beams_change_nothing(case: Case, method: str) -> Verdict:
-    """Whether the change of a method's mean over datasets is negligible, with its whole interval."""
     each = case.answered().gains([method])
     parts, summary = case.negligible(each.mean_over_datasets())
     value, low, high = summary[["value", "low", "high"]].iloc[0]
-    return Verdict(questions(each), parts[0], value=value, low=low, high=high)
+    return Verdict(judging.questions(each), parts[0], value=value, low=low, high=high)
 
 
 def ranking(case: Case, place: str, method: str = "") -> Verdict:
@@ -135,33 +109,27 @@ def ranking(case: Case, place: str, method: str = "") -> Verdict:
     ranks = means.frame["value"].rank(ascending=False, method="min")[ahead].sort_values()
     case.notes.append(f"rank {', '.join(f'{rank:.0f}' for rank in ranks)} of {len(means)}")
     if place != "best":
-        return Verdict(questions(estimates), "undecided")
+        return Verdict(judging.questions(estimates), "undecided")
     lead, p = judging.tested_lead(means, ahead)
-    return case.above_zero(np.array([lead]), np.array([p]), means.replicates.shape[1], questions(estimates))
-
-
-# -- numbers of candidates ---------------------------------------------------------------------------------------------
+    return case.above_zero(np.array([lead]), np.array([p]), means.replicates.shape[1], judging.questions(estimates))
 
 
 def ahead_at_budgets(case: Case, better: Forms, worse: Forms, first: int = 2, last: float = np.inf) -> Verdict:
-    """Whether some forms are ahead of others at every M from ``first`` to ``last``."""
     estimates, scoring = case.estimates(), case.results.study.scoring
     budgets = [(cell.dataset, M) for cell in case.cells for M in scoring[cell.recipe].budgets if first <= M <= last]
     if not budgets:
         raise NotAskedError(f"no budget is from M = {first} to {last:g}")
-    names, sides = ["dataset", "method", "variant", "setting"], []
-    for forms in (better, worse):
-        places = [(dataset, *form, ablation("M", M)) for dataset, M in budgets for form in forms]
-        sides.append(at(estimates.where(metric="PRR"), pd.DataFrame(places, columns=names)))
-    return case.rise(sides[0].minus(sides[1]), questions(estimates))
+    names, prr = ["dataset", "method", "variant", "setting"], estimates.where(metric="PRR")
+    places = [[(d, *form, ablation("M", M)) for d, M in budgets for form in forms] for forms in (better, worse)]
+    ahead, behind = (at(prr, pd.DataFrame(of, columns=names)) for of in places)
+    return case.rise(ahead.minus(behind), judging.questions(estimates))
 
 
 def plateau(case: Case, near: int) -> Verdict:
     """From which M on Dissimilarity over beams is, and stays, at its end's height; the value is that M.
 
-    That is the first M, behind the last that is shown to be off, with a negligible paired interval to the end. A later
-    start than claimed denies the claim only where the curve is shown to be off before. The start may be off by a
-    declared share of the claimed M. What has to be significant is the rise from the smallest M to the end.
+    That is the first M, behind the last that is shown to be off, with a negligible paired interval to the end, give or
+    take a declared share of the claimed M. What has to be significant is the rise from the smallest M to the end.
     """
     every, slack = case.estimates(), case.tolerances["plateau_slack"] * near
     parts, rises, starts = list[Part](), list[Estimates](), list[float]()
@@ -179,11 +147,8 @@ def plateau(case: Case, near: int) -> Verdict:
         rises.append(curve.rows([last]).minus(curve.rows([0])))
         starts.append(start)
         case.notes.append(f"M = {start if start == start else f'{earliest} or later'} on {cell.dataset}")
-    verdict = case.rise(joined(rises), questions(every), size=judging.together(parts), opposite="no" in parts)
+    verdict = case.rise(joined(rises), judging.questions(every), size=judging.together(parts), opposite="no" in parts)
     return replace(verdict, value=float(np.mean(starts)), low=np.nan, high=np.nan)
-
-
-# -- questions one by one ----------------------------------------------------------------------------------------------
 
 
 def gain_on_short_answers(case: Case, below: int) -> Verdict:
@@ -201,7 +166,7 @@ def gain_on_short_answers(case: Case, below: int) -> Verdict:
             gains[where].append(pair.rows([0]).minus(pair.rows([1])))
     shorter, rest = (joined(of) for of in gains.values())
     size = judging.together(case.negligible(rest)[0])
-    return case.rise(shorter, questions(shorter) + questions(rest), size=size, opposite=size == "no")
+    return case.rise(shorter, judging.questions(shorter) + judging.questions(rest), size=size, opposite=size == "no")
 
 
 def curves_ahead(case: Case, methods: Sequence[str]) -> Verdict:
@@ -216,14 +181,11 @@ def curves_ahead(case: Case, methods: Sequence[str]) -> Verdict:
     return case.rise(case.gains(methods), len(scored.ids), sign=share_as(min(shares), case.tolerances["nearly_all"]))
 
 
-# -- ablations ---------------------------------------------------------------------------------------------------------
-
-
 def _columns(case: Case, table: str) -> list[Estimates]:
     """Of each cell and method the estimates of every setting that a table of the paper has, under its name there."""
     numbers = case.results.paper_numbers
     rows = numbers[numbers["table"] == table].drop_duplicates(["method", "variant", "setting"])
-    keys, columns = stored_keys(case.results.study, rows), []
+    keys, columns = comparison_inputs.stored_keys(case.results.study, rows), []
     for cell in case.cells:
         each = at(case.of(cell).estimates(), keys).assign(setting=list(rows["setting"]))
         columns += [each.where(method=method) for method in dict.fromkeys(rows["method"])]
@@ -238,7 +200,7 @@ def beams_ahead_of_others(case: Case, table: str, worse: Sequence[str]) -> Verdi
         gaps.append(column.at(pd.DataFrame({"setting": ["beam"] * len(others)})).minus(others))
     every = joined(gaps)
     share = float(np.mean(every.frame["value"] > TIE))
-    return case.rise(every, questions(every), sign=share_as(share, case.tolerances["nearly_all"]))
+    return case.rise(every, judging.questions(every), sign=share_as(share, case.tolerances["nearly_all"]))
 
 
 def none_dominates(case: Case, table: str) -> Verdict:
@@ -256,7 +218,7 @@ def none_dominates(case: Case, table: str) -> Verdict:
         behind.append(bool(holm(p, len(p)).min() < case.tolerances["level"]))
     case.notes.append(f"{len(best)} of {len(places)} are best in a column, {sum(behind)} significantly behind in one")
     sign: Part = "no" if len(best) == 1 else "yes" if not few and all(behind) else "undecided"
-    return Verdict(questions(joined(columns)), sign, value=float(np.mean(behind)))
+    return Verdict(judging.questions(joined(columns)), sign, value=float(np.mean(behind)))
 
 
 def settings_robust(case: Case, table: str, strong: Sequence[str], worse: str, margin: float) -> Verdict:
@@ -270,26 +232,21 @@ def settings_robust(case: Case, table: str, strong: Sequence[str], worse: str, m
         leads.append(judging.tested_lead(rivals, (rivals.frame["setting"] == strong[-1]).to_numpy()))
     case.notes.append(f"{np.mean(close):.0%} within {margin:g} of the best")
     size, (values, p) = share_as(float(np.mean(close)), case.tolerances["nearly_all"]), np.array(leads).T
-    return case.above_zero(values, p, columns[0].replicates.shape[1], questions(joined(columns)), size=size)
-
-
-# -- several draws of samples beside the main beams --------------------------------------------------------------------
+    return case.above_zero(values, p, columns[0].replicates.shape[1], judging.questions(joined(columns)), size=size)
 
 
 def _draws(case: Case) -> tuple[list[str], Floats, Bools, Floats, Floats]:
     """Of N questions: groups; Dissimilarity of each sample [N, S], and whether it is outside the beams; of beams [N]
     Dissimilarity and mass."""
     case.require("similarity")
-    sets, main, file = case.candidates(), case.results.study.main, case.cells[0].file("similarity")
-    pairs = case.results.inputs.frame(file).set_index(["id", "premise", "hypothesis"])["entail"]
+    sets, main, similarity = case.candidates(), case.results.study.main, case.cells[0].file("similarity")
+    pairs = case.results.inputs.frame(similarity).set_index(["id", "premise", "hypothesis"])["entail"]
 
     def of(strategy: str) -> tuple[list[Any], Floats, Floats]:
         """Id and token sequence of each candidate; probability and dissimilarity, each [N, candidates]."""
         rows = sets.rows(strategy).set_index("id").loc[sets.ids]
         keys = pd.MultiIndex.from_arrays([rows.index, sets.greedy.loc[rows.index, "text"], rows["text"]])
-        s = pairs.reindex(keys).to_numpy(np.float64).reshape(len(sets.ids), -1)
-        if np.isnan(s).any():
-            raise NotAskedError(f"{file.path} lacks pairs of answers and candidates")
+        s = pairs.loc[keys].to_numpy(np.float64).reshape(len(sets.ids), -1)
         sequences = [(key, *tokens) for key, tokens in zip(rows.index, rows["token_ids"], strict=True)]
         return sequences, np.exp(rows["logprob"].to_numpy(np.float64)).reshape(s.shape), 1.0 - s
 
@@ -300,10 +257,9 @@ def _draws(case: Case) -> tuple[list[str], Floats, Bools, Floats, Floats]:
 
 
 def smaller_error(case: Case) -> Verdict:
-    """The squared error of Dissimilarity of one draw of M samples minus that of beams, question by question.
+    """The squared error of Dissimilarity of one draw of M samples minus that of beams, which do not vary, by question.
 
-    Beams are deterministic: that they do not vary says nothing of how far off they are. The Dissimilarity of the
-    distribution itself is estimated by the mean of all draws, whose own error is taken off.
+    The distribution's own Dissimilarity is estimated by the mean of all draws, whose own error is taken off.
     """
     (groups, samples, _, inside, _), M = _draws(case), case.results.study.main.num_candidates
     scores = samples[:, : samples.shape[1] // M * M].reshape(len(groups), -1, M).mean(axis=2)
@@ -316,11 +272,10 @@ def smaller_error(case: Case) -> Verdict:
 def small_gap(case: Case) -> Verdict:
     """Whether the gap |μ_B − μ_out| is so modest that beams need less mass than the printed condition asks for.
 
-    Samples that are none of the beams are draws from outside them: their mean is μ_out, and from its squared distance
-    to μ_B its own error is taken off. By the general condition (1 − m_B)|μ_B − μ_out| < σ/√M a question needs the mass
-    1 − σ/(√M |μ_B − μ_out|). Sign: that is below the printed threshold at more than half of the questions (the value).
-    Size: with the mass that the beams have, their mean squared error is below that of M samples. Either is undecided
-    where its interval lies across. A question with under two samples outside tells nothing.
+    Samples that are none of the beams are draws from outside them: their mean is μ_out, whose own error is taken off
+    the squared gap. By the condition (1 − m_B)|μ_B − μ_out| < σ/√M a question needs the mass 1 − σ/(√M |μ_B − μ_out|).
+    Sign: that is below the printed threshold at more than half of the questions (the value). Size: with the beams' own
+    mass their mean squared error is below that of M samples. Under two samples outside tell nothing of a question.
     """
     groups, samples, outside, inside, mass = _draws(case)
     M, enough_outside = case.results.study.main.num_candidates, outside.sum(axis=1) >= 2
@@ -336,16 +291,12 @@ def small_gap(case: Case) -> Verdict:
     return replace(case.clear(share, std, n), sign=sign, size=size)
 
 
-# -- ours --------------------------------------------------------------------------------------------------------------
-
-
 def estimators(case: Case, comparisons: Sequence[tuple[str, str, float]]) -> Verdict:
     """Estimators of Dissimilarity against others in PRR on every dataset, by one-sided bounds.
 
-    Each is a weighting and its candidates: ``unnormalised beam M=5``, ``uniform sample T=1.0 M=10`` (its mean over all
-    disjoint draws of so many that are scored). Yes: every lower bound of better − worse at the declared level is above
-    −margin; since all have to be, no correction is needed. No: some upper bound, corrected by Bonferroni over all, is
-    below it. Undecided: anything else. The bounds are of a paired bootstrap over questions; the value is the weakest.
+    Each is a weighting and its candidates; of samples the mean over all disjoint draws that are scored. Yes: every
+    lower bound of better − worse at the declared level is above −margin; since all have to be, no correction is needed.
+    No: some upper bound, corrected by Bonferroni over all, is below it. The value is the weakest.
     """
     case, level = case.answered(), case.tolerances["level"]
     prr = case.estimates().where(metric="PRR", method="Dissimilarity")
@@ -358,8 +309,8 @@ def estimators(case: Case, comparisons: Sequence[tuple[str, str, float]]) -> Ver
     case.notes.append(f"{(low > -margin).sum()} of {len(gaps)} shown by one-sided {1 - level:.0%} bounds")
     denied, weakest = bool((high < -margin).any()), int((low + margin).argmin())
     sign: Part = "yes" if (low > -margin).all() else "no" if denied else "undecided"
-    ends = (gaps.frame["value"].iloc[weakest], low[weakest], high[weakest])
-    return Verdict(questions(prr), sign, "-", "-", denied, *ends)
+    value = gaps.frame["value"].iloc[weakest]
+    return Verdict(judging.questions(prr), sign, "-", "-", denied, value, low[weakest], high[weakest])
 
 
 def _estimator(case: Case, prr: Estimates, cell: Cell, name: str) -> Estimates:
@@ -373,16 +324,12 @@ def _estimator(case: Case, prr: Estimates, cell: Cell, name: str) -> Estimates:
 
 def scored_as(study: Study, recipe: str, name: str) -> str | None:
     """``name`` with the strategy whose scores it is of, where the recipe's scoring has it, else None."""
-    weighting, _, candidates = name.partition(" ")
-    kind, strategies = kind_of(candidates), study.recipes[recipe].strategies()
-    if f"{weighting} {kind}" not in study.scoring[recipe].estimators:
-        return None
-    if kind == "sample":
-        strategy, _, size = candidates.rpartition(" M=")
-        sample = study.recipes[recipe].sample
-        return name if sample and strategy in strategies and int(size) <= sample.size else None
-    names = [one for one in of_kind(strategies, kind) if candidates in (kind, one) and lacks(weighting, one) is None]
-    return f"{weighting} {names[0]}" if names else None
+    weighting, _, kind = name.partition(" ")
+    if kind == "above":
+        names = of_kind(study.recipes[recipe].strategies(), kind) if name in study.scoring[recipe].estimators else []
+        return next((f"{weighting} {one}" for one in names if lacks(weighting, one) is None), None)
+    every = estimators_of_u.estimators(study, recipe, range(1, 10**6))
+    return name if name in {f"{of.weighting} {of.setting}" for of in every} else None
 
 
 def theorem(case: Case) -> Verdict:
@@ -391,9 +338,6 @@ def theorem(case: Case) -> Verdict:
     beam, sampled = beam_mass_theorem.squared_errors(outcomes, M)
     case.notes.append(f"mass {outcomes.mass:.2f}, squared error {beam:.4f} of beams, {sampled:.4f} of samples")
     return Verdict(0, "no" if outcomes.mass > beam_mass_theorem.printed_threshold(M) and beam > sampled else "yes")
-
-
-# -- which cells each can be asked of, and what it reads beside evaluations --------------------------------------------
 
 
 def _main(study: Study, **_: Any) -> list[Cell]:
@@ -409,39 +353,36 @@ def _budgets(study: Study, better: Forms = (("Dissimilarity", ""),), worse: Form
 
 
 def _table(study: Study, table: str, **_: Any) -> list[Cell]:
-    """The cells that measure what a table of the paper shows."""
-    places = ((model, dataset) for model in study.models for dataset in study.datasets)
-    return [cell for place in places if (cell := table_cell(study, read_rules().tables[table], *place))]
+    places = ((read_rules().tables[table], model, dataset) for model in study.models for dataset in study.datasets)
+    return [cell for place in places if (cell := comparison_inputs.table_cell(study, *place))]
 
 
 def _estimators(study: Study, comparisons: Sequence[tuple[str, str, float]], **_: Any) -> list[Cell]:
     """The cells in whose recipe all the estimators are scored, each in the first such recipe."""
     names = {name for better, worse, _ in comparisons for name in (better, worse)}
-    recipes = [e.recipe for e in study.grid if all(scored_as(study, e.recipe, name) for name in names)]
-    every = [cell for recipe in dict.fromkeys(recipes) for cell in grid.recipe_cells(study, recipe)]
-    return grid.in_order(study, list({(cell.model, cell.dataset): cell for cell in reversed(every)}.values()))
+    return grid.select(study, has=lambda recipe: all(scored_as(study, recipe, name) for name in names), of="each")
 
 
+def _pools(study: Study, **_: Any) -> list[Cell]:
+    main = [study.main.sample, study.main.beam]
+    return grid.select(study, strategies=main, has=lambda recipe: grid.draws(study, recipe) > 1, of="each")
+
+
+# Name → the judge, the cells that have what it needs, and what it reads beside evaluations.
 JUDGES: dict[str, tuple[Judge, Cells, tuple[str, ...]]] = {
-    "mean_of_questions": (per_dataset(mean_of_questions), _main, CANDIDATES),
-    "covered_mass": (per_dataset(covered_mass), _main, CANDIDATES),
-    "beams_rise": (beams_rise, _main, ()),
-    "beams_change_nothing": (beams_change_nothing, _main, ()),
-    "ranking": (ranking, _main, ()),
-    "ahead_at_budgets": (ahead_at_budgets, _budgets, ()),
-    "plateau": (plateau, _budgets, ()),
-    "gain_on_short_answers": (gain_on_short_answers, _with_methods, (*SCORES, *CANDIDATES)),
-    "curves_ahead": (per_dataset(curves_ahead), _with_methods, SCORES),
-    "beams_ahead_of_others": (beams_ahead_of_others, _table, ()),
-    "none_dominates": (none_dominates, _table, ()),
-    "settings_robust": (settings_robust, _table, ()),
-    "smaller_error": (per_dataset(smaller_error), lambda study: grid.with_pools(study), (*CANDIDATES, "similarity")),
-    "small_gap": (per_dataset(small_gap), lambda study: grid.with_pools(study), (*CANDIDATES, "similarity")),
-    "estimators": (estimators, _estimators, ()),
-    "theorem": (theorem, _main, ()),
+    judge.__name__: (judge, cells, reads)
+    for cells, reads, judges in (
+        (_main, (), (beams_rise, beams_change_nothing, ranking, theorem)),
+        (_main, CANDIDATES, (per_dataset(mean_of_questions), per_dataset(covered_mass))),
+        (_budgets, (), (ahead_at_budgets, plateau)),
+        (_with_methods, (*SCORES, *CANDIDATES), (gain_on_short_answers,)),
+        (_with_methods, SCORES, (per_dataset(curves_ahead),)),
+        (_table, (), (beams_ahead_of_others, none_dominates, settings_robust)),
+        (_pools, (*CANDIDATES, "similarity"), (per_dataset(smaller_error), per_dataset(small_gap))),
+        (_estimators, (), (estimators,)),
+    )
+    for judge in judges
 }
-
-# -- every claim -------------------------------------------------------------------------------------------------------
 
 
 def judge(results: ComparisonInputs) -> pd.DataFrame:
@@ -449,15 +390,13 @@ def judge(results: ComparisonInputs) -> pd.DataFrame:
     rows = []
     for claim in read_claims():
         for model, (cells, why) in asked(results.study, results.rules, claim).items():
-            row: dict[str, Any] = {"id": claim.id, "where": claim.where, "claim": claim.claim, "model": model}
-            row |= {"datasets": ", ".join(cell.dataset for cell in cells), "paper_settings": ""}
+            datasets = ", ".join(cell.dataset for cell in cells)
+            row = {"model": model, "datasets": datasets, "outcome": "not asked", "found": why, "paper_settings": ""}
             try:
-                if why:
-                    raise NotAskedError(why)
-                row |= _judged(results, claim, model, cells)
+                row |= {} if why else _judged(results, claim, model, cells)
             except NotAskedError as error:
                 row |= {"outcome": error.outcome, "found": str(error)}
-            rows.append(row)
+            rows.append(vars(claim) | row)
     return pd.DataFrame(rows, columns=COLUMNS).astype({"n": "Int64"})
 
 
@@ -473,7 +412,7 @@ def _judged(results: ComparisonInputs, claim: Claim, model: str, cells: Sequence
     for cell in cells:  # the first setting that is not the paper's, the number of questions among them
         n = grid.asked(results.study, cell) or 0
         size = claim.questions or (paper[cell.dataset].questions if cell.dataset in paper else n) or 0
-        differing.append(paper_settings.first(results.differences(cell), kinds, results.rules))
+        differing.append(comparison_inputs.first(results.differences(cell), kinds, results.rules))
         differing.append(results.rules.too_few(n, cell.dataset, size))
     return row | {"paper_settings": next(filter(None, differing), "yes") if cells else ""}
 
@@ -481,8 +420,7 @@ def _judged(results: ComparisonInputs, claim: Claim, model: str, cells: Sequence
 def asked(study: Study, rules: ComparisonRules, claim: Claim) -> dict[str, tuple[list[Cell], str]]:
     """Model → the cells that a claim is asked of, among those that have what it needs; where of none, "" → why.
 
-    They are those of the claim's models and datasets (none: all of the paper's), and of every other that is not the
-    paper's; where a study has none of these, all of its own.
+    They are of the claim's models and datasets and of all that are not the paper's; without these, all of the study's.
     """
 
     def standing(own: Sequence[str], claimed: Sequence[str], of_paper: Collection[str]) -> list[str]:
@@ -492,10 +430,7 @@ def asked(study: Study, rules: ComparisonRules, claim: Claim) -> dict[str, tuple
         return {"": ([], "a demo" if study.demo else f"missing: {claim.missing}")}
     if claim.judge == "theorem":
         return {"": ([], "")}
-    try:
-        cells = JUDGES[claim.judge][1](study, **claim.settings)
-    except BeamUQError as error:
-        return {"": ([], str(error))}
+    cells = JUDGES[claim.judge][1](study, **claim.settings)
     chosen = standing(grid.datasets_of(study, cells), claim.datasets, rules.paper.datasets)
     of_model = grid.by_model([cell for cell in cells if cell.dataset in chosen])
     models = standing(list(of_model), claim.models, rules.paper.models)
@@ -503,17 +438,13 @@ def asked(study: Study, rules: ComparisonRules, claim: Claim) -> dict[str, tuple
 
 
 def needed_files(study: Study) -> list[Artifact]:
-    """Every file that the comparison reads, without repetitions; only what the study's grid has.
-
-    Evaluation and replicates of the whole grid; quality and questions of the main recipe, for accuracies; and what
-    claims read beside these.
-    """
-    files, rules, metric = list[Artifact](), read_rules(), study.main_quality.metric
-    for entry in study.grid:
-        every = [Cell(m, d, entry.recipe, s) for m in entry.models for d in entry.datasets for s in entry.scorers]
+    """Every file that the comparison reads, once; only what the study's grid has."""
+    read, rules = list[tuple[Cell, tuple[str, ...]]](), read_rules()
+    for entry in study.grid:  # quality and questions of the main recipe are for accuracies
         kinds = (*EVALUATION, *(("quality", "questions") if entry.recipe == study.main.recipe else ()))
-        files += [cell.file(kind, metric) for cell in every for kind in kinds]
+        places = product(entry.models, entry.datasets, [entry.recipe], entry.scorers)
+        read += [(Cell(*place), kinds) for place in places]
     for claim in read_claims():
         for cells, _ in asked(study, rules, claim).values():
-            files += [cell.file(kind, metric) for cell in cells for kind in JUDGES[claim.judge][2]]
-    return list(dict.fromkeys(files))
+            read += [(cell, JUDGES[claim.judge][2]) for cell in cells]
+    return list(dict.fromkeys(cell.file(kind, study.main_quality.metric) for cell, kinds in read for kind in kinds))

@@ -11,16 +11,17 @@ import numpy as np
 import pandas as pd
 
 from beamuq import __version__
+from beamuq.config_errors import read_yaml
 from beamuq.io import file_sha256
-from beamuq_study.comparison import beam_minus_multinomial, claims, number_statuses, paper_numbers_and_claims
+from beamuq_study.comparison import beam_minus_multinomial, claims, comparison_inputs, number_statuses
+from beamuq_study.comparison.beam_minus_multinomial import FAMILIES, HEADLINE
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs
+from beamuq_study.escaped_text import csv_text
 from beamuq_study.exhibits import captions
-from beamuq_study.exhibits.result_files import Inputs
-from beamuq_study.exhibits.table_formats import csv_text
 from beamuq_study.html_pages import PageSection, sections_page
+from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Study
 
-OUTPUTS = ("csv", "claims", "html")
 MOST_REASONS = 10
 _CLAIMS = (
     "A claim is asked of the models and datasets that it is about where the study has them and of all that are not the "
@@ -39,36 +40,33 @@ _section = partial(PageSection, decimals=3, column_decimals={"z": 2, "p": 4, "ad
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything that a comparison found."""
-
     results: ComparisonInputs
     numbers: pd.DataFrame
     differences: pd.DataFrame
     claims: pd.DataFrame
-    errata: list[paper_numbers_and_claims.Erratum]
+    errata: list[comparison_inputs.Erratum]
     provenance: dict[str, str]
 
 
 def compare_with_paper(study: Study, study_file: Path, results_folder: Path, *, partial: bool = False) -> Comparison:
-    """Every number of the paper, every claim, and beam minus multinomial paired.
+    """Every number of the paper, every claim, and beam minus multinomial paired; ``study_file`` is only hashed.
 
-    ``study_file`` is only hashed. With ``partial``, files that are not there yet are "not run".
-
-    Raises BeamUQError if a declared file is damaged, or a file of results is missing, unreadable or of another cell.
+    With ``partial``, files that are not there yet are "not run". Raises BeamUQError as :meth:`.Inputs.read`.
     """
     versions = {"beamuq": __version__, "numpy": np.__version__, "pandas": pd.__version__}
-    provenance = {"study": file_sha256(study_file), **paper_numbers_and_claims.declared_hashes(), **versions}
-    needed = claims.needed_files(study)
+    declared = {path.name: file_sha256(path) for path in comparison_inputs.DECLARED_FILES}
+    needed, errata = claims.needed_files(study), comparison_inputs.read_errata()
     present = [file for file in needed if not partial or (results_folder / file.path).is_file()]
-    inputs, errata = Inputs.read(results_folder, present, study), paper_numbers_and_claims.read_errata()
-    paper_numbers, rules = paper_numbers_and_claims.read_paper_numbers(), paper_numbers_and_claims.read_rules()
+    paper_numbers, rules = comparison_inputs.read_paper_numbers(), comparison_inputs.read_rules()
+    inputs = Inputs.read(results_folder, present, study)
     results = ComparisonInputs(study, inputs, paper_numbers, rules, results_folder)
     numbers, differences = number_statuses.compare(results, errata), beam_minus_multinomial.differences(results)
+    provenance = {"study": file_sha256(study_file)} | declared | versions
     return Comparison(results, numbers, differences, claims.judge(results), errata, provenance)
 
 
 def contents(found: Comparison, forest: str) -> dict[str, str]:
-    """The text of each of ``OUTPUTS``. ``forest``: the paired differences drawn, an SVG document."""
+    """The text of each file of a comparison. ``forest``: the paired differences drawn, an SVG document."""
     return {"csv": csv_text(found.numbers), "claims": csv_text(found.claims), "html": html(found, forest)}
 
 
@@ -78,28 +76,23 @@ def html(found: Comparison, forest: str) -> str:
     numbers = found.numbers[found.numbers["formulation"] == ""].drop(columns="formulation")
     counts = pd.crosstab(numbers["table"], numbers["status"], margins=True, margins_name="total")
     counts = counts.reindex([*numbers["table"].unique(), "total"], columns=[*number_statuses.STATUSES, "total"])
+    reasons = _counted(numbers[numbers["reason"] != ""], ["status", "reason"])
+    reasons = reasons.sort_values("rows", ascending=False, kind="stable")
     named = judged.groupby("outcome")["id"].agg(times="size", claims=lambda ids: ", ".join(dict.fromkeys(ids)))
-    meanings = pd.Series(paper_numbers_and_claims.read_outcomes(), name="meaning").rename_axis("outcome")
-    by_outcome = meanings.to_frame().join(named, how="inner").reset_index()
+    outcomes = read_yaml(comparison_inputs.FOLDER / "claims.yaml")["outcomes"]
+    by_outcome = pd.Series(outcomes, name="meaning").rename_axis("outcome").to_frame().join(named, how="inner")
     entropy = found.numbers[(found.numbers["method"] == "SemanticEntropy") & (found.numbers["variant"] != "beamsearch")]
     entropy = entropy.replace({"formulation": number_statuses.FORMULATIONS})
-    families = [
-        {"family": of} | beam_minus_multinomial.tally(differences, of) for of in beam_minus_multinomial.FAMILIES
-    ]
-    resamples = beam_minus_multinomial.resamples_sentence(differences, rules)
-    means = _with_interval(differences[differences["family"] == beam_minus_multinomial.HEADLINE])
+    families = pd.DataFrame([{"family": of} | beam_minus_multinomial.tally(differences, of) for of in FAMILIES])
+    tested = [_FAMILIES, beam_minus_multinomial.resamples_sentence(differences, rules)]
+    means = _with_interval(differences[differences["family"] == HEADLINE])
     means = means.drop(columns=["family", "dataset", "std", "resamples"])
     sections = [
         _section("Printed numbers", counts.fillna(0).astype(int).reset_index()),
-        _section(f"Why numbers are not compared: the {MOST_REASONS} most frequent reasons", _reasons(numbers)),
-        _section("Which claims hold here", by_outcome, [_CLAIMS]),
+        _section(f"Why numbers are not compared: the {MOST_REASONS} most frequent reasons", reasons[:MOST_REASONS]),
+        _section("Which claims hold here", by_outcome.reset_index(), [_CLAIMS]),
         _section("", _once(_with_interval(judged.drop(columns="id")), ["where", "claim"]), folded=True),
-        _section(
-            "Beam minus multinomial, paired",
-            pd.DataFrame(families),
-            [_FAMILIES, resamples],
-            svg=forest if len(differences) else "",
-        ),
+        _section("Beam minus multinomial, paired", families, tested, svg=forest if len(differences) else ""),
         _section("Means over datasets, beam minus multinomial", _once(means, ["model"])),
         _section("Semantic Entropy in its three forms", _counted(entropy, ["formulation", "status"]), [_ENTROPY]),
         _section("The paper against itself", _errata(found), [_ERRATA]),
@@ -124,14 +117,7 @@ def _counted(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     return frame.groupby(names, sort=False).size().rename("rows").reset_index()
 
 
-def _reasons(numbers: pd.DataFrame) -> pd.DataFrame:
-    """The most frequent reasons."""
-    counted = _counted(numbers[numbers["reason"] != ""], ["status", "reason"])
-    return counted.sort_values("rows", ascending=False, kind="stable")[:MOST_REASONS]
-
-
 def _errata(found: Comparison) -> pd.DataFrame:
-    """The ledger: id, erratum, how it was found, what it touches, how many numbers of the paper, the facts."""
     rows = []
     for entry in found.errata:
         texts = {key: ", ".join(fact) if isinstance(fact, list) else f"{fact}" for key, fact in entry.facts.items()}
@@ -142,7 +128,6 @@ def _errata(found: Comparison) -> pd.DataFrame:
 
 
 def _table(name: str, part: pd.DataFrame) -> PageSection:
-    """The numbers of a table of the paper, folded under their counts."""
     counts = ", ".join(f"{count} {status}" for status, count in part["status"].value_counts().items())
     status = (part["status"] + ": " + part["reason"]).str.removesuffix(": ")
     shown = _with_interval(part.assign(status=status)).drop(columns=["table", "std", "detectable", "reason"])
@@ -157,6 +142,5 @@ def _with_interval(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _once(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Names of rows stand where they change."""
     same = (frame[list(names)] == frame[list(names)].shift()).cummin(axis=1)
     return frame.assign(**{name: frame[name].mask(same[name], "") for name in names})

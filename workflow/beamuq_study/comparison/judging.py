@@ -19,8 +19,8 @@ from beamuq.evaluation.estimates import TIE, Estimates
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
-from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION
+from beamuq_study.result_files import Cell
 
 Part = Literal["yes", "partly", "no", "undecided", "-"]
 Judge = Callable[..., "Verdict"]
@@ -28,30 +28,22 @@ LEAST_QUESTIONS = 50
 
 
 class NotAskedError(Exception):
-    """What a claim needs and the study lacks, in a few words."""
-
     outcome = "not asked"
 
 
 class TooFewError(NotAskedError):
-    """So few questions that nothing is said."""
-
     outcome = "too few"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the sign and the size are as claimed, what a test says of it, and a value with its interval.
+    """Whether the sign and the size are as claimed, what a test says of it, and a value with its interval."""
 
-    "-": not claimed, or no test; "undecided": this study cannot tell. ``opposite``: whether the opposite of something
-    claimed is shown. ``n``: the questions it rests on.
-    """
-
-    n: int
-    sign: Part = "-"
+    n: int  # the questions it rests on
+    sign: Part = "-"  # not claimed; "undecided": this study cannot tell
     size: Part = "-"
     significance: Part = "-"
-    opposite: bool = False
+    opposite: bool = False  # the opposite of something claimed is shown
     value: float = np.nan
     low: float = np.nan
     high: float = np.nan
@@ -75,7 +67,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Case:
-    """The cells of a study that a claim is asked of. ``notes``: what is said beside the numbers, as it is found."""
+    """The cells of a study that a claim is asked of, and what is said beside the numbers, as it is found."""
 
     results: ComparisonInputs
     cells: Sequence[Cell]
@@ -83,11 +75,9 @@ class Case:
 
     @property
     def tolerances(self) -> dict[str, float]:
-        """What the declared rules say of all claims."""
         return self.results.rules.claims
 
     def of(self, *cells: Cell) -> Case:
-        """The same claim asked of some of the cells."""
         return replace(self, cells=cells)
 
     def require(self, *kinds: str) -> None:
@@ -105,13 +95,11 @@ class Case:
 
     def gains(self, methods: Sequence[str], metric: str = "PRR", answer_source: str = "greedy") -> Estimates:
         """Beam minus multinomial of each method in each cell, paired."""
-        places = [(cell.model, cell.dataset, metric, method, "") for cell in self.cells for method in methods]
-        keys = pd.DataFrame(places, columns=["model", "dataset", "metric", "method", "setting"])
-        estimates = self.estimates(answer_source)
+        places = [cell.place | {"method": method} for cell in self.cells for method in methods]
+        keys, estimates = pd.DataFrame(places).assign(metric=metric, setting=""), self.estimates(answer_source)
         return at(estimates, keys.assign(variant=BEAMSEARCH)).minus(at(estimates, keys.assign(variant=MULTINOMIAL)))
 
     def candidates(self) -> CandidateSets:
-        """The candidates of the first cell."""
         self.require(*CANDIDATES)
         candidates = self.results.inputs.candidates(self.cells[0])
         enough(len(candidates.ids), f"of {self.cells[0].dataset}")
@@ -121,11 +109,11 @@ class Case:
         """The cells whose answers are not empty too often."""
         self.require(*EVALUATION)
         empty = {cell: self.results.inputs.empty(cell).get(answer_source) for cell in self.cells}
-        left_out = [cell for cell, of in empty.items() if of is not None and of.too_many]
-        if len(left_out) == len(empty):
+        kept = [cell for cell, of in empty.items() if of is None or not of.too_many]
+        if not kept:
             raise NotAskedError(f"more than a fifth of the answers of {self.cells[0].model} are empty on every dataset")
-        self.notes.extend(f"without {cell.dataset}: too many empty answers" for cell in left_out)
-        return self.of(*(cell for cell in self.cells if cell not in left_out))
+        self.notes.extend(f"without {cell.dataset}: too many empty answers" for cell in empty if cell not in kept)
+        return self.of(*kept)
 
     def rise(self, differences: Estimates, n: int, **parts: Any) -> Verdict:
         """A verdict on differences that are claimed to be above 0: :meth:`above_zero`; the value is their mean."""
@@ -151,9 +139,9 @@ class Case:
             significance, below = "undecided", 0.0
         else:
             self.notes.append(f"significantly {above:.0%}, below 0 {below:.0%}")
-        sign = share_as(float(positive.mean()), max(most, np.nextafter(0.5, 1)))
-        verdict = Verdict(n, sign, "-", significance, below > 0, float(values.mean()))
-        return replace(verdict, **parts | {"opposite": verdict.opposite or parts.get("opposite", False)})
+        opposite = parts.pop("opposite", False) or below > 0
+        parts = {"sign": share_as(float(positive.mean()), max(most, np.nextafter(0.5, 1)))} | parts
+        return Verdict(n, significance=significance, opposite=opposite, value=float(values.mean()), **parts)
 
     def too_few_resamples(self, resamples: int, tests: int, sides: int) -> bool:
         """Whether no p, at least ``sides`` / (resamples + 1), can be significant among so many tests."""
@@ -168,10 +156,7 @@ class Case:
         return Verdict(n, sign, value=mean, low=mean - half, high=mean + half)
 
     def negligible(self, differences: Estimates, margin: str = "negligible") -> tuple[list[Part], pd.DataFrame]:
-        """Whether each difference is nothing, by a declared margin, and its summary.
-
-        The interval lies within ± margin (yes), outside (no), or across its ends (undecided).
-        """
+        """Whether each difference's interval lies within ± a declared margin, outside, or across; and its summary."""
         summary, most = differences.summary(self.results.study.evaluation.confidence), self.tolerances[margin]
         low, high = summary["low"], summary["high"]
         inside, outside = (-most <= low) & (high <= most), (low > most) | (high < -most)
@@ -214,9 +199,9 @@ def per_dataset(judge: Judge) -> Judge:
             except TooFewError as error:
                 few = error
                 case.notes.append(f"without {cell.dataset}: {error}")
-        if len(verdicts) <= 1:
-            if not verdicts:
-                raise few
+        if not verdicts:
+            raise few
+        if len(verdicts) == 1:
             return verdicts[0]
         of = {name: [getattr(each, name) for each in verdicts] for name in vars(verdicts[0])}
         mean, half = np.mean(of["value"]), np.linalg.norm(np.subtract(of["high"], of["low"])) / (2 * len(verdicts))

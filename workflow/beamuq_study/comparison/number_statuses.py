@@ -13,14 +13,13 @@ from scipy.special import ndtr, ndtri
 from beamuq.array_types import Floats
 from beamuq.evaluation import intervals
 from beamuq.evaluation.estimates import MEAN, MOST_EMPTY
-from beamuq_study.comparison.comparison_inputs import STORED, ComparisonInputs, stored_keys, table_cell
-from beamuq_study.comparison.paper_numbers_and_claims import KEYS, Erratum, touching
-from beamuq_study.comparison.paper_settings import first
+from beamuq_study.comparison import comparison_inputs
+from beamuq_study.comparison.comparison_inputs import KEYS, STORED, ComparisonInputs, Erratum, first, touching
 from beamuq_study.exhibits.exhibit import EVALUATION
 
 STATUSES = ("not run", "errata", "not comparable", "agrees", "differs")
+# Of sampled Semantic Entropy, by the setting under which it is stored (D12)
 FORMULATIONS = {"": "entropy of counts", "printed": "as printed", "likelihood-summed": "as in the official code"}
-"""Of sampled Semantic Entropy, by the setting under which it is stored (D12)."""
 OURS = ["value", "low", "high", "std", "n"]
 COLUMNS = [*KEYS, "printed", "printed_std", *OURS, "paper_n", "difference", "z", "detectable", "status", "reason"]
 COLUMNS += ["errata", "formulation"]
@@ -28,10 +27,7 @@ OF_ACCURACY = ("quality", "questions")
 
 
 def compare(results: ComparisonInputs, errata: Sequence[Erratum]) -> pd.DataFrame:
-    """The numbers of the paper in its order, then those of sampled Semantic Entropy by its further ``FORMULATIONS``.
-
-    A row a number, ``COLUMNS``; a ± that is absent or in the errata is replaced by ours.
-    """
+    """The numbers of the paper in its order, then those of sampled Semantic Entropy by its further ``FORMULATIONS``."""
     numbers = results.paper_numbers
     sampled = (numbers["method"] == "SemanticEntropy") & (numbers["variant"] != "beamsearch")
     others = [numbers[sampled].assign(formulation=name) for name in list(FORMULATIONS)[1:]]
@@ -40,6 +36,7 @@ def compare(results: ComparisonInputs, errata: Sequence[Erratum]) -> pd.DataFram
     frame = frame.join(pd.concat([_ours(results, rows) for _, rows in places]))
     wrong, doubted = (touching(errata, frame, touches) for touches in ("value", "std"))
     z, std = results.rules.agreement["z"], frame["std"].to_numpy(np.float64)
+    # A ± that is absent or in the errata is replaced by ours
     other = np.where((doubted != "") | frame["printed_std"].isna(), std, frame["printed_std"])
     difference = frame["value"] - frame["printed"]
     frame = frame.assign(
@@ -63,16 +60,13 @@ def compare(results: ComparisonInputs, errata: Sequence[Erratum]) -> pd.DataFram
 
 
 def _ours(results: ComparisonInputs, rows: pd.DataFrame) -> pd.DataFrame:
-    """Of the paper's numbers of one model and dataset in one table ``OURS``, ``note`` and ``paper_n``.
-
-    ``absent``: why there is none; ``why``: why none can be compared.
-    """
+    """Of the paper's numbers of one place ``OURS`` and ``paper_n``, why there is none or none to be compared."""
     name, model, dataset = rows[["table", "model", "dataset"]].iloc[0]
     study, rules, table = results.study, results.rules, results.rules.tables[name]
     paper, accuracies = rules.paper.datasets, table.part == "accuracy"
     sizes = {of: table.questions or paper[of].questions or 0 for of in (paper if dataset == MEAN else [dataset])}
     frame = pd.DataFrame({"note": "", "absent": "", "why": "", "paper_n": sum(sizes.values())}, rows.index)
-    places = {of: table_cell(study, table, model, of) for of in sizes}
+    places = {of: comparison_inputs.table_cell(study, table, model, of) for of in sizes}
     cells = [cell for cell in places.values() if cell]
     if model not in study.models:
         absent = f"the study has no model {model!r}"
@@ -82,7 +76,7 @@ def _ours(results: ComparisonInputs, rows: pd.DataFrame) -> pd.DataFrame:
         absent += " was not run"
     if absent:
         return frame.assign(absent=absent, **dict.fromkeys(OURS, np.nan))
-    stored = stored_keys(study, rows)
+    stored = comparison_inputs.stored_keys(study, rows)
     stored["setting"] = rows["formulation"].where(rows["formulation"] != "", stored["setting"])
     if accuracies:  # stories count as groups
         quality, questions = (results.inputs.of(cells[0], kind) for kind in OF_ACCURACY)
@@ -124,8 +118,5 @@ def smallest_detectable(std: npt.ArrayLike, other_std: npt.ArrayLike, z: float, 
 
 
 def differing_by_chance(z: float) -> float:
-    """The share of cells with |z| at or above the limit when both numbers come from one truth.
-
-    An upper bound for two runs that share questions: they differ less than z assumes.
-    """
+    """The share of cells with |z| at or above the limit when both numbers come from one truth, or at most that."""
     return float(2 * ndtr(-z))

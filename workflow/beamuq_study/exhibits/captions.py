@@ -8,38 +8,19 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+import pandas as pd
+
 from beamuq.beam_mass_theorem import corrected_threshold, printed_threshold
 from beamuq.methods.registry import TITLES
 from beamuq_study.study_config import Study
 
-CATEGORIES = {
-    "Information-based": {
-        "Prob": "Sequence Probability (Prob)",
-        "MTE": "Mean Token Entropy (MTE)",
-        "Perplexity": "Perplexity",
-        "CCP": "Claim Conditioned Probability (CCP)",
-    },
-    "Reflexive": {"PTrue": "P(True)"},
-    "Sampling-based": {
-        "SemanticEntropy": "Semantic Entropy",
-        "SAR": "Shifting Attention to Relevance (SAR)",
-        "LexicalSimilarity": "Lexical Similarity",
-        "EigValLaplacian": "Sum of Eigenvalues of the Laplacian (EigValLaplacian)",
-        "NumSemSets": "Number of Semantic Sets (NumSemSets)",
-    },
-}
-"""Of the paper's baseline methods: by category the name of each, and its title."""
-BASELINES = tuple(name for titles in CATEGORIES.values() for name in titles)
 CONSISTENCY = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity", "CocoaMSP", "CocoaPPL")
 GRAPH = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity")
 MULTINOMIAL, BEAMSEARCH = "multinomial", "beamsearch"
 
 _SHORT = {"Dissimilarity": "Dissim", "Eccentricity": "Ecc", "EigVecDissimilarity": "EigVecDissim"}
-
 ARROWS = "; ↑: the beam form is better than its multinomial counterpart"
-
 NEEDS = "Needs: "
-DEMO_TAG = "[demo] "
 DEMO_WARNING = "This is a demo: its numbers show that the machinery works and are no results of the paper."
 
 
@@ -50,13 +31,12 @@ def method_title(method: str, variant: str = "") -> str:
 
 
 def method_short(method: str) -> str:
-    """As column heads of wide tables print it."""
     return _SHORT.get(method, method)
 
 
 def titled(study: Study, title: str) -> str:
     """A title, with the demo's tag where the study is one."""
-    return f"{DEMO_TAG}{title}" if study.demo else title
+    return "[demo] " * study.demo + title
 
 
 def footnote(study: Study, scorers: Sequence[str] = (), *, quality: bool = False) -> str:
@@ -72,36 +52,37 @@ def listing(items: Sequence[str]) -> str:
 
 
 @cache
-def _templates() -> dict[str, list[str]]:
-    """The blocks of ``captions.txt``: the title and the sentences of each label."""
+def _templates() -> dict[str, str]:
     _, *blocks = (resources.files("beamuq_study.exhibits") / "captions.txt").read_text(encoding="utf-8").split("\n== ")
-    pairs = (block.split(" ==\n", 1) for block in blocks)
-    return {label: [line for line in lines.splitlines() if line] for label, lines in pairs}
+    return dict(block.split(" ==\n", 1) for block in blocks)
+
+
+# Of the paper's baseline methods: the category of each, and its title.
+BASELINES = {name: of for name, *of in (line.split(" | ") for line in _templates()["baseline methods"].splitlines())}
+
+
+def _lines(label: str, template: str, *, of_needs: bool) -> list[str]:
+    return [s for s in (template or _templates()[label]).splitlines() if s and s.startswith(NEEDS) == of_needs]
 
 
 def text(label: str, facts: Mapping[str, Any], template: str = "") -> list[str]:
-    """The title and the sentences of a caption, from a template (that in ``captions.txt``) and what fills it.
-
-    A sentence goes if a fact of it is None.
-    """
+    """The title and the sentences of a caption, filled in; a sentence goes if a fact of it is None."""
 
     def known(line: str) -> bool:
         return all(facts[name] is not None for _, name, _, _ in string.Formatter().parse(line) if name)
 
-    lines = [line for line in template.splitlines() or _templates()[label] if not line.startswith(NEEDS)]
-    title, *sentences = (line.format_map(facts) for line in lines if known(line))
+    title, *sentences = (line.format_map(facts) for line in _lines(label, template, of_needs=False) if known(line))
     return [title, *(sentence for sentence in sentences if sentence.strip())]
 
 
 def needs(study: Study, label: str, template: str = "") -> str:
     """What a study needs for an exhibit, as the caption's block says; else every model of the main recipe."""
-    lines = [line for line in template.splitlines() or _templates()[label] if line.startswith(NEEDS)]
     every = "every model of the grid's recipe {recipe!r} there under the main scorer"
-    return (lines[0].removeprefix(NEEDS) if lines else every).format_map(study_facts(study))
+    (line, *_) = [*_lines(label, template, of_needs=True), every]
+    return line.removeprefix(NEEDS).format_map(study_facts(study))
 
 
 def study_facts(study: Study) -> dict[str, Any]:
-    """What a study says to every caption."""
     main, quality, evaluation = study.main, study.main_quality, study.evaluation
     return {
         "M": main.num_candidates,
@@ -120,14 +101,13 @@ def study_facts(study: Study) -> dict[str, Any]:
     }
 
 
-def question_facts(study: Study, n: Mapping[str, Sequence[int]]) -> dict[str, str]:
-    """Of the datasets an exhibit shows, and the questions of each cell of them: ``sizes`` and ``resampled``."""
-    stories = [study.datasets[d].title for d in n if study.datasets[d].adapter == "coqa"]
-    resampled = (
-        f"{study.evaluation.resamples} bootstrap resamples of the questions"
-        + (f" (of whole stories for {listing(stories)})" if stories else "")
-        + (", each dataset resampled on its own" if len(n) > 1 else "")
-    )
-    ends = {study.datasets[d].title: sorted({min(counts), max(counts)}) for d, counts in n.items() if counts}
+def question_facts(study: Study, cells: pd.DataFrame) -> dict[str, str]:
+    """Of the ``dataset`` of each of some cells, and its questions ``n`` (NaN: not told): ``sizes``, ``resampled``."""
+    counts = {str(d): n.dropna() for d, n in cells.groupby("dataset", sort=False)["n"] if d in study.datasets}
+    stories = [study.datasets[d].title for d in counts if study.datasets[d].adapter == "coqa"]
+    resampled = f"{study.evaluation.resamples} bootstrap resamples of the questions"
+    resampled += f" (of whole stories for {listing(stories)})" * bool(stories)
+    resampled += ", each dataset resampled on its own" * (len(counts) > 1)
+    ends = {study.datasets[d].title: sorted({min(n), max(n)}) for d, n in counts.items() if len(n)}
     parts = [f"{title} {'–'.join(map(str, of))}" for title, of in ends.items()]
     return {"sizes": f"Questions: {', '.join(parts)}." if parts else "", "resampled": resampled}

@@ -1,47 +1,17 @@
-"""What a study's grid supplies: its cells, and which of them stand for those that the paper shows."""
+"""What a study's grid supplies: its cells, none where it lacks what is asked for, and which stand for the paper's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from typing import Literal
 
-from beamuq_study.parquet_tables import NAMED_BY, Artifact
-from beamuq_study.study_config import GridEntry, Recipe, Study
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One model on one dataset in one recipe, under a scorer."""
-
-    model: str
-    dataset: str
-    recipe: str = ""
-    scorer: str = ""
-
-    def file(self, kind: str, metric: str = "") -> Artifact:
-        """Its file of a kind; ``metric`` is that of a quality."""
-        facts = vars(self) | {"metric": metric}
-        return Artifact(kind, **{name: facts[name] for name in NAMED_BY[kind]})
-
-    @property
-    def place(self) -> dict[str, str]:
-        """Its keys in estimates of tables."""
-        return {"model": self.model, "dataset": self.dataset}
-
-    def title(self, study: Study) -> str:
-        """``TriviaQA, Gemma 3 4B base``."""
-        return f"{study.datasets[self.dataset].title}, {study.models[self.model].title}"
+from beamuq_study.result_files import Cell
+from beamuq_study.study_config import GridEntry, Study
 
 
 def _entry(study: Study, recipe: str, model: str, dataset: str) -> GridEntry | None:
     of_recipe = (each for each in study.grid if each.recipe == recipe)
     return next((each for each in of_recipe if model in each.models and dataset in each.datasets), None)
-
-
-def covers(study: Study, recipe: str, model: str, dataset: str, scorer: str = "") -> bool:
-    """Whether the grid has the cell and, where one is named, scores it with ``scorer``."""
-    of = _entry(study, recipe, model, dataset)
-    return of is not None and (not scorer or scorer in of.scorers)
 
 
 def asked(study: Study, cell: Cell) -> int | None:
@@ -50,19 +20,17 @@ def asked(study: Study, cell: Cell) -> int | None:
     return (of and of.questions) or study.datasets[cell.dataset].questions
 
 
-def models(study: Study, recipe: str) -> list[str]:
-    """Models that the grid runs with ``recipe``, in the study's order."""
-    return [m for m in study.models if any(e.recipe == recipe and m in e.models for e in study.grid)]
-
-
-# -- which cells; no function refuses a study: where it lacks what is asked for there are none -------------------------
-
-
 def recipe_cells(study: Study, recipe: str, scorer: str | None = "") -> list[Cell]:
     """The cells of a recipe under a scorer ("": the main one; None: any or none), models and datasets in order."""
     scorer = study.main.scorer if scorer == "" else scorer or ""
     places = [(model, dataset) for model in study.models for dataset in study.datasets]
-    return [Cell(*place, recipe, scorer) for place in places if covers(study, recipe, *place, scorer)]
+    entries = {place: of for place in places if (of := _entry(study, recipe, *place))}
+    return [Cell(*place, recipe, scorer) for place, of in entries.items() if not scorer or scorer in of.scorers]
+
+
+def models(study: Study, recipe: str) -> list[str]:
+    """Models that the grid runs with ``recipe``, in the study's order."""
+    return list(by_model(recipe_cells(study, recipe, None)))
 
 
 def main_cells(study: Study, model: str = "", like: str = "") -> list[Cell]:
@@ -81,62 +49,47 @@ def main_cells(study: Study, model: str = "", like: str = "") -> list[Cell]:
 def select(
     study: Study,
     *,
-    recipe: str = "",
     methods: Iterable[str] = (),
     lists: Iterable[str] = (),
     estimators: Iterable[str] = (),
     strategies: Iterable[str] = (),
-    has: Callable[[Recipe], object] = lambda _: True,
-    each: bool = False,
+    has: Callable[[str], object] = lambda _: True,
+    of: Literal["first", "each", "all"] = "first",
 ) -> list[Cell]:
-    """The cells, under the main scorer, of the first recipe of the grid that has all that is asked for.
+    """The cells, under the main scorer, of recipes with all that is asked for.
 
-    Parameters
-    ----------
-    recipe
-        This one alone; "": any.
-    methods, estimators, strategies
-        Its scoring names these methods and estimators, and it decodes these strategies.
-    lists
-        Keys of its scoring that are not empty, such as ``budgets``.
-    has
-        A further test of the recipe.
-    each
-        Of each model and dataset the first such recipe, instead of one for all.
+    Of these ``lists`` name keys of scoring that are not empty; ``has`` is a further test of a recipe's name. ``of``:
+    the "first" such recipe of the grid, the first of "each" model and dataset, or "all".
     """
 
     def supplies(name: str) -> bool:
-        of, scoring = study.recipes[name], study.scoring[name]
-        pairs = ((methods, scoring.methods), (estimators, scoring.estimators), (strategies, of.strategies()))
+        scoring, decoded = study.scoring[name], study.recipes[name].strategies()
+        pairs = ((methods, scoring.methods), (estimators, scoring.estimators), (strategies, decoded))
         there = all(set(names) <= set(given) for names, given in pairs) and all(getattr(scoring, key) for key in lists)
-        return there and bool(has(of)) and recipe in ("", name)
+        return there and bool(has(name))
 
     recipes = [name for name in dict.fromkeys(entry.recipe for entry in study.grid) if supplies(name)]
     cells = [cell for name in recipes for cell in recipe_cells(study, name)]
-    if each:
-        return in_order(study, list({(cell.model, cell.dataset): cell for cell in reversed(cells)}.values()))
-    return [cell for cell in cells if cell.recipe == cells[0].recipe]
+    if of == "each":  # model by model, datasets in the study's order
+        first = {(cell.model, cell.dataset): cell for cell in reversed(cells)}
+        return [first[m, d] for m in study.models for d in study.datasets if (m, d) in first]
+    return [cell for cell in cells if of == "all" or cell.recipe == cells[0].recipe]
 
 
 def with_methods(study: Study, methods: Iterable[str]) -> list[Cell]:
     """The cells of the main recipe, if it scores ``methods``."""
-    return select(study, recipe=study.main.recipe, methods=methods)
+    return select(study, methods=methods, has=lambda recipe: recipe == study.main.recipe)
 
 
-def with_budgets(study: Study, methods: Iterable[str], *, each: bool = True) -> list[Cell]:
+def with_budgets(study: Study, methods: Iterable[str], of: Literal["first", "each"] = "each") -> list[Cell]:
     """The cells in which both forms of ``methods`` are scored at several M."""
-    main = study.main
-    return select(study, methods=methods, lists=["budgets"], strategies=[main.sample, main.beam], each=each)
+    return select(study, methods=methods, lists=["budgets"], strategies=[study.main.sample, study.main.beam], of=of)
 
 
-def with_pools(study: Study) -> list[Cell]:
-    """The cells with two draws of samples at least beside the main beams."""
-    main = study.main
-
-    def has(recipe: Recipe) -> bool:
-        return recipe.sample is not None and recipe.sample.size >= 2 * main.num_candidates
-
-    return select(study, strategies=[main.sample, main.beam], has=has, each=True)
+def draws(study: Study, recipe: str) -> int:
+    """How many disjoint draws of the main M there are of a recipe's samples; 1 where there are not two."""
+    sample = study.recipes[recipe].sample
+    return max(1, sample.size // study.main.num_candidates) if sample else 1
 
 
 def nearest(study: Study, cells: Sequence[Cell], model: str = "", dataset: str = "") -> list[Cell]:
@@ -151,17 +104,10 @@ def nearest(study: Study, cells: Sequence[Cell], model: str = "", dataset: str =
     return sorted(cells, key=distance)[:1]
 
 
-def in_order(study: Study, cells: Sequence[Cell]) -> list[Cell]:
-    """Model by model, datasets in the study's order."""
-    names = list(study.models), list(study.datasets)
-    return sorted(cells, key=lambda cell: (names[0].index(cell.model), names[1].index(cell.dataset)))
-
-
 def by_model(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
     """Model → its cells."""
     return {model: [cell for cell in cells if cell.model == model] for model in dict.fromkeys(c.model for c in cells)}
 
 
 def datasets_of(study: Study, cells: Sequence[Cell]) -> list[str]:
-    """All datasets of some cells, in the study's order."""
     return [dataset for dataset in study.datasets if any(cell.dataset == dataset for cell in cells)]

@@ -17,19 +17,17 @@ from beamuq.errors import BeamUQError
 from beamuq.evaluation.estimates import KEYS, MEAN, TIE, Estimates, joined
 from beamuq.methods import registry
 from beamuq.strategy_names import from_print
-from beamuq_study.exhibits import captions, cells, table_formats
-from beamuq_study.exhibits.cells import Cell
-from beamuq_study.exhibits.exhibit import EVALUATION, Exhibit, Row, Table, TableCell
-from beamuq_study.exhibits.result_files import MARK, Inputs
+from beamuq_study.exhibits import captions, cells
+from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
+from beamuq_study.exhibits.exhibit import EVALUATION, PLACE, Exhibit, Row, Table, TableCell
+from beamuq_study.exhibits.table_formats import decimal, interval, signed
 from beamuq_study.parquet_tables import ALL
-from beamuq_study.produced_answers import AnswerSource
+from beamuq_study.result_files import MARK, Cell, Inputs
 from beamuq_study.study_config import Study
 
-PLACE = ("model", "dataset", "metric", "method", "variant", "setting")
-GAIN = f"{captions.BEAMSEARCH} - {captions.MULTINOMIAL}"
-LEVEL = 0.05
-"""Of tests after Holm."""
-ABSENT = TableCell("–")
+GAIN = f"{BEAMSEARCH} - {MULTINOMIAL}"
+LEVEL = 0.05  # of tests after Holm
+ABSENT = "–"
 Keys = Mapping[str, str]
 Style = Literal["ranked", "signed", "plain"]
 Value = Mapping[str, Any]
@@ -40,24 +38,15 @@ Value = Mapping[str, Any]
 class Column:
     """A column: its keys, and its titles from the upper header level to the last.
 
-    Attributes
-    ----------
-    style
-        "ranked": the best and the second best of a column are marked. "signed": a difference, with its sign.
-    beside
-        What stands beside a value in small type: its standard deviation, its interval, or nothing.
-    digits
-        Behind the point.
-    show
-        Prints a value in another way.
+    "ranked" marks the best and the second best of a column, "signed" is a difference with its sign.
     """
 
     keys: Keys
     titles: tuple[str, ...]
     style: Style = "plain"
-    beside: Literal["", "std", "interval"] = ""
+    beside: Literal["", "std", "interval"] = ""  # what stands beside a value in small type
     digits: int = 3
-    show: Callable[[Value], TableCell] | None = None
+    show: Callable[[Value], TableCell] | None = None  # prints a value in another way
 
 
 def table(
@@ -72,70 +61,52 @@ def table(
     further: Sequence[Estimates] = (),
     **facts: Any,
 ) -> Table:
-    """Estimates under the keys that tables name, as rows and columns show them.
+    """Estimates under the keys that tables name; a row's and a column's keys together name one, a dash: there is none.
 
-    A row's and a column's keys together name an estimate; where there is none the cell has a dash.
-
-    Parameters
-    ----------
-    stub
-        Titles of the columns of row titles.
-    family
-        Differences of equal keys are corrected together, by Holm, and bold where p is below .05 then. Without a family
-        all of the table are, and bold where the interval excludes 0.
-    arrows
-        Whether an arrow marks a beam form above its multinomial one.
-    further
-        Estimates that the CSV has beside those shown.
-    facts
-        Fill the caption, beside ``bold`` differences of how many, ``arrows``, and those of :func:`question_facts`.
+    ``stub`` titles the columns of row titles. Differences of equal keys ``family`` are corrected together, by Holm, and
+    bold where p is below .05 then; without one all are, and bold where the interval excludes 0. ``arrows`` mark beam
+    forms above their multinomial ones. The CSV has ``further`` estimates; ``facts`` fill the caption, beside ``bold``
+    differences of how many, ``arrows``, and those of questions.
     """
     confidence = study.evaluation.confidence
-    signed_columns = [replace(column, style="signed", beside="interval", show=None) for column in columns]
-    pairs = [(row, column) for row in rows for column in (signed_columns if row.signed else columns)]
-    places = frame_of([_place(column.keys, row.keys) for row, column in pairs])
-    there = pd.MultiIndex.from_frame(places).isin(pd.MultiIndex.from_frame(estimates.frame[list(PLACE)]))
-    shown = [column for (_, column), is_there in zip(pairs, there, strict=True) if is_there]
-    values = _marked(
-        estimates.at(places[there]), confidence, [column.style for column in shown], tuple(columns[0].keys), family
-    )
+    of_differences = [replace(column, style="signed", beside="interval", show=None) for column in columns]
+    shown = [(row, column) for row in rows for column in (of_differences if row.signed else columns)]
+    places, every = frame_of([_place(column.keys, row.keys) for row, column in shown]), list(PLACE)
+    there = pd.MultiIndex.from_frame(places).isin(pd.MultiIndex.from_frame(estimates.frame[every]))
+    shown_columns = [column for (_, column), is_there in zip(shown, there, strict=True) if is_there]
+    values = _marked(estimates.at(places[there]), confidence, shown_columns, tuple(columns[0].keys), family)
     if arrows:
-        values["better"] = _better(values)
-    shown_cells = iter(map(_table_cell, records(values), shown))
-    cells = iter([next(shown_cells) if is_there else ABSENT for is_there in there])
+        samples = values[values["variant"] == MULTINOMIAL].assign(variant=BEAMSEARCH)
+        paired = values[every].merge(samples[[*every, "value"]], on=every, how="left")["value"].to_numpy()
+        values["better"] = (values["variant"] == BEAMSEARCH) & (values["value"] > paired + TIE)
+    printed = map(_table_cell, records(values), shown_columns)
+    cells = iter([next(printed) if is_there else TableCell(ABSENT) for is_there in there])
     body = [replace(row, cells=tuple(next(cells) for _ in columns)) for row in rows]
-    signed = values[values["style"] == "signed"]
-    caption = question_facts(study, estimates) | {
-        "bold": f"{int((signed['mark'] == 'best').sum())} of {int(signed['value'].notna().sum())}",
+    differences = values[[column.style == "signed" for column in shown_columns]]
+    caption: dict[str, Any] = captions.question_facts(study, estimates.frame) | {
+        "bold": f"{int((differences['mark'] == 'best').sum())} of {int(differences['value'].notna().sum())}",
         "arrows": captions.ARROWS * bool(values["better"].any()),
     }
     published = pd.concat([values, *(of.summary(confidence) for of in further)], ignore_index=True)
-    lacking = values["value"].isna() | (values["low"].isna() & np.array([column.beside != "" for column in shown]))
+    lacking = values["value"].isna() | (values["low"].isna() & np.array([of.beside != "" for of in shown_columns]))
     reasons = values.loc[lacking & (values["note"] != ""), "note"].unique()
     header = list(zip(*(column.titles for column in columns), strict=True))
-    return Table(records(published.drop_duplicates(list(PLACE))), stub, header, body, caption | facts, list(reasons))
+    return Table(records(published.drop_duplicates(every)), stub, header, body, caption | facts, list(reasons))
 
 
 def _marked(
-    shown: Estimates, confidence: float, styles: Sequence[Style], within: tuple[str, ...], family: tuple[str, ...]
+    shown: Estimates, confidence: float, columns: Sequence[Column], within: tuple[str, ...], family: tuple[str, ...]
 ) -> pd.DataFrame:
-    """The values shown with intervals, ``style``, ``mark``, ``better`` and ``p_holm``; ranks are ``within`` keys."""
-    values = shown.summary(confidence).assign(style=styles, mark="", better=False, p_holm=np.nan)
-    ranked, signed = ((values["style"] == style).to_numpy() for style in ("ranked", "signed"))
+    """The values shown with intervals, ``mark``, ``better`` and ``p_holm``; ranks are ``within`` keys."""
+    values = shown.summary(confidence).assign(mark="", better=False, p_holm=np.nan)
+    ranked, differences = (np.array([of.style == style for of in columns]) for style in ("ranked", "signed"))
     if ranked.any():
         values.loc[ranked, ["mark", "p_holm"]] = shown.rows(ranked).best(within).to_numpy()
-    if signed.any():
-        values.loc[signed, "p_holm"] = shown.rows(signed).holm(family)
+    if differences.any():
+        values.loc[differences, "p_holm"] = shown.rows(differences).holm(family)
         clear = values["p_holm"] < LEVEL if family else (values["low"] > 0) | (values["high"] < 0)
-        values.loc[signed & clear, "mark"] = "best"
+        values.loc[differences & clear, "mark"] = "best"
     return values
-
-
-def _better(values: pd.DataFrame) -> pd.Series[bool]:
-    """Whether each value is of a beam form and above its multinomial one."""
-    samples = values[values["variant"] == captions.MULTINOMIAL].assign(variant=captions.BEAMSEARCH)
-    paired = values[list(PLACE)].merge(samples[[*PLACE, "value"]], on=list(PLACE), how="left")["value"].to_numpy()
-    return (values["variant"] == captions.BEAMSEARCH) & (values["value"] > paired + TIE)
 
 
 def _place(column: Keys, row: Keys) -> Keys:
@@ -145,29 +116,23 @@ def _place(column: Keys, row: Keys) -> Keys:
 
 
 def _table_cell(row: Value, column: Column) -> TableCell:
-    """A value as its column shows it."""
     if column.show:
         return column.show(row)
     if np.isnan(row["value"]):
         return TableCell("n/a", pointer=row["note"])
-    text = (table_formats.signed if column.style == "signed" else table_formats.decimal)(row["value"], column.digits)
-    around = table_formats.interval(row["low"], row["high"], column.digits)
-    std = "" if np.isnan(row["std"]) else f"± {table_formats.decimal(row['std'])}"
+    text = (signed if column.style == "signed" else decimal)(row["value"], column.digits)
+    around = interval(row["low"], row["high"], column.digits)
+    std = "" if np.isnan(row["std"]) else f"± {decimal(row['std'])}"
     beside = {"": "", "std": std, "interval": around}[column.beside]
     return TableCell(text, beside, row["mark"], row["better"], f"{around} n = {row['n']}".strip())
 
 
 def frame_of(places: Sequence[Keys]) -> pd.DataFrame:
-    """A frame of :data:`PLACE`."""
-    return pd.DataFrame([dict.fromkeys(PLACE, "") | dict(place) for place in places], columns=list(PLACE))
+    return pd.DataFrame([{**dict.fromkeys(PLACE, ""), **place} for place in places], columns=list(PLACE))
 
 
 def records(values: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a frame."""
     return [{str(name): value for name, value in row.items()} for row in values.to_dict("records")]
-
-
-# -- a metric of methods, as the paper prints it -----------------------------------------------------------------------
 
 
 def prr_table(
@@ -182,28 +147,13 @@ def prr_table(
     minus: Keys | None = None,
     beside: Literal["", "std"] = "std",
     subset: str = ALL,
-    answer_source: AnswerSource = "greedy",
     **more: Any,
 ) -> Exhibit:
-    """A metric, or its difference to a baseline, of rows × columns of cells.
+    """A metric of rows × columns of cells, all of one recipe and scorer; without ``rows`` of it there is no table.
 
-    Parameters
-    ----------
-    shown
-        The cells, all of one recipe and scorer.
-    rows
-        Of the study and the recipe: the rows; without any the study cannot supply the table.
-    columns
-        "models": a column a model, its mean over datasets. "datasets": a column a dataset and their mean, of one model
-        or of each. "cells": a column a cell.
-    methods
-        Columns within each of these; a single "" where the rows name the method.
-    minus
-        Keys in which what is subtracted, paired, differs from a row; None: nothing is.
-    subset
-        "all" questions, or those "answered" alone, whose produced answer is not empty.
-    more
-        Further fields of the exhibit.
+    A column is a model's mean over datasets; a dataset of a model, which their mean follows; or a cell; within each
+    stand the ``methods``, a single "" where the rows name them. ``minus``: keys in which what is subtracted, paired,
+    differs from a row. ``subset``: "all" questions or the "answered" ones. ``more``: further fields of the exhibit.
     """
 
     def supplied(study: Study) -> Sequence[Cell]:
@@ -213,7 +163,7 @@ def prr_table(
     def build(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         listed = rows(study, chosen[0].recipe)
         keys = [{"method": of, **row.keys} for row in listed for of in methods]
-        answers = {"metric": metric, "answer_source": answer_source, "subset": subset}
+        answers = {"metric": metric, "answer_source": more.get("answer_source", "greedy"), "subset": subset}
         each = measured(study, inputs, chosen, keys, **answers)
         if minus is not None:
             each = each.minus(measured(study, inputs, chosen, [{**of, **minus} for of in keys], **answers))
@@ -223,32 +173,22 @@ def prr_table(
             for place, titles in _columns(study, chosen, each, columns, by_model=methods != ("",))
             for of, name in [({"method": m}, (captions.method_short(m),)) if m else ({}, ()) for m in methods]
         ]
-        return table(
-            study,
-            each if columns == "cells" else joined([each, means(study, each)]),
-            stub,
-            listed,
-            shown_columns,
-            arrows=beside == "std" and minus is None,
-            metric=metric,
-            further_rejection=metric.partition("@")[2],
-            datasets="–".join(map(str, sorted({len(of_model) for of_model in cells.by_model(chosen).values()}))),
-            scorer=study.scorers[chosen[0].scorer].title,
-        )
+        datasets = "–".join(map(str, sorted({len(of) for of in cells.by_model(chosen).values()})))
+        facts: dict[str, Any] = {"metric": metric, "further_rejection": metric.partition("@")[2], "datasets": datasets}
+        facts |= {"scorer": study.scorers[chosen[0].scorer].title}
+        every = each if columns == "cells" else joined([each, means(study, each)])
+        return table(study, every, stub, listed, shown_columns, arrows=beside == "std" and minus is None, **facts)
 
-    fields: dict[str, Any] = {"metric": metric, "answer_source": answer_source} | more
-    return Exhibit(label, "table", supplied, EVALUATION, build, **fields)
+    return Exhibit(label, "table", supplied, EVALUATION, build, metric=metric, **more)
 
 
 def _difference(keys: Keys, minus: Keys) -> Keys:
-    """The keys of a difference."""
     return {name: f"{of} - {minus[name]}" if minus.get(name, of) != of else of for name, of in keys.items()}
 
 
 def _columns(
     study: Study, chosen: Sequence[Cell], each: Estimates, columns: str, *, by_model: bool
 ) -> Iterator[tuple[Keys, tuple[str, ...]]]:
-    """Model and dataset of each column, and its titles."""
     for model, of_model in cells.by_model(chosen).items():
         title, mean = study.models[model].title, {"model": model, "dataset": MEAN}
         if columns == "models":
@@ -262,8 +202,7 @@ def _columns(
 
 
 def beam_gains(estimates: Estimates) -> Estimates:
-    """Beam − multinomial, paired, of what has both forms."""
-    beams, samples = (estimates.where(variant=form) for form in (captions.BEAMSEARCH, captions.MULTINOMIAL))
+    beams, samples = (estimates.where(variant=form) for form in (BEAMSEARCH, MULTINOMIAL))
     return beams.minus(samples, on=set(KEYS) - {"variant"})
 
 
@@ -286,42 +225,19 @@ def with_mean(study: Study, each: Estimates) -> tuple[Estimates, str, str]:
 
 
 def measured(
-    study: Study,
-    inputs: Inputs,
-    chosen: Sequence[Cell],
-    keys: Sequence[Keys],
-    *,
-    metric: str = "PRR",
-    answer_source: str = "greedy",
-    subset: str = ALL,
-    quality: str = "",
+    study: Study, inputs: Inputs, chosen: Sequence[Cell], forms: Sequence[Keys], *, quality: str = "", **of: str
 ) -> Estimates:
-    """A metric in each of the cells of ``keys``: those of a method, its variant and setting as tables name them."""
-    estimates = inputs.estimates(chosen, quality).where(metric=metric, answer_source=answer_source, subset=subset)
-    return at_table_keys(study, estimates, [{**cell.place, "metric": metric, **of} for of in keys for cell in chosen])
-
-
-def at_table_keys(study: Study, estimates: Estimates, places: Sequence[Keys]) -> Estimates:
-    """The estimate of each place, under the keys that the table names.
+    """PRR of greedy answers to all questions, or what ``of`` says, in each cell of ``forms``, as tables name them.
 
     Tables name some methods without the variant that they are stored under, and the main line as a strategy.
-
-    Raises BeamUQError, naming the place, if there is none.
     """
-    frame = frame_of(places)
-    stored = frame.assign(
-        variant=[registry.stored_variant(*pair) for pair in zip(frame["method"], frame["variant"], strict=True)],
-        setting=["" if name in ("beam", study.main.sample) else name for name in map(from_print, frame["setting"])],
-    )
+    of = {"metric": "PRR", "answer_source": "greedy", "subset": ALL} | of
+    places = frame_of([{**cell.place, "metric": of["metric"], **form} for form in forms for cell in chosen])
+    pairs = zip(places["method"], places["variant"], strict=True)
+    settings = ["" if name in ("beam", study.main.sample) else name for name in map(from_print, places["setting"])]
+    stored = places.assign(variant=[registry.stored_variant(*pair) for pair in pairs], setting=settings)
     try:
-        values = estimates.at(stored)
+        values = inputs.estimates(chosen, quality).where(**of).at(stored)
     except KeyError as error:
         raise BeamUQError(f"evaluation: no row for {error.args[0]}; run the evaluation again") from error
-    return values.assign(variant=frame["variant"].tolist(), setting=frame["setting"].tolist())
-
-
-def question_facts(study: Study, estimates: Estimates) -> dict[str, Any]:
-    """What captions say of cells: ``sizes``, and how they are ``resampled``."""
-    of_cells = estimates.frame[estimates.frame["dataset"].isin(study.datasets)]
-    sizes = {str(dataset): list(n) for dataset, n in of_cells.groupby("dataset", sort=False)["n"].unique().items()}
-    return captions.question_facts(study, sizes)
+    return values.assign(variant=places["variant"].tolist(), setting=places["setting"].tolist())

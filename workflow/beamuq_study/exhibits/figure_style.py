@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from beamuq import io
 from beamuq.evaluation.estimates import MEAN
+from beamuq_study.escaped_text import csv_text
 from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.exhibit import Built, Figure
-from beamuq_study.exhibits.table_formats import csv_text
 from beamuq_study.study_config import Study
 
 if TYPE_CHECKING:
     import matplotlib.figure
-    from matplotlib.axes import Axes
+    from matplotlib.axes import Axes as Axes
 
 Draw: TypeAlias = "Callable[[pd.DataFrame, Axes], None]"
 
@@ -52,13 +52,10 @@ VARIANTS = {
 
 
 def settings() -> AbstractContextManager[None]:
-    """matplotlib's defaults with this package's style on top: a user's own matplotlibrc changes nothing."""
+    """This package's style on top of matplotlib's defaults: a user's own matplotlibrc changes nothing."""
     from matplotlib import style
 
     return style.context("beamuq_study.exhibits.figures", after_reset=True)
-
-
-# -- series on axes ----------------------------------------------------------------------------------------------------
 
 
 def series(data: pd.DataFrame, looks: Looks, *by: str) -> Iterator[tuple[pd.DataFrame, SeriesStyle]]:
@@ -133,9 +130,6 @@ def draw_by_bin(
             ax.set_ylim(-0.05, 1)  # nothing gives the axis a scale, and "n/a" would be set far outside it
 
 
-# -- a figure of panels ------------------------------------------------------------------------------------------------
-
-
 def figure(
     study: Study,
     data: pd.DataFrame,
@@ -155,10 +149,9 @@ def figure(
 ) -> Figure:
     """A figure of ``data``: a panel, drawn by ``draw``, for the rows of each value of the columns ``by``.
 
-    ``name``: what a panel is called, ``{columns}`` of its first row filled in, by the titles of what they name or by
-    ``titles``. ``facts`` fill the caption, beside which points are ``undefined``; ``before`` stands before the
-    footnote. ``labels``: of the axes along and up, "": as ``draw`` sets them. ``height``: inches of a row of panels, or
-    of each; ``across``: the most panels in a row; ``legend_rows``: 0 for none.
+    ``name``: of a panel, with ``{columns}`` of its first row by what they are called. ``labels``: of the axes along and
+    up, "": as ``draw`` sets them. ``before``: the footnote. ``height``: inches of a row of panels, or of each;
+    ``across``: the most panels in a row; ``legend_rows``: 0 for none.
     """
     names = {model: of.title for model, of in study.models.items()} | {MEAN: "Mean"}
     names |= {dataset: of.title for dataset, of in study.datasets.items()} | dict(titles or {})

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,26 +17,12 @@ from beamuq.evaluation.candidate_sets import CandidateSets, length_bins, means_b
 from beamuq.evaluation.intervals import proportion_interval
 from beamuq_study.exhibits import captions, cells, figure_style
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
-from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.estimates_table import records
 from beamuq_study.exhibits.exhibit import CANDIDATES, SCORES, Exhibit, Figure
-from beamuq_study.exhibits.figure_style import (
-    BLACK,
-    BLUE,
-    GREY,
-    ORANGE,
-    PALE,
-    VARIANTS,
-    VERMILLION,
-    SeriesStyle,
-    draw_by_bin,
-)
-from beamuq_study.exhibits.result_files import Inputs
+from beamuq_study.exhibits.figure_style import BLACK, BLUE, GREY, ORANGE, VARIANTS, VERMILLION, SeriesStyle, draw_by_bin
 from beamuq_study.exhibits.table_formats import percent
+from beamuq_study.result_files import Cell, Inputs
 from beamuq_study.study_config import Study
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MODEL, METHOD = "gemma-3-4b-base", "Dissimilarity"
 SETS = {MULTINOMIAL: SeriesStyle("samples", BLUE), BEAMSEARCH: SeriesStyle("beams", ORANGE, hatch="////")}
@@ -48,11 +34,8 @@ LENGTH = "Greedy answer length in tokens; below, n questions"
 FIXED_WIDTH = "DejaVu Sans Mono"  # for questions and answers
 CHARACTER, LINE = 0.60205 * 8 / 72, 0.142  # inches that a character of the fixed-width face takes, and a line
 COLUMNS = 79  # of characters in a worked example; its samples have 36, its labels 11
+# What stands above the candidates: its label, and the most lines it may take.
 PARTS = {"story": ("Story:", 5), "question": ("Question:", 4), "greedy": ("Greedy:", 2), "reference": ("Reference:", 2)}
-"""What stands above the candidates: its label, and the most lines it may take."""
-
-
-# -- all questions of a cell -------------------------------------------------------------------------------------------
 
 
 def _by_length(study: Study, sets: CandidateSets, values: dict[str, Any], names: str, *interval: Any) -> pd.DataFrame:
@@ -67,8 +50,11 @@ def redundancy(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     sets = inputs.candidates(chosen[0])
     values = {name: sets.redundancy(of, study.main.num_candidates) for name, of in _strategies(study).items()}
     data, facts = _by_length(study, sets, values, "variant redundancy"), {"repeated": _mean(values[BEAMSEARCH])}
-    draw, labels = partial(draw_by_bin, column="redundancy", looks=SETS, percent=True), "Texts that repeat (%)"
-    return figure_style.figure(study, data, [], "", draw, facts, (LENGTH, labels), height=2.3)
+    draw, labels = (
+        partial(draw_by_bin, column="redundancy", looks=SETS, percent=True),
+        (LENGTH, "Texts that repeat (%)"),
+    )
+    return figure_style.figure(study, data, [], "", draw, facts, labels, height=2.3)
 
 
 def mass_above_thresholds(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
@@ -102,16 +88,19 @@ def covered_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
     by_rank = by_rank.rename(columns=DESCRIBED).assign(panel=RANKS, variant=BEAMSEARCH, rank=by_rank["rank"] + 1)
     columns = ["panel", "variant", "length", "rank", "mean", "low", "high", "q05", "q25", "median", "q75", "q95", "n"]
     data = pd.concat([*parts, by_rank], ignore_index=True)[columns]
-    options: dict[str, Any] = {"height": 2.3, "sharex": False, "sharey": False}
-    return figure_style.figure(study, data, ["panel"], "", _draw_mass, {}, **options)
+    return figure_style.figure(study, data, ["panel"], "", _draw_mass, {}, height=2.3, sharex=False, sharey=False)
 
 
-def draw_rank_probabilities(data: pd.DataFrame, ax: Axes) -> None:
+def draw_rank_probabilities(data: pd.DataFrame, ax: figure_style.Axes) -> None:
     """A box of p at each beam ``rank``: ``q05``, ``q25``, ``median``, ``q75``, ``q95``, and its ``mean`` as a dot."""
     boxes = records(data.rename(columns=OF_BOX))
     ranks, thin = data["rank"].astype(int).to_list(), {"linewidth": 0.7}
     dot = {"marker": "o", "markersize": 2.5, "markerfacecolor": BLACK, "markeredgecolor": BLACK}
-    looks: dict[str, Any] = {"boxprops": thin | {"facecolor": PALE}, "whiskerprops": thin, "capprops": thin}
+    looks: dict[str, Any] = {
+        "boxprops": thin | {"facecolor": figure_style.PALE},
+        "whiskerprops": thin,
+        "capprops": thin,
+    }
     looks |= {"medianprops": {"color": VERMILLION, "linewidth": 1.3}, "meanprops": dot}
     ax.bxp(boxes, ranks, widths=0.6, showfliers=False, showmeans=True, patch_artist=True, **looks)
     every = slice(None, None, 1 if len(ranks) <= 12 else 5)
@@ -119,7 +108,7 @@ def draw_rank_probabilities(data: pd.DataFrame, ax: Axes) -> None:
     ax.set(ylim=(0, None), xlabel="Beam rank", ylabel="Sequence probability p")
 
 
-def _draw_mass(data: pd.DataFrame, ax: Axes) -> None:
+def _draw_mass(data: pd.DataFrame, ax: figure_style.Axes) -> None:
     if data["panel"].iloc[0] == RANKS:
         draw_rank_probabilities(data, ax)
         ax.set_title(f"n = {data['n'].iloc[0]}")
@@ -130,9 +119,6 @@ def _draw_mass(data: pd.DataFrame, ax: Axes) -> None:
 
 def _strategies(study: Study) -> dict[str, str]:
     return {MULTINOMIAL: study.main.sample, BEAMSEARCH: study.main.beam}
-
-
-# -- single questions --------------------------------------------------------------------------------------------------
 
 
 def samples_and_beams(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
@@ -160,7 +146,7 @@ def samples_and_beams(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> F
     return figure_style.figure(study, data, ["set"], "{set}", draw, facts, titles=titles, **options)
 
 
-def draw_candidates(data: pd.DataFrame, ax: Axes, rows: int = 0) -> None:
+def draw_candidates(data: pd.DataFrame, ax: figure_style.Axes, rows: int = 0) -> None:
     """The candidates of one question as bars: ``set`` ("samples" or "beams"), ``rank``, ``text``, ``share``, ``count``.
 
     Samples are labelled with their count, beams with their share, which is their probability; ``rows``: room for more
@@ -197,12 +183,11 @@ def worked_examples(study: Study, chosen: Sequence[Cell], inputs: Inputs, count:
             rows.append({"id": key, "part": title, "text": "", "value": score})
     data = pd.DataFrame(rows, columns=["id", "part", "rank", "text", "value"]).astype({"rank": "Int64"})
     heights = [LINE * (len(example_lines(part)) + 1) + 0.1 for _, part in data.groupby("id", sort=False)]
-    facts: dict[str, Any] = {"method": METHOD}
     options: dict[str, Any] = {"height": heights, "across": 1, "legend_rows": 0, "sharex": False, "sharey": False}
-    return figure_style.figure(study, data, ["id"], "", draw_worked_example, facts, **options)
+    return figure_style.figure(study, data, ["id"], "", draw_worked_example, {"method": METHOD}, **options)
 
 
-def draw_worked_example(data: pd.DataFrame, ax: Axes) -> None:
+def draw_worked_example(data: pd.DataFrame, ax: figure_style.Axes) -> None:
     """A question with its candidates as text, on axes 5.4 inches wide, with 0.142 inches for each of its lines.
 
     ``data`` has rows of ``part`` "story", "question", "greedy", "reference" with ``text``; "sample" with ``text`` and
@@ -240,7 +225,6 @@ def example_lines(data: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def _sets(study: Study, candidates: CandidateSets, key: str) -> list[pd.DataFrame]:
-    """One question's samples and beams, with their ``p``."""
     sets = (candidates.rows(name, study.main.num_candidates) for name in (study.main.sample, study.main.beam))
     return [of[of["id"] == key].assign(p=lambda rows: np.exp(rows["logprob"])) for of in sets]
 
@@ -259,22 +243,17 @@ def one_line(text: str, most: int) -> str:
 
 
 def wrapped(text: str, width: int, most: int) -> list[str]:
-    """``text`` in at most ``most`` lines of ``width`` characters, the last cut with an ellipsis."""
     lines = textwrap.wrap(one_line(text, len(text) + 1), width, break_on_hyphens=False) or [""]
     return [*lines[: most - 1], one_line(" ".join(lines[most - 1 :]), width)] if len(lines) > most else lines
 
 
-def exhibits(_: Study) -> list[Exhibit]:
-    """The figures of what a model generates."""
-
-    def decoded(study: Study) -> list[Cell]:
-        return cells.recipe_cells(study, study.main.recipe, None)
-
+def exhibits(study: Study) -> list[Exhibit]:
     def with_stories(study: Study) -> list[Cell]:  # any dataset stands for CoQA where none has stories
         chosen = scored(study)
         return [cell for cell in chosen if study.datasets[cell.dataset].adapter == "coqa"] or chosen
 
     scored, triviaqa = partial(cells.with_methods, methods=[METHOD]), (MODEL, "triviaqa")
+    decoded = partial(cells.recipe_cells, recipe=study.main.recipe, scorer=None)
     unscored = partial(Exhibit, kind="figure", cells=decoded, near=triviaqa, reads=CANDIDATES, scored=False)
     single = partial(Exhibit, kind="figure", reads=(*CANDIDATES, *SCORES), shows_questions=True)
     two, one = partial(worked_examples, count=2), partial(worked_examples, count=1)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from beamuq.array_types import Bools, Floats
 from beamuq.evaluation import bootstrap
 from beamuq.evaluation.candidate_sets import equal_bins, groups_of
 from beamuq.evaluation.estimates import Estimates, joined
@@ -19,33 +19,25 @@ from beamuq.evaluation.prr_and_auc import rejection_curves
 from beamuq.strategy_names import ablation
 from beamuq_study.exhibits import captions, cells, figure_style
 from beamuq_study.exhibits.captions import GRAPH, MULTINOMIAL
-from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.estimates_table import measured
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibit, Figure
 from beamuq_study.exhibits.figure_style import BLACK, GREEN, GREY, VARIANTS, Looks, SeriesStyle, draw_by_bin
-from beamuq_study.exhibits.result_files import Inputs
+from beamuq_study.result_files import Cell, Inputs
 from beamuq_study.study_config import Study
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 MODELS, DATASET = ("gemma-3-4b-base", "llama-3.1-8b-base", "qwen-3-8b-base"), "triviaqa"
-METHOD = "Dissimilarity"
+METHOD, BINS = "Dissimilarity", 5
 MOST_QUESTIONS = 200  # a panel of the figure across cells
-BINS = 5
 BAND_RESAMPLES = 500  # a band is drawn to the pixel, not to the third digit
 LOOKS: Looks = {(method, variant): look for method in GRAPH for variant, look in VARIANTS.items()}
 ENTROPY_LOOKS: Looks = {("SemanticEntropy", MULTINOMIAL): SeriesStyle("Semantic Entropy", GREEN, ":", "^")} | {
     (METHOD, variant): replace(look, title=f"{METHOD}, {look.title}") for variant, look in VARIANTS.items()
 }
-COLUMNS = ["model", "dataset", "method", "variant", "M", "value", "low", "high", "n"]
-AXES = ("Number of candidates M", "PRR")
-LITTLE = 0.1  # of so few answers shown the curves may leave the panel
 FORMS = VARIANTS | {"": SeriesStyle("one form", GREEN, "-", "^")}
 FORM = ["method", "variant"]
-
-
-# -- PRR ---------------------------------------------------------------------------------------------------------------
+COLUMNS = ["model", "dataset", *FORM, "M", "value", "low", "high", "n"]
+AXES = ("Number of candidates M", "PRR")
+LITTLE = 0.1  # of so few answers shown the curves may leave the panel
 
 
 def by_candidates(label: str, looks: Looks, by: Sequence[str], name: str) -> Exhibit:
@@ -75,19 +67,18 @@ def cells_with_curves(study: Study) -> list[Cell]:
 
 def across_cells(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """PRR over the first questions of each cell, at most 200, whatever the cell's own number."""
-    parts = []
+    parts, by, name = [], ["model", "dataset"], "{dataset}\n{model}\nn = {n}"
     for cell in chosen:
         scored = inputs.scores(cell)
         first = np.arange(len(scored.ids)) < MOST_QUESTIONS
         keys = _series(study, cell, [(METHOD, variant) for variant in VARIANTS])
         values = scored.prr(first, f"first {MOST_QUESTIONS}", keys, **inputs.resampling)
         parts.append(values.assign(**cell.place))
-    data, by, name = _points(study, joined(parts)), ["model", "dataset"], "{dataset}\n{model}\nn = {n}"
-    facts = {"most": MOST_QUESTIONS}
+    data, facts = _points(study, joined(parts)), {"most": MOST_QUESTIONS}
     return figure_style.figure(study, data, by, name, draw_curves, facts, AXES, sharey=False)
 
 
-def draw_curves(data: pd.DataFrame, ax: Axes, looks: Looks = LOOKS) -> None:
+def draw_curves(data: pd.DataFrame, ax: figure_style.Axes, looks: Looks = LOOKS) -> None:
     """A value against the number of candidates: a line and a band a series, broken where a value is undefined.
 
     ``data`` has ``method``, ``variant``, ``M``, ``value`` (NaN: undefined), ``low`` and ``high`` (NaN: no interval).
@@ -101,7 +92,6 @@ def draw_curves(data: pd.DataFrame, ax: Axes, looks: Looks = LOOKS) -> None:
 
 
 def _series(study: Study, cell: Cell, of: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
-    """Methods and variants, each at every M of the cell."""
     return [(*form, ablation("M", size)) for form in of for size in sorted(study.scoring[cell.recipe].budgets)]
 
 
@@ -123,16 +113,15 @@ def curves_of_rejection(study: Study, chosen: Sequence[Cell], inputs: Inputs) ->
         curves = [np.interp(drawn.rejected, of.rejected, of.uncertainty) for of in again]
         low, high = np.quantile(curves, [tail, 1 - tail], axis=0)
         columns = {"rejected": drawn.rejected, "quality": drawn.uncertainty, "low": low, "high": high}
-        columns |= {"oracle": drawn.oracle, "random": drawn.random}
-        parts.append(pd.DataFrame({"method": method, "variant": variant} | columns | {"n": len(quality)}))
-    facts = {"drawn": resamples, "methods": captions.listing(GRAPH)}
+        columns |= {"oracle": drawn.oracle, "random": drawn.random, "n": len(quality)}
+        parts.append(pd.DataFrame({"method": method, "variant": variant} | columns))
+    data, facts = pd.concat(parts, ignore_index=True), {"drawn": resamples, "methods": captions.listing(GRAPH)}
     draw = partial(draw_rejection_curves, max_rejection=study.evaluation.max_rejection[0])
-    data, labels = pd.concat(parts, ignore_index=True), ("Share rejected", "Mean quality retained")
-    name = "{method}\nn = {n}"
+    name, labels = "{method}\nn = {n}", ("Share rejected", "Mean quality retained")
     return figure_style.figure(study, data, ["method"], name, draw, facts, labels, height=2.2)
 
 
-def draw_rejection_curves(data: pd.DataFrame, ax: Axes, max_rejection: float | None = None) -> None:
+def draw_rejection_curves(data: pd.DataFrame, ax: figure_style.Axes, max_rejection: float | None = None) -> None:
     """Mean quality of the retained answers against the share rejected, with the oracle's and a random order.
 
     ``data`` has ``variant``, ``rejected``, ``quality``, ``low`` and ``high`` (NaN: no band), ``oracle``, ``random``;
@@ -166,13 +155,9 @@ def by_length(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
             values = scored.prr(of.members, f"length {of.title}", keys, **inputs.resampling)
             parts.append(values.summary(study.evaluation.confidence).assign(dataset=cell.dataset, length=of.title))
     data = pd.concat(parts, ignore_index=True)[["dataset", "length", "variant", "value", "low", "high", "n", "note"]]
-    datasets = captions.listing([study.datasets[cell.dataset].title for cell in chosen])
-    facts, labels = {"datasets": datasets, "bins": BINS}, ("Length (tokens); below, n", "PRR")
-    by, name, options = ["dataset"], "{dataset}", dict[str, Any](height=2.2, sharex=False)
-    return figure_style.figure(study, data, by, name, draw_by_bin, facts, labels, **options)
-
-
-# -- decisions ---------------------------------------------------------------------------------------------------------
+    facts = {"datasets": captions.listing([study.datasets[cell.dataset].title for cell in chosen]), "bins": BINS}
+    drawn: dict[str, Any] = {"labels": ("Length (tokens); below, n", "PRR"), "height": 2.2, "sharex": False}
+    return figure_style.figure(study, data, ["dataset"], "{dataset}", draw_by_bin, facts, **drawn)
 
 
 def risk_coverage(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
@@ -196,9 +181,8 @@ def risk_coverage(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figur
     reached = float(data.loc[data["shown"] >= LITTLE, ["high", "wrong"]].max().max())
     draw = partial(draw_risk_coverage, risks=risks, top=0.52 if max(reached, *risks) < 0.5 else 1.02)
     facts = {"risks": _percents(risks), "thresholds": guarantee, "drawn": resamples}
-    options: dict[str, Any] = {"height": 1.5, "across": 4, "before": f"{guarantee} "}
-    labels = ("Share shown", "Share wrong of it")
-    return figure_style.figure(study, data, ["method"], "{method}", draw, facts, labels, **options)
+    drawn: dict[str, Any] = {"labels": ("Share shown", "Share wrong of it"), "height": 1.5, "across": 4}
+    return figure_style.figure(study, data, ["method"], "{method}", draw, facts, before=f"{guarantee} ", **drawn)
 
 
 def reliability(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
@@ -209,11 +193,13 @@ def reliability(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     data = named[named["what"] == "right"].rename(columns={"value": "right"}).merge(probabilities, on=[*FORM, "bin"])
     data = data[[*FORM, "bin", "probability", "right", "low", "high", "n"]]
     facts = {"n": int(rows.loc[rows["metric"] == "brier", "n"].max())}
-    draw, labels = draw_reliability, ("Mean p(right)", "Share right")
-    return figure_style.figure(study, data, ["method"], "{method}", draw, facts, labels, height=1.5, across=4)
+    drawn: dict[str, Any] = {"labels": ("Mean p(right)", "Share right"), "height": 1.5, "across": 4}
+    return figure_style.figure(study, data, ["method"], "{method}", draw_reliability, facts, **drawn)
 
 
-def draw_risk_coverage(data: pd.DataFrame, ax: Axes, risks: Sequence[float] = (), top: float = 1.02) -> None:
+def draw_risk_coverage(
+    data: pd.DataFrame, ax: figure_style.Axes, risks: Sequence[float] = (), top: float = 1.02
+) -> None:
     """Share wrong of the most certain answers against the share shown, with guaranteed thresholds as large marks.
 
     ``data`` has ``variant`` ("" for a method of one form), ``part`` ("curve" or "guaranteed"), ``shown``, ``wrong``,
@@ -231,7 +217,7 @@ def draw_risk_coverage(data: pd.DataFrame, ax: Axes, risks: Sequence[float] = ()
     _shares(ax, top)
 
 
-def draw_reliability(data: pd.DataFrame, ax: Axes) -> None:
+def draw_reliability(data: pd.DataFrame, ax: figure_style.Axes) -> None:
     """``right``, with ``low`` and ``high``, against ``probability``, by ``variant``; marks grow with ``n``."""
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.6)
     for part, look in figure_style.series(data, FORMS, "variant"):
@@ -241,7 +227,7 @@ def draw_reliability(data: pd.DataFrame, ax: Axes) -> None:
     _shares(ax)
 
 
-def _shares(ax: Axes, top: float = 1.02) -> None:
+def _shares(ax: figure_style.Axes, top: float = 1.02) -> None:
     ticks = {0.0: "0", 0.5: ".5", 1.0: "1"}
     up = ticks if top > 1 else {0.0: "0", 0.2: ".2", 0.4: ".4"}
     ax.set(xlim=(0, 1.02), ylim=(0, top), xticks=list(ticks), xticklabels=list(ticks.values()))
@@ -252,9 +238,7 @@ def _percents(risks: Sequence[float]) -> str:
     return captions.listing([f"{100 * risk:g}" for risk in risks]) + " %"
 
 
-def _curve(
-    scores: NDArray[np.float64], wrong: NDArray[np.bool_], weights: NDArray[Any], confidence: float
-) -> pd.DataFrame:
+def _curve(scores: Floats, wrong: Bools, weights: Any, confidence: float) -> pd.DataFrame:
     """At each distinct score: shares shown and wrong of these, by the first column of weights [N, 1 + R]."""
     order = np.argsort(scores, kind="stable")
     ends = np.flatnonzero(np.append(np.diff(scores[order]) > 0, True))
@@ -270,9 +254,8 @@ def _curve(
 def _guaranteed(decided: pd.DataFrame) -> pd.DataFrame:
     """The thresholds that exist, with what each shows of the test half."""
     rows = decided.dropna(subset=["risk"]).set_index([*FORM, "risk", "metric"])["value"].astype(float)
-    wide = (
-        rows.unstack(sort=False).reindex(columns=["threshold", "shown", "wrong"]).dropna(subset=["threshold", "shown"])
-    )
+    names = ["threshold", "shown", "wrong"]
+    wide = rows.unstack(sort=False).reindex(columns=names).dropna(subset=names[:2])
     wide["wrong"] /= wide["shown"].where(wide["shown"] > 0)
     return wide.reset_index().rename(columns={"threshold": "score"}).assign(part="guaranteed", low=np.nan, high=np.nan)
 
@@ -292,7 +275,6 @@ def _thresholds(decided: pd.DataFrame, points: pd.DataFrame) -> str:
 
 
 def exhibits(_: Study) -> list[Exhibit]:
-    """The figures of scores."""
     drawn, every, second = partial(Exhibit, kind="figure", reads=SCORES), (*CANDIDATES, *SCORES), (MODELS[1], DATASET)
     curves, main = partial(cells.with_methods, methods=GRAPH), partial(cells.with_methods, methods=())
     decided = partial(drawn, cells=main, near=second, beyond_paper=True)

@@ -9,26 +9,16 @@ from dataclasses import replace
 
 from beamuq.errors import BeamUQError, hint
 from beamuq_study.exhibits import (
+    estimators_of_u,
     figures_of_candidates,
-    figures_of_estimators,
     figures_of_scores,
-    tables_of_answers,
-    tables_of_estimators,
     tables_of_prr,
-    tables_of_settings,
+    tables_of_questions_and_answers,
 )
 from beamuq_study.exhibits.exhibit import Exhibit
 from beamuq_study.study_config import Study
 
-MODULES = (
-    tables_of_settings,
-    tables_of_answers,
-    tables_of_prr,
-    tables_of_estimators,
-    figures_of_candidates,
-    figures_of_scores,
-    figures_of_estimators,
-)
+MODULES = (tables_of_questions_and_answers, tables_of_prr, figures_of_candidates, figures_of_scores, estimators_of_u)
 
 
 def labels(study: Study) -> list[str]:

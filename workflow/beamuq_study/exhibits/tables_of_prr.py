@@ -12,19 +12,17 @@ from beamuq.methods import registry
 from beamuq.strategy_names import ablation, number, of_kind, parse, printed
 from beamuq_study.exhibits import captions, cells
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
-from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.estimates_table import prr_table
 from beamuq_study.exhibits.exhibit import Exhibit, Row
 from beamuq_study.parquet_tables import ANSWERED
+from beamuq_study.result_files import Cell
 from beamuq_study.study_config import Study
 
 GEMMA = "gemma-3-4b-base"
 EMBEDDED = ("Eccentricity", "EigVecDissimilarity")
 SAMPLES = {"variant": MULTINOMIAL}
+VARIED = {"budgets": ("M", "M"), "epsilon": ("ε", "epsilon"), "alpha": ("α", "alpha"), "fixed_k": ("K", "K")}
 Rows = Callable[[Study, str], Sequence[Row]]
-
-
-# -- cells -------------------------------------------------------------------------------------------------------------
 
 
 def cross_encoder(study: Study) -> Sequence[Cell]:
@@ -39,10 +37,8 @@ def cross_encoder(study: Study) -> Sequence[Cell]:
 
 def scored_with(lists: Sequence[str], methods: Sequence[str], study: Study) -> Sequence[Cell]:
     """The cells of the first recipe with the main beams whose ``scoring`` has all these lists and methods."""
-    return cells.select(study, lists=lists, methods=methods, has=lambda recipe: recipe.decoded(study.main.beam))
-
-
-# -- rows --------------------------------------------------------------------------------------------------------------
+    recipes, beam = study.recipes, study.main.beam
+    return cells.select(study, lists=lists, methods=methods, has=lambda recipe: recipes[recipe].decoded(beam))
 
 
 def main_methods(study: Study, recipe: str) -> Sequence[Row]:
@@ -61,9 +57,8 @@ def both_forms(methods: Sequence[str], study: Study, recipe: str) -> Sequence[Ro
 
 def beam_forms(study: Study, recipe: str) -> Sequence[Row]:
     """The beam form of each method that has both."""
-    methods = [registry.resolve(name) for name in study.scoring[recipe].methods]
-    both = [method.name for method in methods if len(method.variants) == 2]
-    return [replace(_of_method(method=name), keys={"method": name, "variant": BEAMSEARCH}) for name in both]
+    both = (of.name for name in study.scoring[recipe].methods if len((of := registry.resolve(name)).variants) == 2)
+    return [Row((captions.method_title(name),), {"method": name, "variant": BEAMSEARCH}) for name in both]
 
 
 def _pairs(methods: Sequence[str], group: str = "") -> Sequence[Row]:
@@ -74,25 +69,19 @@ def _of_method(group: str = "", **keys: str) -> Row:
     return Row((captions.method_title(**keys),), keys, group)
 
 
+def of_settings(names: Sequence[str], study: Study, recipe: str) -> Sequence[Row]:
+    """A row a value of these keys of scoring; floors ε of the beams' masses from uniform weights down to none."""
+    return [
+        Row((f"{symbol}={number(value)}",), {"variant": BEAMSEARCH, "setting": ablation(key, value)})
+        for name in names
+        for symbol, key in [VARIED[name]]
+        for value in sorted(getattr(study.scoring[recipe], name), reverse=name == "epsilon")
+    ]
+
+
 def budgets(study: Study, recipe: str) -> Sequence[Row]:
-    """A row a number of candidates."""
-    return [replace(_of_beams("M", "M", M), titles=(str(M),)) for M in sorted(study.scoring[recipe].budgets)]
-
-
-def floors(study: Study, recipe: str) -> Sequence[Row]:
-    """A row a floor ε of the beams' masses, from uniform weights down to none."""
-    return [_of_beams("ε", "epsilon", floor) for floor in sorted(study.scoring[recipe].epsilon, reverse=True)]
-
-
-def embeddings(study: Study, recipe: str) -> Sequence[Row]:
-    """Eigenvalue thresholds α first, then fixed dimensions K."""
-    scoring = study.scoring[recipe]
-    thresholds = [_of_beams("α", "alpha", alpha) for alpha in sorted(scoring.alpha)]
-    return [*thresholds, *(_of_beams("K", "K", k) for k in sorted(scoring.fixed_k))]
-
-
-def _of_beams(symbol: str, name: str, value: float) -> Row:
-    return Row((f"{symbol}={number(value)}",), {"variant": BEAMSEARCH, "setting": ablation(name, value)})
+    rows = of_settings(["budgets"], study, recipe)
+    return [replace(row, titles=(row.titles[0].removeprefix("M="),)) for row in rows]
 
 
 def strategies(study: Study, recipe: str) -> Sequence[Row]:
@@ -116,33 +105,30 @@ def strategies(study: Study, recipe: str) -> Sequence[Row]:
 def other_candidates(study: Study, recipe: str) -> Sequence[Row]:
     """Every strategy but the main beams, then the floors but theirs."""
     main = ablation("epsilon", study.main.epsilon)
-    others = [row for row in floors(study, recipe) if row.keys["setting"] != main]
-    floored = [Row(("Beams with a floor", *row.titles), row.keys) for row in others]
+    floors = (row for row in of_settings(["epsilon"], study, recipe) if row.keys["setting"] != main)
+    floored = [Row(("Beams with a floor", *row.titles), row.keys) for row in floors]
     return [*strategies(study, recipe)[1:], *floored]
 
 
-# -- specifications ----------------------------------------------------------------------------------------------------
-
 OTHERS = ("SemanticEntropy", "DegreeMatrix", "SAR", *captions.CONSISTENCY)
-one_model = partial(cells.main_cells, like=GEMMA)
-"""The main cells of the paper's model of the ablations or, where the study lacks it, of the one that stands for it."""
+one_model = partial(cells.main_cells, like=GEMMA)  # the paper's model of the ablations, or what stands for it
 main_table = partial(prr_table, rows=main_methods)
-"""Every method of the main recipe."""
 means_table = partial(main_table, shown=cells.main_cells, columns="models")
 difference_table = partial(prr_table, methods=captions.GRAPH, beyond_paper=True)
 
 
-def varied(label: str, rows: Rows, *lists: str, stub: tuple[str, ...], **methods: Any) -> Exhibit:
+def varied(label: str, rows: Rows, *lists: str, methods: tuple[str, ...] = captions.GRAPH, **more: Any) -> Exhibit:
     """PRR of a few methods for every value of a setting, in each cell of the recipe that scores them."""
-    of: dict[str, Any] = {"methods": captions.GRAPH} | methods
-    shown = partial(scored_with, lists, of["methods"])
-    return prr_table(label, shown, rows, stub=stub, columns="cells", beside="", **of)
+    shown = partial(scored_with, lists, methods)
+    return prr_table(label, shown, rows, methods=methods, columns="cells", beside="", **more)
 
 
 def exhibits(study: Study) -> list[Exhibit]:
     """The list, and of each model its methods and what beams gain, and the means of PRR to each further rejection."""
-    ways, every = dict[str, Any](stub=("Candidates", "Setting")), "every_strategy"
-    with_budgets = partial(cells.with_budgets, methods=captions.GRAPH, each=False)
+    ways, every, of_beams = ("Candidates", "Setting"), "every_strategy", {"variant": BEAMSEARCH, "setting": "beam"}
+    floors, bases = ("epsilon",), ("alpha", "fixed_k")
+    with_strategies = partial(scored_with, (every,), captions.GRAPH)
+    with_budgets = partial(cells.with_budgets, methods=captions.GRAPH, of="first")
     listed = [
         means_table("qa_mean_prr"),
         means_table("topbeam_scoring", answer_source="top_beam"),
@@ -151,17 +137,11 @@ def exhibits(study: Study) -> list[Exhibit]:
         main_table("abl_prauc", one_model, metric="PR-AUC", template="abl_auc"),
         prr_table("abl_other_methods", one_model, partial(both_forms, OTHERS)),
         prr_table("abl_crossencoder", cross_encoder, partial(both_forms, captions.CONSISTENCY)),
-        varied("abl_sampling", strategies, every, **ways),
-        varied("abl_normalization", floors, "epsilon", stub=("Floor",)),
-        varied("abl_ecc_params", embeddings, "alpha", "fixed_k", stub=("Embedding",), methods=EMBEDDED),
+        varied("abl_sampling", strategies, every, stub=ways),
+        varied("abl_normalization", partial(of_settings, floors), *floors, stub=("Floor",)),
+        varied("abl_ecc_params", partial(of_settings, bases), *bases, stub=("Embedding",), methods=EMBEDDED),
         difference_table("gains_by_candidates", with_budgets, budgets, stub=("M",), minus=SAMPLES),
-        difference_table(
-            "gains_by_strategy",
-            partial(scored_with, (every,), captions.GRAPH),
-            other_candidates,
-            minus={"variant": BEAMSEARCH, "setting": "beam"},
-            **ways,
-        ),
+        difference_table("gains_by_strategy", with_strategies, other_candidates, stub=ways, minus=of_beams),
     ]
     for name, model in study.models.items():
         shown = partial(cells.main_cells, model=name)

@@ -11,11 +11,11 @@ import pandas as pd
 from beamuq.errors import BeamUQError
 from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, Row, page
 from beamuq_study.exhibits import captions
-from beamuq_study.exhibits.result_files import Inputs, read_study
 from beamuq_study.parquet_tables import SCHEMAS, Artifact, Loaded, read_footer
 from beamuq_study.plan.cells_of_a_study import Grid, GridCell
 from beamuq_study.produced_answers import strategy_of
-from beamuq_study.study_config import Study
+from beamuq_study.result_files import Inputs
+from beamuq_study.study_config import Study, load_study
 
 CANDIDATE = ["id", "strategy", "rank", "text", "token_ids", "token_texts", "token_logprobs", "logprob", "terminated"]
 
@@ -34,7 +34,7 @@ def study_page(source: Path, most: int) -> str:
         results, cell = source.absolute().parents[depth - 1], footer.cell
     if not (results / "study.json").is_file():
         raise BeamUQError(f"{results}: holds no study.json; give a study's folder, such as results/demo")
-    study = read_study(results / "study.json")
+    study = load_study(results / "study.json")
     chosen = Grid(study).explored
     if cell:
         place = Grid(study).cell(cell["model"], cell["dataset"], cell["recipe"])

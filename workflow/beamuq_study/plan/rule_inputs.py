@@ -10,7 +10,7 @@ from pathlib import Path
 from beamuq import plugins
 from beamuq.prompts.prompt_template import PROMPTS
 from beamuq_study.comparison.claims import needed_files
-from beamuq_study.comparison.paper_numbers_and_claims import DECLARED_FILES
+from beamuq_study.comparison.comparison_inputs import DECLARED_FILES
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.plan.cells_of_a_study import P_TRUE

@@ -1,4 +1,4 @@
-"""The result files that exhibits and the comparison read, and what is made of them."""
+"""The cells of a study, the result files of each that exhibits, comparison and pages read, and what is made of them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from beamuq.config_errors import parse_json, validated
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import draws_name, resample_counts
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import KEYS, MOST_EMPTY, Estimates, joined
 from beamuq.evaluation.question_scores import QuestionScores
-from beamuq_study.exhibits.cells import Cell
-from beamuq_study.parquet_tables import ALL, ANSWERED, Artifact, Footer, Loaded, read
+from beamuq_study.parquet_tables import ALL, ANSWERED, NAMED_BY, Artifact, Loaded, read
 from beamuq_study.produced_answers import strategy_of
-from beamuq_study.provenance import check_one_run, check_settings
-from beamuq_study.study_config import Study, load_study
+from beamuq_study.provenance import check_one_run, check_settings, settings_of
+from beamuq_study.study_config import Study
 
 OF_CANDIDATES = ["id", "strategy", "rank", "text", "token_ids", "logprob", "terminated"]  # the others are large
 OF_CANDIDATES += ["search_rows", "search_passes", "proven"]
@@ -32,23 +30,41 @@ MARK_SENTENCE = "†: more than a fifth of the answers are empty, and the cell i
 
 
 @dataclass(frozen=True)
-class Empty:
-    """How many of a cell's ``n`` produced answers are empty.
+class Cell:
+    """One model on one dataset in one recipe, under a scorer."""
 
-    A model that has nothing to say is certain of it, so whatever follows probability ranks such answers as the surest.
-    """
+    model: str
+    dataset: str
+    recipe: str = ""
+    scorer: str = ""
+
+    def file(self, kind: str, metric: str = "") -> Artifact:
+        facts = vars(self) | {"metric": metric}
+        return Artifact(kind, **{name: facts[name] for name in NAMED_BY[kind]})
+
+    @property
+    def place(self) -> dict[str, str]:
+        return {"model": self.model, "dataset": self.dataset}
+
+    def title(self, study: Study) -> str:
+        """``TriviaQA, Gemma 3 4B base``."""
+        return f"{study.datasets[self.dataset].title}, {study.models[self.model].title}"
+
+
+@dataclass(frozen=True)
+class Empty:
+    """How many of a cell's ``n`` produced answers are empty: whatever follows probability ranks them as the surest."""
 
     empty: int
     n: int
 
     @property
     def share(self) -> float:
-        """The share of answers that are empty."""
         return self.empty / self.n
 
     @property
     def too_many(self) -> bool:
-        """Whether a mean may not have the cell: what is measured there is how empty answers rank."""
+        """Whether no mean may have the cell: what is measured there is how empty answers rank."""
         return self.share > MOST_EMPTY
 
 
@@ -63,8 +79,7 @@ class Inputs:
     """The files that were asked for, by :class:`~beamuq_study.parquet_tables.Artifact`, and readings of a cell's."""
 
     def __init__(self, loaded: dict[Artifact, Loaded], study: Study) -> None:
-        self.study = study
-        self._loaded = loaded
+        self.study, self._loaded = study, loaded
         self._frames: dict[Artifact, pd.DataFrame] = {}
         self._estimates: dict[tuple[Cell, str], Estimates] = {}
 
@@ -72,15 +87,13 @@ class Inputs:
     def read(cls, results_folder: Path, artifacts: Iterable[Artifact], study: Study) -> Inputs:
         """Read each of ``artifacts`` from its own path under ``results_folder``, such as ``results/demo``.
 
-        Raises BeamUQError if a file is missing, unreadable, of another kind, its footer names another cell than its
-        path or other settings than ``study``, or the files are not of one run.
+        Raises BeamUQError if a file is missing, unreadable, or of another kind, cell, study or run.
         """
         loaded = {artifact: read(results_folder / artifact.path, artifact.kind) for artifact in artifacts}
         for artifact, table in loaded.items():
             if table.cell != artifact.cell:
-                raise BeamUQError(
-                    f"{table.path}: holds {table.cell}, expected {artifact.cell}; delete it and run again"
-                )
+                told = f"holds {table.cell}, expected {artifact.cell}"
+                raise BeamUQError(f"{table.path}: {told}; delete it and run again")
             check_settings(table, settings_of(study, table))
         check_one_run(loaded.values())
         return cls(loaded, study)
@@ -98,17 +111,11 @@ class Inputs:
         return self._frames[need]
 
     def of(self, cell: Cell, kind: str) -> pd.DataFrame:
-        """The table of a cell's file of a kind; a quality is the study's main one."""
         return self.frame(cell.file(kind, self.study.main_quality.metric))
 
     def estimates(self, cells: Sequence[Cell], quality: str = "") -> Estimates:
-        """Every row of the cells' evaluations with its replicates, under one quality ("": the study's main one).
-
-        Where no answer of a cell is empty, its answered questions are all, and share their replicates. A row without
-        replicates is left out.
-        """
-        quality = quality or self.study.main_quality.metric
-        return joined([self._of_cell(cell, quality) for cell in cells])
+        """Every row of the cells' evaluations that has replicates, under one quality ("": the study's main one)."""
+        return joined([self._of_cell(cell, quality or self.study.main_quality.metric) for cell in cells])
 
     def _of_cell(self, cell: Cell, quality: str) -> Estimates:
         if (cell, quality) not in self._estimates:
@@ -116,30 +123,28 @@ class Inputs:
             rows = rows[rows["quality"] == quality].reset_index(drop=True)
             values = drawn.column("values").combine_chunks()
             matrix = values.values.to_numpy().reshape(len(drawn), -1 if len(drawn) else 1)
-            place = pd.Series(np.arange(len(drawn)), pd.MultiIndex.from_frame(drawn.select(ROW).to_pandas()))
-            of_all = rows[ROW].assign(subset=ALL)
-            own, shared = (place.reindex(pd.MultiIndex.from_frame(frame)).to_numpy() for frame in (rows[ROW], of_all))
+            place, of_all = drawn.select(ROW).to_pandas(), rows.assign(subset=ALL)
+            place["row"] = np.arange(len(drawn))
+            own, shared = (frame[ROW].merge(place, "left", on=ROW)["row"] for frame in (rows, of_all))
+            row = own.fillna(shared)  # where no answer is empty, the answered questions share those of all
             shares = {source: of.share for source, of in self.empty(cell).items()}
             empty = rows["answer_source"].map(shares).astype(float).where(rows["subset"] == ALL, 0.0)
             frame = rows.drop(columns=["low", "high", "std"]).assign(**vars(cell), empty=empty)
             frame["note"] = frame["note"].where(frame["value"].isna(), "")
-            row = np.where(np.isnan(own), shared, own)
-            paired = ~np.isnan(row)
-            frame = frame.loc[paired, [*KEYS, "value", "n", "empty", "note"]].astype({"value": float})
-            self._estimates[cell, quality] = Estimates(frame, matrix[row[paired].astype(int)])
+            frame = frame.loc[row.notna(), [*KEYS, "value", "n", "empty", "note"]].astype({"value": float})
+            self._estimates[cell, quality] = Estimates(frame, matrix[row.dropna().astype(int)])
         return self._estimates[cell, quality]
 
     def empty(self, cell: Cell) -> dict[str, Empty]:
-        """How many answers of a cell are empty, by answer source, as its evaluation tells."""
         return empty_answers(self[cell.file("evaluation")].table)
 
     def empty_sentence(self, files: Iterable[Artifact], answer_source: str = "greedy") -> str:
-        """How many produced answers are empty, by cell of an exhibit's files; nothing for an exhibit without cells."""
+        """How many produced answers are empty, by cell of some files; nothing where there is no cell."""
         study, counted = self.study, dict[str, Empty | None]()
         for file in files:
             if file.model and file.recipe:
-                recipe = f", recipe {file.recipe}" * (file.recipe != study.main.recipe)
-                place = f"{study.models[file.model].title} on {study.datasets[file.dataset].title}{recipe}"
+                place = f"{study.models[file.model].title} on {study.datasets[file.dataset].title}"
+                place += f", recipe {file.recipe}" * (file.recipe != study.main.recipe)
                 counted[place] = self._empty(file, answer_source) or counted.get(place)
         some = {place: of for place, of in counted.items() if of is None or of.empty}
         counts = {at: f"{of.empty} of {of.n}{MARK * of.too_many}" if of else "not recorded" for at, of in some.items()}
@@ -160,20 +165,18 @@ class Inputs:
         return Empty(*recorded) if recorded else None
 
     def decisions(self, cell: Cell) -> Estimates:
-        """A cell's decisions with their replicates.
+        """A cell's decisions with their replicates; ``setting`` is ``risk=0.1``, or "" of probabilities.
 
-        ``setting`` is ``risk=0.1``, or "" of probabilities. A row without replicates stands as a number that is known;
-        an interval that is not of replicates stays.
+        A row without replicates stands as a number that is known; an interval that is not of replicates stays.
         """
-        loaded = self[cell.file("decisions")]
-        empty = self._empty(cell.file("decisions"), "greedy")
-        rows, replicates = [], []
-        for row in loaded.table.to_pylist():
-            keys = {name: row[name] for name in ("method", "variant", "metric", "n", "note")} | cell.place
-            keys |= {"setting": "" if row["risk"] is None else f"risk={row['risk']:g}"}
+        file, rows, replicates = cell.file("decisions"), [], []
+        empty = self._empty(file, "greedy")
+        for row in self[file].table.to_pylist():
             value = np.nan if row["value"] is None else row["value"]
+            setting = "" if row["risk"] is None else f"risk={row['risk']:g}"
+            keys = {name: row[name] for name in ("method", "variant", "metric", "n", "note")} | cell.place
             own = {"low": row["low"], "high": row["high"]} if row["std"] is None else {}
-            rows.append(keys | {"empty": empty.share if empty else np.nan, "value": value} | own)
+            rows.append(keys | {"setting": setting, "empty": empty.share if empty else np.nan, "value": value} | own)
             replicates.append(row["values"] or value)
         return Estimates.from_rows(rows, replicates)
 
@@ -192,13 +195,11 @@ class Inputs:
         return Estimates.from_rows(rows, [column @ counts / counts.sum(axis=0) for column in columns.values()])
 
     def candidates(self, cell: Cell) -> CandidateSets:
-        """The cell's candidates, in the order of its questions."""
         file = cell.file("candidates")
         frame: pd.DataFrame = self[file].table.select(OF_CANDIDATES).to_pandas()
         return CandidateSets(frame, self.of(cell, "questions"), file.path)
 
     def scores(self, cell: Cell) -> QuestionScores:
-        """The cell's scores of greedy answers with their main quality, in the order of its questions."""
         scores, quality, questions = (self.of(cell, kind) for kind in ("scores", "quality", "questions"))
         return QuestionScores(scores, quality, questions, cell.file("scores").path)
 
@@ -207,43 +208,3 @@ class Inputs:
         """What :meth:`~beamuq.evaluation.question_scores.QuestionScores.prr` takes of a study."""
         of = self.study.evaluation
         return {"max_rejection": of.max_rejection[0], "resamples": of.resamples, "seed": self.study.seed}
-
-
-def settings_of(study: Study, table: Footer) -> dict[str, Any]:
-    """What the footer of a study's table may name of it, by the names there."""
-    main, quality = study.main, study.main_quality
-    settings: dict[str, Any] = study.evaluation.model_dump(mode="json") | {
-        "seed": study.seed,
-        "quality": quality.metric,
-        "threshold": quality.threshold,
-        "risks": study.decisions.risks,
-        "guarantee": study.decisions.confidence,
-        "further_qualities": {of.metric: of.threshold for of in study.qualities(table.cell["dataset"])[1:]},
-        "alpha": main.alpha,
-        "epsilon": main.epsilon,
-        "num_candidates": main.num_candidates,
-    }
-    if table.kind == "similarity":
-        settings["kind"] = study.scorers[table.cell["scorer"]].kind
-    if table.kind == "candidates":
-        recipe = study.recipes[table.cell["recipe"]]
-        settings |= {
-            "recipe": recipe.searched(),
-            "max_new_tokens": study.datasets[table.cell["dataset"]].max_new_tokens,
-            "newline_stops": study.newline_stops,
-            "merge_stop_tokens": recipe.merge_stop_tokens,
-        }
-    return settings
-
-
-def read_study(path: Path) -> Study:
-    """The study of a step's ``--study``: a study file, or the JSON that the workflow writes of one.
-
-    JSON is read as JSON: YAML would take its ``1e-05`` for a string.
-
-    Raises BeamUQError if it is not a valid study.
-    """
-    if path.suffix != ".json":
-        return load_study(path)
-    again = "delete the file, and a run writes it anew"
-    return validated(Study, parse_json(path.read_bytes(), path, again), path)
