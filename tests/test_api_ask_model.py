@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 import beamuq
-from beamuq.api.ask_model import SHOWN_METHODS, ask
-from beamuq.api.asked_answer import Asked, AskedBeam
+from beamuq.api.ask_model import SHOWN_METHODS, Asked, AskedBeam, ask
 from beamuq.api.open_models import fetched_models, model_folder
 from beamuq.cli import main
 from beamuq.errors import BeamUQError
@@ -84,6 +83,21 @@ def test_a_low_covered_mass_and_a_cut_answer_are_warned_of(asked: Asked, tiny: P
     assert any("was cut" in told for told in one.warnings)
 
 
+@pytest.mark.parametrize(
+    ("change", "advice"),
+    [
+        ({"tokens": 3}, "more width covers more"),
+        ({"tokens": 15}, "a long answer has many wordings: ask for a short one"),
+        ({"has_chat_template": True}, "--style chat"),
+        ({"beams": (AskedBeam("a b", 0.1, 1, False),)}, "raise the largest number of tokens"),
+    ],
+)
+def test_the_advice_where_most_was_not_found_fits_the_cause(asked: Asked, change: dict[str, Any], advice: str) -> None:
+    ended = (AskedBeam("a", 0.1, 1, True),)
+    one = replace(asked, **{"covered_mass": 0.1, "tokens": 3, "beams": ended, "has_chat_template": False} | change)
+    assert advice in one.warnings[0]
+
+
 def test_style_examples_and_template_change_the_prompt(tiny: Path, tmp_path: Path, asked: Asked) -> None:
     shots = tmp_path / "shots.jsonl"
     shots.write_text('{"id": "1", "question": "Who?", "answers": ["Ann"]}\n')
@@ -105,8 +119,8 @@ def test_style_examples_and_template_change_the_prompt(tiny: Path, tmp_path: Pat
     ("options", "told"),
     [
         ({"style": "base"}, "style 'base': choose from plain, chat"),
-        ({"width": 0}, "width: 0: must be at least 1"),
-        ({"epsilon": math.nan}, "epsilon: nan: must be from 0 to 1"),
+        ({"width": 0}, "width: 0: Input should be greater than or equal to 1"),
+        ({"epsilon": math.nan}, "epsilon: NaN: Input should be"),
         ({"shots": [{"question": "Who?", "answers": "Ann"}]}, 'shots: row 1: answers: "Ann": .*list'),
         ({"prompt_template": "no-such.txt"}, "no-such.txt: no such file"),
         ({"max_new_tokens": 100_000}, "exceed the model's context"),
@@ -156,10 +170,8 @@ def test_the_package_offers_the_function_and_the_command_prints_it_as_json(
 
 def test_a_calibration_says_whether_the_answer_is_shown_and_another_model_is_refused(tiny: Path, asked: Asked) -> None:
     score = asked.uncertainty("CocoaPPL")
-    known = {"method": "CocoaPPL", "variant": "beamsearch", "similarity": "lexical"} | {
-        "model_hash": asked.model_hash,
-        "prompt_hash": asked.prompt_hash,
-    }
+    (known,) = asked.uncertainties[asked.uncertainties["method"] == "CocoaPPL"].to_dict("records")
+    known |= {"model_hash": asked.model_hash, "prompt_hash": asked.prompt_hash}
     rows = [known | {"id": k, "value": score + (k - 150) / 100, "correct": k < 200} for k in range(300)]
     made = beamuq.calibrate(rows, method="CocoaPPL")
     found = ask(QUESTION, str(tiny), calibration=made, **OPTIONS)

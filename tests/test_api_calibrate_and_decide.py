@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 
 import beamuq
-from beamuq.api.calibrate_and_decide import calibrate, check_same, decide
-from beamuq.api.calibration_file import CalibrationFile, read_calibration
+from beamuq.api.calibration import CalibrationFile, calibrate, check_same, decide, read_calibration
 from beamuq.cli import main
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.guaranteed_threshold import guaranteed_threshold
@@ -25,7 +24,8 @@ def rows(n: int = 600, seed: int = 0) -> list[Row]:
     scores = generator.random(n)
     right = generator.random(n) < 1 / (1 + np.exp((scores - 0.6) / 0.05))
     told = {"method": "CocoaPPL", "variant": "beamsearch", "setting": "", "similarity": "lexical", "reason": ""}
-    same = {"model": "packaged:small", "model_hash": "a1", "prompt_hash": "b2", "direction": "higher"}
+    same = {"model": "packaged:small", "model_hash": "a1", "prompt_hash": "b2", "candidates": 10}
+    same |= {"scored_with": json.dumps({"temperature": 1.0, "epsilon": 0.0, "similarity": "c3"})}
     pairs = zip(scores, right, strict=True)
     return [{"id": f"q{k:04}", "value": float(s), "correct": int(r)} | told | same for k, (s, r) in enumerate(pairs)]
 
@@ -105,13 +105,39 @@ def test_what_is_not_the_calibrations_is_refused_or_with_force_warned_of(
     assert any(value in told for told in decide(asked, made, force=True).warnings)
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            {"scored_with": json.dumps({"temperature": 1.0, "epsilon": 0.1, "similarity": "c3"})},
+            "setting epsilon 0.1, ",
+        ),
+        ({"scored_with": json.dumps({"temperature": 1.0, "epsilon": 0.0, "similarity": "c4"})}, "similarity 'c4'"),
+        ({"candidates": 2}, "candidates 2 to 2, calibrated with 10 to 10"),
+    ],
+)
+def test_rows_scored_otherwise_are_refused(change: Row, told: str, made: CalibrationFile) -> None:
+    with pytest.raises(BeamUQError, match=f"{told}.*--force"):
+        decide([row | change for row in NEW], made)
+
+
+def test_deciding_on_the_calibrating_answers_is_said(made: CalibrationFile) -> None:
+    assert any("calibrated on" in told for told in decide(ROWS[::-1], made).warnings)
+
+
+def test_there_is_no_seed_to_choose() -> None:
+    with pytest.raises(TypeError, match="seed"):
+        calibrate(ROWS, method="CocoaPPL", seed=1)  # type: ignore[call-arg]
+
+
 def test_the_models_name_counts_where_a_hash_is_not_known(made: CalibrationFile) -> None:
-    told = {"similarity": "lexical", "model": "elsewhere", "model_hash": "a1", "prompt_hash": "b2"}
+    told: Row = {"similarity": "lexical", "model": "elsewhere", "model_hash": "a1", "prompt_hash": "b2"}
+    told["scored_with"] = made.scored_with
     assert check_same(made, told, force=False, where="x") == []
     with pytest.raises(BeamUQError, match="model 'elsewhere'"):
         check_same(made, told | {"model_hash": None}, force=False, where="x")
     assert check_same(made, {"similarity": "lexical"}, force=False, where="x") == [
-        "not known whether the calibration's: model, prompt; the rows or the file lack it"
+        "not known whether the calibration's: model, prompt, settings; the rows or the file lack it"
     ]
 
 
@@ -123,6 +149,7 @@ def test_a_damaged_file_is_refused_in_one_line(made: CalibrationFile, tmp_path: 
         (text[: len(text) // 2], "JSON"),
         ('{"format": "other"}', "format"),
         (text.replace('"tested"', '"tsted"'), "threshold.tsted: .*did you mean 'tested'"),
+        (text.replace('"right": [', '"right": [1, '), "map: .*one of each"),
     ):
         path.write_text(changed)
         with pytest.raises(BeamUQError, match=told) as caught:
@@ -150,13 +177,20 @@ def test_bad_rows_are_refused_in_one_line(change: Row, told: str) -> None:
 
 def test_a_csv_is_read_and_a_damaged_one_refused(tmp_path: Path) -> None:
     path = tmp_path / "scored.csv"
-    for text, told in (("id,method,value\n1,Prob\n", "row 1: value: no score"), ('id,method\n1,"Prob\n', "CSV")):
+    for text, told in (
+        ("id,method,value\n1,Prob,\n", "row 1: value: no score"),
+        ("\ufeffid,method,value\n1,Prob,\n", "row 1: value: no score"),
+        ('id,method\n1,"Prob\n', "CSV"),
+        ("id,method,value,value\n1,Prob,1,2\n", "column 'value' stands twice"),
+    ):
         path.write_text(text)
         with pytest.raises(BeamUQError, match=told):
             calibrate(path, method="Prob")
 
 
-@pytest.mark.parametrize(("key", "value"), [("risk", 0.0), ("confidence", 1.0), ("tried", 0), ("probability", "bayes")])
+@pytest.mark.parametrize(
+    ("key", "value"), [("risk", 0.0), ("risk", 1e-19), ("confidence", 1.0), ("tried", 0), ("probability", "bayes")]
+)
 def test_a_setting_out_of_range_is_refused(key: str, value: Any) -> None:
     with pytest.raises(BeamUQError, match=key):
         calibrate(ROWS, **{"method": "CocoaPPL"} | {key: value})

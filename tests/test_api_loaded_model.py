@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import inspect
 import math
 import os
 import shutil
@@ -29,6 +31,26 @@ PROMPTS = [f"{SHOTS}Question: who is {n}?\nAnswer:" for n in range(16)]
 def _without_gradients() -> Iterator[None]:
     with torch.no_grad():
         yield
+
+
+@pytest.mark.parametrize("name", beamuq.__all__)
+def test_help_names_every_parameter_and_has_an_example_that_runs(
+    name: str, loaded: tuple[Any, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (model, tokenizer), public = loaded, getattr(beamuq, name)
+    told = inspect.getdoc(public) or ""
+    section = told.partition("Parameters\n----------")[2].partition("Returns\n-------")[0]
+    # generate passes the others to its hook
+    asked = {"width": 0} if name == "beams" else dict.fromkeys(inspect.signature(public).parameters)
+    assert {each for each in asked if each not in section} == set()
+    inputs = tokenizer("a b c", return_tensors="pt")
+    known = {"beamuq": beamuq, "Path": Path, "model": model, "tokenizer": tokenizer, "inputs": inputs}
+    (example,) = doctest.DocTestFinder(recurse=False).find(public, name, globs=known)
+    report: list[str] = []
+    done = doctest.DocTestRunner().run(example, out=report.append)
+    assert done.attempted > 0
+    assert done.failed == 0, "".join(report)
 
 
 @pytest.fixture(scope="module")

@@ -107,6 +107,20 @@ def test_one_question_by_hand() -> None:
     assert values(frame, "beamsearch")["CocoaPPL"] == pytest.approx(0.05)
 
 
+def test_confidence_is_p_where_a_score_is_minus_log_p_and_one_minus_what_lies_in_0_to_1() -> None:
+    frame = score([FULL], similarity="lexical").set_index(["method", "variant", "setting"])["confidence"]
+    assert frame["Prob", "", ""] == pytest.approx(math.exp(-0.4))
+    assert frame["PTrue", "", ""] == pytest.approx(math.exp(-0.2))
+    assert frame["Dissimilarity", "beamsearch", ""] == pytest.approx(0.75)
+    assert frame[["Perplexity", "Eccentricity", "CocoaPPL"]].isna().all()
+
+
+def test_an_interval_never_ends_below_its_beginning() -> None:
+    beams = [{"text": str(k), "logprob": math.log(p)} for k, p in enumerate((0.7005, 0.29, 0.01))]
+    frame = score([{"answer": {"text": "0", "token_logprobs": [-0.3]}, "beams": beams}], similarity="lexical")
+    assert (frame["low"] <= frame["high"])[frame["low"].notna()].all()
+
+
 def interval(frame: pd.DataFrame, method: str, variant: str) -> tuple[float, float]:
     row = frame[(frame.method == method) & (frame.variant == variant) & (frame.setting == "")]
     return float(row.low.item()), float(row.high.item())
@@ -236,6 +250,12 @@ def test_files_frames_and_arrays_say_the_same_as_mappings(tmp_path: Path) -> Non
     assert read_records(frame) == expected
     with pytest.raises(BeamUQError, match="row 1: a str; give a list of mappings"):
         read_records(FULL)  # type: ignore[arg-type]
+    with pytest.raises(BeamUQError, match="rows: a NoneType; give a list of mappings"):
+        read_records(None)  # type: ignore[arg-type]
+    with pytest.raises(BeamUQError, match="no such file"):
+        read_records("x\0.jsonl")
+    (tmp_path / "a.json").write_text(json.dumps(mappings), encoding="utf-8-sig")
+    assert read_records(tmp_path / "a.json") == expected
 
 
 def test_nli_classes_decide_meaning_without_a_threshold(tmp_path: Path) -> None:
@@ -259,6 +279,13 @@ LIKELY = {"text": "a", "logprob": -0.1}
         ({"answer": {"text": "a", "token_logprobs": [-0.2], "tokens": 3}}, "answer: lengths disagree"),
         ({"answer": {"text": "a", "log_prob": -0.2}}, "answer.log_prob: .*unknown key; did you mean 'logprob'"),
         ({"answer": "a", "beams": [LIKELY, LIKELY | {"logprob": -0.2}]}, "beams: .*sum to 1.72"),
+        ({"answer": "a", "beams": [{"text": "b", "logprob": -2.5}] * 2}, "beams: 'b' stands twice"),
+        (
+            {"answer": "a", "beams": [{"text": t, "logprob": -2, "token_ids": [7]} for t in "bc"]},
+            "beams: 'c' stands twice",
+        ),
+        ({"answer": "a", "samples": ["b"] * 501}, "samples: .*at most 500"),
+        ({"answer": "word " * 100_000, "samples": ["b"]}, "answer.text: .*at most 100000"),
     ],
 )
 def test_a_bad_row_is_told_by_place_and_key_in_one_line(row: dict[str, Any], told: str) -> None:
@@ -273,7 +300,7 @@ def test_a_bad_row_is_told_by_place_and_key_in_one_line(row: dict[str, Any], tol
         ({"similarity": "lexicon"}, "similarity: unknown name 'lexicon'; did you mean 'lexical'"),
         ({"similarity": "nli"}, "needs a model; write nli:FOLDER"),
         ({"methods": ["Disimilarity"]}, "methods: unknown name 'Disimilarity'; did you mean 'Dissimilarity'"),
-        ({"temperature": 0.0}, "temperature: 0.0: must be from 1e-06"),
+        ({"temperature": 0.0}, "temperature: 0.0: Input should be greater than or equal to 0.000001"),
     ],
 )
 def test_a_bad_option_is_told_in_one_line(options: dict[str, Any], told: str) -> None:

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
+import subprocess
+import sys
 import urllib.request
+import uuid
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +22,7 @@ from beamuq.api.candidate_records import read_records
 from beamuq.api.score_candidates import score
 from beamuq.api.server_responses import NO_ENDING, NO_LOGPROBS, NO_SPELLING, NO_TOKEN
 from beamuq.errors import BeamUQError
+from docs_blocks import blocks
 
 Tokens = list[tuple[Any, Any]]
 PARIS: Tokens = [(" Par", -0.5), ("is", -0.25)]
@@ -177,3 +185,96 @@ def test_beams_of_sglang_get_their_whole_log_probability_and_unfinished_ones_are
         ("Lyon", pytest.approx(-2.0)),
         ("long", pytest.approx(-4.0)),
     ]
+    with pytest.warns(UserWarning, match="unfinished"):
+        frame = score([row], similarity="lexical", methods="Dissimilarity")
+    left = math.exp(-2.0) + math.exp(-4.0)  # which differ from the answer, of the outcomes that are left
+    certified = frame[frame.variant == "beamsearch"][["low", "high"]].to_numpy().tolist()[0]
+    assert certified == pytest.approx([left, 1 - math.exp(-0.5)])
+
+
+def choices_of(request: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a chat answers: right for even questions, and the less surely, the larger the number asked for."""
+    n = int(re.findall(r"\d+", request["messages"][0]["content"])[0])
+    sure = -0.01 - n / 100
+    right, wrong = chat(str(2 * n), [(str(2 * n), sure), ("</s>", -0.01)]), chat("?", [("?", -2.0), ("</s>", -0.01)])
+    drawn = request.get("n", 1)
+    return [right if n % 4 else wrong] if request["temperature"] == 0 else [right, *[wrong] * (n % 5)][:drawn]
+
+
+def generated(request: dict[str, Any]) -> dict[str, Any]:
+    n = int(re.findall(r"\d+", request["text"])[-1])
+    found = [
+        beam(str(2 * n if n % 4 else "?"), 3, -0.1 - n / 100),
+        beam("other", 1, -3.0),
+        beam("pre", 2, -2.5, "length"),
+    ]
+    return {"text": "", "meta_info": {"beam_results": found[: request["sampling_params"]["n"]]}}
+
+
+def test_the_page_leads_from_each_servers_response_to_a_decision(tmp_path: Path) -> None:
+    class Server(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            made = generated(request) if self.path == "/generate" else response(*choices_of(request))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(made | {"id": str(uuid.uuid4())}).encode())
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing."""
+
+    parts = blocks("from_server_to_decision.md")
+    assert [part.kind for part in parts] == ["file", "python", "python", "python"]
+    assert max(len(part.text.strip().splitlines()) for part in parts) <= 20
+    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        (tmp_path / parts[0].path).write_text(parts[0].text)
+        for part in parts[1:]:
+            program = re.sub(r"localhost:\d+", f"127.0.0.1:{server.server_port}", part.text)
+            done = subprocess.run(
+                [sys.executable, "-c", program], cwd=tmp_path, text=True, capture_output=True, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            assert "reason" in done.stdout
+        server.shutdown()
+
+
+def test_without_ending_scores_what_lacks_it_alone_with_a_note_and_no_interval() -> None:
+    rome: Tokens = [("Rome", -2.0), ("</s>", -0.1)]
+    row = {"answer": response(chat("Paris", PARIS)), "beams": response(chat("Paris", PARIS), chat("Rome", rome))}
+    frame = score([row], similarity="lexical", methods="Prob,Dissimilarity,LexicalSimilarity", without_ending=True)
+    frame = frame.set_index(["method", "variant"])
+    assert frame.value["Prob", ""] == pytest.approx(0.75)
+    assert frame.note["Prob", ""] == frame.note["Dissimilarity", "beamsearch"] != ""
+    assert frame.low.isna().all()
+    assert frame.note["LexicalSimilarity", ""] == ""
+    assert all(json.loads(told)["without_ending"] for told in frame.scored_with)  # decide compares it
+    whole = {"answer": response(chat("Paris", ENDED))}
+    assert set(score([whole], similarity="lexical", without_ending=True)["note"]) == {""}
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ({"typical_p": 0.9}, "typical_p: 0.9: .*; ask with 1"),
+        ({"logit_bias": {"5": -100}}, "logit_bias: "),
+        ({"some_new_sampler": 1}, "some_new_sampler: 1: .*; ask without it"),
+        ({"temperature": 0.7}, "temperature: 0.7: scored with 1"),
+        ({"extra_body": {"min_p": 0.05}}, "min_p: 0.05"),
+    ],
+)
+def test_samples_that_are_not_the_models_own_are_refused(setting: dict[str, Any], told: str) -> None:
+    row = {"answer": "Paris", "samples": response(chat("Paris", ENDED)), "request": {"model": "m", "top_p": 1, "n": 1}}
+    assert read_records([row])
+    with pytest.raises(BeamUQError, match=f"row 1: request: {told}"):
+        read_records([row | {"request": setting}])
+    if "extra_body" not in setting:  # as llama.cpp says of itself
+        said = response(chat("Paris", ENDED)) | {"__verbose": {"generation_settings": setting}}
+        with pytest.raises(BeamUQError, match=f"row 1: samples: generation_settings: {told}"):
+            read_records([row | {"samples": said}])
+
+
+def test_the_same_response_twice_doubles_no_samples() -> None:
+    one = response(chat("Paris", ENDED), chat("Rome", None))
+    with pytest.raises(BeamUQError, match="row 1: samples: the same response stands twice"):
+        read_records([{"answer": "Paris", "samples": [one, dict(one)]}])

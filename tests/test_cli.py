@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import beamuq
+from beamuq.api.rows import FORMATS, render
 from beamuq.api.score_candidates import score
 from beamuq.cli import COMMANDS, command_parser, main
 from beamuq.errors import BeamUQError, exit_with_one_line
@@ -46,7 +50,7 @@ def test_scores_are_printed_in_each_format(file: Path, capsys: pytest.CaptureFix
     assert {row["method"]: row["value"] for row in rows if row["variant"] == ""}["Prob"] == 0.5
     assert next(row for row in rows if row["method"] == "CCP")["value"] is None
     head, _, *lines = printed("--long")
-    assert cells(head) == list(expected.columns)
+    assert cells(head) == [each for each in expected.columns if each != "scored_with"]
     assert [cells(line.replace("\\|", "!"))[:2] for line in lines] == [["a!b", each] for each in expected["method"]]
 
 
@@ -61,9 +65,49 @@ def test_a_row_is_a_question_and_a_column_a_method_and_what_has_no_value_is_told
     assert tables[0] == ["id", "correct", "Prob", "NumSemSets"]
     assert tables[2:4] == [["one", "1", "0.5", "2"], ["two", "0", "", "1"]]
     assert tables[4] == ["id", "correct", "Dissimilarity"]
-    assert told[0] == "higher = more uncertain; similarity: lexical"
+    assert told[0] == "higher = more uncertain; Prob is −log p; similarity: lexical"
     reasons = {line.rpartition(": ")[2] for line in told if line.startswith("- ")}
     assert reasons == {"Prob", "Dissimilarity + beamsearch", "CCP"}
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_a_written_number_is_the_number(form: str) -> None:
+    values = [1 / 3, 0.1 + 0.2, 1e-17, 123456.7890123456789, -4.9e-324]
+    text = render(pd.DataFrame({"value": values}), form)
+    path_read = [json.loads(line)["value"] for line in text.splitlines()] if form == "jsonl" else text.split()[1:]
+    assert [float(each) for each in path_read] == values
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_terminals_commands_are_escaped(form: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(json.dumps(ROW | {"id": "\x1b[31mred"}) + "\n")
+    main(["score", str(file), "--similarity", "lexical", "--format", form])
+    assert "\x1b" not in (printed := capsys.readouterr().out)
+    assert "[31mred" in printed
+
+
+def test_a_stdout_that_is_not_utf_8_gets_escapes(file: Path) -> None:
+    file.write_text(json.dumps(ROW | {"id": "Zürich"}) + "\n")
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "beamuq", "score", str(file), "--similarity", "lexical"]
+    done = subprocess.run(command, text=True, capture_output=True, check=False, env=environment)
+    assert (done.returncode, "Z\\xfcrich" in done.stdout) == (0, True), done.stderr
+
+
+def test_output_to_a_fifo_or_a_device_goes_into_it(file: Path, tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo.jsonl"
+    os.mkfifo(fifo)
+    with ThreadPoolExecutor() as pool:
+        read = pool.submit(fifo.read_text)
+        main(["score", str(file), "--similarity", "lexical", "--methods", "Prob", "--output", str(fifo)])
+        assert json.loads(read.result(timeout=30))["method"] == "Prob"
+    assert fifo.is_fifo()
+
+
+def test_output_of_a_single_question_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["ask", "Who?", "--output", "scores.csv"])
+    assert "error: output: is of --questions" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])

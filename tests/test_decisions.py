@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import synthetic
-from beamuq.api.calibrate_and_decide import calibrate, decide
+from beamuq.api.calibration import calibrate, decide
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import one_half
 from beamuq.evaluation.guaranteed_threshold import least_shown, units_needed
@@ -80,10 +80,10 @@ def test_thresholds_keep_the_true_risk_and_show_much_of_what_they_could(monkeypa
 
 
 def test_what_calibrate_finds_on_the_calibrating_half_is_the_cell_s_threshold(tmp_path: Path) -> None:
-    found, scored = decisions(*cell(1200, errors=0.2), settings(seed=3, similarity="minilm", model="m"), "d")
+    found, scored = decisions(*cell(1200, errors=0.2), settings(similarity="minilm", model="m"), "d")
     path = tmp_path / "half.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in scored if row["half"] == "calibration"))
-    made = calibrate(path, method="Dissimilarity", form="beamsearch", risk=0.2, tried=6, seed=3)
+    made = calibrate(path, method="Dissimilarity", form="beamsearch", risk=0.2, tried=6)
     expected = next(
         row for row in found if (row["variant"], row["metric"], row["risk"]) == ("beamsearch", "threshold", 0.2)
     )
@@ -218,8 +218,9 @@ def test_answers_of_another_model_prompt_or_setting_are_refused(
     tables = cell(60)
     _, scored = written(tmp_path / "calibrated", tables)
     made = calibrate(scored, method="Prob")
-    (warning,) = decide(scored, made).warnings
-    assert "not known whether the calibration's: similarity;" in warning
+    unknown, own = decide(scored, made).warnings
+    assert "not known whether the calibration's: similarity, settings;" in unknown
+    assert "calibrated on" in own
     _, other = written(tmp_path / "other", tables, **change)
     with pytest.raises(BeamUQError, match=refused):
         decide(other, made)

@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from beamuq.api.ask_model import ask, ask_all
-    from beamuq.api.calibrate_and_decide import calibrate, decide
-    from beamuq.api.calibration import Calibration
-    from beamuq.api.decode_prompts import decode
+    from beamuq.api.calibration import Calibration, calibrate, decide
+    from beamuq.api.candidates_of_model import beams, decode, from_generate
     from beamuq.api.explore_results import explore
     from beamuq.api.open_models import model_folder
-    from beamuq.api.prr_of_scores import prr
-    from beamuq.api.score_candidates import score
-    from beamuq.api.transformers_generate import beams, from_generate
+    from beamuq.api.score_candidates import prr, score
 
 __version__ = "0.1.0"
 __all__ = [
@@ -34,19 +31,13 @@ __all__ = [
 ]
 
 # imported when first used: no step needs one, and what this file imports counts as code of every rule
-_FUNCTIONS = {
-    "ask": "beamuq.api.ask_model",
-    "ask_all": "beamuq.api.ask_model",
-    "score": "beamuq.api.score_candidates",
-    "decode": "beamuq.api.decode_prompts",
-    "beams": "beamuq.api.transformers_generate",
-    "from_generate": "beamuq.api.transformers_generate",
-    "model_folder": "beamuq.api.open_models",
-    "prr": "beamuq.api.prr_of_scores",
-    "Calibration": "beamuq.api.calibration",
-    "calibrate": "beamuq.api.calibrate_and_decide",
-    "decide": "beamuq.api.calibrate_and_decide",
-    "explore": "beamuq.api.explore_results",
+_MODULES = {
+    "ask_model": ("ask", "ask_all"),
+    "calibration": ("Calibration", "calibrate", "decide"),
+    "candidates_of_model": ("beams", "decode", "from_generate"),
+    "explore_results": ("explore",),
+    "open_models": ("model_folder",),
+    "score_candidates": ("prr", "score"),
 }
 
 
@@ -55,8 +46,9 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _FUNCTIONS:
-        return getattr(importlib.import_module(_FUNCTIONS[name]), name)
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"beamuq.api.{module}"), name)
     near = difflib.get_close_matches(name, __all__, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise AttributeError(f"module 'beamuq' has no attribute {name!r}{hint}")

@@ -1,19 +1,21 @@
-"""The command ``beamuq``: one subcommand for each function of :mod:`beamuq.api`, whose parameters its options are."""
+"""The command ``beamuq``: a subcommand for each function, whose parameters, told by its docstring, are options."""
 
 from __future__ import annotations
 
 import argparse
 import gc
 import inspect
+import re
 import sys
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beamuq import __version__
 from beamuq.api.ask_model import STYLES, ask, ask_all
-from beamuq.api.calibrate_and_decide import calibrate, decide
+from beamuq.api.calibration import calibrate, decide
 from beamuq.api.explore_results import explore
-from beamuq.api.print_scores import FORMATS, by_question, render, write
+from beamuq.api.rows import FORMATS, by_question, render, write
 from beamuq.api.score_candidates import score
 from beamuq.errors import BeamUQError, exit_with_one_line
 from beamuq.evaluation.probability_of_being_right import CALIBRATORS
@@ -23,28 +25,61 @@ from beamuq.secret_masking import mask_output
 if TYPE_CHECKING:
     import pandas as pd
 
-Told = tuple[str | Sequence[str] | None, str]
-"""Of an option: its metavar, or its choices, or None where it is a flag; and its help."""
-Command = tuple[Callable[..., Any], Callable[[argparse.Namespace], None], dict[str, Told]]
-"""The function whose parameters the options are, what a command does and says, and its argument and options."""
-SIMILARITIES = "auto, lexical, minilm, nli:MODEL, cross_encoder:MODEL, embedding:MODEL or module:attribute"
-SAME = "from which similarity on two texts mean the same"
-QUESTIONS = (
-    "ask every question of a file (question, and as for score id, correct, quality, group; or answers, right ones)"
-)
 EPILOG = """\
 beamuq COMMAND --help says more, with examples. In Python each command is a function: beamuq.ask(...), ...
 From candidates to decisions: score, then calibrate on answers known to be right or wrong, then decide.
 A script that completes in your shell, with shtab installed: shtab --shell bash beamuq.cli.command_parser"""
+EXAMPLES = {
+    "ask": """\
+  beamuq ask "Who wrote Hamlet?"
+  beamuq ask "Who wrote Hamlet?" --model hub:ORG/NAME --verbose
+  beamuq ask "Who wrote Hamlet?" --calibration my-model.calibration.json""",
+    "score": """\
+  beamuq score rows.jsonl
+  beamuq score rows.jsonl --methods Dissimilarity,CocoaPPL --similarity lexical
+  beamuq score rows.jsonl --output scored.jsonl""",
+    "calibrate": """\
+  beamuq calibrate scored.jsonl --method CocoaPPL --risk 0.10 --confidence 0.95 --output my-model.calibration.json
+  beamuq calibrate scored.csv --method Dissimilarity --form beamsearch --quality-threshold 0.5 --output made.json""",
+    "decide": """\
+  beamuq decide new.jsonl --calibration my-model.calibration.json""",
+    "explore": """\
+  beamuq explore results/demo
+  beamuq explore rows.jsonl --output explorer.html""",
+}
+CHOICES: dict[str, Sequence[str]] = {
+    "style": tuple(STYLES),
+    "device": DEVICES,
+    "dtype": DTYPES,
+    "probability": CALIBRATORS,
+    "form": ("multinomial", "beamsearch"),
+    "format": FORMATS,
+}
+METAVARS = {"model": "MODEL", "similarity": "NAME", "methods": "NAMES", "method": "NAME", "setting": "NAME"}
+WRITTEN = {"format": "Of what is printed.", "output": "Write all rows there too: .csv, .jsonl or .parquet."}
+BESIDE: dict[str, dict[str, str]] = {
+    "ask": {
+        "questions": "Ask every question of a file: question, and answers (right ones), or as for score id, correct, "
+        "quality, group.",
+        "output": "For --questions: the scores, for calibrate and decide.",
+        "verbose": "Every beam, with its probability and weight.",
+        "json": "One JSON object instead of text.",
+    },
+    "score": {"long": "A row a score, with its interval, range and reason, as csv and jsonl have anyhow."} | WRITTEN,
+    "decide": WRITTEN,
+}
+"""Options of a command that are no parameters of its function."""
+FLAGS = ("verbose", "json", "long")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and do what it says. Exit status 2, with one line on stderr: bad input."""
     if arguments is None:
         mask_output(results=False)
+        warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
         gc.set_threshold(100_000)  # collecting as often as usual takes a sixth of the time in which torch is imported
     options = command_parser().parse_args(arguments)
-    exit_with_one_line(lambda: options.perform(options))
+    exit_with_one_line(lambda: COMMANDS[options.command][1](vars(options)))
 
 
 class _Help(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
@@ -64,209 +99,106 @@ def command_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"beamuq {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, (function, perform, options) in COMMANDS.items():
-        told = inspect.cleandoc(perform.__doc__ or "")
-        command = commands.add_parser(name, help=told.split("\n")[0], description=told, formatter_class=_Help)
-        command.set_defaults(perform=perform)
-        _add(command, function, options)
+    for name, (function, _) in COMMANDS.items():
+        description = inspect.getdoc(function).partition("\n\nParameters\n")[0]  # type: ignore[union-attr]
+        command = commands.add_parser(
+            name,
+            help=description.split("\n")[0],
+            description=description,
+            epilog=f"examples:\n{EXAMPLES[name]}",
+            formatter_class=_Help,
+        )
+        _add_options(command, name, function)
     return parser
 
 
-def _add(command: argparse.ArgumentParser, function: Callable[..., Any], options: dict[str, Told]) -> None:
-    """The argument, which stands first, and the options; parameters of ``function`` have their default and type."""
-    parameters = inspect.signature(function).parameters
-    parser: argparse._ActionsContainer = command
-    for position, (name, (values, told)) in enumerate(options.items()):
-        if name == "similarity" and function in (ask, score):
-            parser = command.add_argument_group("similarity, weights and machine")
-        metavar = values if isinstance(values, str) else None
-        if position == 0:
-            parser.add_argument(name, nargs="?" if function is ask else None, metavar=metavar, help=told)
+def _add_options(command: argparse.ArgumentParser, name: str, function: Callable[..., Any]) -> None:
+    """The first parameter of a function, which stands alone, then the others as options, and those beside them."""
+    parameters, told = inspect.signature(function).parameters, _told(score) | _told(function)
+    (first, *_), beside = parameters, BESIDE.get(name, {})
+    command.add_argument(first, nargs="?" if function is ask else None, help=told[first])
+    for option in dict.fromkeys((*list(parameters)[1:], *beside)):
+        flag = "--template" if option == "prompt_template" else f"--{option.replace('_', '-')}"
+        parameter = parameters.get(option)
+        kind, default = ("str", None) if parameter is None else (str(parameter.annotation), parameter.default)
+        text = beside.get(option) or told[option]
+        if kind == "bool" or option in FLAGS:
+            command.add_argument(flag, action="store_true", help=text)
             continue
-        flag = "--template" if name == "prompt_template" else f"--{name.replace('_', '-')}"
-        if values is None:
-            parser.add_argument(flag, action="store_true", help=told)
-            continue
-        default = parameters[name].default if name in parameters else "markdown" if name == "format" else None
-        kind = parameters[name].annotation if name in parameters else "str"
-        required = default is inspect.Parameter.empty or (function is calibrate and name == "output")
-        parser.add_argument(
+        required = default is inspect.Parameter.empty or (function is calibrate and option == "output")
+        command.add_argument(
             flag,
-            dest=name,
-            default=None if required else default,
+            dest=option,
+            default="markdown" if option == "format" else None if required else default,
             required=required,
             type=float if kind.startswith("float") else int if kind == "int" else str,
-            metavar=metavar,
-            choices=None if isinstance(values, str) else values,
-            help=told,
+            metavar=None
+            if option in CHOICES
+            else METAVARS.get(option, {"float": "X", "int": "N"}.get(kind.split()[0], "FILE")),
+            choices=CHOICES.get(option),
+            help=text,
         )
 
 
-def _called(options: argparse.Namespace, function: Callable[..., Any]) -> Any:
-    """What ``function`` gives for the options that are parameters of it."""
-    return function(**{name: vars(options)[name] for name in inspect.signature(function).parameters})
+def _told(function: Callable[..., Any]) -> dict[str, str]:
+    """What a function's docstring says of each parameter; of one that is as ``score`` has it, nothing."""
+    section = (inspect.getdoc(function) or "").partition("Parameters\n----------\n")[2].partition("\n\n")[0]
+    found: dict[str, str] = {}
+    for names, text in re.findall(r"^(\S.*)\n((?: .*(?:\n|$))+)", section, re.MULTILINE):
+        if not text.strip().startswith("As for score"):
+            found |= dict.fromkeys(names.split(", "), " ".join(text.split()))
+    return found
 
 
-def _ask(options: argparse.Namespace) -> None:
-    """Ask a model a question and see how sure it is.
+def _called(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
+    """What a function gives for the options that are parameters of it."""
+    return function(**{name: options[name] for name in inspect.signature(function).parameters})
 
-    Shown are its answer, the texts that it might say with their probabilities,
-    the interval that certainly holds Dissimilarity under its whole distribution,
-    and eight scores; higher = more uncertain. Without --model it is the demo's
-    small model, which is fetched once.
 
-    examples:
-      beamuq ask "Who wrote Hamlet?"
-      beamuq ask "Who wrote Hamlet?" --model hub:ORG/NAME --verbose
-      beamuq ask "Who wrote Hamlet?" --calibration my-model.calibration.json
-    """
-    if (options.question is None) == (options.questions is None):
+def _ask(options: dict[str, Any]) -> None:
+    if (options["question"] is None) == (options["questions"] is None):
         raise BeamUQError("question: give one, or with --questions a file of them")
-    if options.shots == "none":
-        options.shots = []
-    if options.questions is None:
-        asked = _called(options, ask)
-        print(asked.as_json() if options.json else asked.as_text(verbose=options.verbose))
+    if options["output"] and options["questions"] is None:
+        raise BeamUQError("output: is of --questions; leave it out, or give a file of questions")
+    options["shots"] = [] if options["shots"] == "none" else options["shots"]
+    if options["questions"] is None:
+        asked = _called(ask, options)
+        _print(asked.as_json() if options["json"] else asked.as_text(verbose=options["verbose"]), end="\n")
     else:
-        keywords = {name: vars(options)[name] for name in inspect.signature(ask).parameters if name != "question"}
-        _print_scores(ask_all(options.questions, **keywords), options.output)
+        keywords = {name: options[name] for name in inspect.signature(ask).parameters if name != "question"}
+        _print_scores(ask_all(options["questions"], **keywords), options["output"])
 
 
-def _score(options: argparse.Namespace) -> None:
-    """Score anyone's candidates: what a model answered, and what else it might have said.
-
-    A row of the file is a question with its answer and samples, beams or both;
-    with log-probabilities, as far as they are known. Every method that the rows
-    allow gives a score; what has none is told with the reason.
-
-    examples:
-      beamuq score rows.jsonl
-      beamuq score rows.jsonl --methods Dissimilarity,CocoaPPL --similarity lexical
-      beamuq score rows.jsonl --output scored.jsonl
-    """
-    form = "long" if options.long and options.format == "markdown" else options.format
-    _print_scores(_called(options, score), options.output, form)
+def _score(options: dict[str, Any]) -> None:
+    long = options["long"] and options["format"] == "markdown"
+    _print_scores(_called(score, options), options["output"], "long" if long else options["format"])
 
 
 def _print_scores(scores: pd.DataFrame, output: str | None, form: str = "markdown") -> None:
     if output:
         write(scores, output)
-    sys.stdout.write(by_question(scores) if form == "markdown" else render(scores, form))
+    shown = scores.drop(columns="scored_with") if form == "long" else scores
+    _print(by_question(scores) if form == "markdown" else render(shown, form))
 
 
-def _calibrate(options: argparse.Namespace) -> None:
-    """Learn from answers known to be right or wrong: a probability, and a threshold with a guarantee.
-
-    The file is what score writes of rows with correct (0 or 1) or quality, and
-    with group where questions belong together. With --confidence, at most a
-    share --risk of the answers shown by the threshold is wrong.
-
-    examples:
-      beamuq calibrate scored.jsonl --method CocoaPPL --risk 0.10 --confidence 0.95 --output my-model.calibration.json
-      beamuq calibrate scored.csv --method Dissimilarity --form beamsearch --quality-threshold 0.5 --output made.json
-    """
-    print(_called(options, calibrate))
+def _print(text: str, end: str = "") -> None:
+    """Print a text, escaped where stdout's encoding lacks a character."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding), end=end)
 
 
-def _decide(options: argparse.Namespace) -> None:
-    """Show or withhold answers, by a calibration.
-
-    The file is what score writes. A model, prompt, method, similarity or version
-    that is not the calibration's is refused; scores that are not distributed as
-    the calibration's are warned of.
-
-    examples:
-      beamuq decide new.jsonl --calibration my-model.calibration.json
-    """
-    decisions = _called(options, decide)
-    if options.output:
-        write(decisions.table, options.output)
-    sys.stdout.write(render(decisions.table, options.format))
+def _decide(options: dict[str, Any]) -> None:
+    decisions = _called(decide, options)
+    if options["output"]:
+        write(decisions.table, options["output"])
+    _print(render(decisions.table, options["format"]))
     print(*decisions.told(), sep="\n", file=sys.stderr)
 
 
-def _explore(options: argparse.Namespace) -> None:
-    """Go through the questions of a study in a browser.
-
-    It writes one HTML file that needs nothing else and no network: a table of
-    questions to search and sort, and of each question the answer, beams and
-    samples, similarities and scores.
-
-    examples:
-      beamuq explore results/demo
-      beamuq explore rows.jsonl --output explorer.html
-    """
-    print(_called(options, explore))
-
-
-SHARED: dict[str, Told] = {
-    "similarity": ("NAME", SIMILARITIES),
-    "epsilon": ("E", "mass floor of the beams' weights, 0 to 1"),
-    "alpha": ("A", "eigenvalue threshold of Eccentricity and EigVecDissimilarity, above 0, at most 2"),
-    "device": (DEVICES, "auto: cuda where there is one"),
-    "dtype": (DTYPES, "auto: of similarities float32, of the model bfloat16 on cuda and float32 on a CPU"),
-    "threads": ("N", "of torch on a CPU"),
-}
-FORCE = "decide even where model, prompt, method, similarity or version are not those that were calibrated"
-WRITTEN: dict[str, Told] = {
-    "format": (FORMATS, "of what is printed"),
-    "output": ("FILE", "write all rows there too: .csv, .jsonl or .parquet"),
-}
-ASK: dict[str, Told] = {
-    "question": (None, "or a file of them, --questions"),
-    "model": ("MODEL", "a folder, hub:ORG/NAME or packaged:NAME"),
-    "style": (tuple(STYLES), "the prompt as text, or as a user's message in the model's chat template"),
-    "shots": (
-        "FILE",
-        "JSON Lines of examples (id, question, answers), or none for no example; without it five of our own",
-    ),
-    "width": ("M", "beams"),
-    "max_new_tokens": ("N", "an answer that has not ended by then is cut"),
-    "calibration": ("FILE", "of beamuq calibrate: say whether the answer is shown"),
-    "prompt_template": ("FILE", "a prompt template, as those in beamuq/prompts; without it that of jsonl.txt"),
-    "threshold": ("U", "of Dissimilarity, 0 to 1: say whether the certified interval lies on one side of it"),
-    "force": (None, FORCE),
-    "questions": ("FILE", QUESTIONS),
-    "output": ("FILE", "for --questions: the scores, for calibrate and decide"),
-    "verbose": (None, "every beam, with its probability and weight"),
-    "json": (None, "one JSON object instead of text"),
-}
-SCORE: dict[str, Told] = {
-    "rows": ("file", ".jsonl, .json or .parquet: a question a row"),
-    "methods": ("NAMES", "comma-separated; module:attribute for your own; without it all there are"),
-    "temperature": ("T", "at which the samples were drawn"),
-    "equivalence_threshold": ("S", f"{SAME}, for a similarity without classes"),
-    "long": (None, "a row a score, with its interval, range and reason, as csv and jsonl have anyhow"),
-}
-CALIBRATE: dict[str, Told] = {
-    "rows": ("file", "what score writes of rows with correct or quality"),
-    "method": ("NAME", "whose scores"),
-    "form": (("multinomial", "beamsearch"), "needed where the method has scores in both"),
-    "setting": ("NAME", "a further formulation of the method"),
-    "risk": ("A", "the largest share of wrong answers among the shown ones"),
-    "confidence": ("C", "with which that holds, over calibrations"),
-    "tried": ("K", "methods, forms and risks tried on these answers in all: each is tested more strictly"),
-    "probability": (CALIBRATORS, "how a score becomes a probability of being right"),
-    "seed": ("S", "of every draw"),
-    "quality_threshold": ("Q", "an answer of quality above it is right"),
-    "output": ("FILE", "the calibration, in JSON"),
-}
-DECIDE: dict[str, Told] = {
-    "rows": ("file", "what score writes"),
-    "calibration": ("FILE", "of beamuq calibrate"),
-    "force": (None, FORCE),
-}
-EXPLORE: dict[str, Told] = {
-    "source": (None, "results/STUDY, a Parquet file of one of its cells, or a file that score takes"),
-    "output": ("FILE", "where to write it; without it explorer.html in the study's folder, or beside the file"),
-    "questions": ("N", "the most questions in the file; several cells share them equally"),
-    "similarity": ("NAME", SIMILARITIES),
-    "equivalence_threshold": ("S", SAME),
-}
-COMMANDS: dict[str, Command] = {
-    "ask": (ask, _ask, ASK | SHARED),
-    "score": (score, _score, SCORE | WRITTEN | SHARED),
-    "calibrate": (calibrate, _calibrate, CALIBRATE),
-    "decide": (decide, _decide, DECIDE | WRITTEN),
-    "explore": (explore, _explore, EXPLORE),
+COMMANDS: dict[str, tuple[Callable[..., Any], Callable[[dict[str, Any]], None]]] = {
+    "ask": (ask, _ask),
+    "score": (score, _score),
+    "calibrate": (calibrate, lambda options: print(_called(calibrate, options))),
+    "decide": (decide, _decide),
+    "explore": (explore, lambda options: print(_called(explore, options))),
 }

@@ -38,9 +38,14 @@ def file_sha256(path: Path) -> str:
 def atomic(path: Path) -> Iterator[Path]:
     """A temporary name beside ``path``, for the body to write: renamed on success, removed on failure.
 
+    A device or a FIFO is written to as it is.
+
     Raises BeamUQError if the disk is full or read-only, or the folder may not be written; nothing half-written is left.
     """
     with writing(path):
+        if path.exists() and not path.is_file():
+            yield path
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
         try:

@@ -1,4 +1,4 @@
-"""One question to one model: its answer, its beams with their weights, the covered mass, and every uncertainty."""
+"""Questions to a model: its answer, its beams with their weights, every uncertainty, and how that is shown."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import inspect
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,16 +16,15 @@ import pandas as pd
 from pydantic import ConfigDict, Field
 from tqdm import tqdm
 
-from beamuq.api.asked_answer import Asked, AskedBeam
-from beamuq.api.calibrate_and_decide import check_same, decided
-from beamuq.api.calibration_file import CalibrationFile, read_calibration
-from beamuq.api.candidate_records import ANSWER_LABELS, Correct, Name, Quality, Rows, no_question, placed_rows
-from beamuq.api.decode_prompts import BATCH, decode, open_model
-from beamuq.api.open_models import Similarity, open_similarity
-from beamuq.api.score_candidates import check_settings, score
+from beamuq.api.calibration import CalibrationFile, check_same, decided, read_calibration
+from beamuq.api.candidate_records import Labels, Name
+from beamuq.api.candidates_of_model import BATCH, decode
+from beamuq.api.open_models import Similarity, open_model, open_similarity
+from beamuq.api.rows import ANSWER_LABELS, Rows, check_settings, no_question, number, placed_rows
+from beamuq.api.score_candidates import score
 from beamuq.beam_mass_theorem import corrected_threshold, covered_mass
 from beamuq.config_errors import StrictModel, validated
-from beamuq.errors import BeamUQError
+from beamuq.errors import BeamUQError, hint
 from beamuq.methods import candidate_weights
 from beamuq.prompts import prompt_template as templates
 from beamuq.scorers.quality_metrics import answer_f1
@@ -42,6 +42,9 @@ EXAMPLES = tuple(
         ("In what year did the First World War end?", "1918"),
     )
 )
+LEFT_OUT = ("uncertainties", "has_chat_template")  # of JSON
+LONG = 10  # tokens of an answer with so many wordings that no width finds most of them
+BAR = 30  # characters of a bar at p = 1
 SHOWN_METHODS = (
     "Dissimilarity",
     "Eccentricity",
@@ -54,6 +57,170 @@ SHOWN_METHODS = (
 )
 
 
+@dataclass(frozen=True)
+class AskedBeam:
+    """One hypothesis: its probability, its weight among the beams, and whether it ended or was cut."""
+
+    text: str
+    probability: float
+    weight: float
+    ended: bool
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a model answers and how sure it is. ``print`` shows it; ``uncertainties`` is a frame as ``score`` gives it.
+
+    covered_mass: probability of all beams together; corrected_threshold: what the paper's theorem, put right, asks of
+    it, M/(M + 1). low, high: the certified interval, which holds Dissimilarity under the model's whole distribution,
+    whatever there is beside the beams; threshold: what it is held against.
+    style, examples: ``plain`` or ``chat``, and how many few-shot examples stand before the question.
+    model_hash, prompt_hash: sha256 of the model's files, and of the prompt around the question with the settings that
+    change scores. decision: by a calibration, its method, the score, right_low and right_high (its two probabilities),
+    shown, reason, warnings; or None.
+    """
+
+    question: str
+    model: str
+    style: str
+    examples: int
+    has_chat_template: bool
+    answer: str
+    probability: float
+    tokens: int
+    ended: bool
+    beams: tuple[AskedBeam, ...]
+    width: int
+    covered_mass: float
+    corrected_threshold: float
+    low: float
+    high: float
+    threshold: float | None
+    uncertainties: pd.DataFrame
+    model_hash: str
+    prompt_hash: str
+    decision: dict[str, Any] | None
+
+    def uncertainty(self, method: str = "Dissimilarity") -> float:
+        """One method's score: the beam form of a method in two forms. Higher = more uncertain."""
+        rows = self.uncertainties[self.uncertainties["method"] == method]
+        if len(rows) != 1:
+            raise BeamUQError(f"method {method!r}: not scored here; {hint(method, self.uncertainties['method'])}")
+        return float(rows["value"].item())
+
+    @property
+    def decided(self) -> str | None:
+        """On which side of the threshold the whole interval lies: ``below``, ``above`` or, across it, ``undecided``."""
+        if self.threshold is None:
+            return None
+        return "below" if self.high < self.threshold else "above" if self.low > self.threshold else "undecided"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why these numbers may mislead; empty where nothing speaks against them."""
+        told = []
+        if self.covered_mass < 0.5:
+            told.append(
+                f"the beams cover {self.covered_mass:.2f} of the probability: the estimate of Dissimilarity may be off "
+                f"by up to {1 - self.covered_mass:.2f}; {self._what_covers_more()}"
+            )
+        if not self.ended:
+            told.append("the answer was cut at the largest number of tokens: raise it")
+        cut = sum(not beam.ended for beam in self.beams)
+        if cut:
+            told.append(f"{cut} of {len(self.beams)} beams were cut at the largest number of tokens")
+        return (*told, *(self.decision["warnings"] if self.decision else ()))
+
+    def _what_covers_more(self) -> str:
+        """The advice that fits the cause: answers that are cut, a model that is asked otherwise, too few beams."""
+        cut, long = 2 * sum(not beam.ended for beam in self.beams) > len(self.beams), self.tokens > LONG
+        causes = {
+            "most beams were cut: raise the largest number of tokens, or ask for a short answer": cut,
+            "a long answer has many wordings: ask for a short one": long and not cut,
+            "the model has a chat template, which --style chat uses": self.style == "plain" and self.has_chat_template,
+            "more width covers more": not (cut or long),
+        }
+        return "; ".join(advice for advice, fits in causes.items() if fits)
+
+    def as_json(self) -> str:
+        """Everything as one JSON object."""
+        content = {key: value for key, value in asdict(self).items() if key not in LEFT_OUT}
+        scores = self.uncertainties.astype(object).where(self.uncertainties.notna(), None)[
+            ["method", "variant", "value", "confidence", "range", "similarity"]
+        ]
+        content |= {"decided": self.decided, "uncertainties": scores.to_dict("records"), "warnings": self.warnings}
+        return json.dumps(content, ensure_ascii=False)
+
+    @property
+    def texts(self) -> dict[str, float]:
+        """The probability of each text among the beams, the most probable first: two endings of one text count once."""
+        found: dict[str, float] = {}
+        for beam in self.beams:
+            found[beam.text] = found.get(beam.text, 0.0) + beam.probability
+        return dict(sorted(found.items(), key=lambda each: -each[1]))
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    def as_text(self, *, verbose: bool = False) -> str:
+        """What ``beamuq ask`` prints; with ``verbose`` every beam too."""
+        lines = [
+            f"question      {self.question}",
+            f"asked         {self._asked()}",
+            f"answer        {_shown(self.answer)}",
+            *([f"decision      {self._decision()}"] if self.decision else []),
+            f"how sure      {self.texts.get(self.answer, self.probability):.1%} of the probability is on this text",
+            "",
+            *(_bar(p, _shown(text) + " ← the answer" * (text == self.answer)) for text, p in self.texts.items()),
+            _bar(1 - self.covered_mass, "(not found)", "░"),
+            "",
+            f"interval      {self.low:.3f} to {self.high:.3f}, width {self.high - self.low:.3f}: "
+            f"holds Dissimilarity under the model's whole distribution ({len(self.beams)} outcomes found)",
+            *([] if self.threshold is None else [f"  threshold {self.threshold:g}: {self.decided}"]),
+            *(self._beams() if verbose else []),
+            f"scores        higher = more uncertain; similarity: {self.uncertainties['similarity'].iloc[0]}",
+        ]
+        for row in self.uncertainties.to_dict("records"):
+            name = row["method"] + (
+                " + beamsearch" if row["variant"] else " (−log p)" if row["method"] == "Prob" else ""
+            )
+            confidence = number(row["confidence"]) and f", confidence {number(row['confidence'])}"
+            lines.append(f"  {name:<34}{number(row['value']):>10}  in {row['range']}{confidence}")
+        lines += [f"warning: {told}" for told in self.warnings]
+        return "\n".join(lines)
+
+    def _asked(self) -> str:
+        shown = f" with {self.examples} examples" if self.examples else ""
+        other = "; --style chat uses the model's chat template" if self.has_chat_template else ""
+        return f"plainly{shown}{other}" if self.style == "plain" else f"in the model's chat template{shown}"
+
+    def _beams(self) -> list[str]:
+        return [
+            f"model         {self.model}; the answer has {self.tokens} tokens, p = {self.probability:.4f}",
+            "",
+            "p       weight  beam",
+            *(f"{beam.probability:.4f}  {beam.weight:.4f}  {_shown(beam.text)}" for beam in self.beams),
+            f"covered mass  {self.covered_mass:.3f} by {len(self.beams)} beams",
+            "",
+        ]
+
+    def _decision(self) -> str:
+        told = self.decision or {}
+        between = " or ".join(dict.fromkeys(f"{told[end]:.2f}" for end in ("right_low", "right_high")))
+        shown = ("shown" if told["shown"] else "withheld") + (f" ({told['reason']})" if told["reason"] else "")
+        return f"p(right) {between} by {told['method']}; {shown}"
+
+
+def _shown(text: str) -> str:
+    return text or "(empty)"
+
+
+def _bar(p: float, text: str, block: str = "█") -> str:
+    """A line of a bar chart: p, a bar of half characters as long as it, and what it is of."""
+    halves = round(2 * BAR * p)
+    return f"{max(p, 0):6.3f}  {block * (halves // 2) + ('▌' if halves % 2 and block == '█' else ''):<{BAR}}  {text}"
+
+
 def ask(
     question: str | Sequence[str],
     model: Any = DEMO_MODEL,
@@ -63,70 +230,68 @@ def ask(
     prompt_template: str | Path | None = None,
     width: int = 10,
     max_new_tokens: int = 20,
+    calibration: CalibrationFile | str | Path | None = None,
+    force: bool = False,
+    threshold: float | None = None,
     similarity: str | Similarity = "auto",
     epsilon: float = 0.0,
     alpha: float = 0.9,
-    threshold: float | None = None,
-    calibration: CalibrationFile | str | Path | None = None,
-    force: bool = False,
     device: str = "auto",
     dtype: str = "auto",
     threads: int = 1,
 ) -> Any:
-    """Ask a model a question, or many, and measure how sure it is of its greedy answer, from a beam search.
+    """Ask a model a question, or many, and see how sure it is of its greedy answer, from a beam search.
 
-    All bare stop tokens count as one ending, so that a text which may end in two ways is one beam with both
-    probabilities; a recipe of a study does so with ``merge_stop_tokens: true`` (D21, merged endings).
+    Shown are its answer, the texts that it might say with their probabilities, the interval that certainly holds
+    Dissimilarity under its whole distribution, and eight scores; higher = more uncertain. All bare stop tokens count as
+    one ending: a text which may end in two ways is one beam with both probabilities.
 
     Parameters
     ----------
     question
-        One question, or a list of them, which are decoded in batches: their common few-shot examples are run once.
+        One question; in Python a list too, which is decoded in batches: their common few-shot examples are run once.
     model
-        A folder, ``hub:ORG/NAME`` or ``packaged:NAME``, as :func:`beamuq.api.open_models.model_folder` takes it, kept
-        in memory for the next call; or ``(model, tokenizer)`` of transformers, on any device.
+        A folder, hub:ORG/NAME or packaged:NAME, which is kept in memory for the next call; in Python (model, tokenizer)
+        of transformers too, on any device.
     style
-        ``plain``: the prompt is continued as text; ``chat``: it is a user's message in the model's chat template.
+        plain: the prompt is continued as text; chat: it is a user's message in the model's chat template.
     shots
-        Few-shot examples: mappings with ``question`` and ``answers``, or a file of such rows;
-        None: :data:`EXAMPLES`; an empty list: none.
+        JSON Lines of examples (question, answers), in Python mappings too; none, or an empty list: no example; without
+        it five of our own.
     prompt_template
-        A file, as those in ``beamuq/prompts``; None: that of adapter ``jsonl`` in this style.
-    width, max_new_tokens
-        M of the beam search; an answer that has not ended after so many tokens is cut.
+        A prompt template, as those in beamuq/prompts; without it that of jsonl.txt.
+    width
+        Beams.
+    max_new_tokens
+        An answer that has not ended by then is cut.
+    calibration
+        Of beamuq calibrate: say how probably the answer is right, and whether it is shown.
+    force
+        Decide even where model, prompt, method, similarity, settings or version are not those that were calibrated.
     threshold
-        Of Dissimilarity, from 0 to 1: decided where the certified interval lies on one side of it; None: not asked.
-    calibration, force
-        A calibration or its file: the probability of being right, and whether the answer is shown; ``force``: even
-        where model, prompt, settings, similarity or version are not those that were calibrated.
+        Of Dissimilarity, 0 to 1: say whether the certified interval lies on one side of it.
     similarity, epsilon, alpha, device, dtype, threads
-        As for :func:`beamuq.api.score_candidates.score`; device, dtype and threads are the model's too.
+        As for score; device, dtype and threads are the model's too.
 
     Returns
     -------
-    :class:`~beamuq.api.asked_answer.Asked`: what the model answers and how sure it is; of a list of questions a list.
+    :class:`Asked`: what the model answers and how sure it is, to ``print``; of a list of questions a list.
 
-    Raises
-    ------
-    BeamUQError
-        In one line: an unknown model, a prompt that is too long, a bad template, a model the engine does not know.
+    Raises BeamUQError in one line: an unknown model, a prompt that is too long, a bad template, a model the engine
+    does not know.
 
     Examples
     --------
-    >>> answer = beamuq.ask("Who wrote Hamlet?")  # doctest: +SKIP
-    >>> answer.answer, answer.uncertainty("CocoaPPL")  # doctest: +SKIP
+    >>> answer = beamuq.ask("Who wrote Hamlet?", model=(model, tokenizer), similarity="lexical")
+    >>> answer.low <= answer.uncertainty("Dissimilarity") <= answer.high
+    True
     """
     questions = [question] if isinstance(question, str) else list(question)
     if style not in STYLES:
         raise BeamUQError(f"style {style!r}: choose from {', '.join(STYLES)}")
     if not questions or not all(isinstance(each, str) and each.strip() for each in questions):
         raise BeamUQError("the question is empty; write one" if questions else "no question; give one")
-    for name, value in (("width", width), ("max_new_tokens", max_new_tokens)):
-        if value < 1:
-            raise BeamUQError(f"{name}: {value}: must be at least 1")
-    check_settings(epsilon=epsilon, alpha=alpha)
-    if threshold is not None and not 0 <= threshold <= 1:
-        raise BeamUQError(f"threshold: {threshold}: must be from 0 to 1")
+    check_settings(width=width, max_new_tokens=max_new_tokens, epsilon=epsilon, alpha=alpha, threshold=threshold)
     made = calibration if isinstance(calibration, CalibrationFile | None) else read_calibration(calibration)
     if made is not None and made.form == "multinomial":
         raise BeamUQError(f"calibration: form {made.form!r}: ask scores beams; calibrate with --form beamsearch")
@@ -135,22 +300,16 @@ def ask(
     prompt, examples = _prompts(style, shots, prompt_template)
     settings = {"width": width, "max_new_tokens": max_new_tokens, "epsilon": epsilon, "alpha": alpha}
     identity = {
+        "model": loaded.name,
         "model_hash": loaded.content,
         "prompt_hash": _prompt_hash(f"{STYLES[style]}\n{prompt('?')}", settings),
     }
-    known = identity | {"model": loaded.name, "similarity": scorer.name}
-    warnings = [] if made is None else check_same(made, known, force=force, where="calibration")
     prompts = [prompt(each) for each in questions]
     rows = decode(
-        loaded.model,
-        loaded.tokenizer,
-        prompts,
-        beams=width,
-        max_new_tokens=max_new_tokens,
-        chat=style == "chat",
+        loaded.model, loaded.tokenizer, prompts, beams=width, max_new_tokens=max_new_tokens, chat=style == "chat"
     )
-    methods = dict.fromkeys((*SHOWN_METHODS, *([made.method] if made else ())))
-    scores = score(rows, similarity=scorer, methods=list(methods), epsilon=epsilon, alpha=alpha)
+    methods = list(dict.fromkeys((*SHOWN_METHODS, *([made.method] if made else ()))))
+    scores = score(rows, similarity=scorer, methods=methods, epsilon=epsilon, alpha=alpha)
     scores = scores[scores["variant"] != "multinomial"]
     asked = []
     for text, row in zip(questions, rows, strict=True):
@@ -163,7 +322,6 @@ def ask(
         asked.append(
             Asked(
                 question=text,
-                model=loaded.name,
                 style=style,
                 examples=examples,
                 has_chat_template=bool(getattr(loaded.tokenizer, "chat_template", None)),
@@ -183,7 +341,7 @@ def ask(
                 threshold=threshold,
                 uncertainties=own,
                 **identity,
-                decision=None if made is None else _decision(made, own, warnings),
+                decision=None if made is None else _decision(made, own, identity, force=force),
             )
         )
     return asked[0] if isinstance(question, str) else asked
@@ -198,7 +356,7 @@ class Shot(StrictModel):
     answers: Annotated[list[str], Field(min_length=1)]
 
 
-class AskedRow(StrictModel):
+class AskedRow(Labels):
     """A question of a file that :func:`ask_all` takes, with right answers; other columns are left out."""
 
     model_config = Shot.model_config
@@ -206,13 +364,10 @@ class AskedRow(StrictModel):
     id: Name = ""
     question: str
     answers: Annotated[list[str] | None, Field(min_length=1)] = None
-    correct: Correct = None
-    quality: Quality = None
-    group: Name | None = None
 
 
 def ask_all(rows: Rows, model: Any = DEMO_MODEL, **options: Any) -> pd.DataFrame:
-    """Ask many questions; a frame as ``score`` gives it, for ``calibrate``, with the answers, the model and the prompt.
+    """Ask every question of a file, for ``calibrate`` and ``decide``.
 
     Parameters
     ----------
@@ -223,20 +378,29 @@ def ask_all(rows: Rows, model: Any = DEMO_MODEL, **options: Any) -> pd.DataFrame
     model, options
         As for :func:`ask`.
 
-    Raises
-    ------
-    BeamUQError
-        As :func:`ask`; for a bad row, in one line.
+    Returns
+    -------
+    A frame as ``score`` gives it, with the answers, the model and the prompt.
+
+    Raises BeamUQError as :func:`ask`; for a bad row, in one line.
+
+    Examples
+    --------
+    >>> rows = [{"question": "Who wrote Hamlet?", "answers": ["William Shakespeare"]}]
+    >>> beamuq.ask_all(rows, model=(model, tokenizer), similarity="lexical")["quality"].between(0, 1).all().item()
+    True
     """
     items: list[AskedRow] = [validated(AskedRow, dict(row), place) for place, row in placed_rows(rows)]
     if not items:
         raise no_question(rows)
     machine = {name: options[name] for name in ("device", "dtype", "threads") if name in options}
-    options["similarity"] = open_similarity(options.get("similarity", "auto"), **machine)  # once
+    # once: reading them, and hashing a model in memory, takes as long as a batch
+    options["similarity"] = open_similarity(options.get("similarity", "auto"), **machine)
+    loaded = open_model(model, **machine)
     frames = []
     for start in tqdm(range(0, len(items), BATCH), desc="batches of questions", disable=None):
         members = items[start : start + BATCH]
-        answers: list[Asked] = ask([item.question for item in members], model, **options)
+        answers: list[Asked] = ask([item.question for item in members], loaded, **options)
         for position, (item, asked) in enumerate(zip(members, answers, strict=True), start=start + 1):
             labels: dict[str, Any] = {
                 name: getattr(asked, name) for name in ("answer", "model", "model_hash", "prompt_hash")
@@ -255,15 +419,19 @@ def _prompt_hash(around: str, settings: Mapping[str, float]) -> str:
     return hashlib.sha256((around + (json.dumps(other) if other else "")).encode()).hexdigest()
 
 
-def _decision(made: CalibrationFile, scores: pd.DataFrame, warnings: Sequence[str]) -> dict[str, Any]:
+def _decision(made: CalibrationFile, scores: pd.DataFrame, identity: dict[str, str], *, force: bool) -> dict[str, Any]:
     """What a calibration says of the one answer."""
-    of = (scores["method"] == made.method) & (scores["variant"] == made.form) & (scores["setting"] == made.setting)
-    value = scores.loc[of, "value"]
-    if value.empty or value.isna().any():
-        why = scores.loc[of, "reason"].iloc[0] if len(value) else "not scored by ask"
+    of = scores[
+        (scores["method"] == made.method) & (scores["variant"] == made.form) & (scores["setting"] == made.setting)
+    ]
+    if of.empty or of["value"].isna().any():
+        why = of["reason"].iloc[0] if len(of) else "not scored by ask"
         raise BeamUQError(f"calibration: method {made.method!r}: {why}; calibrate another method")
-    found = decided(made, value.tolist())[0].to_dict("records")[0]
-    return {"method": made.method, **{str(key): each for key, each in found.items()}, "warnings": tuple(warnings)}
+    row = of.iloc[0]
+    facts = identity | {name: row[name] for name in ("similarity", "scored_with", "version")}
+    told = check_same(made, facts | {"candidates": (row["candidates"],) * 2}, force=force, where="calibration")
+    found = decided(made, [row["value"]])[0].to_dict("records")[0]
+    return {"method": made.method, **{str(key): each for key, each in found.items()}, "warnings": tuple(told)}
 
 
 def _prompts(style: str, shots: Rows | None, prompt_template: str | Path | None) -> tuple[Callable[[str], str], int]:

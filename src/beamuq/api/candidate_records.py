@@ -1,4 +1,4 @@
-"""Anyone's candidates: what a row may say, and how it is read from JSON Lines, Parquet or Python objects.
+"""Anyone's candidates: what a row may say of a question.
 
 Log-probabilities are natural logs of whole sequences, the ending token included, under the model's own distribution
 (temperature 1), not divided by length. What is not known is left out; nothing is guessed.
@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any, cast
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Annotated, Any
 
-import numpy as np
-import pandas as pd
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
+from beamuq.api.rows import Rows, no_question, placed_rows
 from beamuq.api.server_responses import read_responses
-from beamuq.config_errors import StrictModel, parse_json, validated
-from beamuq.errors import BeamUQError, nearest, reading
-from beamuq.io import rows_of
+from beamuq.config_errors import StrictModel, validated
+from beamuq.errors import BeamUQError, nearest
 
 ABOVE_ZERO = 1e-6  # a sum of someone's rounded log-probabilities may exceed 0 by so much
 LEAST_LOGPROB = -1e9  # in nats; far below any text's, and far above where float64 overflows
 ROUNDING = 1e-3  # how far sums of someone's rounded log-probabilities may be off
-ARRAY = "give an array of objects"
-Rows = str | Path | pd.DataFrame | Iterable[Mapping[str, Any]]
+MOST_CANDIDATES = 500  # every two texts are compared
+MOST_CHARACTERS = 100_000
 
 
 def _at_most_zero(value: float) -> float:
@@ -54,20 +52,31 @@ def as_number(value: Any) -> Any:
 
 
 Name = Annotated[str, BeforeValidator(_whole_number_as_text)]
-Correct = Annotated[float | None, BeforeValidator(as_number), Field(description="1: the answer is right, 0: wrong")]
-Quality = Annotated[
-    float | None, BeforeValidator(as_number), Field(description="right where above calibrate's quality_threshold")
-]
-ANSWER_LABELS = ("correct", "quality", "group")
-LABELS = (*ANSWER_LABELS, "model", "model_hash", "prompt_hash")
-"""What a row may say of its answer for ``calibrate`` and ``decide``; ``score`` hands it on."""
+Number = Annotated[float | None, BeforeValidator(as_number)]
 LogProbability = Annotated[float, Field(allow_inf_nan=True), AfterValidator(_at_most_zero)]
+
+
+class Labels(StrictModel):
+    """What a row may say of its answer for ``calibrate`` and ``decide``; ``score`` hands it on."""
+
+    correct: Annotated[Number, Field(description="1: the answer is right, 0: wrong")] = None
+    quality: Annotated[Number, Field(description="right where above calibrate's quality_threshold")] = None
+    group: Annotated[Name | None, Field(description="what belongs together: a story, a user, a document")] = None
+    model: Annotated[str | None, Field(description="which gave the answer")] = None
+    model_hash: Annotated[str | None, Field(description="of the model's files")] = None
+    prompt_hash: Annotated[str | None, Field(description="of the prompt around the question")] = None
+
+
+LABELS = tuple(Labels.model_fields)
 
 
 class CandidateRecord(StrictModel):
     """A text and what the model thought of it. A plain string stands for a record with this text alone."""
 
-    text: Annotated[str, Field(description="as it is to be compared; surrounding space is dropped")]
+    text: Annotated[
+        str,
+        Field(max_length=MOST_CHARACTERS, description="as it is to be compared; surrounding space is dropped"),
+    ]
     logprob: Annotated[
         LogProbability | None, Field(description="natural log of its probability; default: the sum of token_logprobs")
     ] = None
@@ -76,6 +85,9 @@ class CandidateRecord(StrictModel):
     ] = None
     token_ids: Annotated[list[int] | None, Field(description="not used; so that a person can follow it")] = None
     ended: Annotated[bool | None, Field(description="false: cut before its end; not used")] = None
+    without_ending: Annotated[
+        bool, Field(description="its log-probability lacks the ending's: scores that need it are marked")
+    ] = False
     left_out: Annotated[
         str | None, Field(description="why its log-probability is not known, told where a score lacks it")
     ] = None
@@ -138,9 +150,10 @@ class AnswerRecord(CandidateRecord):
 
 
 Candidates = list[Annotated[CandidateRecord, BeforeValidator(_record)]]
+AtMost = Field(max_length=MOST_CANDIDATES)
 
 
-class QuestionRecord(StrictModel):
+class QuestionRecord(Labels):
     """One question: its produced answer, and samples, beams, or both, to compare it with."""
 
     id: Annotated[
@@ -149,16 +162,14 @@ class QuestionRecord(StrictModel):
     ] = ""
     question: Annotated[str | None, Field(description="not used; so that a person can read the file")] = None
     answer: Annotated[AnswerRecord, BeforeValidator(_record), Field(description="the produced answer")]
-    samples: Annotated[Candidates, Field(description="drawn independently from the model; repeats count")] = []
+    samples: Annotated[Candidates, AtMost, Field(description="drawn independently from the model; repeats count")] = []
     beams: Annotated[
-        Candidates, Field(description="of one beam search: distinct token sequences, texts may repeat")
+        Candidates, AtMost, Field(description="of one beam search: distinct token sequences, texts may repeat")
     ] = []
-    correct: Correct = None
-    quality: Quality = None
-    group: Annotated[Name | None, Field(description="what belongs together: a story, a user, a document")] = None
-    model: Annotated[str | None, Field(description="which gave the answer")] = None
-    model_hash: Annotated[str | None, Field(description="of the model's files")] = None
-    prompt_hash: Annotated[str | None, Field(description="of the prompt around the question")] = None
+    request: Annotated[
+        dict[str, Any] | None,
+        Field(description="what a server was asked for samples: refused unless they are the model's own"),
+    ] = None
 
     @model_validator(mode="after")
     def _beams_are_distinct_outcomes(self) -> QuestionRecord:
@@ -168,28 +179,36 @@ class QuestionRecord(StrictModel):
                 f"beams: their probabilities sum to {math.fsum(known):.3g}; give natural logs of whole, distinct "
                 "sequences, not divided by length"
             )
+        seen = set()
+        for beam in self.beams:
+            # two endings of one text differ in their tokens or their probability
+            outcome = tuple(beam.token_ids) if beam.token_ids else (beam.text, beam.total)
+            if outcome in seen and (beam.token_ids or beam.total is not None):
+                raise ValueError(f"beams: {beam.text!r:.80} stands twice, with the same tokens; leave one out")
+            seen.add(outcome)
         return self
 
 
-def read_records(rows: Rows) -> list[QuestionRecord]:
+def read_records(
+    rows: Rows, *, without_ending: bool = False, temperature: float = 1.0, most: int | None = None
+) -> list[QuestionRecord]:
     """The questions of a ``.jsonl``, ``.json`` or ``.parquet`` file, or of mappings, or of a pandas frame.
 
     Candidates may be responses of a server: see :func:`beamuq.api.server_responses.read_responses`. Columns that are
-    not a record's are left out, unless one is meant to be: see :func:`beamuq.errors.nearest`.
+    not a record's are left out, unless one is meant to be: see :func:`beamuq.errors.nearest`. ``most``: only the first.
 
-    Raises
-    ------
-    BeamUQError
-        In one line: the place, the key, the value and the fix. Also for a repeated id and for no rows at all.
+    Raises BeamUQError in one line: the place, the key, the value and the fix. Also for a repeated id and for no
+    rows at all.
     """
     known = QuestionRecord.model_fields
     found: dict[str, QuestionRecord] = {}
-    for number, (place, row) in enumerate(placed_rows(rows), start=1):
+    for number, (place, row) in enumerate(islice(placed_rows(rows), most), start=1):
         for key in row:
             if key not in known and (near := nearest(str(key), known.keys() - LABELS)):
                 raise BeamUQError(f"{place}: {key}: unknown column; did you mean {near!r}?")
+        read = read_responses(row, place, without_ending=without_ending, temperature=temperature)
         # as a row of Parquet has it, null says nothing
-        said = {key: value for key, value in read_responses(row, place).items() if value is not None or key == "answer"}
+        said = {key: value for key, value in read.items() if value is not None or key == "answer"}
         content = {"id": str(number)} | {key: value for key, value in said.items() if key in known}
         item: QuestionRecord = validated(QuestionRecord, content, place)
         if not (item.samples or item.beams or item.answer.says_something):
@@ -207,56 +226,3 @@ def read_records(rows: Rows) -> list[QuestionRecord]:
 def by_probability(beams: Sequence[CandidateRecord]) -> list[CandidateRecord]:
     """Beams by descending probability, those of none last."""
     return sorted(beams, key=lambda beam: math.inf if beam.total is None else -beam.total)
-
-
-def no_question(rows: Rows) -> BeamUQError:
-    """What is told of rows among which there is none."""
-    return BeamUQError(f"{named(rows)}: no question; give one row a question")
-
-
-def named(rows: Rows) -> str:
-    """What rows are called: their file, or ``rows``."""
-    return str(rows) if isinstance(rows, str | Path) else "rows"
-
-
-def placed_rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each row with its place: file and line or row, or its number, from 1.
-
-    Of CSV, which ``score`` writes for ``calibrate``, every cell is a text, and an empty one is left out.
-    """
-    where, content = "", cast(Any, rows)
-    if isinstance(rows, str | Path):
-        path, where = Path(rows), f"{rows}: "
-        if path.suffix == ".json":
-            with reading(path, "valid JSON in UTF-8", ARRAY):
-                text = path.read_bytes()
-            content = parse_json(text, path, ARRAY)
-        elif path.suffix == ".csv":
-            with reading(path, "CSV in UTF-8", "give what score writes"):
-                content = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""], index_col=False)
-        else:
-            yield from rows_of(path, first=1)
-            return
-    if isinstance(content, pd.DataFrame):
-        mappings = content.to_dict("records")
-        content = [{str(key): value for key, value in row.items() if not _absent(value)} for row in mappings]
-    for number, row in enumerate(content, start=1):
-        if not isinstance(row, Mapping):
-            raise BeamUQError(f"{where}row {number}: a {type(row).__name__}; give a list of mappings, one a question")
-        yield f"{where}row {number}", _plain(row)
-
-
-def _absent(value: Any) -> bool:
-    """Whether a frame says nothing here: it fills the holes of a column with None, NaN or NA."""
-    return bool(pd.api.types.is_scalar(value) and pd.isna(value))
-
-
-def _plain(value: Any) -> Any:
-    """Arrays, tuples, numpy's numbers and clients' objects, as a frame or a list holds them, as JSON would."""
-    if hasattr(value, "model_dump"):
-        value = value.model_dump()
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value

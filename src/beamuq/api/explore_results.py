@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ConfigDict
 
-from beamuq.api.candidate_records import CandidateRecord, QuestionRecord, by_probability, placed_rows, read_records
+from beamuq.api.candidate_records import CandidateRecord, QuestionRecord, by_probability, read_records
 from beamuq.api.open_models import Similarity, open_similarity
+from beamuq.api.rows import check_settings, placed_rows
 from beamuq.api.score_candidates import score
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError
@@ -34,32 +35,37 @@ def explore(
     similarity: str = "auto",
     equivalence_threshold: float = 0.8,
 ) -> Path:
-    """Write one HTML file in which a person goes through the questions; it opens in a browser without a network.
+    """Go through the questions of a study in a browser.
+
+    It writes one HTML file that needs nothing else and no network: a table of questions to search and sort, and of each
+    question the answer, beams and samples, similarities and scores.
 
     Parameters
     ----------
     source
-        A study's folder of results, such as ``results/demo``; a Parquet file of one of its cells; or a file as
-        ``score`` takes it, which is scored first.
+        results/STUDY, a Parquet file of one of its cells, or a file that score takes, which is scored first.
     output
-        Where to write it; None: ``explorer.html`` in the study's folder, else beside the file, under its name.
+        Where to write it; without it explorer.html in the study's folder, or beside the file, under its name.
     questions
-        The most questions in the file; of several cells, each has its equal share of them. The page says what is left
-        out.
-    similarity, equivalence_threshold
-        As :func:`beamuq.api.score_candidates.score` takes them, for a file that it takes.
+        The most questions in the file; several cells share them equally. The page says what is left out.
+    similarity
+        Of a file that score takes, and as there.
+    equivalence_threshold
+        From which similarity on two texts mean the same.
 
     Returns
     -------
     The file written.
 
-    Raises
-    ------
-    BeamUQError
-        In one line: no such source, a bad row, a study that has no candidates yet.
+    Raises BeamUQError in one line: no such source, a bad row, a study that has no candidates yet.
+
+    Examples
+    --------
+    >>> _ = Path("rows.jsonl").write_text('{"answer": "Rome", "samples": ["Rome", "Milan"]}')
+    >>> beamuq.explore("rows.jsonl", similarity="lexical").name
+    'rows.explorer.html'
     """
-    if questions < 1:
-        raise BeamUQError(f"questions: {questions}: must be at least 1")
+    check_settings(questions=questions, equivalence_threshold=equivalence_threshold)
     source = Path(source)
     if not source.exists():
         raise BeamUQError(f"{source}: no such file or folder; give results/STUDY, a cell's Parquet file, or rows")
@@ -118,23 +124,22 @@ class _Remembering:
 
 
 def _of_file(path: Path, similarity: str, threshold: float, questions: int) -> Cell:
-    """The questions of a file that ``score`` takes."""
-    scorer = open_similarity(similarity)
+    """The first questions of a file that ``score`` takes; the others are not scored."""
+    scorer, placed = open_similarity(similarity), list(placed_rows(path))
+    shown, places = read_records(path, most=questions), placed[:questions]
     remembering = _Remembering(scorer.scorer, threshold)
-    scores = score(path, similarity=Similarity(scorer.name, remembering), equivalence_threshold=threshold)
+    rows = [row for _, row in places]
+    scores = score(rows, similarity=Similarity(scorer.name, remembering), equivalence_threshold=threshold)
     notes = [
         f"No {', '.join(dict.fromkeys(of['method']))} of {of['id'].nunique()} questions: {reason!s}."
         for reason, of in scores[scores["reason"] != ""].groupby("reason", sort=False)
     ]
-    records = read_records(path)
-    if len(records) > questions:
-        notes.append(f"The first {questions} of {len(records)} questions; all of them: --questions {len(records)}.")
-    shown = [
-        _question(item, validated(_Beside, dict(row), place), remembering.said)
-        for item, (place, row) in zip(records[:questions], placed_rows(path), strict=False)
-    ]
+    if len(placed) > questions:
+        notes.append(f"The first {questions} of {len(placed)} questions; all of them: --questions {len(placed)}.")
+    beside: list[_Beside] = [validated(_Beside, dict(row), place) for place, row in places]
+    cards = [_question(item, more, remembering.said) for item, more in zip(shown, beside, strict=True)]
     sources = {"samples": "given", "beams": "given"}
-    return Cell(path.name, path.name, shown, scores, sources, scorer.name, notes=notes)
+    return Cell(path.name, path.name, cards, scores, sources, scorer.name, notes=notes)
 
 
 def _question(item: QuestionRecord, beside: _Beside, said: Mapping[Pair, tuple[float, bool | None]]) -> Question:

@@ -1,22 +1,28 @@
-"""Models and similarity scorers by the names that a person types: a folder, a hub id, a packaged model."""
+"""Models and similarity scorers by the names that a person types, or in memory, each with a hash of its content."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import inspect
 import os
 import re
 import sys
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from beamuq.errors import BeamUQError, hint
+from beamuq.io import file_sha256
 from beamuq.models.offline import is_offline
 
 if TYPE_CHECKING:
     from beamuq.scorers.scorer_protocol import SimilarityScorer
 
 MINILM = "packaged:all-minilm-l6-v2"
+HASHED_VALUES = 64  # of each parameter of a model in memory
+GIVE = "give a folder, hub:ORG/NAME, packaged:NAME, or (model, tokenizer) of transformers"
 LOCK = "ask.lock.json"  # in the models' folder: the hub's commits that were resolved outside a study
 
 
@@ -45,10 +51,16 @@ def model_folder(source: str) -> Path:
         A folder (with or without ``folder:`` before it), ``hub:ORG/NAME`` or ``packaged:NAME``. ``ORG/NAME`` alone is
         a folder, or a model of the hub that was fetched before: a misspelt folder asks no network.
 
-    Raises
-    ------
-    BeamUQError
-        If it is none of these, or cannot be fetched; if torch is not installed.
+    Returns
+    -------
+    The folder.
+
+    Raises BeamUQError if it is none of these, or cannot be fetched; if torch is not installed.
+
+    Examples
+    --------
+    >>> str(beamuq.model_folder("folder:my-model"))
+    'my-model'
     """
     check_models_extra()
     from beamuq.models.model_folder import MANIFEST
@@ -75,11 +87,71 @@ def model_folder(source: str) -> Path:
 
 
 @dataclass(frozen=True)
+class LoadedModel:
+    """A language model in memory, its tokenizer, its name, and a hash that tells it from others."""
+
+    model: Any
+    tokenizer: Any
+    name: str
+    content: str
+
+
+def open_model(model: Any, *, device: str = "auto", dtype: str = "auto", threads: int = 1) -> LoadedModel:
+    """A model by name or folder, read once and kept for the next call; or ``(model, tokenizer)``, as it is.
+
+    Raises BeamUQError if it is neither.
+    """
+    check_models_extra()
+    if isinstance(model, LoadedModel):
+        return model
+    if isinstance(model, str | Path):
+        from beamuq.models import devices
+
+        on, precision = devices.prepare(device, dtype, threads)
+        return _read_model(str(model), model_folder(str(model)), precision, on)
+    if not isinstance(model, tuple) or len(model) != 2:
+        raise BeamUQError(f"model: {type(model).__name__}: {GIVE}")
+    check_pair(*model)
+    name = str(getattr(model[0], "name_or_path", "")) or type(model[0]).__name__
+    return LoadedModel(*model, name, _content(model[0]))
+
+
+def check_pair(model: Any, tokenizer: Any) -> None:
+    """Raise BeamUQError unless these are a model and a tokenizer of transformers."""
+    if not hasattr(model, "get_input_embeddings") or not callable(tokenizer):
+        raise BeamUQError(f"model: {type(model).__name__}, tokenizer: {type(tokenizer).__name__}: {GIVE}")
+
+
+@lru_cache(maxsize=1)
+def _read_model(name: str, folder: Path, dtype: Any, device: Any) -> LoadedModel:
+    from transformers.utils import logging
+
+    from beamuq.models.load_model import load_causal
+    from beamuq.models.model_folder import model_identity
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    model, tokenizer = load_causal(folder, dtype=dtype, device=device)
+    return LoadedModel(model, tokenizer, name, model_identity(folder)["content"])
+
+
+def _content(model: Any) -> str:
+    """A hash of a model in memory: of each parameter its name, shape, kind and values at equal distances."""
+    digest = hashlib.sha256()
+    for name, values in model.state_dict().items():
+        if hasattr(values, "flatten"):
+            flat = values.detach().flatten()
+            some = flat[:: max(1, len(flat) // HASHED_VALUES)][:HASHED_VALUES].cpu()
+            digest.update(f"{name} {tuple(values.shape)} {values.dtype} {some.tolist()}".encode())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
 class Similarity:
-    """A scorer under the name that tables print."""
+    """A scorer under the name that tables print, and a hash of its model, or of its file if it is your own."""
 
     name: str
     scorer: SimilarityScorer
+    content: str = ""
 
 
 def open_similarity(
@@ -96,16 +168,13 @@ def open_similarity(
     dtype
         ``float32``, ``bfloat16``; ``auto``: float32, as in the official release.
 
-    Raises
-    ------
-    BeamUQError
-        If the name or the model is unknown.
+    Raises BeamUQError if the name or the model is unknown.
     """
     if isinstance(name, Similarity):
         return name
     if name == "auto":
-        folder = fetched_models() / "all-minilm-l6-v2"
-        there = importlib.util.find_spec("transformers") is not None and (folder / "fetched.json").is_file()
+        manifest = fetched_models() / "all-minilm-l6-v2/fetched.json"
+        there = importlib.util.find_spec("transformers") is not None and manifest.is_file()
         name = "minilm" if there else "lexical"
     if name == "lexical":
         from beamuq.scorers.similarity_by_kind import Lexical
@@ -119,12 +188,16 @@ def open_similarity(
         if not source:
             fix = hint(kind, ("auto", "minilm", *SCORERS), ", or module:attribute")
             raise BeamUQError(f"similarity: unknown name {name!r}; {fix}")
-        return Similarity(name, load_scorer(name))
+        own = load_scorer(name)
+        return Similarity(name, own, file_sha256(Path(inspect.getfile(type(own)))))
     check_models_extra()
     if not source:
         raise BeamUQError(f"similarity {name!r}: needs a model; write {kind}:FOLDER or {kind}:hub:ORG/NAME")
     from transformers.utils import logging
 
+    from beamuq.models.model_folder import model_identity
+
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     on, precision = devices.prepare(device, "float32" if dtype == "auto" else dtype, threads)
-    return Similarity(name, load_scorer(kind, model_folder(source), dtype=precision, device=on))
+    folder = model_folder(source)
+    return Similarity(name, load_scorer(kind, folder, dtype=precision, device=on), model_identity(folder)["content"])

@@ -7,35 +7,44 @@ and the reason is told.
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from beamuq import __version__
 from beamuq.api.candidate_records import (
     LABELS,
     ROUNDING,
     CandidateRecord,
     QuestionRecord,
-    Rows,
     by_probability,
     read_records,
 )
 from beamuq.api.open_models import Similarity, open_similarity
+from beamuq.api.rows import Rows, check_settings
 from beamuq.errors import BeamUQError, hint
+from beamuq.evaluation.bootstrap import Estimate, estimate, resample_counts
+from beamuq.evaluation.prr_and_auc import Evaluator, why_undefined
 from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import certified_interval, certified_pair_interval
 from beamuq.methods.log_space_sums import Array
 from beamuq.methods.method_inputs import UNKNOWN, Answer, Evidence, Pairs, missing_part
 from beamuq.methods.registry import DIRECTION, FACTORS, METHODS, Method, compute, resolve
 from beamuq.scorers.scorer_protocol import scored
-from beamuq.strategy_names import LEAST_TEMPERATURE
 
-COLUMNS = ("id", "method", "variant", "setting", "value", "low", "high", "range", "direction", "similarity", "reason")
+FOUND = ("method", "variant", "setting", "value", "low", "high", "confidence", "range", "reason", "note", "candidates")
+COLUMNS = ("id", *FOUND[:8], "direction", "similarity", *FOUND[8:], "scored_with", "version")
 KINDS = ("answer", "samples", "beams")  # what a method compares the answer with
 BLOCK_PAIRS = 250_000  # of texts, given to a similarity at once
+SUMS = ("answer.logprob", "answer.length", "logprob", "weights")  # needs in which a left out ending is missing
+MINUS_LOG_P = ("Prob", "PTrue")  # the scores that are −log of a probability
+WITHOUT_ENDING = "without the ending's log-probability, which the server left out: not p of the text"
 
 REASONS = {
     "samples": "needs samples; give them under 'samples'",
@@ -81,52 +90,79 @@ def score(
     epsilon: float = 0.0,
     alpha: float = 0.9,
     equivalence_threshold: float = 0.8,
+    without_ending: bool = False,
     device: str = "auto",
     dtype: str = "auto",
     threads: int = 1,
 ) -> Scores:
-    """Score candidates with every method whose inputs are known.
+    """Score anyone's candidates: what a model answered, and what else it might have said.
+
+    A row is a question with its answer and samples, beams or both; with log-probabilities, as far as they are known.
+    Every method that the rows allow gives a score; what has none is told with the reason.
 
     Parameters
     ----------
     rows
-        A ``.jsonl``, ``.json`` or ``.parquet`` file, mappings or a pandas frame, one row a question, with the keys of
-        ``beamuq.api.candidate_records.QuestionRecord``.
+        A .jsonl, .json or .parquet file, a question a row; in Python mappings or a frame too, with the keys of
+        beamuq.api.candidate_records.QuestionRecord.
     similarity
-        As :func:`beamuq.api.open_models.open_similarity` takes it.
+        auto, lexical, minilm, nli:MODEL, cross_encoder:MODEL, embedding:MODEL or module:attribute.
     methods
-        Names of methods, in a list or in one text between commas, ``module:attribute`` for one outside the package;
-        None: all there are.
+        Names of methods between commas, or a list; module:attribute for one of your own; without it all there are.
     temperature
         At which the samples were drawn. Their weights are p^(1 − 1/T), so 1/M each at 1.
-    epsilon, alpha
-        Mass floor of the beams' weights; eigenvalue threshold of Eccentricity and EigVecDissimilarity.
+    epsilon
+        Mass floor of the beams' weights, 0 to 1.
+    alpha
+        Eigenvalue threshold of Eccentricity and EigVecDissimilarity, above 0, at most 2.
     equivalence_threshold
-        From which similarity on two texts mean the same, in (0, 1], for a similarity without NLI classes.
-    device, dtype, threads
-        What a similarity that is a model runs on: ``auto``, ``cpu`` or ``cuda``; ``auto``, ``float32`` or ``bfloat16``;
-        threads of torch on a CPU.
+        From which similarity on two texts mean the same, in (0, 1], for a similarity without classes.
+    without_ending
+        Where a server left out only the ending's log-probability, take the sum of the others; such scores have a note
+        and no certified interval.
+    device
+        Of models; auto: cuda where there is one.
+    dtype
+        Of models; auto: of similarities float32, of the model bfloat16 on cuda and float32 on a CPU.
+    threads
+        Of torch on a CPU.
 
     Returns
     -------
     A frame with columns id, method, variant (``multinomial`` over samples, ``beamsearch`` over beams, "" for a method
     in one form), setting (a further formulation of the method, mostly ""), value (missing where there is none), low and
-    high, range, direction, similarity and reason (why there is no value); and those of correct, quality, group, model,
-    model_hash and prompt_hash that a row has, for ``calibrate`` and ``decide``. Questions in the order given.
+    high, confidence, range, direction, similarity, reason (why there is no value) and note (what to know of it); how
+    many candidates it was scored over, the settings and beamuq's version, by which ``decide`` knows scores that are not
+    those calibrated; and those of correct, quality, group, model, model_hash and prompt_hash that a row has. Questions
+    in the order given. ``scores["CocoaPPL"]`` are one method's, by id.
+
+    confidence, in [0, 1]: the probability where a score is −log of one, as Prob is; 1 − value where a score lies in
+    [0, 1], as Dissimilarity does; missing for other methods. No calibrated probability of being right.
 
     [low, high] holds what Dissimilarity, CocoaMSP, CocoaPPL and DegreeMatrix would be under the model's whole
     distribution, whatever was not found (docs/theory.md). It rests on distinct outcomes of known probability: all
     beams, or one sample of each text; missing where one of them has no log-probability, and of samples at T ≠ 1.
 
-    Raises
-    ------
-    BeamUQError
-        In one line: a bad row, an unknown method, similarity or model.
+    Raises BeamUQError in one line: a bad row, an unknown method, similarity or model.
+
+    Examples
+    --------
+    >>> scores = beamuq.score([{"answer": "Rome", "samples": ["Rome", "Milan"]}], similarity="lexical")
+    >>> scores["Dissimilarity"].to_dict()
+    {'1': 0.5}
     """
     check_settings(temperature=temperature, epsilon=epsilon, alpha=alpha, equivalence_threshold=equivalence_threshold)
     chosen = _chosen(methods)
-    records = read_records(rows)
+    records = read_records(rows, without_ending=without_ending, temperature=temperature)
     scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
+    settings = {
+        "temperature": temperature,
+        "epsilon": epsilon,
+        "alpha": alpha,
+        "equivalence_threshold": equivalence_threshold,
+        "without_ending": without_ending,
+        "similarity": scorer.content,
+    }
     widest = 1 + max(max(len(item.samples), len(item.beams)) for item in records)
     block = max(1, BLOCK_PAIRS // widest**2)
     found: list[tuple[Any, ...]] = []
@@ -135,27 +171,17 @@ def score(
         compared = _Compared(scorer, members, equivalence_threshold)
         for item in members:
             known = _evidence(item, compared, temperature, epsilon, alpha)
-            for *row, reason in _scores(item, chosen, known, temperature):
-                found.append((item.id, *row, DIRECTION, scorer.name, reason))
-    frame = Scores(found, columns=list(COLUMNS))
+            found += [(item.id, *row) for row in _scores(item, chosen, known, temperature)]
+    frame = Scores(found, columns=["id", *FOUND])
+    same = {"direction": DIRECTION, "similarity": scorer.name, "version": __version__}
+    for name, value in (same | {"scored_with": json.dumps(settings)}).items():
+        frame[name] = value
+    frame = frame.reindex(columns=list(COLUMNS))
     for name in LABELS:
         labels = {item.id: getattr(item, name) for item in records}
         if any(label is not None for label in labels.values()):
             frame[name] = frame["id"].map(labels)
     return frame
-
-
-def check_settings(
-    *, temperature: float = 1.0, epsilon: float = 0.0, alpha: float = 0.9, equivalence_threshold: float = 0.8
-) -> None:
-    """Refuse a number outside its range; raises BeamUQError naming it. :func:`score` says what each is."""
-    if not LEAST_TEMPERATURE <= temperature <= 10:
-        raise BeamUQError(f"temperature: {temperature}: must be from {LEAST_TEMPERATURE} to 10")
-    for name, number, most in (("alpha", alpha, 2), ("equivalence_threshold", equivalence_threshold, 1)):
-        if not 0 < number <= most:
-            raise BeamUQError(f"{name}: {number}: must be above 0 and at most {most}")
-    if not 0 <= epsilon <= 1:
-        raise BeamUQError(f"epsilon: {epsilon}: must be from 0 to 1")
 
 
 def _chosen(methods: str | Sequence[str] | None) -> list[Method]:
@@ -254,29 +280,46 @@ def _scores(
 ) -> Iterator[tuple[Any, ...]]:
     """Every method in every form; over samples in its further formulations too, as a study's main line has them.
 
-    Each is method, variant, setting, value, low and high (NaN where there is none), range, and why there is no value.
+    Each is what :data:`FOUND` names; a number that there is none of is NaN.
     """
     for method in methods:
         for variant in method.variants:
             kind = "beams" if variant == "beamsearch" else "answer" if method.scope == "answer" else "samples"
+            count = 0 if kind == "answer" else len(_candidates(item, kind))
             for setting in ("", *method.formulations) if kind == "samples" else ("",):
                 formulation = method.formulation(setting)
                 missing = missing_part(formulation.needs, known[kind]) if kind in known else kind
-                value, low, high, reason = np.nan, np.nan, np.nan, ""
+                value, low, high, reason = math.nan, math.nan, math.nan, ""
+                summed = [each for need in formulation.needs for each in _summed(item, need, kind, T)]
+                lacking = any(each.without_ending for each in summed)
                 if missing:
                     reason = REASONS.get(missing, f"needs {missing}, which only a study holds")
-                    if missing in ("answer.logprob", "answer.length", "logprob", "weights"):
-                        reason += _left_out([item.answer] if missing.startswith("answer.") else _candidates(item, kind))
+                    of = _summed(item, missing, kind, T)
+                    left_out = next((each.left_out for each in of if each.total is None and each.left_out), None)
+                    reason += f" ({left_out})" if left_out else ""
                 else:
                     value = compute(method, known[kind], setting).item()
-                    if kind == "beams" or (kind == "samples" and T == 1):
+                    whole = not any(each.without_ending for each in (item.answer, *_candidates(item, kind)))
+                    if whole and (kind == "beams" or (kind == "samples" and T == 1)):
                         low, high = _interval(method.name, known[kind], drawn=kind == "samples")
-                yield method.name, variant, setting, value, low, high, formulation.range, reason
+                confidence = _confidence(method.name, formulation.range, value)
+                note = WITHOUT_ENDING if lacking and not missing else ""
+                row = method.name, variant, setting, value, low, high, confidence, formulation.range
+                yield (*row, reason, note, count)
 
 
-def _left_out(candidates: Sequence[CandidateRecord]) -> str:
-    """Why one of them has no log-probability, as far as it says so, in brackets; else empty."""
-    return next((f" ({each.left_out})" for each in candidates if each.total is None and each.left_out), "")
+def _summed(item: QuestionRecord, need: str, kind: str, T: float) -> list[CandidateRecord]:
+    """The records whose sums of log-probabilities a need of a method reads."""
+    if need not in SUMS or (need == "weights" and kind == "samples" and T == 1):
+        return []
+    return [item.answer] if need.startswith("answer.") else _candidates(item, kind)
+
+
+def _confidence(method: str, scores_range: str, value: float) -> float:
+    """In [0, 1], higher = more certain: p where a score is −log p, 1 − value where it lies in [0, 1]; else NaN."""
+    if method in MINUS_LOG_P:
+        return math.exp(-value)
+    return min(max(1 - value, 0.0), 1.0) if scores_range == "[0, 1]" else math.nan
 
 
 def _interval(method: str, evidence: Evidence, *, drawn: bool) -> tuple[float, float]:
@@ -299,4 +342,53 @@ def _interval(method: str, evidence: Evidence, *, drawn: bool) -> tuple[float, f
     else:
         factor = FACTORS[method](evidence.answer)
         low, high = (factor * end for end in certified_interval(logprob, 1.0 - evidence.to_produced, outcomes))
-    return low.item(), high.item()
+    return low.item(), max(low, high).item()  # of a mass that rounding puts above 1 they cross by as little
+
+
+def prr(
+    scores: npt.ArrayLike,
+    quality: npt.ArrayLike,
+    *,
+    groups: Sequence[str] | None = None,
+    max_rejection: float = 0.5,
+    resamples: int = 1000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Estimate:
+    """The prediction–rejection ratio of uncertainty scores, with a bootstrap interval (section 4 of the paper).
+
+    Parameters
+    ----------
+    scores, quality
+        [N], higher = more uncertain; how right each answer is, higher = better.
+    groups
+        [N], what belongs together (a story, a user) and is resampled together; None: each answer on its own.
+    max_rejection
+        The area goes to this share of rejected answers.
+    resamples, confidence, seed
+        Of the percentile bootstrap.
+
+    Returns
+    -------
+    value, low, high and std: at most 1, 0 for a random order, negative for a worse one; None where undefined (constant
+    quality), and ``note`` says why.
+
+    Raises BeamUQError if lengths differ, or a score or quality is missing or not finite.
+
+    Examples
+    --------
+    >>> beamuq.prr([0.9, 0.2, 0.7, 0.1], [0, 1, 0, 1]).value
+    1.0
+    """
+    u, q = np.asarray(scores, dtype=np.float64), np.asarray(quality, dtype=np.float64)
+    if u.ndim != 1 or u.shape != q.shape or (groups is not None and len(groups) != len(u)):
+        raise BeamUQError(f"scores: shape {u.shape}, quality {q.shape}; give one of each per answer, and of groups")
+    units = [str(each) for each in (range(len(u)) if groups is None else groups)]
+    if why := why_undefined("PRR", q, max_rejection):
+        return Estimate(None, None, None, None, why)
+
+    def measured(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        return Evaluator(q, counts, max_rejection=max_rejection).measure(u, ["PRR"])["PRR"]
+
+    value = float(measured(np.ones((len(q), 1), dtype=np.int64))[0])
+    return estimate(value, measured(resample_counts(units, resamples, seed, "prr")), confidence)

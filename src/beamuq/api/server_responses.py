@@ -23,10 +23,27 @@ FLOOR = -9999.0  # what OpenAI and vLLM write for a token too unlikely to say
 MOST_ENDING_TOKENS = 16  # a stop string may be several tokens
 NO_LOGPROBS = "the response has no log-probabilities; ask the server for logprobs"
 NO_ENDING = (
-    "the server left out the ending's log-probability, without which the tokens' sum is the probability of no outcome"
+    "the server left out the ending's log-probability, without which the tokens' sum is the probability of no outcome; "
+    "without_ending scores it all the same"
 )
 NO_TOKEN = f"a token's log-probability is null or the server's floor of {FLOOR:g}"
 NO_SPELLING = "the tokens with log-probabilities do not spell the text: reasoning, an echoed prompt, or token ids alone"
+
+FREE = """model messages prompt n seed stream stream_options user max_tokens max_completion_tokens max_new_tokens
+n_predict logprobs top_logprobs n_probs stop temperature cache_prompt return_tokens_as_token_ids n_keep
+n_discard min_keep samplers post_sampling_probs timings_per_token chat_format reasoning_format
+dynatemp_exponent xtc_threshold dry_base repeat_last_n dry_allowed_length dry_penalty_last_n
+dry_sequence_breakers mirostat_tau mirostat_eta"""
+"""Settings of a request that leave the model's distribution as it is, some because others switch them on."""
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("top_p", "typical_p", "repetition_penalty", "repeat_penalty", "best_of"), (1,)),
+    **dict.fromkeys(("top_k", "top_n_sigma"), (0, -1)),
+    **dict.fromkeys(("min_p", "presence_penalty", "frequency_penalty", "mirostat", "min_tokens"), (0,)),
+    **dict.fromkeys(("xtc_probability", "dry_multiplier", "dynatemp_range"), (0,)),
+    **dict.fromkeys(("ignore_eos", "echo"), (False,)),
+    **dict.fromkeys(("logit_bias", "grammar", "response_format"), (None, "", [], {})),
+}
+"""Settings that do so at these values alone."""
 
 
 class _Form(BaseModel):
@@ -74,34 +91,54 @@ class _Beam(_Form):
     sequence_score: float
 
 
-class _BeamResults(_Form):
-    beam_results: Annotated[list[_Beam], Field(min_length=1)]
-
-
-class _Generated(_Form):
-    meta_info: _BeamResults
-
-
-def read_responses(row: Mapping[str, Any], place: str) -> dict[str, Any]:
+def read_responses(
+    row: Mapping[str, Any], place: str, *, without_ending: bool = False, temperature: float = 1.0
+) -> dict[str, Any]:
     """A question's row with the candidates that its responses hold.
 
     ``answer`` may be a response of one choice; ``samples`` and ``beams`` a response, or a list of responses and other
-    candidates. All else stays as it is.
+    candidates. All else stays as it is. ``without_ending``: where only the ending's log-probability is left out, the
+    tokens' are taken, and the candidate is marked.
 
     Raises BeamUQError in one line: the ``place``, the key, the value and the fix.
     """
     found = dict(row)
+    if isinstance(row.get("request"), Mapping):
+        check_request(row["request"], f"{place}: request", temperature)
     for kind in ("answer", "samples", "beams"):
         parts = row[kind] if isinstance(row.get(kind), list) else [row.get(kind)]
-        if not any(map(_is_response, parts)):
+        responses = [part for part in parts if _is_response(part)]
+        if not responses:
             continue
+        if any(part in responses[:n] for n, part in enumerate(responses)):
+            raise BeamUQError(f"{place}: {kind}: the same response stands twice; give each once")
+        for one in responses if kind == "samples" else ():  # as llama.cpp says of itself
+            verbose = one.get("__verbose")
+            said = (verbose if isinstance(verbose, Mapping) else one).get("generation_settings")
+            if isinstance(said, Mapping):
+                check_request(said, f"{place}: samples: generation_settings", temperature)
         candidates: list[Any] = []
         for part in parts:
-            candidates += _candidates(part, f"{place}: {kind}") if _is_response(part) else [part]
+            candidates += _candidates(part, f"{place}: {kind}", without_ending) if _is_response(part) else [part]
         if kind == "answer" and len(candidates) != 1:
             raise BeamUQError(f"{place}: answer: {len(candidates)} choices; give the one greedy response")
         found[kind] = candidates[0] if kind == "answer" else candidates
     return found
+
+
+def check_request(settings: Mapping[str, Any], place: str, temperature: float) -> None:
+    """Refuse settings unless they are known to leave samples the model's own, at this temperature.
+
+    Raises BeamUQError naming the first.
+    """
+    for name, value in {**settings, **(settings.get("extra_body") or {})}.items():
+        if name == "temperature" and value != temperature:
+            raise BeamUQError(
+                f"{place}: temperature: {value}: scored with {temperature:g}; give score that temperature"
+            )
+        if name != "extra_body" and name not in FREE.split() and value not in NEUTRAL.get(name, ()):
+            fix = f"ask with {NEUTRAL[name][0]!r}" if name in NEUTRAL else "ask without it"
+            raise BeamUQError(f"{place}: {name}: {value!r:.80}: such samples are not the model's own; {fix}")
 
 
 def _is_response(value: Any) -> TypeGuard[Mapping[str, Any]]:
@@ -118,8 +155,8 @@ def _beams(response: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
 
     A beam that was cut before the largest length is the prefix of an answer and no outcome: it is left out, and said.
     """
-    generated: _Generated = validated(_Generated, response, place)
-    beams = generated.meta_info.beam_results
+    where = f"{place}: meta_info.beam_results"
+    beams: list[_Beam] = validated(list[_Beam], response["meta_info"]["beam_results"], where)
     whole = [beam for beam in beams if not _is_prefix(beam)]
     if len(whole) < len(beams):
         warnings.warn(f"{place}: {len(beams) - len(whole)} unfinished beams were left out", stacklevel=2)
@@ -134,14 +171,14 @@ def _is_prefix(beam: _Beam) -> bool:
     return finish.type == "length" and (finish.length is None or len(beam.output_ids) < finish.length)
 
 
-def _candidates(response: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
+def _candidates(response: Mapping[str, Any], place: str, without_ending: bool) -> list[dict[str, Any]]:
     if _has_beams(response):
         return _beams(response, place)
     completion: _Completion = validated(_Completion, response, place)
-    return [_candidate(choice, f"{place}: choices[{n}]") for n, choice in enumerate(completion.choices)]
+    return [_candidate(choice, f"{place}: choices[{n}]", without_ending) for n, choice in enumerate(completion.choices)]
 
 
-def _candidate(choice: _Choice, place: str) -> dict[str, Any]:
+def _candidate(choice: _Choice, place: str, without_ending: bool) -> dict[str, Any]:
     """A candidate's record: its tokens' log-probabilities, or why it has none."""
     text = choice.message.content if choice.message else choice.text
     if text is None or choice.finish_reason not in ("stop", "length"):
@@ -156,6 +193,8 @@ def _candidate(choice: _Choice, place: str) -> dict[str, Any]:
     else:
         logprobs, tokens = held.token_logprobs, [_encoded(token) for token in held.tokens]
     why = _left_out(text, tokens, logprobs, cut=choice.finish_reason == "length")
+    if why == NO_ENDING and without_ending:
+        return {"text": text, "token_logprobs": logprobs, "without_ending": True}
     return {"text": text, "left_out": why} if why else {"text": text, "token_logprobs": logprobs}
 
 

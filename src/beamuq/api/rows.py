@@ -1,0 +1,196 @@
+"""Rows and settings that functions and commands take, read and checked in one place; and tables as they are written."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+
+from beamuq.config_errors import parse_json, validated
+from beamuq.errors import BeamUQError, reading
+from beamuq.io import atomic, rows_of, write_text
+from beamuq.strategy_names import LEAST_TEMPERATURE
+
+Rows = str | Path | pd.DataFrame | Iterable[Mapping[str, Any]]
+FORMATS = ("markdown", "csv", "jsonl")
+FILES = (".csv", ".jsonl", ".parquet")
+FORMS = {"": "methods of one form", "multinomial": "over samples (multinomial)", "beamsearch": "over beams"}
+ANSWER_LABELS = ("correct", "quality", "group")
+ARRAY = "give an array of objects"
+Inside = Annotated[float, Field(ge=1e-6, le=1 - 1e-6)]
+SETTINGS: dict[str, Any] = {
+    **dict.fromkeys(("width", "max_new_tokens", "batch", "threads"), Annotated[int, Field(ge=1)]),
+    **dict.fromkeys(("samples", "beams"), Annotated[int, Field(ge=0)]),
+    **dict.fromkeys(("risk", "confidence"), Inside),
+    "tried": Annotated[int, Field(ge=1, le=10**9)],
+    "questions": Annotated[int, Field(ge=1, le=40_000)],
+    "epsilon": Annotated[float, Field(ge=0, le=1)],
+    "threshold": Annotated[float, Field(ge=0, le=1)] | None,
+    "alpha": Annotated[float, Field(gt=0, le=2)],
+    "equivalence_threshold": Annotated[float, Field(gt=0, le=1)],
+    "temperature": Annotated[float, Field(ge=LEAST_TEMPERATURE, le=10)],
+}
+"""The type and range of each setting that is a number, wherever it is taken."""
+
+
+def check_settings(**settings: Any) -> None:
+    """Refuse a number outside its range; raises BeamUQError naming it."""
+    for name, value in settings.items():
+        validated(SETTINGS[name], value, name)
+
+
+def named(rows: Rows) -> str:
+    """What rows are called: their file, or ``rows``."""
+    return str(rows) if isinstance(rows, str | Path) else "rows"
+
+
+def no_question(rows: Rows) -> BeamUQError:
+    """What is told of rows among which there is none."""
+    return BeamUQError(f"{named(rows)}: no question; give one row a question")
+
+
+def placed_rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each row with its place: file and line or row, or its number, from 1.
+
+    Of CSV, which ``score`` writes for ``calibrate``, every cell is a text, and an empty one is left out.
+    """
+    where, content = "", cast(Any, rows)
+    if isinstance(rows, str | Path):
+        path, where = Path(rows), f"{rows}: "
+        if path.suffix not in READERS:
+            yield from rows_of(path, first=1)
+            return
+        what, fix, read = READERS[path.suffix]
+        with reading(path, f"{what} in UTF-8", fix):
+            content = read(path)
+    if isinstance(content, pd.DataFrame):
+        mappings = content.to_dict("records")
+        content = [{str(key): value for key, value in row.items() if not _absent(value)} for row in mappings]
+    if not isinstance(content, Iterable):
+        raise BeamUQError(f"{where or 'rows: '}a {type(content).__name__}; give a list of mappings, one a question")
+    for number, row in enumerate(content, start=1):
+        if not isinstance(row, Mapping):
+            raise BeamUQError(f"{where}row {number}: a {type(row).__name__}; give a list of mappings, one a question")
+        yield f"{where}row {number}", plain(row)
+
+
+def _csv(path: Path) -> pd.DataFrame:
+    table = pd.read_csv(
+        path, dtype=str, keep_default_na=False, na_values=[""], index_col=False, header=None, encoding="utf-8-sig"
+    )
+    table.columns = pd.Index(table.iloc[0])
+    if twice := list(table.columns[table.columns.duplicated()]):
+        raise BeamUQError(f"{path}: column {twice[0]!r} stands twice; keep one")
+    return table.iloc[1:]
+
+
+def _json(path: Path) -> Any:
+    return parse_json(path.read_bytes().removeprefix(codecs.BOM_UTF8), path, ARRAY)
+
+
+READERS: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
+    ".json": ("valid JSON", ARRAY, _json),
+    ".csv": ("CSV", "give what score writes", _csv),
+}
+
+
+def _absent(value: Any) -> bool:
+    """Whether a frame says nothing here: it fills the holes of a column with None, NaN or NA."""
+    return bool(pd.api.types.is_scalar(value) and pd.isna(value))
+
+
+def plain(value: Any) -> Any:
+    """Arrays, tuples, numpy's numbers and clients' objects, as a frame or a list holds them, as JSON would."""
+    if hasattr(value, "model_dump"):
+        value = value.model_dump()
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {key: plain(each) for key, each in value.items()}
+    return [plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def by_question(scores: pd.DataFrame) -> str:
+    """Scores with a row a question and a column a method, in one table a form; below, by reason, what has no value."""
+    name = scores["method"] + [f" {setting}" if setting else "" for setting in scores["setting"]]
+    scores = scores.assign(name=name, full=name + [f" + {form}" if form else "" for form in scores["variant"]])
+    labels = scores.drop_duplicates("id").set_index("id")[[each for each in ANSWER_LABELS if each in scores]]
+    log_p = "; Prob is −log p" if "Prob" in set(scores["method"]) else ""
+    lines = [f"higher = more uncertain{log_p}; similarity: {', '.join(scores['similarity'].unique())}", ""]
+    for form, title in FORMS.items():
+        part = scores[(scores["variant"] == form) & scores["value"].notna()]
+        if len(part):
+            values = part.pivot(index="id", columns="name", values="value")[part["name"].unique()]
+            lines += [title, "", markdown(labels.join(values).reset_index())]
+    for column, heading in (("reason", "no value:"), ("note", "with a note:")):
+        told = scores[scores[column] != ""]
+        lines += [heading] if len(told) else []
+        for text, rows in told.groupby(column, sort=False):
+            found, asked = rows["id"].nunique(), len(labels)
+            where = "" if found == asked else f" ({found} of {asked} questions)"
+            lines.append(f"- {text}{where}: {', '.join(rows['full'].unique())}")
+    return "\n".join(lines) + "\n"
+
+
+def render(table: pd.DataFrame, form: str) -> str:
+    """A table as ``markdown``, ``csv`` or ``jsonl``, numbers exact; a missing value is empty, in JSON ``null``."""
+    if form not in ("csv", "jsonl"):
+        return markdown(table)
+    rows = [
+        {str(key): None if _absent(value) else value for key, value in row.items()} for row in table.to_dict("records")
+    ]
+    if form == "jsonl":
+        return "".join(json.dumps(row, ensure_ascii=False).encode(**_WRITTEN).decode() + "\n" for row in rows)
+    texts = pd.DataFrame(
+        [[_visible(each, "\n\t") if isinstance(each, str) else each for each in row.values()] for row in rows],
+        columns=table.columns,
+        dtype=object,
+    )
+    return str(texts.to_csv(index=False))
+
+
+_WRITTEN: dict[str, Any] = {"encoding": "utf-8", "errors": "backslashreplace"}  # half a surrogate pair is no UTF-8
+
+
+def _visible(text: str, kept: str = "") -> str:
+    """A text whose invisible characters, among them a terminal's commands, are escaped."""
+    return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
+
+
+def write(table: pd.DataFrame, path: str | Path) -> None:
+    """Write a table to a file, as its ending says.
+
+    Raises BeamUQError if that is none of :data:`FILES`, or the file cannot be written.
+    """
+    path = Path(path)
+    if path.suffix not in FILES:
+        raise BeamUQError(f"output: {path}: must end in {', '.join(FILES)}")
+    if path.suffix == ".parquet":
+        with atomic(path) as temporary:
+            table.to_parquet(temporary, index=False)
+    else:
+        write_text(path, render(table, path.suffix[1:]))
+
+
+def number(value: float) -> str:
+    """Four significant digits; "" for a missing value."""
+    return "" if pd.isna(value) else f"{value:.4g}"
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """A Markdown table whose columns are aligned as text too, numbers to the right."""
+    columns = []
+    for name, values in table.items():
+        numbers = pd.api.types.is_float_dtype(values)
+        shown = [number(each) if numbers else _visible(" ".join(str(each).split())) for each in values]
+        cells = [each.replace("|", "\\|") for each in shown]
+        longest = max(len(str(name)), *map(len, cells), 3)
+        rule = "-" * (longest - 1) + "-:"[numbers]
+        columns.append([f"{each:{'<>'[numbers]}{longest}}" for each in (str(name), rule, *cells)])
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in zip(*columns, strict=True))
