@@ -27,7 +27,7 @@ WHERE = {
     "name": "redundancy",
 }
 SETTINGS = ("fetch_model", "fetch_dataset", "questions", "candidates", "similarity", "quality", "judgements", "scores")
-SETTINGS += ("evaluation", "decisions", "study")
+SETTINGS += ("evaluation", "decisions")
 LOADING = ("candidates", "similarity", "quality", "judgements")
 
 
@@ -43,6 +43,7 @@ def plan() -> Plan:
 def compared(plan: Plan, **of: str) -> dict[str, Any]:
     """All that Snakemake compares of the jobs of one cell, by rule."""
     settings = {rule: getattr(plan.settings, rule)(where(**of)) for rule in SETTINGS}
+    settings["study"] = plan.settings.study_json(where(**of))
     return settings | {f"{rule} loading": plan.settings.loading(rule)(where(**of)) for rule in LOADING}
 
 

@@ -46,7 +46,7 @@ onstart:
 
 
 onsuccess:
-    print(f"Tables: {plan.paths.results}/tables/, figures: {plan.paths.figures}/")
+    print(f"Tables: {plan.paths.results}/tables/, figures: figures/{plan.name}/")
 
 
 def in_report(path, caption, category, **labels):

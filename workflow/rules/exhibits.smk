@@ -9,7 +9,7 @@ rule study:
         mem_mb=500,
         runtime=5,
     params:
-        settings=settings.study,
+        settings=settings.study_json,
     script:
         "../scripts/write_study.py"
 
@@ -17,7 +17,7 @@ rule study:
 rule table:
     input:
         study="results/{study}/study.json",
-        tables=files.exhibit,
+        tables=files.exhibit("table"),
     output:
         csv="results/{study}/tables/{name}.csv",
         tex="results/{study}/tables/{name}.tex",
@@ -44,7 +44,7 @@ rule table:
 rule figure:
     input:
         study="results/{study}/study.json",
-        tables=files.exhibit,
+        tables=files.exhibit("figure"),
     output:
         pdf="figures/{study}/{name}.pdf",
         svg="figures/{study}/{name}.svg",

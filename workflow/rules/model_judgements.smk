@@ -26,8 +26,6 @@ rule judgements:
         cards=not_compared(plan.cards),
         program=not_compared(f"{SCRIPTS}/model_judgements.py"),
         cache=not_compared(CACHE),
-    message:
-        "asking of the answers of {wildcards.model} on {wildcards.dataset}, recipe {wildcards.recipe}"
     shell:
         "python {params.program:q} --questions {input.questions:q} --candidates {input.candidates:q}"
         " --template {input.template:q} --language-model {input.language_model:q} --nli {input.nli:q}"

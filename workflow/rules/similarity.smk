@@ -21,8 +21,6 @@ rule similarity:
         loading=settings.loading("similarity"),
         program=not_compared(f"{SCRIPTS}/similarity.py"),
         cache=not_compared(CACHE),
-    message:
-        "comparing the answers of {wildcards.model} on {wildcards.dataset} by {wildcards.scorer}"
     shell:
         "python {params.program:q} --candidates {input.candidates:q} --model {input.model:q}"
         " --settings {params.settings:q} --made-with {params.made_with:q} --loading {params.loading:q}"

@@ -7,9 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from beamuq import io
-from beamuq.errors import BeamUQError
 from beamuq_study import parquet_tables
-from beamuq_study.data.dataset_adapters import load_adapter
+from beamuq_study.data.dataset_adapters import ADAPTERS
 from beamuq_study.data.question import Question
 from beamuq_study.data.question_and_example_choice import choose_questions, choose_shots
 from beamuq_study.data.read_dataset_file import read_questions, source_of
@@ -17,20 +16,17 @@ from beamuq_study.rule_programs import run_program
 
 
 def run(*, split: Path, few_shot_split: Path | None, settings: dict[str, Any], questions: Path, shots: Path) -> None:
-    """Choose both and write them, questions in the subset's order; ``few_shot_split`` is read where any are shown."""
-    reader, dataset, seed = load_adapter(settings["adapter"]), settings["dataset"], settings["seed"]
+    """Choose both and write them, questions in the subset's order; ``few_shot_split``: where any are shown."""
+    reader, dataset, seed = ADAPTERS[settings["adapter"]], settings["dataset"], settings["seed"]
     repeated: list[str] = []
     everything = read_questions(reader, split, repeated)
     files = {"split": _described(split)}
     chosen = choose_questions(everything, settings["questions"], seed=seed, dataset=dataset)
     examples: list[Question] = []
-    if settings["few_shot"]:
-        if few_shot_split is None:
-            raise BeamUQError(f"datasets.{dataset}.few_shot: {settings['few_shot']}, but no few_shot_split")
-        pool = read_questions(reader, few_shot_split)
+    if settings["few_shot"] and few_shot_split:
         files["few_shot_split"] = _described(few_shot_split)
-        examples = choose_shots(pool, everything, settings["few_shot"], seed=seed, dataset=dataset)
-
+        shown = read_questions(reader, few_shot_split)
+        examples = choose_shots(shown, everything, settings["few_shot"], seed=seed, dataset=dataset)
     provenance = {
         "settings": settings,
         "files": files,

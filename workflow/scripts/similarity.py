@@ -26,28 +26,21 @@ def run(
     threads: int = 1,
     similarity: Path,
 ) -> None:
-    """Read the candidates, score their pairs, write the similarity table.
-
-    ``model``: a file in the scorer's folder, where it has one.
-    """
-    loaded = read_cell({"candidates": ("candidates", candidates)}, made_with)["candidates"]
-    only_with_answer = settings.get("only_with_answer", ())
-    needed = needed_pairs(loaded.table, settings["answer_source"], settings["beam"], only_with_answer)
+    """Read the candidates, score their pairs, write the table; ``model``: a file in the scorer's folder, if any."""
+    loaded = read_cell({"candidates": candidates}, made_with)["candidates"]
+    needed = needed_pairs(
+        loaded.table, settings["answer_source"], settings["beam"], settings.get("only_with_answer", ())
+    )
     folder = model.parent if model else None
     models = identities({"model": folder}, loading["content"], plugins.among(model=settings["kind"]))
     device, dtype = devices.prepare(loading["device"], loading["dtype"], threads) if folder else (None, None)
     scorer = load_scorer(settings["kind"], folder, dtype=dtype, device=device, cache=cache)
-    scores = scored(scorer, [(premise, hypothesis) for _, premise, hypothesis in needed])
+    table = similarity_table(needed, scored(scorer, [(premise, hypothesis) for _, premise, hypothesis in needed]))
     print(f"{settings['name']}: {len(needed)} pairs; {work_of(scorer)}", file=sys.stderr)
-    footer = provenance(
-        settings,
-        {"candidates": candidates},
-        models=models,
-        dtype=dtype,
-        device=device,
-    ) | {"pairs": len(needed)}
     cell = loaded.cell | {"scorer": settings["name"]}
-    parquet_tables.write(similarity, "similarity", similarity_table(needed, scores), cell=cell, provenance=footer)
+    footer = provenance(settings, {"candidates": candidates}, models=models, dtype=dtype, device=device)
+    footer["pairs"] = len(needed)
+    parquet_tables.write(similarity, "similarity", table, cell=cell, provenance=footer)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,6 @@ Here alone the methods meet Arrow: rows are found by question, texts by code, pa
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -18,33 +16,19 @@ from beamuq.methods import answer_probability, candidate_weights, semantic_entro
 from beamuq.methods.dissimilarity_estimators import CandidateArrays
 from beamuq.methods.log_space_sums import Array, Index, Mask
 from beamuq.methods.method_inputs import UNKNOWN, Answer, Evidence, Pairs
-from beamuq.methods.rouge import rouge_matrix
 from beamuq.strategy_names import draws, kind_of, parse, searches
 from beamuq_study.parquet_tables import SCHEMAS
 from beamuq_study.produced_answers import strategy_of
-
-SentenceSimilarity = Literal["file", "scorer", "rouge-l"]
 
 
 class CellTables:
     """The tables of a cell, indexed so that evidence is a few array look-ups.
 
-    Parameters
-    ----------
-    questions, candidates, similarity, judgements, cross
-        Tables of ``beamuq_study.parquet_tables``; judgements and cross (the cross-encoder, for SAR) may be absent.
-        Questions without candidates are left out: a recipe may ask a prefix of the dataset.
-    main_beam
-        The search whose first beam is the produced answer ``top_beam``.
-    equivalence_threshold
-        Threshold on s for a scorer without classes (D18, no classes); None for one with classes.
-    sar_similarity
-        Where SAR's sentence similarity comes from: the cross-encoder's file, the scorer's own, ROUGE-L; None: nowhere.
+    Questions without candidates are left out: a recipe may ask a prefix of the dataset. ``cross_similarity``: of the
+    cross-encoder, for SAR. ``main_beam``: the search whose first beam is the produced answer ``top_beam``.
+    ``equivalence_threshold``: on s for a scorer without classes (D18, no classes); None for one with classes.
 
-    Raises
-    ------
-    BeamUQError
-        If the tables do not belong together.
+    Raises BeamUQError if the tables do not belong together.
     """
 
     def __init__(
@@ -53,33 +37,30 @@ class CellTables:
         candidates: pa.Table,
         similarity: pa.Table,
         judgements: pa.Table | None = None,
-        cross: pa.Table | None = None,
+        cross_similarity: pa.Table | None = None,
         *,
         main_beam: str | None = None,
         equivalence_threshold: float | None = None,
-        sar_similarity: SentenceSimilarity | None = None,
     ) -> None:
         decoded_ids = set(candidates.column("id").to_pylist())
         self.ids: list[str] = [key for key in questions.column("id").to_pylist() if key in decoded_ids]
         if unknown := decoded_ids.difference(self.ids):
             raise BeamUQError(f"candidates: id {min(unknown)!r} is not in the questions file; make both of one study")
-        if (sar_similarity == "file") != (cross is not None):
-            raise BeamUQError("sar_similarity 'file' and a cross-encoder's similarity file go together; give both")
         ids, texts = pa.array(self.ids, pa.string()), pc.unique(candidates.column("text"))
         self.strategies: list[str] = pc.unique(candidates.column("strategy")).to_pylist()
         self._candidates = candidates.combine_chunks()
         self._question = _positions(candidates.column("id"), ids)
         self._text = _positions(candidates.column("text"), texts)
         self._texts = np.append(texts.to_numpy(zero_copy_only=False), "")  # position −1 is padding's
-        self._rank = candidates.column("rank").to_numpy()
-        self._logprob = candidates.column("logprob").to_numpy()
-        self._policy_logprob = candidates.column("policy_logprob").to_numpy()
+        self._rank, self._logprob, self._policy_logprob = (
+            candidates.column(name).to_numpy() for name in ("rank", "logprob", "policy_logprob")
+        )
         self._judgements = _JudgementColumns(judgements, self.ids)
         self._similarity = _PairTable("similarity", similarity, ids, texts)
+        cross = cross_similarity
         self._cross = None if cross is None else _PairTable("cross-similarity", cross, ids, texts)
         self._main_beam = main_beam
         self._equivalence_threshold = equivalence_threshold
-        self._sar_similarity = sar_similarity
         self._answers: dict[str, Answer] = {}
         if equivalence_threshold is not None and self._similarity.classes:
             raise BeamUQError(
@@ -99,42 +80,34 @@ class CellTables:
     ) -> Evidence:
         """The evidence of one strategy's candidates about one produced answer, for every question.
 
-        Parameters
-        ----------
-        strategy
-            As in the candidates table. Samples weigh p^(1 − 1/T), which is 1/M each at T = 1, or ``exact``-ly p / p_T
-            (D14, exact weights); beams and diverse beams their restricted mass with floor ``epsilon``; a set with draws
-            outside it (hybrids) both; stochastic beams p over their probability of being included, normalised.
-        answer_source
-            The produced answer: ``greedy``; ``top_beam``, the first of the main search; or ``shipped``.
-        budget
-            The first so many samples only; None: all. (A smaller beam search is another strategy.)
-        among
-            Whether candidates are compared with each other too, and not with the produced answer alone.
+        Samples weigh p^(1 − 1/T), which is 1/M each at T = 1, or ``exact``-ly p / p_T (D14, exact weights); beams and
+        diverse beams their restricted mass with floor ``epsilon``; a set with draws outside it (hybrids) both;
+        stochastic beams p over their probability of being included, normalised. ``budget``: the first so many samples
+        only; None: all. ``among``: whether candidates are compared with each other too, not only with the answer.
 
-        Raises
-        ------
-        BeamUQError
-            If a question lacks the produced answer, a candidate, a pair or a judgement; the message names it.
+        Raises BeamUQError if a question lacks the produced answer, a candidate, a pair or a judgement.
         """
         rows = self._rows(strategy, budget)
         mask = rows >= 0
         answers = self._answer_rows(answer_source)
         codes = np.concatenate([self._text[answers][:, None], np.where(mask, self._text[rows], -1)], axis=1)
-        pairs = self._pairs(codes, among)
         return Evidence(
             answer=self.answer(answer_source),
             logprob=np.where(mask, self._logprob[rows], -np.inf),
             mask=mask,
             weights=self._weights(strategy, rows, epsilon, exact),
-            pairs=pairs,
+            pairs=self._pairs(codes, among),
             texts=self._texts[codes],
             token_sar=self._judgements.token_sar(strategy, self._candidates, rows),
-            sentence_similarity=self._sentence_similarity(codes, pairs) if among else UNKNOWN,
+            sentence_similarity=(
+                self._cross.entail_of(codes[:, 1:], codes[:, 1:]) if among and self._cross is not None else UNKNOWN
+            ),
             alpha=alpha,
         )
 
-    def found(self, strategy: str, answer_source: str, *, first: int = 0, budget: int | None = None) -> CandidateArrays:
+    def candidate_arrays(
+        self, strategy: str, answer_source: str, *, first: int = 0, budget: int | None = None
+    ) -> CandidateArrays:
         """A strategy's candidates from rank ``first`` on, for the estimators of Dissimilarity: pairs with y* alone.
 
         A question may have none of them. Raises BeamUQError as :meth:`evidence`.
@@ -242,13 +215,6 @@ class CellTables:
             identical=codes[:, :, None] == codes[:, None, :],
         )
 
-    def _sentence_similarity(self, codes: Index, pairs: Pairs) -> Array:
-        if self._sar_similarity == "scorer":
-            return pairs.similarity[:, 1:, 1:]
-        if self._sar_similarity == "rouge-l":
-            return rouge_matrix(self._texts[codes[:, 1:]], pairs.mask[:, 1:])
-        return UNKNOWN if self._cross is None else self._cross.entail_of(codes[:, 1:], codes[:, 1:])
-
 
 class _PairTable:
     """A similarity table as a sorted array of (question, premise, hypothesis) codes.
@@ -266,12 +232,10 @@ class _PairTable:
         keys[(question < 0) | (premise < 0) | (hypothesis < 0)] = -1
         order = np.argsort(keys, kind="stable")
         self._keys = keys[order]
-        lacking = table.column("neutral").null_count + table.column("contradict").null_count
-        if 0 < lacking < 2 * len(table):
-            raise BeamUQError(f"{name}: some pairs have classes and some have none; make the file again")
+        columns = ("entail",) if table.column("neutral").null_count else ("entail", "neutral", "contradict")
         self.entail, *self.classes = (
             plugins.numbers(f"{name}: {column}", table.column(column).to_numpy(), (len(table),), 0.0, 1.0)[order]
-            for column in (("entail",) if lacking else ("entail", "neutral", "contradict"))
+            for column in columns
         )
 
     def rows(self, premises: Index, hypotheses: Index) -> Index:

@@ -12,47 +12,36 @@ from beamuq_study.study_config import CustomStrategy, Recipe
 
 def policies_of(recipe: Recipe, shipped: Any) -> list[Any]:
     """A recipe's policies, in the order of ``Recipe.strategies``; ``shipped`` is the model's generation config."""
-    custom = {each.strategy: each for each in recipe.custom or ()}
+    custom = {search.strategy: search for search in recipe.custom or ()}
     return [_custom(custom[name]) if name in custom else _policy(name, recipe, shipped) for name in recipe.strategies()]
 
 
 def _policy(name: str, recipe: Recipe, shipped: Any) -> Any:
-    from beamuq.decoding import (
-        Above,
-        Beam,
-        DiverseBeam,
-        Exact,
-        Greedy,
-        Hybrid,
-        NeverWorse,
-        Sample,
-        Shipped,
-        Stochastic,
-        Systematic,
-    )
+    from beamuq import decoding
 
-    kind, of = parse(name)
+    kind, option = parse(name)
+    M = int(option.get("M", 0))
     if kind == "sample" and recipe.sample:
-        return Sample(recipe.sample.size, of["T"])
+        return decoding.Sample(recipe.sample.size, option["T"])
     if kind == "beam" and recipe.beam:
-        return Beam(int(of["M"]), recipe.beam.length_penalty, recipe.beam.early_stopping)
+        return decoding.Beam(M, recipe.beam.length_penalty, recipe.beam.early_stopping)
     if kind == "diverse" and recipe.diverse:
-        return DiverseBeam(recipe.diverse.size, int(of["G"]), of["lambda"])
+        return decoding.DiverseBeam(recipe.diverse.size, int(option["G"]), option["lambda"])
     if kind == "hybrid" and recipe.hybrid:
-        return Hybrid(recipe.hybrid.size, int(of["B"]))
+        return decoding.Hybrid(recipe.hybrid.size, int(option["B"]))
     if kind == "exact" and recipe.exact:
-        return Exact(int(of["M"]), recipe.exact.rows)
+        return decoding.Exact(M, recipe.exact.rows)
     if kind == "above" and recipe.above:
-        return Above(recipe.above.p, recipe.above.draws, recipe.above.lattices, recipe.above.rows)
+        return decoding.Above(recipe.above.p, recipe.above.draws, recipe.above.lattices, recipe.above.rows)
     if kind == "systematic":
-        return Systematic(int(of["M"]))
+        return decoding.Systematic(M)
     if kind == "stochastic":
-        return Stochastic(int(of["M"]))
+        return decoding.Stochastic(M)
     if kind == "neverworse" and recipe.never_worse:
-        return NeverWorse(int(of["M"]), False, recipe.never_worse.rows)
+        return decoding.NeverWorse(M, False, recipe.never_worse.rows)
     if kind == "adaptive" and recipe.adaptive:
-        return NeverWorse(int(of["M"]), True, recipe.adaptive.rows)
-    return Greedy() if kind == GREEDY else Shipped.from_config(shipped)
+        return decoding.NeverWorse(M, True, recipe.adaptive.rows)
+    return decoding.Greedy() if kind == GREEDY else decoding.Shipped.from_config(shipped)
 
 
 def _custom(custom: CustomStrategy) -> Any:

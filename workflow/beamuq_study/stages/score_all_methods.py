@@ -18,7 +18,7 @@ from beamuq.methods.log_space_sums import Array
 from beamuq.methods.method_inputs import Evidence
 from beamuq.methods.registry import DECIMALS, FACTORS, Method, compute, resolve
 from beamuq.strategy_names import ablation, beam_of_width, kind_of, parse, samples_of
-from beamuq_study.stages.method_inputs_from_tables import CellTables, SentenceSimilarity
+from beamuq_study.stages.method_inputs_from_tables import CellTables
 
 SPECTRAL = ("Eccentricity", "EigVecDissimilarity")  # what alpha and K are parameters of
 
@@ -57,7 +57,6 @@ class ScoringSettings(_SettingsModel):
     alpha: float = 0.9
     epsilon: float = 0.0
     equivalence_threshold: float | None = None
-    sar_similarity: SentenceSimilarity | None = None
     recipe: str = ""
     ablations: Ablations = Ablations()
     estimators: tuple[str, ...] = ()
@@ -155,6 +154,8 @@ def _estimates(
     answer = cell.answer(answer_source)
     factors = {name: FACTORS[name](answer) for name in settings.methods if name in FACTORS}
 
+    read = partial(cell.candidate_arrays, strategy, answer_source)
+
     def scores(setting: str, sets: CandidateArrays) -> Iterator[MethodScores]:
         estimates = estimate(name, sets)
         for method, factor in factors.items():
@@ -164,12 +165,12 @@ def _estimates(
         size = cell.size_of(strategy)
         M = settings.num_candidates or size
         for budget in _budgets(cell, settings, size):
-            yield from scores(samples_of(strategy, budget), cell.found(strategy, answer_source, budget=budget))
+            yield from scores(samples_of(strategy, budget), read(budget=budget))
         for draw in range(size // M if size >= 2 * M else 0):
-            sets = cell.found(strategy, answer_source, first=draw * M, budget=M)
+            sets = read(first=draw * M, budget=M)
             yield from scores(samples_of(strategy, M, draw + 1), sets)
         return
-    sets = cell.found(strategy, answer_source)
+    sets = read()
     yield from scores(strategy, sets)
     lattices = int(parse(strategy)[1].get("lattices", 0))
     if name == "stratified" and lattices > 1:
