@@ -14,9 +14,9 @@ import synthetic
 from beamuq.errors import BeamUQError
 from beamuq.methods import METHODS
 from beamuq.methods.dissimilarity_estimators import WEIGHTINGS
+from beamuq_study.produced_answers import needed_pairs
 from beamuq_study.stages.method_inputs_from_tables import CellTables
 from beamuq_study.stages.score_all_methods import ScoringSettings, score_cell
-from beamuq_study.stages.similarity_table import needed_pairs
 
 STRATEGIES = (
     "greedy", "sample T=1.0", "sample T=0.7", "beam M=5", "beam M=10", "diverse G=2 lambda=0.5", "hybrid B=3",

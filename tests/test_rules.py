@@ -17,7 +17,7 @@ import yaml
 
 import run_snakemake
 from beamuq.errors import BeamUQError
-from beamuq_study.parquet_tables import SCHEMAS, path_pattern
+from beamuq_study.parquet_tables import NAMED_BY
 from beamuq_study.plan.study_on_machine import Plan
 from beamuq_study.rule_programs import OTHERS, arguments_of, words_by_name
 from micro import micro_study
@@ -73,8 +73,8 @@ def test_every_script_finds_its_arguments_among_the_files_and_parameters_of_its_
 
 def test_rules_write_tables_where_exhibits_look_for_them() -> None:
     rules = "".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
-    for kind in SCHEMAS:
-        assert f'"results/{{study}}/{path_pattern(kind)}"' in rules, kind
+    for kind, names in NAMED_BY.items():
+        assert f'"results/{{study}}/{"/".join((kind, *(f"{{{name}}}" for name in names)))}.parquet"' in rules, kind
 
 
 def test_a_figure_pulls_only_its_own_cell() -> None:

@@ -13,31 +13,75 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from beamuq import strategy_names
 from beamuq.config_errors import StrictModel, read_mapping, validated
 from beamuq.errors import BeamUQError, hint
 from beamuq.plugins import FORM
 from beamuq_study.produced_answers import AnswerSource, strategy_of
-from beamuq_study.yaml_field_types import (
-    FROM_HOME,
-    Distinct,
-    Name,
-    Positive,
-    each_once,
-    from_home,
-    one_of,
-    one_or_more,
-    shaped,
-)
 
 ROOT = Path(__file__).resolve().parents[2]  # of a checkout; an installed package has none
 STUDIES = ROOT / "studies"
 DEMO_DATA = ROOT / "workflow" / "demo"
 
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64, description="safe in a file name")]
+Positive = Annotated[int, Field(ge=1, le=1_000_000)]  # far above what is decoded, and what memory bears
+
+
+def one_of(choices: tuple[str, ...]) -> Any:
+    """One of ``choices``, or ``module:attribute`` of one's own; another name is told with the nearest of them."""
+
+    def check(name: Any) -> Any:
+        if isinstance(name, str) and name not in choices and not re.fullmatch(FORM, name):
+            raise ValueError(f"unknown name; {hint(name, choices, ', or module:attribute of your own')}")
+        return name
+
+    return BeforeValidator(check)
+
+
+def shaped(pattern: str, meaning: str) -> Any:
+    """A text of this pattern; another is told what is meant, not the pattern."""
+
+    def check(text: Any) -> Any:
+        if isinstance(text, str) and not re.fullmatch(pattern, text):
+            raise ValueError(f"write {meaning}")
+        return text
+
+    return BeforeValidator(check)
+
+
+def each_once(items: list[Any]) -> list[Any]:
+    """The same list. Raises ValueError naming the first item that stands twice."""
+    seen = set()
+    for item in items:
+        if item in seen:
+            raise ValueError(f"{json.dumps(item)} stands twice; drop one")
+        seen.add(item)
+    return items
+
+
+def from_home(place: Any) -> Any:
+    """A path, or ``folder:PATH``, whose leading ``~`` is a home, as in a shell."""
+    if not isinstance(place, str):
+        return place
+    kind = "folder:" if place.startswith("folder:") else ""
+    return kind + os.path.expanduser(place.removeprefix(kind))  # noqa: PTH111  (keeps others as written)
+
+
+def one_or_more(kind: Any) -> Any:
+    """A list of numbers of this kind, or one of them alone."""
+    return BeforeValidator(
+        lambda value: value if isinstance(value, list) else [value], json_schema_input_type=kind | Distinct[kind]
+    )
+
+
+T = TypeVar("T")
+Distinct = Annotated[list[T], AfterValidator(each_once), Field(json_schema_extra={"uniqueItems": True})]
+FROM_HOME = BeforeValidator(from_home)
+EXPANDED = shaped(r"[^$~][^$]*", "a path with nothing left for a shell to put in: no $NAME, no ~name")
 HUB, PACKAGED, FOLDER = r"hub:\w[\w.-]*/\w[\w.-]*", r"packaged:[a-z0-9][a-z0-9.-]*", r"folder:.+"
 ROWS = "most prefixes run for a question before its search is stopped"
 Text = Annotated[str, Field(min_length=1)]
@@ -430,10 +474,18 @@ class Study(StrictModel):
     def _labels_are_unique(cls, models: dict[str, Model]) -> dict[str, Model]:
         seen: dict[str, str] = {}
         for key, model in models.items():
-            if model.label in seen:
-                raise ValueError(f"{key}.label: {model.label!r} is also the label of {seen[model.label]!r}; change one")
-            seen[model.label] = key
+            if (first := seen.setdefault(model.label, key)) != key:
+                raise ValueError(f"{key}.label: {model.label!r} is also the label of {first!r}; change one")
         return models
+
+    @property
+    def main_quality(self) -> Quality:
+        """The first: that of exhibits and of the comparison with the paper."""
+        return self.quality[0]
+
+    def qualities(self, dataset: str) -> list[Quality]:
+        """Those that are measured on a dataset, the main one first."""
+        return [quality for quality in self.quality if quality.datasets is None or dataset in quality.datasets]
 
     @model_validator(mode="after")
     def _grid_names_what_there_is_and_each_cell_once(self) -> Study:
@@ -450,19 +502,9 @@ class Study(StrictModel):
                         f"({self.datasets[dataset].questions}); lower it or raise that one"
                     )
             for cell in itertools.product(entry.models, entry.datasets, [entry.recipe]):
-                first = seen.setdefault(cell, position)
-                if first != position:
+                if (first := seen.setdefault(cell, position)) != position:
                     raise ValueError(f"{where}: {'/'.join(cell)} is already in grid[{first}]; drop one")
         return self
-
-    @property
-    def main_quality(self) -> Quality:
-        """The first: that of exhibits and of the comparison with the paper."""
-        return self.quality[0]
-
-    def qualities(self, dataset: str) -> list[Quality]:
-        """Those that are measured on a dataset, the main one first."""
-        return [quality for quality in self.quality if quality.datasets is None or dataset in quality.datasets]
 
     @model_validator(mode="after")
     def _main_names_exist(self) -> Study:
@@ -472,19 +514,20 @@ class Study(StrictModel):
         known("main.recipe", [main.recipe], self.recipes)
         known("main.scorer", [main.scorer], self.scorers)
         known("main.relevance", [main.relevance] if main.relevance else [], self.scorers)
+        known("scoring", self.scoring, self.recipes)
         decoded = self.recipes[main.recipe]
-        for key, what, chosen, choices in (
-            ("sample", "sample strategy", main.sample, decoded.samples()),
-            ("beam", "search", main.beam, decoded.searches()),
+        for key, chosen, choices in (
+            ("sample", main.sample, decoded.samples()),
+            ("beam", main.beam, decoded.searches()),
         ):
             if chosen not in choices:
                 fix = hint(chosen, choices) if choices else f"add recipes.{main.recipe}.{key}"
+                what = "sample strategy" if key == "sample" else "search"
                 raise ValueError(f"main.{key}: {chosen!r} is no {what} of recipes.{main.recipe}; {fix}")
         return self
 
     @model_validator(mode="after")
     def _every_decoded_recipe_is_scored(self) -> Study:
-        known("scoring", self.scoring, self.recipes)
         for recipe in dict.fromkeys([*(entry.recipe for entry in self.grid), self.main.recipe]):
             self._is_scored(recipe)
         for name, scoring in self.scoring.items():

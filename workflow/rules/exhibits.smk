@@ -25,7 +25,7 @@ rule table:
         html=in_report(
             "results/{study}/tables/{name}.html",
             "table.rst",
-            plan.report_section("1 Tables"),
+            category=plan.report_section("1 Tables"),
             table="{name}",
         ),
     log:
@@ -51,7 +51,7 @@ rule figure:
         png=in_report(
             "figures/{study}/{name}.png",
             "figure.rst",
-            plan.report_section("2 Figures"),
+            category=plan.report_section("2 Figures"),
             figure="{name}",
         ),
         csv="figures/{study}/{name}.csv",

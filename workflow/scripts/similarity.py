@@ -4,15 +4,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
+
 from beamuq import plugins
 from beamuq.models import devices
 from beamuq.models.model_folder import identities
 from beamuq.scorers.scorer_protocol import scored, work_of
 from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq_study import parquet_tables
+from beamuq_study.produced_answers import needed_pairs
 from beamuq_study.provenance import provenance, read_cell
 from beamuq_study.rule_programs import run_program
-from beamuq_study.stages.similarity_table import needed_pairs, similarity_table
 
 
 def run(
@@ -35,7 +38,9 @@ def run(
     models = identities({"model": folder}, loading["content"], plugins.among(model=settings["kind"]))
     device, dtype = devices.prepare(loading["device"], loading["dtype"], threads) if folder else (None, None)
     scorer = load_scorer(settings["kind"], folder, dtype=dtype, device=device, cache=cache)
-    table = similarity_table(needed, scored(scorer, [(premise, hypothesis) for _, premise, hypothesis in needed]))
+    scores = scored(scorer, [(premise, hypothesis) for _, premise, hypothesis in needed])
+    rows = pd.DataFrame(needed, columns=["id", "premise", "hypothesis"]).assign(**vars(scores))
+    table = pa.Table.from_pandas(rows, schema=parquet_tables.SCHEMAS["similarity"])
     print(f"{settings['name']}: {len(needed)} pairs; {work_of(scorer)}", file=sys.stderr)
     cell = loaded.cell | {"scorer": settings["name"]}
     footer = provenance(settings, {"candidates": candidates}, models=models, dtype=dtype, device=device)
