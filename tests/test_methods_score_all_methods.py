@@ -26,7 +26,7 @@ MADE = synthetic.cell(5, STRATEGIES)
 
 
 def scored(made: Mapping[str, pa.Table] = MADE, /, cross: bool = True, **settings: Any) -> pd.DataFrame:
-    chosen = ScoringSettings.model_validate({"answer_source": ["greedy"], "main": MAIN} | settings)
+    chosen = ScoringSettings.model_validate({"answer_source": ["greedy"], "main": MAIN} | settings, strict=False)
     cell = CellTables(
         *(made[kind] for kind in ("questions", "candidates", "similarity", "judgements")),
         main_beam=chosen.main.beam,
@@ -155,7 +155,7 @@ def test_draws_in_lattices_bring_their_standard_error() -> None:
     cell = CellTables(made["questions"], made["candidates"], made["similarity"])
     settings = {"methods": ["Dissimilarity"], "answer_source": ["greedy"], "main": {}}
     estimators = [f"stratified {lattices}", "inclusion stochastic M=10", "match stochastic M=10"]
-    chosen = ScoringSettings.model_validate(settings | {"estimators": estimators})
+    chosen = ScoringSettings.model_validate(settings | {"estimators": estimators}, strict=False)
     frame = score_cell(cell, chosen).to_pandas()
     expected = [("stratified", lattices), ("standard error", lattices)]
     expected += [("inclusion", "stochastic M=10"), ("match", "stochastic M=10")]

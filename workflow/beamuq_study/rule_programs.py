@@ -74,7 +74,7 @@ def arguments_of(run: Callable[..., None], given: Mapping[str, Any]) -> dict[str
 
 def _typed(value: Any, kind: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, BaseModel):
-        return kind.model_validate(value)
+        return kind.model_validate(value, strict=False)
     if value is None or isinstance(value, (dict, int, float)):
         return value
     values, named = [value] if isinstance(value, str) else list(value), str(kind)

@@ -27,14 +27,11 @@ def run(*, split: Path, few_shot_split: Path | None, settings: dict[str, Any], q
         files["few_shot_split"] = _described(few_shot_split)
         shown = read_questions(reader, few_shot_split)
         examples = choose_shots(shown, everything, settings["few_shot"], seed=seed, dataset=dataset)
-    provenance = {
-        "settings": settings,
-        "files": files,
-        "read": {"questions": len(everything), "repeated_rows": len(repeated)},
-        "versions": {"numpy": np.__version__, "pyarrow": pa.__version__},
-    }
+    read = {"questions": len(everything), "repeated_rows": len(repeated)}
+    versions = {"numpy": np.__version__, "pyarrow": pa.__version__}
+    footer = {"settings": settings, "files": files, "read": read, "versions": versions}
     for path, kind, rows in ((questions, "questions", chosen), (shots, "shots", examples)):
-        parquet_tables.write(path, kind, [dict(row) for row in rows], cell={"dataset": dataset}, provenance=provenance)
+        parquet_tables.write(path, kind, [dict(row) for row in rows], cell={"dataset": dataset}, provenance=footer)
     print(f"{dataset}: {len(chosen)} of {len(everything)} questions, {len(examples)} few-shot examples")
 
 

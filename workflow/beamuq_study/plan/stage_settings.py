@@ -136,7 +136,7 @@ class StageSettings:
             "seed": self.study.seed,
             "ablations": _of(scoring, "epsilon", "alpha", "budgets") | {"K": scoring.fixed_k, "strategies": strategies},
         }
-        return ScoringSettings.model_validate(settings).model_dump(mode="json")
+        return ScoringSettings.model_validate(settings, strict=False).model_dump(mode="json")
 
     def evaluation(self, wildcards: Wildcards) -> Settings:
         quality, *further = self.study.qualities(self.cell(wildcards).dataset)
@@ -146,7 +146,7 @@ class StageSettings:
             "further_qualities": {metric.metric: metric.threshold for metric in further},
             "seed": self.study.seed,
         }
-        return EvaluationSettings.model_validate(settings).model_dump(mode="json")
+        return EvaluationSettings.model_validate(settings, strict=False).model_dump(mode="json")
 
     def decisions(self, wildcards: Wildcards) -> Settings:
         scorer, quality = self.study.scorers[wildcards.scorer], self.study.main_quality
@@ -160,7 +160,7 @@ class StageSettings:
             "similarity": "minilm" if similarity == MINILM else similarity,
             "model": self.study.models[self.cell(wildcards).model].source,
         }
-        return DecisionSettings.model_validate(settings).model_dump(mode="json")
+        return DecisionSettings.model_validate(settings, strict=False).model_dump(mode="json")
 
     def main_beam(self, wildcards: Wildcards) -> str | None:
         """The main beam search, where the cell's recipe decodes it."""

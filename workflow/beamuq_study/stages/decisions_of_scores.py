@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field
 
 from beamuq import __version__
 from beamuq.array_types import Bools, Floats
+from beamuq.config_errors import StrictModel
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import draws_name, interval, one_half, resample_counts
 from beamuq.evaluation.candidate_sets import groups_of
@@ -27,22 +26,19 @@ from beamuq.evaluation.probability_of_being_right import (
 from beamuq_study.stages.metrics_of_scores import Row, by_answer, groups_by_id, quality_of
 
 MEASURES = ("ece", "brier", "reliability", "resolution", "uncertainty", "within")
-Share = Annotated[float, Field(gt=0, lt=1)]
 
 
-class DecisionSettings(BaseModel):
+class DecisionSettings(StrictModel):
     """What is decided: α of each threshold (``risks``), and the confidence of all of a cell together (``guarantee``).
 
     ``similarity``, ``model``: by the names that ``beamuq score`` and ``ask`` would have for them.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
     quality: str
-    risks: Annotated[tuple[Share, ...], Field(min_length=1)]
-    guarantee: Share = 0.95
-    resamples: Annotated[int, Field(ge=2)] = 2000
-    confidence: Share = 0.95
+    risks: tuple[float, ...]
+    guarantee: float = 0.95
+    resamples: int = 2000
+    confidence: float = 0.95
     threshold: float = 0.5
     seed: int = 0
     similarity: str = ""

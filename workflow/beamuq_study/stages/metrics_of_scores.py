@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field
 
 from beamuq.array_types import Floats
+from beamuq.config_errors import StrictModel
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import draws_name, interval, resample_counts
 from beamuq.evaluation.prr_and_auc import Evaluator, prr_to, why_undefined
@@ -20,19 +20,17 @@ Row = dict[str, Any]
 PART = ["method", "variant", "setting"]
 
 
-class EvaluationSettings(BaseModel):
+class EvaluationSettings(StrictModel):
     """What is measured. Correct is strictly above ``threshold``; ``further_qualities``: thresholds by metric.
 
     ``max_rejection``: PRR is to the first; to a further one, such as 1, it is a row of its own, ``PRR@1``.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
     metrics: tuple[Literal["PRR", "ROC-AUC", "PR-AUC"], ...]
     quality: str
-    max_rejection: tuple[Annotated[float, Field(gt=0, le=1)], ...] = (0.5,)
-    resamples: Annotated[int, Field(ge=2)] = 2000
-    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    max_rejection: tuple[float, ...] = (0.5,)
+    resamples: int = 2000
+    confidence: float = 0.95
     threshold: float = 0.5
     further_qualities: dict[str, float] = {}
     seed: int = 0

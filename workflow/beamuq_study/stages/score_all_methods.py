@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field
 
 from beamuq import plugins
+from beamuq.config_errors import StrictModel
 from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import CandidateArrays, estimate, standard_error
 from beamuq.methods.log_space_sums import Array
@@ -23,28 +23,24 @@ from beamuq_study.stages.method_inputs_from_tables import CellTables
 SPECTRAL = ("Eccentricity", "EigVecDissimilarity")  # what alpha and K are parameters of
 
 
-class _SettingsModel(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Ablations(_SettingsModel):
+class Ablations(StrictModel):
     """Settings whose scores are rows beside the main line; each list may be empty."""
 
-    epsilon: tuple[Annotated[float, Field(ge=0, le=1)], ...] = ()
-    alpha: tuple[Annotated[float, Field(gt=0)], ...] = ()
-    K: tuple[Annotated[int, Field(ge=1)], ...] = ()
-    budgets: tuple[Annotated[int, Field(ge=1)], ...] = ()
+    epsilon: tuple[float, ...] = ()
+    alpha: tuple[float, ...] = ()
+    K: tuple[int, ...] = ()
+    budgets: tuple[int, ...] = ()
     strategies: tuple[str, ...] = ()
 
 
-class MainStrategies(_SettingsModel):
+class MainStrategies(StrictModel):
     """The strategies of the main line: samples for "multinomial", beams for "beamsearch"; either may be absent."""
 
     sample: str | None = None
     beam: str | None = None
 
 
-class ScoringSettings(_SettingsModel):
+class ScoringSettings(StrictModel):
     """What is scored. ``num_candidates``: how many samples the main line looks at; None: all there are.
 
     ``estimators``: each a name of ``WEIGHTINGS`` and, behind a space, a strategy.
@@ -53,7 +49,7 @@ class ScoringSettings(_SettingsModel):
     methods: tuple[str, ...]
     answer_source: tuple[str, ...]
     main: MainStrategies
-    num_candidates: Annotated[int, Field(ge=1)] | None = None
+    num_candidates: int | None = None
     alpha: float = 0.9
     epsilon: float = 0.0
     equivalence_threshold: float | None = None
