@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -114,9 +113,9 @@ def test_cards_of_a_model_are_asked_for_and_run_nothing_again() -> None:
     model = plan.study.models[WHERE["model"]].model_copy(update={"cards": 2})
     study = plan.study.model_copy(update={"models": plan.study.models | {WHERE["model"]: model}})
     spread = replace(plan, study=study)
-    asking: list[Callable[[Any], int]] = [spread.shard_gpus, spread.candidates_gpus, spread.judgements_gpus]
-    assert [gpus(where()) for gpus in asking] == [2, 2, 2]
-    assert (spread.gpus, plan.cards(where()), spread.cards(where())) == (1, 1, 2)
+    rules = ("candidates_shard", "candidates", "judgements", "similarity", "quality")
+    assert [spread.gpus(rule)(where()) for rule in rules] == [2, 2, 2, 1, 0]
+    assert (plan.cards(where()), spread.cards(where())) == (1, 2)
     assert changed(plan, study) == {"study"}
 
 

@@ -11,7 +11,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -31,26 +31,30 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64, de
 Positive = Annotated[int, Field(ge=1, le=1_000_000)]  # far above what is decoded, and what memory bears
 
 
-def one_of(choices: tuple[str, ...]) -> Any:
-    """One of ``choices``, or ``module:attribute`` of one's own; another name is told with the nearest of them."""
-
-    def check(name: Any) -> Any:
-        if isinstance(name, str) and name not in choices and not re.fullmatch(FORM, name):
-            raise ValueError(f"unknown name; {hint(name, choices, ', or module:attribute of your own')}")
-        return name
-
-    return BeforeValidator(check)
-
-
-def shaped(pattern: str, meaning: str) -> Any:
-    """A text of this pattern; another is told what is meant, not the pattern."""
+def _refused_as(problem: Callable[[str], str]) -> Any:
+    """A text that has no ``problem``, in words."""
 
     def check(text: Any) -> Any:
-        if isinstance(text, str) and not re.fullmatch(pattern, text):
-            raise ValueError(f"write {meaning}")
+        if isinstance(text, str) and (wrong := problem(text)):
+            raise ValueError(wrong)
         return text
 
     return BeforeValidator(check)
+
+
+def one_of(choices: tuple[str, ...]) -> Any:
+    """One of ``choices``, or ``module:attribute`` of one's own; another name is refused with the nearest of them."""
+
+    def problem(name: str) -> str:
+        fix = hint(name, choices, ", or module:attribute of your own")
+        return "" if name in choices or re.fullmatch(FORM, name) else f"unknown name; {fix}"
+
+    return _refused_as(problem)
+
+
+def shaped(pattern: str, meaning: str) -> Any:
+    """A text of this pattern; another is refused with what is meant, not the pattern."""
+    return _refused_as(lambda text: "" if re.fullmatch(pattern, text) else f"write {meaning}")
 
 
 def each_once(items: list[Any]) -> list[Any]:
@@ -274,22 +278,37 @@ class Recipe(StrictModel):
         """The recipe as job texts and footers have it: without null keys and those that stand beside it there."""
         return self.model_dump(mode="json", exclude_none=True, exclude={"merge_stop_tokens", "batch_questions"})
 
+    def policies(self) -> list[tuple[str, str, tuple[Any, ...]]]:
+        """Each strategy by its name, with its policy in ``beamuq.decoding`` and the policy's arguments."""
+        of = strategy_names
+        made: list[tuple[str, str, tuple[Any, ...]]] = [(of.GREEDY, "Greedy", ())]
+        if drawn := self.sample:
+            made += [(of.sample(T), "Sample", (drawn.size, T)) for T in drawn.temperatures]
+        if beam := self.beam:
+            how = beam.length_penalty, beam.early_stopping
+            made += [(of.beam(width, *how), "Beam", (width, *how)) for width in beam.widths]
+        if diverse := self.diverse:
+            pairs = itertools.product(diverse.groups, diverse.penalties)
+            made += [(of.diverse(*pair), "DiverseBeam", (diverse.size, *pair)) for pair in pairs]
+        if hybrid := self.hybrid:
+            made += [(of.hybrid(beams), "Hybrid", (hybrid.size, beams)) for beams in hybrid.beams]
+        if exact := self.exact:
+            made += [(of.of_size("exact", M), "Exact", (M, exact.rows)) for M in exact.sizes]
+        if above := self.above:
+            outside = above.p, above.draws, above.lattices
+            made.append((of.above(*outside), "Above", (*outside, above.rows)))
+        for name, sized in (("systematic", self.systematic), ("stochastic", self.stochastic)):
+            made += [(of.of_size(name, M), name.capitalize(), (M,)) for M in (sized.sizes if sized else ())]
+        for name, within in (("neverworse", self.never_worse), ("adaptive", self.adaptive)):
+            if within:
+                how_drawn = (name == "adaptive", within.rows)
+                made += [(of.of_size(name, M), "NeverWorse", (M, *how_drawn)) for M in within.sizes]
+        made += [(search.strategy, "custom", (search,)) for search in self.custom or ()]
+        return [*made, (of.SHIPPED, "Shipped", ())] if self.shipped else made
+
     def strategies(self) -> list[str]:
         """Strategy names in the grammar of every table: ``greedy``, ``sample T=1.0``, ``beam M=10``, …"""
-        of = strategy_names
-        names = [of.GREEDY, *self.samples()]
-        if beam := self.beam:
-            names += [of.beam(width, beam.length_penalty, beam.early_stopping) for width in beam.widths]
-        if diverse := self.diverse:
-            names += [of.diverse(groups, penalty) for groups in diverse.groups for penalty in diverse.penalties]
-        names += [of.hybrid(beams) for beams in self.hybrid.beams] if self.hybrid else []
-        names += [of.of_size("exact", size) for size in self.exact.sizes] if self.exact else []
-        names += [of.above(self.above.p, self.above.draws, self.above.lattices)] if self.above else []
-        for name in ("systematic", "stochastic", "never_worse", "adaptive"):
-            if sized := getattr(self, name):
-                names += [of.of_size(name.replace("_", ""), size) for size in sized.sizes]
-        names += [custom.strategy for custom in self.custom or ()]
-        return [*names, of.SHIPPED] if self.shipped else names
+        return [name for name, _, _ in self.policies()]
 
     def decoded(self, strategy: str) -> str | None:
         """What this recipe decodes for ``strategy``: itself, else the beam search of its width whatever its options.

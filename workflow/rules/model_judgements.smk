@@ -16,7 +16,7 @@ rule judgements:
     conda:
         "../../envs/gpu.yaml"
     resources:
-        gpu=plan.judgements_gpus,
+        gpu=plan.gpus("judgements"),
         mem_mb=plan.memory_mb,
         runtime=240,
     params:

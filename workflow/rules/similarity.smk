@@ -12,7 +12,7 @@ rule similarity:
     conda:
         "../../envs/gpu.yaml"
     resources:
-        gpu=plan.gpus,
+        gpu=plan.gpus("similarity"),
         mem_mb=plan.memory_mb,
         runtime=120,
     params:

@@ -9,9 +9,9 @@ from beamuq_study.exhibits.result_files import read_study
 from beamuq_study.rule_programs import run_script
 
 
-def run(*, study: Path, partial: bool = False, **outputs: Path) -> None:
-    """Read the study's results, write tables, page and figure; ``partial``: what is not there yet counts as not run."""
-    comparison = comparison_page.compare_with_paper(read_study(study), study, study.parent, partial=partial)
+def run(*, study: Path, **outputs: Path) -> None:
+    """Read the study's results, compare them, write tables, page and figure."""
+    comparison = comparison_page.compare_with_paper(read_study(study), study, study.parent)
     figure = beam_minus_multinomial.figure(comparison.results, comparison.differences)
     names = ("pdf", "svg", "png", "csv", "caption")
     figure_style.save(figure, **{name: outputs[f"forest_{name}"] for name in names})

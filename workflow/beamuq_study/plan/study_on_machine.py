@@ -104,30 +104,25 @@ class Plan:
 
     # -- the machine ---------------------------------------------------------------------------------------------
 
-    @property
-    def gpus(self) -> int:
-        """Cards that a job asks for which loads a judge."""
-        return int(self.settings.device == "cuda")
-
     def cards(self, wildcards: Wildcards) -> int:
         """How many cards the cell's language model is spread over, where there are any."""
         return self.study.models[wildcards.model].cards or 1
 
-    def shard_gpus(self, wildcards: Wildcards) -> int:
-        """Cards that decoding asks for: those of its model."""
-        return self.gpus * self.cards(wildcards)
+    def gpus(self, rule: str) -> Callable[[Wildcards], int]:
+        """Cards that a job of this rule asks for: its language model's; one for a judge; none without a model.
 
-    def candidates_gpus(self, wildcards: Wildcards) -> int:
-        """None where the rule only puts shards together."""
-        return self.shard_gpus(wildcards) if self.machine.shards == 1 else 0
+        None either where the rule only puts shards together.
+        """
 
-    def judgements_gpus(self, wildcards: Wildcards) -> int:
-        """Those of the language model where it is asked, for P(True)."""
-        return self.shard_gpus(wildcards) if P_TRUE in self.grid.judgements_of(wildcards.recipe) else self.gpus
+        def of_wildcards(wildcards: Wildcards) -> int:
+            if self.settings.device != "cuda" or (rule == "candidates" and self.machine.shards > 1):
+                return 0
+            asks_p_true = rule == "judgements" and P_TRUE in self.grid.judgements_of(wildcards.recipe)
+            if asks_p_true or rule.startswith("candidates"):
+                return self.cards(wildcards)
+            return int(any(source for source, _ in self.settings.models(rule, wildcards).values()))
 
-    def quality_gpus(self, wildcards: Wildcards) -> int:
-        """None for a metric that loads no model."""
-        return self.gpus if self.settings.quality_called(wildcards.metric).source else 0
+        return of_wildcards
 
     def memory_mb(self, wildcards: Wildcards, attempt: int) -> int:  # noqa: ARG002  (Snakemake calls it so)
         """What a decoding or scoring job asks for; a job that is tried again, perhaps for want of it, asks for more."""

@@ -2,46 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from beamuq import plugins
 from beamuq.errors import BeamUQError
-from beamuq.strategy_names import GREEDY, parse
 from beamuq_study.study_config import CustomStrategy, Recipe
 
 
 def policies_of(recipe: Recipe, shipped: Any) -> list[Any]:
     """A recipe's policies, in the order of ``Recipe.strategies``; ``shipped`` is the model's generation config."""
-    custom = {search.strategy: search for search in recipe.custom or ()}
-    return [_custom(custom[name]) if name in custom else _policy(name, recipe, shipped) for name in recipe.strategies()]
-
-
-def _policy(name: str, recipe: Recipe, shipped: Any) -> Any:
     from beamuq import decoding
 
-    kind, option = parse(name)
-    M = int(option.get("M", 0))
-    if kind == "sample" and recipe.sample:
-        return decoding.Sample(recipe.sample.size, option["T"])
-    if kind == "beam" and recipe.beam:
-        return decoding.Beam(M, recipe.beam.length_penalty, recipe.beam.early_stopping)
-    if kind == "diverse" and recipe.diverse:
-        return decoding.DiverseBeam(recipe.diverse.size, int(option["G"]), option["lambda"])
-    if kind == "hybrid" and recipe.hybrid:
-        return decoding.Hybrid(recipe.hybrid.size, int(option["B"]))
-    if kind == "exact" and recipe.exact:
-        return decoding.Exact(M, recipe.exact.rows)
-    if kind == "above" and recipe.above:
-        return decoding.Above(recipe.above.p, recipe.above.draws, recipe.above.lattices, recipe.above.rows)
-    if kind == "systematic":
-        return decoding.Systematic(M)
-    if kind == "stochastic":
-        return decoding.Stochastic(M)
-    if kind == "neverworse" and recipe.never_worse:
-        return decoding.NeverWorse(M, False, recipe.never_worse.rows)
-    if kind == "adaptive" and recipe.adaptive:
-        return decoding.NeverWorse(M, True, recipe.adaptive.rows)
-    return decoding.Greedy() if kind == GREEDY else decoding.Shipped.from_config(shipped)
+    makers: dict[str, Callable[..., Any]] = vars(decoding) | {
+        "custom": _custom,
+        "Shipped": lambda: decoding.Shipped.from_config(shipped),
+    }
+    return [makers[policy](*arguments) for _, policy, arguments in recipe.policies()]
 
 
 def _custom(custom: CustomStrategy) -> Any:
