@@ -280,31 +280,31 @@ class Recipe(StrictModel):
 
     def policies(self) -> list[tuple[str, str, tuple[Any, ...]]]:
         """Each strategy by its name, with its policy in ``beamuq.decoding`` and the policy's arguments."""
-        of = strategy_names
-        made: list[tuple[str, str, tuple[Any, ...]]] = [(of.GREEDY, "Greedy", ())]
+        names = strategy_names
+        made: list[tuple[str, str, tuple[Any, ...]]] = [(names.GREEDY, "Greedy", ())]
         if drawn := self.sample:
-            made += [(of.sample(T), "Sample", (drawn.size, T)) for T in drawn.temperatures]
+            made += [(names.sample(T), "Sample", (drawn.size, T)) for T in drawn.temperatures]
         if beam := self.beam:
             how = beam.length_penalty, beam.early_stopping
-            made += [(of.beam(width, *how), "Beam", (width, *how)) for width in beam.widths]
+            made += [(names.beam(width, *how), "Beam", (width, *how)) for width in beam.widths]
         if diverse := self.diverse:
             pairs = itertools.product(diverse.groups, diverse.penalties)
-            made += [(of.diverse(*pair), "DiverseBeam", (diverse.size, *pair)) for pair in pairs]
+            made += [(names.diverse(*pair), "DiverseBeam", (diverse.size, *pair)) for pair in pairs]
         if hybrid := self.hybrid:
-            made += [(of.hybrid(beams), "Hybrid", (hybrid.size, beams)) for beams in hybrid.beams]
+            made += [(names.hybrid(beams), "Hybrid", (hybrid.size, beams)) for beams in hybrid.beams]
         if exact := self.exact:
-            made += [(of.of_size("exact", M), "Exact", (M, exact.rows)) for M in exact.sizes]
+            made += [(names.of_size("exact", M), "Exact", (M, exact.rows)) for M in exact.sizes]
         if above := self.above:
             outside = above.p, above.draws, above.lattices
-            made.append((of.above(*outside), "Above", (*outside, above.rows)))
+            made.append((names.above(*outside), "Above", (*outside, above.rows)))
         for name, sized in (("systematic", self.systematic), ("stochastic", self.stochastic)):
-            made += [(of.of_size(name, M), name.capitalize(), (M,)) for M in (sized.sizes if sized else ())]
+            made += [(names.of_size(name, M), name.capitalize(), (M,)) for M in (sized.sizes if sized else ())]
         for name, within in (("neverworse", self.never_worse), ("adaptive", self.adaptive)):
             if within:
                 how_drawn = (name == "adaptive", within.rows)
-                made += [(of.of_size(name, M), "NeverWorse", (M, *how_drawn)) for M in within.sizes]
+                made += [(names.of_size(name, M), "NeverWorse", (M, *how_drawn)) for M in within.sizes]
         made += [(search.strategy, "custom", (search,)) for search in self.custom or ()]
-        return [*made, (of.SHIPPED, "Shipped", ())] if self.shipped else made
+        return [*made, (names.SHIPPED, "Shipped", ())] if self.shipped else made
 
     def strategies(self) -> list[str]:
         """Strategy names in the grammar of every table: ``greedy``, ``sample T=1.0``, ``beam M=10``, …"""

@@ -101,10 +101,10 @@ def run(
         judged["token_relevances"] = list(token_relevances([*texts, *others], asked_of, tokenizer, judge))
         print(f"SAR: {work_of(judge)}", file=sys.stderr)
 
-    rows = [
-        dict(zip(columns, key, strict=True)) | {name: of[place] for name, of in judged.items() if place < len(of)}
-        for place, key in enumerate(keys)
-    ]
+    rows = [dict(zip(columns, key, strict=True)) for key in keys]
+    for name, values in judged.items():
+        for row, value in zip(rows, values, strict=False):  # candidates, which come last, may have none
+            row[name] = value
     read_too = tables | {"template": template}
     footer = provenance(settings, read_too, models=models, dtype=dtype, device=device)
     footer |= {"scorer_dtype": loading["scorer_dtype"]} if "scorer_dtype" in loading else {}

@@ -65,12 +65,12 @@ class StageSettings:
 
     def fetch_dataset(self, wildcards: Wildcards) -> Settings:
         dataset = self.study.datasets[wildcards.dataset]
-        return _of(dataset, "source", "config", "adapter") | {"split": wildcards.split}
+        return _picked(dataset, "source", "config", "adapter") | {"split": wildcards.split}
 
     def questions(self, wildcards: Wildcards) -> Settings:
         dataset = self.study.datasets[wildcards.dataset]
         place = {"dataset": wildcards.dataset, "adapter": dataset.adapter, "seed": self.study.seed}
-        return place | _of(dataset, "questions", "few_shot")
+        return place | _picked(dataset, "questions", "few_shot")
 
     # -- decoding and what is asked of its answers ---------------------------------------------------------------
 
@@ -78,7 +78,7 @@ class StageSettings:
         study, cell = self.study, self.cell(wildcards)
         recipe = study.recipes[cell.recipe]
         return {
-            "cell": _of(cell, "model", "dataset", "recipe"),
+            "cell": _picked(cell, "model", "dataset", "recipe"),
             "recipe": recipe.searched(),
             "questions": cell.questions,
             "max_new_tokens": study.datasets[cell.dataset].max_new_tokens,
@@ -86,7 +86,7 @@ class StageSettings:
             "merge_stop_tokens": recipe.merge_stop_tokens,
             "seed": study.seed,
             "batch_questions": recipe.batch_questions or study.batch_questions,
-            **_of(study.models[cell.model], "style", "enable_thinking"),
+            **_picked(study.models[cell.model], "style", "enable_thinking"),
             "format": FORMATS["candidates"],
         }
 
@@ -108,10 +108,10 @@ class StageSettings:
         return {
             **self._answers(wildcards),
             "sample": self.grid.decoded(self.study.main.sample, wildcards.recipe),
-            **_of(self.study.models[wildcards.model], "style", "enable_thinking"),
+            **_picked(self.study.models[wildcards.model], "style", "enable_thinking"),
             "p_true": P_TRUE in self.grid.judgements_of(wildcards.recipe),
-            "ccp": _of(ccp, "kind", "equivalence_threshold") if ccp else None,
-            "relevance": _of(relevance, "kind") if relevance else None,
+            "ccp": _picked(ccp, "kind", "equivalence_threshold") if ccp else None,
+            "relevance": _picked(relevance, "kind") if relevance else None,
             "format": FORMATS["judgements"],
         }
 
@@ -126,7 +126,8 @@ class StageSettings:
         main, recipe = self.study.main, wildcards.recipe
         scoring, answers = self.study.scoring[recipe], self._answers(wildcards)
         strategies = self.study.recipes[recipe].strategies()[1:] if scoring.every_strategy else []
-        settings = _of(main, "num_candidates", "alpha", "epsilon") | {
+        ablations = _picked(scoring, "epsilon", "alpha", "budgets")
+        settings = _picked(main, "num_candidates", "alpha", "epsilon") | {
             "methods": scoring.methods,
             "answer_source": answers["answer_source"],
             "main": {"sample": self.grid.decoded(main.sample, recipe), "beam": answers["beam"]},
@@ -134,7 +135,7 @@ class StageSettings:
             "recipe": recipe,
             "estimators": self.grid.estimators_of(recipe, scoring.estimators),
             "seed": self.study.seed,
-            "ablations": _of(scoring, "epsilon", "alpha", "budgets") | {"K": scoring.fixed_k, "strategies": strategies},
+            "ablations": ablations | {"K": scoring.fixed_k, "strategies": strategies},
         }
         return ScoringSettings.model_validate(settings, strict=False).model_dump(mode="json")
 
@@ -151,7 +152,7 @@ class StageSettings:
     def decisions(self, wildcards: Wildcards) -> Settings:
         scorer, quality = self.study.scorers[wildcards.scorer], self.study.main_quality
         similarity = f"{scorer.kind}:{scorer.source}" if scorer.source else scorer.kind
-        settings = _of(self.study.evaluation, "resamples", "confidence") | {
+        settings = _picked(self.study.evaluation, "resamples", "confidence") | {
             "quality": quality.metric,
             "threshold": quality.threshold,
             "risks": self.study.decisions.risks,
@@ -190,7 +191,9 @@ class StageSettings:
             return [(kind, self.questions(wildcards))]
         cell, made_for = self.cell(wildcards), cast("type[Any]", SimpleNamespace)
         main, *further = (file_name(quality.metric) for quality in self.study.qualities(cell.dataset))
-        here = {"scorer": getattr(wildcards, "scorer", ""), "metric": main} | _of(cell, "model", "dataset", "recipe")
+        here = {"scorer": getattr(wildcards, "scorer", ""), "metric": main} | _picked(
+            cell, "model", "dataset", "recipe"
+        )
         if kind == "judgements" and not self.grid.judgements_of(cell.recipe):
             return []
         if kind == "cross_similarity":
@@ -295,5 +298,5 @@ class StageSettings:
         return {}
 
 
-def _of(described: object, *names: str) -> Settings:
+def _picked(described: object, *names: str) -> Settings:
     return {name: getattr(described, name) for name in names}

@@ -60,8 +60,8 @@ def evaluate(
     for answer_source, ids, parts in by_answer(scores):
         values = quality_of(ids, answer_source, quality)
         grouped = list(zip(ids, groups_by_id(ids, questions), strict=True))
-        of = {"answer_source": answer_source, "quality": settings.quality}
-        rows, drawn = _measure(grouped, values, parts, settings, dataset, of | {"subset": ALL})
+        place = {"answer_source": answer_source, "quality": settings.quality}
+        rows, drawn = _measure(grouped, values, parts, settings, dataset, place | {"subset": ALL})
         measured += rows
         replicates += drawn
         if empty is None:
@@ -72,7 +72,7 @@ def evaluate(
             continue
         scored = [(key, uncertainty[kept]) for key, uncertainty in parts]
         answered = [question for question, keep in zip(grouped, kept, strict=True) if keep]
-        rows, drawn = _measure(answered, values[kept], scored, settings, dataset, of | {"subset": ANSWERED})
+        rows, drawn = _measure(answered, values[kept], scored, settings, dataset, place | {"subset": ANSWERED})
         measured += rows
         replicates += drawn
     return measured, replicates
@@ -84,14 +84,14 @@ def _measure(
     parts: Sequence[tuple[Row, Floats]],
     settings: EvaluationSettings,
     dataset: str,
-    of: Row,
+    beginning: Row,
 ) -> tuple[list[Row], list[Row]]:
-    """Rows that begin with ``of``, of ``questions`` [N], each its id and group, with their quality [N]."""
+    """Rows with this ``beginning``, of ``questions`` [N], each its id and group, with their quality [N]."""
     further = settings.max_rejection[1:] if "PRR" in settings.metrics else ()
     limits = {"": settings.max_rejection[0]} | {prr_to(limit).removeprefix("PRR"): limit for limit in further}
     if not questions:
         names = [metric + at for at in limits for metric in (["PRR"] if at else settings.metrics)]
-        rows = [of | {"metric": name} | key for key, _ in parts for name in names]
+        rows = [beginning | {"metric": name} | key for key, _ in parts for name in names]
         summary = _UNDEFINED | {"note": "undefined: every answer is empty", "n": 0}
         drawn = {"values": np.full(settings.resamples, np.nan, np.float32)}
         return [row | summary for row in rows], [row | drawn for row in rows]
@@ -106,7 +106,7 @@ def _measure(
     for key, uncertainty in parts:
         for at, evaluator in evaluators.items():
             for metric, draws in evaluator.measure(uncertainty, ["PRR"] if at else settings.metrics).items():
-                row = of | {"metric": metric + at} | key
+                row = beginning | {"metric": metric + at} | key
                 if np.isnan(draws[0]):
                     note = why_undefined(metric, values, limits[at], settings.threshold)
                     summary = _UNDEFINED | {"note": note}
