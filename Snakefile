@@ -41,31 +41,31 @@ localrules:
 rule all:
     default_target: True
     input:
-        plan.tables,
-        plan.figures,
-        plan.evaluations,
-        plan.decisions,
-        plan.pages,
+        plan.targets["tables"],
+        plan.targets["figures"],
+        plan.targets["evaluations"],
+        plan.targets["decisions"],
+        plan.targets["pages"],
 
 
 rule tables:
     input:
-        plan.tables,
+        plan.targets["tables"],
 
 
 rule figures:
     input:
-        plan.figures,
+        plan.targets["figures"],
 
 
 rule evaluations:
     input:
-        plan.evaluations,
+        plan.targets["evaluations"],
 
 
 rule generations:
     input:
-        plan.generations,
+        plan.targets["generations"],
 
 
 rule fetched:

@@ -125,9 +125,8 @@ def _statistic(rng: np.random.Generator, key: str, answer_source: str, candidate
 def evidence(strategy: str, N: int) -> Evidence:
     """What methods read of a strategy of :func:`cell`, about the greedy answer."""
     tables = cell(N)
-    made = CellTables(
-        tables["questions"], tables["candidates"], tables["similarity"], tables["judgements"], sar_similarity="scorer"
-    )
+    kinds = ("questions", "candidates", "similarity", "judgements", "similarity")
+    made = CellTables(*(tables[kind] for kind in kinds))
     return made.evidence(strategy, "greedy")
 
 

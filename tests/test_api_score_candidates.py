@@ -24,9 +24,9 @@ from beamuq.methods.registry import METHODS
 from beamuq.scorers.scorer_protocol import PairScores
 from beamuq.scorers.similarity_by_kind import Lexical
 from beamuq_study.parquet_tables import SCHEMAS
+from beamuq_study.produced_answers import needed_pairs
 from beamuq_study.stages.method_inputs_from_tables import CellTables
 from beamuq_study.stages.score_all_methods import ScoringSettings, score_cell
-from beamuq_study.stages.similarity_table import needed_pairs
 from tiny_scorers import build_nli
 
 FULL: dict[str, Any] = {

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from beamuq.text_normalization import normalize_triviaqa
-from beamuq_study.data.dataset_adapters import load_adapter
+from beamuq_study.data.dataset_adapters import ADAPTERS
 from beamuq_study.data.read_dataset_file import read_questions
 
 DEMO = Path(__file__).resolve().parents[1] / "workflow" / "demo"
-ADAPTERS = ("trivia_qa", "web_questions", "coqa", "hotpot_qa", "commonsense_qa", "ai2_arc")
+NAMES = ("trivia_qa", "web_questions", "coqa", "hotpot_qa", "commonsense_qa", "ai2_arc")
 
 
-@pytest.mark.parametrize("name", ADAPTERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_no_question_or_passage_is_shared_by_few_shot_and_evaluation_rows(name: str) -> None:
     evaluated = "test" if name in ("web_questions", "ai2_arc") else "validation"
-    shown, asked = (read_questions(load_adapter(name), DEMO / name / f"{part}.jsonl") for part in ("train", evaluated))
+    shown, asked = (read_questions(ADAPTERS[name], DEMO / name / f"{part}.jsonl") for part in ("train", evaluated))
     keys = [
         (normalize_triviaqa(row["question"]), str(row["context"] if name == "coqa" else "")) for row in (*shown, *asked)
     ]

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from beamuq.errors import BeamUQError
-from beamuq_study.data.dataset_adapters import load_adapter
+from beamuq_study.data.dataset_adapters import ADAPTERS
 from beamuq_study.data.read_dataset_file import read_questions, source_of
 from run_job import run_job
 from test_data_adapters import WEB, changed
@@ -74,7 +74,7 @@ def test_the_first_fetch_locks_the_commit_and_afterwards_the_lock_rules(tmp_path
     assert lock_of(tmp_path)["commit"] == "a" * 40
     assert fake.loaded == [(REPOSITORY, None, "test", "a" * 40)]
     assert pq.read_table(path).to_pylist() == ROWS
-    assert len(read_questions(load_adapter("web_questions"), path)) == 6
+    assert len(read_questions(ADAPTERS["web_questions"], path)) == 6
     fake.commit = "b" * 40
     fetch(tmp_path, split="train")
     assert fake.resolved == [REPOSITORY]
@@ -129,6 +129,6 @@ def test_hub_failure_is_one_line_and_leaves_no_file(tmp_path: Path, fake: Hub, f
 
 def test_test_split_without_answers_is_refused_before_it_is_written(tmp_path: Path, fake: Hub) -> None:
     fake.rows = [*ROWS, changed(WEB, "answers", [""])]
-    with pytest.raises(BeamUQError, match=f"hub:{REPOSITORY}, test: row 6: an answer is empty: .* choose a split"):
+    with pytest.raises(BeamUQError, match=f"hub:{REPOSITORY}, test: row 6: an answer is empty: choose a split"):
         fetch(tmp_path)
     assert files_in(tmp_path) == ["paper.lock.json"]

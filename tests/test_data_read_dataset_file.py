@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from beamuq.errors import BeamUQError
-from beamuq_study.data.dataset_adapters import load_adapter
+from beamuq_study.data.dataset_adapters import ADAPTERS
 from beamuq_study.data.read_dataset_file import read_questions
 from test_data_adapters import ROWS, WEB, changed, read
 
@@ -30,26 +30,26 @@ def parquet(path: Path, rows: list[Any]) -> Path:
 @pytest.mark.parametrize("suffix", ["parquet", "jsonl"])
 def test_file_gives_the_questions_of_its_rows(tmp_path: Path, name: str, suffix: str) -> None:
     path = (parquet if suffix == "parquet" else lines)(tmp_path / f"dev.{suffix}", [ROWS[name]])
-    assert read_questions(load_adapter(name), path) == read(name, [ROWS[name]], "dev")
+    assert read_questions(ADAPTERS[name], path) == read(name, [ROWS[name]], "dev")
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
 def test_missing_column_is_named_with_file_and_those_that_are_there(tmp_path: Path, name: str) -> None:
     row = changed(ROWS[name], "question" if name != "coqa" else "questions", ...)
     with pytest.raises(BeamUQError, match=r"test\.parquet: column 'questions?' is missing \(it has .*\); use a file"):
-        read_questions(load_adapter(name), parquet(tmp_path / "test.parquet", [row]))
+        read_questions(ADAPTERS[name], parquet(tmp_path / "test.parquet", [row]))
 
 
 def test_column_of_another_type_is_refused_by_row(tmp_path: Path) -> None:
     path = parquet(tmp_path / "test.parquet", [{"question": "who?", "answers": "Common"}])
     with pytest.raises(BeamUQError, match=r"test\.parquet: row 0: answers must be a list, not 'Common'"):
-        read_questions(load_adapter("web_questions"), path)
+        read_questions(ADAPTERS["web_questions"], path)
 
 
 def test_bad_row_of_a_later_batch_is_named_by_its_own_number(tmp_path: Path) -> None:
     path = parquet(tmp_path / "test.parquet", [WEB] * 2500 + [changed(WEB, "answers", [])])
     with pytest.raises(BeamUQError, match=r"test\.parquet: row 2500: the list of answers is empty"):
-        read_questions(load_adapter("web_questions"), path)
+        read_questions(ADAPTERS["web_questions"], path)
 
 
 @pytest.mark.parametrize("damage", ["empty", "foreign", "pages"])
@@ -59,7 +59,7 @@ def test_a_corrupt_parquet_file_is_refused(damage: str, tmp_path: Path) -> None:
     pages = whole[:4] + bytes(3996) + whole[4000:]
     path.write_bytes({"empty": b"", "foreign": b"PAR1 this is no table PAR1", "pages": pages}[damage])
     with pytest.raises(BeamUQError, match=r"split\.parquet: not a readable Parquet file"):
-        read_questions(load_adapter("web_questions"), path)
+        read_questions(ADAPTERS["web_questions"], path)
 
 
 @pytest.mark.parametrize(
@@ -75,11 +75,11 @@ def test_a_corrupt_parquet_file_is_refused(damage: str, tmp_path: Path) -> None:
 def test_corrupt_json_lines_are_refused_by_line(tmp_path: Path, content: bytes, told: str) -> None:
     (tmp_path / "split.jsonl").write_bytes(content)
     with pytest.raises(BeamUQError, match=rf"split\.jsonl: {told}"):
-        read_questions(load_adapter("web_questions"), tmp_path / "split.jsonl")
+        read_questions(ADAPTERS["web_questions"], tmp_path / "split.jsonl")
 
 
 def test_empty_parquet_missing_file_and_other_endings_are_refused(tmp_path: Path) -> None:
-    reader = load_adapter("web_questions")
+    reader = ADAPTERS["web_questions"]
     pq.write_table(pa.table({"question": pa.array([], pa.string()), "answers": pa.array([])}), tmp_path / "a.parquet")
     (tmp_path / "a.csv").write_text("question,answers\n")
     with pytest.raises(BeamUQError, match=r"a\.parquet: holds no rows"):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from beamuq.prompts.prompt_template import load, render
-from beamuq_study.data.dataset_adapters import load_adapter
+from beamuq_study.data.dataset_adapters import ADAPTERS
 from beamuq_study.data.question import Question
 from beamuq_study.data.read_dataset_file import read_questions
 
@@ -68,7 +68,7 @@ EVALUATED = {
 
 @cache
 def split(adapter: str, name: str) -> list[Question]:
-    return read_questions(load_adapter(adapter), DATA / adapter / f"{name}.parquet")
+    return read_questions(ADAPTERS[adapter], DATA / adapter / f"{name}.parquet")
 
 
 @pytest.mark.parametrize(("adapter", "name"), sorted(COUNTS))

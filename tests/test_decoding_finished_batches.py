@@ -11,8 +11,7 @@ import pytest
 from beamuq.decoding import Prompt, compose_batches
 from beamuq.errors import BeamUQError
 from beamuq_study.stages import finished_batches
-from beamuq_study.stages.finished_batches import WHOLE, FinishedBatches, marked, share_of
-from beamuq_study.stages.question_batches import BatchResult, run_batches
+from beamuq_study.stages.finished_batches import WHOLE, BatchResult, FinishedBatches, marked, run_batches, share_of
 
 PROMPTS = [Prompt(f"q{i}", (1, i % 3, i)) for i in range(7)]
 BATCHES = compose_batches(PROMPTS, 2)

@@ -105,7 +105,7 @@ def test_the_report_opens_offline_and_lists_every_exhibit(place: Workplace, tmp_
     assert str(overview.relative_to(page.parent)) in page.read_text()  # what the report's link leads to
     with chromium(tmp_path / "profile") as browser:
         check_shown(browser, page, "0 Study", "1 Tables", "2 Figures")
-        headings = ("Models", "Datasets", "Versions", "Dropped, empty and cut answers", "Candidates by strategy")
+        headings = ("Models", "Datasets", "Versions", "Dropped, empty and cut answers")
         check_shown(browser, overview, *(f"<h2>{heading}</h2>" for heading in headings))
     kept = [path.name for path in (tmp_path / "unpacked").rglob("*") if path.is_file()]
     assert {"overview.html", "explorer.html", "ledger.html", "answers_listed.csv", "redundancy.png"} <= set(kept)

@@ -76,8 +76,8 @@ def cell() -> Any:
 @pytest.mark.parametrize(("count", "cards"), [(1, 1), (3, 0)])
 def test_joining_shards_asks_for_no_card(count: int, cards: int) -> None:
     plan = Plan.load({"study": "demo", "device": "cuda", "shards": count})
-    wildcards: Any = SimpleNamespace(model=next(iter(plan.study.models)))
-    assert (plan.candidates_gpus(wildcards), plan.gpus) == (cards, 1)
+    wildcards: Any = SimpleNamespace(model=next(iter(plan.study.models)), scorer=plan.study.main.scorer)
+    assert [plan.gpus(rule)(wildcards) for rule in ("candidates", "similarity")] == [cards, 1]
 
 
 def test_a_sharded_cell_is_the_whole_one_byte_for_byte(decoded: Workplace, prompted: Workplace) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from beamuq_study import parquet_tables
 from beamuq_study.parquet_tables import Artifact
+from beamuq_study.plan.paths import benchmark_file
 from beamuq_study.plan.study_on_machine import Plan
 from run_job import program
 
@@ -58,11 +59,11 @@ def test_the_ledger_follows_benchmarks_and_asks_for_none_that_is_gone(
     measured = plan.grid.measured
 
     def benchmarks() -> set[Path]:
-        files = {plan.paths.benchmark(artifact) for artifact in measured}
+        files = {benchmark_file(plan.paths.results, artifact) for artifact in measured}
         return files & {*plan.files.measured(SimpleNamespace())}  # type: ignore[arg-type]
 
     assert len(benchmarks()) == len(measured)
-    for path in (plan.paths.table(measured[0]), plan.paths.table(measured[1]), plan.paths.benchmark(measured[0])):
+    for path in (*map(plan.paths.table, measured[:2]), benchmark_file(plan.paths.results, measured[0])):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    assert benchmarks() == {plan.paths.benchmark(artifact) for artifact in (measured[0], *measured[2:])}
+    assert benchmarks() == {benchmark_file(plan.paths.results, artifact) for artifact in (measured[0], *measured[2:])}

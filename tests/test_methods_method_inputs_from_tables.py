@@ -11,7 +11,7 @@ import pytest
 
 import synthetic
 from beamuq.errors import BeamUQError
-from beamuq.methods.rouge import rouge_l
+from beamuq.methods.method_inputs import UNKNOWN
 from beamuq_study.stages.method_inputs_from_tables import CellTables
 
 STRATEGIES = (
@@ -56,7 +56,7 @@ def test_the_kinds_that_estimators_read_have_weights_for_other_methods() -> None
     weights = {kind: cell.evidence(kind, "greedy") for kind in kinds}
     np.testing.assert_allclose(weights["systematic M=4"].weights, 0.25)
     np.testing.assert_allclose(weights["neverworse M=4"].weights, 0.25)  # here all drawn
-    found = cell.found("stochastic M=4", "greedy")
+    found = cell.candidate_arrays("stochastic M=4", "greedy")
     ratio = np.exp(found.logprob - found.log_inclusion)
     np.testing.assert_allclose(weights["stochastic M=4"].weights, ratio / ratio.sum(axis=1, keepdims=True))
 
@@ -217,14 +217,12 @@ def test_a_scorer_without_classes_means_the_same_from_its_threshold_on() -> None
     np.testing.assert_array_equal(evidence.pairs.contradiction, 1 - S)
 
 
-def test_the_sentence_similarity_of_sar_is_the_one_asked_for(tables: dict[str, pa.Table]) -> None:
-    own = cell(tables, sar_similarity="scorer").evidence("sample T=1.0", "greedy")
-    np.testing.assert_array_equal(own.sentence_similarity, own.among)
-    lexical = cell(tables, sar_similarity="rouge-l").evidence("sample T=1.0", "greedy")
-    assert lexical.sentence_similarity[0, 0, 1] == rouge_l(*lexical.texts[0, 1:3])
+def test_the_sentence_similarity_of_sar_is_the_cross_encoders(tables: dict[str, pa.Table]) -> None:
+    own = cell(tables).evidence("sample T=1.0", "greedy")
+    assert own.sentence_similarity is UNKNOWN
     other = synthetic.cell(4, STRATEGIES)["similarity"]
     halved = other.set_column(3, other.schema.field("entail"), pa.array(np.array(other.column("entail")) / 2))
-    cross = cell(tables, sar_similarity="file", cross=halved).evidence("sample T=1.0", "greedy")
+    cross = cell(tables, cross_similarity=halved).evidence("sample T=1.0", "greedy")
     np.testing.assert_array_equal(cross.sentence_similarity, own.among / 2)
 
 

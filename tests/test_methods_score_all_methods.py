@@ -14,9 +14,9 @@ import synthetic
 from beamuq.errors import BeamUQError
 from beamuq.methods import METHODS
 from beamuq.methods.dissimilarity_estimators import WEIGHTINGS
+from beamuq_study.produced_answers import needed_pairs
 from beamuq_study.stages.method_inputs_from_tables import CellTables
 from beamuq_study.stages.score_all_methods import ScoringSettings, score_cell
-from beamuq_study.stages.similarity_table import needed_pairs
 
 STRATEGIES = (
     "greedy", "sample T=1.0", "sample T=0.7", "beam M=5", "beam M=10", "diverse G=2 lambda=0.5", "hybrid B=3",
@@ -25,12 +25,12 @@ KEY = ["answer_source", "method", "variant", "setting"]
 MADE = synthetic.cell(5, STRATEGIES)
 
 
-def scored(made: Mapping[str, pa.Table] = MADE, /, **settings: Any) -> pd.DataFrame:
-    chosen = ScoringSettings.model_validate({"answer_source": ["greedy"], "main": MAIN} | settings)
+def scored(made: Mapping[str, pa.Table] = MADE, /, cross: bool = True, **settings: Any) -> pd.DataFrame:
+    chosen = ScoringSettings.model_validate({"answer_source": ["greedy"], "main": MAIN} | settings, strict=False)
     cell = CellTables(
         *(made[kind] for kind in ("questions", "candidates", "similarity", "judgements")),
         main_beam=chosen.main.beam,
-        sar_similarity=chosen.sar_similarity,
+        cross_similarity=made["similarity"] if "SAR" in chosen.methods and cross else None,
     )
     return score_cell(cell, chosen).to_pandas()
 
@@ -62,7 +62,7 @@ def test_methods_that_read_only_the_produced_answer_need_no_other_pairs() -> Non
 
 
 def test_the_main_line_has_every_method_in_every_form_once() -> None:
-    frame = scored(methods=list(METHODS), answer_source=["greedy", "top_beam"], sar_similarity="scorer")
+    frame = scored(methods=list(METHODS), answer_source=["greedy", "top_beam"])
     assert not frame.duplicated(["id", *KEY]).any()
     formulations = [("SemanticEntropy", "multinomial", setting) for setting in ("printed", "likelihood-summed")]
     expected = [(name, variant, "") for name, method in METHODS.items() for variant in method.variants]
@@ -155,12 +155,12 @@ def test_draws_in_lattices_bring_their_standard_error() -> None:
     cell = CellTables(made["questions"], made["candidates"], made["similarity"])
     settings = {"methods": ["Dissimilarity"], "answer_source": ["greedy"], "main": {}}
     estimators = [f"stratified {lattices}", "inclusion stochastic M=10", "match stochastic M=10"]
-    chosen = ScoringSettings.model_validate(settings | {"estimators": estimators})
+    chosen = ScoringSettings.model_validate(settings | {"estimators": estimators}, strict=False)
     frame = score_cell(cell, chosen).to_pandas()
     expected = [("stratified", lattices), ("standard error", lattices)]
     expected += [("inclusion", "stochastic M=10"), ("match", "stochastic M=10")]
     assert [key[1:] for key in keys(frame)] == expected
-    d = cell.found(lattices, "greedy").dissimilarity.reshape(5, 5, 2).mean(axis=2)  # all drawn: r = 1
+    d = cell.candidate_arrays(lattices, "greedy").dissimilarity.reshape(5, 5, 2).mean(axis=2)  # all drawn: r = 1
     np.testing.assert_allclose(values(frame, "Dissimilarity", "stratified", lattices), d.mean(axis=1))
     error = d.std(axis=1, ddof=1) / np.sqrt(5)
     np.testing.assert_allclose(values(frame, "Dissimilarity", "standard error", lattices), error, atol=1e-12)
@@ -211,8 +211,7 @@ def test_a_budget_is_the_first_samples_and_a_beam_search_of_that_width_with_the_
     ("settings", "message"),
     [
         ({"answer_source": ["best"]}, "answer_source: 'best'"),
-        ({"methods": ["SAR"]}, "'SAR' needs sentence_similarity"),
-        ({"sar_similarity": "file"}, "sar_similarity 'file'"),
+        ({"methods": ["SAR"], "cross": False}, "'SAR' needs sentence_similarity"),
     ],
 )
 def test_settings_that_the_files_do_not_fit_are_refused(settings: dict[str, Any], message: str) -> None:

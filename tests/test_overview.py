@@ -8,8 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from beamuq_study.overview import empty_and_cut_answers as answers
-from beamuq_study.overview import overview_tables as tables
+from beamuq_study.overview import overview_tables
 from beamuq_study.parquet_tables import Footer, Loaded
 from beamuq_study.plan.study_on_machine import Plan
 from beamuq_study.study_config import Study
@@ -45,7 +44,7 @@ SOME = candidates({"q1": [("Rome", True)], "q2": [("", True)], "q3": [("", False
 
 
 def test_each_produced_answer_is_counted(study: Study) -> None:
-    found = answers.counts(study, ASKED, [SOME]).set_index(["answer_source", "strategy"])
+    found = overview_tables.counts(study, ASKED, [SOME]).set_index(["answer_source", "strategy"])
     columns = ["asked", "dropped", "texts", "empty", "cut"]
     assert found.loc[("greedy", "greedy"), columns].tolist() == [5, 1, 4, 2, 2]
     assert found.loc[("top_beam", "beam M=10"), columns].tolist() == [5, 5, 0, 0, 0]
@@ -54,15 +53,15 @@ def test_each_produced_answer_is_counted(study: Study) -> None:
 
 def test_only_the_first_beam_is_the_produced_answer(study: Study) -> None:
     beams = candidates({key: [("Rome", True), ("", False)] for key in ASKED["coqa"][:5]}, "beam M=10")
-    found = answers.counts(study, ASKED, [beams]).set_index(["answer_source", "strategy"])
+    found = overview_tables.counts(study, ASKED, [beams]).set_index(["answer_source", "strategy"])
     assert found.loc[("top_beam", "beam M=10"), ["empty", "cut"]].tolist() == [0, 0]
     assert found.loc[("", "beam M=10"), ["texts", "empty", "cut"]].tolist() == [10, 5, 5]
-    listed = answers.listed(study, ASKED, [beams])
+    listed = overview_tables.listed(study, ASKED, [beams])
     assert set(listed["answer_source"]) == {"greedy"}
 
 
 def test_every_question_with_such_an_answer_is_listed(study: Study) -> None:
-    found = answers.listed(study, ASKED, [SOME])
+    found = overview_tables.listed(study, ASKED, [SOME])
     greedy = found[found["answer_source"] == "greedy"]
     assert list(zip(greedy["what"], greedy["id"], strict=True)) == [
         ("dropped", "q4"),
@@ -76,6 +75,6 @@ def test_every_question_with_such_an_answer_is_listed(study: Study) -> None:
 def test_answers_that_name_no_option_or_several_are_told(study: Study) -> None:
     told = {"options_named": {"greedy": {"answers": 8, "none": 2, "several": 1}}}
     made = [Footer(Path(), "quality", CELL | {"metric": "gold_label"}, told), SOME]
-    (row,) = tables.options_named(study, made).to_dict("records")
+    (row,) = overview_tables.options_named(study, made).to_dict("records")
     assert [row[name] for name in ("answers", "none", "none %", "several", "several %")] == [8, 2, 25.0, 1, 12.5]
-    assert tables.options_named(study, [SOME]).empty
+    assert overview_tables.options_named(study, [SOME]).empty

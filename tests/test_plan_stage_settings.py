@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,7 +26,7 @@ WHERE = {
     "name": "redundancy",
 }
 SETTINGS = ("fetch_model", "fetch_dataset", "questions", "candidates", "similarity", "quality", "judgements", "scores")
-SETTINGS += ("evaluation", "decisions", "study")
+SETTINGS += ("evaluation", "decisions")
 LOADING = ("candidates", "similarity", "quality", "judgements")
 
 
@@ -43,6 +42,7 @@ def plan() -> Plan:
 def compared(plan: Plan, **of: str) -> dict[str, Any]:
     """All that Snakemake compares of the jobs of one cell, by rule."""
     settings = {rule: getattr(plan.settings, rule)(where(**of)) for rule in SETTINGS}
+    settings["study"] = plan.settings.study_json(where(**of))
     return settings | {f"{rule} loading": plan.settings.loading(rule)(where(**of)) for rule in LOADING}
 
 
@@ -113,9 +113,9 @@ def test_cards_of_a_model_are_asked_for_and_run_nothing_again() -> None:
     model = plan.study.models[WHERE["model"]].model_copy(update={"cards": 2})
     study = plan.study.model_copy(update={"models": plan.study.models | {WHERE["model"]: model}})
     spread = replace(plan, study=study)
-    asking: list[Callable[[Any], int]] = [spread.shard_gpus, spread.candidates_gpus, spread.judgements_gpus]
-    assert [gpus(where()) for gpus in asking] == [2, 2, 2]
-    assert (spread.gpus, plan.cards(where()), spread.cards(where())) == (1, 1, 2)
+    rules = ("candidates_shard", "candidates", "judgements", "similarity", "quality")
+    assert [spread.gpus(rule)(where()) for rule in rules] == [2, 2, 2, 1, 0]
+    assert (plan.cards(where()), spread.cards(where())) == (1, 2)
     assert changed(plan, study) == {"study"}
 
 

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from beamuq.api.score_candidates import score
@@ -22,7 +21,6 @@ from beamuq.methods import Method
 from beamuq.models.prompt_tokens import chat_prompt_ids
 from beamuq.scorers.quality_metrics import quality_values
 from beamuq.scorers.scorer_protocol import PairScores
-from beamuq_study.data.question import Adapter, questions_of
 from beamuq_study.stages.recipe_to_policies import policies_of
 from beamuq_study.study_config import Recipe
 
@@ -89,8 +87,6 @@ def test_code_that_fails_is_named_with_its_line(theirs: types.ModuleType) -> Non
         compared_by(theirs, lambda _: None, made=fails)
     with in_one_line(f"quality metric 'theirs:metric': {told}"):
         measured_by(theirs, fails)
-    with in_one_line(rf"test\.jsonl: line 1: adapter .*: {told}"):
-        questions_of(Adapter(pa.schema({}), fails), [("test.jsonl: line 1", {})], "test")
     tokenizer = SimpleNamespace(name_or_path="models/m", chat_template="{{ x }}", apply_chat_template=fails)
     with in_one_line(f"models/m: its chat template: {told}"):
         chat_prompt_ids(tokenizer, "Who?")

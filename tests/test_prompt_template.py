@@ -8,7 +8,7 @@ import pytest
 
 from beamuq.errors import BeamUQError
 from beamuq.prompts.prompt_template import PROMPTS, load, parse, render
-from beamuq_study.data.dataset_adapters import adapter_names
+from beamuq_study.data.dataset_adapters import ADAPTERS
 from beamuq_study.data.question import Passage, Question, Turn, question
 
 GOLDEN = Path(__file__).with_name("golden_prompts")
@@ -49,7 +49,7 @@ ASKED_OF = {
 
 def test_there_is_one_template_an_adapter_and_style_and_no_other() -> None:
     found = sorted(path.relative_to(PROMPTS).with_suffix("").as_posix() for path in PROMPTS.glob("*/*.txt"))
-    assert found == sorted(f"{style}/{name}" for style in ("base", "instruct") for name in adapter_names())
+    assert found == sorted(f"{style}/{name}" for style in ("base", "instruct") for name in ADAPTERS)
 
 
 @pytest.mark.parametrize("style", ["base", "instruct"])

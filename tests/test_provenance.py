@@ -136,7 +136,7 @@ def test_a_file_in_another_cells_place_is_refused(own: dict[str, Path]) -> None:
     other = own["candidates"].with_name("widths.parquet")
     own["candidates"].rename(other)
     with pytest.raises(BeamUQError, match=r"widths\.parquet: holds .*'main'.*, another cell than its path says"):
-        read_cell({"candidates": ("candidates", other)}, {})
+        read_cell({"candidates": other}, {})
 
 
 @pytest.mark.parametrize("changed", ["questions", "shots"])

@@ -16,8 +16,7 @@ from beamuq.errors import BeamUQError
 from beamuq.scorers.packed_encoder import EncoderInput, ScoredPairCache
 from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq_study import parquet_tables
-from beamuq_study.produced_answers import produced_texts
-from beamuq_study.stages.similarity_table import needed_pairs
+from beamuq_study.produced_answers import needed_pairs, produced_texts
 from run_job import run_job
 from tiny import CPU
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from beamuq.config_errors import StrictModel, validated
-from beamuq_study.yaml_field_types import EXPANDED, FROM_HOME
+from beamuq_study.study_config import EXPANDED, FROM_HOME
 
 
 class Machine(StrictModel):

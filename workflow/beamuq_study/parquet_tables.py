@@ -38,12 +38,8 @@ def _or_null(kind: pa.DataType) -> pa.Field:
 
 def _schema(**columns: pa.DataType | pa.Field) -> pa.Schema:
     """A schema of columns that are never null, but for those of :func:`_or_null`."""
-    return pa.schema(
-        [
-            column.with_name(name) if isinstance(column, pa.Field) else pa.field(name, column, nullable=False)
-            for name, column in columns.items()
-        ]
-    )
+    fields = {name: kind if isinstance(kind, pa.Field) else pa.field("", kind, False) for name, kind in columns.items()}
+    return pa.schema([field.with_name(name) for name, field in fields.items()])
 
 
 _QUESTION = _schema(
@@ -136,9 +132,8 @@ NAMED_BY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("questions", "shots"), ("dataset",)),
     "prompts": ("style", "dataset"),
     **dict.fromkeys(("candidates", "judgements"), _CELL),
-    "similarity": ("scorer", *_CELL),
     "quality": ("metric", *_CELL),
-    **dict.fromkeys(("scores", "evaluation", "replicates", "decisions"), ("scorer", *_CELL)),
+    **dict.fromkeys(("similarity", "scores", "evaluation", "replicates", "decisions"), ("scorer", *_CELL)),
 }
 
 
@@ -171,11 +166,6 @@ class Artifact:
     def path(self) -> str:
         """Under ``results/<study>/``."""
         return "/".join((self.kind, *(file_name(value) for value in self.cell.values()))) + ".parquet"
-
-
-def path_pattern(kind: str) -> str:
-    """:attr:`Artifact.path` of every file of a kind, with what names them in braces."""
-    return "/".join((kind, *(f"{{{name}}}" for name in NAMED_BY[kind]))) + ".parquet"
 
 
 def file_name(name: str) -> str:

@@ -1,8 +1,8 @@
-"""Which answer is judged: the sources of the produced answer, and the strategy whose first candidate each one is."""
+"""Which answers are judged, and which pairs of texts a scorer is asked about."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from beamuq.errors import BeamUQError
@@ -48,3 +48,33 @@ def candidate_columns(candidates: pa.Table) -> tuple[list[str], list[str], list[
     """Id, strategy, rank and text of every candidate."""
     id_, strategy, rank, text = (candidates.column(name).to_pylist() for name in ("id", "strategy", "rank", "text"))
     return id_, strategy, rank, text
+
+
+def needed_pairs(
+    candidates: pa.Table, answer_source: Sequence[str], beam: str | None, only_with_answer: Collection[str] = ()
+) -> list[tuple[str, str, str]]:
+    """Every (question id, premise, hypothesis) that a method can ask for, each once, in a fixed order.
+
+    For each question, strategy and produced answer: all ordered pairs of the distinct texts of that strategy's
+    candidates and the answer, a text with itself included (D9, own values). Texts of two strategies do not meet. Of the
+    strategies ``only_with_answer``, which may have hundreds of texts: each text as hypothesis of the answer alone.
+
+    Raises BeamUQError as :func:`produced_texts`.
+    """
+    answers = produced_texts(candidates, answer_source, beam)
+    ids, strategies, _, texts = candidate_columns(candidates)
+    by_question: dict[str, dict[str, dict[str, None]]] = {}
+    for question, strategy, text in zip(ids, strategies, texts, strict=True):
+        by_question.setdefault(question, {}).setdefault(strategy, {})[text] = None
+    needed: list[tuple[str, str, str]] = []
+    for question, sets in by_question.items():
+        pairs: dict[tuple[str, str], None] = {}
+        for strategy, members in sets.items():
+            for answer in answers.values():
+                if strategy in only_with_answer:
+                    pairs.update(dict.fromkeys((answer[question], text) for text in members))
+                    continue
+                nodes = list(dict.fromkeys([answer[question], *members]))
+                pairs.update(dict.fromkeys((premise, hypothesis) for premise in nodes for hypothesis in nodes))
+        needed += [(question, premise, hypothesis) for premise, hypothesis in pairs]
+    return needed

@@ -10,6 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel
+
 from beamuq import __version__
 from beamuq.errors import BeamUQError
 from beamuq.io import file_sha256
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def provenance(
-    settings: Mapping[str, Any],
+    settings: Mapping[str, Any] | BaseModel,
     inputs: Mapping[str, Path | None],
     *,
     models: Mapping[str, Any] | None = None,
@@ -36,7 +38,7 @@ def provenance(
     """
     packages = ("numpy", "torch", "transformers", "tokenizers") if models else ("numpy",)
     facts: dict[str, Any] = {
-        "settings": dict(settings),
+        "settings": settings.model_dump(mode="json") if isinstance(settings, BaseModel) else dict(settings),
         "inputs": {name: file_sha256(path) for name, path in inputs.items() if path is not None},
         "versions": {"beamuq": __version__} | {package: version(package) for package in packages},
     }
@@ -48,16 +50,17 @@ def provenance(
 
 
 def read_cell(
-    files: Mapping[str, tuple[str, Path | None]], expected: Mapping[str, Mapping[str, Any]], **asked: Any
+    files: Mapping[str, Path | None], expected: Mapping[str, Mapping[str, Any]], **asked: Any
 ) -> dict[str, Loaded]:
-    """Tables of one cell and one run, by name, from (kind, path); None: not read.
+    """Tables of one cell and one run, by name: a kind, ``cross_similarity`` or ``quality METRIC``; None: not read.
 
     ``expected``: the settings that each must have, by name; ``asked``: those that all must have which name them.
 
     Raises BeamUQError as ``parquet_tables.read``, :func:`check_settings` and :func:`check_one_run`; or if a file is of
     another model, dataset or recipe than another.
     """
-    tables = {name: read(path, kind) for name, (kind, path) in files.items() if path is not None}
+    kinds = {name: name.removeprefix("cross_").partition(" ")[0] for name in files}
+    tables = {name: read(path, kinds[name]) for name, path in files.items() if path is not None}
     for name, table in tables.items():
         check_settings(table, asked | dict(expected.get(name, {})))
     check_one_run(tables.values(), one_cell=True)

@@ -1,7 +1,8 @@
 """How the programs under ``workflow/scripts`` are started by their rules.
 
-Each has one function ``run`` whose keyword arguments are called like the rule's files, parameters and wildcards. A rule
-with ``shell:`` passes them as ``--name value …``, a rule with ``script:`` as Snakemake's object.
+Each has one function ``run`` whose keyword arguments are called like the rule's files, parameters and wildcards. The
+tables among the inputs, or the outputs, that it does not name are its ``**tables``, or ``**outputs``. A rule with
+``shell:`` passes them as ``--name value …``, a rule with ``script:`` as Snakemake's object.
 
 Exit status 0: done; 2: bad input, told in one line on stderr; 143: stopped by a signal, can be gone on with.
 """
@@ -17,8 +18,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from pydantic import BaseModel
+
 from beamuq.errors import BeamUQError, exit_with_one_line
 from beamuq.secret_masking import mask_output
+from beamuq_study.parquet_tables import NAMED_BY
+
+OTHERS = {"tables", "outputs"}
 
 
 def run_program(run: Callable[..., None]) -> None:
@@ -34,8 +40,10 @@ def run_script(run: Callable[..., None]) -> None:
             os.dup2(log.fileno(), stream)
     parts = (snakemake.wildcards, snakemake.params, snakemake.input, snakemake.output)
     given = {name: value for part in parts for name, value in part.items()}
-    parameters = inspect.signature(run).parameters
-    _run(lambda: run(**arguments_of(run, {name: value for name, value in given.items() if name in parameters})))
+    names = set(inspect.signature(run).parameters)
+    names.update((*NAMED_BY, "cross_similarity") if "tables" in names else ())
+    names.update(snakemake.output.keys() if "outputs" in names else ())
+    _run(lambda: run(**arguments_of(run, {name: value for name, value in given.items() if name in names})))
 
 
 def words_by_name(words: Sequence[str]) -> dict[str, list[str]]:
@@ -57,24 +65,27 @@ def arguments_of(run: Callable[..., None], given: Mapping[str, Any]) -> dict[str
     Raises BeamUQError naming an argument that ``run`` does not have, or lacks.
     """
     types, parameters = get_type_hints(run), inspect.signature(run).parameters
-    lacking = [name for name, of in parameters.items() if of.default is inspect.Parameter.empty and name not in given]
-    if given.keys() - parameters.keys() or lacking:
-        raise BeamUQError(f"--{min([*(given.keys() - parameters.keys()), *lacking])}: unknown or missing; see the rule")
-    return {name: _typed(value, str(types[name])) for name, value in given.items()}
+    needed = {name for name, parameter in parameters.items() if parameter.default is inspect.Parameter.empty}
+    unknown = set() if OTHERS & parameters.keys() else given.keys() - parameters.keys()
+    if wrong := unknown | needed - given.keys() - OTHERS:
+        raise BeamUQError(f"--{min(wrong)}: unknown or missing; see the rule")
+    return {name: _typed(value, types.get(name, Path)) for name, value in given.items()}
 
 
-def _typed(value: Any, kind: str) -> Any:
+def _typed(value: Any, kind: Any) -> Any:
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return kind.model_validate(value, strict=False)
     if value is None or isinstance(value, (dict, int, float)):
         return value
-    values = [value] if isinstance(value, str) else list(value)
-    if "tuple" in kind:
+    values, named = [value] if isinstance(value, str) else list(value), str(kind)
+    if "tuple" in named:
         return tuple(map(Path, values))
     if not values or values == ["None"]:
         return None
     (text,) = values
-    if "Path" in kind:
+    if "Path" in named:
         return Path(text)
-    return text if "str" in kind and "dict" not in kind else ast.literal_eval(text)
+    return text if "str" in named and "dict" not in named else ast.literal_eval(text)
 
 
 def _run(program: Callable[[], None]) -> None:

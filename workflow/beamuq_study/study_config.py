@@ -11,33 +11,81 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from beamuq import strategy_names
 from beamuq.config_errors import StrictModel, parse_json, read_yaml, validated
 from beamuq.errors import BeamUQError, hint
 from beamuq.plugins import FORM
 from beamuq_study.produced_answers import AnswerSource, strategy_of
-from beamuq_study.yaml_field_types import (
-    FROM_HOME,
-    Distinct,
-    Name,
-    Positive,
-    each_once,
-    from_home,
-    one_of,
-    one_or_more,
-    shaped,
-)
 
 ROOT = Path(__file__).resolve().parents[2]  # of a checkout; an installed package has none
 STUDIES = ROOT / "studies"
 DEMO_DATA = ROOT / "workflow" / "demo"
 
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64, description="safe in a file name")]
+Positive = Annotated[int, Field(ge=1, le=1_000_000)]  # far above what is decoded, and what memory bears
+
+
+def _refused_as(problem: Callable[[str], str]) -> Any:
+    """A text that has no ``problem``, in words."""
+
+    def check(text: Any) -> Any:
+        if isinstance(text, str) and (wrong := problem(text)):
+            raise ValueError(wrong)
+        return text
+
+    return BeforeValidator(check)
+
+
+def one_of(choices: tuple[str, ...]) -> Any:
+    """One of ``choices``, or ``module:attribute`` of one's own; another name is refused with the nearest of them."""
+
+    def problem(name: str) -> str:
+        fix = hint(name, choices, ", or module:attribute of your own")
+        return "" if name in choices or re.fullmatch(FORM, name) else f"unknown name; {fix}"
+
+    return _refused_as(problem)
+
+
+def shaped(pattern: str, meaning: str) -> Any:
+    """A text of this pattern; another is refused with what is meant, not the pattern."""
+    return _refused_as(lambda text: "" if re.fullmatch(pattern, text) else f"write {meaning}")
+
+
+def each_once(items: list[Any]) -> list[Any]:
+    """The same list. Raises ValueError naming the first item that stands twice."""
+    seen = set()
+    for item in items:
+        if item in seen:
+            raise ValueError(f"{json.dumps(item)} stands twice; drop one")
+        seen.add(item)
+    return items
+
+
+def from_home(place: Any) -> Any:
+    """A path, or ``folder:PATH``, whose leading ``~`` is a home, as in a shell."""
+    if not isinstance(place, str):
+        return place
+    kind = "folder:" if place.startswith("folder:") else ""
+    return kind + os.path.expanduser(place.removeprefix(kind))  # noqa: PTH111  (keeps others as written)
+
+
+def one_or_more(kind: Any) -> Any:
+    """A list of numbers of this kind, or one of them alone."""
+    return BeforeValidator(
+        lambda value: value if isinstance(value, list) else [value], json_schema_input_type=kind | Distinct[kind]
+    )
+
+
+T = TypeVar("T")
+Distinct = Annotated[list[T], AfterValidator(each_once), Field(json_schema_extra={"uniqueItems": True})]
+FROM_HOME = BeforeValidator(from_home)
+EXPANDED = shaped(r"[^$~][^$]*", "a path with nothing left for a shell to put in: no $NAME, no ~name")
 HUB, PACKAGED, FOLDER = r"hub:\w[\w.-]*/\w[\w.-]*", r"packaged:[a-z0-9][a-z0-9.-]*", r"folder:.+"
 ROWS = "most prefixes run for a question before its search is stopped"
 Text = Annotated[str, Field(min_length=1)]
@@ -230,22 +278,37 @@ class Recipe(StrictModel):
         """The recipe as job texts and footers have it: without null keys and those that stand beside it there."""
         return self.model_dump(mode="json", exclude_none=True, exclude={"merge_stop_tokens", "batch_questions"})
 
+    def policies(self) -> list[tuple[str, str, tuple[Any, ...]]]:
+        """Each strategy by its name, with its policy in ``beamuq.decoding`` and the policy's arguments."""
+        names = strategy_names
+        made: list[tuple[str, str, tuple[Any, ...]]] = [(names.GREEDY, "Greedy", ())]
+        if drawn := self.sample:
+            made += [(names.sample(T), "Sample", (drawn.size, T)) for T in drawn.temperatures]
+        if beam := self.beam:
+            how = beam.length_penalty, beam.early_stopping
+            made += [(names.beam(width, *how), "Beam", (width, *how)) for width in beam.widths]
+        if diverse := self.diverse:
+            pairs = itertools.product(diverse.groups, diverse.penalties)
+            made += [(names.diverse(*pair), "DiverseBeam", (diverse.size, *pair)) for pair in pairs]
+        if hybrid := self.hybrid:
+            made += [(names.hybrid(beams), "Hybrid", (hybrid.size, beams)) for beams in hybrid.beams]
+        if exact := self.exact:
+            made += [(names.of_size("exact", M), "Exact", (M, exact.rows)) for M in exact.sizes]
+        if above := self.above:
+            outside = above.p, above.draws, above.lattices
+            made.append((names.above(*outside), "Above", (*outside, above.rows)))
+        for name, sized in (("systematic", self.systematic), ("stochastic", self.stochastic)):
+            made += [(names.of_size(name, M), name.capitalize(), (M,)) for M in (sized.sizes if sized else ())]
+        for name, within in (("neverworse", self.never_worse), ("adaptive", self.adaptive)):
+            if within:
+                how_drawn = (name == "adaptive", within.rows)
+                made += [(names.of_size(name, M), "NeverWorse", (M, *how_drawn)) for M in within.sizes]
+        made += [(search.strategy, "custom", (search,)) for search in self.custom or ()]
+        return [*made, (names.SHIPPED, "Shipped", ())] if self.shipped else made
+
     def strategies(self) -> list[str]:
         """Strategy names in the grammar of every table: ``greedy``, ``sample T=1.0``, ``beam M=10``, …"""
-        of = strategy_names
-        names = [of.GREEDY, *self.samples()]
-        if beam := self.beam:
-            names += [of.beam(width, beam.length_penalty, beam.early_stopping) for width in beam.widths]
-        if diverse := self.diverse:
-            names += [of.diverse(groups, penalty) for groups in diverse.groups for penalty in diverse.penalties]
-        names += [of.hybrid(beams) for beams in self.hybrid.beams] if self.hybrid else []
-        names += [of.of_size("exact", size) for size in self.exact.sizes] if self.exact else []
-        names += [of.above(self.above.p, self.above.draws, self.above.lattices)] if self.above else []
-        for name in ("systematic", "stochastic", "never_worse", "adaptive"):
-            if sized := getattr(self, name):
-                names += [of.of_size(name.replace("_", ""), size) for size in sized.sizes]
-        names += [custom.strategy for custom in self.custom or ()]
-        return [*names, of.SHIPPED] if self.shipped else names
+        return [name for name, _, _ in self.policies()]
 
     def decoded(self, strategy: str) -> str | None:
         """What this recipe decodes for ``strategy``: itself, else the beam search of its width whatever its options.
@@ -430,10 +493,18 @@ class Study(StrictModel):
     def _labels_are_unique(cls, models: dict[str, Model]) -> dict[str, Model]:
         seen: dict[str, str] = {}
         for key, model in models.items():
-            if model.label in seen:
-                raise ValueError(f"{key}.label: {model.label!r} is also the label of {seen[model.label]!r}; change one")
-            seen[model.label] = key
+            if (first := seen.setdefault(model.label, key)) != key:
+                raise ValueError(f"{key}.label: {model.label!r} is also the label of {first!r}; change one")
         return models
+
+    @property
+    def main_quality(self) -> Quality:
+        """The first: that of exhibits and of the comparison with the paper."""
+        return self.quality[0]
+
+    def qualities(self, dataset: str) -> list[Quality]:
+        """Those that are measured on a dataset, the main one first."""
+        return [quality for quality in self.quality if quality.datasets is None or dataset in quality.datasets]
 
     @model_validator(mode="after")
     def _grid_names_what_there_is_and_each_cell_once(self) -> Study:
@@ -450,19 +521,9 @@ class Study(StrictModel):
                         f"({self.datasets[dataset].questions}); lower it or raise that one"
                     )
             for cell in itertools.product(entry.models, entry.datasets, [entry.recipe]):
-                first = seen.setdefault(cell, position)
-                if first != position:
+                if (first := seen.setdefault(cell, position)) != position:
                     raise ValueError(f"{where}: {'/'.join(cell)} is already in grid[{first}]; drop one")
         return self
-
-    @property
-    def main_quality(self) -> Quality:
-        """The first: that of exhibits and of the comparison with the paper."""
-        return self.quality[0]
-
-    def qualities(self, dataset: str) -> list[Quality]:
-        """Those that are measured on a dataset, the main one first."""
-        return [quality for quality in self.quality if quality.datasets is None or dataset in quality.datasets]
 
     @model_validator(mode="after")
     def _main_names_exist(self) -> Study:
@@ -472,19 +533,20 @@ class Study(StrictModel):
         known("main.recipe", [main.recipe], self.recipes)
         known("main.scorer", [main.scorer], self.scorers)
         known("main.relevance", [main.relevance] if main.relevance else [], self.scorers)
+        known("scoring", self.scoring, self.recipes)
         decoded = self.recipes[main.recipe]
-        for key, what, chosen, choices in (
-            ("sample", "sample strategy", main.sample, decoded.samples()),
-            ("beam", "search", main.beam, decoded.searches()),
+        for key, chosen, choices in (
+            ("sample", main.sample, decoded.samples()),
+            ("beam", main.beam, decoded.searches()),
         ):
             if chosen not in choices:
                 fix = hint(chosen, choices) if choices else f"add recipes.{main.recipe}.{key}"
+                what = "sample strategy" if key == "sample" else "search"
                 raise ValueError(f"main.{key}: {chosen!r} is no {what} of recipes.{main.recipe}; {fix}")
         return self
 
     @model_validator(mode="after")
     def _every_decoded_recipe_is_scored(self) -> Study:
-        known("scoring", self.scoring, self.recipes)
         for recipe in dict.fromkeys([*(entry.recipe for entry in self.grid), self.main.recipe]):
             self._is_scored(recipe)
         for name, scoring in self.scoring.items():

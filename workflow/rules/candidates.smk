@@ -13,7 +13,7 @@ rule candidates:
     conda:
         "../../envs/gpu.yaml"
     resources:
-        gpu=plan.candidates_gpus,
+        gpu=plan.gpus("candidates"),
         mem_mb=plan.memory_mb,
         runtime=240,
     params:
@@ -45,7 +45,7 @@ rule candidates_shard:
     conda:
         "../../envs/gpu.yaml"
     resources:
-        gpu=plan.shard_gpus,
+        gpu=plan.gpus("candidates_shard"),
         mem_mb=plan.memory_mb,
         runtime=240,
     params:

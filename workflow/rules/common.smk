@@ -46,14 +46,13 @@ onstart:
 
 
 onsuccess:
-    print(f"Tables: {plan.paths.results}/tables/, figures: {plan.paths.figures}/")
+    print(f"Tables: {plan.paths.results}/tables/, figures: figures/{plan.name}/")
 
 
-def in_report(path, caption, category, **labels):
+def in_report(path, caption, category="0 Study", **labels):
     """An output as part of the report: its caption's file, its section, and how it is told from the others."""
-    return report(
-        path, caption=f"../report/{caption}", category=category, labels=labels
-    )
+    caption = f"../report/{caption}"
+    return report(path, caption=caption, category=category, labels=labels)
 
 
 report: "../report/workflow.rst"

@@ -8,7 +8,6 @@ rule comparison:
         html=in_report(
             "results/{study}/comparison.html",
             "comparison.rst",
-            "0 Study",
             page="compared with the paper",
         ),
         forest_pdf="figures/{study}/paired.pdf",
@@ -16,7 +15,6 @@ rule comparison:
         forest_png=in_report(
             "figures/{study}/paired.png",
             "comparison.rst",
-            "0 Study",
             page="beam minus multinomial, paired",
         ),
         forest_csv="figures/{study}/paired.csv",

@@ -9,7 +9,7 @@ rule study:
         mem_mb=500,
         runtime=5,
     params:
-        settings=settings.study,
+        settings=settings.study_json,
     script:
         "../scripts/write_study.py"
 
@@ -17,7 +17,7 @@ rule study:
 rule table:
     input:
         study="results/{study}/study.json",
-        tables=files.exhibit,
+        tables=files.exhibit("table"),
     output:
         csv="results/{study}/tables/{name}.csv",
         tex="results/{study}/tables/{name}.tex",
@@ -25,7 +25,7 @@ rule table:
         html=in_report(
             "results/{study}/tables/{name}.html",
             "table.rst",
-            plan.report_section("1 Tables"),
+            category=plan.report_section("1 Tables"),
             table="{name}",
         ),
     log:
@@ -44,14 +44,14 @@ rule table:
 rule figure:
     input:
         study="results/{study}/study.json",
-        tables=files.exhibit,
+        tables=files.exhibit("figure"),
     output:
         pdf="figures/{study}/{name}.pdf",
         svg="figures/{study}/{name}.svg",
         png=in_report(
             "figures/{study}/{name}.png",
             "figure.rst",
-            plan.report_section("2 Figures"),
+            category=plan.report_section("2 Figures"),
             figure="{name}",
         ),
         csv="figures/{study}/{name}.csv",

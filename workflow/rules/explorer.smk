@@ -6,7 +6,6 @@ rule explorer:
         html=in_report(
             "results/{study}/explorer.html",
             "explorer.rst",
-            "0 Study",
             page="question by question",
         ),
     log:

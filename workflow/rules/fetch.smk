@@ -12,8 +12,6 @@ rule fetch_model:
         settings=settings.fetch_model,
         program=not_compared(f"{SCRIPTS}/fetch_model.py"),
         lock=not_compared(LOCK),
-    message:
-        "fetching the model {wildcards.folder}"
     shell:
         "python {params.program:q} --settings {params.settings:q} --lock {params.lock:q}"
         " --model {output.model:q} > {log} 2>&1"
@@ -33,8 +31,6 @@ rule fetch_dataset:
         settings=settings.fetch_dataset,
         program=not_compared(f"{SCRIPTS}/fetch_dataset.py"),
         lock=not_compared(LOCK),
-    message:
-        "fetching the dataset {wildcards.dataset}, split {wildcards.split}"
     shell:
         "python {params.program:q} --settings {params.settings:q} --lock {params.lock:q}"
         " --split {output.split:q} > {log} 2>&1"

@@ -5,9 +5,7 @@ rule ledger:
     output:
         csv="results/{study}/ledger.csv",
         markdown="results/{study}/ledger.md",
-        html=in_report(
-            "results/{study}/ledger.html", "ledger.rst", "0 Study", page="what it cost"
-        ),
+        html=in_report("results/{study}/ledger.html", "ledger.rst", page="what it cost"),
     log:
         "logs/{study}/ledger.log",
     conda:

@@ -16,7 +16,7 @@ rule judgements:
     conda:
         "../../envs/gpu.yaml"
     resources:
-        gpu=plan.judgements_gpus,
+        gpu=plan.gpus("judgements"),
         mem_mb=plan.memory_mb,
         runtime=240,
     params:
@@ -26,8 +26,6 @@ rule judgements:
         cards=not_compared(plan.cards),
         program=not_compared(f"{SCRIPTS}/model_judgements.py"),
         cache=not_compared(CACHE),
-    message:
-        "asking of the answers of {wildcards.model} on {wildcards.dataset}, recipe {wildcards.recipe}"
     shell:
         "python {params.program:q} --questions {input.questions:q} --candidates {input.candidates:q}"
         " --template {input.template:q} --language-model {input.language_model:q} --nli {input.nli:q}"

@@ -7,14 +7,12 @@ rule overview:
         html=in_report(
             "results/{study}/overview.html",
             "overview.rst",
-            "0 Study",
             page="what the study was made of",
         ),
         csv="results/{study}/answers.csv",
         listed=in_report(
             "results/{study}/answers_listed.csv",
             "answers.rst",
-            "0 Study",
             page="dropped, empty and cut answers by question",
         ),
     log:

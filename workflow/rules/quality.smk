@@ -14,7 +14,7 @@ rule quality:
     conda:
         "../../envs/gpu.yaml"
     resources:
-        gpu=plan.quality_gpus,
+        gpu=plan.gpus("quality"),
         mem_mb=plan.memory_mb,
         runtime=60,
     params:

@@ -12,7 +12,7 @@ rule similarity:
     conda:
         "../../envs/gpu.yaml"
     resources:
-        gpu=plan.gpus,
+        gpu=plan.gpus("similarity"),
         mem_mb=plan.memory_mb,
         runtime=120,
     params:
@@ -21,8 +21,6 @@ rule similarity:
         loading=settings.loading("similarity"),
         program=not_compared(f"{SCRIPTS}/similarity.py"),
         cache=not_compared(CACHE),
-    message:
-        "comparing the answers of {wildcards.model} on {wildcards.dataset} by {wildcards.scorer}"
     shell:
         "python {params.program:q} --candidates {input.candidates:q} --model {input.model:q}"
         " --settings {params.settings:q} --made-with {params.made_with:q} --loading {params.loading:q}"

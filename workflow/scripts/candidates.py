@@ -3,13 +3,12 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from beamuq.errors import BeamUQError
 from beamuq.text_normalization import clean
 from beamuq_study import parquet_tables
 from beamuq_study.data.render_prompts import read_prompts
@@ -17,8 +16,7 @@ from beamuq_study.plan.paths import shard_benchmarks
 from beamuq_study.provenance import provenance
 from beamuq_study.rule_programs import run_program
 from beamuq_study.stages import finished_batches
-from beamuq_study.stages.finished_batches import FinishedBatches
-from beamuq_study.stages.question_batches import BatchResult, run_batches
+from beamuq_study.stages.finished_batches import BatchResult, FinishedBatches, run_batches
 from beamuq_study.stages.recipe_to_policies import candidate_row, policies_of
 from beamuq_study.study_config import Recipe
 
@@ -41,20 +39,17 @@ def run(
     questions ("2-of-4"). ``shards``: decode nothing, put these tables together. ``cards``: how many the model is spread
     over, where there are any.
     """
-    cell = settings["cell"]
-    rendered = read_prompts(prompts, settings["style"], cell["dataset"], settings["questions"])
-    kept = candidates.with_suffix(".batches")
+    asked = read_prompts(prompts, settings["style"], settings["cell"]["dataset"], settings["questions"])
+    kept = (candidates.parent if shard else candidates).with_suffix(".batches")
+    write = partial(_write, candidates, settings["cell"], [row["id"] for row in asked], len(shards))
     if shards:
         batches, footer = finished_batches.marked(kept, "candidates", shards)
         with batches.locked():
             complete = len(batches.finished()) == batches.count
         if complete:  # neither model nor card is needed
-            _write(candidates, cell, batches, [row["id"] for row in rendered], footer)
-            _forget_other_shards(candidates, cell, len(shards))
+            write(batches, footer)
             return
         print(f"{batches.folder}: batches are missing and are decoded here", file=sys.stderr)
-    elif shard:
-        kept = candidates.parent.with_suffix(".batches")
 
     from beamuq import decoding
     from beamuq.models import devices, load_model, prompt_tokens
@@ -65,7 +60,10 @@ def run(
     check_folder(folder)
     models = identities({"model": folder}, loading["content"])
     tokenizer = load_model.load_tokenizer(folder)  # what is wrong with prompts is told before the weights are read
-    tokens = {row["id"]: tuple(_prompt_ids(tokenizer, row["prompt"], settings)) for row in rendered}
+    ids_of = prompt_tokens.plain_prompt_ids
+    if settings["style"] == "instruct":
+        ids_of = partial(prompt_tokens.chat_prompt_ids, enable_thinking=settings["enable_thinking"])
+    tokens = {row["id"]: tuple(ids_of(tokenizer, row["prompt"])) for row in asked}
     network, tokenizer = load_model.load_causal(folder, dtype=dtype, device=device, cards=cards)
     prompt_tokens.check_prompt_lengths(tokens, prompt_tokens.context_window(network), settings["max_new_tokens"])
     stops = decoding.stop_tokens(tokenizer, network, newline=settings["newline_stops"])
@@ -94,9 +92,10 @@ def run(
         note = {} if work.pieces == [(len(batch), decoding.ROWS)] else {"pieces": work.pieces}
         return BatchResult(rows, work.prompt_rows + work.decoded_rows - before, note)
 
-    asking = [decoding.Prompt(key, ids) for key, ids in tokens.items()]
     batches = run_batches(
-        decoding.compose_batches(asking, settings["batch_questions"]),
+        decoding.compose_batches(
+            [decoding.Prompt(key, ids) for key, ids in tokens.items()], settings["batch_questions"]
+        ),
         run_batch,
         folder=kept,
         kind="candidates",
@@ -106,8 +105,7 @@ def run(
     if shard:
         batches.write_marker(candidates, shard, footer | self_check)
     else:
-        _write(candidates, cell, batches, list(tokens), footer | self_check)
-        _forget_other_shards(candidates, cell, len(shards))
+        write(batches, footer | self_check)
     print(
         f"{work.prompts} questions: {work.prompt_tokens} prompt tokens, {work.prompt_rows} run; "
         f"{work.decoded_rows_unmerged} rows asked, {work.decoded_rows} decoded; "
@@ -115,37 +113,24 @@ def run(
     )
 
 
-def _prompt_ids(tokenizer: Any, prompt: str, settings: dict[str, Any]) -> list[int]:
-    from beamuq.models import prompt_tokens
-
-    if settings["style"] == "instruct":
-        return prompt_tokens.chat_prompt_ids(tokenizer, prompt, settings["enable_thinking"])
-    return prompt_tokens.plain_prompt_ids(tokenizer, prompt)
-
-
-def _write(path: Path, cell: dict[str, str], batches: FinishedBatches, ids: list[str], footer: dict[str, Any]) -> None:
+def _write(
+    path: Path, cell: dict[str, str], ids: list[str], shards: int, batches: FinishedBatches, footer: dict[str, Any]
+) -> None:
     """Write the whole table in the order of the prompts, the order within a question kept; its batches then go.
 
     Its footer tells of batches that did not fit into memory whole: ``memory_cuts``, each with the number of the
-    ``batch`` and its ``pieces``, pairs of questions and rows at once.
+    ``batch`` and its ``pieces``, pairs of questions and rows at once. Benchmarks of shards that this table was not made
+    of go too: its bytes never tell in how many it was decoded.
     """
     table, notes = batches.collected()
-    held = table.column("id").to_pylist()
-    if set(held) != set(ids):
-        raise BeamUQError(f"{batches.folder}: does not hold the questions asked for; delete it and run again")
-    cuts = [{"batch": number, **note} for number, note in notes.items()]
     place = {key: position for position, key in enumerate(ids)}
-    table = table.take(np.argsort([place[key] for key in held], kind="stable"))
+    table = table.take(np.argsort([place[key] for key in table.column("id").to_pylist()], kind="stable"))
+    cuts = [{"batch": number, **note} for number, note in notes.items()]
     footer = footer | ({"memory_cuts": cuts} if cuts else {})
     parquet_tables.write(path, "candidates", table, cell=cell, provenance=footer)
     batches.discard()
-
-
-def _forget_other_shards(path: Path, cell: dict[str, str], count: int) -> None:
-    """Delete what shards took that this table was not made of: its bytes never tell in how many it was decoded."""
-    results = path.parents[3]
-    for file in shard_benchmarks(results, parquet_tables.Artifact("candidates", **cell)).glob("*.tsv"):
-        if not file.stem.endswith(f"-of-{count}"):
+    for file in shard_benchmarks(path.parents[3], parquet_tables.Artifact("candidates", **cell)).glob("*.tsv"):
+        if not file.stem.endswith(f"-of-{shards}"):
             file.unlink(missing_ok=True)
 
 

@@ -21,34 +21,32 @@ CHANGING = (  # settings of candidates and scores that a method's scores depend 
 
 def run(
     *,
-    questions: Path,
-    shots: Path,
+    settings: DecisionSettings,
+    made_with: dict[str, Any],
     prompts: Path,
     candidates: Path,
-    scores: Path,
-    quality: Path,
-    settings: dict[str, Any],
-    made_with: dict[str, Any],
     decisions: Path,
     scored: Path,
+    **tables: Path | None,
 ) -> None:
     """Read the tables of a cell, calibrate on one half, test on the other, write both files.
 
     Of ``candidates`` and ``prompts`` only the footers are read: which model and prompt the scores are of.
     """
-    deciding = DecisionSettings.model_validate(settings, strict=False)
-    paths = {"scores": scores, "quality": quality, "questions": questions, "shots": shots}
-    tables = read_cell({name: (name, path) for name, path in paths.items()}, made_with, seed=deciding.seed)
+    read = read_cell(tables, made_with, seed=settings.seed)
     decoded, rendered = map(parquet_tables.read_footer, (candidates, prompts))
     check_settings(decoded, made_with.get("candidates", {}))
-    check_one_run([*tables.values(), decoded, rendered])
-    check_settings(tables["quality"], {"metric": deciding.quality})
-    cell, (scored_by, right, items, examples) = tables["scores"].cell, (tables[name].table for name in paths)
-    decided, rows = decisions_of_scores.decisions(scored_by, right, items, deciding, cell.get("dataset", ""))
-    hashes = _hashes(decoded, tables["scores"], rendered, examples.to_pylist())
+    check_one_run([*read.values(), decoded, rendered])
+    check_settings(read["quality"], {"metric": settings.quality})
+    cell, (values, right, items) = (
+        read["scores"].cell,
+        (read[kind].table for kind in ("scores", "quality", "questions")),
+    )
+    decided, rows = decisions_of_scores.decisions(values, right, items, settings, cell.get("dataset", ""))
+    hashes = _hashes(decoded, read["scores"], rendered, read["shots"].table.to_pylist())
     io.write_text(scored, "".join(json.dumps(row | hashes, ensure_ascii=False) + "\n" for row in rows))
-    footer = provenance({key: of for key, of in settings.items() if key not in ("similarity", "model")}, paths)
-    footer["empty"] = tables["quality"].provenance.get("empty", {})
+    footer = provenance(settings.model_dump(mode="json", exclude={"similarity", "model"}), tables)
+    footer["empty"] = read["quality"].provenance.get("empty", {})
     parquet_tables.write(decisions, "decisions", decided, cell=cell, provenance=footer)
 
 

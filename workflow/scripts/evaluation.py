@@ -12,48 +12,37 @@ from beamuq_study.stages.metrics_of_scores import EvaluationSettings, evaluate
 
 def run(
     *,
-    questions: Path,
-    candidates: Path | None,
-    scores: Path,
-    quality: Path,
-    further_qualities: tuple[Path, ...],
-    settings: dict[str, Any],
+    settings: EvaluationSettings,
     beam: str | None,
     made_with: dict[str, Any],
+    quality: Path,
+    further_qualities: tuple[Path, ...],
     evaluation: Path,
     replicates: Path,
+    **tables: Path | None,
 ) -> None:
     """Read the tables of a cell, measure every score by every quality, write the measurements and their replicates.
 
-    ``further_qualities``: in the order of those of the settings. ``candidates``: for the texts of the produced answers,
-    of which those of the search ``beam`` have its name; without them the answered questions are not measured apart.
+    ``candidates`` are read for the produced answers' texts; without them the answered questions are not measured apart.
     """
-    measuring = EvaluationSettings.model_validate(settings, strict=False)
-    names = {measuring.quality: "quality"} | {metric: f"quality {metric}" for metric in measuring.further_qualities}
-    paths = dict(zip(names.values(), (quality, *further_qualities), strict=True))
-    files = {
-        "scores": ("scores", scores),
-        "questions": ("questions", questions),
-        "candidates": ("candidates", candidates),
-    }
-    tables = read_cell(
-        files | {name: ("quality", path) for name, path in paths.items()}, made_with, seed=measuring.seed
-    )
-    cell, scored, questions_table = tables["scores"].cell, tables["scores"].table, tables["questions"].table
-    sources = list(dict.fromkeys(scored.column("answer_source").to_pylist()))
+    thresholds = {settings.quality: settings.threshold} | settings.further_qualities
+    names = ["quality", *(f"quality {metric}" for metric in settings.further_qualities)]
+    files = tables | dict(zip(names, (quality, *further_qualities), strict=True))
+    read = read_cell(files, made_with, seed=settings.seed)
+    cell, scored, questions = read["scores"].cell, read["scores"].table, read["questions"].table
     empty = None
-    if "candidates" in tables:
-        produced = produced_texts(tables["candidates"].table, sources, beam)
+    if "candidates" in read:
+        sources = scored.column("answer_source").unique().to_pylist()
+        produced = produced_texts(read["candidates"].table, sources, beam)
         empty = {name: {key for key, text in texts.items() if not text} for name, texts in produced.items()}
     measured, resampled = [], []
-    thresholds = {measuring.quality: measuring.threshold} | measuring.further_qualities
-    for metric, name in names.items():
-        check_settings(tables[name], {"metric": metric})
-        of_metric = measuring.model_copy(update={"quality": metric, "threshold": thresholds[metric]})
-        rows = evaluate(scored, tables[name].table, questions_table, of_metric, cell.get("dataset", ""), empty)
-        measured += rows[0]
-        resampled += rows[1]
-    footer = provenance(settings, {name: path for name, (_, path) in files.items()} | paths)
+    for name, (metric, threshold) in zip(names, thresholds.items(), strict=True):
+        check_settings(read[name], {"metric": metric})
+        of_metric = settings.model_copy(update={"quality": metric, "threshold": threshold})
+        rows, drawn = evaluate(scored, read[name].table, questions, of_metric, cell.get("dataset", ""), empty)
+        measured += rows
+        resampled += drawn
+    footer = provenance(settings, files)
     parquet_tables.write(evaluation, "evaluation", measured, cell=cell, provenance=footer)
     parquet_tables.write(replicates, "replicates", resampled, cell=cell, provenance=footer)
 

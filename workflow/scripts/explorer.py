@@ -3,19 +3,13 @@
 from pathlib import Path
 
 from beamuq import io
-from beamuq.explorer.explorer_page import page
-from beamuq_study.exhibits.captions import titled
-from beamuq_study.overview.study_explorer_page import read_cells
-from beamuq_study.plan.cells_of_a_study import Grid
+from beamuq_study.overview.study_explorer_page import study_page
 from beamuq_study.rule_programs import run_script
-from beamuq_study.study_config import load_study
 
 
 def run(*, study: Path, html: Path) -> None:
     """Read what lies beside the study, write the page."""
-    shown = load_study(study)
-    cells, notes = read_cells(shown, study.parent, Grid(shown).explored)
-    io.write_text(html, page(titled(shown, shown.title), notes, cells))
+    io.write_text(html, study_page(study.parent))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from beamuq.models.offline import open_for_fetching
-from beamuq_study.data.dataset_adapters import load_adapter
+from beamuq_study.data.dataset_adapters import ADAPTERS
 from beamuq_study.data.hub_dataset import fetch_split
 from beamuq_study.rule_programs import run_program
 
@@ -16,7 +16,7 @@ def run(*, settings: dict[str, Any], lock: Path, split: Path, offline: bool = Fa
         settings["config"],
         settings["split"],
         split,
-        adapter=load_adapter(settings["adapter"]),
+        adapter=ADAPTERS[settings["adapter"]],
         lock=lock,
         offline=open_for_fetching(offline=offline),
     )

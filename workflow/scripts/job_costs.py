@@ -27,13 +27,13 @@ NOTES = (
 
 def run(*, study: Path, csv: Path, markdown: Path, html: Path) -> None:
     """Read the benchmarks of the study's jobs, write the sums."""
-    of = load_study(study)
-    rows = ledger(measured_jobs(study.parent, Grid(of).measured))
+    content = load_study(study)
+    rows = ledger(measured_jobs(study.parent, Grid(content).measured))
     lines = [list(rows.columns), ["---"] * rows.shape[1], *rows.astype(str).to_numpy().tolist()]
     io.write_text(csv, csv_text(rows))
     io.write_text(markdown, "".join(f"{markdown_line(cells)}\n" for cells in lines))
-    title = captions.titled(of, f"{of.title}: what it cost")
-    opening = [captions.DEMO_WARNING] if of.demo else []
+    title = captions.titled(content, f"{content.title}: what it cost")
+    opening = [captions.DEMO_WARNING] if content.demo else []
     io.write_text(html, sections_page(title, opening, [PageSection(frame=rows, notes=NOTES)]))
 
 

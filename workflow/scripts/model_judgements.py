@@ -1,7 +1,6 @@
 """Ask the models what PTrue, CCP and SAR need to know of the answers."""
 
 import gc
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,34 +47,32 @@ def run(
     ``template``: the prompt of P(True). ``language_model``: a file in the folder of the model that gave the answers;
     ``nli``, ``relevance``: in those of CCP's and of SAR's judge. Each is given exactly where the settings ask for it.
     """
-    files = {"language_model": language_model, "nli": nli, "relevance": relevance}
-    read = {"candidates": ("candidates", candidates), "questions": ("questions", questions)}
-    tables = read_cell(read, made_with)
-    loaded = tables["candidates"]
-    by_id = {row["id"]: row for row in tables["questions"].table.to_pylist()}
-    unknown = set(loaded.table.column("id").to_pylist()) - by_id.keys()
-    if unknown:
+    tables = {"questions": questions, "candidates": candidates}
+    read = read_cell(tables, made_with)
+    loaded, by_id = read["candidates"], {row["id"]: row for row in read["questions"].table.to_pylist()}
+    if unknown := set(loaded.table.column("id").to_pylist()) - by_id.keys():
         raise BeamUQError(f"{candidates}: id {min(unknown)!r} is not in {questions}; make both anew")
-    answers, others = answers_and_candidates(loaded.table, settings)
-    rows: list[Row] = [
-        {"id": answer["id"], "answer_source": answer_source, "candidate_strategy": "", "candidate_rank": 0}
-        for answer_source, answer in answers
-    ] + [
-        {
-            "id": other["id"],
-            "answer_source": "",
-            "candidate_strategy": other["strategy"],
-            "candidate_rank": other["rank"],
-        }
-        for other in others
-    ]
+    answers, others = _answers_and_candidates(loaded.table, settings)
+    texts = [answer for _, answer in answers]
+    columns = ("id", "answer_source", "candidate_strategy", "candidate_rank")
+    keys = [(answer["id"], name, "", 0) for name, answer in answers]
+    keys += [(other["id"], "", other["strategy"], other["rank"]) for other in others]
+    judged: dict[str, list[Any]] = {}
+
     cards = cards if settings["p_true"] else 1
     device, dtype = devices.prepare(loading["device"], loading["dtype"], threads, cards)
     _, scorer_dtype = devices.resolve(loading["device"], loading.get("scorer_dtype", loading["dtype"]))
+    files = {"language_model": language_model, "nli": nli, "relevance": relevance}
     folders = {name: file.parent if file else None for name, file in files.items()}
     plugged = plugins.among(**{use: settings[key]["kind"] if settings[key] else None for use, key in JUDGES.items()})
     models = identities(folders, loading["content"], plugged)
-    _check_language_model(folders["language_model"], candidates, loaded.provenance, models)
+    answered, asked = loaded.provenance.get("models", {}).get("model"), models.get("language_model")
+    if answered and asked and answered["content"] != asked["content"]:
+        both = f"content {asked['content'][:12]}…, {candidates} was made with {answered['content'][:12]}…"
+        raise BeamUQError(
+            f"{folders['language_model']}: is not the model that gave the answers ({both}); put that model back, or "
+            "delete the candidates and run again"
+        )
 
     def judge_of(use: str) -> SimilarityScorer:
         kind = settings[JUDGES[use]]["kind"]
@@ -85,67 +82,45 @@ def run(
         model, tokenizer = load_causal(language_model.parent, dtype=dtype, device=device, cards=cards)
         query = PTrueQuery(tokenizer, load_template(template), settings["style"], settings["enable_thinking"])
         prompts = [(f"{answer['id']} ({name})", by_id[answer["id"]], answer["text"]) for name, answer in answers]
-        _fill(rows, "p_true_logprob", p_true_logprobs(model, query, prompts))
+        judged["p_true_logprob"] = list(p_true_logprobs(model, query, prompts))
         del model
         gc.collect()
     if settings["ccp"]:
         judge = judge_of("nli")
-        labels = ccp_labels([answer for _, answer in answers], judge, settings["ccp"]["equivalence_threshold"])
-        _fill(rows, "ccp_labels", labels)
+        judged["ccp_labels"] = list(ccp_labels(texts, judge, settings["ccp"]["equivalence_threshold"]))
         del judge
         gc.collect()
     if settings["relevance"] and language_model:
         judge = judge_of("relevance")
-        texts = [answer for _, answer in answers] + others
         asked_of = {key: str(row["question"]) for key, row in by_id.items()}
         tokenizer = load_tokenizer(language_model.parent)
-        _fill(rows, "token_relevances", token_relevances(texts, asked_of, tokenizer, judge))
-    footer = provenance(
-        settings,
-        {"questions": questions, "candidates": candidates, "template": template},
-        models=models,
-        dtype=dtype,
-        device=device,
-    ) | ({"scorer_dtype": loading["scorer_dtype"]} if "scorer_dtype" in loading else {})
+        judged["token_relevances"] = list(token_relevances([*texts, *others], asked_of, tokenizer, judge))
+
+    rows = [dict(zip(columns, key, strict=True)) for key in keys]
+    for name, values in judged.items():
+        for row, value in zip(rows, values, strict=False):  # candidates, which come last, may have none
+            row[name] = value
+    read_too = tables | {"template": template}
+    footer = provenance(settings, read_too, models=models, dtype=dtype, device=device)
+    footer |= {"scorer_dtype": loading["scorer_dtype"]} if "scorer_dtype" in loading else {}
     parquet_tables.write(judgements, "judgements", rows, cell=loaded.cell, provenance=footer)
 
 
-def answers_and_candidates(table: pa.Table, settings: Settings) -> tuple[list[tuple[str, Row]], list[Row]]:
+def _answers_and_candidates(table: pa.Table, settings: Settings) -> tuple[list[tuple[str, Row]], list[Row]]:
     """The rows of the produced answers, with the name of each, and of the candidates whose tokens are judged for SAR.
 
     Raises BeamUQError if a question lacks a produced answer, or the file the main strategies.
     """
     texts = produced_texts(table, settings["answer_source"], settings["beam"])
     judged = [name for name in (settings["sample"], settings["beam"]) if name and settings["relevance"]]
-    sources = {name: strategy_of(name, settings["beam"]) for name in settings["answer_source"]}
+    sources = {name: strategy_of(name, settings["beam"]) for name in texts}
     strategies = pa.array([*sources.values(), *judged], pa.string())
     rows: list[Row] = table.select(COLUMNS).filter(pc.is_in(table.column("strategy"), value_set=strategies)).to_pylist()
     others = [row for row in rows if row["strategy"] in judged]
-    for name in judged:
-        if not any(row["strategy"] == name for row in others):
-            raise BeamUQError(f"candidates: hold no {name!r}; decode it, or set it to null")
+    if lacking := set(judged) - {row["strategy"] for row in others}:
+        raise BeamUQError(f"candidates: hold no {min(lacking)!r}; decode it, or set it to null")
     first = {(row["strategy"], row["id"]): row for row in rows if row["rank"] == 0}
-    answers = [(name, first[sources[name], key]) for name, of_name in texts.items() for key in of_name]
-    return answers, others
-
-
-def _check_language_model(
-    folder: Path | None, candidates: Path, footer: Mapping[str, Any], models: Mapping[str, dict[str, str]]
-) -> None:
-    """The model that is asked now is the one that gave the answers, as far as their footer says which."""
-    answered, asked = footer.get("models", {}).get("model"), models.get("language_model")
-    if answered and asked and answered["content"] != asked["content"]:
-        both = f"content {asked['content'][:12]}…, {candidates} was made with {answered['content'][:12]}…"
-        raise BeamUQError(
-            f"{folder}: is not the model that gave the answers ({both}); put that model back, or delete the candidates "
-            "and run again"
-        )
-
-
-def _fill(rows: Sequence[Row], column: str, values: Sequence[object]) -> None:
-    """Give the first rows their values; the rest, and rows of parts not asked for, keep null."""
-    for row, value in zip(rows, values, strict=False):
-        row[column] = value
+    return [(name, first[sources[name], key]) for name, by_id in texts.items() for key in by_id], others
 
 
 if __name__ == "__main__":

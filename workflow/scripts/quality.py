@@ -1,7 +1,6 @@
 """Measure how right the produced answers are."""
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,49 +32,36 @@ def run(
 
     ``model``: a file in the checkpoint's folder; ``backbone``: one in the folder with its config and tokenizer.
     """
-    read = {"candidates": ("candidates", candidates), "questions": ("questions", questions)}
-    tables = read_cell(read, made_with)
-    loaded, questions_table = tables["candidates"], tables["questions"].table
-    ids, *columns = (questions_table.column(name).to_pylist() for name in ("id", "references", "options"))
-    references, options = (dict(zip(ids, column, strict=True)) for column in columns)
-    texts = produced_texts(loaded.table, settings["answer_source"], settings["beam"])
-    answers = [(name, question) for name, of_name in texts.items() for question in of_name]
-    for _, question in answers:
-        if question not in references:
-            raise BeamUQError(f"{candidates}: question {question!r} is not in {questions}; make both anew")
+    files = {"questions": questions, "candidates": candidates}
+    read = read_cell(files, made_with)
+    asked = {row["id"]: row for row in read["questions"].table.select(["id", "references", "options"]).to_pylist()}
+    answers = produced_texts(read["candidates"].table, settings["answer_source"], settings["beam"])
+    texts = [(name, question, text) for name, by_id in answers.items() for question, text in by_id.items()]
+    if unknown := [question for _, question, _ in texts if question not in asked]:
+        raise BeamUQError(f"{candidates}: question {unknown[0]!r} is not in {questions}; make both anew")
+    references, options = ([asked[question][key] for _, question, _ in texts] for key in ("references", "options"))
     folders = {name: file.parent for name, file in (("model", model), ("backbone", backbone)) if file}
     models = identities(folders, loading["content"], folders)
-    learned = Learned(options=[options[question] for _, question in answers])
+    learned = Learned(options=options)
     if settings["metric"] in LEARNED:
         device, dtype = devices.prepare(loading["device"], loading["dtype"], threads)
-        model_folder, backbone_folder = folders.get("model"), folders.get("backbone")
-        learned = replace(
-            learned, model=model_folder, backbone=backbone_folder, dtype=dtype, device=device, cache=cache
-        )
-    produced = [texts[name][question] for name, question in answers]
-    values = quality_values(
-        settings["metric"],
-        produced,
-        [references[question] for _, question in answers],
-        settings["normalizer"],
-        learned,
-    )
-    rows = [{"id": q, "answer_source": name, "value": float(v)} for (name, q), v in zip(answers, values, strict=True)]
-    footer = provenance(
-        settings,
-        {"questions": questions, "candidates": candidates},
-        models=models,
-        dtype=learned.dtype,
-        device=learned.device,
-    )
-    footer["empty"] = {name: [sum(not text for text in of.values()), len(of)] for name, of in texts.items()}
+        learned = Learned(options=options, **folders, dtype=dtype, device=device, cache=cache)
+    produced = [text for _, _, text in texts]
+    values = quality_values(settings["metric"], produced, references, settings["normalizer"], learned)
+    rows = [
+        {"id": question, "answer_source": name, "value": float(value)}
+        for (name, question, _), value in zip(texts, values, strict=True)
+    ]
+    footer = provenance(settings, files, models=models, dtype=learned.dtype, device=learned.device)
+    footer["empty"] = {name: [list(by_id.values()).count(""), len(by_id)] for name, by_id in answers.items()}
     if settings["metric"] == GOLD_LABEL:
-        counts = {name: Counter({"answers": 0, "none": 0, "several": 0}) for name in texts}
-        for (name, question), text in zip(answers, produced, strict=True):
-            named = len(named_options(text, options[question]))
+        counts = {name: Counter({"answers": 0, "none": 0, "several": 0}) for name in answers}
+        for (name, _, text), shown in zip(texts, options, strict=True):
+            named = len(named_options(text, shown))
             counts[name].update({"answers": 1, "none": named == 0, "several": named > 1})
         footer["options_named"] = counts
-    parquet_tables.write(quality, "quality", rows, cell=loaded.cell | {"metric": settings["metric"]}, provenance=footer)
+    cell = read["candidates"].cell | {"metric": settings["metric"]}
+    parquet_tables.write(quality, "quality", rows, cell=cell, provenance=footer)
 
 
 if __name__ == "__main__":

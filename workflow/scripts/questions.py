@@ -6,44 +6,32 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beamuq import io
-from beamuq.errors import BeamUQError
 from beamuq_study import parquet_tables
-from beamuq_study.data.dataset_adapters import load_adapter
+from beamuq_study.data.dataset_adapters import ADAPTERS
 from beamuq_study.data.question import Question
 from beamuq_study.data.question_and_example_choice import choose_questions, choose_shots
-from beamuq_study.data.read_dataset_file import read_questions, source_of
+from beamuq_study.data.read_dataset_file import described, read_questions
 from beamuq_study.rule_programs import run_program
 
 
 def run(*, split: Path, few_shot_split: Path | None, settings: dict[str, Any], questions: Path, shots: Path) -> None:
-    """Choose both and write them, questions in the subset's order; ``few_shot_split`` is read where any are shown."""
-    reader, dataset, seed = load_adapter(settings["adapter"]), settings["dataset"], settings["seed"]
+    """Choose both and write them, questions in the subset's order; ``few_shot_split``: where any are shown."""
+    reader, dataset, seed = ADAPTERS[settings["adapter"]], settings["dataset"], settings["seed"]
     repeated: list[str] = []
     everything = read_questions(reader, split, repeated)
-    files = {"split": _described(split)}
+    files = {"split": described(split)}
     chosen = choose_questions(everything, settings["questions"], seed=seed, dataset=dataset)
     examples: list[Question] = []
-    if settings["few_shot"]:
-        if few_shot_split is None:
-            raise BeamUQError(f"datasets.{dataset}.few_shot: {settings['few_shot']}, but no few_shot_split")
-        pool = read_questions(reader, few_shot_split)
-        files["few_shot_split"] = _described(few_shot_split)
-        examples = choose_shots(pool, everything, settings["few_shot"], seed=seed, dataset=dataset)
-
-    provenance = {
-        "settings": settings,
-        "files": files,
-        "read": {"questions": len(everything), "repeated_rows": len(repeated)},
-        "versions": {"numpy": np.__version__, "pyarrow": pa.__version__},
-    }
+    if settings["few_shot"] and few_shot_split:
+        files["few_shot_split"] = described(few_shot_split)
+        shown = read_questions(reader, few_shot_split)
+        examples = choose_shots(shown, everything, settings["few_shot"], seed=seed, dataset=dataset)
+    read = {"questions": len(everything), "repeated_rows": len(repeated)}
+    versions = {"numpy": np.__version__, "pyarrow": pa.__version__}
+    footer = {"settings": settings, "files": files, "read": read, "versions": versions}
     for path, kind, rows in ((questions, "questions", chosen), (shots, "shots", examples)):
-        parquet_tables.write(path, kind, [dict(row) for row in rows], cell={"dataset": dataset}, provenance=provenance)
+        parquet_tables.write(path, kind, [dict(row) for row in rows], cell={"dataset": dataset}, provenance=footer)
     print(f"{dataset}: {len(chosen)} of {len(everything)} questions, {len(examples)} few-shot examples")
-
-
-def _described(path: Path) -> dict[str, Any]:
-    return {"name": path.name, "sha256": io.file_sha256(path), "fetched": source_of(path)}
 
 
 if __name__ == "__main__":

@@ -4,15 +4,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
+
 from beamuq import plugins
 from beamuq.models import devices
 from beamuq.models.model_folder import identities
 from beamuq.scorers.scorer_protocol import scored
 from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq_study import parquet_tables
+from beamuq_study.produced_answers import needed_pairs
 from beamuq_study.provenance import provenance, read_cell
 from beamuq_study.rule_programs import run_program
-from beamuq_study.stages.similarity_table import needed_pairs, similarity_table
 
 
 def run(
@@ -26,28 +29,23 @@ def run(
     threads: int = 1,
     similarity: Path,
 ) -> None:
-    """Read the candidates, score their pairs, write the similarity table.
-
-    ``model``: a file in the scorer's folder, where it has one.
-    """
-    loaded = read_cell({"candidates": ("candidates", candidates)}, made_with)["candidates"]
-    only_with_answer = settings.get("only_with_answer", ())
-    needed = needed_pairs(loaded.table, settings["answer_source"], settings["beam"], only_with_answer)
+    """Read the candidates, score their pairs, write the table; ``model``: a file in the scorer's folder, if any."""
+    loaded = read_cell({"candidates": candidates}, made_with)["candidates"]
+    needed = needed_pairs(
+        loaded.table, settings["answer_source"], settings["beam"], settings.get("only_with_answer", ())
+    )
     folder = model.parent if model else None
     models = identities({"model": folder}, loading["content"], plugins.among(model=settings["kind"]))
     device, dtype = devices.prepare(loading["device"], loading["dtype"], threads) if folder else (None, None)
     scorer = load_scorer(settings["kind"], folder, dtype=dtype, device=device, cache=cache)
     scores = scored(scorer, [(premise, hypothesis) for _, premise, hypothesis in needed])
+    rows = pd.DataFrame(needed, columns=["id", "premise", "hypothesis"]).assign(**vars(scores))
+    table = pa.Table.from_pandas(rows, schema=parquet_tables.SCHEMAS["similarity"])
     print(f"{settings['name']}: {len(needed)} pairs", file=sys.stderr)
-    footer = provenance(
-        settings,
-        {"candidates": candidates},
-        models=models,
-        dtype=dtype,
-        device=device,
-    ) | {"pairs": len(needed)}
     cell = loaded.cell | {"scorer": settings["name"]}
-    parquet_tables.write(similarity, "similarity", similarity_table(needed, scores), cell=cell, provenance=footer)
+    footer = provenance(settings, {"candidates": candidates}, models=models, dtype=dtype, device=device)
+    footer["pairs"] = len(needed)
+    parquet_tables.write(similarity, "similarity", table, cell=cell, provenance=footer)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beamuq.errors import BeamUQError, reading
-from beamuq.io import rows_of
+from beamuq.io import file_sha256, rows_of
 from beamuq_study.data.question import Adapter, Question, Row, questions_of
 
 _FIX = "use a file in the hub's schema of this dataset"
@@ -58,6 +58,11 @@ def source_of(path: Path) -> dict[str, Any] | None:
     with reading(path, "a readable Parquet file", "fetch or copy it again"):
         encoded = (pq.read_schema(path).metadata or {}).get(SOURCE)
         return None if encoded is None else dict(json.loads(encoded))
+
+
+def described(path: Path) -> dict[str, Any]:
+    """A split's file as footers name it."""
+    return {"name": path.name, "sha256": file_sha256(path), "fetched": source_of(path)}
 
 
 def _conform(value: Any, kind: pa.DataType, where: str) -> Any:

@@ -17,15 +17,14 @@ def rendered(
     template: Path, questions: Path, shots: Path, dataset: str, made_with: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, str]]:
     """The rows of ``prompts`` that a template makes of the questions and the few-shot examples of a dataset."""
-    parts, rows = load(template), {}
-    files = {"questions": ("questions", questions), "shots": ("shots", shots)}
-    for kind, loaded in read_cell(files, made_with).items():
+    parts, read = load(template), read_cell({"questions": questions, "shots": shots}, made_with)
+    for kind, loaded in read.items():
         if loaded.cell != {"dataset": dataset}:
             raise BeamUQError(f"{loaded.path}: holds {kind} of {loaded.cell}, not of {dataset!r}; run its rule again")
-        rows[kind] = loaded.table.to_pylist()
+    examples = read["shots"].table.to_pylist()
     return [
-        {"id": row["id"], "prompt": render(parts, row, rows["shots"], where=f"{template}: {row['id']}")}
-        for row in rows["questions"]
+        {"id": row["id"], "prompt": render(parts, row, examples, where=f"{template}: {row['id']}")}
+        for row in read["questions"].table.to_pylist()
     ]
 
 

@@ -1,37 +1,26 @@
-"""The facts that a reader of the exhibits needs beside them, out of footers and manifests."""
+"""The facts that a reader of the exhibits needs beside them, out of footers, manifests and candidates."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
 from beamuq_study.html_pages import DASH
 from beamuq_study.parquet_tables import Footer, Json, Loaded
+from beamuq_study.produced_answers import strategy_of
 from beamuq_study.study_config import Quality, Study
 
 UNKNOWN = "not known here"
+CELL = ["model", "dataset", "recipe"]
+ORIGIN = ["source", "revision", "licence", "sha256", "tokenizer sha256"]
+COUNTED = [*CELL, "answer_source", "strategy", "asked", "dropped", "texts", "empty", "cut"]
+FIRST = 3
 
 
-def settings(study: Study, candidates: Iterable[Loaded]) -> pd.DataFrame:
-    """What the study fixes for every cell, as name and value; the batch is that of the tables."""
-    main, evaluation = study.main, study.evaluation
-    batches = sorted({loaded.provenance["settings"]["batch_questions"] for loaded in candidates})
-    merged = [name for name, recipe in study.recipes.items() if recipe.merge_stop_tokens]
-    lines = {
-        "seed of subsets, samples and bootstrap": study.seed,
-        "questions decoded together": ", ".join(map(str, batches)),
-        "a newline ends an answer": study.newline_stops,
-        "recipes whose bare stop tokens are one ending": ", ".join(merged) or "none",
-        "produced answers": ", ".join(study.answer_source),
-        "candidates of the main tables": f"{main.sample}; {main.beam}",
-        "similarity of the main tables": study.scorers[main.scorer].title,
-        "quality; correct above": "; ".join(f"{of.title}; {of.threshold:g}" for of in study.quality),
-        "bootstrap": f"{evaluation.resamples:,} resamples, {evaluation.confidence:.0%} intervals",
-    }
-    values = ["yes" if value is True else "no" if value is False else str(value) for value in lines.values()]
-    return pd.DataFrame({"setting": list(lines), "value": values})
+# -- what the tables were made of --------------------------------------------------------------------------------------
 
 
 def models(study: Study, candidates: Iterable[Loaded], manifests: Mapping[str, Json]) -> pd.DataFrame:
@@ -41,72 +30,47 @@ def models(study: Study, candidates: Iterable[Loaded], manifests: Mapping[str, J
     """
     cells: Counter[tuple[str, ...]] = Counter()
     for loaded in candidates:
-        model, identity = study.models[loaded.cell["model"]], loaded.provenance["models"]["model"]
-        path = loaded.provenance["self_check"]["told"]
-        how = loaded.provenance["device"], loaded.provenance["dtype"], path
-        cells[model.title, model.style, *_origin(model.source, identity, manifests), *how] += 1
-    columns = ["model", "prompts", *_ORIGIN, "device", "dtype", "decoding"]
-    return _counted(cells, columns, "cells")
+        model, made = study.models[loaded.cell["model"]], loaded.provenance
+        origin = _origin(model.source, made["models"]["model"], manifests)
+        cells[model.title, model.style, *origin, made["device"], made["dtype"], made["self_check"]["told"]] += 1
+    return _counted(cells, ["model", "prompts", *ORIGIN, "device", "dtype", "decoding", "cells"])
 
 
 def scorers(study: Study, footers: Iterable[Footer], manifests: Mapping[str, Json]) -> pd.DataFrame:
     """One row a similarity scorer or learned quality and its backbone; ``footers`` are footers of all tables."""
     used: Counter[tuple[str, ...]] = Counter()
-    qualities = {of.metric: of for of in study.quality}
+    qualities = {quality.metric: quality for quality in study.quality}
     for footer in footers:
         if footer.kind not in ("similarity", "quality"):
             continue
-        of = qualities[footer.cell["metric"]] if footer.kind == "quality" else study.scorers[footer.cell["scorer"]]
-        named = [(of.title, of.source, "model", of.proxy_for)]
-        if isinstance(of, Quality) and of.backbone:
-            named.append((f"{of.title}: backbone", of.backbone, "backbone", None))
-        for title, source, role, proxy_for in named:
-            origin = _origin(source, footer.provenance.get("models", {}).get(role, {}), manifests)
-            ran = (str(footer.provenance.get(name) or DASH) for name in ("device", "dtype"))
-            used[footer.kind, title, *origin, *ran, proxy_for or DASH] += 1
-    return _counted(used, ["use", "scorer", *_ORIGIN, "device", "dtype", "proxy for"], "tables")
-
-
-_ORIGIN = ("source", "revision", "licence", "sha256", "tokenizer sha256")
-
-
-def _origin(source: str | None, identity: Mapping[str, str], manifests: Mapping[str, Json]) -> tuple[str, ...]:
-    """Source without a folder's path, revision, licence, hashes of all files and of the tokenizer's, shortened."""
-    if source is None:
-        return ("no model", DASH, DASH, DASH, DASH)
-    licence = manifests.get(source, {}).get("licence") or UNKNOWN
-    hashes = (identity.get(key, UNKNOWN) for key in ("content", "tokenizer"))
-    return (_source(source), _short(identity.get("revision", UNKNOWN)), str(licence), *map(_short, hashes))
-
-
-def _source(source: str) -> str:
-    return f"folder {source.rsplit('/', 1)[-1]}" if source.startswith("folder:") else source
-
-
-def _short(digest: str) -> str:
-    return digest if digest == UNKNOWN else digest[:12]
+        made, scorer = footer.provenance, study.scorers.get(footer.cell.get("scorer", ""))
+        judge = scorer or qualities[footer.cell["metric"]]
+        loaded = {"model": (judge.title, judge.source, judge.proxy_for or DASH)}
+        if isinstance(judge, Quality) and judge.backbone:
+            loaded["backbone"] = (f"{judge.title}: backbone", judge.backbone, DASH)
+        for name, (title, source, proxy_for) in loaded.items():
+            origin = _origin(source, made.get("models", {}).get(name, {}), manifests)
+            ran = (str(made.get(key) or DASH) for key in ("device", "dtype"))
+            used[footer.kind, title, *origin, *ran, proxy_for] += 1
+    return _counted(used, ["use", "scorer", *ORIGIN, "device", "dtype", "proxy for", "tables"])
 
 
 def options_named(study: Study, footers: Iterable[Footer]) -> pd.DataFrame:
     """One row a cell and produced answer judged by its gold option: of how many answers none or several are named."""
     rows = []
     for footer in footers:
-        for answer_source, of in footer.provenance.get("options_named", {}).items():
-            model, dataset = study.models[footer.cell["model"]].title, study.datasets[footer.cell["dataset"]].title
-            row: dict[str, Json] = {"model": model, "dataset": dataset, "recipe": footer.cell["recipe"]}
-            row |= {"answer_source": answer_source, "answers": of["answers"]}
-            for what in ("none", "several"):
-                row |= {what: of[what], f"{what} %": 100 * of[what] / max(1, of["answers"])}
-            rows.append(row)
+        for answer_source, counts in footer.provenance.get("options_named", {}).items():
+            shares = {f"{what} %": 100 * counts[what] / max(1, counts["answers"]) for what in ("none", "several")}
+            rows.append(_titled(study, footer.cell) | {"answer_source": answer_source} | counts | shares)
     return pd.DataFrame(rows)
 
 
 def datasets(study: Study, questions: Iterable[Loaded]) -> pd.DataFrame:
-    """One row a dataset: source, revision, licence, the file read and its hash, groups of the bootstrap."""
+    """One row a dataset: source, revision, licence, the file read, its hash, and what of it is asked or left out."""
     rows = []
     for loaded in questions:
-        dataset = study.datasets[loaded.cell["dataset"]]
-        file, source = loaded.provenance["files"]["split"], _source(dataset.source)
+        dataset, made, count = study.datasets[loaded.cell["dataset"]], loaded.provenance, loaded.table.num_rows
+        file, source = made["files"]["split"], _source(dataset.source)
         rows.append(
             {
                 "dataset": dataset.title,
@@ -115,27 +79,13 @@ def datasets(study: Study, questions: Iterable[Loaded]) -> pd.DataFrame:
                 "licence": dataset.licence,
                 "file": file["name"],
                 "sha256": _short(file["sha256"]),
-                "questions (n)": loaded.table.num_rows,
+                "questions in the split": made["read"]["questions"],
+                "left out: row repeats an id": made["read"]["repeated_rows"],
+                "left out: not in the seeded subset": made["read"]["questions"] - count,
+                "asked": count,
                 "groups (n)": len(set(loaded.table.column("group").to_pylist())),
                 "few-shot (n)": dataset.few_shot,
                 "new tokens, at most": dataset.max_new_tokens,
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-def reading(study: Study, questions: Iterable[Loaded]) -> pd.DataFrame:
-    """One row a dataset: what its split holds and what of it is asked; nothing else is left out."""
-    rows = []
-    for loaded in questions:
-        count, read = loaded.table.num_rows, loaded.provenance["read"]
-        rows.append(
-            {
-                "dataset": study.datasets[loaded.cell["dataset"]].title,
-                "questions in the split": read["questions"],
-                "left out: row repeats an id": read["repeated_rows"],
-                "left out: not in the seeded subset": read["questions"] - count,
-                "asked": count,
             }
         )
     return pd.DataFrame(rows)
@@ -153,13 +103,103 @@ def prompts(study: Study, footers: Iterable[Footer]) -> pd.DataFrame:
 
 def versions(footers: Iterable[Footer]) -> pd.DataFrame:
     """Package versions, each with the tables it made: more than one line a package is a warning."""
-    kinds: dict[tuple[str, str], list[str]] = {}
-    for footer in footers:
-        for key in footer.provenance.get("versions", {}).items():
-            kinds.setdefault(key, []).append(footer.kind)
-    rows = [(*key, len(of), ", ".join(dict.fromkeys(of))) for key, of in sorted(kinds.items())]
-    return pd.DataFrame(rows, columns=["package", "version", "tables", "of"])
+    made = [(*key, footer.kind) for footer in footers for key in footer.provenance.get("versions", {}).items()]
+    frame = pd.DataFrame(made, columns=["package", "version", "of"])
+    kinds = frame.groupby(["package", "version"])["of"]
+    return kinds.agg(tables="size", of=lambda kind: ", ".join(dict.fromkeys(kind))).reset_index()
 
 
-def _counted(counts: Mapping[tuple[str, ...], int], columns: list[str], unit: str) -> pd.DataFrame:
-    return pd.DataFrame([(*row, count) for row, count in counts.items()], columns=[*columns, unit])
+def _origin(source: str | None, identity: Mapping[str, str], manifests: Mapping[str, Json]) -> tuple[str, ...]:
+    """Source without a folder's path, revision, licence, hashes of all files and of the tokenizer's, shortened."""
+    if source is None:
+        return ("no model", DASH, DASH, DASH, DASH)
+    licence = str(manifests.get(source, {}).get("licence") or UNKNOWN)
+    revision, content, tokenizer = (_short(identity.get(key, UNKNOWN)) for key in ("revision", "content", "tokenizer"))
+    return (_source(source), revision, licence, content, tokenizer)
+
+
+def _source(source: str) -> str:
+    return f"folder {source.rsplit('/', 1)[-1]}" if source.startswith("folder:") else source
+
+
+def _short(digest: str) -> str:
+    return digest if digest == UNKNOWN else digest[:12]
+
+
+def _counted(counts: Mapping[tuple[str, ...], int], columns: list[str]) -> pd.DataFrame:
+    return pd.DataFrame([(*row, count) for row, count in counts.items()], columns=columns)
+
+
+def _titled(study: Study, cell: Mapping[str, str]) -> dict[str, str]:
+    model, dataset = study.models[cell["model"]].title, study.datasets[cell["dataset"]].title
+    return {"model": model, "dataset": dataset, "recipe": cell["recipe"]}
+
+
+# -- answers that are missing, empty or cut ----------------------------------------------------------------------------
+
+
+def counts(study: Study, question_ids: Mapping[str, Sequence[str]], candidates: Sequence[Loaded]) -> pd.DataFrame:
+    """A row a cell and produced answer, then one a strategy with all its candidates (``answer_source`` is "").
+
+    ``question_ids``: by dataset, in the order of the subset; a cell asks the first of them, as many as the settings of
+    its candidates say. ``dropped`` counts questions asked that have no such text, ``empty`` texts of which cleaning
+    left nothing, ``cut`` texts that reached the largest number of tokens.
+    """
+    rows = []
+    for loaded in candidates:
+        frame, ids = _frame(loaded), _asked(question_ids, loaded)
+        strategies = study.recipes[loaded.cell["recipe"]].strategies()
+        whole = [("", strategy, frame[frame["strategy"] == strategy]) for strategy in strategies]
+        for answer_source, strategy, texts in [*_produced(study, loaded, frame), *whole]:
+            dropped = len(set(ids) - set(texts["id"]))
+            numbers = len(ids), dropped, len(texts), (texts["text"] == "").sum(), (~texts["terminated"]).sum()
+            rows.append((*(loaded.cell[name] for name in CELL), answer_source, strategy, *map(int, numbers)))
+    return pd.DataFrame(rows, columns=COUNTED)
+
+
+def listed(study: Study, question_ids: Mapping[str, Sequence[str]], candidates: Sequence[Loaded]) -> pd.DataFrame:
+    """A row a produced answer that is dropped, empty or cut (``what``), with its question's id, in the order asked."""
+    rows = []
+    for loaded in candidates:
+        ids = _asked(question_ids, loaded)
+        for answer_source, _, texts in _produced(study, loaded, _frame(loaded)):
+            lists = {
+                "dropped": set(ids) - set(texts["id"]),
+                "empty": set(texts.loc[texts["text"] == "", "id"]),
+                "cut": set(texts.loc[~texts["terminated"], "id"]),
+            }
+            place = (*(loaded.cell[name] for name in CELL), answer_source)
+            rows += [(*place, what, key) for what in lists for key in ids if key in lists[what]]
+    return pd.DataFrame(rows, columns=[*CELL, "answer_source", "what", "id"])
+
+
+def answers_shown(study: Study, counted: pd.DataFrame, ids: pd.DataFrame) -> pd.DataFrame:
+    """The produced answers of :func:`counts` as the page has them, with the first ids of :func:`listed`."""
+    lines: dict[tuple[Any, ...], list[str]] = {}
+    for (*key, what), named in ids.groupby([*CELL, "answer_source", "what"], sort=False)["id"]:
+        more = ", …" if len(named) > FIRST else ""
+        lines.setdefault(tuple(key), []).append(f"{what}: {', '.join(named[:FIRST])}{more}")
+    rows = []
+    answers = counted[counted["answer_source"] != ""]
+    for row in (dict(zip(COUNTED, values, strict=True)) for values in answers.itertuples(index=False, name=None)):
+        shares = {f"{name} %": round(100 * row[name] / max(1, row["texts"]), 1) for name in ("empty", "cut")}
+        place = tuple(row[name] for name in (*CELL, "answer_source"))
+        rows.append(row | shares | {"ids": "; ".join(lines.get(place, [DASH]))} | _titled(study, row))
+    return pd.DataFrame(rows, columns=[*COUNTED[:7], "empty", "empty %", "cut", "cut %", "ids"])
+
+
+def _asked(question_ids: Mapping[str, Sequence[str]], loaded: Loaded) -> list[str]:
+    return list(question_ids[loaded.cell["dataset"]][: loaded.provenance["settings"]["questions"]])
+
+
+def _frame(loaded: Loaded) -> pd.DataFrame:
+    frame: pd.DataFrame = loaded.table.select(["id", "strategy", "rank", "text", "terminated"]).to_pandas()
+    return frame
+
+
+def _produced(study: Study, loaded: Loaded, frame: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Each produced answer that a recipe decodes, the strategy whose first text it is, and those texts."""
+    recipe = study.recipes[loaded.cell["recipe"]]
+    for name in study.answer_source:
+        if strategy := recipe.decoded(strategy_of(name, study.main.beam)):
+            yield name, strategy, frame[(frame["strategy"] == strategy) & (frame["rank"] == 0)]

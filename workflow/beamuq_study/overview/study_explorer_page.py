@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,68 +10,52 @@ import pandas as pd
 from beamuq.errors import BeamUQError
 from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, Row, page
 from beamuq_study.exhibits import captions
-from beamuq_study.parquet_tables import SCHEMAS, Artifact, Loaded, read_footer
+from beamuq_study.parquet_tables import SCHEMAS, Loaded, read_footer
 from beamuq_study.plan.cells_of_a_study import Grid, GridCell
 from beamuq_study.produced_answers import strategy_of
 from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Study, load_study
 
+NEEDED = {"questions", "prompts", "candidates"}
 CANDIDATE = ["id", "strategy", "rank", "text", "token_ids", "token_texts", "token_logprobs", "logprob", "terminated"]
 
 
-def study_page(source: Path, most: int) -> str:
-    """The page of a study's folder of results, or of a cell of it by one of its files.
+def study_page(source: Path, most: int = MOST_QUESTIONS) -> str:
+    """The page of a study's folder of results, or of a cell of it by one of its files: ``most`` questions in all.
 
-    Raises BeamUQError if it is no study's folder, a table of no cell, or as :func:`read_cells`.
+    A cell without candidates is left out; without quality, similarity or scores it is shown without them.
+
+    Raises BeamUQError if it is no study's folder or a table of no cell; if a file is unreadable, or files are not of
+    one run and this study; or if no cell has candidates.
     """
-    results, cell = source, None
+    results, place = source, None
     if source.is_file():
         footer = read_footer(source)
         if not {"model", "dataset", "recipe"} <= footer.cell.keys():
             raise BeamUQError(f"{source}: a table of '{footer.kind}', which is of no cell; give candidates or scores")
-        depth = len(Path(Artifact(footer.kind, **footer.cell).path).parts)
-        results, cell = source.absolute().parents[depth - 1], footer.cell
+        results, place = source.absolute().parents[len(footer.cell)], footer.cell
     if not (results / "study.json").is_file():
         raise BeamUQError(f"{results}: holds no study.json; give a study's folder, such as results/demo")
     study = load_study(results / "study.json")
-    chosen = Grid(study).explored
-    if cell:
-        place = Grid(study).cell(cell["model"], cell["dataset"], cell["recipe"])
-        main = study.main.scorer if study.main.scorer in place.scorers else place.scorers[0]
-        chosen = [(place, cell.get("scorer", main))]
-    cells, notes = read_cells(study, results, chosen, most)
-    return page(captions.titled(study, study.title), notes, cells)
-
-
-def read_cells(
-    study: Study, results: Path, chosen: Sequence[tuple[GridCell, str]], most: int = MOST_QUESTIONS
-) -> tuple[list[Cell], list[str]]:
-    """Cells under a scorer, of each the first questions, ``most`` in all, and sentences on what is left out.
-
-    A cell without candidates is left out; without quality, similarity or scores it is shown without them.
-
-    Raises BeamUQError if a file is unreadable, or files are not of one run and this study; or if no cell has
-    candidates.
-    """
     grid = Grid(study)
+    chosen = grid.explored
+    if place:
+        cell = grid.cell(place["model"], place["dataset"], place["recipe"])
+        chosen = [(cell, place.get("scorer", grid.shown_under(cell)))]
     there = {cell: [t for t in grid.tables_explored(*cell) if (results / t.path).exists()] for cell in chosen}
-    shown = [(cell, scorer) for cell, scorer in chosen if _holds(there[cell, scorer])]
+    shown = [cell for cell, tables in there.items() if {table.kind for table in tables} >= NEEDED]
     if not shown:
         raise BeamUQError(f"{results}: none of the chosen cells has candidates yet; run the study")
     notes = [captions.DEMO_WARNING] if study.demo else []
     if missing := [_name(study, cell) for cell, scorer in chosen if (cell, scorer) not in shown]:
         notes.append(f"Without candidates yet, so not here: {'; '.join(missing)}.")
-    each = max(1, most // len(shown))
     cells = []
     for cell, scorer in shown:
         tables = there[cell, scorer]
-        inputs = Inputs.read(results, dict.fromkeys(tables), study)
-        cells.append(_cell(study, cell, scorer, {table.kind: inputs[table] for table in tables}, each))
-    return cells, notes
-
-
-def _holds(tables: Sequence[Artifact]) -> bool:
-    return {"questions", "prompts", "candidates"} <= {table.kind for table in tables}
+        inputs = Inputs.read(results, tables, study)
+        by_kind = {table.kind: inputs[table] for table in tables}
+        cells.append(_cell(study, cell, scorer, by_kind, max(1, most // len(shown))))
+    return page(captions.titled(study, study.title), notes, cells)
 
 
 def _name(study: Study, cell: GridCell) -> str:
@@ -138,26 +121,25 @@ def _by_question(candidates: pd.DataFrame, strategy: str, name: str) -> dict[str
     rows = candidates[candidates["strategy"] == strategy].sort_values("rank")
     if name == "beams":
         rows = rows.sort_values("logprob", ascending=False, kind="stable")
-    by_question: dict[str, list[Row]] = {}
-    for row in rows.to_dict("records"):
-        by_question.setdefault(row["id"], []).append({str(key): value for key, value in row.items()})
-    return by_question
+    return {str(key): _records(of_question) for key, of_question in rows.groupby("id", sort=False)}
+
+
+def _records(frame: pd.DataFrame) -> list[Row]:
+    return [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]
 
 
 def _of_answer(frames: dict[str, pd.DataFrame], kind: str, source: str) -> pd.DataFrame:
     """The rows of one produced answer; none where the table is not there yet."""
-    if kind not in frames:
-        return pd.DataFrame(columns=SCHEMAS[kind].names)
-    return frames[kind][frames[kind]["answer_source"] == source]
+    frame = frames.get(kind, pd.DataFrame(columns=SCHEMAS[kind].names))
+    return frame[frame["answer_source"] == source]
 
 
 def _pairs(tables: dict[str, Loaded], ids: set[str], threshold: float | None) -> dict[str, Any]:
     """By question: of each ordered pair of texts its similarity, and whether they mean the same (D18, no classes)."""
     pairs: dict[str, dict[tuple[str, str], tuple[float, bool]]] = {}
-    if "similarity" not in tables:
-        return pairs
-    for key, *pair, s, neutral, contradict in zip(*tables["similarity"].table.to_pydict().values(), strict=True):
+    table = tables["similarity"].table if "similarity" in tables else SCHEMAS["similarity"].empty_table()
+    for key, premise, hypothesis, s, neutral, contradict in zip(*table.to_pydict().values(), strict=True):
         if key in ids:
             same = s > max(neutral, contradict) if threshold is None else s >= threshold
-            pairs.setdefault(key, {})[pair[0], pair[1]] = s, same
+            pairs.setdefault(key, {})[premise, hypothesis] = s, same
     return pairs

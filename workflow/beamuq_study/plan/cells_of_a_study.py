@@ -71,12 +71,8 @@ class Grid:
 
     def judgements_of(self, recipe: str) -> set[str]:
         """What the recipe's methods need that further models have to be asked: P_TRUE, CCP, SAR."""
-        return {
-            need
-            for name in self.study.scoring[recipe].methods
-            for need in resolve(name).all_needs
-            if need in JUDGEMENTS
-        }
+        methods = self.study.scoring[recipe].methods
+        return {need for name in methods for need in resolve(name).all_needs if need in JUDGEMENTS}
 
     def judges_of(self, recipe: str) -> dict[str, str]:
         """The scorers that CCP ("nli") and SAR ("relevance") ask of a recipe's answers."""
@@ -113,16 +109,10 @@ class Grid:
 
         All of them, where no method compares candidates with each other; else those that only estimators read.
         """
-        names = self.study.recipes[recipe].strategies()
-        if compare_candidates(self.study.scoring[recipe].methods):
-            return self.only_for_estimators(recipe)
-        return tuple(names)
-
-    def only_for_estimators(self, recipe: str) -> tuple[str, ...]:
-        """Strategies of a recipe that no method reads."""
-        if self.study.scoring[recipe].every_strategy:
-            return ()
-        return tuple(name for name in self.study.recipes[recipe].strategies() if kind_of(name) in FOR_ESTIMATORS)
+        names, scoring = self.study.recipes[recipe].strategies(), self.study.scoring[recipe]
+        if not compare_candidates(scoring.methods):
+            return tuple(names)
+        return tuple(name for name in names if kind_of(name) in FOR_ESTIMATORS and not scoring.every_strategy)
 
     def qualities_of(self, cell: GridCell) -> list[Artifact]:
         """The quality of a cell's answers by each metric that is measured on its dataset, the main one first."""
@@ -141,12 +131,10 @@ class Grid:
 
     @cached_property
     def generations(self) -> list[Artifact]:
-        """The candidates of every cell."""
         return [cell.table("candidates") for cell in self.cells.values()]
 
     @cached_property
     def evaluations(self) -> list[Artifact]:
-        """The evaluation of every cell under every scorer of it."""
         return [cell.table("evaluation", scorer=scorer) for cell in self.cells.values() for scorer in cell.scorers]
 
     @cached_property
@@ -158,12 +146,10 @@ class Grid:
 
     @cached_property
     def questions(self) -> list[Artifact]:
-        """The questions of every dataset asked."""
         return [Artifact("questions", dataset=dataset) for dataset in self.datasets]
 
     @cached_property
     def prompts(self) -> list[Artifact]:
-        """The prompts of every style and dataset, sorted."""
         used = {(self.study.models[cell.model].style, cell.dataset) for cell in self.cells.values()}
         return [Artifact("prompts", style=style, dataset=dataset) for style, dataset in sorted(used)]
 
@@ -180,10 +166,12 @@ class Grid:
 
     @cached_property
     def explored(self) -> list[tuple[GridCell, str]]:
-        """What the explorer shows: the main recipe's cells, under the main tables' scorer where they have that one."""
-        main = self.study.main
-        cells = [cell for cell in self.cells.values() if cell.recipe == main.recipe]
-        return [(cell, main.scorer if main.scorer in cell.scorers else cell.scorers[0]) for cell in cells]
+        """What the explorer shows: the main recipe's cells, each under a scorer."""
+        return [(cell, self.shown_under(cell)) for cell in self.cells.values() if cell.recipe == self.study.main.recipe]
+
+    def shown_under(self, cell: GridCell) -> str:
+        """The main tables' scorer, where a cell has that one."""
+        return self.study.main.scorer if self.study.main.scorer in cell.scorers else cell.scorers[0]
 
     def tables_explored(self, cell: GridCell, scorer: str) -> list[Artifact]:
         """What the explorer reads of a cell: questions, prompts, candidates; main quality, similarity and scores."""
@@ -196,19 +184,15 @@ class Grid:
             cell.table("scores", scorer=scorer),
         ]
 
-    # -- models of the study -------------------------------------------------------------------------------------
-
     @cached_property
     def model_uses(self) -> dict[str, str]:
         """Every source of a model that the study loads, and what for; a scorer that nothing asks is none of them."""
         study, cells = self.study, self.cells.values()
         scorers = {key for cell in cells for key in (*self.scorers_of(cell), *self.judges_of(cell.recipe).values())}
-        loaded = [(study.models[name].source, f"model {name}") for name in {cell.model: None for cell in cells}]
-        loaded += [(s.source, f"scorer {key}") for key, s in study.scorers.items() if key in scorers and s.source]
-        loaded += [
-            (source, f"quality {q.metric}") for q in study.quality for source in (q.source, q.backbone) if source
-        ]
-        uses: dict[str, list[str]] = {}
+        loaded = [(study.models[cell.model].source, f"model {cell.model}") for cell in cells]
+        loaded += [(scorer.source or "", f"scorer {key}") for key, scorer in study.scorers.items() if key in scorers]
+        loaded += [(source or "", f"quality {q.metric}") for q in study.quality for source in (q.source, q.backbone)]
+        uses: dict[str, dict[str, None]] = {}
         for source, use in loaded:
-            uses.setdefault(source, []).append(use)
-        return {source: ", ".join(dict.fromkeys(of_source)) for source, of_source in uses.items()}
+            uses.setdefault(source, {})[use] = None
+        return {source: ", ".join(names) for source, names in uses.items() if source}

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from beamuq import plugins
@@ -16,7 +18,7 @@ from beamuq.models.model_folder import check_content, read_manifest
 from beamuq.models.model_source import Kind, parse_source, read_commit
 from beamuq.models.packaged_weights import PACKAGED
 from beamuq.scorers.named_options import GOLD_LABEL
-from beamuq_study.data.dataset_adapters import adapter_names, load_adapter
+from beamuq_study.data.dataset_adapters import ADAPTERS
 from beamuq_study.data.read_dataset_file import source_of
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.plan.cells_of_a_study import SAR, Grid
@@ -36,23 +38,34 @@ def check_name(study_file: Path) -> None:
 
 def check_study(grid: Grid, paths: Paths) -> None:
     """Every check of a study that has been loaded; raises the first problem."""
-    file = paths.study_file
-    for check in (_check_adapters, _check_plugins, _check_methods, _check_exhibits):
-        try:
-            check(grid)
-        except (BeamUQError, ValueError) as error:
-            raise BeamUQError(f"{file}: {error}") from error
+    with _named(str(paths.study_file)):
+        _check_adapters(grid)
+        _check_plugins(grid)
+        _check_methods(grid)
+        for position, name in enumerate(grid.study.exhibits):
+            with _named(f"exhibits[{position}]: {json.dumps(name)}"):
+                list_of_exhibits.exhibit(name, grid.study).artifacts(grid.study)
     _check_files(grid, paths)
     _check_revisions(grid, paths)
 
 
+@contextmanager
+def _named(key: str) -> Iterator[None]:
+    """Put the key before what is wrong within the block."""
+    try:
+        yield
+    except (BeamUQError, ValueError) as error:
+        raise BeamUQError(f"{key}: {error}") from error
+
+
 def _check_adapters(grid: Grid) -> None:
     for key, dataset in grid.study.datasets.items():
-        known(f"datasets.{key}.adapter", [dataset.adapter], adapter_names())
+        known(f"datasets.{key}.adapter", [dataset.adapter], ADAPTERS)
+    metrics = [quality.metric for quality in grid.study.quality]
     for key in grid.datasets:
-        of_key = [quality.metric for quality in grid.study.qualities(key)]
-        if GOLD_LABEL in of_key and not load_adapter(grid.study.datasets[key].adapter).options:
-            position = [quality.metric for quality in grid.study.quality].index(GOLD_LABEL)
+        measured = [quality.metric for quality in grid.study.qualities(key)]
+        if GOLD_LABEL in measured and not ADAPTERS[grid.study.datasets[key].adapter].options:
+            position = metrics.index(GOLD_LABEL)
             raise BeamUQError(
                 f'quality[{position}].metric: "{GOLD_LABEL}": the questions of {key} have no options; list the '
                 f"multiple-choice sets under quality[{position}].datasets"
@@ -66,37 +79,23 @@ def _check_plugins(grid: Grid) -> None:
     for key, recipe in study.recipes.items():
         named |= {f"recipes.{key}.custom[{n}].policy": search.policy for n, search in enumerate(recipe.custom or ())}
     for key, name in named.items():
-        try:
+        with _named(key):
             plugins.source_files([name])
-        except BeamUQError as error:
-            raise BeamUQError(f"{key}: {error}") from error
 
 
 def _check_methods(grid: Grid) -> None:
     for recipe, scoring in grid.study.scoring.items():
         for position, name in enumerate(scoring.methods):
-            try:
+            with _named(f"scoring.{recipe}.methods[{position}]"):
                 resolve(name)
                 plugins.source_files([name])
-            except BeamUQError as error:
-                raise BeamUQError(f"scoring.{recipe}.methods[{position}]: {error}") from error
         for position, name in enumerate(scoring.estimators):
-            try:
+            with _named(f"scoring.{recipe}.estimators[{position}]"):
                 grid.estimators_of(recipe, [name])
-            except BeamUQError as error:
-                raise BeamUQError(f"scoring.{recipe}.estimators[{position}]: {error}") from error
         if scoring.estimators and "Dissimilarity" not in scoring.methods:
             raise BeamUQError(f"scoring.{recipe}.estimators: are of Dissimilarity; add it to scoring.{recipe}.methods")
         if SAR in grid.judgements_of(recipe) and not grid.study.main.relevance:
             raise BeamUQError("main.relevance: SAR needs it; name the scorer that judges tokens")
-
-
-def _check_exhibits(grid: Grid) -> None:
-    for position, name in enumerate(grid.study.exhibits):
-        try:
-            list_of_exhibits.exhibit(name, grid.study).artifacts(grid.study)
-        except BeamUQError as error:
-            raise BeamUQError(f"exhibits[{position}]: {json.dumps(name)}: {error}") from error
 
 
 def _check_files(grid: Grid, paths: Paths) -> None:
@@ -105,21 +104,20 @@ def _check_files(grid: Grid, paths: Paths) -> None:
         dataset = grid.study.datasets[key]
         if paths.is_fetched(dataset):
             continue
-        for file in paths.splits(grid.study, key).values():
+        for file in paths.splits(key, dataset):
             if not file.is_file():
                 local = dataset.source.startswith("hub:")
                 where = "config.yaml: data_root" if local else f"{paths.study_file}: datasets.{key}"
                 raise BeamUQError(f"{where}: {file} does not exist; put the split there or name another")
     for source in grid.model_uses:
         if source.startswith("packaged:"):
-            try:
+            with _named(str(paths.study_file)):
                 known("source", [source], [f"packaged:{name}" for name in PACKAGED])
-            except ValueError as error:
-                raise BeamUQError(f"{paths.study_file}: {error}") from error
-        if source.startswith("folder:") and not paths.model_manifest(source).is_file():
-            raise BeamUQError(f"{paths.study_file}: source: {source}: holds no config.json; give a model's folder")
-        if source.startswith("folder:"):  # told here in one line, which Snakemake would not while it plans
-            check_content(paths.model_manifest(source).parent)
+        if source.startswith("folder:"):
+            config = paths.model_manifest(source)
+            if not config.is_file():
+                raise BeamUQError(f"{paths.study_file}: source: {source}: holds no config.json; give a model's folder")
+            check_content(config.parent)  # here in one line, which Snakemake would not say while it plans
 
 
 def _check_revisions(grid: Grid, paths: Paths) -> None:
@@ -132,7 +130,7 @@ def _check_revisions(grid: Grid, paths: Paths) -> None:
     for key in grid.datasets:
         dataset = grid.study.datasets[key]
         if paths.is_fetched(dataset):
-            for file in paths.splits(grid.study, key).values():
+            for file in paths.splits(key, dataset):
                 if file.is_file() and (fetched := source_of(file)):
                     held[file] = ("datasets", dataset.source.removeprefix("hub:"), fetched.get("revision"))
     for file, (kind, repository, revision) in held.items():

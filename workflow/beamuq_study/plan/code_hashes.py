@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
 from functools import cache
 from pathlib import Path
 
@@ -61,12 +62,8 @@ def _content_hash(path: Path) -> str:
 def _imported(path: Path) -> tuple[Path, ...]:
     """The package files that one file imports when it runs; importing beamuq.a.b runs beamuq/a/__init__.py too."""
     names: set[str] = set()
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for_types = [n for n in ast.walk(tree) if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"]
-    unused = {id(node) for block in for_types for node in ast.walk(block)}
-    for node in ast.walk(tree):
-        if id(node) in unused:
-            continue
+    run = re.sub(r"^if TYPE_CHECKING:\n(?:    .*\n|\n)+", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    for node in ast.walk(ast.parse(run)):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from beamuq_study.machine_config import Machine
 from beamuq_study.parquet_tables import Artifact
-from beamuq_study.study_config import DEMO_DATA, Dataset, Study
+from beamuq_study.study_config import DEMO_DATA, Dataset
 
 
 @dataclass(frozen=True)
@@ -22,13 +21,7 @@ class Paths:
 
     @property
     def results(self) -> Path:
-        """The study's folder of tables."""
         return Path("results", self.name)
-
-    @property
-    def figures(self) -> Path:
-        """The study's folder of figures."""
-        return Path("figures", self.name)
 
     @property
     def lock(self) -> Path:
@@ -36,14 +29,7 @@ class Paths:
         return Path(os.path.relpath(self.study_file.with_suffix(".lock.json")))
 
     def table(self, artifact: Artifact) -> Path:
-        """A table of the study."""
         return self.results / artifact.path
-
-    def benchmark(self, artifact: Artifact) -> Path:
-        """Where Snakemake writes what the job of a table took."""
-        return benchmark_file(self.results, artifact)
-
-    # -- what is fetched or brought along ------------------------------------------------------------------------
 
     def model_manifest(self, source: str) -> Path:
         """What a rule waits for before it loads a model: the fetch rule's manifest, or a folder's own config."""
@@ -65,13 +51,10 @@ class Paths:
             return _existing(Path(self.machine.data_root) / dataset.adapter, split, missing=".parquet")
         return Path(self.machine.datasets_root, key, f"{split}.parquet")
 
-    def splits(self, study: Study, key: str) -> dict[str, Any]:
-        """The files that the questions of a dataset are made from."""
-        dataset = study.datasets[key]
-        files = {"split": self.split(key, dataset, dataset.split)}
-        if dataset.few_shot:
-            files["few_shot_split"] = self.split(key, dataset, dataset.few_shot_split)
-        return files
+    def splits(self, key: str, dataset: Dataset) -> list[Path]:
+        """The file of the questions of a dataset and, where any are shown, of its few-shot examples."""
+        names = [dataset.split, dataset.few_shot_split] if dataset.few_shot else [dataset.split]
+        return [self.split(key, dataset, name) for name in names]
 
 
 def benchmark_file(results: Path, artifact: Artifact) -> Path:

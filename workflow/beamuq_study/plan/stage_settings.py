@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
-from beamuq import plugins
 from beamuq.errors import BeamUQError
 from beamuq.models import devices
 from beamuq.models.model_folder import model_identity
@@ -26,7 +25,7 @@ from beamuq_study.plan.paths import model_folder_name
 from beamuq_study.stages.decisions_of_scores import DecisionSettings
 from beamuq_study.stages.metrics_of_scores import EvaluationSettings
 from beamuq_study.stages.score_all_methods import ScoringSettings
-from beamuq_study.study_config import Quality
+from beamuq_study.study_config import Quality, Scorer, Study
 
 Settings = dict[str, Any]
 Device = Literal["auto", "cpu", "cuda"]
@@ -52,6 +51,10 @@ class StageSettings:
     machine: Machine
     grid: Grid
 
+    @property
+    def study(self) -> Study:
+        return self.grid.study
+
     # -- fetching, questions and prompts -------------------------------------------------------------------------
 
     def fetch_model(self, wildcards: Wildcards) -> Settings:
@@ -61,31 +64,21 @@ class StageSettings:
         return {"source": sources[wildcards.folder]}
 
     def fetch_dataset(self, wildcards: Wildcards) -> Settings:
-        dataset = self.grid.study.datasets[wildcards.dataset]
-        return {
-            "source": dataset.source,
-            "config": dataset.config,
-            "adapter": dataset.adapter,
-            "split": wildcards.split,
-        }
+        dataset = self.study.datasets[wildcards.dataset]
+        return _picked(dataset, "source", "config", "adapter") | {"split": wildcards.split}
 
     def questions(self, wildcards: Wildcards) -> Settings:
-        dataset = self.grid.study.datasets[wildcards.dataset]
-        return {
-            "dataset": wildcards.dataset,
-            "adapter": dataset.adapter,
-            "seed": self.grid.study.seed,
-            "questions": dataset.questions,
-            "few_shot": dataset.few_shot,
-        }
+        dataset = self.study.datasets[wildcards.dataset]
+        place = {"dataset": wildcards.dataset, "adapter": dataset.adapter, "seed": self.study.seed}
+        return place | _picked(dataset, "questions", "few_shot")
 
     # -- decoding and what is asked of its answers ---------------------------------------------------------------
 
     def candidates(self, wildcards: Wildcards) -> Settings:
-        study, cell = self.grid.study, self.cell(wildcards)
-        model, recipe = study.models[cell.model], study.recipes[cell.recipe]
+        study, cell = self.study, self.cell(wildcards)
+        recipe = study.recipes[cell.recipe]
         return {
-            "cell": {"model": cell.model, "dataset": cell.dataset, "recipe": cell.recipe},
+            "cell": _picked(cell, "model", "dataset", "recipe"),
             "recipe": recipe.searched(),
             "questions": cell.questions,
             "max_new_tokens": study.datasets[cell.dataset].max_new_tokens,
@@ -93,125 +86,95 @@ class StageSettings:
             "merge_stop_tokens": recipe.merge_stop_tokens,
             "seed": study.seed,
             "batch_questions": recipe.batch_questions or study.batch_questions,
-            "style": model.style,
-            "enable_thinking": model.enable_thinking,
+            **_picked(study.models[cell.model], "style", "enable_thinking"),
             "format": FORMATS["candidates"],
         }
 
     def similarity(self, wildcards: Wildcards) -> Settings:
-        cell = self.cell(wildcards)
-        only_with_answer = list(self.grid.only_with_answer(cell.recipe))
-        return {
-            "name": wildcards.scorer,
-            "kind": self.grid.study.scorers[wildcards.scorer].kind,
-            "answer_source": list(self.grid.produced_answers(cell.recipe)),
-            "beam": self.grid.decoded(self.grid.study.main.beam, cell.recipe),
-            **({"only_with_answer": only_with_answer} if only_with_answer else {}),
-            "format": FORMATS["similarity"],
-        }
+        settings = {"name": wildcards.scorer, "kind": self.study.scorers[wildcards.scorer].kind}
+        only_with_answer = list(self.grid.only_with_answer(wildcards.recipe))
+        further = {"only_with_answer": only_with_answer} if only_with_answer else {}
+        return settings | self._answers(wildcards) | further | {"format": FORMATS["similarity"]}
 
     def quality(self, wildcards: Wildcards) -> Settings:
-        cell = self.cell(wildcards)
-        adapter = self.grid.study.datasets[cell.dataset].adapter
-        return {
-            "metric": self.quality_called(wildcards.metric).metric,
-            "normalizer": "coqa" if adapter == "coqa" else "triviaqa",
-            "answer_source": list(self.grid.produced_answers(cell.recipe)),
-            "beam": self.grid.decoded(self.grid.study.main.beam, cell.recipe),
-            "format": FORMATS["quality"],
-        }
+        coqa = self.study.datasets[wildcards.dataset].adapter == "coqa"
+        metric = self.quality_called(wildcards.metric).metric
+        settings = {"metric": metric, "normalizer": "coqa" if coqa else "triviaqa"}
+        return settings | self._answers(wildcards) | {"format": FORMATS["quality"]}
 
     def judgements(self, wildcards: Wildcards) -> Settings:
-        study, main, cell = self.grid.study, self.grid.study.main, self.cell(wildcards)
-        model, judges = study.models[cell.model], self._judges(cell)
+        judges = self._judges(wildcards.recipe)
         ccp, relevance = judges.get("nli"), judges.get("relevance")
         return {
-            "answer_source": list(self.grid.produced_answers(cell.recipe)),
-            "beam": self.grid.decoded(main.beam, cell.recipe),
-            "sample": self.grid.decoded(main.sample, cell.recipe),
-            "style": model.style,
-            "enable_thinking": model.enable_thinking,
-            "p_true": P_TRUE in self.grid.judgements_of(cell.recipe),
-            "ccp": {"kind": ccp.kind, "equivalence_threshold": ccp.equivalence_threshold} if ccp else None,
-            "relevance": {"kind": relevance.kind} if relevance else None,
+            **self._answers(wildcards),
+            "sample": self.grid.decoded(self.study.main.sample, wildcards.recipe),
+            **_picked(self.study.models[wildcards.model], "style", "enable_thinking"),
+            "p_true": P_TRUE in self.grid.judgements_of(wildcards.recipe),
+            "ccp": _picked(ccp, "kind", "equivalence_threshold") if ccp else None,
+            "relevance": _picked(relevance, "kind") if relevance else None,
             "format": FORMATS["judgements"],
         }
+
+    def _answers(self, wildcards: Wildcards) -> Settings:
+        """The produced answers of a cell, and the search that top_beam is the first of."""
+        produced = list(self.grid.produced_answers(self.cell(wildcards).recipe))
+        return {"answer_source": produced, "beam": self.main_beam(wildcards)}
 
     # -- scores and their evaluation -----------------------------------------------------------------------------
 
     def scores(self, wildcards: Wildcards) -> Settings:
-        study, main, cell = self.grid.study, self.grid.study.main, self.cell(wildcards)
-        scoring = study.scoring[cell.recipe]
-        settings = {
+        main, recipe = self.study.main, wildcards.recipe
+        scoring, answers = self.study.scoring[recipe], self._answers(wildcards)
+        strategies = self.study.recipes[recipe].strategies()[1:] if scoring.every_strategy else []
+        ablations = _picked(scoring, "epsilon", "alpha", "budgets")
+        settings = _picked(main, "num_candidates", "alpha", "epsilon") | {
             "methods": scoring.methods,
-            "answer_source": list(self.grid.produced_answers(cell.recipe)),
-            "main": {
-                "sample": self.grid.decoded(main.sample, cell.recipe),
-                "beam": self.grid.decoded(main.beam, cell.recipe),
-            },
-            "num_candidates": main.num_candidates,
-            "alpha": main.alpha,
-            "epsilon": main.epsilon,
-            "equivalence_threshold": study.scorers[wildcards.scorer].equivalence_threshold,
-            "sar_similarity": "file" if SAR in self.grid.judgements_of(cell.recipe) else None,
-            "recipe": cell.recipe,
-            "estimators": self.grid.estimators_of(cell.recipe, scoring.estimators),
-            "seed": study.seed,
-            "ablations": {
-                "epsilon": scoring.epsilon,
-                "alpha": scoring.alpha,
-                "K": scoring.fixed_k,
-                "budgets": scoring.budgets,
-                "strategies": study.recipes[cell.recipe].strategies()[1:] if scoring.every_strategy else [],
-            },
+            "answer_source": answers["answer_source"],
+            "main": {"sample": self.grid.decoded(main.sample, recipe), "beam": answers["beam"]},
+            "equivalence_threshold": self.study.scorers[wildcards.scorer].equivalence_threshold,
+            "recipe": recipe,
+            "estimators": self.grid.estimators_of(recipe, scoring.estimators),
+            "seed": self.study.seed,
+            "ablations": ablations | {"K": scoring.fixed_k, "strategies": strategies},
         }
         return ScoringSettings.model_validate(settings, strict=False).model_dump(mode="json")
 
     def evaluation(self, wildcards: Wildcards) -> Settings:
-        study, cell = self.grid.study, self.cell(wildcards)
-        quality, *further = study.qualities(cell.dataset)
-        settings = study.evaluation.model_dump() | {
+        quality, *further = self.study.qualities(self.cell(wildcards).dataset)
+        settings = self.study.evaluation.model_dump() | {
             "quality": quality.metric,
             "threshold": quality.threshold,
-            "further_qualities": {of.metric: of.threshold for of in further},
-            "seed": study.seed,
+            "further_qualities": {metric.metric: metric.threshold for metric in further},
+            "seed": self.study.seed,
         }
         return EvaluationSettings.model_validate(settings, strict=False).model_dump(mode="json")
 
     def decisions(self, wildcards: Wildcards) -> Settings:
-        study, cell = self.grid.study, self.cell(wildcards)
-        scorer, quality = study.scorers[wildcards.scorer], study.main_quality
+        scorer, quality = self.study.scorers[wildcards.scorer], self.study.main_quality
         similarity = f"{scorer.kind}:{scorer.source}" if scorer.source else scorer.kind
-        settings = {
+        settings = _picked(self.study.evaluation, "resamples", "confidence") | {
             "quality": quality.metric,
             "threshold": quality.threshold,
-            "risks": study.decisions.risks,
-            "guarantee": study.decisions.confidence,
-            "resamples": study.evaluation.resamples,
-            "confidence": study.evaluation.confidence,
-            "seed": study.seed,
+            "risks": self.study.decisions.risks,
+            "guarantee": self.study.decisions.confidence,
+            "seed": self.study.seed,
             "similarity": "minilm" if similarity == MINILM else similarity,
-            "model": study.models[cell.model].source,
+            "model": self.study.models[self.cell(wildcards).model].source,
         }
         return DecisionSettings.model_validate(settings, strict=False).model_dump(mode="json")
 
     def main_beam(self, wildcards: Wildcards) -> str | None:
         """The main beam search, where the cell's recipe decodes it."""
-        return self.grid.decoded(self.grid.study.main.beam, wildcards.recipe)
+        return self.grid.decoded(self.study.main.beam, wildcards.recipe)
 
-    # -- what exhibits and pages are told, and their code ----------------------------------------------------------
-
-    def study(self, wildcards: Wildcards) -> Settings:  # noqa: ARG002  (as every rule's)
+    def study_json(self, _: Wildcards) -> Settings:
         """The study in its own order, without what cannot change what exhibits and pages say."""
-        seen = self.grid.study.model_dump(
-            mode="json",
-            exclude={"exhibits": True, "batch_questions": True, "recipes": {"__all__": {"batch_questions"}}},
-        )
-        return seen | {"exhibits": [], "batch_questions": 1}
+        left_out: Any = {"exhibits": True, "batch_questions": True, "recipes": {"__all__": {"batch_questions"}}}
+        return self.study.model_dump(mode="json", exclude=left_out) | {"exhibits": [], "batch_questions": 1}
 
     def exhibit_code(self, wildcards: Wildcards) -> str:
         """The code that makes an exhibit: of its rule's program and of the module that specifies it."""
-        exhibit = list_of_exhibits.exhibit(wildcards.name, self.grid.study)
+        exhibit = list_of_exhibits.exhibit(wildcards.name, self.study)
         return code_hash(exhibit.kind, exhibit.module)
 
     # -- which tables a job may read -------------------------------------------------------------------------------
@@ -221,27 +184,26 @@ class StageSettings:
 
         ``inputs``: kinds of tables, and ``cross_similarity``, ``further_qualities``; what a cell lacks is left out.
         """
-        return lambda wildcards: {name: of for kind in inputs for name, of in self._made_with(kind, wildcards)}
+        return lambda wildcards: {name: made for kind in inputs for name, made in self._made_with(kind, wildcards)}
 
     def _made_with(self, kind: str, wildcards: Wildcards) -> list[tuple[str, Settings]]:
         if kind in ("questions", "shots"):
             return [(kind, self.questions(wildcards))]
-        cell, needs = self.cell(wildcards), self.grid.judgements_of(wildcards.recipe)
-        here = {name: getattr(wildcards, name, "") for name in ("model", "dataset", "recipe", "scorer")}
-
-        def of(**further: str) -> Any:
-            return SimpleNamespace(**here | further)
-
-        if kind == "judgements" and not needs:
+        cell, made_for = self.cell(wildcards), cast("type[Any]", SimpleNamespace)
+        main, *further = (file_name(quality.metric) for quality in self.study.qualities(cell.dataset))
+        here = {"scorer": getattr(wildcards, "scorer", ""), "metric": main} | _picked(
+            cell, "model", "dataset", "recipe"
+        )
+        if kind == "judgements" and not self.grid.judgements_of(cell.recipe):
             return []
         if kind == "cross_similarity":
             judge = self.grid.judges_of(cell.recipe).get("relevance")
-            return [(kind, self.similarity(of(scorer=judge)))] if judge else []
-        main, *further = self.grid.study.qualities(cell.dataset)
+            return [(kind, self.similarity(made_for(**here | {"scorer": judge})))] if judge else []
         if kind == "further_qualities":
-            return [(f"quality {each.metric}", self.quality(of(metric=file_name(each.metric)))) for each in further]
+            made = (self.quality(made_for(**here | {"metric": metric})) for metric in further)
+            return [(f"quality {settings['metric']}", settings) for settings in made]
         settings_of: Callable[[Any], Settings] = getattr(self, kind)
-        return [(kind, settings_of(of(metric=file_name(main.metric))))]
+        return [(kind, settings_of(made_for(**here)))]
 
     # -- models and what they run on ---------------------------------------------------------------------------------
 
@@ -252,10 +214,11 @@ class StageSettings:
         """
 
         def of_wildcards(wildcards: Wildcards) -> Settings:
-            sources = self.sources(rule, wildcards)
-            whole = self._read_whole(rule, wildcards)
-            own = {name: source for name, source in sources.items() if source and source.startswith("folder:")}
-            content = {name: self._content(source, name in whole) for name, source in own.items()}
+            content = {
+                name: self._content(source, rule == "quality" or ":" in used_as)
+                for name, (source, used_as) in self.models(rule, wildcards).items()
+                if source and source.startswith("folder:")
+            }
             settings: Settings = {"device": self.device, "dtype": self.dtype, "content": content}
             if rule in ("similarity", "quality"):
                 settings["dtype"] = self.machine.scorer_dtype
@@ -265,39 +228,42 @@ class StageSettings:
 
         return of_wildcards
 
-    def sources(self, rule: str, wildcards: Wildcards) -> dict[str, str | None]:
-        """Where the models come from that a job of this rule loads, by the rule's name for each; None: not loaded."""
-        study = self.grid.study
+    def models(self, rule: str, wildcards: Wildcards) -> dict[str, tuple[str | None, str]]:
+        """By the rule's name for each model its source, and the scorer or metric that it is used as.
+
+        The source is None where the job does not load that model.
+        """
+        study = self.study
         if rule == "similarity":
-            return {"model": study.scorers[wildcards.scorer].source}
+            scorer = study.scorers[wildcards.scorer]
+            return {"model": (scorer.source, scorer.kind)}
         if rule == "quality":
             quality = self.quality_called(wildcards.metric)
-            return {"model": quality.source, "backbone": quality.backbone}
+            return {"model": (quality.source, quality.metric), "backbone": (quality.backbone, quality.metric)}
         cell = self.cell(wildcards)
-        model = study.models[cell.model].source
+        source = study.models[cell.model].source
         if rule == "judgements":
-            needs = self.grid.judgements_of(cell.recipe)
-            judges = {use: judge.source for use, judge in self._judges(cell).items()}
-            return {"language_model": model if {P_TRUE, SAR} & needs else None, "nli": None, "relevance": None} | judges
-        return {"model": model}
+            asked = {P_TRUE, SAR} & self.grid.judgements_of(cell.recipe)
+            judges = {use: (judge.source, judge.kind) for use, judge in self._judges(cell.recipe).items()}
+            return {
+                "language_model": (source if asked else None, ""),
+                "nli": (None, ""),
+                "relevance": (None, ""),
+            } | judges
+        return {"model": (source, "")}
 
     def plugin_names(self, rule: str, wildcards: Wildcards) -> list[str]:
         """What a job of this rule may have from outside the package: scorers, metrics, policies, methods."""
-        study = self.grid.study
-        if rule == "similarity":
-            return [study.scorers[wildcards.scorer].kind]
-        if rule == "quality":
-            return [self.quality_called(wildcards.metric).metric]
-        cell = self.cell(wildcards)
-        if rule == "judgements":
-            return [judge.kind for judge in self._judges(cell).values()]
+        study = self.study
         if rule == "scores":
-            return list(study.scoring[cell.recipe].methods)
-        return [search.policy for search in study.recipes[cell.recipe].custom or ()]
+            return list(study.scoring[wildcards.recipe].methods)
+        if rule == "candidates":
+            return [search.policy for search in study.recipes[wildcards.recipe].custom or ()]
+        return [used_as for _, used_as in self.models(rule, wildcards).values()]
 
     def quality_called(self, name: str) -> Quality:
         """The study's quality whose metric has this name in paths."""
-        return next(quality for quality in self.grid.study.quality if file_name(quality.metric) == name)
+        return next(quality for quality in self.study.quality if file_name(quality.metric) == name)
 
     def cell(self, wildcards: Wildcards) -> GridCell:
         """The cell of a rule's wildcards. Raises BeamUQError if the study has none such."""
@@ -317,20 +283,11 @@ class StageSettings:
             return self.machine.dtype
         return "bfloat16" if self.device == "cuda" else "float32"
 
-    def _judges(self, cell: GridCell) -> dict[str, Any]:
-        return {use: self.grid.study.scorers[name] for use, name in self.grid.judges_of(cell.recipe).items()}
-
-    def _read_whole(self, rule: str, wildcards: Wildcards) -> set[str]:
-        """The models of which every file counts: those of plug-ins and of quality metrics."""
-        if rule == "quality":
-            return {"model", "backbone"}
-        if rule == "similarity":
-            return plugins.among(model=self.grid.study.scorers[wildcards.scorer].kind)
-        if rule == "judgements":
-            return plugins.among(**{use: judge.kind for use, judge in self._judges(self.cell(wildcards)).items()})
-        return set()
+    def _judges(self, recipe: str) -> dict[str, Scorer]:
+        return {use: self.study.scorers[name] for use, name in self.grid.judges_of(recipe).items()}
 
     def _content(self, source: str, every_file: bool) -> str:
+        """A plug-in and a learned quality may read every file of a model."""
         if (source, every_file) not in self._contents:
             identity = model_identity(Path(source.removeprefix("folder:")), every_file=every_file)
             self._contents[source, every_file] = identity["content"]
@@ -339,3 +296,7 @@ class StageSettings:
     @cached_property
     def _contents(self) -> dict[tuple[str, bool], str]:
         return {}
+
+
+def _picked(described: object, *names: str) -> Settings:
+    return {name: getattr(described, name) for name in names}

@@ -51,115 +51,78 @@ class Plan:
 
     @cached_property
     def grid(self) -> Grid:
-        """The study's cells and what they need."""
         return Grid(self.study)
 
     @cached_property
     def paths(self) -> Paths:
-        """Where the study's files lie."""
         return Paths(self.name, self.path, self.machine)
 
     @cached_property
     def settings(self) -> StageSettings:
-        """The settings of every rule's jobs."""
         return StageSettings(self.machine, self.grid)
 
     @cached_property
     def files(self) -> RuleInputs:
-        """The inputs of rules that depend on the study."""
         return RuleInputs(self.settings, self.paths)
 
-    # -- targets -------------------------------------------------------------------------------------------------
-
-    def exhibits(self, kind: str) -> list[str]:
-        """The study's exhibits that are a "table" or a "figure"."""
-        return [name for name in self.study.exhibits if list_of_exhibits.exhibit(name, self.study).kind == kind]
-
-    @property
-    def tables(self) -> list[Path]:
-        """One file of each table of the study."""
-        return [self.paths.results / "tables" / f"{name}.csv" for name in self.exhibits("table")]
-
-    @property
-    def figures(self) -> list[Path]:
-        """One file of each figure of the study."""
-        return [self.paths.figures / f"{name}.pdf" for name in self.exhibits("figure")]
-
-    @property
-    def pages(self) -> list[Path]:
-        """The pages on the study as a whole."""
-        return [self.paths.results / f"{name}.html" for name in ("overview", "explorer", "ledger", "comparison")]
-
-    @property
-    def evaluations(self) -> list[Path]:
-        """Every evaluation of the grid."""
-        return [self.paths.table(artifact) for artifact in self.grid.evaluations]
-
-    @property
-    def decisions(self) -> list[Path]:
-        """The decisions of every main cell."""
-        return [self.paths.table(artifact) for artifact in self.grid.decisions]
-
-    @property
-    def generations(self) -> list[Path]:
-        """The candidates of every cell of the grid."""
-        return [self.paths.table(artifact) for artifact in self.grid.generations]
+    @cached_property
+    def targets(self) -> dict[str, list[Path]]:
+        """The files that rules without a program ask for, by what they are; one file of each exhibit."""
+        kinds = {name: list_of_exhibits.exhibit(name, self.study).kind for name in self.study.exhibits}
+        tables = {name: getattr(self.grid, name) for name in ("evaluations", "decisions", "generations")}
+        pages = ("overview", "explorer", "ledger", "comparison")
+        return {name: list(map(self.paths.table, artifacts)) for name, artifacts in tables.items()} | {
+            "tables": [self.paths.results / f"tables/{name}.csv" for name in kinds if kinds[name] == "table"],
+            "figures": [Path("figures", self.name, f"{name}.pdf") for name in kinds if kinds[name] == "figure"],
+            "pages": [self.paths.results / f"{name}.html" for name in pages],
+        }
 
     # -- what the rules ask for ----------------------------------------------------------------------------------
 
     def report_section(self, section: str) -> Callable[[Wildcards], str]:
         """Of an exhibit's rule: the report's section of what is in the paper; what is not has one of its own."""
 
-        def of_wildcards(wildcards: Wildcards) -> str:
-            beyond = list_of_exhibits.exhibit(wildcards.name, self.study).beyond_paper
-            return BEYOND_PAPER if beyond else section
-
-        return of_wildcards
+        exhibit = list_of_exhibits.exhibit
+        return lambda wildcards: BEYOND_PAPER if exhibit(wildcards.name, self.study).beyond_paper else section
 
     @cached_property
     def wildcard_patterns(self) -> dict[str, str]:
         """Regular expressions for the wildcards: the study's own names and no others."""
         study = self.study
-        return {
-            "study": re.escape(self.name),
-            "model": _either(study.models),
-            "dataset": _either(study.datasets),
-            "recipe": _either(study.recipes),
-            "scorer": _either(study.scorers),
-            "metric": _either(file_name(quality.metric) for quality in study.quality),
-            "style": "base|instruct",
-            "name": _either(list_of_exhibits.labels(study)),
-            "folder": r"[\w.-]+",
-            "split": r"\w+",
-            "shard": r"\d+-of-\d+",
+        names: dict[str, Iterable[str]] = {
+            "study": [self.name],
+            "model": study.models,
+            "dataset": study.datasets,
+            "recipe": study.recipes,
+            "scorer": study.scorers,
+            "metric": [file_name(quality.metric) for quality in study.quality],
+            "style": ["base", "instruct"],
+            "name": list_of_exhibits.labels(study),
         }
+        free = {"folder": r"[\w.-]+", "split": r"\w+", "shard": r"\d+-of-\d+"}
+        return {wildcard: "|".join(map(re.escape, among)) for wildcard, among in names.items()} | free
 
     # -- the machine ---------------------------------------------------------------------------------------------
-
-    @property
-    def gpus(self) -> int:
-        """Cards that a job asks for which loads a judge."""
-        return int(self.settings.device == "cuda")
 
     def cards(self, wildcards: Wildcards) -> int:
         """How many cards the cell's language model is spread over, where there are any."""
         return self.study.models[wildcards.model].cards or 1
 
-    def shard_gpus(self, wildcards: Wildcards) -> int:
-        """Cards that decoding asks for: those of its model."""
-        return self.gpus * self.cards(wildcards)
+    def gpus(self, rule: str) -> Callable[[Wildcards], int]:
+        """Cards that a job of this rule asks for: its language model's; one for a judge; none without a model.
 
-    def candidates_gpus(self, wildcards: Wildcards) -> int:
-        """None where the rule only puts shards together."""
-        return self.shard_gpus(wildcards) if self.machine.shards == 1 else 0
+        None either where the rule only puts shards together.
+        """
 
-    def judgements_gpus(self, wildcards: Wildcards) -> int:
-        """Those of the language model where it is asked, for P(True)."""
-        return self.shard_gpus(wildcards) if P_TRUE in self.grid.judgements_of(wildcards.recipe) else self.gpus
+        def of_wildcards(wildcards: Wildcards) -> int:
+            if self.settings.device != "cuda" or (rule == "candidates" and self.machine.shards > 1):
+                return 0
+            asks_p_true = rule == "judgements" and P_TRUE in self.grid.judgements_of(wildcards.recipe)
+            if asks_p_true or rule.startswith("candidates"):
+                return self.cards(wildcards)
+            return int(any(source for source, _ in self.settings.models(rule, wildcards).values()))
 
-    def quality_gpus(self, wildcards: Wildcards) -> int:
-        """None for a metric that loads no model."""
-        return self.gpus if self.settings.quality_called(wildcards.metric).source else 0
+        return of_wildcards
 
     def memory_mb(self, wildcards: Wildcards, attempt: int) -> int:  # noqa: ARG002  (Snakemake calls it so)
         """What a decoding or scoring job asks for; a job that is tried again, perhaps for want of it, asks for more."""
@@ -183,7 +146,3 @@ def not_compared(value: object) -> Callable[..., object]:
     ``value``: the parameter, or a function of the wildcards.
     """
     return lambda wildcards, output: value(wildcards) if callable(value) else value  # noqa: ARG005
-
-
-def _either(names: Iterable[str]) -> str:
-    return "|".join(re.escape(name) for name in names)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field
 
 from beamuq import __version__
 from beamuq.array_types import Bools, Floats
+from beamuq.config_errors import StrictModel
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import draws_name, interval, one_half, resample_counts
 from beamuq.evaluation.candidate_sets import groups_of
@@ -27,23 +26,19 @@ from beamuq.evaluation.probability_of_being_right import (
 from beamuq_study.stages.metrics_of_scores import Row, by_answer, groups_by_id, quality_of
 
 MEASURES = ("ece", "brier", "reliability", "resolution", "uncertainty", "within")
-Share = Annotated[float, Field(gt=0, lt=1)]
 
 
-class DecisionSettings(BaseModel):
-    """What is decided. ``quality``: the metric's name; correct is strictly above ``threshold``.
+class DecisionSettings(StrictModel):
+    """What is decided: α of each threshold (``risks``), and the confidence of all of a cell together (``guarantee``).
 
-    ``risks``, ``guarantee``: α of each threshold, and the confidence of all of a cell together; ``confidence``: of
-    bootstrap intervals. ``similarity``, ``model``: by the names that ``beamuq score`` and ``ask`` would have for them.
+    ``similarity``, ``model``: by the names that ``beamuq score`` and ``ask`` would have for them.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
     quality: str
-    risks: Annotated[tuple[Share, ...], Field(min_length=1)]
-    guarantee: Share = 0.95
-    resamples: Annotated[int, Field(ge=2)] = 2000
-    confidence: Share = 0.95
+    risks: tuple[float, ...]
+    guarantee: float = 0.95
+    resamples: int = 2000
+    confidence: float = 0.95
     threshold: float = 0.5
     seed: int = 0
     similarity: str = ""
@@ -60,16 +55,12 @@ def decisions(
     is of a question of a group. The probabilities are cross-fitted over all questions. ``seed``, ``dataset`` and the
     questions choose halves and resamples, so that all scores share them.
 
-    Raises
-    ------
-    BeamUQError
-        If a score is not finite, or scores, quality and questions are not of the same answers; the message names one.
+    Raises BeamUQError if a score is not finite, or scores, quality and questions are not of the same answers.
     """
-    answers = {answer_source: (ids, parts) for answer_source, ids, parts in by_answer(scores)}
+    answers = by_answer(scores)
     if not answers:
         return [], []
-    answer_source = "greedy" if "greedy" in answers else next(iter(answers))
-    ids, parts = answers[answer_source]
+    answer_source, ids, parts = next((answer for answer in answers if answer[0] == "greedy"), answers[0])
     parts = [(key, values) for key, values in parts if not key["setting"]]
     order = np.argsort(ids)  # as calibrate draws, by id
     ids = [ids[place] for place in order]
@@ -84,9 +75,9 @@ def decisions(
         place = {name: key[name] for name in ("method", "variant")}
         tried = len(parts) * len(settings.risks)
         rows += [EMPTY | place | row for row in (*cell.shown(values, tried), *cell.probabilities(values))]
-        scored += [{"id": of, **place, "value": value} for of, value in zip(ids, values.tolist(), strict=True)]
-    of_question = dict(zip(ids, cell.told(ids), strict=True))
-    return rows, [row | of_question[row["id"]] for row in scored]
+        scores_by_id = zip(cell.labels(ids), values.tolist(), strict=True)
+        scored += [{"id": label["id"], **place, "value": value} | label for label, value in scores_by_id]
+    return rows, scored
 
 
 EMPTY: Row = {"risk": None, "low": None, "high": None, "std": None, "note": "", "values": []}
@@ -168,15 +159,14 @@ class _Cell:
                 yield {"metric": f"p in {name}", "n": n, "value": float(p[members].mean())}
                 yield {"metric": f"right in {name}", "n": n, "value": share, "low": low, "high": high}
 
-    def told(self, ids: list[str]) -> Iterator[dict[str, Any]]:
+    def labels(self, ids: list[str]) -> Iterator[Row]:
         """What the file for ``beamuq calibrate`` says of each question; of groups only where there are any."""
         settings = self.settings
         facts = {"similarity": settings.similarity, "model": settings.model, "version": __version__}
-        grouped = self.groups != ids
-        for place, group in enumerate(self.groups):
-            of = {"correct": int(self.right[place]), "quality": float(self.quality[place])}
+        for place, (key, group) in enumerate(zip(ids, self.groups, strict=True)):
+            judged = {"id": key, "correct": int(self.right[place]), "quality": float(self.quality[place])}
             half = {"half": "calibration" if self.calibrates[place] else "test"}
-            yield of | ({"group": group} if grouped else {}) | half | facts
+            yield judged | ({"group": group} if self.groups != ids else {}) | half | facts
 
 
 def _with_interval(draws: Floats, confidence: float) -> Row:

@@ -14,43 +14,59 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from beamuq import io
 from beamuq.errors import BeamUQError
+from beamuq.progress import progress_bar
 from beamuq_study import parquet_tables
+
+if TYPE_CHECKING:
+    from beamuq.decoding.search_state import Prompt
 
 FORMAT = 3
 """Raised by hand whenever the engine's numbers or the batches' files change: what an older one left is then unused."""
 
-_SHARE = re.compile(r"(\d+)-of-(\d+)")
 WHOLE = "1-of-1"
+TERMINATED = 143
 
 Json = Any
 
 
+@dataclass(frozen=True)
+class BatchResult:
+    """The rows of a batch, the tokens that were run for it, and what its file should say beside them."""
+
+    rows: list[dict[str, Any]]
+    tokens: int
+    note: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class FinishedBatches:
     """The finished batches of one run, ``count`` when complete, as tables of ``kind``.
 
-    Parameters
-    ----------
-    folder
-        Holds one folder a run, which is called like the first letters of its hash.
-    run
-        The hash of everything that decides the rows (`run_hash`).
+    ``parent`` holds one folder for each run, which is called like the first letters of its hash ``run``.
     """
 
-    def __init__(self, folder: Path, kind: str, run: str, count: int) -> None:
-        self.parent = folder
-        self.folder = folder / run[:16]
-        self.run = run
-        self.count = count
-        self._kind = kind
+    parent: Path
+    kind: str
+    run: str
+    count: int
+
+    @property
+    def folder(self) -> Path:
+        return self.parent / self.run[:16]
 
     @contextmanager
     def locked(self, share: str = WHOLE) -> Iterator[None]:
@@ -58,12 +74,18 @@ class FinishedBatches:
 
         Raises BeamUQError if another process is at work on this share or, with the whole, on any.
         """
-        with io.writing(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
-        with (
-            _lock(self.folder / ".lock", fcntl.LOCK_EX if share == WHOLE else fcntl.LOCK_SH),
-            _lock(self.folder / f".lock-{share}", fcntl.LOCK_EX),
-        ):
+        with ExitStack() as opened:
+            with io.writing(self.folder):
+                self.folder.mkdir(parents=True, exist_ok=True)
+                names = (".lock", f".lock-{share}")
+                everyone, same_share = (opened.enter_context((self.folder / name).open("a")) for name in names)
+                try:
+                    fcntl.flock(everyone, (fcntl.LOCK_EX if share == WHOLE else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+                    fcntl.flock(same_share, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError as error:
+                    raise BeamUQError(
+                        f"{self.folder}: another process is decoding batches here; wait for it or stop it"
+                    ) from error
             yield
 
     def finished(self) -> set[int]:
@@ -75,23 +97,21 @@ class FinishedBatches:
         path = self._path(number)
         for leftover in self.folder.glob(f".{path.name}.*.tmp"):  # of a worker that was killed while it wrote
             leftover.unlink()
-        parquet_tables.write(path, self._kind, rows, provenance={"run": self.run, "batch": number, "note": dict(note)})
+        parquet_tables.write(path, self.kind, rows, provenance={"run": self.run, "batch": number, "note": dict(note)})
 
     def read(self, number: int) -> parquet_tables.Loaded:
-        """One batch; its provenance holds the ``note``.
-
-        Raises BeamUQError if the file is not whole, of another run or another batch.
-        """
-        path = self._path(number)
-        loaded = parquet_tables.read(path, self._kind)
+        """One batch. Raises BeamUQError if the file is not whole, of another run or another batch."""
+        loaded = parquet_tables.read(self._path(number), self.kind)
         if (loaded.provenance.get("run"), loaded.provenance.get("batch")) != (self.run, number):
-            raise BeamUQError(f"{path}: is of another run, or another batch than its name says; delete {self.folder}")
+            raise BeamUQError(
+                f"{loaded.path}: is of another run, or another batch than its name says; delete {self.folder}"
+            )
         return loaded
 
     def collected(self) -> tuple[pa.Table, dict[int, dict[str, Json]]]:
         """The rows of all batches in their order, and the notes that are not empty, by batch."""
         loaded = [self.read(number) for number in range(self.count)]
-        nothing = parquet_tables.SCHEMAS[self._kind].empty_table()
+        nothing = parquet_tables.SCHEMAS[self.kind].empty_table()
         table = pa.concat_tables([nothing, *(batch.table for batch in loaded)])
         return table, {n: batch.provenance["note"] for n, batch in enumerate(loaded) if batch.provenance["note"]}
 
@@ -102,27 +122,59 @@ class FinishedBatches:
     def write_marker(self, path: Path, share: str, provenance: Mapping[str, Json]) -> None:
         """Leave the marker of a finished share; ``provenance`` is what the whole table's will be."""
         content = {"provenance": dict(provenance), "share": share, "run": self.run, "count": self.count}
-        parquet_tables.write(path, self._kind, [], provenance=content)
+        parquet_tables.write(path, self.kind, [], provenance=content)
 
     def _path(self, number: int) -> Path:
         return self.folder / f"batch-{number:05}.parquet"
 
 
-def run_hash(described: Mapping[str, Json], composition: Json) -> str:
-    """The hash of everything that decides a run's rows: ``described``, which prompts each batch holds, the engine."""
+def run_batches(
+    batches: Sequence[Sequence[Prompt]],
+    run: Callable[[Sequence[Prompt]], BatchResult],
+    *,
+    folder: Path,
+    kind: str,
+    described: Mapping[str, Json],
+    share: str = WHOLE,
+) -> FinishedBatches:
+    """Run a share of the batches, all by default, but for those that ``folder`` holds already.
+
+    ``described`` says what decides the rows beside the prompts: model revision, tokenizer, recipe, seed, dtype, … On
+    SIGTERM the batch at hand is finished and kept, then the process exits with status 143.
+
+    Raises BeamUQError if another process is at work on this share, or the folder of this run holds anything but whole
+    batches of it.
+    """
+    composition = [[(prompt.id, prompt.token_ids) for prompt in batch] for batch in batches]
     text = json.dumps([described, composition, FORMAT], sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    kept = FinishedBatches(folder, kind, hashlib.sha256(text.encode()).hexdigest(), len(batches))
+    numbers = share_of(share, len(batches))
+    with kept.locked(share), _sigterm_noted() as asked_to_stop:
+        done = kept.finished() & set(numbers)
+        for number in done:
+            kept.read(number)  # damage is said now, not after hours of decoding
+        started, tokens = time.monotonic(), 0
+        total, before = (sum(len(batches[number]) for number in chosen) for chosen in (numbers, done))
+        if before:
+            print(f"{before} of {total} questions are there from an earlier run", file=sys.stderr, flush=True)
+        with progress_bar(total, "decoding", "question", before) as progress:
+            for number in numbers:
+                if number in done:
+                    continue
+                result = run(batches[number])
+                kept.write(number, result.rows, result.note)
+                tokens += result.tokens
+                progress.set_postfix_str(f"{tokens / (time.monotonic() - started):.0f} tokens/s", refresh=False)
+                progress.update(len(batches[number]))
+                if asked_to_stop.is_set():
+                    print("stopped as asked; this batch is kept and the next run goes on after it", file=sys.stderr)
+                    raise SystemExit(TERMINATED)
+    return kept
 
 
 def share_of(share: str, count: int) -> list[int]:
-    """The batches of ``"2-of-4"``, the second of four shares: every fourth, which mixes long and short ones.
-
-    Raises BeamUQError if that is no share.
-    """
-    match = _SHARE.fullmatch(share)
-    number, shares = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not 1 <= number <= shares:
-        raise BeamUQError(f"shard {share!r}: not a shard; write 1-of-4, 2-of-4, … 4-of-4")
+    """The batches of ``"2-of-4"``, the second of four shares: every fourth, which mixes long and short ones."""
+    number, shares = map(int, re.findall(r"\d+", share))
     return list(range(count))[number - 1 :: shares]
 
 
@@ -132,26 +184,25 @@ def marked(folder: Path, kind: str, markers: Sequence[Path]) -> tuple[FinishedBa
     Raises BeamUQError if the markers are not of all shares of one run, each once.
     """
     marks = [parquet_tables.read(marker, kind).provenance for marker in markers]
-    parts, whole = [each.get("share") for each in marks], [f"{n}-of-{len(marks)}" for n in range(1, len(marks) + 1)]
-    if sorted(map(str, parts)) != sorted(whole):
-        raise BeamUQError(f"{markers[0].parent}: holds the shards {sorted(map(str, parts))}, not {sorted(whole)}")
-    for marker, each in zip(markers, marks, strict=True):
-        if each["run"] != marks[0]["run"]:
-            ours, theirs = marks[0]["provenance"], each["provenance"]
+    parts = sorted(str(mark.get("share")) for mark in marks)
+    whole = sorted(f"{n}-of-{len(marks)}" for n in range(1, len(marks) + 1))
+    if parts != whole:
+        raise BeamUQError(f"{markers[0].parent}: holds the shards {parts}, not {whole}")
+    first = marks[0]
+    for marker, mark in zip(markers, marks, strict=True):
+        if mark["run"] != first["run"]:
+            ours, theirs = first["provenance"], mark["provenance"]
             differing = sorted(key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key)) or ["prompts"]
             raise BeamUQError(f"{marker}: differs from {markers[0].name} in {', '.join(differing)}; delete both")
-    return FinishedBatches(folder, kind, marks[0]["run"], marks[0]["count"]), marks[0]["provenance"]
+    return FinishedBatches(folder, kind, first["run"], first["count"]), first["provenance"]
 
 
 @contextmanager
-def _lock(path: Path, how: int) -> Iterator[None]:
-    with ExitStack() as opened:
-        with io.writing(path):
-            file = opened.enter_context(path.open("a"))
-            try:
-                fcntl.flock(file, how | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise BeamUQError(
-                    f"{path.parent}: another process is decoding batches here; wait for it or stop it"
-                ) from error
-        yield
+def _sigterm_noted() -> Iterator[threading.Event]:
+    """Within the block, SIGTERM only sets the event."""
+    stop_asked = threading.Event()
+    before = signal.signal(signal.SIGTERM, lambda *_: stop_asked.set())
+    try:
+        yield stop_asked
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -5,7 +5,7 @@ Here alone the methods meet Arrow: rows are found by question, texts by code, pa
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,33 +18,19 @@ from beamuq.methods import answer_probability, candidate_weights, semantic_entro
 from beamuq.methods.dissimilarity_estimators import CandidateArrays
 from beamuq.methods.log_space_sums import Array, Index, Mask
 from beamuq.methods.method_inputs import UNKNOWN, Answer, Evidence, Pairs
-from beamuq.methods.rouge import rouge_matrix
 from beamuq.strategy_names import draws, kind_of, parse, searches
 from beamuq_study.parquet_tables import SCHEMAS
 from beamuq_study.produced_answers import strategy_of
-
-SentenceSimilarity = Literal["file", "scorer", "rouge-l"]
 
 
 class CellTables:
     """The tables of a cell, indexed so that evidence is a few array look-ups.
 
-    Parameters
-    ----------
-    questions, candidates, similarity, judgements, cross
-        Tables of ``beamuq_study.parquet_tables``; judgements and cross (the cross-encoder, for SAR) may be absent.
-        Questions without candidates are left out: a recipe may ask a prefix of the dataset.
-    main_beam
-        The search whose first beam is the produced answer ``top_beam``.
-    equivalence_threshold
-        Threshold on s for a scorer without classes (D18, no classes); None for one with classes.
-    sar_similarity
-        Where SAR's sentence similarity comes from: the cross-encoder's file, the scorer's own, ROUGE-L; None: nowhere.
+    Questions without candidates are left out: a recipe may ask a prefix of the dataset. ``cross_similarity``: of the
+    cross-encoder, for SAR. ``main_beam``: the search whose first beam is the produced answer ``top_beam``.
+    ``equivalence_threshold``: on s for a scorer without classes (D18, no classes); None for one with classes.
 
-    Raises
-    ------
-    BeamUQError
-        If the tables do not belong together.
+    Raises BeamUQError if the tables do not belong together.
     """
 
     def __init__(
@@ -53,33 +39,31 @@ class CellTables:
         candidates: pa.Table,
         similarity: pa.Table,
         judgements: pa.Table | None = None,
-        cross: pa.Table | None = None,
+        cross_similarity: pa.Table | None = None,
         *,
         main_beam: str | None = None,
         equivalence_threshold: float | None = None,
-        sar_similarity: SentenceSimilarity | None = None,
     ) -> None:
         decoded_ids = set(candidates.column("id").to_pylist())
         self.ids: list[str] = [key for key in questions.column("id").to_pylist() if key in decoded_ids]
         if unknown := decoded_ids.difference(self.ids):
             raise BeamUQError(f"candidates: id {min(unknown)!r} is not in the questions file; make both of one study")
-        if (sar_similarity == "file") != (cross is not None):
-            raise BeamUQError("sar_similarity 'file' and a cross-encoder's similarity file go together; give both")
         ids, texts = pa.array(self.ids, pa.string()), pc.unique(candidates.column("text"))
         self.strategies: list[str] = pc.unique(candidates.column("strategy")).to_pylist()
         self._candidates = candidates.combine_chunks()
         self._question = _positions(candidates.column("id"), ids)
         self._text = _positions(candidates.column("text"), texts)
         self._texts = np.append(texts.to_numpy(zero_copy_only=False), "")  # position −1 is padding's
-        self._rank = candidates.column("rank").to_numpy()
-        self._logprob = candidates.column("logprob").to_numpy()
-        self._policy_logprob = candidates.column("policy_logprob").to_numpy()
-        self._judgements = _JudgementColumns(judgements, self.ids)
+        self._rank, self._logprob, self._policy_logprob = (
+            candidates.column(name).to_numpy() for name in ("rank", "logprob", "policy_logprob")
+        )
+        judged = SCHEMAS["judgements"].empty_table() if judgements is None else judgements
+        self._judged: pd.DataFrame = judged.to_pandas()
         self._similarity = _PairTable("similarity", similarity, ids, texts)
+        cross = cross_similarity
         self._cross = None if cross is None else _PairTable("cross-similarity", cross, ids, texts)
         self._main_beam = main_beam
         self._equivalence_threshold = equivalence_threshold
-        self._sar_similarity = sar_similarity
         self._answers: dict[str, Answer] = {}
         if equivalence_threshold is not None and self._similarity.classes:
             raise BeamUQError(
@@ -99,42 +83,34 @@ class CellTables:
     ) -> Evidence:
         """The evidence of one strategy's candidates about one produced answer, for every question.
 
-        Parameters
-        ----------
-        strategy
-            As in the candidates table. Samples weigh p^(1 − 1/T), which is 1/M each at T = 1, or ``exact``-ly p / p_T
-            (D14, exact weights); beams and diverse beams their restricted mass with floor ``epsilon``; a set with draws
-            outside it (hybrids) both; stochastic beams p over their probability of being included, normalised.
-        answer_source
-            The produced answer: ``greedy``; ``top_beam``, the first of the main search; or ``shipped``.
-        budget
-            The first so many samples only; None: all. (A smaller beam search is another strategy.)
-        among
-            Whether candidates are compared with each other too, and not with the produced answer alone.
+        Samples weigh p^(1 − 1/T), which is 1/M each at T = 1, or ``exact``-ly p / p_T (D14, exact weights); beams and
+        diverse beams their restricted mass with floor ``epsilon``; a set with draws outside it (hybrids) both;
+        stochastic beams p over their probability of being included, normalised. ``budget``: the first so many samples
+        only; None: all. ``among``: whether candidates are compared with each other too, not only with the answer.
 
-        Raises
-        ------
-        BeamUQError
-            If a question lacks the produced answer, a candidate, a pair or a judgement; the message names it.
+        Raises BeamUQError if a question lacks the produced answer, a candidate, a pair or a judgement.
         """
         rows = self._rows(strategy, budget)
         mask = rows >= 0
         answers = self._answer_rows(answer_source)
         codes = np.concatenate([self._text[answers][:, None], np.where(mask, self._text[rows], -1)], axis=1)
-        pairs = self._pairs(codes, among)
         return Evidence(
             answer=self.answer(answer_source),
             logprob=np.where(mask, self._logprob[rows], -np.inf),
             mask=mask,
             weights=self._weights(strategy, rows, epsilon, exact),
-            pairs=pairs,
+            pairs=self._pairs(codes, among),
             texts=self._texts[codes],
-            token_sar=self._judgements.token_sar(strategy, self._candidates, rows),
-            sentence_similarity=self._sentence_similarity(codes, pairs) if among else UNKNOWN,
+            token_sar=self._token_sar(strategy, rows),
+            sentence_similarity=(
+                self._cross.entail_of(codes[:, 1:], codes[:, 1:]) if among and self._cross is not None else UNKNOWN
+            ),
             alpha=alpha,
         )
 
-    def found(self, strategy: str, answer_source: str, *, first: int = 0, budget: int | None = None) -> CandidateArrays:
+    def candidate_arrays(
+        self, strategy: str, answer_source: str, *, first: int = 0, budget: int | None = None
+    ) -> CandidateArrays:
         """A strategy's candidates from rank ``first`` on, for the estimators of Dissimilarity: pairs with y* alone.
 
         A question may have none of them. Raises BeamUQError as :meth:`evidence`.
@@ -161,15 +137,72 @@ class CellTables:
         """What is known of the produced answers. Raises BeamUQError if a question lacks one."""
         if answer_source not in self._answers:
             rows = self._answer_rows(answer_source)
-            entropies = _padded_lists(self._candidates.column("entropies"), rows)
+            entropies = _padded_lists(self._candidates.column("entropies").take(pa.array(rows)))
+            p_true = self._judged_answers("p_true_logprob", answer_source)
             self._answers[answer_source] = Answer(
                 logprob=self._logprob[rows],
                 length=pc.list_value_length(self._candidates.column("token_ids")).to_numpy()[rows].astype(np.int64),
                 mean_entropy=UNKNOWN if entropies is None else answer_probability.mean_token_entropy(*entropies),
-                p_true_logprob=self._judgements.p_true_logprob(answer_source),
-                ccp=self._judgements.ccp(answer_source, self._candidates, rows),
+                p_true_logprob=UNKNOWN if p_true is None else np.asarray(p_true, dtype=np.float64),
+                ccp=self._ccp(answer_source, rows),
             )
         return self._answers[answer_source]
+
+    # -- judgements: UNKNOWN where their file holds nothing of the kind ------------------------------------------------
+
+    def _judged_answers(self, column: str, answer_source: str) -> list[Any] | None:
+        """A column about the produced answers. Raises BeamUQError where it holds something for some questions only."""
+        about = (self._judged["answer_source"] == answer_source) & (self._judged["candidate_strategy"] == "")
+        values = self._judged[about].set_index("id")[column].reindex(self.ids)
+        missing = values.isna()
+        if missing.any() and not missing.all():
+            first = values.index[missing][0]
+            raise BeamUQError(f"judgements: {column} of question {first!r} is missing; make the file again")
+        return None if missing.all() else values.to_list()
+
+    def _ccp(self, answer_source: str, answers: Index) -> Array:
+        """CCP of the answers in rows ``answers`` [N] of the candidates; the chosen token always counts (D16, CCP)."""
+        labels = self._judged_answers("ccp_labels", answer_source)
+        if labels is None:
+            return UNKNOWN
+        taken = self._candidates.select(["token_ids", "top_ids", "top_logprobs"]).take(pa.array(answers))
+        chosen, alternatives, logprobs = (column.to_pylist() for column in taken.columns)
+        shape = (len(answers), max(map(len, chosen)), max(len(step) for row in alternatives for step in row))
+        values, codes = np.full(shape, -np.inf), np.full(shape, answer_probability.NEUTRAL, dtype=np.int8)
+        for n, answer_labels in enumerate(labels):
+            if [len(step) for step in answer_labels] != [len(step) for step in alternatives[n]]:
+                raise BeamUQError(
+                    f"judgements: ccp_labels of {self.ids[n]!r} are not of its alternatives; make the file again"
+                )
+            for step, step_labels in enumerate(answer_labels):
+                width = len(step_labels)
+                values[n, step, :width] = logprobs[n][step]
+                codes[n, step, :width] = [answer_probability.LABELS.index(label) for label in step_labels]
+                codes[n, step, alternatives[n][step].index(chosen[n][step])] = answer_probability.ENTAIL
+        return answer_probability.claim_conditioned_probability(values, codes, np.isfinite(values))
+
+    def _token_sar(self, strategy: str, rows: Index) -> Array:
+        """TokenSAR of a strategy's candidates, rows [N, M] of their table (−1: padding); 0 on padding."""
+        mask, about = rows >= 0, self._judged[self._judged["candidate_strategy"] == strategy]
+        keys = pd.MultiIndex.from_arrays([np.array(self.ids)[np.nonzero(mask)[0]], self._rank[rows[mask]]])
+        judged = about.set_index(["id", "candidate_rank"])["token_relevances"].reindex(keys)
+        missing = judged.isna()
+        if missing.all():
+            return UNKNOWN
+        if missing.any():
+            first = judged.index[missing][0][0]
+            raise BeamUQError(f"judgements: relevances of {strategy!r} lack question {first!r}; make the file again")
+        relevances = _padded_lists(pa.array(judged))
+        logprobs = _padded_lists(self._candidates.column("token_logprobs").take(pa.array(rows[mask])))
+        if relevances is None or logprobs is None or not np.array_equal(relevances[1], logprobs[1]):
+            raise BeamUQError(
+                f"judgements: token_relevances of {strategy!r} are not of its tokens; make the file again"
+            )
+        scores = np.zeros(mask.shape)
+        scores[mask] = semantic_entropy_sar.token_sar(relevances[0], *logprobs)
+        return scores
+
+    # -- rows, weights and pairs of candidates -------------------------------------------------------------------------
 
     def _repeated(self, rows: Index) -> Mask:
         """Which rows hold a token sequence that stands before in the same question, [N, M]."""
@@ -185,7 +218,7 @@ class CellTables:
 
         Draws stand as drawn, a search's candidates by descending p (D12, Semantic Entropy depends on the order).
         """
-        rows = _rows_where(self._candidates, strategy=strategy)
+        rows = np.flatnonzero(pc.equal(self._candidates.column("strategy"), strategy).to_numpy())
         order = self._rank[rows]
         if searches([strategy]):
             order = np.lexsort((order, -self._logprob[rows])).argsort()
@@ -202,7 +235,7 @@ class CellTables:
 
     def _answer_rows(self, answer_source: str) -> Index:
         strategy = strategy_of(answer_source, self._main_beam)
-        rows = np.intersect1d(_rows_where(self._candidates, strategy=strategy), np.flatnonzero(self._rank == 0))
+        rows = np.flatnonzero(pc.equal(self._candidates.column("strategy"), strategy).to_numpy() & (self._rank == 0))
         rows = rows[np.argsort(self._question[rows], kind="stable")]
         if not np.array_equal(self._question[rows], np.arange(len(self.ids))):
             missing = np.setdiff1d(np.arange(len(self.ids)), self._question[rows])
@@ -242,13 +275,6 @@ class CellTables:
             identical=codes[:, :, None] == codes[:, None, :],
         )
 
-    def _sentence_similarity(self, codes: Index, pairs: Pairs) -> Array:
-        if self._sar_similarity == "scorer":
-            return pairs.similarity[:, 1:, 1:]
-        if self._sar_similarity == "rouge-l":
-            return rouge_matrix(self._texts[codes[:, 1:]], pairs.mask[:, 1:])
-        return UNKNOWN if self._cross is None else self._cross.entail_of(codes[:, 1:], codes[:, 1:])
-
 
 class _PairTable:
     """A similarity table as a sorted array of (question, premise, hypothesis) codes.
@@ -266,12 +292,10 @@ class _PairTable:
         keys[(question < 0) | (premise < 0) | (hypothesis < 0)] = -1
         order = np.argsort(keys, kind="stable")
         self._keys = keys[order]
-        lacking = table.column("neutral").null_count + table.column("contradict").null_count
-        if 0 < lacking < 2 * len(table):
-            raise BeamUQError(f"{name}: some pairs have classes and some have none; make the file again")
+        columns = ("entail",) if table.column("neutral").null_count else ("entail", "neutral", "contradict")
         self.entail, *self.classes = (
             plugins.numbers(f"{name}: {column}", table.column(column).to_numpy(), (len(table),), 0.0, 1.0)[order]
-            for column in (("entail",) if lacking else ("entail", "neutral", "contradict"))
+            for column in columns
         )
 
     def rows(self, premises: Index, hypotheses: Index) -> Index:
@@ -294,100 +318,10 @@ class _PairTable:
         return np.where(rows >= 0, self.entail[rows], 0.0)
 
 
-class _JudgementColumns:
-    """A table of ``judgements``, or None where there is no such file, for the questions ``ids``.
-
-    Each of its methods gives UNKNOWN where the file holds nothing of the kind, and raises BeamUQError, naming the
-    question, where it holds something for some questions only.
-    """
-
-    def __init__(self, table: pa.Table | None, ids: list[str]) -> None:
-        table = SCHEMAS["judgements"].empty_table() if table is None else table
-        self._table = table.combine_chunks()
-        self._ids = ids
-        self._question = _positions(table.column("id"), pa.array(ids, pa.string()))
-        self._rank = table.column("candidate_rank").to_numpy()
-
-    def p_true_logprob(self, answer_source: str) -> Array:
-        """log p("True") of the produced answers, [N]."""
-        values = self._of_answers("p_true_logprob", answer_source)
-        return UNKNOWN if values is None else np.asarray(values.to_numpy())
-
-    def ccp(self, answer_source: str, candidates: pa.Table, answers: Index) -> Array:
-        """CCP of the answers in rows ``answers`` [N] of the candidates; the chosen token always counts (D16, CCP)."""
-        labels = self._of_answers("ccp_labels", answer_source)
-        if labels is None:
-            return UNKNOWN
-        taken = candidates.select(["token_ids", "top_ids", "top_logprobs"]).take(pa.array(answers))
-        chosen, alternatives, logprobs = (column.to_pylist() for column in taken.columns)
-        shape = (len(answers), max(map(len, chosen)), max(len(step) for row in alternatives for step in row))
-        values, codes = np.full(shape, -np.inf), np.full(shape, answer_probability.NEUTRAL, dtype=np.int8)
-        for n, answer_labels in enumerate(labels.to_pylist()):
-            if [len(step) for step in answer_labels] != [len(step) for step in alternatives[n]]:
-                raise BeamUQError(
-                    f"judgements: ccp_labels of {self._ids[n]!r} are not of its alternatives; make the file again"
-                )
-            for step, of_step in enumerate(answer_labels):
-                width = len(of_step)
-                values[n, step, :width] = logprobs[n][step]
-                codes[n, step, :width] = [answer_probability.LABELS.index(label) for label in of_step]
-                codes[n, step, alternatives[n][step].index(chosen[n][step])] = answer_probability.ENTAIL
-        return answer_probability.claim_conditioned_probability(values, codes, np.isfinite(values))
-
-    def token_sar(self, strategy: str, candidates: pa.Table, rows: Index) -> Array:
-        """TokenSAR of a strategy's candidates, rows [N, M] of their table (−1: padding); 0 on padding."""
-        mask = rows >= 0
-        rank = np.where(mask, candidates.column("rank").to_numpy()[rows], -1)
-        about = self._rows(int(rank.max()) + 1, candidate_strategy=strategy)
-        relevance_rows = np.take_along_axis(about, np.maximum(rank, 0), axis=1)[mask]
-        if (relevance_rows < 0).all():
-            return UNKNOWN
-        if (relevance_rows < 0).any():
-            first = self._ids[int(np.nonzero(mask)[0][relevance_rows < 0][0])]
-            raise BeamUQError(f"judgements: relevances of {strategy!r} lack question {first!r}; make the file again")
-        relevances = _padded_lists(self._table.column("token_relevances"), relevance_rows)
-        logprobs = _padded_lists(candidates.column("token_logprobs"), rows[mask])
-        if relevances is None or logprobs is None:
-            return UNKNOWN
-        if not np.array_equal(relevances[1], logprobs[1]):
-            raise BeamUQError(
-                f"judgements: token_relevances of {strategy!r} are not of its tokens; make the file again"
-            )
-        scores = np.zeros(mask.shape)
-        scores[mask] = semantic_entropy_sar.token_sar(relevances[0], logprobs[0], logprobs[1])
-        return scores
-
-    def _of_answers(self, column: str, answer_source: str) -> pa.Array | None:
-        rows = self._rows(1, answer_source=answer_source, candidate_strategy="")[:, 0]
-        values = self._table.column(column).combine_chunks().take(pa.array(rows, mask=rows < 0))
-        if values.null_count == len(values):
-            return None
-        if values.null_count:
-            first = self._ids[values.is_null().to_pylist().index(True)]
-            raise BeamUQError(f"judgements: {column} of question {first!r} is missing; make the file again")
-        return values
-
-    def _rows(self, width: int, **equal: str) -> Index:
-        """The rows about each question's candidates of rank 0 … width − 1, [N, width]; −1 where there is none."""
-        rows = _rows_where(self._table, **equal)
-        rows = rows[(self._question[rows] >= 0) & (self._rank[rows] < width)]
-        matrix = np.full((len(self._ids), width), -1)
-        matrix[self._question[rows], self._rank[rows]] = rows
-        return matrix
-
-
 def _positions(column: pa.ChunkedArray, values: pa.Array) -> Index:
     """The position of each entry among distinct ``values``; −1 where it is not one of them."""
     positions: Index = pc.fill_null(pc.index_in(column, value_set=values), -1).to_numpy().astype(np.int64)
     return positions
-
-
-def _rows_where(table: pa.Table, **equal: str) -> Index:
-    """Rows whose columns equal the given strings, in file order."""
-    chosen = np.ones(len(table), dtype=bool)
-    for column, value in equal.items():
-        chosen &= pc.equal(table.column(column), value).to_numpy()
-    return np.flatnonzero(chosen)
 
 
 def _rows_by_question(rows: Index, question: Index, N: int) -> Index:
@@ -398,13 +332,12 @@ def _rows_by_question(rows: Index, question: Index, N: int) -> Index:
     return matrix
 
 
-def _padded_lists(column: pa.ChunkedArray, rows: Index) -> tuple[Array, Mask] | None:
-    """List entries of some rows, padded to [R, L], with their mask; None where any row has none."""
-    lists = column.combine_chunks().take(pa.array(rows))
+def _padded_lists(lists: pa.Array | pa.ChunkedArray) -> tuple[Array, Mask] | None:
+    """Lists padded to [R, L], with their mask; None where any is null."""
     if lists.null_count:
         return None
-    lengths = pc.list_value_length(lists).to_numpy()
+    lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
     mask: Mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
     values = np.zeros(mask.shape)
-    values[mask] = lists.flatten().to_numpy()
+    values[mask] = pc.list_flatten(lists).to_numpy(zero_copy_only=False)
     return values, mask

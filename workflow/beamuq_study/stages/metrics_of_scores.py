@@ -4,35 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field
 
 from beamuq.array_types import Floats
+from beamuq.config_errors import StrictModel
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import draws_name, interval, resample_counts
 from beamuq.evaluation.prr_and_auc import Evaluator, prr_to, why_undefined
 from beamuq_study.parquet_tables import ALL, ANSWERED
 
 Row = dict[str, Any]
+PART = ["method", "variant", "setting"]
 
 
-class EvaluationSettings(BaseModel):
-    """What is measured. ``quality``: the metric's name, as rows carry it; correct is strictly above ``threshold``.
+class EvaluationSettings(StrictModel):
+    """What is measured. Correct is strictly above ``threshold``; ``further_qualities``: thresholds by metric.
 
-    ``further_qualities``: the threshold of each further quality of the same answers, by its metric's name.
     ``max_rejection``: PRR is to the first; to a further one, such as 1, it is a row of its own, ``PRR@1``.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
     metrics: tuple[Literal["PRR", "ROC-AUC", "PR-AUC"], ...]
     quality: str
-    max_rejection: tuple[Annotated[float, Field(gt=0, le=1)], ...] = (0.5,)
-    resamples: Annotated[int, Field(ge=2)] = 2000
-    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    max_rejection: tuple[float, ...] = (0.5,)
+    resamples: int = 2000
+    confidence: float = 0.95
     threshold: float = 0.5
     further_qualities: dict[str, float] = {}
     seed: int = 0
@@ -59,23 +57,24 @@ def evaluate(
     """
     measured: list[Row] = []
     replicates: list[Row] = []
-    rows: list[Row] = []
     for answer_source, ids, parts in by_answer(scores):
         values = quality_of(ids, answer_source, quality)
-        every = list(zip(ids, groups_by_id(ids, questions), strict=True))
-        subsets = {ALL: np.ones(len(ids), dtype=np.bool_)}
-        if empty is not None:
-            subsets[ANSWERED] = np.array([key not in empty[answer_source] for key in ids], dtype=np.bool_)
-        for subset, kept in subsets.items():
-            if subset == ANSWERED and kept.all():
-                measured += [row | {"subset": ANSWERED} for row in rows]
-                continue
-            kept_questions = [one for one, keep in zip(every, kept, strict=True) if keep]
-            scored = [(key, uncertainty[kept]) for key, uncertainty in parts]
-            of = {"answer_source": answer_source, "quality": settings.quality, "subset": subset}
-            rows, drawn = _measure(kept_questions, values[kept], scored, settings, dataset, of)
-            measured += rows
-            replicates += drawn
+        grouped = list(zip(ids, groups_by_id(ids, questions), strict=True))
+        place = {"answer_source": answer_source, "quality": settings.quality}
+        rows, drawn = _measure(grouped, values, parts, settings, dataset, place | {"subset": ALL})
+        measured += rows
+        replicates += drawn
+        if empty is None:
+            continue
+        kept = np.array([key not in empty[answer_source] for key in ids], dtype=np.bool_)
+        if kept.all():
+            measured += [row | {"subset": ANSWERED} for row in rows]
+            continue
+        scored = [(key, uncertainty[kept]) for key, uncertainty in parts]
+        answered = [question for question, keep in zip(grouped, kept, strict=True) if keep]
+        rows, drawn = _measure(answered, values[kept], scored, settings, dataset, place | {"subset": ANSWERED})
+        measured += rows
+        replicates += drawn
     return measured, replicates
 
 
@@ -85,19 +84,18 @@ def _measure(
     parts: Sequence[tuple[Row, Floats]],
     settings: EvaluationSettings,
     dataset: str,
-    of: Row,
+    beginning: Row,
 ) -> tuple[list[Row], list[Row]]:
-    """Rows that begin with ``of``, of ``questions`` [N], each its id and group, with their quality [N]."""
-    groups = [group for _, group in questions]
+    """Rows with this ``beginning``, of ``questions`` [N], each its id and group, with their quality [N]."""
     further = settings.max_rejection[1:] if "PRR" in settings.metrics else ()
     limits = {"": settings.max_rejection[0]} | {prr_to(limit).removeprefix("PRR"): limit for limit in further}
     if not questions:
         names = [metric + at for at in limits for metric in (["PRR"] if at else settings.metrics)]
-        rows = [of | {"metric": name} | key for key, _ in parts for name in names]
-        undefined = np.full(settings.resamples + 1, np.nan)
-        summary = _summary(undefined, "undefined: every answer is empty", settings.confidence) | {"n": 0}
-        drawn = {"values": undefined[1:].astype(np.float32)}
+        rows = [beginning | {"metric": name} | key for key, _ in parts for name in names]
+        summary = _UNDEFINED | {"note": "undefined: every answer is empty", "n": 0}
+        drawn = {"values": np.full(settings.resamples, np.nan, np.float32)}
         return [row | summary for row in rows], [row | drawn for row in rows]
+    groups = [group for _, group in questions]
     resampled = resample_counts(groups, settings.resamples, settings.seed, draws_name(dataset, questions))
     counts = np.concatenate([np.ones((len(questions), 1), dtype=np.int64), resampled], axis=1)
     evaluators = {
@@ -108,38 +106,31 @@ def _measure(
     for key, uncertainty in parts:
         for at, evaluator in evaluators.items():
             for metric, draws in evaluator.measure(uncertainty, ["PRR"] if at else settings.metrics).items():
-                row = of | {"metric": metric + at} | key
-                note = why_undefined(metric, values, limits[at], settings.threshold)
-                measured.append(row | _summary(draws, note, settings.confidence) | {"n": len(questions)})
+                row = beginning | {"metric": metric + at} | key
+                if np.isnan(draws[0]):
+                    note = why_undefined(metric, values, limits[at], settings.threshold)
+                    summary = _UNDEFINED | {"note": note}
+                else:
+                    summary = {"value": float(draws[0])} | asdict(interval(draws[1:], settings.confidence))
+                measured.append(row | summary | {"n": len(questions)})
                 replicates.append(row | {"values": draws[1:].astype(np.float32)})
     return measured, replicates
 
 
-def _summary(replicates: Floats, note: str, confidence: float) -> Row:
-    if np.isnan(replicates[0]):
-        return {"value": None, "low": None, "high": None, "std": None, "note": note}
-    return {"value": float(replicates[0])} | asdict(interval(replicates[1:], confidence))
+_UNDEFINED: Row = dict.fromkeys(("value", "low", "high", "std"))
 
 
 def by_answer(scores: pa.Table) -> list[tuple[str, list[str], list[tuple[Row, Floats]]]]:
     """The scores of each kind of produced answer: its ids, and each (method, variant, setting) with its scores."""
-    frame = scores.to_pandas()
     kinds = []
-    for answer_source, of_kind in frame.groupby("answer_source", sort=False):
-        parts: list[tuple[Row, Floats]] = []
-        ids: list[str] = []
-        for key, part in of_kind.groupby(["method", "variant", "setting"], sort=False):
-            row = dict(zip(("method", "variant", "setting"), key, strict=True))
-            own = part["id"].to_list()
-            ids = ids or own
-            if own != ids:
-                missing = sorted(set(ids) ^ set(own)) or ids
-                raise BeamUQError(
-                    f"scores: {' '.join(filter(None, key))} and the other methods differ at question {missing[0]!r}; "
-                    "score the cell again"
-                )
-            parts.append((row, part["value"].to_numpy(dtype=np.float64)))
-        kinds.append((str(answer_source), ids, parts))
+    for answer_source, rows in scores.to_pandas().groupby("answer_source", sort=False):
+        parts = list(rows.groupby(PART, sort=False))
+        ids = parts[0][1]["id"].to_list()
+        for key, part in parts:
+            if part["id"].to_list() != ids:
+                raise BeamUQError(f"scores: {' '.join(key)} and the other methods are not of the same questions")
+        scored = [(dict(zip(PART, key, strict=True)), part["value"].to_numpy(np.float64)) for key, part in parts]
+        kinds.append((str(answer_source), ids, scored))
     return kinds
 
 
@@ -154,12 +145,10 @@ def groups_by_id(ids: Sequence[str], questions: pa.Table) -> list[str]:
 def quality_of(ids: list[str], answer_source: str, quality: pa.Table) -> Floats:
     """[N] the quality of each question's produced answer. Raises BeamUQError if one is missing, or of no score."""
     columns = (quality.column(name).to_pylist() for name in ("id", "answer_source", "value"))
-    values = {key: value for key, of, value in zip(*columns, strict=True) if of == answer_source}
-    missing = [key for key in ids if key not in values]
-    if missing or len(values) > len(ids):
-        which = missing[0] if missing else min(set(values).difference(ids))
-        which_file = "quality" if missing else "scores"
-        raise BeamUQError(
-            f"{which_file}: the {answer_source} answer of question {which!r} is missing; make the file again"
-        )
+    values = {key: value for key, source, value in zip(*columns, strict=True) if source == answer_source}
+    for lacking, missing in (("quality", set(ids) - set(values)), ("scores", set(values) - set(ids))):
+        if missing:
+            raise BeamUQError(
+                f"{lacking}: the {answer_source} answer of question {min(missing)!r} is missing; make the file again"
+            )
     return np.array([values[key] for key in ids])

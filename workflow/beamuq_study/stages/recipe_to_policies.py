@@ -2,57 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from beamuq import plugins
 from beamuq.errors import BeamUQError
-from beamuq.strategy_names import GREEDY, parse
 from beamuq_study.study_config import CustomStrategy, Recipe
 
 
 def policies_of(recipe: Recipe, shipped: Any) -> list[Any]:
     """A recipe's policies, in the order of ``Recipe.strategies``; ``shipped`` is the model's generation config."""
-    custom = {each.strategy: each for each in recipe.custom or ()}
-    return [_custom(custom[name]) if name in custom else _policy(name, recipe, shipped) for name in recipe.strategies()]
+    from beamuq import decoding
 
-
-def _policy(name: str, recipe: Recipe, shipped: Any) -> Any:
-    from beamuq.decoding import (
-        Above,
-        Beam,
-        DiverseBeam,
-        Exact,
-        Greedy,
-        Hybrid,
-        NeverWorse,
-        Sample,
-        Shipped,
-        Stochastic,
-        Systematic,
-    )
-
-    kind, of = parse(name)
-    if kind == "sample" and recipe.sample:
-        return Sample(recipe.sample.size, of["T"])
-    if kind == "beam" and recipe.beam:
-        return Beam(int(of["M"]), recipe.beam.length_penalty, recipe.beam.early_stopping)
-    if kind == "diverse" and recipe.diverse:
-        return DiverseBeam(recipe.diverse.size, int(of["G"]), of["lambda"])
-    if kind == "hybrid" and recipe.hybrid:
-        return Hybrid(recipe.hybrid.size, int(of["B"]))
-    if kind == "exact" and recipe.exact:
-        return Exact(int(of["M"]), recipe.exact.rows)
-    if kind == "above" and recipe.above:
-        return Above(recipe.above.p, recipe.above.draws, recipe.above.lattices, recipe.above.rows)
-    if kind == "systematic":
-        return Systematic(int(of["M"]))
-    if kind == "stochastic":
-        return Stochastic(int(of["M"]))
-    if kind == "neverworse" and recipe.never_worse:
-        return NeverWorse(int(of["M"]), False, recipe.never_worse.rows)
-    if kind == "adaptive" and recipe.adaptive:
-        return NeverWorse(int(of["M"]), True, recipe.adaptive.rows)
-    return Greedy() if kind == GREEDY else Shipped.from_config(shipped)
+    makers: dict[str, Callable[..., Any]] = vars(decoding) | {
+        "custom": _custom,
+        "Shipped": lambda: decoding.Shipped.from_config(shipped),
+    }
+    return [makers[policy](*arguments) for _, policy, arguments in recipe.policies()]
 
 
 def _custom(custom: CustomStrategy) -> Any:

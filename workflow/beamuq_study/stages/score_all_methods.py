@@ -5,46 +5,42 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field
 
 from beamuq import plugins
+from beamuq.config_errors import StrictModel
 from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import CandidateArrays, estimate, standard_error
 from beamuq.methods.log_space_sums import Array
 from beamuq.methods.method_inputs import Evidence
 from beamuq.methods.registry import DECIMALS, FACTORS, Method, compute, resolve
 from beamuq.strategy_names import ablation, beam_of_width, kind_of, parse, samples_of
-from beamuq_study.stages.method_inputs_from_tables import CellTables, SentenceSimilarity
+from beamuq_study.stages.method_inputs_from_tables import CellTables
 
 SPECTRAL = ("Eccentricity", "EigVecDissimilarity")  # what alpha and K are parameters of
 
 
-class _SettingsModel(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Ablations(_SettingsModel):
+class Ablations(StrictModel):
     """Settings whose scores are rows beside the main line; each list may be empty."""
 
-    epsilon: tuple[Annotated[float, Field(ge=0, le=1)], ...] = ()
-    alpha: tuple[Annotated[float, Field(gt=0)], ...] = ()
-    K: tuple[Annotated[int, Field(ge=1)], ...] = ()
-    budgets: tuple[Annotated[int, Field(ge=1)], ...] = ()
+    epsilon: tuple[float, ...] = ()
+    alpha: tuple[float, ...] = ()
+    K: tuple[int, ...] = ()
+    budgets: tuple[int, ...] = ()
     strategies: tuple[str, ...] = ()
 
 
-class MainStrategies(_SettingsModel):
+class MainStrategies(StrictModel):
     """The strategies of the main line: samples for "multinomial", beams for "beamsearch"; either may be absent."""
 
     sample: str | None = None
     beam: str | None = None
 
 
-class ScoringSettings(_SettingsModel):
+class ScoringSettings(StrictModel):
     """What is scored. ``num_candidates``: how many samples the main line looks at; None: all there are.
 
     ``estimators``: each a name of ``WEIGHTINGS`` and, behind a space, a strategy.
@@ -53,11 +49,10 @@ class ScoringSettings(_SettingsModel):
     methods: tuple[str, ...]
     answer_source: tuple[str, ...]
     main: MainStrategies
-    num_candidates: Annotated[int, Field(ge=1)] | None = None
+    num_candidates: int | None = None
     alpha: float = 0.9
     epsilon: float = 0.0
     equivalence_threshold: float | None = None
-    sar_similarity: SentenceSimilarity | None = None
     recipe: str = ""
     ablations: Ablations = Ablations()
     estimators: tuple[str, ...] = ()
@@ -155,6 +150,8 @@ def _estimates(
     answer = cell.answer(answer_source)
     factors = {name: FACTORS[name](answer) for name in settings.methods if name in FACTORS}
 
+    read = partial(cell.candidate_arrays, strategy, answer_source)
+
     def scores(setting: str, sets: CandidateArrays) -> Iterator[MethodScores]:
         estimates = estimate(name, sets)
         for method, factor in factors.items():
@@ -164,12 +161,12 @@ def _estimates(
         size = cell.size_of(strategy)
         M = settings.num_candidates or size
         for budget in _budgets(cell, settings, size):
-            yield from scores(samples_of(strategy, budget), cell.found(strategy, answer_source, budget=budget))
+            yield from scores(samples_of(strategy, budget), read(budget=budget))
         for draw in range(size // M if size >= 2 * M else 0):
-            sets = cell.found(strategy, answer_source, first=draw * M, budget=M)
+            sets = read(first=draw * M, budget=M)
             yield from scores(samples_of(strategy, M, draw + 1), sets)
         return
-    sets = cell.found(strategy, answer_source)
+    sets = read()
     yield from scores(strategy, sets)
     lattices = int(parse(strategy)[1].get("lattices", 0))
     if name == "stratified" and lattices > 1:
