@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from beamuq import plugins
 from beamuq.api.score_candidates import score
 from beamuq.decoding.check_custom_strategy import CheckedSearch
 from beamuq.decoding.generated_token_trie import TokenTrie
@@ -188,3 +190,19 @@ def test_a_search_cannot_write_to_the_trie_that_all_searches_read() -> None:
     search = Search(found=lambda _: search.trie.total.fill(0.0))
     with in_one_line("strategy 'mine M=2': ValueError: .*read-only"):
         search.run()
+
+
+def test_the_modules_that_a_plugin_imports_from_beside_it_are_its_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "plugins"
+    (folder / "parts").mkdir(parents=True)
+    (folder / "counting.py").write_text("from parts import words\nimport numpy, further\ndef count(): ...\n")
+    (folder / "parts/__init__.py").write_text("")
+    (folder / "parts/words.py").write_text("from . import letters\n")
+    for unread in ("parts/letters.py", "further.py", "another.py"):
+        (folder / unread).write_text("")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(folder)
+    names = {"counting.py", "further.py", "parts/__init__.py", "parts/letters.py", "parts/words.py"}
+    assert plugins.source_files(["counting:count"]) == sorted(f"plugins/{name}" for name in names)

@@ -6,6 +6,7 @@ calls a plug-in's code by :func:`call` and takes its numbers by :func:`numbers`:
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import os
@@ -144,6 +145,8 @@ def find(what: str, name: str, registered: Mapping[str, T]) -> T:
 def source_files(names: Iterable[str]) -> list[str]:
     """The source files of the plug-ins among ``names``, for a rule's inputs; relative to the working directory.
 
+    With the modules that they import from their own folder or from ``plugins/``, and these in turn.
+
     Raises BeamUQError if a plug-in's module is not to be found, or holds no such name. None is imported.
     """
     files = set()
@@ -162,5 +165,35 @@ def source_files(names: Iterable[str]) -> list[str]:
         if not re.search(rf"\b{attribute}\b|import \*", text):
             names = re.findall(r"^(?:class |def )?(\w+)", text, re.MULTILINE)
             raise BeamUQError(f"{name!r}: {file} has no {attribute!r}; {hint(attribute, names)}")
-        files.add(file)
-    return sorted(files)
+        files |= _with_modules_beside(Path(file))
+    return sorted(map(str, files))
+
+
+def _with_modules_beside(file: Path) -> set[Path]:
+    """A module's file and those that it imports from beside it, and these in turn."""
+    files, waiting = set(), [file]
+    while waiting:
+        path = waiting.pop()
+        if path in files:
+            continue
+        files.add(path)
+        folders = [path.parent, *(parent for parent in path.parents if parent.name == FOLDER)]
+        for name in _imported_names(path):
+            places = [folder.joinpath(*name.split(".")) for folder in folders]
+            of_modules = [place.with_suffix(".py") for place in places if place.name]
+            waiting += [place for place in [*of_modules, *(at / "__init__.py" for at in places)] if place.is_file()]
+    return files
+
+
+def _imported_names(path: Path) -> set[str]:
+    """Dotted names that a module may import; none of one that is no Python or is broken, which loading it says."""
+    try:
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8")))) if path.suffix == ".py" else []
+    except (SyntaxError, ValueError):
+        return set()
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            module = [node.module] if node.module else []
+            names |= {*module, *(".".join([*module, alias.name]) for alias in node.names)}
+    return names
