@@ -161,7 +161,6 @@ def test_a_damaged_file_is_refused_in_one_line(made: CalibrationFile, tmp_path: 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"correct": 1}, "correct: all 600 answers are right"),
         ({"correct": 0.5}, "correct: 0.5: must be 0 or 1"),
         ({"correct": None, "quality": 0.5}, "quality: .*--quality-threshold"),
         ({"value": float("nan")}, "value: no score of CocoaPPL"),
@@ -173,6 +172,12 @@ def test_a_damaged_file_is_refused_in_one_line(made: CalibrationFile, tmp_path: 
 def test_bad_rows_are_refused_in_one_line(change: Row, told: str) -> None:
     with pytest.raises(BeamUQError, match=told):
         calibrate([row | change for row in ROWS], method="CocoaPPL")
+
+
+def test_answers_that_are_all_right_get_a_threshold() -> None:
+    threshold = calibrate([row | {"correct": 1} for row in ROWS], method="CocoaPPL").threshold
+    assert threshold.value is not None
+    assert threshold.wrong == 0
 
 
 def test_a_csv_is_read_and_a_damaged_one_refused(tmp_path: Path) -> None:

@@ -185,3 +185,13 @@ def test_ties_are_shown_together() -> None:
     asked = guaranteed_threshold(scores, wrong, names, risk=0.15, confidence=0.95)
     assert asked.value in {1.0, 2.0}
     assert asked.shown == sum(scores[module.split_units(names, 0)[1]] <= asked.value)
+
+
+@pytest.mark.parametrize(("slope", "said"), [(-0.5, True), (0.5, False)])
+def test_it_says_when_more_questions_will_not_help(slope: float, said: bool) -> None:
+    random = np.random.default_rng(0)
+    scores = random.random(1000)
+    wrong = random.random(1000) < 0.5 + slope * (scores - 0.5)
+    threshold = guaranteed_threshold(scores, wrong, list(map(str, range(1000))), risk=0.1, confidence=0.95)
+    assert threshold.value is None
+    assert ("more questions will not help" in threshold.note) == said

@@ -200,8 +200,7 @@ def calibrate(
     -------
     The calibration, as its file has it; ``print`` shows what was found.
 
-    Raises BeamUQError in one line: a bad row, no or several forms, a missing score or label, labels all of one
-    kind.
+    Raises BeamUQError in one line: a bad row, no or several forms, or a missing score or label.
 
     Examples
     --------
@@ -223,9 +222,6 @@ def calibrate(
         if grouped and item.group is None:
             raise BeamUQError(f"{place}: group: missing, other rows have one; give all or none")
     right = np.array([_is_right(item, place, quality_threshold) for place, item in placed])
-    if len(set(right)) < 2:
-        kind = "right" if right[0] else "wrong"
-        raise BeamUQError(f"{where}: correct: all {len(right)} answers are {kind}; calibration needs both kinds")
     groups = [item.group or item.id for _, item in placed]
     if len(set(groups)) < 2:
         raise BeamUQError(f"{where}: group: all {len(groups)} answers are of one group; nothing in it is independent")

@@ -102,12 +102,14 @@ def guaranteed_threshold(
     passed = bdtr(failed, shown, risk) <= level
     count = len(passed) if passed.all() else int(np.argmin(passed))
     if not count:
+        worse = failed[0] / shown[0] > errors[for_tests].mean()
         return result(
             None,
             int(shown[0]),
             int(failed[0]),
             f"no threshold passes: of the {shown[0]} most certain answers {failed[0]} are wrong; {least} shown answers "
-            "without an error would be needed, more with errors",
+            "without an error would be needed, more with errors"
+            + ("; they are wrong more often than the rest, so more questions will not help" if worse else ""),
         )
     return result(float(thresholds[count - 1]), int(shown[count - 1]), int(failed[count - 1]))
 
