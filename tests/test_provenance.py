@@ -15,8 +15,8 @@ from beamuq.errors import BeamUQError
 from beamuq.prompts.prompt_template import PROMPTS
 from beamuq_study import parquet_tables
 from beamuq_study.data.question import question
-from beamuq_study.parquet_tables import Artifact
-from beamuq_study.provenance import check_one_run, read_cell
+from beamuq_study.parquet_tables import Artifact, Footer
+from beamuq_study.provenance import check_one_run, provenance, read_cell
 from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import STUDIES, load_study
 from run_job import run_job
@@ -130,6 +130,26 @@ def test_an_exhibit_does_not_read_another_runs_file(kind: str, own: dict[str, Pa
     artifact = Artifact(kind, **(CELL if kind == "candidates" else CELL | SCORER))
     with pytest.raises(BeamUQError, match=r"was made with seed 77, 1 is asked for; delete it"):
         Inputs.read(own["questions"].parents[1], [artifact], study)
+
+
+@pytest.mark.parametrize(("kind", "fact"), [("candidates", "dtype"), ("similarity", "content")])
+def test_tables_of_other_weights_or_dtypes_under_one_name_are_not_read_together(
+    kind: str, fact: str, tmp_path: Path
+) -> None:
+    scores = []
+    for dataset, value in (("triviaqa", "first"), ("coqa", "second")):
+        facts = {"dtype": "float32", "models": {"model": {"content": "same"}}}
+        if fact == "dtype":
+            facts["dtype"] = value
+        else:
+            facts["models"] = {"model": {"content": value}}
+        cell = CELL | SCORER | {"dataset": dataset}
+        made = Footer(tmp_path / f"{dataset}.parquet", kind, cell, facts)
+        footer = provenance({}, {}, tables={kind: made})
+        scores.append(Footer(tmp_path / f"scores_{dataset}.parquet", "scores", cell, footer))
+        scores[-1].path.write_bytes(b"")
+    with pytest.raises(BeamUQError, match=rf"another model or dtype in {kind} of "):
+        check_one_run(scores)
 
 
 def test_a_file_in_another_cells_place_is_refused(own: dict[str, Path]) -> None:

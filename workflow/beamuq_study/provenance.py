@@ -22,10 +22,15 @@ if TYPE_CHECKING:
     import torch
 
 
+# Tables that models make, and what names these models in a study.
+OF_MODELS = {"candidates": "model", "similarity": "scorer", "quality": "metric"}
+
+
 def provenance(
     settings: Mapping[str, Any] | BaseModel,
     inputs: Mapping[str, Path | None],
     *,
+    tables: Mapping[str, Footer] | None = None,
     models: Mapping[str, Any] | None = None,
     dtype: torch.dtype | None = None,
     device: torch.device | None = None,
@@ -33,8 +38,8 @@ def provenance(
     """The provenance in a table's footer.
 
     ``settings``: the job's own parameters; ``inputs``: files read, by the job's name for them, whose sha256 is kept
-    (None: not read); ``models``: the identity of each model loaded, None for a step that never loads any; ``dtype``
-    and ``device``: what they ran in and on.
+    (None: not read); ``tables``: those of them whose models stay known; ``models``: the identity of each model loaded,
+    None for a step that never loads any; ``dtype`` and ``device``: what they ran in and on.
     """
     packages = ("numpy", "torch", "transformers", "tokenizers") if models else ("numpy",)
     facts: dict[str, Any] = {
@@ -42,6 +47,8 @@ def provenance(
         "inputs": {name: file_sha256(path) for name, path in inputs.items() if path is not None},
         "versions": {"beamuq": __version__} | {package: version(package) for package in packages},
     }
+    if behind := {name: value for table in (tables or {}).values() for name, value in _models_behind(table).items()}:
+        facts["models_behind"] = behind
     if models is not None:
         facts["models"] = dict(models)
     if models:
@@ -130,9 +137,21 @@ def check_one_run(tables: Iterable[Footer], *, one_cell: bool = False) -> None:
                 )
 
 
+def _models_behind(table: Footer) -> dict[str, Any]:
+    """Contents and dtype of the models that made a table, or those that it was made from, by what they are called."""
+    recorded, name = table.provenance, OF_MODELS.get(table.kind)
+    behind = dict(recorded.get("models_behind", {}))
+    if name and recorded.get("models"):
+        contents = {use: identity["content"] for use, identity in recorded["models"].items()}
+        behind[f"{table.kind} of {table.cell[name]!r}"] = contents | {"dtype": recorded.get("dtype")}
+    return behind
+
+
 def _records(table: Footer) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """(key, value) of what a table was made with, where tables of a study with one key must have one value."""
     recorded = table.provenance
+    for name, models in _models_behind(table).items():
+        yield (f"model or dtype in {name}",), models
     if "seed" in recorded.get("settings", {}):
         yield ("seed",), recorded["settings"]["seed"]
     for name, digest in recorded.get("inputs", {}).items():

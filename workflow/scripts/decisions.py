@@ -45,7 +45,7 @@ def run(
     decided, rows = decisions_of_scores.decisions(values, right, items, settings, cell.get("dataset", ""))
     hashes = _hashes(decoded, read["scores"], rendered, read["shots"].table.to_pylist())
     io.write_text(scored, "".join(json.dumps(row | hashes, ensure_ascii=False) + "\n" for row in rows))
-    footer = provenance(settings.model_dump(mode="json", exclude={"similarity", "model"}), tables)
+    footer = provenance(settings.model_dump(mode="json", exclude={"similarity", "model"}), tables, tables=read)
     footer["empty"] = read["quality"].provenance.get("empty", {})
     parquet_tables.write(decisions, "decisions", decided, cell=cell, provenance=footer)
 

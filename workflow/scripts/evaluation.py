@@ -42,7 +42,7 @@ def run(
         rows, drawn = evaluate(scored, read[name].table, questions, of_metric, cell.get("dataset", ""), empty)
         measured += rows
         resampled += drawn
-    footer = provenance(settings, files)
+    footer = provenance(settings, files, tables=read)
     parquet_tables.write(evaluation, "evaluation", measured, cell=cell, provenance=footer)
     parquet_tables.write(replicates, "replicates", resampled, cell=cell, provenance=footer)
 

@@ -19,7 +19,7 @@ def run(*, settings: ScoringSettings, made_with: dict[str, Any], scores: Path, *
         equivalence_threshold=settings.equivalence_threshold,
     )
     place = read["candidates"].cell | read["similarity"].cell
-    footer = provenance(settings, tables)
+    footer = provenance(settings, tables, tables=read)
     parquet_tables.write(scores, "scores", score_cell(cell, settings), cell=place, provenance=footer)
 
 
