@@ -199,23 +199,24 @@ class NextTokenDistributions:
         """Draws or masses for the queried nodes ``inside``, the ``rows`` of ``distribution``, that of ``nodes``."""
         distinct, row = np.unique(rows, return_inverse=True)
         place = torch.from_numpy(row.astype(np.int64)).to(distribution.device)
-        plain, weights = _rows(distribution, distinct), _rows(probabilities, distinct)
-        own = plain
-        if query.temperature != 1.0 or query.top_k or query.top_p < 1.0:
-            own = _shaped(plain, query.temperature, query.top_k, query.top_p)
-            weights = self._weights(own)
-        edited = own
-        if query.edits is not None:
-            weights = _edited(weights, query.edits, nodes[distinct], logarithms=False)
-            edited = _edited(own, query.edits, nodes[distinct], logarithms=True)
+        plain = _rows(distribution, distinct)
+        shaped = query.temperature != 1.0 or query.top_k > 0 or query.top_p < 1.0
+        own = _shaped(plain, query.temperature, query.top_k, query.top_p) if shaped else plain
+        if query.keys is None or query.masses is not None:
+            weights = self._weights(own) if shaped else _rows(probabilities, distinct)
+            if query.edits is not None:
+                weights = _edited(weights, query.edits, nodes[distinct], logarithms=False)
         if query.masses is not None:
             transfers.add(query.masses, inside, weights.sum(dim=-1, dtype=torch.float64)[place])
-        if query.uniforms is not None:
+        if query.keys is not None:
+            edited = own
+            if query.edits is not None:
+                edited = _edited(own, query.edits, nodes[distinct], logarithms=True)
+            token = gumbel_max(edited, row.astype(np.int64), query.keys[inside])
+        elif query.uniforms is not None:
             token, position = _inverse(weights, place, torch.from_numpy(query.uniforms[inside]).to(weights.device))
             token = token.clamp_max(self.vocabulary - 1)  # of an undefined distribution, which is refused afterwards
             transfers.add(query.positions, inside, position)
-        elif query.keys is not None:
-            token = gumbel_max(edited, row.astype(np.int64), query.keys[inside])
         else:
             return
         transfers.add(query.tokens, inside, token)
