@@ -15,6 +15,7 @@ import pytest
 import beamuq
 from beamuq.api.ask_model import SHOWN_METHODS, Asked, AskedBeam, ask
 from beamuq.api.open_models import fetched_models, model_folder
+from beamuq.api.rows import visible
 from beamuq.cli import main
 from beamuq.errors import BeamUQError
 from beamuq_study.study_config import ROOT
@@ -159,7 +160,7 @@ def test_the_package_offers_the_function_and_the_command_prints_it_as_json(
 ) -> None:
     assert str(beamuq.ask(QUESTION, str(tiny), **OPTIONS)) == str(asked)
     main(["ask", QUESTION, "--model", str(tiny), "--verbose", *ON_THE_LINE])
-    assert capsys.readouterr().out.rstrip("\n") == asked.as_text(verbose=True)
+    assert capsys.readouterr().out.rstrip("\n") == visible(asked.as_text(verbose=True)).rstrip("\n")
     main(["ask", QUESTION, "--model", str(tiny), "--threshold", "0.5", "--json", *ON_THE_LINE])
     told = json.loads(capsys.readouterr().out)
     assert told["answer"] == asked.answer

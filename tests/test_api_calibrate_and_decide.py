@@ -113,12 +113,24 @@ def test_what_is_not_the_calibrations_is_refused_or_with_force_warned_of(
             "setting epsilon 0.1, ",
         ),
         ({"scored_with": json.dumps({"temperature": 1.0, "epsilon": 0.0, "similarity": "c4"})}, "similarity 'c4'"),
-        ({"candidates": 2}, "candidates 2 to 2, calibrated with 10 to 10"),
+        ({"candidates": 2}, "candidates up to 2, calibrated with up to 10"),
     ],
 )
 def test_rows_scored_otherwise_are_refused(change: Row, told: str, made: CalibrationFile) -> None:
     with pytest.raises(BeamUQError, match=f"{told}.*--force"):
         decide([row | change for row in NEW], made)
+
+
+def test_a_row_of_fewer_candidates_is_decided_and_one_that_does_not_say_hides_no_other(made: CalibrationFile) -> None:
+    assert len(decide([NEW[0] | {"candidates": 9}, *NEW[1:]], made).table) == len(NEW)
+    with pytest.raises(BeamUQError, match="candidates up to 2"):
+        decide([NEW[0] | {"candidates": None}, *(row | {"candidates": 2} for row in NEW[1:])], made)
+
+
+@pytest.mark.parametrize("text", ["x", "[1]"])
+def test_settings_that_are_no_object_are_refused(text: str, made: CalibrationFile) -> None:
+    with pytest.raises(BeamUQError, match="scored_with"):
+        decide([row | {"scored_with": text} for row in NEW], made)
 
 
 def test_deciding_on_the_calibrating_answers_is_said(made: CalibrationFile) -> None:
@@ -132,12 +144,12 @@ def test_there_is_no_seed_to_choose() -> None:
 
 def test_the_models_name_counts_where_a_hash_is_not_known(made: CalibrationFile) -> None:
     told: Row = {"similarity": "lexical", "model": "elsewhere", "model_hash": "a1", "prompt_hash": "b2"}
-    told["scored_with"] = made.scored_with
+    told |= {"scored_with": made.scored_with, "candidates": (9, 10)}
     assert check_same(made, told, force=False, where="x") == []
     with pytest.raises(BeamUQError, match="model 'elsewhere'"):
         check_same(made, told | {"model_hash": None}, force=False, where="x")
     assert check_same(made, {"similarity": "lexical"}, force=False, where="x") == [
-        "not known whether the calibration's: model, prompt, settings; the rows or the file lack it"
+        "not known whether the calibration's: model, prompt, settings, candidates; the rows or the file lack it"
     ]
 
 
@@ -145,11 +157,14 @@ def test_a_damaged_file_is_refused_in_one_line(made: CalibrationFile, tmp_path: 
     path = tmp_path / "c.json"
     made.write(path)
     text = path.read_text()
+    falling = json.loads(text)
+    falling["map"]["scores"].reverse()
     for changed, told in (
         (text[: len(text) // 2], "JSON"),
         ('{"format": "other"}', "format"),
         (text.replace('"tested"', '"tsted"'), "threshold.tsted: .*did you mean 'tested'"),
         (text.replace('"right": [', '"right": [1, '), "map: .*one of each"),
+        (json.dumps(falling), "map: .*scores rising"),
     ):
         path.write_text(changed)
         with pytest.raises(BeamUQError, match=told) as caught:

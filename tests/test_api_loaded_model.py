@@ -17,6 +17,7 @@ import pytest
 import torch
 
 import beamuq
+from beamuq.api.open_models import open_model
 from beamuq.decoding import Work
 from beamuq.errors import BeamUQError
 from beamuq.models.load_model import load_causal
@@ -61,6 +62,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def loaded(folder: Path) -> tuple[Any, Any]:
     return load_causal(folder, dtype=torch.float32, device=torch.device("cpu"))
+
+
+def test_a_model_in_memory_of_other_weights_is_another_model(folder: Path, loaded: tuple[Any, Any]) -> None:
+    other = load_causal(folder, dtype=torch.float32, device=torch.device("cpu"))
+    assert open_model(other).content == open_model(loaded).content
+    next(iter(other[0].parameters())).mul_(1.01)
+    assert open_model(other).content != open_model(loaded).content
+
+
+@pytest.mark.parametrize("value", ["5", 5.0, True])
+def test_a_number_of_another_type_is_refused_in_one_line(value: object, loaded: tuple[Any, Any]) -> None:
+    with pytest.raises(BeamUQError, match="beams: "):
+        beamuq.decode(*loaded, ["a b c"], beams=value)  # type: ignore[arg-type]
 
 
 def test_decoded_rows_are_scored_and_their_probabilities_are_the_models_own(loaded: tuple[Any, Any]) -> None:

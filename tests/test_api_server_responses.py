@@ -278,3 +278,13 @@ def test_the_same_response_twice_doubles_no_samples() -> None:
     one = response(chat("Paris", ENDED), chat("Rome", None))
     with pytest.raises(BeamUQError, match="row 1: samples: the same response stands twice"):
         read_records([{"answer": "Paris", "samples": [one, dict(one)]}])
+
+
+def test_two_samples_may_say_the_same_in_responses_of_their_own() -> None:
+    samples = [{"choices": [chat("Rome", ENDED)]}, {"choices": [chat("Rome", ENDED)]}]
+    assert len(read_records([{"answer": "Rome", "samples": samples}])[0].samples) == 2
+
+
+def test_a_request_says_nothing_by_null() -> None:
+    row = {"answer": "Rome", "samples": ["Rome"], "request": {"top_p": None, "extra_body": None}}
+    assert read_records([row])[0].samples

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import beamuq
-from beamuq.api.rows import FORMATS, render
+from beamuq.api.rows import FORMATS, placed_rows, render, write
 from beamuq.api.score_candidates import score
 from beamuq.cli import COMMANDS, command_parser, main
 from beamuq.errors import BeamUQError, exit_with_one_line
@@ -76,6 +76,12 @@ def test_a_written_number_is_the_number(form: str) -> None:
     text = render(pd.DataFrame({"value": values}), form)
     path_read = [json.loads(line)["value"] for line in text.splitlines()] if form == "jsonl" else text.split()[1:]
     assert [float(each) for each in path_read] == values
+
+
+def test_a_csv_file_holds_ids_as_they_are(tmp_path: Path) -> None:
+    table = pd.DataFrame({"id": ["日本\u3000語", "a\u00a0b"], "value": [1.0, 2.0]})
+    write(table, tmp_path / "scores.csv")
+    assert [row["id"] for _, row in placed_rows(tmp_path / "scores.csv")] == table["id"].tolist()
 
 
 @pytest.mark.parametrize("form", FORMATS)

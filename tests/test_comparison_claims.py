@@ -424,6 +424,11 @@ def test_samples_that_are_all_beams_tell_nothing_of_what_is_outside() -> None:
         judged(claims.small_gap, pool([0.9] * N, lambda *_: 0, {0: 0.1, 5: 0.1}), POOL)
 
 
+def test_a_similarity_without_pairs_of_the_greedy_answer_is_not_asked() -> None:
+    with pytest.raises(NotAskedError, match="lacks pairs of answers and candidates"):
+        judged(claims.small_gap, pool([0.9] * N, lambda *_: 3, {0: 0.1, 5: 0.1}), POOL)
+
+
 FIVE, NORMALISED, SAMPLED = "unnormalised beam M=5", "normalised beam M=5", "uniform sample T=1.0 M=10"
 OURS = partial(claims.estimators, comparisons=((FIVE, SAMPLED, 0.02), (FIVE, NORMALISED, 0.0)))
 TRUTH = [Cell(GEMMA, dataset, "truth", "nli") for dataset in DATASETS]

@@ -10,7 +10,7 @@ import pytest
 
 from beamuq.errors import BeamUQError
 from beamuq_study.data.dataset_adapters import ADAPTERS
-from beamuq_study.data.question import Question, Row, one_line, questions_of
+from beamuq_study.data.question import Question, Row, one_line, question, questions_of
 from beamuq_study.data.read_dataset_file import conform
 
 TRIVIA = {
@@ -80,6 +80,11 @@ def changed(row: Row, path: str, value: Any) -> Row:
     else:
         record[last] = value
     return fresh
+
+
+def test_a_text_where_an_adapter_should_give_a_list_is_refused() -> None:
+    with pytest.raises(BeamUQError, match="references 'Paris' and options are lists of texts"):
+        question("1", "Which city?", "Paris")
 
 
 def test_triviaqa_references_are_the_value_then_the_aliases_each_once() -> None:

@@ -219,7 +219,7 @@ def test_answers_of_another_model_prompt_or_setting_are_refused(
     _, scored = written(tmp_path / "calibrated", tables)
     made = calibrate(scored, method="Prob")
     unknown, own = decide(scored, made).warnings
-    assert "not known whether the calibration's: similarity, settings;" in unknown
+    assert "not known whether the calibration's: similarity, settings, candidates;" in unknown
     assert "calibrated on" in own
     _, other = written(tmp_path / "other", tables, **change)
     with pytest.raises(BeamUQError, match=refused):

@@ -77,6 +77,12 @@ def test_finished_batches_are_not_run_again_and_come_in_order(tmp_path: Path) ->
     assert not tmp_path.exists()
 
 
+@pytest.mark.parametrize("share", ["0-of-4", "5-of-4", "1-of-0"])
+def test_a_share_that_there_is_not_is_refused(share: str) -> None:
+    with pytest.raises(BeamUQError, match=f"shard '{share}': not a shard"):
+        share_of(share, 10)
+
+
 @pytest.mark.parametrize(("count", "number"), [(1, 1), (4, 7), (5, 3)])
 def test_every_batch_is_in_one_share(count: int, number: int) -> None:
     cut = [share_of(f"{share}-of-{count}", number) for share in range(1, count + 1)]

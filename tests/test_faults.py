@@ -81,9 +81,13 @@ def test_joining_shards_asks_for_no_card(count: int, cards: int) -> None:
 
 
 def test_a_sharded_cell_is_the_whole_one_byte_for_byte(decoded: Workplace, prompted: Workplace) -> None:
+    path = prompted.folder / CANDIDATES
+    costs = path.parents[3] / "benchmarks/candidates_shard/tiny/triviaqa/main"
+    costs.mkdir(parents=True)
+    (costs / "1-of-3.tsv").touch()
     told = prompted.run(CANDIDATES, settings=("shards=2",))
     assert told.count("(Rule: candidates_shard)") == 2
-    path = prompted.folder / CANDIDATES
+    assert sorted(file.name for file in costs.iterdir()) == ["1-of-2.tsv", "2-of-2.tsv"]
     assert path.read_bytes() == (decoded.folder / CANDIDATES).read_bytes()
     assert [file.name for file in path.parent.iterdir()] == [path.name]  # neither markers nor batches
     assert "Nothing to be done" in prompted.run(CANDIDATES, "--dry-run", settings=("shards=2",))

@@ -242,6 +242,14 @@ def test_tables_that_do_not_belong_together_are_refused_by_name(
         cell(tables | {kind: without(tables[kind], column, value)}).evidence("sample T=1.0", "greedy")
 
 
+def test_a_similarity_file_with_classes_of_some_pairs_is_refused(tables: dict[str, pa.Table]) -> None:
+    table = tables["similarity"]
+    values = [None, *table.column("neutral").to_pylist()[1:]]
+    table = table.set_column(table.schema.get_field_index("neutral"), table.schema.field("neutral"), [values])
+    with pytest.raises(BeamUQError, match="similarity: some pairs have classes and some have none"):
+        cell(tables | {"similarity": table})
+
+
 @pytest.mark.parametrize("column", ["entail", "neutral", "contradict"])
 @pytest.mark.parametrize("bad", [40.0, -0.1, np.nan])
 def test_a_similarity_file_with_numbers_outside_their_range_is_refused(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from beamuq.errors import BeamUQError
 from beamuq_study.plan.code_hashes import script_sources
 from beamuq_study.plan.study_on_machine import Plan, not_compared
 from beamuq_study.study_config import STUDIES, Study
@@ -134,6 +135,12 @@ def test_the_settings_of_the_tables_that_a_job_reads_are_asked_for(plan: Plan) -
     assert made.pop("cross_similarity") == plan.settings.similarity(where(scorer=plan.study.main.relevance))
     assert made == {name: getattr(plan.settings, name)(where()) for name in made}
     assert "judgements" not in plan.settings.made_with(*kinds)(where(recipe="widths"))
+
+
+@pytest.mark.parametrize(("kind", "name"), [("table", "redundancy"), ("figure", "base_accs")])
+def test_an_exhibit_of_the_other_kind_is_refused(kind: str, name: str, plan: Plan) -> None:
+    with pytest.raises(BeamUQError, match=rf"'{name}' is a \w+, no {kind}; ask for it in the other folder"):
+        plan.files.exhibit(kind)(where(name=name))
 
 
 def test_files_that_no_method_needs_are_not_read(plan: Plan) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import sys
 import types
 from collections.abc import Callable
@@ -33,6 +34,7 @@ ROWS = [{"answer": "a", "samples": ["a", "b c", "c b"]}, {"answer": "b", "sample
 def theirs(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     """A module of someone else's, ``theirs``."""
     module = types.ModuleType("theirs")
+    module.__spec__ = importlib.machinery.ModuleSpec("theirs", None, origin=sys.executable)
     monkeypatch.setitem(sys.modules, "theirs", module)
     return module
 
@@ -196,13 +198,15 @@ def test_the_modules_that_a_plugin_imports_from_beside_it_are_its_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "plugins"
-    (folder / "parts").mkdir(parents=True)
-    (folder / "counting.py").write_text("from parts import words\nimport numpy, further\ndef count(): ...\n")
-    (folder / "parts/__init__.py").write_text("")
-    (folder / "parts/words.py").write_text("from . import letters\n")
-    for unread in ("parts/letters.py", "further.py", "another.py"):
-        (folder / unread).write_text("")
+    texts = {
+        "counting.py": "from parts.small import words\nimport numpy, further\ndef count(): ...\n",
+        "parts/small/words.py": "from . import letters\nfrom ..large import WORDS\n",
+    }
+    names = {"counting.py", "further.py", "parts/__init__.py", "parts/large.py"}
+    names |= {f"parts/small/{name}.py" for name in ("__init__", "letters", "words")}
+    for name in {*names, "another.py", "parts/another.py"}:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(texts.get(name, ""))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(folder)
-    names = {"counting.py", "further.py", "parts/__init__.py", "parts/letters.py", "parts/words.py"}
     assert plugins.source_files(["counting:count"]) == sorted(f"plugins/{name}" for name in names)

@@ -91,6 +91,23 @@ def test_the_files_of_one_run_are_read_again(own: dict[str, Path]) -> None:
     check_one_run(map(parquet_tables.read_footer, own.values()))
 
 
+@pytest.mark.parametrize("kind", ["scores", "evaluation"])
+def test_scores_and_evaluations_name_the_models_behind_them(kind: str, own: dict[str, Path]) -> None:
+    table = parquet_tables.read(own["candidates"], "candidates")
+    footer = table.provenance | {"models": {"model": {"content": "c1"}}, "dtype": "float32"}
+    parquet_tables.write(own["candidates"], "candidates", table.table, cell=table.cell, provenance=footer)
+    digest = io.file_sha256(own["candidates"])
+    for made_of in ("similarity", "quality"):
+        other = parquet_tables.read(own[made_of], made_of)
+        inputs = other.provenance["inputs"] | {"candidates": digest}
+        changed = other.provenance | {"inputs": inputs}
+        parquet_tables.write(own[made_of], made_of, other.table, cell=other.cell, provenance=changed)
+    score(own, 1)
+    evaluate(own, 1)
+    behind = parquet_tables.read_footer(own[kind]).provenance["models_behind"]
+    assert behind == {f"candidates of {CELL['model']!r} (model)": {"content": "c1", "dtype": "float32"}}
+
+
 READ = {score: ("questions", "candidates", "similarity"), evaluate: ("questions", "scores", "quality")}
 
 
@@ -132,7 +149,9 @@ def test_an_exhibit_does_not_read_another_runs_file(kind: str, own: dict[str, Pa
         Inputs.read(own["questions"].parents[1], [artifact], study)
 
 
-@pytest.mark.parametrize(("kind", "fact"), [("candidates", "dtype"), ("similarity", "content")])
+@pytest.mark.parametrize(
+    ("kind", "fact"), [("candidates", "dtype"), ("similarity", "content"), ("judgements", "content")]
+)
 def test_tables_of_other_weights_or_dtypes_under_one_name_are_not_read_together(
     kind: str, fact: str, tmp_path: Path
 ) -> None:

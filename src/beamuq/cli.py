@@ -15,7 +15,7 @@ from beamuq import __version__
 from beamuq.api.ask_model import STYLES, ask, ask_all
 from beamuq.api.calibration import calibrate, decide
 from beamuq.api.explore_results import explore
-from beamuq.api.rows import FORMATS, by_question, render, write
+from beamuq.api.rows import FORMATS, by_question, render, visible, write
 from beamuq.api.score_candidates import score
 from beamuq.errors import BeamUQError, exit_with_one_line
 from beamuq.evaluation.probability_of_being_right import CALIBRATORS
@@ -182,9 +182,9 @@ def _print_scores(scores: pd.DataFrame, output: str | None, form: str = "markdow
 
 
 def _print(text: str, end: str = "") -> None:
-    """Print a text, escaped where stdout's encoding lacks a character."""
+    """Print a text, escaped where stdout's encoding lacks a character, or a terminal would obey it."""
     encoding = sys.stdout.encoding or "utf-8"
-    print(text.encode(encoding, "backslashreplace").decode(encoding), end=end)
+    print(visible(text).encode(encoding, "backslashreplace").decode(encoding), end=end)
 
 
 def _decide(options: dict[str, Any]) -> None:

@@ -177,23 +177,26 @@ def _with_modules_beside(file: Path) -> set[Path]:
         if path in files:
             continue
         files.add(path)
-        folders = [path.parent, *(parent for parent in path.parents if parent.name == FOLDER)]
-        for name in _imported_names(path):
-            places = [folder.joinpath(*name.split(".")) for folder in folders]
-            of_modules = [place.with_suffix(".py") for place in places if place.name]
-            waiting += [place for place in [*of_modules, *(at / "__init__.py" for at in places)] if place.is_file()]
+        packages = [folder for folder in path.parents if (folder / "__init__.py").is_file()]
+        waiting += [package / "__init__.py" for package in packages]
+        top = packages[-1].parent if packages else path.parent
+        for level, name in _imported_names(path):
+            place = path.parents[level - 1] if level and level <= len(path.parents) else top
+            for part in filter(None, name.split(".")):
+                place /= part
+                waiting += [each for each in (place.with_suffix(".py"), place / "__init__.py") if each.is_file()]
     return files
 
 
-def _imported_names(path: Path) -> set[str]:
-    """Dotted names that a module may import; none of one that is no Python or is broken, which loading it says."""
+def _imported_names(path: Path) -> set[tuple[int, str]]:
+    """Dotted names that a module may import, with the dots before; none if it is broken, which loading it says."""
     try:
         nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8")))) if path.suffix == ".py" else []
     except (SyntaxError, ValueError):
         return set()
-    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names = {(0, alias.name) for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     for node in nodes:
         if isinstance(node, ast.ImportFrom):
             module = [node.module] if node.module else []
-            names |= {*module, *(".".join([*module, alias.name]) for alias in node.names)}
+            names |= {(node.level, ".".join([*module, alias.name])) for alias in node.names}
     return names

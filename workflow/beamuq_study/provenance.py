@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 # Tables that models make, and what names these models in a study.
-OF_MODELS = {"candidates": "model", "similarity": "scorer", "quality": "metric"}
+OF_MODELS = {"candidates": "model", "similarity": "scorer", "quality": "metric", "judgements": "model"}
 
 
 def provenance(
@@ -139,11 +139,11 @@ def check_one_run(tables: Iterable[Footer], *, one_cell: bool = False) -> None:
 
 def _models_behind(table: Footer) -> dict[str, Any]:
     """Contents and dtype of the models that made a table, or those that it was made from, by what they are called."""
-    recorded, name = table.provenance, OF_MODELS.get(table.kind)
+    recorded, name = table.provenance, OF_MODELS.get(table.kind, "")
     behind = dict(recorded.get("models_behind", {}))
-    if name and recorded.get("models"):
-        contents = {use: identity["content"] for use, identity in recorded["models"].items()}
-        behind[f"{table.kind} of {table.cell[name]!r}"] = contents | {"dtype": recorded.get("dtype")}
+    precision = {key: recorded[key] for key in ("dtype", "scorer_dtype") if key in recorded}
+    for use, identity in recorded.get("models", {}).items() if name else ():
+        behind[f"{table.kind} of {table.cell[name]!r} ({use})"] = {"content": identity["content"], **precision}
     return behind
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from beamuq.errors import BeamUQError
 from beamuq.text_normalization import clean
 from beamuq_study import parquet_tables
 from beamuq_study.data.render_prompts import read_prompts
@@ -119,16 +120,22 @@ def _write(
     """Write the whole table in the order of the prompts, the order within a question kept; its batches then go.
 
     Its footer tells of batches that did not fit into memory whole: ``memory_cuts``, each with the number of the
-    ``batch`` and its ``pieces``, pairs of questions and rows at once. Benchmarks of shards that this table was not made
-    of go too: its bytes never tell in how many it was decoded.
+    ``batch`` and its ``pieces``, pairs of questions and rows at once.
     """
     table, notes = batches.collected()
+    if set(table.column("id").to_pylist()) != set(ids):
+        raise BeamUQError(f"{batches.folder}: does not hold the questions asked for; delete it and run again")
     place = {key: position for position, key in enumerate(ids)}
     table = table.take(np.argsort([place[key] for key in table.column("id").to_pylist()], kind="stable"))
     cuts = [{"batch": number, **note} for number, note in notes.items()]
     footer = footer | ({"memory_cuts": cuts} if cuts else {})
     parquet_tables.write(path, "candidates", table, cell=cell, provenance=footer)
     batches.discard()
+    _forget_other_shards(path, cell, shards)
+
+
+def _forget_other_shards(path: Path, cell: dict[str, str], shards: int) -> None:
+    """Delete benchmarks of shards that this table was not made of: its bytes never tell in how many it was decoded."""
     for file in shard_benchmarks(path.parents[3], parquet_tables.Artifact("candidates", **cell)).glob("*.tsv"):
         if not file.stem.endswith(f"-of-{shards}"):
             file.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ from pydantic import ConfigDict, Field
 from tqdm import tqdm
 
 from beamuq.api.calibration import CalibrationFile, check_same, decided, read_calibration
-from beamuq.api.candidate_records import Labels, Name
+from beamuq.api.candidate_records import AnswerLabels, Name
 from beamuq.api.candidates_of_model import BATCH, decode
 from beamuq.api.open_models import Similarity, open_model, open_similarity
 from beamuq.api.rows import ANSWER_LABELS, Rows, check_settings, no_question, number, placed_rows
@@ -304,6 +304,9 @@ def ask(
         "model_hash": loaded.content,
         "prompt_hash": _prompt_hash(f"{STYLES[style]}\n{prompt('?')}", settings),
     }
+    if made is not None:  # before minutes of decoding
+        known = identity | {"similarity": scorer.name, "scored_with": None, "version": None}
+        check_same(made, known, force=force, where="calibration")
     prompts = [prompt(each) for each in questions]
     rows = decode(
         loaded.model, loaded.tokenizer, prompts, beams=width, max_new_tokens=max_new_tokens, chat=style == "chat"
@@ -356,7 +359,7 @@ class Shot(StrictModel):
     answers: Annotated[list[str], Field(min_length=1)]
 
 
-class AskedRow(Labels):
+class AskedRow(AnswerLabels):
     """A question of a file that :func:`ask_all` takes, with right answers; other columns are left out."""
 
     model_config = Shot.model_config
@@ -429,7 +432,8 @@ def _decision(made: CalibrationFile, scores: pd.DataFrame, identity: dict[str, s
         raise BeamUQError(f"calibration: method {made.method!r}: {why}; calibrate another method")
     row = of.iloc[0]
     facts = identity | {name: row[name] for name in ("similarity", "scored_with", "version")}
-    told = check_same(made, facts | {"candidates": (row["candidates"],) * 2}, force=force, where="calibration")
+    # how many beams were asked for is a part of the prompt's hash, and an answer may have fewer outcomes
+    told = check_same(made, facts | {"candidates": made.candidates}, force=force, where="calibration")
     found = decided(made, [row["value"]])[0].to_dict("records")[0]
     return {"method": made.method, **{str(key): each for key, each in found.items()}, "warnings": tuple(told)}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
 from beamuq import __version__
 from beamuq.api.candidate_records import Labels, Name, Number, as_number
@@ -117,6 +116,12 @@ def read_calibration(path: str | Path) -> CalibrationFile:
     return calibration
 
 
+def _settings_in_json(text: str | None) -> str | None:
+    if text is not None and not isinstance(json.loads(text), dict):
+        raise ValueError("must be an object in JSON, as score writes it")
+    return text
+
+
 class ScoredRow(Labels):
     """A row as ``score`` prints it, with what calibration needs beside; other columns are left out."""
 
@@ -131,7 +136,7 @@ class ScoredRow(Labels):
     similarity: str = ""
     reason: str = ""
     candidates: Annotated[int, Field(ge=0, strict=False)] | None = None
-    scored_with: str | None = None
+    scored_with: Annotated[str | None, AfterValidator(_settings_in_json)] = None
     version: str | None = None
 
 
@@ -347,9 +352,12 @@ def check_same(made: CalibrationFile, facts: Mapping[str, Any], *, force: bool, 
         unknown.append("settings")
     compared["version"] = made.versions.get("beamuq"), facts.get("version") or __version__
     told = [f"{name} {found!r}, calibrated with {of!r}" for name, (of, found) in compared.items() if of != found]
-    least, most = made.candidates or (0, math.inf)
-    if (counts := facts.get("candidates")) and not least <= min(counts) <= max(counts) <= most:
-        told.append(f"candidates {min(counts)} to {max(counts)}, calibrated with {least} to {most}")
+    if made.candidates and (counts := facts.get("candidates")):
+        most, calibrated_most = max(counts), max(made.candidates)  # a question may have fewer outcomes
+        if most != calibrated_most:
+            told.append(f"candidates up to {most}, calibrated with up to {calibrated_most}")
+    else:
+        unknown.append("candidates")
     if told and not force:
         raise BeamUQError(f"{where}: {'; '.join(told)}; calibrate anew, or give --force to decide all the same")
     if unknown:
@@ -402,9 +410,9 @@ def _one(placed: Sequence[tuple[str, ScoredRow]], name: str) -> Any:
 
 
 def _counts(placed: Sequence[tuple[str, ScoredRow]]) -> tuple[int, int] | None:
-    """The fewest and the most candidates of a score; None where a row does not say."""
-    counts = [item.candidates for _, item in placed]
-    return (min(known), max(known)) if len(known := [n for n in counts if n is not None]) == len(counts) else None
+    """The fewest and the most candidates of a score, of the rows that say; None: none does."""
+    counts = [item.candidates for _, item in placed if item.candidates is not None]
+    return (min(counts), max(counts)) if counts else None
 
 
 def _calibrated_on(made: CalibrationFile, scores: npt.NDArray[np.float64]) -> bool:

@@ -56,12 +56,17 @@ Number = Annotated[float | None, BeforeValidator(as_number)]
 LogProbability = Annotated[float, Field(allow_inf_nan=True), AfterValidator(_at_most_zero)]
 
 
-class Labels(StrictModel):
-    """What a row may say of its answer for ``calibrate`` and ``decide``; ``score`` hands it on."""
+class AnswerLabels(StrictModel):
+    """What a row may say of its answer."""
 
     correct: Annotated[Number, Field(description="1: the answer is right, 0: wrong")] = None
     quality: Annotated[Number, Field(description="right where above calibrate's quality_threshold")] = None
     group: Annotated[Name | None, Field(description="what belongs together: a story, a user, a document")] = None
+
+
+class Labels(AnswerLabels):
+    """What a row may say of its answer for ``calibrate`` and ``decide``; ``score`` hands it on."""
+
     model: Annotated[str | None, Field(description="which gave the answer")] = None
     model_hash: Annotated[str | None, Field(description="of the model's files")] = None
     prompt_hash: Annotated[str | None, Field(description="of the prompt around the question")] = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import inspect
 import os
 import re
 import sys
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from beamuq.errors import BeamUQError, hint
 from beamuq.io import file_sha256
 from beamuq.models.offline import is_offline
+from beamuq.plugins import source_files
 
 if TYPE_CHECKING:
     from beamuq.scorers.scorer_protocol import SimilarityScorer
@@ -147,7 +147,7 @@ def _content(model: Any) -> str:
 
 @dataclass(frozen=True)
 class Similarity:
-    """A scorer under the name that tables print, and a hash of its model, or of its file if it is your own."""
+    """A scorer under the name that tables print, and a hash of its model, or of its files if it is your own."""
 
     name: str
     scorer: SimilarityScorer
@@ -189,7 +189,8 @@ def open_similarity(
             fix = hint(kind, ("auto", "minilm", *SCORERS), ", or module:attribute")
             raise BeamUQError(f"similarity: unknown name {name!r}; {fix}")
         own = load_scorer(name)
-        return Similarity(name, own, file_sha256(Path(inspect.getfile(type(own)))))
+        files = "".join(map(file_sha256, map(Path, source_files([name]))))
+        return Similarity(name, own, hashlib.sha256(files.encode()).hexdigest())
     check_models_extra()
     if not source:
         raise BeamUQError(f"similarity {name!r}: needs a model; write {kind}:FOLDER or {kind}:hub:ORG/NAME")

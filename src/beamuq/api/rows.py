@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import codecs
 import json
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
+from pydantic import Field, Strict
 
 from beamuq.config_errors import parse_json, validated
 from beamuq.errors import BeamUQError, reading
@@ -42,7 +43,7 @@ SETTINGS: dict[str, Any] = {
 def check_settings(**settings: Any) -> None:
     """Refuse a number outside its range; raises BeamUQError naming it."""
     for name, value in settings.items():
-        validated(SETTINGS[name], value, name)
+        validated(Annotated[SETTINGS[name], Strict()], plain(value), name)
 
 
 def named(rows: Rows) -> str:
@@ -85,7 +86,7 @@ def _csv(path: Path) -> pd.DataFrame:
         path, dtype=str, keep_default_na=False, na_values=[""], index_col=False, header=None, encoding="utf-8-sig"
     )
     table.columns = pd.Index(table.iloc[0])
-    if twice := list(table.columns[table.columns.duplicated()]):
+    if twice := list(table.columns[table.columns.duplicated() & table.columns.notna()]):
         raise BeamUQError(f"{path}: column {twice[0]!r} stands twice; keep one")
     return table.iloc[1:]
 
@@ -147,20 +148,24 @@ def render(table: pd.DataFrame, form: str) -> str:
     ]
     if form == "jsonl":
         return "".join(json.dumps(row, ensure_ascii=False).encode(**_WRITTEN).decode() + "\n" for row in rows)
-    texts = pd.DataFrame(
-        [[_visible(each, "\n\t") if isinstance(each, str) else each for each in row.values()] for row in rows],
-        columns=table.columns,
-        dtype=object,
-    )
-    return str(texts.to_csv(index=False))
+    return str(pd.DataFrame(rows, columns=table.columns, dtype=object).to_csv(index=False))
 
 
 _WRITTEN: dict[str, Any] = {"encoding": "utf-8", "errors": "backslashreplace"}  # half a surrogate pair is no UTF-8
 
 
-def _visible(text: str, kept: str = "") -> str:
-    """A text whose invisible characters, among them a terminal's commands, are escaped."""
-    return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
+def visible(text: str) -> str:
+    """A text whose control characters, among them a terminal's commands, and changes of direction are escaped."""
+    return "".join(c.encode("unicode_escape").decode() if _commands(c) else c for c in text)
+
+
+def _commands(character: str) -> bool:
+    if character in "\n\t":
+        return False
+    return unicodedata.category(character) == "Cc" or unicodedata.bidirectional(character) in _DIRECTIONS
+
+
+_DIRECTIONS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
 def write(table: pd.DataFrame, path: str | Path) -> None:
@@ -188,7 +193,7 @@ def markdown(table: pd.DataFrame) -> str:
     columns = []
     for name, values in table.items():
         numbers = pd.api.types.is_float_dtype(values)
-        shown = [number(each) if numbers else _visible(" ".join(str(each).split())) for each in values]
+        shown = [number(each) if numbers else visible(" ".join(str(each).split())) for each in values]
         cells = [each.replace("|", "\\|") for each in shown]
         longest = max(len(str(name)), *map(len, cells), 3)
         rule = "-" * (longest - 1) + "-:"[numbers]

@@ -156,10 +156,10 @@ def score(
     records = read_records(rows, without_ending=without_ending, temperature=temperature)
     scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
     settings = {
-        "temperature": temperature,
-        "epsilon": epsilon,
-        "alpha": alpha,
-        "equivalence_threshold": equivalence_threshold,
+        "temperature": float(temperature),
+        "epsilon": float(epsilon),
+        "alpha": float(alpha),
+        "equivalence_threshold": float(equivalence_threshold),
         "without_ending": without_ending,
         "similarity": scorer.content,
     }

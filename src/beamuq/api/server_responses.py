@@ -110,7 +110,8 @@ def read_responses(
         responses = [part for part in parts if _is_response(part)]
         if not responses:
             continue
-        if any(part in responses[:n] for n, part in enumerate(responses)):
+        # two samples may say the same, in responses with ids of their own or without
+        if any(part.get("id") and part in responses[:n] for n, part in enumerate(responses)):
             raise BeamUQError(f"{place}: {kind}: the same response stands twice; give each once")
         for one in responses if kind == "samples" else ():  # as llama.cpp says of itself
             verbose = one.get("__verbose")
@@ -131,7 +132,10 @@ def check_request(settings: Mapping[str, Any], place: str, temperature: float) -
 
     Raises BeamUQError naming the first.
     """
-    for name, value in {**settings, **(settings.get("extra_body") or {})}.items():
+    further = settings.get("extra_body")
+    for name, value in {**settings, **(further if isinstance(further, Mapping) else {})}.items():
+        if value is None:  # as Parquet fills in what a request does not say
+            continue
         if name == "temperature" and value != temperature:
             raise BeamUQError(
                 f"{place}: temperature: {value}: scored with {temperature:g}; give score that temperature"

@@ -91,14 +91,14 @@ def pinned_commit(lock: Path, kind: Kind, repo_id: str, *, offline: bool) -> str
     Parallel jobs agree: one asks while the others wait. Raises BeamUQError as :func:`read_commit`, or if the lock names
     none and the hub may not be asked (``offline``) or does not answer.
     """
-    from huggingface_hub import HfApi
-
     if commit := read_commit(lock, kind, repo_id):
         return commit
     if offline:
         raise BeamUQError(
             f"source hub:{repo_id}: its commit is not locked and offline is set; run once without offline"
         )
+    from huggingface_hub import HfApi
+
     with exclusive(lock):
         if commit := read_commit(lock, kind, repo_id):
             return commit

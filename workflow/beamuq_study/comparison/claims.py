@@ -246,7 +246,9 @@ def _draws(case: Case) -> tuple[list[str], Floats, Bools, Floats, Floats]:
         """Id and token sequence of each candidate; probability and dissimilarity, each [N, candidates]."""
         rows = sets.rows(strategy).set_index("id").loc[sets.ids]
         keys = pd.MultiIndex.from_arrays([rows.index, sets.greedy.loc[rows.index, "text"], rows["text"]])
-        s = pairs.loc[keys].to_numpy(np.float64).reshape(len(sets.ids), -1)
+        s = pairs.reindex(keys).to_numpy(np.float64).reshape(len(sets.ids), -1)
+        if np.isnan(s).any():
+            raise NotAskedError(f"{similarity.path} lacks pairs of answers and candidates")
         sequences = [(key, *tokens) for key, tokens in zip(rows.index, rows["token_ids"], strict=True)]
         return sequences, np.exp(rows["logprob"].to_numpy(np.float64)).reshape(s.shape), 1.0 - s
 

@@ -136,7 +136,7 @@ class Case:
         self.notes.append(f"{positive.sum()} of {len(values)} above 0")
         significance: Part = "yes" if above >= most else "partly" if above > 0 else "no"
         if self.too_few_resamples(resamples, len(p), 2):
-            significance, below = "undecided", 0.0
+            significance = "undecided"
         else:
             self.notes.append(f"significantly {above:.0%}, below 0 {below:.0%}")
         opposite = parts.pop("opposite", False) or below > 0

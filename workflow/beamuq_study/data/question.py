@@ -76,6 +76,8 @@ def question(
 
     Raises BeamUQError, without the place, for a blank id, question, reference, option or passage, or no reference.
     """
+    if isinstance(references, str) or isinstance(options, str):
+        raise BeamUQError(f"references {references!r:.60} and options are lists of texts, not a text; mend the adapter")
     row = Question(
         id=id,
         question=one_line(text),

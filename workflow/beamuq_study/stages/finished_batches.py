@@ -173,8 +173,13 @@ def run_batches(
 
 
 def share_of(share: str, count: int) -> list[int]:
-    """The batches of ``"2-of-4"``, the second of four shares: every fourth, which mixes long and short ones."""
+    """The batches of ``"2-of-4"``, the second of four shares: every fourth, which mixes long and short ones.
+
+    Raises BeamUQError if that is no share.
+    """
     number, shares = map(int, re.findall(r"\d+", share))
+    if not 1 <= number <= shares:
+        raise BeamUQError(f"shard {share!r}: not a shard; write 1-of-4, 2-of-4, … 4-of-4")
     return list(range(count))[number - 1 :: shares]
 
 

@@ -292,6 +292,8 @@ class _PairTable:
         keys[(question < 0) | (premise < 0) | (hypothesis < 0)] = -1
         order = np.argsort(keys, kind="stable")
         self._keys = keys[order]
+        if 0 < table.column("neutral").null_count + table.column("contradict").null_count < 2 * len(table):
+            raise BeamUQError(f"{name}: some pairs have classes and some have none; make the file again")
         columns = ("entail",) if table.column("neutral").null_count else ("entail", "neutral", "contradict")
         self.entail, *self.classes = (
             plugins.numbers(f"{name}: {column}", table.column(column).to_numpy(), (len(table),), 0.0, 1.0)[order]
