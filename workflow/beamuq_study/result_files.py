@@ -17,6 +17,8 @@ from beamuq.evaluation.bootstrap import draws_name, resample_counts
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import KEYS, MOST_EMPTY, Estimates, joined
 from beamuq.evaluation.estimator_errors import QuestionScores
+from beamuq.methods.registry import stored_variant
+from beamuq.strategy_names import from_print
 from beamuq_study.parquet_tables import ALL, ANSWERED, NAMED_BY, Artifact, Loaded, read
 from beamuq_study.produced_answers import strategy_of
 from beamuq_study.provenance import check_one_run, check_settings, settings_of
@@ -49,6 +51,18 @@ class Cell:
     def title(self, study: Study) -> str:
         """``TriviaQA, Gemma 3 4B base``."""
         return f"{study.datasets[self.dataset].title}, {study.models[self.model].title}"
+
+
+def as_stored(study: Study, named: pd.DataFrame) -> pd.DataFrame:
+    """Rows with the ``variant`` and ``setting`` under which an evaluation holds what the paper and tables name.
+
+    They name some methods without their variant; ``beam`` and the main temperature are the main line, "".
+    """
+    forms, main = zip(named["method"], named["variant"], strict=True), {"beam", study.main.sample}
+    return named.assign(
+        variant=[method and stored_variant(method, variant) for method, variant in forms],
+        setting=["" if setting in main else setting for setting in map(from_print, named["setting"])],
+    )
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,9 @@ from beamuq.array_types import Bools
 from beamuq.config_errors import read_yaml
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.estimates import Estimates, joined
-from beamuq.methods.registry import stored_variant
-from beamuq.strategy_names import from_print, parse
+from beamuq.strategy_names import parse
 from beamuq_study.parquet_tables import ALL, Artifact, read_footer
-from beamuq_study.result_files import Cell, Inputs
+from beamuq_study.result_files import Cell, Inputs, as_stored
 from beamuq_study.study_config import ROOT, STUDIES, Study, load_study
 
 FOLDER = ROOT / "workflow" / "paper_numbers"
@@ -183,16 +182,8 @@ def table_cell(study: Study, table: PaperTable, model: str, dataset: str) -> Cel
 
 
 def stored_keys(study: Study, paper_numbers: pd.DataFrame) -> pd.DataFrame:
-    """The keys under which an evaluation holds the paper's numbers: :data:`STORED`.
-
-    The paper names some methods without their variant; ``beam`` and the main temperature are the main line, "".
-    """
-    forms, main = zip(paper_numbers["method"], paper_numbers["variant"], strict=True), {"beam", study.main.sample}
-    settings = [from_print(setting) for setting in paper_numbers["setting"]]
-    return paper_numbers[STORED].assign(
-        variant=[method and stored_variant(method, variant) for method, variant in forms],
-        setting=["" if setting in main else setting for setting in settings],
-    )
+    """The keys under which an evaluation holds the paper's numbers: :data:`STORED`."""
+    return as_stored(study, paper_numbers)[STORED]
 
 
 # -- settings that are not the paper's ---------------------------------------------------------------------------------

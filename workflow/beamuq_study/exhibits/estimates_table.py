@@ -15,14 +15,12 @@ import pandas as pd
 
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.estimates import KEYS, MEAN, TIE, Estimates, joined
-from beamuq.methods import registry
-from beamuq.strategy_names import from_print
 from beamuq_study.exhibits import captions, cells
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq_study.exhibits.exhibit import EVALUATION, PLACE, Exhibit, Row, Table, TableCell
 from beamuq_study.exhibits.table_formats import decimal, interval, signed
 from beamuq_study.parquet_tables import ALL
-from beamuq_study.result_files import MARK, Cell, Inputs
+from beamuq_study.result_files import MARK, Cell, Inputs, as_stored
 from beamuq_study.study_config import Study
 
 GAIN = f"{BEAMSEARCH} - {MULTINOMIAL}"
@@ -227,17 +225,11 @@ def with_mean(study: Study, each: Estimates) -> tuple[Estimates, str, str]:
 def measured(
     study: Study, inputs: Inputs, chosen: Sequence[Cell], forms: Sequence[Keys], *, quality: str = "", **of: str
 ) -> Estimates:
-    """PRR of greedy answers to all questions, or what ``of`` says, in each cell of ``forms``, as tables name them.
-
-    Tables name some methods without the variant that they are stored under, and the main line as a strategy.
-    """
+    """PRR of greedy answers to all questions, or what ``of`` says, in each cell of ``forms``, as tables name them."""
     of = {"metric": "PRR", "answer_source": "greedy", "subset": ALL} | of
     places = frame_of([{**cell.place, "metric": of["metric"], **form} for form in forms for cell in chosen])
-    pairs = zip(places["method"], places["variant"], strict=True)
-    settings = ["" if name in ("beam", study.main.sample) else name for name in map(from_print, places["setting"])]
-    stored = places.assign(variant=[registry.stored_variant(*pair) for pair in pairs], setting=settings)
     try:
-        values = inputs.estimates(chosen, quality).where(**of).at(stored)
+        values = inputs.estimates(chosen, quality).where(**of).at(as_stored(study, places))
     except KeyError as error:
         raise BeamUQError(f"evaluation: no row for {error.args[0]}; run the evaluation again") from error
     return values.assign(variant=places["variant"].tolist(), setting=places["setting"].tolist())
