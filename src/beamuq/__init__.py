@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from beamuq.api.advise import advise
     from beamuq.api.ask_model import ask, ask_all
     from beamuq.api.calibration import Calibration, calibrate, decide
     from beamuq.api.candidates_of_model import beams, decode, from_generate
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Calibration",
+    "advise",
     "ask",
     "ask_all",
     "beams",
@@ -32,6 +34,7 @@ __all__ = [
 
 # imported when first used: no step needs one, and what this file imports counts as code of every rule
 _MODULES = {
+    "advise": ("advise",),
     "ask_model": ("ask", "ask_all"),
     "calibration": ("Calibration", "calibrate", "decide"),
     "candidates_of_model": ("beams", "decode", "from_generate"),

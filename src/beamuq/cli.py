@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beamuq import __version__
+from beamuq.api.advise import advise
 from beamuq.api.ask_model import STYLES, ask, ask_all
 from beamuq.api.calibration import calibrate, decide
 from beamuq.api.explore_results import explore
@@ -43,6 +44,8 @@ EXAMPLES = {
   beamuq calibrate scored.csv --method Dissimilarity --form beamsearch --quality-threshold 0.5 --output made.json""",
     "decide": """\
   beamuq decide new.jsonl --calibration my-model.calibration.json""",
+    "advise": """\
+  beamuq advise candidates.jsonl""",
     "explore": """\
   beamuq explore results/demo
   beamuq explore rows.jsonl --output explorer.html""",
@@ -200,5 +203,6 @@ COMMANDS: dict[str, tuple[Callable[..., Any], Callable[[dict[str, Any]], None]]]
     "score": (score, _score),
     "calibrate": (calibrate, lambda options: print(_called(calibrate, options))),
     "decide": (decide, _decide),
+    "advise": (advise, lambda options: _print(str(_called(advise, options)))),
     "explore": (explore, lambda options: print(_called(explore, options))),
 }

@@ -116,6 +116,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     "evaluation": _schema(**_ESTIMATE, **_VALUE),
     # one value per resample; NaN where that resample leaves the metric undefined
     "replicates": _schema(**_ESTIMATE, values=pa.list_(pa.float32())),
+    "beams_map": _schema(**_ESTIMATE, **_VALUE, values=pa.list_(pa.float32())),  # method: "" of a cell's coordinates
     "decisions": _schema(
         method=STRING,
         variant=STRING,
@@ -133,7 +134,7 @@ NAMED_BY: dict[str, tuple[str, ...]] = {
     "prompts": ("style", "dataset"),
     **dict.fromkeys(("candidates", "judgements"), _CELL),
     "quality": ("metric", *_CELL),
-    **dict.fromkeys(("similarity", "scores", "evaluation", "replicates", "decisions"), ("scorer", *_CELL)),
+    **dict.fromkeys(("similarity", "scores", "evaluation", "replicates", "beams_map", "decisions"), ("scorer", *_CELL)),
 }
 
 

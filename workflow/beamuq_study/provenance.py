@@ -90,6 +90,9 @@ def settings_of(study: Study, table: Footer) -> dict[str, Any]:
     }
     if table.kind == "similarity":
         settings["kind"] = study.scorers[table.cell["scorer"]].kind
+    if table.kind == "beams_map" and (of := study.scoring[table.cell["recipe"]].beams_map):
+        settings |= of.model_dump(exclude={"skip"}) | {"skip": of.skip.get(table.cell["dataset"], 0)}
+        settings["max_rejection"] = study.evaluation.max_rejection[0]
     if table.kind == "candidates":
         recipe = study.recipes[table.cell["recipe"]]
         settings |= {
@@ -97,6 +100,7 @@ def settings_of(study: Study, table: Footer) -> dict[str, Any]:
             "max_new_tokens": study.datasets[table.cell["dataset"]].max_new_tokens,
             "newline_stops": study.newline_stops,
             "merge_stop_tokens": recipe.merge_stop_tokens,
+            "temperature": study.models[table.cell["model"]].temperature,
         }
     return settings
 

@@ -194,6 +194,12 @@ class Inputs:
             replicates.append(row["values"] or value)
         return Estimates.from_rows(rows, replicates)
 
+    def beams_map(self, cell: Cell) -> Estimates:
+        """A cell's map of when beams win; ``setting`` is a place on it."""
+        rows = self.frame(cell.file("beams_map"))
+        frame = rows.assign(**vars(cell), empty=np.nan, note=rows["note"].where(rows["value"].isna(), ""))
+        return Estimates(frame[[*KEYS, "value", "n", "empty", "note"]], np.stack(rows["values"].to_list()))
+
     def resample_counts(self, cell: Cell, ids: Sequence[str]) -> npt.NDArray[np.int64]:
         """[N, resamples] how often each resample of the cell's evaluation draws each of the questions ``ids`` [N]."""
         groups = list(self.of(cell, "questions").set_index("id")["group"].loc[list(ids)])

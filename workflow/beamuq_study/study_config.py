@@ -106,6 +106,9 @@ class Model(StrictModel):
     enable_thinking: bool | None = Field(
         default=None, description="must be said for a chat template that can think first (Qwen 3)"
     )
+    temperature: float | None = Field(
+        default=None, ge=0.05, le=5, description="of every next-token distribution: its own are p^(1/T) / Z then"
+    )
     cards: int | None = Field(
         default=None,
         ge=1,
@@ -319,6 +322,12 @@ class Recipe(StrictModel):
         name = strategy_names.beam_of_width(self.strategies(), int(options["M"])) if kind == "beam" else strategy
         return name if name in self.strategies() else None
 
+    def known_outcomes(self, M: int) -> list[str]:
+        """The strategies that tell the model's distribution, with its M most probable outcomes, where all are there."""
+        drawn = self.above and self.above.draws and not self.above.lattices
+        names = [*strategy_names.of_kind(self.strategies(), "above"), strategy_names.of_size("exact", M)]
+        return names if drawn and set(names) <= set(self.strategies()) else []
+
     def samples(self) -> list[str]:
         """The strategies that draw from the model's own distribution, tempered or not: those of ``sample``."""
         return [strategy_names.sample(temperature) for temperature in self.sample.temperatures] if self.sample else []
@@ -410,6 +419,23 @@ class Main(StrictModel):
     epsilon: float = Field(default=0.0, ge=0, le=1)
 
 
+class BeamsMap(StrictModel):
+    """Where the model's distribution is known: PRR of estimates after sharpening it, with a truth drawn from it."""
+
+    powers: Distinct[Annotated[float, Field(ge=1, le=10)]] = Field(
+        default=[1.0, 1.25, 1.5, 2.0, 3.0], min_length=1, description="g of p^g / Z"
+    )
+    kappas: Distinct[Annotated[float, Field(ge=0, le=3)]] = Field(
+        default=[0.25, 0.5, 0.75, 1.0, 1.25],
+        min_length=1,
+        description="κ of the truth; 1: calibrated",
+    )
+    sizes: Distinct[Positive] = Field(default=[3, 5, 10, 20], min_length=1, description="M")
+    draws: int = Field(default=40, ge=1, le=1000, description="draws of M candidates, whose PRR is averaged")
+    resamples: int = Field(default=1000, ge=100, le=100_000)
+    skip: dict[Name, Positive] = Field(default={}, description="by dataset, so many first questions are left out")
+
+
 class Scoring(StrictModel):
     """What is scored from a recipe's candidates: methods, and settings that are rows of a table, not jobs."""
 
@@ -423,6 +449,9 @@ class Scoring(StrictModel):
         default=[],
         description="of Dissimilarity from this recipe's candidates: a weighting and a kind of strategy, such as "
         "'unnormalised beam'",
+    )
+    beams_map: BeamsMap | None = Field(
+        default=None, description="when beams win; the recipe has above with draws, and exact of the largest M"
     )
 
 
@@ -551,6 +580,13 @@ class Study(StrictModel):
             self._is_scored(recipe)
         for name, scoring in self.scoring.items():
             decoded = self.recipes[name]
+            if of := scoring.beams_map:
+                known(f"scoring.{name}.beams_map.skip", of.skip, self.datasets)
+                if not decoded.known_outcomes(max(of.sizes)):
+                    raise ValueError(
+                        f"scoring.{name}.beams_map: needs above with draws and no lattices, and {max(of.sizes)} among "
+                        f"exact.sizes; add them to recipes.{name}"
+                    )
             drawn = decoded.sample.size if decoded.sample else 0
             widths = decoded.beam.widths if decoded.beam else []
             for budget in scoring.budgets:

@@ -66,6 +66,8 @@ def run(
         ids_of = partial(prompt_tokens.chat_prompt_ids, enable_thinking=settings["enable_thinking"])
     tokens = {row["id"]: tuple(ids_of(tokenizer, row["prompt"])) for row in asked}
     network, tokenizer = load_model.load_causal(folder, dtype=dtype, device=device, cards=cards)
+    if "temperature" in settings:
+        load_model.temper(network, settings["temperature"])
     prompt_tokens.check_prompt_lengths(tokens, prompt_tokens.context_window(network), settings["max_new_tokens"])
     stops = decoding.stop_tokens(tokenizer, network, newline=settings["newline_stops"])
     merge_stop_tokens = decoding.bare_stops(tokenizer, stops) if settings["merge_stop_tokens"] else frozenset()

@@ -166,6 +166,7 @@ class QuestionRecord(Labels):
         Field(min_length=1, description="names the question, or a whole number; default: the row's number, from 1"),
     ] = ""
     question: Annotated[str | None, Field(description="not used; so that a person can read the file")] = None
+    answers: Annotated[list[str] | None, Field(description="right answers, for advise")] = None
     answer: Annotated[AnswerRecord, BeforeValidator(_record), Field(description="the produced answer")]
     samples: Annotated[Candidates, AtMost, Field(description="drawn independently from the model; repeats count")] = []
     beams: Annotated[

@@ -11,6 +11,7 @@ import pandas as pd
 from beamuq.array_types import Bools, Floats, Ints
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.intervals import mean_interval
+from beamuq.strategy_names import kind_of
 
 
 class CandidateSets:
@@ -62,6 +63,12 @@ class CandidateSets:
         """Distinct token sequences, by rank."""
         rows = self.rows(strategy, size)
         return rows.assign(sequence=rows["token_ids"].map(tuple)).drop_duplicates(["id", "sequence"])
+
+    def found(self) -> pd.DataFrame:
+        """``id``, ``text``, ``logprob`` of every outcome that a search found, each once, most probable first."""
+        searched = [name for name in self._strategies if kind_of(name) in ("beam", "exact")]
+        rows = pd.concat([self._distinct(name) for name in searched]).drop_duplicates(["id", "sequence"])
+        return rows.sort_values(["id", "logprob"], ascending=[True, False], kind="stable")[["id", "text", "logprob"]]
 
     def mass(self, strategy: str, size: int) -> Floats:
         """[N] Σ p over the distinct token sequences among each question's first ``size`` candidates, at most 1."""

@@ -39,6 +39,16 @@ def load_causal(folder: Path, *, dtype: torch.dtype, device: torch.device, cards
     return model, tokenizer
 
 
+def temper(model: Any, T: float) -> None:
+    """Divide a model's logits by ``T`` from now on: each next-token distribution becomes p^(1/T) / Z, its own."""
+
+    def divided(_module: Any, _arguments: Any, output: Any) -> Any:
+        output.logits = output.logits / T
+        return output
+
+    model.register_forward_hook(divided)
+
+
 def load_whole(auto_class: Any, folder: Path, *, dtype: torch.dtype, device: torch.device, cards: int = 1) -> Any:
     """Load a model of a transformers auto class, from the files that were fetched and with every weight in its place.
 

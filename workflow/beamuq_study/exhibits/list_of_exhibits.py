@@ -14,11 +14,19 @@ from beamuq_study.exhibits import (
     figures_of_scores,
     tables_of_prr,
     tables_of_questions_and_answers,
+    when_beams_win,
 )
 from beamuq_study.exhibits.exhibit import Exhibit
 from beamuq_study.study_config import Study
 
-MODULES = (tables_of_questions_and_answers, tables_of_prr, figures_of_candidates, figures_of_scores, estimators_of_u)
+MODULES = (
+    tables_of_questions_and_answers,
+    tables_of_prr,
+    figures_of_candidates,
+    figures_of_scores,
+    estimators_of_u,
+    when_beams_win,
+)
 
 
 def labels(study: Study) -> list[str]:

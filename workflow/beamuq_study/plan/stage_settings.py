@@ -22,6 +22,7 @@ from beamuq_study.parquet_tables import file_name
 from beamuq_study.plan.cells_of_a_study import P_TRUE, SAR, Grid, GridCell
 from beamuq_study.plan.code_hashes import code_hash
 from beamuq_study.plan.paths import model_folder_name
+from beamuq_study.stages.beams_map import MapSettings
 from beamuq_study.stages.decisions_of_scores import DecisionSettings
 from beamuq_study.stages.metrics_of_scores import EvaluationSettings
 from beamuq_study.stages.score_all_methods import ScoringSettings
@@ -76,8 +77,9 @@ class StageSettings:
 
     def candidates(self, wildcards: Wildcards) -> Settings:
         study, cell = self.study, self.cell(wildcards)
-        recipe = study.recipes[cell.recipe]
+        recipe, temperature = study.recipes[cell.recipe], study.models[cell.model].temperature
         return {
+            **({} if temperature is None else {"temperature": temperature}),
             "cell": _picked(cell, "model", "dataset", "recipe"),
             "recipe": recipe.searched(),
             "questions": cell.questions,
@@ -148,6 +150,21 @@ class StageSettings:
             "seed": self.study.seed,
         }
         return EvaluationSettings.model_validate(settings, strict=False).model_dump(mode="json")
+
+    def beams_map(self, wildcards: Wildcards) -> Settings:
+        cell, quality = self.cell(wildcards), self.study.main_quality
+        of = self.study.scoring[cell.recipe].beams_map
+        if of is None:
+            raise BeamUQError(f"scoring.{cell.recipe}: has no beams_map; add one there")
+        settings = _picked(of, "powers", "kappas", "sizes", "draws", "resamples") | {
+            "strategies": self.study.recipes[cell.recipe].known_outcomes(max(of.sizes)),
+            "skip": of.skip.get(cell.dataset, 0),
+            "quality": quality.metric,
+            "max_rejection": self.study.evaluation.max_rejection[0],
+            "confidence": self.study.evaluation.confidence,
+            "seed": self.study.seed,
+        }
+        return MapSettings.model_validate(settings, strict=False).model_dump(mode="json")
 
     def decisions(self, wildcards: Wildcards) -> Settings:
         scorer, quality = self.study.scorers[wildcards.scorer], self.study.main_quality

@@ -5,6 +5,8 @@ Here alone the methods meet Arrow: rows are found by question, texts by code, pa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -116,18 +118,40 @@ class CellTables:
         A question may have none of them. Raises BeamUQError as :meth:`evidence`.
         """
         rows = self._rows(strategy, None if budget is None else first + budget, least=budget or 0)[:, first:]
+        arrays = self._arrays(rows, answer_source)
+        if kind_of(strategy) == "sample":
+            return replace(arrays, repeated=self._repeated(rows))
+        return (
+            replace(arrays, log_inclusion=self._policy_logprob[rows]) if kind_of(strategy) == "stochastic" else arrays
+        )
+
+    def _arrays(self, rows: Index, answer_source: str) -> CandidateArrays:
+        """Rows [N, M] of the candidates table (−1: padding) as the estimators take them."""
         mask, answers = rows >= 0, self._answer_rows(answer_source)
         codes, answer = np.where(mask, self._text[rows], -1), self._text[answers][:, None]
-        policy_logprob = self._policy_logprob[rows]
         return CandidateArrays(
             logprob=np.where(mask, self._logprob[rows], -np.inf),
             dissimilarity=np.where(mask, 1.0 - self._similarity.entail_of(answer, codes)[:, 0], 0.0),
             mask=mask,
-            drawn=mask & ~np.isnan(policy_logprob),
-            repeated=self._repeated(rows) if kind_of(strategy) == "sample" else UNKNOWN,
+            drawn=mask & ~np.isnan(self._policy_logprob[rows]),
             differs=mask & (codes != answer),
-            log_inclusion=policy_logprob if kind_of(strategy) == "stochastic" else None,
         )
+
+    def known_outcomes(self, strategies: Sequence[str], answer_source: str) -> CandidateArrays:
+        """The distinct outcomes that some strategies found, and the draws from outside all of them, by their tokens.
+
+        Draws are of the one strategy that is ``above``, whose condition the others' outcomes only narrow.
+        """
+        rows = np.concatenate([self._rows(strategy, least=0) for strategy in strategies], axis=1)
+        flat, tokens = rows[rows >= 0], self._candidates.column("token_ids")
+        frame = pd.DataFrame({"row": flat, "question": np.nonzero(rows >= 0)[0]})
+        frame["tokens"] = list(map(tuple, tokens.take(pa.array(flat)).to_pylist()))
+        frame["drawn"] = ~np.isnan(self._policy_logprob[flat])
+        found = frame[~frame["drawn"]].drop_duplicates(["question", "tokens"])
+        inside = frame.merge(found, "left", on=["question", "tokens"])["row_y"].notna().to_numpy()
+        kept = pd.concat([found, frame[frame["drawn"] & ~inside]]).sort_values(["question", "tokens"], kind="stable")
+        matrix = _rows_by_question(kept["row"].to_numpy(), kept["question"].to_numpy(), len(self.ids))
+        return self._arrays(matrix, answer_source)
 
     def size_of(self, strategy: str) -> int:
         """How many candidates of a strategy every question has, at least."""

@@ -1,0 +1,152 @@
+"""Where one's own questions are on the map of when beams win, and what it shows there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import resources
+
+import numpy as np
+import pandas as pd
+
+from beamuq.api.candidate_records import QuestionRecord, by_probability, read_records
+from beamuq.api.rows import Rows, markdown, named
+from beamuq.errors import BeamUQError
+from beamuq.evaluation.bootstrap import interval, resample_counts
+from beamuq.evaluation.known_distribution import KAPPAS, LEAST_TOLD, coordinates
+from beamuq.scorers.quality_metrics import exact_match
+from beamuq.text_normalization import normalize_triviaqa
+
+RESAMPLES, LEAST_QUESTIONS = 2000, 50
+MAPPED_M = 10
+NAMES = {
+    "mass": "covered mass of the beams",
+    "repeats": "share of samples that repeat a text",
+    "fair share": "share of questions with a fair share",
+    "kappa": "κ (1: calibrated, below: overconfident)",
+}
+LIMITS = (
+    "The map is of one small model (SmolLM2 135M), sharpened, with answers of a few words: a finding there, no promise "
+    "here. It cannot tell how your quality is judged (exact text favours beams, similarity less), nor whether your "
+    "model's errors follow κ."
+)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """``coordinates``: name, value, low, high, n; ``findings``: what the map shows there; ``notes``: what is not known.
+
+    Intervals are 95 %, over questions or their groups. ``findings`` has columns quality, dataset, kappa, and beams −
+    samples: PRR of ten beams minus that of ten samples with its interval on the map, positive where beams rank better.
+    """
+
+    coordinates: pd.DataFrame
+    findings: pd.DataFrame
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        head = f"PRR of {MAPPED_M} beams minus that of {MAPPED_M} samples on the map at this place:"
+        notes = "".join(f"- {note}\n" for note in self.notes)
+        return f"{markdown(self.coordinates)}\n{head}\n\n{markdown(self.findings)}\n{notes}"
+
+
+def advise(rows: Rows) -> Advice:
+    """Say where questions of one's own are on the map of when beams win, and what it shows there.
+
+    50 to 200 questions do. Beams need log-probabilities of whole sequences; samples and right answers are optional.
+
+    Parameters
+    ----------
+    rows
+        A .jsonl, .json or .parquet file as score takes it, a question a row, with beams; in Python mappings or a frame
+        too. Its key answers, a list of right ones, tells κ.
+
+    Returns
+    -------
+    The coordinates with intervals, the map's differences there, and what cannot be told.
+
+    Raises BeamUQError in one line: a bad row, or no question whose beams all have log-probabilities.
+
+    Examples
+    --------
+    >>> beams = [{"text": "Rome", "logprob": -0.1}, {"text": "Milan", "logprob": -3.0}]
+    >>> advice = beamuq.advise([{"answer": "Rome", "beams": beams}])
+    >>> advice.coordinates.round(2)["value"].tolist()[0]
+    0.95
+    """
+    records = read_records(rows)
+    known = [record for record in records if record.beams and all(beam.total is not None for beam in record.beams)]
+    if not known:
+        raise BeamUQError(f"{named(rows)}: no question has beams that all have a logprob; decode with beams")
+    counts = np.ones((len(known), 1 + RESAMPLES), dtype=np.int64)
+    counts[:, 1:] = resample_counts([record.group or record.id for record in known], RESAMPLES, 0, "advise")
+    M = min(MAPPED_M, min(len(record.beams) for record in known))
+    drawn = _coordinates(known, counts, M)
+    told = [(NAMES[name], values[0], *_ends(values), len(known)) for name, values in drawn.items()]
+    table = pd.DataFrame(told, columns=["coordinate", "value", "low", "high", "questions"])
+    notes = [LIMITS, *_notes(known, len(records), M, drawn)]
+    return Advice(table, _findings(drawn["mass"][0], drawn["kappa"][0]), tuple(notes))
+
+
+def _coordinates(known: list[QuestionRecord], counts: np.ndarray, M: int) -> dict[str, np.ndarray]:
+    """By name each coordinate on all questions and on each resample, NaN where it is not known."""
+    shape = len(known), max(len(record.beams) for record in known)
+    logprob, right = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
+    repeats = np.full(len(known), np.nan)
+    for n, record in enumerate(known):
+        for place, beam in enumerate(by_probability(record.beams)):
+            logprob[n, place] = beam.total
+            right[n, place] = bool(record.answers and exact_match(beam.text, record.answers, normalize_triviaqa))
+        if texts := [sample.text for sample in record.samples]:
+            repeats[n] = 1 - len(set(texts)) / len(texts)
+    of = coordinates(logprob, right, counts, M)
+    weights = counts * ~np.isnan(repeats)[:, None]
+    with np.errstate(invalid="ignore"):
+        repeated = np.nan_to_num(repeats) @ weights / weights.sum(axis=0)
+    return {"mass": of["mass"], "repeats": repeated, "fair share": of["fair share"], "kappa": of["kappa"]}
+
+
+def _ends(values: np.ndarray) -> tuple[float, float]:
+    ends = interval(values[1:])
+    return (np.nan, np.nan) if ends.low is None or ends.high is None else (ends.low, ends.high)
+
+
+def _notes(known: list[QuestionRecord], asked: int, M: int, drawn: dict[str, np.ndarray]) -> list[str]:
+    """What these rows cannot tell."""
+    notes, kappa, there = [], drawn["kappa"][0], _map()
+    if len(known) < asked:
+        notes.append(f"{asked - len(known)} of {asked} questions are left out: they lack beams or log-probabilities.")
+    if len(known) < LEAST_QUESTIONS:
+        notes.append(f"{len(known)} questions are few: ask at least {LEAST_QUESTIONS}.")
+    if M < MAPPED_M:
+        notes.append(f"The mass is of {M} beams, the map of {MAPPED_M}, which would cover more.")
+    if np.isnan(drawn["repeats"][0]):
+        notes.append("No samples: how many repeat is not known.")
+    if np.isnan(kappa):
+        notes.append(
+            f"κ is not known: fewer than {LEAST_TOLD} questions have a right answer (answers) among their beams and "
+            "another one. The map is shown for κ = 0.5 and 1."
+        )
+    elif not there["kappa"].min() <= kappa <= there["kappa"].max() or kappa in (KAPPAS[0], KAPPAS[-1]):
+        notes.append("κ is outside the map; its edge is shown.")
+    if not there["mass"].min() <= drawn["mass"][0] <= there["mass"].max():
+        notes.append("The covered mass is outside the map; its edge is shown.")
+    return notes
+
+
+def _map() -> pd.DataFrame:
+    with (resources.files("beamuq.evaluation") / "when_beams_win.csv").open(encoding="utf-8") as file:
+        return pd.read_csv(file)
+
+
+def _findings(mass: float, kappa: float) -> pd.DataFrame:
+    """The map's values at a place, by quality and dataset, interpolated in κ, then in mass; outside, at its edge."""
+    found = []
+    for (quality, dataset), part in _map().groupby(["quality", "dataset"], sort=False):
+        for place in [0.5, 1.0] if np.isnan(kappa) else [kappa]:
+            row = {"quality": quality, "dataset": dataset, "kappa": place}
+            for name, column in {"beams − samples": "value", "low": "low", "high": "high"}.items():
+                grid = part.pivot(index="mass", columns="kappa", values=column).sort_index()
+                at_kappa = [np.interp(place, grid.columns, values) for values in grid.to_numpy()]
+                row[name] = float(np.interp(mass, grid.index, at_kappa))
+            found.append(row)
+    return pd.DataFrame(found)

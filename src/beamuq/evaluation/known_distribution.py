@@ -1,0 +1,170 @@
+"""When beams win, in a world whose distribution is known: sharpened outcomes, and a truth drawn from them.
+
+Each of N questions has outcomes [N, A] of known probability p: a set B of distinct ones, the most probable, and n draws
+from outside it, each of which stands for an equal share of the mass r that B leaves. Sharpening by ``power`` g makes
+the probabilities p^g / Z, as peaked as a larger model's, in the same order. The right answer is drawn from that
+distribution with its head B raised to ``kappa`` κ: at κ = 1 the model is calibrated, below 1 overconfident. So the
+quality of an answer is an expectation, without judge or label noise. What this cannot show: no large model is a small
+one sharpened, and the truth need not be a power of a model's distribution (docs/when_beams_win.md).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from beamuq.array_types import Bools, Floats, Ints
+from beamuq.beam_mass_theorem import covered_mass, left_by_size, meets_fair_share
+
+LEAST_LEFT = 1e-9  # less mass outside the set is none
+KAPPAS = np.arange(0.0, 3.0001, 0.01)
+LEAST_TOLD = 10  # fewer questions whose right answer was found estimate no κ
+
+
+def sharpened(logprob: Floats, in_set: Bools, drawn: Bools, power: float) -> tuple[Floats, Floats]:
+    """The distribution p^g / Z: probabilities [N, A], which sum to 1, and log Z [N].
+
+    logprob [N, A] in nats; in_set: B, distinct outcomes; drawn: independent draws from outside B; neither: padding. The
+    sum of p^g outside B is estimated by r Σ p^(g − 1) / n over the draws. Without draws what is outside B is left out.
+
+    Raises ValueError for a power below 1, where the weights of rare draws have no bound.
+    """
+    if power < 1:
+        raise ValueError(f"power must be at least 1, not {power}")
+    left = 1.0 - covered_mass(logprob, in_set)
+    share = np.where(left > LEAST_LEFT, left, 0.0) / np.maximum(drawn.sum(axis=1), 1)
+    known = np.where(in_set | drawn, logprob, 0.0)
+    weights = np.where(drawn, share[:, None], np.where(in_set, np.exp(known), 0.0)) * np.exp((power - 1) * known)
+    total = weights.sum(axis=1)
+    return weights / total[:, None], np.log(total)
+
+
+def truth_distribution(probability: Floats, head: Bools, kappa: float) -> Floats:
+    """The distribution [N, A] of the right answer: p^κ over the head, which keeps its mass, and p over the tail.
+
+    The whole cannot be raised: the weights of a few draws explode where gκ < 1. A question without a head is its tail.
+    """
+    raised = np.where(head, np.where(head, probability, 1.0) ** kappa, 0.0)
+    mass = np.where(head, probability, 0.0).sum(axis=1, keepdims=True)
+    total = raised.sum(axis=1, keepdims=True)
+    return np.where(head, raised / np.where(total > 0, total, 1.0) * mass, probability)
+
+
+def expected_quality(truth: Floats, quality: Floats) -> Floats:
+    """[N] the mean quality of an answer, in [0, 1] if ``quality`` [N, A], that of it with each outcome right, is."""
+    return np.asarray((truth * quality).sum(axis=1))
+
+
+def estimate_kappa(logprob: Floats, head: Bools, right: Bools, counts: Ints) -> Floats:
+    """κ of most likelihood on each resample, [R]: of the right answer, given that it is in the head.
+
+    logprob, head, right [N, A]: which outcomes have the right answer's text; counts [N, R]: how often each resample
+    draws each question. Only questions with a right outcome, and another one, in the head tell; from 0 to 3 in steps
+    of .01, the ends where nothing inside is likelier; NaN where fewer than ten tell. It says nothing of the tail.
+    """
+    found, right = head & np.isfinite(logprob), right & head
+    tells = right.any(axis=1) & (found & ~right).any(axis=1)
+    if not tells.any():
+        return np.full(counts.shape[1], np.nan)
+    scaled = np.where(found, logprob, 0.0)[tells][:, :, None] * KAPPAS
+    total, of_right = (np.where(of[tells][:, :, None], np.exp(scaled), 0.0).sum(axis=1) for of in (found, right))
+    likelihood = (np.log(of_right) - np.log(total)).T @ counts[tells]
+    return np.where(counts[tells].sum(axis=0) >= LEAST_TOLD, KAPPAS[likelihood.argmax(axis=0)], np.nan)
+
+
+def most_probable(probability: Floats, in_set: Bools, M: int) -> Ints:
+    """[N, M] positions of the M most probable outcomes of the set; those of fewer are followed by others'."""
+    return np.argsort(-np.where(in_set, probability, -1.0), axis=1, kind="stable")[:, :M]
+
+
+def draws(probability: Floats, uniforms: Floats) -> Ints:
+    """[N, n] the positions at ``uniforms`` [N, n] in [0, 1) of the distribution function, in the order of the columns.
+
+    Its rows need not sum to 1. With columns in the order of tokens, equally spaced uniforms are a lattice there.
+    """
+    total = np.cumsum(probability, axis=1)
+    rows = np.arange(len(total))[:, None]
+    places = (total / total[:, -1:] + rows).ravel()
+    found = np.searchsorted(places, uniforms + rows, side="right") - rows * total.shape[1]
+    last = probability.shape[1] - 1 - (probability[:, ::-1] > 0).argmax(axis=1)
+    return np.asarray(np.clip(found, 0, last[:, None]))
+
+
+def best_split(probability: Floats, in_set: Bools, M: int) -> Ints:
+    """[N] B, the number of most probable outcomes with the least r_B / (M − B), 0 ≤ B < M (fair share)."""
+    first = np.take_along_axis(np.where(in_set, probability, 0.0), most_probable(probability, in_set, M), axis=1)
+    with np.errstate(divide="ignore"):
+        left = left_by_size(np.log(first), first > 0)[:, :M]
+    return np.asarray((left / (M - np.arange(left.shape[1]))).argmin(axis=1))
+
+
+def estimates(probability: Floats, dissimilarity: Floats, in_set: Bools, M: int, uniforms: Floats) -> dict[str, Floats]:
+    """Dissimilarity from M candidates of a known distribution, [N] each, by the weighting and kind of candidates.
+
+    ``uniforms`` [N, M] in [0, 1) of one draw of M candidates: samples; the best number of most probable outcomes with
+    independent draws, and with the points of one lattice.
+    """
+    top = most_probable(probability, in_set, M)
+    size = best_split(probability, in_set, M)[:, None]
+    inside = np.zeros_like(in_set)
+    np.put_along_axis(inside, top, np.arange(top.shape[1]) < size, axis=1)
+    inside &= in_set
+    rest = np.where(inside, 0.0, probability)
+    left = rest.sum(axis=1, keepdims=True)
+    rest = np.where(left > LEAST_LEFT, rest, probability)  # drawn of, and not counted
+    n = M - inside.sum(axis=1, keepdims=True)
+    fixed = np.where(inside, probability * dissimilarity, 0.0).sum(axis=1)
+    lattice = (np.arange(M) + uniforms[:, :1]) / n
+    found: dict[str, Floats] = {
+        "uniform sample": _mean(dissimilarity, draws(probability, uniforms), np.full_like(n, M))
+    }
+    for name, at in (("stratified neverworse", uniforms), ("stratified adaptive", np.minimum(lattice, 1 - 1e-12))):
+        found[name] = fixed + np.where(left > LEAST_LEFT, left, 0.0)[:, 0] * _mean(dissimilarity, draws(rest, at), n)
+    return found
+
+
+def beam_estimate(probability: Floats, dissimilarity: Floats, in_set: Bools, M: int) -> Floats:
+    """Dissimilarity over the M most probable outcomes of the set, normalised (the paper's beams), [N]; 1 of none."""
+    top = most_probable(probability, in_set, M)
+    p = np.take_along_axis(np.where(in_set, probability, 0.0), top, axis=1)
+    mass = p.sum(axis=1)
+    estimate = (p * np.take_along_axis(dissimilarity, top, axis=1)).sum(axis=1)
+    return np.asarray(np.where(mass > 0, estimate / np.where(mass > 0, mass, 1.0), 1.0))
+
+
+def coordinates(logprob: Floats, right: Bools, counts: Ints, M: int) -> dict[str, Floats]:
+    """Where questions are on the map, on each resample [R]: ``mass`` that the M most probable outcomes cover, ``kappa``
+    (:func:`estimate_kappa`), and ``fair share``, the share of questions of which some set covers its own.
+
+    logprob, right [N, A] of distinct outcomes that were found (NaN: padding); counts [N, R].
+    """
+    found = ~np.isnan(logprob)
+    probability = np.where(found, np.exp(np.where(found, logprob, 0.0)), 0.0)
+    first = np.take_along_axis(probability, most_probable(probability, found, M), axis=1)
+    with np.errstate(divide="ignore"):
+        fair = meets_fair_share(left_by_size(np.log(first), first > 0), M)
+    means = {"mass": np.minimum(first.sum(axis=1), 1.0), "fair share": fair.astype(np.float64)}
+    named = {name: np.asarray(values @ counts / counts.sum(axis=0)) for name, values in means.items()}
+    return named | {"kappa": estimate_kappa(np.where(found, logprob, -np.inf), found, right, counts)}
+
+
+def crossing(mass: npt.ArrayLike, difference: npt.ArrayLike) -> float:
+    """The smallest mass from which a difference stays above 0, interpolated; NaN where it is not above 0 at the last.
+
+    mass, difference [G], in any order. Where it is above 0 everywhere, the smallest mass there is.
+    """
+    x, y = np.asarray(mass, dtype=np.float64), np.asarray(difference, dtype=np.float64)
+    x, y = x[np.argsort(x)], y[np.argsort(x)]
+    below = np.flatnonzero(~(y > 0))
+    if not len(below):
+        return float(x[0])
+    last = below[-1]
+    if last == len(x) - 1 or np.isnan(y[last]):
+        return float("nan")
+    return float(x[last] - y[last] * (x[last + 1] - x[last]) / (y[last + 1] - y[last]))
+
+
+def _mean(values: Floats, places: Ints, n: Ints) -> Floats:
+    """[N] the mean of ``values`` [N, A] at the first n of ``places`` [N, M]; n [N, 1]."""
+    chosen = np.take_along_axis(values, places, axis=1)
+    return np.asarray(np.where(np.arange(places.shape[1]) < n, chosen, 0.0).sum(axis=1) / n[:, 0])
