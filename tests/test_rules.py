@@ -64,7 +64,7 @@ def test_every_script_finds_its_arguments_among_the_files_and_parameters_of_its_
     scripts = re.findall(
         r"^rule (\w+):((?:\n(?!rule ).*)*?)\n    script:\n        \"../scripts/(\w+).py\"", rules, re.M
     )
-    assert len(scripts) == 10
+    assert len(scripts) == 11
     for rule, text, name in scripts:
         named = set(re.findall(r"(\w+)=", text)) | set(re.findall(r"{(\w+)}", text))
         needed = inspect.signature(program(name).run).parameters.values()
