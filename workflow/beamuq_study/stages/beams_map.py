@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,8 +23,9 @@ from beamuq.methods.dissimilarity_cocoa import cocoa
 from beamuq.methods.dissimilarity_estimators import CandidateArrays
 from beamuq.methods.method_inputs import Answer
 from beamuq.methods.registry import DECIMALS
-from beamuq.strategy_names import number
-from beamuq_study.parquet_tables import ALL
+from beamuq.scorers.named_options import GOLD_LABEL, named_options
+from beamuq.strategy_names import GREEDY, number
+from beamuq_study.parquet_tables import ALL, SCHEMAS
 from beamuq_study.stages.method_inputs_from_tables import CellTables
 from beamuq_study.stages.metrics_of_scores import groups_by_id, quality_of
 
@@ -62,15 +64,23 @@ def map_of_cell(
 ) -> Iterator[Row]:
     """Rows of ``beams_map``: covered mass, fair share, and PRR of every estimate, at each power, κ and M.
 
-    Of the greedy answers; ``name`` is the dataset's, for the resamples. Raises BeamUQError if the tables do not belong
-    together, or no question is left.
+    Of the greedy answers; ``name`` is the dataset's, for the resamples. Where questions have options there is no judge:
+    texts that name the same one are one text, others differ, and the real quality is whether it is the gold one.
+
+    Raises BeamUQError if the tables do not belong together, or no question is left.
     """
-    questions = questions.slice(settings.skip)
+    decoded = set(candidates["id"].to_pylist())
+    ids = [key for key in questions["id"].to_pylist() if key in decoded][settings.skip :]
+    questions = questions.filter(pc.is_in(questions["id"], pa.array(ids, pa.string())))
+    if not ids:
+        raise BeamUQError(f"beams_map.skip: {settings.skip} leaves no question of {len(decoded)}; lower it")
     kept = (table.filter(pc.is_in(table["id"], questions["id"])) for table in (candidates, similarity, quality))
     candidates, similarity, quality = kept
-    cell = CellTables(questions, candidates, similarity)
-    if not (n := len(cell.ids)):
-        raise BeamUQError(f"beams_map.skip: {settings.skip} leaves no question; lower it")
+    real, right_in_fact = settings.quality, quality_of(list(ids), "greedy", quality)
+    if all(questions["options"].to_pylist()):
+        candidates, similarity, right_in_fact = _as_options(questions, candidates)
+        real = GOLD_LABEL
+    cell, n = CellTables(questions, candidates, similarity), len(ids)
     outcomes, answer = cell.known_outcomes(settings.strategies, "greedy"), cell.answer("greedy")
     groups = groups_by_id(cell.ids, questions)
     drawn = draws_name(name, zip(cell.ids, groups, strict=True))
@@ -87,9 +97,7 @@ def map_of_cell(
             yield row | _summary(values @ counts / counts.sum(axis=0), settings.confidence)
         logprob = np.minimum(power * answer.logprob - log_total, 0.0)
         scores = _scores(probability, outcomes, same, Answer(logprob, answer.length), settings.sizes, uniforms)
-        worlds: list[tuple[str, float | None, Floats]] = [
-            (settings.quality, None, quality_of(cell.ids, "greedy", quality))
-        ]
+        worlds: list[tuple[str, float | None, Floats]] = [(real, None, right_in_fact)]
         for raised in settings.kappas:
             truth = known.truth_distribution(probability, outcomes.in_set, raised)
             worlds.append((SIMILARITY, raised, known.expected_quality(truth, alike)))
@@ -101,6 +109,26 @@ def map_of_cell(
                 values = np.mean([evaluator.measure(score, ["PRR"])["PRR"] for score in each], axis=0)
                 row = of | {"quality": quality_name, "metric": "PRR", "method": method, "variant": variant}
                 yield row | {"setting": setting(power, kappa, M)} | _summary(values, settings.confidence, note or "")
+
+
+def _as_options(questions: pa.Table, candidates: pa.Table) -> tuple[pa.Table, pa.Table, Floats]:
+    """Candidates whose texts are the one option that each names, if it does; similarities; which answers are gold."""
+    options, references = (
+        dict(zip(questions["id"].to_pylist(), questions[name].to_pylist(), strict=True))
+        for name in ("options", "references")
+    )
+    rows = candidates.select(["id", "strategy", "text"]).to_pandas()
+    named = [named_options(text, options[key]) for key, text in zip(rows["id"], rows["text"], strict=True)]
+    found = zip(named, rows["id"], rows["text"], strict=True)
+    rows["text"] = [options[key][of.pop()] if len(of) == 1 else text for of, key, text in found]
+    answers = rows[rows["strategy"] == GREEDY].set_index("id")["text"]
+    pairs = pd.DataFrame({"id": rows["id"], "premise": rows["id"].map(answers), "hypothesis": rows["text"]})
+    pairs = pairs.drop_duplicates().assign(neutral=None, contradict=None)
+    pairs["entail"] = (pairs["premise"] == pairs["hypothesis"]).astype(float)
+    column = candidates.schema.get_field_index("text")
+    texts = candidates.set_column(column, "text", pa.array(rows["text"], pa.string()))
+    right = np.array([float(answers[key] in references[key]) for key in questions["id"].to_pylist()])
+    return texts, pa.Table.from_pandas(pairs, schema=SCHEMAS["similarity"], preserve_index=False), right
 
 
 def _coordinates(
