@@ -29,7 +29,7 @@ from beamuq.api.candidate_records import (
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.rows import Rows, check_settings
 from beamuq.errors import BeamUQError, hint
-from beamuq.evaluation.bootstrap import Estimate, estimate, resample_counts
+from beamuq.evaluation.bootstrap import Estimate, estimate, resample_blocks
 from beamuq.evaluation.prr_and_auc import Evaluator, why_undefined
 from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import certified_interval, certified_pair_interval
@@ -386,9 +386,7 @@ def prr(
     units = [str(each) for each in (range(len(u)) if groups is None else groups)]
     if why := why_undefined("PRR", q, max_rejection):
         return Estimate(None, None, None, None, why)
-
-    def measured(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        return Evaluator(q, counts, max_rejection=max_rejection).measure(u, ["PRR"])["PRR"]
-
-    value = float(measured(np.ones((len(q), 1), dtype=np.int64))[0])
-    return estimate(value, measured(resample_counts(units, resamples, seed, "prr")), confidence)
+    blocks = resample_blocks(units, resamples, seed, "prr")
+    found = [Evaluator(q, counts, max_rejection=max_rejection).measure(u, ["PRR"])["PRR"] for counts in blocks]
+    values = np.concatenate(found)
+    return estimate(float(values[0]), values[1:], confidence)

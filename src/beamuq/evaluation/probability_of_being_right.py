@@ -8,15 +8,16 @@ label is not known beforehand. They are two probabilities, not the ends of a con
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from beamuq.array_types import Bools, Floats
-from beamuq.evaluation.bootstrap import Estimate, estimate, resample_counts
+from beamuq.evaluation.bootstrap import Estimate, estimate, resample_blocks
 
 Calibrator = Literal["venn_abers", "isotonic"]
 CALIBRATORS: tuple[Calibrator, ...] = ("venn_abers", "isotonic")
@@ -67,7 +68,7 @@ def probabilities(calibrator: Calibrator, calibration: LabelledScores, scores: n
     new_scores = np.asarray(scores, dtype=np.float64)
     if calibrator == "venn_abers":
         values, index = np.unique(new_scores, return_inverse=True)
-        low, high = (np.array([_venn_abers(calibration, value, label) for value in values]) for label in (0.0, 1.0))
+        low, high = (_venn_abers(calibration, values, label) for label in (0, 1))
         return low[index], high[index]
     probability = np.interp(new_scores, calibration.scores, _isotonic(calibration.n, calibration.right))
     return probability, probability
@@ -100,25 +101,27 @@ def reliability(
 ) -> Reliability:
     """How well probabilities [N] hold on labels [N]; groups [N] are resampled whole. ``probability`` has no NaN."""
     p, y = np.asarray(probability, dtype=np.float64), np.asarray(right, dtype=np.float64)
-    counts: Floats = np.column_stack((np.ones(len(p)), resample_counts(groups, resamples, seed, "reliability")))
-    measures = reliability_measures(p, y, counts)
+    measures = reliability_measures(p, y, resample_blocks(groups, resamples, seed, "reliability"))
     return Reliability(**{name: estimate(float(values[0]), values[1:]) for name, values in measures.items()})
 
 
-def reliability_measures(p: Floats, y: Floats, counts: Floats) -> dict[str, Floats]:
-    """The measures of :class:`Reliability`, [R] each, where column r of counts [N, R] says how often each counts.
+def reliability_measures(p: Floats, y: Floats, blocks: Iterable[npt.NDArray[Any]]) -> dict[str, Floats]:
+    """The measures of :class:`Reliability`, [R] each, where column r of all blocks [N, …] says how often each counts.
 
     The first column is the data, the others are resamples of them, two at least; the mean of what noise biases (ece,
     reliability, resolution) is put where the data's is, so that their spread is around it.
     """
-    members = in_bins(p).astype(np.float64)
-    n, sum_p, sum_y = (members @ (column[:, None] * counts) for column in (np.ones(len(p)), p, y))
+    members = in_bins(p)
+    summed = np.vstack([members, members * p, members * y, (p - y) ** 2])
+    *sums, squared = np.hstack([summed @ counts for counts in blocks])
+    n, sum_p, sum_y = np.reshape(sums, (3, BINS, -1))
+    total = n.sum(axis=0)
     with np.errstate(invalid="ignore"):
         mean_p, mean_y = np.nan_to_num(sum_p / n), np.nan_to_num(sum_y / n)
-    share, base = n / n.sum(axis=0), y @ counts / n.sum(axis=0)
+    share, base = n / total, sum_y.sum(axis=0) / total
     measures = {
         "ece": (share * np.abs(mean_y - mean_p)).sum(axis=0),
-        "brier": ((p - y) ** 2) @ counts / n.sum(axis=0),
+        "brier": squared / total,
         "reliability": (share * (mean_y - mean_p) ** 2).sum(axis=0),
         "resolution": (share * (mean_y - base) ** 2).sum(axis=0),
         "uncertainty": base * (1 - base),
@@ -135,17 +138,42 @@ def in_bins(p: Floats) -> Bools:
     return np.asarray(np.minimum((p * BINS).astype(int), BINS - 1) == np.arange(BINS)[:, None])
 
 
-def _venn_abers(calibration: LabelledScores, score: float, label: float) -> float:
-    """Isotonic regression of the known answers and one more of this label, read at its score."""
-    place = int(np.searchsorted(calibration.scores, score))
-    n, right = calibration.n, calibration.right
-    if place < len(n) and calibration.scores[place] == score:
-        n, right = n.copy(), right.copy()
-        n[place] += 1
-        right[place] += label
-    else:
-        n, right = np.insert(n, place, 1.0), np.insert(right, place, label)
-    return float(_isotonic(n, right)[place])
+def _venn_abers(known: LabelledScores, asked: Floats, label: int) -> Floats:
+    """Isotonic regression of the known answers and one more of this label, read at each score of ``asked``, rising.
+
+    Where p_k = (answers, right ones) of the k most certain scores, it is the slope of the line over all points before
+    the added answer and, moved by it, all behind. As the score rises both its ends only move on, so one pass finds all
+    (Vovk, Petej & Fedorova, *Large-scale probabilistic predictors*, NeurIPS 2015).
+    """
+    n, right = ([0, *np.cumsum(of).astype(int).tolist()] for of in (known.n, known.right))
+    last = len(n) - 1
+
+    def slope(start: int, end: int, added: int = 0) -> float:
+        return float((right[end] - right[start] + added * label) / (n[end] - n[start] + added))
+
+    behind = [*range(1, last + 1), last]  # the next point of the upper hull of all from here on
+    for k in range(last - 1, -1, -1):
+        while behind[k] < last and slope(k, behind[k]) <= slope(k, behind[behind[k]]):
+            behind[k] = behind[behind[k]]
+    place = np.searchsorted(known.scores, asked)
+    tied = known.scores[np.minimum(place, last - 1)] == asked
+    before = deque([0])  # the upper hull of the points before the added answer, from the line's start on
+    end = pushed = 0
+    slopes = []
+    for k, tie in zip(place.tolist(), tied.tolist(), strict=True):
+        for point in range(pushed + 1, k + 1):
+            while len(before) > 1 and slope(before[-2], before[-1]) <= slope(before[-1], point):
+                before.pop()
+            before.append(point)
+        pushed, end = k, max(end, k + tie)
+        while True:
+            while end < last and slope(before[0], end, 1) <= slope(before[0], behind[end], 1):
+                end = behind[end]
+            if len(before) == 1 or slope(before[0], before[1]) < slope(before[0], end, 1):
+                break
+            before.popleft()
+        slopes.append(slope(before[0], end, 1))
+    return np.array(slopes)
 
 
 def _isotonic(n: Floats, right: Floats) -> Floats:

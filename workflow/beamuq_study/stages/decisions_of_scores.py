@@ -150,7 +150,7 @@ class _Cell:
             return
         right = self.right.astype(np.float64)
         p = merged(*cross_fitted("venn_abers", values, right, self.groups, seed=self.settings.seed))
-        for metric, draws in reliability_measures(p, right, self.counts).items():
+        for metric, draws in reliability_measures(p, right, [self.counts]).items():
             yield {"metric": metric, "n": N} | _with_interval(draws, confidence)
         for name, members in zip(BIN_NAMES, in_bins(p), strict=True):
             if members.any():

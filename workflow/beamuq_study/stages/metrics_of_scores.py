@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal
@@ -12,7 +13,7 @@ import pyarrow as pa
 from beamuq.array_types import Floats
 from beamuq.config_errors import StrictModel
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.bootstrap import draws_name, interval, resample_counts
+from beamuq.evaluation.bootstrap import draws_name, interval, resample_blocks
 from beamuq.evaluation.prr_and_auc import Evaluator, prr_to, why_undefined
 from beamuq_study.parquet_tables import ALL, ANSWERED
 
@@ -96,24 +97,25 @@ def _measure(
         drawn = {"values": np.full(settings.resamples, np.nan, np.float32)}
         return [row | summary for row in rows], [row | drawn for row in rows]
     groups = [group for _, group in questions]
-    resampled = resample_counts(groups, settings.resamples, settings.seed, draws_name(dataset, questions))
-    counts = np.concatenate([np.ones((len(questions), 1), dtype=np.int64), resampled], axis=1)
-    evaluators = {
-        at: Evaluator(values, counts, max_rejection=to, threshold=settings.threshold) for at, to in limits.items()
-    }
+    draws: dict[tuple[int, str, str], list[Floats]] = defaultdict(list)
+    for counts in resample_blocks(groups, settings.resamples, settings.seed, draws_name(dataset, questions)):
+        evaluators = {
+            at: Evaluator(values, counts, max_rejection=to, threshold=settings.threshold) for at, to in limits.items()
+        }
+        for place, (_, uncertainty) in enumerate(parts):
+            for at, evaluator in evaluators.items():
+                for metric, of_block in evaluator.measure(uncertainty, ["PRR"] if at else settings.metrics).items():
+                    draws[place, at, metric].append(of_block)
     measured: list[Row] = []
     replicates: list[Row] = []
-    for key, uncertainty in parts:
-        for at, evaluator in evaluators.items():
-            for metric, draws in evaluator.measure(uncertainty, ["PRR"] if at else settings.metrics).items():
-                row = beginning | {"metric": metric + at} | key
-                if np.isnan(draws[0]):
-                    note = why_undefined(metric, values, limits[at], settings.threshold)
-                    summary = _UNDEFINED | {"note": note}
-                else:
-                    summary = {"value": float(draws[0])} | asdict(interval(draws[1:], settings.confidence))
-                measured.append(row | summary | {"n": len(questions)})
-                replicates.append(row | {"values": draws[1:].astype(np.float32)})
+    for (place, at, metric), blocks in draws.items():
+        row, found = beginning | {"metric": metric + at} | parts[place][0], np.concatenate(blocks)
+        if np.isnan(found[0]):
+            summary = _UNDEFINED | {"note": why_undefined(metric, values, limits[at], settings.threshold)}
+        else:
+            summary = {"value": float(found[0])} | asdict(interval(found[1:], settings.confidence))
+        measured.append(row | summary | {"n": len(questions)})
+        replicates.append(row | {"values": found[1:].astype(np.float32)})
     return measured, replicates
 
 
