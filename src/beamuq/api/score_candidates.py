@@ -155,14 +155,6 @@ def score(
     chosen = _chosen(methods)
     records = read_records(rows, without_ending=without_ending, temperature=temperature)
     scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
-    settings = {
-        "temperature": float(temperature),
-        "epsilon": float(epsilon),
-        "alpha": float(alpha),
-        "equivalence_threshold": float(equivalence_threshold),
-        "without_ending": without_ending,
-        "similarity": scorer.content,
-    }
     widest = 1 + max(max(len(item.samples), len(item.beams)) for item in records)
     block = max(1, BLOCK_PAIRS // widest**2)
     found: list[tuple[Any, ...]] = []
@@ -173,8 +165,16 @@ def score(
             known = _evidence(item, compared, temperature, epsilon, alpha)
             found += [(item.id, *row) for row in _scores(item, chosen, known, temperature)]
     frame = Scores(found, columns=["id", *FOUND])
-    same = {"direction": DIRECTION, "similarity": scorer.name, "version": __version__}
-    for name, value in (same | {"scored_with": json.dumps(settings)}).items():
+    settings = scored_with(
+        scorer.content,
+        temperature=temperature,
+        epsilon=epsilon,
+        alpha=alpha,
+        equivalence_threshold=equivalence_threshold if compared.scores.neutral is None else None,
+        without_ending=without_ending,
+    )
+    same = {"direction": DIRECTION, "similarity": scorer.name, "scored_with": settings, "version": __version__}
+    for name, value in same.items():
         frame[name] = value
     frame = frame.reindex(columns=list(COLUMNS))
     for name in LABELS:
@@ -182,6 +182,36 @@ def score(
         if any(label is not None for label in labels.values()):
             frame[name] = frame["id"].map(labels)
     return frame
+
+
+def scored_with(
+    similarity: str | None,
+    *,
+    temperature: float,
+    epsilon: float,
+    alpha: float,
+    equivalence_threshold: float | None,
+    without_ending: bool = False,
+) -> str:
+    """The settings of scores, in JSON, as ``decide`` compares them; null: not known, or without a meaning.
+
+    ``similarity``: the hash of what scores texts. ``equivalence_threshold``: None where it has classes.
+    """
+    return json.dumps(
+        {
+            "temperature": float(temperature),
+            "epsilon": float(epsilon),
+            "alpha": float(alpha),
+            "equivalence_threshold": None if equivalence_threshold is None else float(equivalence_threshold),
+            "without_ending": without_ending,
+            "similarity": similarity,
+        }
+    )
+
+
+def candidates_of(method: Method, variant: str) -> str:
+    """Which of :data:`KINDS` a method reads in a form."""
+    return "beams" if variant == "beamsearch" else "answer" if method.scope == "answer" else "samples"
 
 
 def _chosen(methods: str | Sequence[str] | None) -> list[Method]:
@@ -284,7 +314,7 @@ def _scores(
     """
     for method in methods:
         for variant in method.variants:
-            kind = "beams" if variant == "beamsearch" else "answer" if method.scope == "answer" else "samples"
+            kind = candidates_of(method, variant)
             count = 0 if kind == "answer" else len(_candidates(item, kind))
             for setting in ("", *method.formulations) if kind == "samples" else ("",):
                 formulation = method.formulation(setting)
