@@ -250,7 +250,8 @@ def test_the_scored_file_says_settings_and_candidates_as_score_does(tmp_path: Pa
     row = {"answer": {"text": "a", "logprob": -1.0}, "samples": ["a", "b"]}
     row |= {"beams": [{"text": text, "logprob": -2.0} for text in "abc"]}
     expected = score([row], similarity=Similarity("cosine", Lexical(), "c"), methods=SCORING.methods)
-    columns = ["method", "variant", "candidates", "scored_with"]
+    columns = ["method", "variant", "candidates"]
     of_score = set(expected[columns].itertuples(index=False, name=None))
     assert {tuple(each[name] for name in columns) for each in found} == of_score
     assert len(of_score) == len(FORMS)
+    assert all(json.loads(each["scored_with"]) == json.loads(expected["scored_with"][0]) for each in found)

@@ -14,9 +14,9 @@ import pytest
 import synthetic
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import draws_name, interval, resample_counts
-from beamuq.evaluation.prr_and_auc import measure
 from beamuq_study import parquet_tables
 from beamuq_study.stages.metrics_of_scores import EvaluationSettings, evaluate
+from one_metric import measure
 from run_job import run_job
 
 N = 40

@@ -1,8 +1,8 @@
 """Pack a finished study as a Workflow Run RO-Crate: ``python tools/run_crate.py [STUDY]``.
 
 ``build/<study>.crate.zip`` holds the workflow, the study, ``config.yaml``, tables, figures and pages with their hashes
-(https://w3id.org/ro/wfrun/workflow/0.5). Of the project it holds what git tracks, of results the exhibits that the
-study declares. Questions and answers stay out of it: datasets have licences of their own.
+(https://w3id.org/ro/wfrun/workflow/0.5): of the project what git tracks, of results the exhibits that the study
+declares. Questions and answers stay out of it: datasets have licences of their own.
 """
 
 from __future__ import annotations
@@ -57,10 +57,17 @@ def crate(name: str, folder: Path) -> tuple[Entity, dict[str, Path]]:
         if path.is_symlink() or not path.is_file():
             raise BeamUQError(f"{path}: not there, or a link; make it: snakemake --cores all --config study={name}")
     times = sorted(datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds") for path in written)
-    shown = {path: ROOT / path for path in _tracked(*PROJECT)} | dict(zip(asked.values(), given, strict=True))
+    command = ["git", "-C", ROOT, "ls-files", "-z", "Snakefile", "src", "workflow", *PROJECT]
+    tracked = subprocess.check_output(command, text=True).split("\0")[:-1]
+    files = {path: ROOT / path for path in tracked if not (ROOT / path).is_symlink()}
+    shown = {path: files[path] for path in PROJECT} | dict(zip(asked.values(), given, strict=True))
     shown |= {path.relative_to(folder).as_posix(): path for path in written}
-    files = {path: ROOT / path for path in _tracked("Snakefile", "src", "workflow")} | shown
-    files |= {"src/": ROOT / "src", "workflow/": ROOT / "workflow", tables: folder / tables, figures: folder / figures}
+    files |= shown | {
+        "src/": ROOT / "src",
+        "workflow/": ROOT / "workflow",
+        tables: folder / tables,
+        figures: folder / figures,
+    }
     folders = {"src/": "library, prompts", "workflow/": "rules, numbers", tables: "tables", figures: "figures"}
     inside = {of: [path for path in shown if path.startswith(of)] for of in folders}
     top = ["Snakefile", *folders, *(path for path in shown if not any(path in of for of in inside.values()))]
@@ -98,14 +105,6 @@ def crate(name: str, folder: Path) -> tuple[Entity, dict[str, Path]]:
     return {"@context": CONTEXT, "@graph": [descriptor | {"conformsTo": _all([CRATE, OF_WORKFLOW])}, *entities]}, files
 
 
-def _tracked(*paths: str) -> list[str]:
-    """The files that git tracks at these paths of the project, without links."""
-    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", *paths], capture_output=True, text=True, check=False)
-    if listed.returncode:
-        raise BeamUQError(f"{ROOT}: which files are the project's only git knows: {listed.stderr.strip()}")
-    return [path for path in listed.stdout.split("\0")[:-1] if not (ROOT / path).is_symlink()]
-
-
 def _entity(at: str, kind: str | list[str], name: str, **told: Any) -> Entity:
     return {"@id": at, "@type": kind, "name": name, **told}
 
@@ -122,7 +121,7 @@ def main() -> None:
     name = sys.argv[1] if len(sys.argv) > 1 else "demo"
     try:
         metadata, files = crate(name, Path.cwd())
-    except (BeamUQError, OSError) as error:
+    except (BeamUQError, OSError, subprocess.CalledProcessError) as error:
         sys.exit(line_of(error))
     target = Path("build") / f"{study_path(name).stem}.crate.zip"
     target.parent.mkdir(exist_ok=True)

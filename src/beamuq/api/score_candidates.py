@@ -30,7 +30,7 @@ from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.rows import Rows, check_settings
 from beamuq.errors import BeamUQError, hint
 from beamuq.evaluation.bootstrap import Estimate, estimate, resample_blocks
-from beamuq.evaluation.prr_and_auc import Evaluator, why_undefined
+from beamuq.evaluation.prr_and_auc import measure_blocks, why_undefined
 from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import certified_interval, certified_pair_interval
 from beamuq.methods.log_space_sums import Array
@@ -165,16 +165,16 @@ def score(
             known = _evidence(item, compared, temperature, epsilon, alpha)
             found += [(item.id, *row) for row in _scores(item, chosen, known, temperature)]
     frame = Scores(found, columns=["id", *FOUND])
-    settings = scored_with(
-        scorer.content,
-        temperature=temperature,
-        epsilon=epsilon,
-        alpha=alpha,
-        equivalence_threshold=equivalence_threshold if compared.scores.neutral is None else None,
-        without_ending=without_ending,
-    )
-    same = {"direction": DIRECTION, "similarity": scorer.name, "scored_with": settings, "version": __version__}
-    for name, value in same.items():
+    settings = {
+        "temperature": float(temperature),
+        "epsilon": float(epsilon),
+        "alpha": float(alpha),
+        "equivalence_threshold": float(equivalence_threshold) if compared.scores.neutral is None else None,
+        "without_ending": without_ending,
+        "similarity": scorer.content,
+    }
+    same = {"direction": DIRECTION, "similarity": scorer.name, "version": __version__}
+    for name, value in (same | {"scored_with": json.dumps(settings)}).items():
         frame[name] = value
     frame = frame.reindex(columns=list(COLUMNS))
     for name in LABELS:
@@ -182,31 +182,6 @@ def score(
         if any(label is not None for label in labels.values()):
             frame[name] = frame["id"].map(labels)
     return frame
-
-
-def scored_with(
-    similarity: str | None,
-    *,
-    temperature: float,
-    epsilon: float,
-    alpha: float,
-    equivalence_threshold: float | None,
-    without_ending: bool = False,
-) -> str:
-    """The settings of scores, in JSON, as ``decide`` compares them; null: not known, or without a meaning.
-
-    ``similarity``: the hash of what scores texts. ``equivalence_threshold``: None where it has classes.
-    """
-    return json.dumps(
-        {
-            "temperature": float(temperature),
-            "epsilon": float(epsilon),
-            "alpha": float(alpha),
-            "equivalence_threshold": None if equivalence_threshold is None else float(equivalence_threshold),
-            "without_ending": without_ending,
-            "similarity": similarity,
-        }
-    )
 
 
 def candidates_of(method: Method, variant: str) -> str:
@@ -417,6 +392,5 @@ def prr(
     if why := why_undefined("PRR", q, max_rejection):
         return Estimate(None, None, None, None, why)
     blocks = resample_blocks(units, resamples, seed, "prr")
-    found = [Evaluator(q, counts, max_rejection=max_rejection).measure(u, ["PRR"])["PRR"] for counts in blocks]
-    values = np.concatenate(found)
+    values = measure_blocks([u], q, blocks, ["PRR"], max_rejection=max_rejection)[0]["PRR"]
     return estimate(float(values[0]), values[1:], confidence)

@@ -8,7 +8,6 @@ label is not known beforehand. They are two probabilities, not the ends of a con
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -67,9 +66,12 @@ def probabilities(calibrator: Calibrator, calibration: LabelledScores, scores: n
     """
     new_scores = np.asarray(scores, dtype=np.float64)
     if calibrator == "venn_abers":
-        values, index = np.unique(new_scores, return_inverse=True)
-        low, high = (_venn_abers(calibration, values, label) for label in (0, 1))
-        return low[index], high[index]
+        n, right, scores = calibration.n, calibration.right, calibration.scores
+        answers, of_right = _pooled_with_one_more_wrong(n, right)
+        low = (of_right / answers)[np.searchsorted(scores, new_scores)]
+        answers, of_wrong = _pooled_with_one_more_wrong(n[::-1], (n - right)[::-1])  # a right one: the other way round
+        high = ((answers - of_wrong) / answers)[len(scores) - np.searchsorted(scores, new_scores, side="right")]
+        return low, high
     probability = np.interp(new_scores, calibration.scores, _isotonic(calibration.n, calibration.right))
     return probability, probability
 
@@ -138,42 +140,31 @@ def in_bins(p: Floats) -> Bools:
     return np.asarray(np.minimum((p * BINS).astype(int), BINS - 1) == np.arange(BINS)[:, None])
 
 
-def _venn_abers(known: LabelledScores, asked: Floats, label: int) -> Floats:
-    """Isotonic regression of the known answers and one more of this label, read at each score of ``asked``, rising.
+def _pooled_with_one_more_wrong(n: Floats, right: Floats) -> Floats:
+    """With a wrong answer added behind k scores, how many answers isotonic regression pools with it, and right ones.
 
-    Where p_k = (answers, right ones) of the k most certain scores, it is the slope of the line over all points before
-    the added answer and, moved by it, all behind. As the score rises both its ends only move on, so one pass finds all
-    (Vovk, Petej & Fedorova, *Large-scale probabilistic predictors*, NeurIPS 2015).
+    [2, K + 1], for k = 0 … K. Their quotient is the slope of the line that lies over the points (answers, right ones)
+    counted up to each score, those behind the added answer moved by it. As k grows, the line's ends only move on, so
+    one pass finds all (Vovk, Petej & Fedorova, *Large-scale probabilistic predictors*, NeurIPS 2015).
     """
-    n, right = ([0, *np.cumsum(of).astype(int).tolist()] for of in (known.n, known.right))
-    last = len(n) - 1
+    x, y = ([0, *np.cumsum(of).astype(int).tolist()] for of in (n, right))
 
-    def slope(start: int, end: int, added: int = 0) -> float:
-        return float((right[end] - right[start] + added * label) / (n[end] - n[start] + added))
+    def slope(start: int, end: int, moved: int = 0) -> float:
+        return float((y[end] - y[start]) / (x[end] - x[start] + moved))
 
-    behind = [*range(1, last + 1), last]  # the next point of the upper hull of all from here on
-    for k in range(last - 1, -1, -1):
-        while behind[k] < last and slope(k, behind[k]) <= slope(k, behind[behind[k]]):
-            behind[k] = behind[behind[k]]
-    place = np.searchsorted(known.scores, asked)
-    tied = known.scores[np.minimum(place, last - 1)] == asked
-    before = deque([0])  # the upper hull of the points before the added answer, from the line's start on
-    end = pushed = 0
-    slopes = []
-    for k, tie in zip(place.tolist(), tied.tolist(), strict=True):
-        for point in range(pushed + 1, k + 1):
-            while len(before) > 1 and slope(before[-2], before[-1]) <= slope(before[-1], point):
-                before.pop()
-            before.append(point)
-        pushed, end = k, max(end, k + tie)
-        while True:
-            while end < last and slope(before[0], end, 1) <= slope(before[0], behind[end], 1):
-                end = behind[end]
-            if len(before) == 1 or slope(before[0], before[1]) < slope(before[0], end, 1):
-                break
-            before.popleft()
-        slopes.append(slope(before[0], end, 1))
-    return np.array(slopes)
+    hull: list[int] = []  # of the points from above, the first one last
+    for k in reversed(range(len(x))):
+        while len(hull) > 1 and slope(k, hull[-1]) <= slope(k, hull[-2]):
+            hull.pop()
+        hull.append(k)
+    start, pooled = 0, []
+    for k in range(len(x)):
+        if k == 0 or slope(start, k) > slope(start, hull[-1], 1):
+            start = k
+            while len(hull) > 1 and slope(k, hull[-1], 1) <= slope(k, hull[-2], 1):
+                hull.pop()
+        pooled.append((x[hull[-1]] - x[start] + 1, y[hull[-1]] - y[start]))
+    return np.array(pooled, dtype=np.float64).T
 
 
 def _isotonic(n: Floats, right: Floats) -> Floats:

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from beamuq import __version__
-from beamuq.array_types import Bools, Floats
+from beamuq.array_types import Bools, Floats, Ints
 from beamuq.config_errors import StrictModel
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.bootstrap import draws_name, interval, one_half, resample_counts
+from beamuq.evaluation.bootstrap import draws_name, interval, one_half, resample_blocks
 from beamuq.evaluation.candidate_sets import groups_of
 from beamuq.evaluation.guaranteed_threshold import guaranteed_threshold
 from beamuq.evaluation.intervals import proportion_interval
@@ -99,9 +99,8 @@ class _Cell:
         self.tested = groups_of(groups, ~self.calibrates)
         self.test_counts = self._counts(self.tested, f"{name}/test")
 
-    def _counts(self, groups: list[str], name: str) -> Floats:
-        drawn = resample_counts(groups, self.settings.resamples, self.settings.seed, name)
-        return np.column_stack((np.ones(len(groups)), drawn))
+    def _counts(self, groups: list[str], name: str) -> Ints:
+        return np.concatenate([*resample_blocks(groups, self.settings.resamples, self.settings.seed, name)], axis=1)
 
     def shown(self, values: Floats, tried: int) -> Iterator[Row]:
         """Of each α the threshold, and what it shows of the other half."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal
@@ -14,7 +13,7 @@ from beamuq.array_types import Floats
 from beamuq.config_errors import StrictModel
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import draws_name, interval, resample_blocks
-from beamuq.evaluation.prr_and_auc import Evaluator, prr_to, why_undefined
+from beamuq.evaluation.prr_and_auc import measure_blocks, prr_to, why_undefined
 from beamuq_study.parquet_tables import ALL, ANSWERED
 
 Row = dict[str, Any]
@@ -97,25 +96,24 @@ def _measure(
         drawn = {"values": np.full(settings.resamples, np.nan, np.float32)}
         return [row | summary for row in rows], [row | drawn for row in rows]
     groups = [group for _, group in questions]
-    draws: dict[tuple[int, str, str], list[Floats]] = defaultdict(list)
-    for counts in resample_blocks(groups, settings.resamples, settings.seed, draws_name(dataset, questions)):
-        evaluators = {
-            at: Evaluator(values, counts, max_rejection=to, threshold=settings.threshold) for at, to in limits.items()
-        }
-        for place, (_, uncertainty) in enumerate(parts):
-            for at, evaluator in evaluators.items():
-                for metric, of_block in evaluator.measure(uncertainty, ["PRR"] if at else settings.metrics).items():
-                    draws[place, at, metric].append(of_block)
+    name, scores = draws_name(dataset, questions), [uncertainty for _, uncertainty in parts]
+    found = {}
+    for at, to in limits.items():
+        blocks = resample_blocks(groups, settings.resamples, settings.seed, name)
+        metrics, options = ["PRR"] if at else settings.metrics, {"max_rejection": to, "threshold": settings.threshold}
+        found[at] = measure_blocks(scores, values, blocks, metrics, **options)
     measured: list[Row] = []
     replicates: list[Row] = []
-    for (place, at, metric), blocks in draws.items():
-        row, found = beginning | {"metric": metric + at} | parts[place][0], np.concatenate(blocks)
-        if np.isnan(found[0]):
-            summary = _UNDEFINED | {"note": why_undefined(metric, values, limits[at], settings.threshold)}
-        else:
-            summary = {"value": float(found[0])} | asdict(interval(found[1:], settings.confidence))
-        measured.append(row | summary | {"n": len(questions)})
-        replicates.append(row | {"values": found[1:].astype(np.float32)})
+    for place, (key, _) in enumerate(parts):
+        for at, of_scores in found.items():
+            for metric, draws in of_scores[place].items():
+                row = beginning | {"metric": metric + at} | key
+                if np.isnan(draws[0]):
+                    summary = _UNDEFINED | {"note": why_undefined(metric, values, limits[at], settings.threshold)}
+                else:
+                    summary = {"value": float(draws[0])} | asdict(interval(draws[1:], settings.confidence))
+                measured.append(row | summary | {"n": len(questions)})
+                replicates.append(row | {"values": draws[1:].astype(np.float32)})
     return measured, replicates
 
 
