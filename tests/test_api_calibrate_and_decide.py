@@ -170,6 +170,7 @@ def test_a_damaged_file_is_refused_in_one_line(made: CalibrationFile, tmp_path: 
         (text[: len(text) // 2], "JSON"),
         ('{"format": "other"}', "format"),
         (text.replace('"tested"', '"tsted"'), "threshold.tsted: .*did you mean 'tested'"),
+        (text.replace('  "tried": 1,\n', ""), "threshold.tried: .*missing"),
         (text.replace('"right": [', '"right": [1, '), "map: .*one of each"),
         (json.dumps(falling), "map: .*scores rising"),
     ):

@@ -25,7 +25,7 @@ from beamuq.scorers.similarity_by_kind import Lexical
 from beamuq_study import parquet_tables
 from beamuq_study.parquet_tables import SCHEMAS
 from beamuq_study.stages import decisions_of_scores
-from beamuq_study.stages.decisions_of_scores import decisions
+from beamuq_study.stages.decisions_of_scores import DecisionSettings, decisions
 from beamuq_study.stages.score_all_methods import MainStrategies, ScoringSettings
 from decided_cells import FORMS, cell, settings
 from run_job import run_job
@@ -215,8 +215,13 @@ def written(
     for (kind, path), table in zip(paths.items(), rows, strict=True):
         cell = of.get(kind, {"model": "m", "dataset": "d", "recipe": "main", "scorer": "cosine"})
         parquet_tables.write(path, kind, table, cell=cell, provenance=made.get(kind))
+    return decided(folder, settings(**changed))
+
+
+def decided(folder: Path, of: DecisionSettings, **further: Any) -> tuple[Path, Path]:
+    paths = {kind: folder / kind for kind in FILES}
     outputs = {"decisions": folder / "decisions", "scored": folder / "main.scored.jsonl"}
-    run_job("decisions", paths | outputs | {"settings": settings(**changed).model_dump(mode="json")})
+    run_job("decisions", paths | outputs | {"settings": of.model_dump(mode="json")}, **further)
     return outputs["decisions"], outputs["scored"]
 
 
@@ -255,3 +260,30 @@ def test_the_scored_file_says_settings_and_candidates_as_score_does(tmp_path: Pa
     assert {tuple(each[name] for name in columns) for each in found} == of_score
     assert len(of_score) == len(FORMS)
     assert all(json.loads(each["scored_with"]) == json.loads(expected["scored_with"][0]) for each in found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "made", "told"),
+    [
+        ("scores", {"inputs": {"candidates": "0"}}, "scores: was made with another candidates"),
+        (
+            "candidates",
+            {"inputs": {"prompts": "0"}, "settings": {"style": "base"}},
+            "made with another prompts",
+        ),
+        ("quality", {"settings": {"metric": "other"}}, "quality: was made with metric 'other'"),
+        (
+            "candidates",
+            {"settings": {"max_new_tokens": 20}},
+            "max_new_tokens 20, 30 is asked",
+        ),
+    ],
+)
+def test_tables_whose_footers_are_not_of_one_run_are_refused(
+    kind: str, made: dict[str, Any], told: str, tmp_path: Path
+) -> None:
+    written(tmp_path, cell(20))
+    table = parquet_tables.read(tmp_path / kind, kind)
+    parquet_tables.write(tmp_path / kind, kind, table.table, cell=table.cell, provenance=table.provenance | made)
+    with pytest.raises(BeamUQError, match=told):
+        decided(tmp_path, settings(), made_with={"candidates": {"max_new_tokens": 30}} if "asked" in told else {})
