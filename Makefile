@@ -1,5 +1,5 @@
 PYTHON ?= python3
-STUDY ?= demo
+export STUDY ?= demo
 # how a run is shown; make demo SHOW= gives Snakemake's long form
 SHOW ?= --logger rich
 # where torch comes from on a machine without an NVIDIA card: a CPU build, a tenth of the size
@@ -25,7 +25,7 @@ demo: $(STAMP) ## the demo study, end to end: every table and figure from raw qu
 		results/demo/tables/estimators_coqa.csv $(SHOW)
 
 crate: $(STAMP) ## a finished study as a Workflow Run RO-Crate: make crate STUDY=paper
-	python tools/run_crate.py $(STUDY)
+	python tools/run_crate.py "$$STUDY"
 
 quick: $(STAMP) ## the checks of a minute, while writing
 	ruff check .

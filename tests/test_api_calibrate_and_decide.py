@@ -121,6 +121,13 @@ def test_rows_scored_otherwise_are_refused(change: Row, told: str, made: Calibra
         decide([row | change for row in NEW], made)
 
 
+def test_a_setting_that_is_null_is_not_known_and_no_reason_to_refuse(made: CalibrationFile) -> None:
+    settings = {"scored_with": json.dumps({"temperature": 1.0, "epsilon": None, "similarity": "c3"})}
+    assert (
+        "not known whether the calibration's: setting epsilon;" in decide([r | settings for r in NEW], made).warnings[0]
+    )
+
+
 def test_a_row_of_fewer_candidates_is_decided_and_one_that_does_not_say_hides_no_other(made: CalibrationFile) -> None:
     assert len(decide([NEW[0] | {"candidates": 9}, *NEW[1:]], made).table) == len(NEW)
     with pytest.raises(BeamUQError, match="candidates up to 2"):
@@ -163,6 +170,7 @@ def test_a_damaged_file_is_refused_in_one_line(made: CalibrationFile, tmp_path: 
         (text[: len(text) // 2], "JSON"),
         ('{"format": "other"}', "format"),
         (text.replace('"tested"', '"tsted"'), "threshold.tsted: .*did you mean 'tested'"),
+        (text.replace('  "tried": 1,\n', ""), "threshold.tried: .*missing"),
         (text.replace('"right": [', '"right": [1, '), "map: .*one of each"),
         (json.dumps(falling), "map: .*scores rising"),
     ):

@@ -195,14 +195,16 @@ def test_a_calibration_is_fitted_saved_and_decides(tmp_path: Path) -> None:
     correct = rng.random(600) > scores
     with pytest.raises(BeamUQError, match="not fitted"):
         beamuq.Calibration().decide(new)
-    calibration = beamuq.Calibration(risk=0.3).fit(scores, correct)
+    calibration = beamuq.Calibration(risk=0.3, confidence=0.9, tried=2).fit(scores, correct)
     decisions = calibration.decide(new)
     assert calibration.threshold is not None
     assert (decisions["shown"] == (new <= calibration.threshold)).all()
     with pytest.warns(UserWarning, match="calibrated on"):
         calibration.decide(scores)
     calibration.save(tmp_path / "file.json")
-    assert beamuq.Calibration.load(tmp_path / "file.json").decide(new).equals(decisions)
+    loaded = beamuq.Calibration.load(tmp_path / "file.json")
+    assert loaded.decide(new).equals(decisions)
+    assert loaded.fit(scores, correct).fitted == calibration.fitted
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,30 @@ def test_samples_have_an_interval_by_one_outcome_a_text() -> None:
     assert interval(warm, "Dissimilarity", "beamsearch") == pytest.approx((0.2, 0.4))
 
 
+def test_of_an_answer_without_its_ending_nothing_is_certified() -> None:
+    answer = FULL["answer"] | {"without_ending": True}
+    assert interval(score([FULL | {"answer": answer}], similarity="lexical"), "Dissimilarity", "beamsearch") == NONE
+
+
+def test_a_similarity_with_classes_is_scored_with_no_threshold() -> None:
+    class Classes(Lexical):
+        def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
+            entail = super().score(pairs).entail
+            return PairScores(entail, (1 - entail) / 2, (1 - entail) / 2)
+
+    for similarity, threshold in ((Classes(), None), (Lexical(), 0.8)):
+        settings = score([BARE], similarity=Similarity("own", similarity))["scored_with"][0]
+        assert json.loads(settings)["equivalence_threshold"] == threshold
+
+
+@pytest.mark.parametrize(("temperature", "noted"), [(1.0, False), (0.7, True)])
+def test_samples_at_one_are_weighed_without_their_probability(temperature: float, noted: bool) -> None:
+    samples = [{"text": text, "logprob": -1.0, "without_ending": True} for text in ("Paris", "Lyon")]
+    frame = score([{"answer": "Paris", "samples": samples}], similarity="lexical", temperature=temperature)
+    (note,) = frame[(frame.method == "Dissimilarity") & (frame.variant == "multinomial")]["note"]
+    assert bool(note) == noted
+
+
 @pytest.mark.parametrize("second", ["Lyon", {"text": "Lyon", "logprob": math.log(0.9)}])
 def test_there_is_no_interval_without_every_probability_or_with_impossible_ones(second: Any) -> None:
     samples = [{"text": "Paris", "logprob": math.log(0.5)}, second]

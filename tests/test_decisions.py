@@ -14,15 +14,19 @@ import pytest
 
 import synthetic
 from beamuq.api.calibration import calibrate, decide
+from beamuq.api.open_models import Similarity
+from beamuq.api.score_candidates import score
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import one_half
 from beamuq.evaluation.guaranteed_threshold import least_shown, units_needed
 from beamuq.evaluation.intervals import proportion_interval
 from beamuq.evaluation.probability_of_being_right import reliability
+from beamuq.scorers.similarity_by_kind import Lexical
 from beamuq_study import parquet_tables
 from beamuq_study.parquet_tables import SCHEMAS
 from beamuq_study.stages import decisions_of_scores
-from beamuq_study.stages.decisions_of_scores import decisions
+from beamuq_study.stages.decisions_of_scores import DecisionSettings, decisions
+from beamuq_study.stages.score_all_methods import MainStrategies, ScoringSettings
 from decided_cells import FORMS, cell, settings
 from run_job import run_job
 
@@ -173,6 +177,14 @@ def test_so_many_units_leave_enough_to_test_on_and_fewer_do_not(least: int) -> N
 # -- the step ------------------------------------------------------------------------------------------------------
 
 
+SCORING = ScoringSettings(
+    methods=("Prob", "Dissimilarity"),
+    answer_source=("greedy",),
+    main=MainStrategies(sample="sample T=1.0", beam="beam M=10"),
+    num_candidates=2,
+    equivalence_threshold=0.8,
+)
+DECODED = [(of, rank) for of, n in (("greedy", 1), ("sample T=1.0", 4), ("beam M=10", 3)) for rank in range(n)]
 FILES = ("scores", "quality", "questions", "shots", "prompts", "candidates")
 
 
@@ -192,13 +204,24 @@ def written(
         "quality": {"empty": {"greedy": [4, 20]}},
         "candidates": {"models": {"model": {"content": model}}, "settings": {"max_new_tokens": longest}},
         "prompts": {"template_sha256": template},
+        "scores": {
+            "settings": SCORING.model_dump(mode="json"),
+            "models_behind": {"similarity of 'cosine' (model)": {"content": "c"}},
+        },
     }
     of = {"prompts": {"style": "base", "dataset": "d"}}
-    for (kind, path), table in zip(paths.items(), (*tables, list(shots), [], []), strict=True):
-        cell = of.get(kind, {"model": "m", "dataset": "d", "recipe": "main"})
+    decoded = [(q["id"], *each, "x") for q in tables[2].to_pylist() for each in DECODED]
+    rows = (*tables, list(shots), [], synthetic.candidates(*decoded))
+    for (kind, path), table in zip(paths.items(), rows, strict=True):
+        cell = of.get(kind, {"model": "m", "dataset": "d", "recipe": "main", "scorer": "cosine"})
         parquet_tables.write(path, kind, table, cell=cell, provenance=made.get(kind))
+    return decided(folder, settings(**changed))
+
+
+def decided(folder: Path, of: DecisionSettings, **further: Any) -> tuple[Path, Path]:
+    paths = {kind: folder / kind for kind in FILES}
     outputs = {"decisions": folder / "decisions", "scored": folder / "main.scored.jsonl"}
-    run_job("decisions", paths | outputs | {"settings": settings(**changed).model_dump(mode="json")})
+    run_job("decisions", paths | outputs | {"settings": of.model_dump(mode="json")}, **further)
     return outputs["decisions"], outputs["scored"]
 
 
@@ -219,8 +242,48 @@ def test_answers_of_another_model_prompt_or_setting_are_refused(
     _, scored = written(tmp_path / "calibrated", tables)
     made = calibrate(scored, method="Prob")
     unknown, own = decide(scored, made).warnings
-    assert "not known whether the calibration's: similarity, settings, candidates;" in unknown
+    assert "not known whether the calibration's: similarity;" in unknown
     assert "calibrated on" in own
     _, other = written(tmp_path / "other", tables, **change)
     with pytest.raises(BeamUQError, match=refused):
         decide(other, made)
+
+
+def test_the_scored_file_says_settings_and_candidates_as_score_does(tmp_path: Path) -> None:
+    _, path = written(tmp_path / "cell", cell(5))
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    row = {"answer": {"text": "a", "logprob": -1.0}, "samples": ["a", "b"]}
+    row |= {"beams": [{"text": text, "logprob": -2.0} for text in "abc"]}
+    expected = score([row], similarity=Similarity("cosine", Lexical(), "c"), methods=SCORING.methods)
+    columns = ["method", "variant", "candidates"]
+    of_score = set(expected[columns].itertuples(index=False, name=None))
+    assert {tuple(each[name] for name in columns) for each in found} == of_score
+    assert len(of_score) == len(FORMS)
+    assert all(json.loads(each["scored_with"]) == json.loads(expected["scored_with"][0]) for each in found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "made", "told"),
+    [
+        ("scores", {"inputs": {"candidates": "0"}}, "scores: was made with another candidates"),
+        (
+            "candidates",
+            {"inputs": {"prompts": "0"}, "settings": {"style": "base"}},
+            "made with another prompts",
+        ),
+        ("quality", {"settings": {"metric": "other"}}, "quality: was made with metric 'other'"),
+        (
+            "candidates",
+            {"settings": {"max_new_tokens": 20}},
+            "max_new_tokens 20, 30 is asked",
+        ),
+    ],
+)
+def test_tables_whose_footers_are_not_of_one_run_are_refused(
+    kind: str, made: dict[str, Any], told: str, tmp_path: Path
+) -> None:
+    written(tmp_path, cell(20))
+    table = parquet_tables.read(tmp_path / kind, kind)
+    parquet_tables.write(tmp_path / kind, kind, table.table, cell=table.cell, provenance=table.provenance | made)
+    with pytest.raises(BeamUQError, match=told):
+        decided(tmp_path, settings(), made_with={"candidates": {"max_new_tokens": 30}} if "asked" in told else {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import pytest
 import synthetic
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import draws_name, interval, resample_counts
-from beamuq.evaluation.prr_and_auc import measure
 from beamuq_study import parquet_tables
+from beamuq_study.stages.metrics_of_scores import EvaluationSettings, evaluate
+from one_metric import measure
 from run_job import run_job
 
 N = 40
@@ -101,6 +103,22 @@ def test_the_step_measures_every_score_with_replicates_of_the_same_resamples(tmp
     assert measured[0]["low"] == pytest.approx(np.quantile(expected, 0.025))
     assert measured[0]["std"] == pytest.approx(expected.std(ddof=1))
     assert all(row["n"] == N and row["subset"] == "all" and row["quality"] == "answer_f1" for row in measured)
+
+
+def test_memory_does_not_grow_with_resamples_and_their_values_are_those_of_all_at_once(tmp_path: Path) -> None:
+    loaded = [parquet_tables.read(path, kind).table for kind, path in files(tmp_path).items()]
+    settings = EvaluationSettings(metrics=("PRR",), quality="answer_f1", resamples=20_000, seed=7)
+    tracemalloc.start()
+    _, replicates = evaluate(*loaded, settings, "d")
+    assert tracemalloc.get_traced_memory()[1] < N * settings.resamples * 8  # bytes of the counts of all
+    tracemalloc.stop()
+    scores, quality = (of.column("value").to_numpy() for of in loaded[:2])
+    questions = loaded[2].select(["id", "group"]).to_pydict()
+    name = draws_name("d", zip(*questions.values(), strict=True))
+    counts = np.insert(resample_counts(questions["group"], settings.resamples, 7, name), 0, 1, axis=1)
+    for place, row in enumerate(replicates):
+        at_once = measure("PRR", scores[place * N : (place + 1) * N], quality, counts)[1:]
+        np.testing.assert_array_equal(row["values"], at_once.astype(np.float32))
 
 
 def test_a_further_quality_is_measured_on_the_same_resamples(tmp_path: Path) -> None:

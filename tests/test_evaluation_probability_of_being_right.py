@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from time import process_time
+
 import numpy as np
 import pytest
 from sklearn.isotonic import IsotonicRegression
@@ -33,15 +36,40 @@ def test_venn_abers_by_hand() -> None:
     assert [float(p[0]) for p in tied] == [0.5, 1.0]
 
 
-def test_venn_abers_is_isotonic_regression_with_the_answer_among_the_others() -> None:
-    asked = np.array([-1.0, 0.105, 0.5, 0.73, 2.0])
-    found = probabilities("venn_abers", labelled_scores(SCORES, RIGHT), asked)
+@pytest.mark.parametrize("levels", [3, 20, 10**9])
+def test_venn_abers_is_isotonic_regression_with_the_answer_among_the_others(levels: int) -> None:
+    generator = np.random.default_rng(levels)
+    scores = generator.integers(0, levels, 60) / levels
+    right = generator.random(60) < 1 - scores
+    asked = np.concatenate([[-1.0, 2.0], scores, generator.random(60)])
+    found = probabilities("venn_abers", labelled_scores(scores, right), asked)
     for label, values in zip((0.0, 1.0), found, strict=True):
         for score, value in zip(asked, values, strict=True):
-            model = IsotonicRegression(increasing=False).fit(np.append(SCORES, score), np.append(RIGHT, label))
-            assert value == pytest.approx(model.predict([score])[0])
+            model = IsotonicRegression(increasing=False).fit(np.append(scores, score), np.append(right, label))
+            assert value == pytest.approx(model.predict([score])[0], abs=1e-12)
+
+
+def test_isotonic_probabilities_are_interpolated_between_known_scores() -> None:
+    asked = np.array([-1.0, 0.105, 0.5, 0.73, 2.0])
     model = IsotonicRegression(increasing=False, out_of_bounds="clip").fit(SCORES, RIGHT)
     assert probabilities("isotonic", labelled_scores(SCORES, RIGHT), asked)[0] == pytest.approx(model.predict(asked))
+
+
+def test_a_hundred_thousand_distinct_scores_take_seconds() -> None:
+    """About one; minutes, if each score were looked up by a regression of its own."""
+    scores, started = GENERATOR.random(100_000), process_time()
+    low, high = probabilities("venn_abers", labelled_scores(scores, GENERATOR.random(100_000) > scores), scores)
+    assert process_time() - started < 20
+    assert (high > low).all()
+
+
+def test_resamples_of_many_answers_are_not_held_at_once() -> None:
+    """320 MB are the counts of all alone."""
+    p = GENERATOR.random(20_000)
+    tracemalloc.start()
+    reliability(p, GENERATOR.random(20_000) < p, [str(k) for k in range(20_000)], resamples=2000)
+    assert tracemalloc.get_traced_memory()[1] < 320e6
+    tracemalloc.stop()
 
 
 def test_the_probability_of_the_true_label_is_calibrated_in_each_bin() -> None:

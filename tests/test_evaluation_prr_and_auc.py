@@ -15,10 +15,10 @@ from beamuq.evaluation.prr_and_auc import (
     METRICS,
     Evaluator,
     area_under_generalised_risk,
-    measure,
     rejection_curves,
     why_undefined,
 )
+from one_metric import measure
 
 
 def area(order: Floats, k: int) -> float:

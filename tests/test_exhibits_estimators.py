@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 import exhibits_study
-from beamuq.evaluation import prr_and_auc
 from beamuq.evaluation.candidate_sets import equal_bins
 from beamuq.evaluation.estimates import Estimates
 from beamuq.evaluation.estimator_errors import BEAMS, spread
@@ -20,6 +19,7 @@ from beamuq_study.exhibits.exhibit import Table
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.result_files import Cell
 from exhibits_study import Results
+from one_metric import measure
 
 STUDY = exhibits_study.study()
 CELL = Cell(exhibits_study.BASE, "triviaqa", "truth", "cosine")
@@ -74,7 +74,7 @@ def test_the_gain_within_a_bin_of_mass_is_of_its_questions_alone(results: Result
 
     def prr(*key: str) -> float:
         score, quality = scores.scores("Dissimilarity", *key)[first.members], scores.quality[first.members]
-        return float(prr_and_auc.measure("PRR", score, quality)[0])
+        return float(measure("PRR", score, quality)[0])
 
     draws = [prr("uniform", name) for name in DRAWS]
     assert rows.loc["unnormalised", "value"] == pytest.approx(prr("unnormalised", "beam M=10") - np.mean(draws))

@@ -19,7 +19,6 @@ import pytest
 
 from beamuq.api.explore_results import explore
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.prr_and_auc import measure
 from beamuq.explorer.explorer_page import Cell, Question, explorer_data, page
 from beamuq.methods.registry import METHODS, TITLES
 from beamuq.scorers.scorer_protocol import PairScores
@@ -27,6 +26,7 @@ from beamuq.scorers.similarity_by_kind import Lexical
 from beamuq_study.plan.cells_of_a_study import Grid
 from exhibits_study import BASE, Results, study
 from headless_chromium import Page, chromium
+from one_metric import measure
 
 WORDS = [f"{first}{second}{third}" for first in "bdfgklmnprst" for second in "aeiou" for third in ("n", "l", "r", "st")]
 SOURCES = {"answer": "greedy", "samples": "sample T=1.0", "beams": "beam M=10"}

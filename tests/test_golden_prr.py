@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beamuq.evaluation.prr_and_auc import Evaluator, measure, prediction_rejection_ratio
+from beamuq.evaluation.prr_and_auc import Evaluator, prediction_rejection_ratio
+from one_metric import measure
 from test_golden_methods import golden
 
 pytestmark = pytest.mark.golden

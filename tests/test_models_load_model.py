@@ -83,6 +83,7 @@ DAMAGES: list[tuple[Callable[[Path], object], str]] = [
     (lambda folder: (folder / "adapter_config.json").touch(), "adapters are not loaded"),
     (lambda folder: configured(folder, num_hidden_layers=0), r"beyond its config\.json, model\.layers\.0"),
     (lambda folder: configured(folder, num_hidden_layers=10**9), "num_hidden_layers: 1000000000: there can be 10000"),
+    (lambda folder: configured(folder, text_config={"n_layer": 10**9}), "n_layer: 1000000000: there can be 10000"),
     (lambda folder: configured(folder, num_hidden_layers=1e9), r"num_hidden_layers: 1000000000\.0: there can be 10000"),
 ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import zipfile
@@ -13,7 +14,8 @@ from pathlib import Path
 import pytest
 
 import run_crate
-from beamuq_study.study_config import ROOT
+from beamuq_study.exhibits import list_of_exhibits
+from beamuq_study.study_config import ROOT, Study, load_study, study_path
 
 VALIDATOR = os.environ.get("BEAMUQ_ROC_VALIDATOR", "")
 
@@ -24,14 +26,21 @@ def finished_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["run_crate.py"])
     shutil.copy(ROOT / "config.yaml", tmp_path)
-    for name in ("overview.html", "comparison.html", "ledger.html", "study.json", "tables/base_accs.csv"):
-        path = tmp_path / "results/demo" / name
+    study = load_study(study_path("demo"))
+    pages = [Path("results/demo", name) for name in (*run_crate.PAGES, "questions/triviaqa.parquet")]
+    for path in [*pages, *exhibits(study)]:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{name}\n")
-    for folder, name in (("figures/demo", "redundancy.png"), ("results/demo/questions", "triviaqa.parquet")):
-        (tmp_path / folder).mkdir(parents=True)
-        (tmp_path / folder / name).write_text(name)
+        path.write_text(f"{path.name}\n")
+    Path("results/demo/study.json").write_text(json.dumps(study.as_run()))
     return tmp_path
+
+
+def exhibits(study: Study) -> list[Path]:
+    """What the rules of tables and figures write."""
+    endings = {"table": "csv tex md html", "figure": "pdf svg png csv txt"}
+    folders = {"table": Path("results/demo/tables"), "figure": Path("figures/demo")}
+    of = [(label, list_of_exhibits.exhibit(label, study).kind) for label in study.exhibits]
+    return [folders[kind] / f"{label}.{ending}" for label, kind in of for ending in endings[kind].split()]
 
 
 @pytest.fixture
@@ -59,10 +68,54 @@ def test_every_entity_that_is_named_is_there_and_every_file_has_its_hash(archive
     assert not [name for name in names if name.endswith(".parquet")]  # questions and answers stay out
 
 
-def test_a_study_that_is_not_finished_is_refused_in_one_line(finished_demo: Path) -> None:
-    (finished_demo / "results/demo/comparison.html").unlink()
-    with pytest.raises(SystemExit, match=r"comparison\.html: not there: .* --config study=demo"):
+@pytest.mark.parametrize(
+    "name", ["results/demo/comparison.html", "results/demo/tables/base_accs.tex", "figures/demo/redundancy.svg"]
+)
+def test_a_page_or_exhibit_that_is_missing_or_a_link_is_refused_in_one_line(finished_demo: Path, name: str) -> None:
+    told = f"{re.escape(name)}: not there, or a link; .* --config study=demo$"
+    (finished_demo / name).unlink()
+    with pytest.raises(SystemExit, match=told):
         run_crate.main()
+    (finished_demo / name).symlink_to(finished_demo / "config.yaml")
+    with pytest.raises(SystemExit, match=told):
+        run_crate.main()
+    assert not (finished_demo / "build").exists()
+
+
+def test_a_study_that_was_changed_after_its_run_is_refused_in_one_line(finished_demo: Path) -> None:
+    record = finished_demo / "results/demo/study.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"seed": 12345}))
+    with pytest.raises(SystemExit, match=r"demo\.yaml: changed after the run that .*study\.json tells of"):
+        run_crate.main()
+
+
+def test_only_what_git_tracks_is_packed_and_no_target_of_a_link(
+    finished_demo: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path_factory.mktemp("project")
+    tracked = ("Snakefile", "src/module.py", "workflow/rule.smk", *run_crate.PROJECT)
+    for name in (*tracked, "secret", "workflow/.env"):
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text(name)
+    (project / "workflow/link").symlink_to(project / "secret")
+    for command in (["init", "-q"], ["add", *tracked, "workflow/link"]):
+        subprocess.run(["git", "-C", project, *command], check=True)
+    monkeypatch.setattr(run_crate, "ROOT", project)
+    run_crate.main()
+    packed = zipfile.ZipFile(finished_demo / "build/demo.crate.zip").namelist()
+    of_the_run = ("results/", "figures/", "studies/", "config.yaml", "ro-crate")
+    assert {name for name in packed if not name.startswith(of_the_run)} == {*tracked, "src/", "workflow/"}
+
+
+def test_the_name_of_a_study_is_one_word_for_make(tmp_path: Path) -> None:
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho "$2"\n')
+    python.chmod(0o755)
+    study = "my study.yaml; echo 'two'"
+    command = ["make", "-s", "-f", ROOT / "Makefile", "-o", ".venv/.installed", "crate", f"STUDY={study}"]
+    done = subprocess.run(command, cwd=tmp_path, text=True, capture_output=True, check=True)
+    assert done.stdout == f"{study}\n"
 
 
 @pytest.mark.rocrate

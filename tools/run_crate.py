@@ -1,13 +1,15 @@
 """Pack a finished study as a Workflow Run RO-Crate: ``python tools/run_crate.py [STUDY]``.
 
 ``build/<study>.crate.zip`` holds the workflow, the study, ``config.yaml``, tables, figures and pages with their hashes
-(https://w3id.org/ro/wfrun/workflow/0.5). Questions and answers stay out of it: datasets have licences of their own.
+(https://w3id.org/ro/wfrun/workflow/0.5): of the project what git tracks, of results the exhibits that the study
+declares. Questions and answers stay out of it: datasets have licences of their own.
 """
 
 from __future__ import annotations
 
 import json
 import mimetypes
+import subprocess
 import sys
 import zipfile
 from collections.abc import Iterable
@@ -16,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from beamuq import __version__
+from beamuq.errors import BeamUQError, line_of
 from beamuq.io import file_sha256
+from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.study_config import ROOT, load_study, study_path
 
 Entity = dict[str, Any]
@@ -30,28 +34,40 @@ CONTEXT = [f"{CRATE}/context", {"sha256": "https://w3id.org/ro/terms/workflow-ru
 ABOUT = "Uncertainty of answers of language models, from raw questions to tables and figures"
 LICENCE, BIOSCHEMAS = "https://spdx.org/licenses/Apache-2.0", "https://bioschemas.org/profiles"
 PAGES = ("overview.html", "comparison.html", "ledger.html", "study.json")
+ENDINGS = {"table": ("csv", "tex", "md", "html"), "figure": ("pdf", "svg", "png", "csv", "txt")}
 PROJECT = ("README.md", "CITATION.cff", "LICENSE", "envs/constraints.txt")
 
 
 def crate(name: str, folder: Path) -> tuple[Entity, dict[str, Path]]:
     """The metadata of a study's crate, and its files by their path in it; ``folder``: where the study ran.
 
-    Raises FileNotFoundError for a page that is not there: the study is not finished.
+    Raises BeamUQError for a study that was changed after its run, a page or exhibit that is not there or is a link.
     """
     file = study_path(name)
     study, stem = load_study(file), file.stem
+    if load_study(record := folder / f"results/{stem}/study.json").as_run() != study.as_run():
+        raise BeamUQError(f"{file}: changed after the run that {record} tells of; run it again, or change it back")
     tables, figures = f"results/{stem}/tables/", f"figures/{stem}/"
     asked = {"study": f"studies/{file.name}", "config": "config.yaml"}
-    made = {page.partition(".")[0]: f"results/{stem}/{page}" for page in PAGES} | {"tables": tables, "figures": figures}
-    exhibits = [path for of in (tables, figures) for path in sorted((folder / of).rglob("*")) if path.is_file()]
-    written = [*(folder / made[page.partition(".")[0]] for page in PAGES), *exhibits]
+    made = {Path(page).stem: f"results/{stem}/{page}" for page in PAGES} | {"tables": tables, "figures": figures}
+    kinds = {label: list_of_exhibits.exhibit(label, study).kind for label in study.exhibits}
+    exhibits = [folder / made[f"{of}s"] / f"{label}.{end}" for label, of in kinds.items() for end in ENDINGS[of]]
+    given, written = (file, folder / "config.yaml"), [*(folder / made[Path(page).stem] for page in PAGES), *exhibits]
+    for path in (*given, *written):
+        if path.is_symlink() or not path.is_file():
+            raise BeamUQError(f"{path}: not there, or a link; make it: snakemake --cores all --config study={name}")
     times = sorted(datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds") for path in written)
-    shown = {path: ROOT / path for path in PROJECT} | {asked["study"]: file, "config.yaml": folder / "config.yaml"}
+    command = ["git", "-C", ROOT, "ls-files", "-z", "Snakefile", "src", "workflow", *PROJECT]
+    tracked = subprocess.check_output(command, text=True).split("\0")[:-1]
+    files = {path: ROOT / path for path in tracked if not (ROOT / path).is_symlink()}
+    shown = {path: files[path] for path in PROJECT} | dict(zip(asked.values(), given, strict=True))
     shown |= {path.relative_to(folder).as_posix(): path for path in written}
-    code = [*(ROOT / "src").rglob("*"), *(ROOT / "workflow").rglob("*")]
-    code = [path for path in code if path.suffix != ".pyc" and path.is_file()]
-    files = {path.relative_to(ROOT).as_posix(): path for path in (ROOT / "Snakefile", *code)} | shown
-    files |= {"src/": ROOT / "src", "workflow/": ROOT / "workflow", tables: folder / tables, figures: folder / figures}
+    files |= shown | {
+        "src/": ROOT / "src",
+        "workflow/": ROOT / "workflow",
+        tables: folder / tables,
+        figures: folder / figures,
+    }
     folders = {"src/": "library, prompts", "workflow/": "rules, numbers", tables: "tables", figures: "figures"}
     inside = {of: [path for path in shown if path.startswith(of)] for of in folders}
     top = ["Snakefile", *folders, *(path for path in shown if not any(path in of for of in inside.values()))]
@@ -105,8 +121,8 @@ def main() -> None:
     name = sys.argv[1] if len(sys.argv) > 1 else "demo"
     try:
         metadata, files = crate(name, Path.cwd())
-    except FileNotFoundError as error:
-        sys.exit(f"{error.filename}: not there: the study is not finished; snakemake --cores all --config study={name}")
+    except (BeamUQError, OSError, subprocess.CalledProcessError) as error:
+        sys.exit(line_of(error))
     target = Path("build") / f"{study_path(name).stem}.crate.zip"
     target.parent.mkdir(exist_ok=True)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:

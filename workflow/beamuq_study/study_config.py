@@ -531,6 +531,11 @@ class Study(StrictModel):
         """The first: that of exhibits and of the comparison with the paper."""
         return self.quality[0]
 
+    def as_run(self) -> dict[str, Any]:
+        """The study in its own order, without what cannot change what exhibits and pages say."""
+        left_out: Any = {"exhibits": True, "batch_questions": True, "recipes": {"__all__": {"batch_questions"}}}
+        return self.model_dump(mode="json", exclude=left_out) | {"exhibits": [], "batch_questions": 1}
+
     def qualities(self, dataset: str) -> list[Quality]:
         """Those that are measured on a dataset, the main one first."""
         return [quality for quality in self.quality if quality.datasets is None or dataset in quality.datasets]

@@ -2,10 +2,17 @@
 
 import hashlib
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow.parquet as pq
+
 from beamuq import io
+from beamuq.api.score_candidates import candidates_of
+from beamuq.methods.registry import resolve
+from beamuq.strategy_names import parse
 from beamuq_study import parquet_tables
 from beamuq_study.parquet_tables import Footer
 from beamuq_study.provenance import check_one_run, check_settings, provenance, read_cell
@@ -31,36 +38,53 @@ def run(
 ) -> None:
     """Read the tables of a cell, calibrate on one half, test on the other, write both files.
 
-    Of ``candidates`` and ``prompts`` only the footers are read: which model and prompt the scores are of.
+    Of ``prompts`` the footer alone is read, of ``candidates`` how many there are too: what the scores are of.
     """
     read = read_cell(tables, made_with, seed=settings.seed)
     decoded, rendered = map(parquet_tables.read_footer, (candidates, prompts))
     check_settings(decoded, made_with.get("candidates", {}))
     check_one_run([*read.values(), decoded, rendered])
     check_settings(read["quality"], {"metric": settings.quality})
-    cell, (values, right, items) = (
-        read["scores"].cell,
-        (read[kind].table for kind in ("scores", "quality", "questions")),
-    )
+    cell, (values, right, items) = read["scores"].cell, (read[of].table for of in ("scores", "quality", "questions"))
     decided, rows = decisions_of_scores.decisions(values, right, items, settings, cell.get("dataset", ""))
-    hashes = _hashes(decoded, read["scores"], rendered, read["shots"].table.to_pylist())
-    io.write_text(scored, "".join(json.dumps(row | hashes, ensure_ascii=False) + "\n" for row in rows))
+    facts = _facts(decoded, read["scores"], rendered, read["shots"].table.to_pylist(), settings.similarity)
+    counts = _counts(candidates, read["scores"].provenance["settings"])
+    for row in rows:
+        row |= facts | {"candidates": counts[row["id"], candidates_of(resolve(row["method"]), row["variant"])]}
+    io.write_text(scored, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     footer = provenance(settings.model_dump(mode="json", exclude={"similarity", "model"}), tables, tables=read)
     footer["empty"] = read["quality"].provenance.get("empty", {})
     parquet_tables.write(decisions, "decisions", decided, cell=cell, provenance=footer)
 
 
-def _hashes(candidates: Footer, scores: Footer, prompts: Footer, shots: list[dict[str, Any]]) -> dict[str, str]:
-    """Of the model's files; of the template, its examples and settings."""
-    settings = candidates.provenance.get("settings", {}) | scores.provenance.get("settings", {})
-    hashes = {}
-    if model := candidates.provenance.get("models", {}).get("model"):
-        hashes["model_hash"] = model["content"]
-    if template := prompts.provenance.get("template_sha256"):
-        changing = {name: settings.get(name) for name in CHANGING}
-        around = json.dumps([prompts.cell["style"], template, shots, changing], ensure_ascii=False)
-        hashes["prompt_hash"] = hashlib.sha256(around.encode()).hexdigest()
-    return hashes
+def _facts(candidates: Footer, scores: Footer, prompts: Footer, shots: list[Any], similarity: str) -> dict[str, str]:
+    """Hashes of the model's files and of the template, its examples and settings; the settings as ``score`` says them.
+
+    A hash of a scorer of one's own is not known here.
+    """
+    scoring, model = scores.provenance["settings"], candidates.provenance["models"]["model"]
+    changing = {name: (candidates.provenance["settings"] | scoring).get(name) for name in CHANGING}
+    around = [prompts.cell["style"], prompts.provenance["template_sha256"], shots, changing]
+    scorer = scores.provenance.get("models_behind", {}).get(f"similarity of {scores.cell['scorer']!r} (model)", {})
+    settings = {name: scoring[name] for name in ("epsilon", "alpha", "equivalence_threshold")} | {
+        "temperature": parse(scoring["main"]["sample"] or "sample T=1.0")[1]["T"],
+        "without_ending": False,
+        "similarity": scorer.get("content", "" if similarity == "lexical" else None),
+    }
+    return {
+        "model_hash": model["content"],
+        "prompt_hash": hashlib.sha256(json.dumps(around, ensure_ascii=False).encode()).hexdigest(),
+        "scored_with": json.dumps(settings),
+    }
+
+
+def _counts(candidates: Path, scoring: dict[str, Any]) -> Counter[tuple[str, str]]:
+    """How many candidates of a kind the main line reads, by question and kind."""
+    rows = pq.read_table(candidates, columns=["id", "strategy", "rank"]).to_pydict().values()
+    main, most = scoring["main"], scoring["num_candidates"] or np.inf
+    kinds = {main["beam"]: "beams", main["sample"]: "samples"}
+    read = ((key, kinds.get(of), rank) for key, of, rank in zip(*rows, strict=True))
+    return Counter((key, kind) for key, kind, rank in read if kind and (kind == "beams" or rank < most))
 
 
 if __name__ == "__main__":

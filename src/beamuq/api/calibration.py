@@ -347,7 +347,9 @@ def check_same(made: CalibrationFile, facts: Mapping[str, Any], *, force: bool, 
     compared = {name: pair for name, pair in pairs.items() if all(pair)}
     if made.scored_with and facts.get("scored_with"):
         settings, others = json.loads(made.scored_with), json.loads(facts["scored_with"])
-        compared |= {f"setting {name}": (settings.get(name), others.get(name)) for name in settings | others}
+        both = {f"setting {name}": (settings.get(name), others.get(name)) for name in settings | others}
+        unknown += [name for name, pair in both.items() if pair.count(None) == 1]
+        compared |= {name: pair for name, pair in both.items() if name not in unknown}
     else:
         unknown.append("settings")
     compared["version"] = made.versions.get("beamuq"), facts.get("version") or __version__

@@ -29,8 +29,8 @@ from beamuq.api.candidate_records import (
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.rows import Rows, check_settings
 from beamuq.errors import BeamUQError, hint
-from beamuq.evaluation.bootstrap import Estimate, estimate, resample_counts
-from beamuq.evaluation.prr_and_auc import Evaluator, why_undefined
+from beamuq.evaluation.bootstrap import Estimate, estimate, resample_blocks
+from beamuq.evaluation.prr_and_auc import measure_blocks, why_undefined
 from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import certified_interval, certified_pair_interval
 from beamuq.methods.log_space_sums import Array
@@ -155,14 +155,6 @@ def score(
     chosen = _chosen(methods)
     records = read_records(rows, without_ending=without_ending, temperature=temperature)
     scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
-    settings = {
-        "temperature": float(temperature),
-        "epsilon": float(epsilon),
-        "alpha": float(alpha),
-        "equivalence_threshold": float(equivalence_threshold),
-        "without_ending": without_ending,
-        "similarity": scorer.content,
-    }
     widest = 1 + max(max(len(item.samples), len(item.beams)) for item in records)
     block = max(1, BLOCK_PAIRS // widest**2)
     found: list[tuple[Any, ...]] = []
@@ -173,6 +165,14 @@ def score(
             known = _evidence(item, compared, temperature, epsilon, alpha)
             found += [(item.id, *row) for row in _scores(item, chosen, known, temperature)]
     frame = Scores(found, columns=["id", *FOUND])
+    settings = {
+        "temperature": float(temperature),
+        "epsilon": float(epsilon),
+        "alpha": float(alpha),
+        "equivalence_threshold": float(equivalence_threshold) if compared.scores.neutral is None else None,
+        "without_ending": without_ending,
+        "similarity": scorer.content,
+    }
     same = {"direction": DIRECTION, "similarity": scorer.name, "version": __version__}
     for name, value in (same | {"scored_with": json.dumps(settings)}).items():
         frame[name] = value
@@ -182,6 +182,11 @@ def score(
         if any(label is not None for label in labels.values()):
             frame[name] = frame["id"].map(labels)
     return frame
+
+
+def candidates_of(method: Method, variant: str) -> str:
+    """Which of :data:`KINDS` a method reads in a form."""
+    return "beams" if variant == "beamsearch" else "answer" if method.scope == "answer" else "samples"
 
 
 def _chosen(methods: str | Sequence[str] | None) -> list[Method]:
@@ -284,7 +289,7 @@ def _scores(
     """
     for method in methods:
         for variant in method.variants:
-            kind = "beams" if variant == "beamsearch" else "answer" if method.scope == "answer" else "samples"
+            kind = candidates_of(method, variant)
             count = 0 if kind == "answer" else len(_candidates(item, kind))
             for setting in ("", *method.formulations) if kind == "samples" else ("",):
                 formulation = method.formulation(setting)
@@ -386,9 +391,6 @@ def prr(
     units = [str(each) for each in (range(len(u)) if groups is None else groups)]
     if why := why_undefined("PRR", q, max_rejection):
         return Estimate(None, None, None, None, why)
-
-    def measured(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        return Evaluator(q, counts, max_rejection=max_rejection).measure(u, ["PRR"])["PRR"]
-
-    value = float(measured(np.ones((len(q), 1), dtype=np.int64))[0])
-    return estimate(value, measured(resample_counts(units, resamples, seed, "prr")), confidence)
+    blocks = resample_blocks(units, resamples, seed, "prr")
+    values = measure_blocks([u], q, blocks, ["PRR"], max_rejection=max_rejection)[0]["PRR"]
+    return estimate(float(values[0]), values[1:], confidence)

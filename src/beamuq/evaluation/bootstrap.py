@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from beamuq.array_types import Bools, Floats, Ints
 
 MOST_UNDEFINED = 0.01  # a larger share of undefined resamples leaves no interval
 _BLOCK = 256  # resamples counted together, so that their arrays stay in the cache
+_CELLS = 2**22  # of many questions fewer, so that an array of a block takes 32 MB at most
 
 
 @dataclass(frozen=True)
@@ -43,15 +44,18 @@ def resample_counts(groups: Sequence[str], resamples: int, seed: int, name: str)
     ``groups`` [N] are the units drawn with replacement, as many as there are: the question itself, or its story. The
     draws depend on ``seed``, ``name`` and the set of groups alone, so that all scores of the same questions are paired.
     """
+    return np.concatenate([*resample_blocks(groups, resamples, seed, name)], axis=1)[:, 1:]
+
+
+def resample_blocks(groups: Sequence[str], resamples: int, seed: int, name: str) -> Iterator[Ints]:
+    """The data, a column of ones, and the columns of :func:`resample_counts`, some at a time: [N, ≤ 256]."""
     units, unit = np.unique(np.asarray(groups), return_inverse=True)
-    draws = _generator(seed, name).integers(len(units), size=(resamples, len(units)))
-    counts = np.empty((len(unit), resamples), dtype=np.int64)
-    for start in range(0, resamples, _BLOCK):
-        block = draws[start : start + _BLOCK]
-        cells = block + np.arange(len(block))[:, None] * len(units)
-        drawn = np.bincount(cells.ravel(), minlength=block.size).reshape(block.shape)
-        counts[:, start : start + len(block)] = drawn.T[unit]
-    return counts
+    generator, width = _generator(seed, name), max(1, min(_BLOCK, _CELLS // (len(unit) or 1)))
+    for start in range(0, resamples + 1, width):
+        drawn = min(width, resamples + 1 - start) - (start == 0)
+        cells = generator.integers(len(units), size=(drawn, len(units))) + np.arange(drawn)[:, None] * len(units)
+        counts = np.bincount(cells.ravel(), minlength=cells.size).reshape(cells.shape).T[unit]
+        yield counts if start else np.insert(counts, 0, 1, axis=1)
 
 
 def one_half(groups: Sequence[str], seed: int, name: str) -> Bools:

@@ -8,15 +8,15 @@ label is not known beforehand. They are two probabilities, not the ends of a con
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from beamuq.array_types import Bools, Floats
-from beamuq.evaluation.bootstrap import Estimate, estimate, resample_counts
+from beamuq.evaluation.bootstrap import Estimate, estimate, resample_blocks
 
 Calibrator = Literal["venn_abers", "isotonic"]
 CALIBRATORS: tuple[Calibrator, ...] = ("venn_abers", "isotonic")
@@ -66,9 +66,12 @@ def probabilities(calibrator: Calibrator, calibration: LabelledScores, scores: n
     """
     new_scores = np.asarray(scores, dtype=np.float64)
     if calibrator == "venn_abers":
-        values, index = np.unique(new_scores, return_inverse=True)
-        low, high = (np.array([_venn_abers(calibration, value, label) for value in values]) for label in (0.0, 1.0))
-        return low[index], high[index]
+        n, right, scores = calibration.n, calibration.right, calibration.scores
+        answers, of_right = _pooled_with_one_more_wrong(n, right)
+        low = (of_right / answers)[np.searchsorted(scores, new_scores)]
+        answers, of_wrong = _pooled_with_one_more_wrong(n[::-1], (n - right)[::-1])  # a right one: the other way round
+        high = ((answers - of_wrong) / answers)[len(scores) - np.searchsorted(scores, new_scores, side="right")]
+        return low, high
     probability = np.interp(new_scores, calibration.scores, _isotonic(calibration.n, calibration.right))
     return probability, probability
 
@@ -100,25 +103,27 @@ def reliability(
 ) -> Reliability:
     """How well probabilities [N] hold on labels [N]; groups [N] are resampled whole. ``probability`` has no NaN."""
     p, y = np.asarray(probability, dtype=np.float64), np.asarray(right, dtype=np.float64)
-    counts: Floats = np.column_stack((np.ones(len(p)), resample_counts(groups, resamples, seed, "reliability")))
-    measures = reliability_measures(p, y, counts)
+    measures = reliability_measures(p, y, resample_blocks(groups, resamples, seed, "reliability"))
     return Reliability(**{name: estimate(float(values[0]), values[1:]) for name, values in measures.items()})
 
 
-def reliability_measures(p: Floats, y: Floats, counts: Floats) -> dict[str, Floats]:
-    """The measures of :class:`Reliability`, [R] each, where column r of counts [N, R] says how often each counts.
+def reliability_measures(p: Floats, y: Floats, blocks: Iterable[npt.NDArray[Any]]) -> dict[str, Floats]:
+    """The measures of :class:`Reliability`, [R] each, where column r of all blocks [N, …] says how often each counts.
 
     The first column is the data, the others are resamples of them, two at least; the mean of what noise biases (ece,
     reliability, resolution) is put where the data's is, so that their spread is around it.
     """
-    members = in_bins(p).astype(np.float64)
-    n, sum_p, sum_y = (members @ (column[:, None] * counts) for column in (np.ones(len(p)), p, y))
+    members = in_bins(p)
+    summed = np.vstack([members, members * p, members * y, (p - y) ** 2])
+    *sums, squared = np.hstack([summed @ counts for counts in blocks])
+    n, sum_p, sum_y = np.reshape(sums, (3, BINS, -1))
+    total = n.sum(axis=0)
     with np.errstate(invalid="ignore"):
         mean_p, mean_y = np.nan_to_num(sum_p / n), np.nan_to_num(sum_y / n)
-    share, base = n / n.sum(axis=0), y @ counts / n.sum(axis=0)
+    share, base = n / total, sum_y.sum(axis=0) / total
     measures = {
         "ece": (share * np.abs(mean_y - mean_p)).sum(axis=0),
-        "brier": ((p - y) ** 2) @ counts / n.sum(axis=0),
+        "brier": squared / total,
         "reliability": (share * (mean_y - mean_p) ** 2).sum(axis=0),
         "resolution": (share * (mean_y - base) ** 2).sum(axis=0),
         "uncertainty": base * (1 - base),
@@ -135,17 +140,31 @@ def in_bins(p: Floats) -> Bools:
     return np.asarray(np.minimum((p * BINS).astype(int), BINS - 1) == np.arange(BINS)[:, None])
 
 
-def _venn_abers(calibration: LabelledScores, score: float, label: float) -> float:
-    """Isotonic regression of the known answers and one more of this label, read at its score."""
-    place = int(np.searchsorted(calibration.scores, score))
-    n, right = calibration.n, calibration.right
-    if place < len(n) and calibration.scores[place] == score:
-        n, right = n.copy(), right.copy()
-        n[place] += 1
-        right[place] += label
-    else:
-        n, right = np.insert(n, place, 1.0), np.insert(right, place, label)
-    return float(_isotonic(n, right)[place])
+def _pooled_with_one_more_wrong(n: Floats, right: Floats) -> Floats:
+    """With a wrong answer added behind k scores, how many answers isotonic regression pools with it, and right ones.
+
+    [2, K + 1], for k = 0 … K. Their quotient is the slope of the line that lies over the points (answers, right ones)
+    counted up to each score, those behind the added answer moved by it. As k grows, the line's ends only move on, so
+    one pass finds all (Vovk, Petej & Fedorova, *Large-scale probabilistic predictors*, NeurIPS 2015).
+    """
+    x, y = ([0, *np.cumsum(of).astype(int).tolist()] for of in (n, right))
+
+    def slope(start: int, end: int, moved: int = 0) -> float:
+        return float((y[end] - y[start]) / (x[end] - x[start] + moved))
+
+    hull: list[int] = []  # of the points from above, the first one last
+    for k in reversed(range(len(x))):
+        while len(hull) > 1 and slope(k, hull[-1]) <= slope(k, hull[-2]):
+            hull.pop()
+        hull.append(k)
+    start, pooled = 0, []
+    for k in range(len(x)):
+        if k == 0 or slope(start, k) > slope(start, hull[-1], 1):
+            start = k
+            while len(hull) > 1 and slope(k, hull[-1], 1) <= slope(k, hull[-2], 1):
+                hull.pop()
+        pooled.append((x[hull[-1]] - x[start] + 1, y[hull[-1]] - y[start]))
+    return np.array(pooled, dtype=np.float64).T
 
 
 def _isotonic(n: Floats, right: Floats) -> Floats:

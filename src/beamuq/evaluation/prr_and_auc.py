@@ -8,7 +8,8 @@ precision is averaged position by position. A question drawn twice is such a gro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -23,7 +24,6 @@ Counts = npt.NDArray[np.signedinteger]
 Number = TypeVar("Number", np.float64, np.signedinteger)
 
 METRICS = ("PRR", "ROC-AUC", "PR-AUC")
-_BLOCK = 256  # resamples worked on together, so that their arrays stay in the cache
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,7 @@ class Evaluator:
             raise BeamUQError("quality: needs at least one question and finite values only; score the answers again")
         self._quality = quality
         self._incorrect = quality <= threshold
-        blocks = range(0, counts.shape[1], _BLOCK)
-        self._counts = [np.ascontiguousarray(counts[:, start : start + _BLOCK], dtype=np.int32) for start in blocks]
+        self._counts = np.ascontiguousarray(counts, dtype=np.int32)
         self._total = counts.sum(axis=0, dtype=np.int64)
         self._positives = counts[self._incorrect].sum(axis=0, dtype=np.int64)
         self._max_rejection = max_rejection
@@ -127,18 +126,18 @@ class Evaluator:
     @cached_property
     def _random(self) -> Floats:
         """The exact expectation of the area under random rejection: the mean quality."""
-        return np.asarray(np.concatenate([self._quality @ counts for counts in self._counts]) / self._total)
+        return np.asarray(self._quality @ self._counts / self._total)
 
     @cached_property
     def _undefined(self) -> Bools:
         """Resamples in which PRR is undefined: k < 2, or a single distinct quality."""
         order, starts = _groups(self._quality)
-        largest = np.concatenate([np.add.reduceat(counts[order], starts).max(axis=0) for counts in self._counts])
+        largest = np.add.reduceat(self._counts[order], starts).max(axis=0)
         return np.asarray((self._sizes < 2) | (largest == self._total))
 
     @cached_property
-    def _position_weights(self) -> tuple[Floats, list[Counts]]:
-        """Tables of Σ_{p ≤ P} w(p), end to end, and, by block, where each resample's table starts.
+    def _position_weights(self) -> tuple[Floats, Counts]:
+        """Tables of Σ_{p ≤ P} w(p), end to end, and where each resample's table starts.
 
         The quality at position p of n sorted ones counts w(p) = Σ 1/m over the retained sizes m that include it.
         """
@@ -148,9 +147,7 @@ class Evaluator:
             reciprocal = 1.0 / np.arange(1, n + 1)
             reciprocal[: n - _steps(int(n), self._max_rejection)] = 0.0
             tables.append(np.concatenate([[0.0], np.cumsum(reciprocal[::-1].cumsum()[::-1])]))
-        starts = (np.cumsum(sizes + 1) - (sizes + 1))[which]
-        ends = np.cumsum([counts.shape[1] for counts in self._counts])[:-1]
-        return np.concatenate(tables), np.split(starts, ends)
+        return np.concatenate(tables), (np.cumsum(sizes + 1) - (sizes + 1))[which]
 
     @cached_property
     def _harmonic(self) -> Floats:
@@ -164,50 +161,43 @@ class Evaluator:
         quality, incorrect = self._quality[order], self._incorrect[order]
         tied = len(starts) < len(order)
         holding = np.logical_or.reduceat(incorrect, starts)  # groups with an incorrect answer, for the AUCs
-        sums: dict[str, list[Floats]] = {metric: [] for metric in metrics}
-        done = 0
-        for block, counts in enumerate(self._counts):
-            drawn = counts[order]
-            retained = _cumulated(drawn)[ends]
-            here = slice(done, done := done + counts.shape[1])
-            if "PRR" in metrics:
-                table, offsets = self._position_weights
-                weight = table.take(retained + offsets[block])
-                if tied:
-                    mean = _steps_of(_cumulated(drawn * quality[:, None])[ends]) / np.maximum(_steps_of(retained), 1)
-                    sums["PRR"].append(np.einsum("gr,gr->r", mean, _steps_of(weight)))
-                else:  # the same sum, by parts
-                    sums["PRR"].append((quality - np.append(quality[1:], 0.0)) @ weight)
-            if "ROC-AUC" in metrics or "PR-AUC" in metrics:
-                wrong = _cumulated(drawn * incorrect[:, None])[ends]
-                within = _steps_of(retained)[holding] if tied else drawn[holding]
-                positive = _steps_of(wrong)[holding] if tied else within  # a group of one: all or nothing
-                total, wrong = retained[holding], wrong[holding]
-                if "ROC-AUC" in metrics:  # correct answers ranked below, half of those in the same group
-                    below = (total - wrong) - 0.5 * (within - positive)
-                    sums["ROC-AUC"].append(np.einsum("gr,gr->r", positive, below))
-                if "PR-AUC" in metrics:
-                    called = self._total[here] - total  # answers more uncertain than the group
-                    wrongly = called - (self._positives[here] - wrong)
-                    reciprocals = self._harmonic.take(called + within) - self._harmonic.take(called)
-                    sums["PR-AUC"].append(_expected_precisions(called, wrongly, within, positive, reciprocals, tied))
-        return {metric: np.concatenate(blocks) for metric, blocks in sums.items()}
+        drawn, sums = self._counts[order], {}
+        retained = _cumulated(drawn)[ends]
+        if "PRR" in metrics:
+            table, offsets = self._position_weights
+            weight = table.take(retained + offsets)
+            if tied:
+                mean = _steps_of(_cumulated(drawn * quality[:, None])[ends]) / np.maximum(_steps_of(retained), 1)
+                sums["PRR"] = np.einsum("gr,gr->r", mean, _steps_of(weight))
+            else:  # the same sum, by parts
+                sums["PRR"] = (quality - np.append(quality[1:], 0.0)) @ weight
+        if "ROC-AUC" in metrics or "PR-AUC" in metrics:
+            wrong = _cumulated(drawn * incorrect[:, None])[ends]
+            within = _steps_of(retained)[holding] if tied else drawn[holding]
+            positive = _steps_of(wrong)[holding] if tied else within  # a group of one: all or nothing
+            total, wrong = retained[holding], wrong[holding]
+            if "ROC-AUC" in metrics:  # correct answers ranked below, half of those in the same group
+                below = (total - wrong) - 0.5 * (within - positive)
+                sums["ROC-AUC"] = np.einsum("gr,gr->r", positive, below)
+            if "PR-AUC" in metrics:
+                called = self._total - total  # answers more uncertain than the group
+                wrongly = called - (self._positives - wrong)
+                reciprocals = self._harmonic.take(called + within) - self._harmonic.take(called)
+                sums["PR-AUC"] = _expected_precisions(called, wrongly, within, positive, reciprocals, tied)
+        return sums
 
 
-def measure(
-    metric: str,
-    uncertainty: Floats,
-    quality: Floats,
-    counts: Counts | None = None,
-    *,
-    max_rejection: float = 0.5,
-    threshold: float = 0.5,
-) -> Floats:
-    """One metric of one score on each resample, [R], or, without counts, on the data, [1]: see :class:`Evaluator`."""
-    if counts is None:
-        counts = np.ones((len(quality), 1), dtype=np.int64)
-    evaluator = Evaluator(quality, counts, max_rejection=max_rejection, threshold=threshold)
-    return evaluator.measure(uncertainty, [metric])[metric]
+def measure_blocks(
+    scores: Sequence[Floats], quality: Floats, blocks: Iterable[Counts], metrics: Sequence[str], **options: float
+) -> list[dict[str, Floats]]:
+    """Each metric of each score [N] on all resamples, [R], by an :class:`Evaluator` with ``options`` a block."""
+    found: list[dict[str, list[Floats]]] = [defaultdict(list) for _ in scores]
+    for counts in blocks:
+        evaluator = Evaluator(quality, counts, **options)
+        for uncertainty, values in zip(scores, found, strict=True):
+            for metric, of_block in evaluator.measure(uncertainty, metrics).items():
+                values[metric].append(of_block)
+    return [{metric: np.concatenate(of_blocks) for metric, of_blocks in values.items()} for values in found]
 
 
 def area_under_generalised_risk(accuracy: npt.ArrayLike, roc_auc: npt.ArrayLike) -> Floats:

@@ -185,9 +185,7 @@ class StageSettings:
         return self.grid.decoded(self.study.main.beam, wildcards.recipe)
 
     def study_json(self, _: Wildcards) -> Settings:
-        """The study in its own order, without what cannot change what exhibits and pages say."""
-        left_out: Any = {"exhibits": True, "batch_questions": True, "recipes": {"__all__": {"batch_questions"}}}
-        return self.study.model_dump(mode="json", exclude=left_out) | {"exhibits": [], "batch_questions": 1}
+        return self.study.as_run()
 
     def exhibit_code(self, wildcards: Wildcards) -> str:
         """The code that makes an exhibit: of its rule's program and of the module that specifies it."""

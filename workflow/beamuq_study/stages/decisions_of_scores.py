@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from beamuq import __version__
-from beamuq.array_types import Bools, Floats
+from beamuq.array_types import Bools, Floats, Ints
 from beamuq.config_errors import StrictModel
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.bootstrap import draws_name, interval, one_half, resample_counts
+from beamuq.evaluation.bootstrap import draws_name, interval, one_half, resample_blocks
 from beamuq.evaluation.candidate_sets import groups_of
 from beamuq.evaluation.guaranteed_threshold import guaranteed_threshold
 from beamuq.evaluation.intervals import proportion_interval
@@ -99,9 +99,8 @@ class _Cell:
         self.tested = groups_of(groups, ~self.calibrates)
         self.test_counts = self._counts(self.tested, f"{name}/test")
 
-    def _counts(self, groups: list[str], name: str) -> Floats:
-        drawn = resample_counts(groups, self.settings.resamples, self.settings.seed, name)
-        return np.column_stack((np.ones(len(groups)), drawn))
+    def _counts(self, groups: list[str], name: str) -> Ints:
+        return np.concatenate([*resample_blocks(groups, self.settings.resamples, self.settings.seed, name)], axis=1)
 
     def shown(self, values: Floats, tried: int) -> Iterator[Row]:
         """Of each α the threshold, and what it shows of the other half."""
@@ -150,7 +149,7 @@ class _Cell:
             return
         right = self.right.astype(np.float64)
         p = merged(*cross_fitted("venn_abers", values, right, self.groups, seed=self.settings.seed))
-        for metric, draws in reliability_measures(p, right, self.counts).items():
+        for metric, draws in reliability_measures(p, right, [self.counts]).items():
             yield {"metric": metric, "n": N} | _with_interval(draws, confidence)
         for name, members in zip(BIN_NAMES, in_bins(p), strict=True):
             if members.any():

@@ -12,8 +12,8 @@ import pyarrow as pa
 from beamuq.array_types import Floats
 from beamuq.config_errors import StrictModel
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.bootstrap import draws_name, interval, resample_counts
-from beamuq.evaluation.prr_and_auc import Evaluator, prr_to, why_undefined
+from beamuq.evaluation.bootstrap import draws_name, interval, resample_blocks
+from beamuq.evaluation.prr_and_auc import measure_blocks, prr_to, why_undefined
 from beamuq_study.parquet_tables import ALL, ANSWERED
 
 Row = dict[str, Any]
@@ -96,20 +96,20 @@ def _measure(
         drawn = {"values": np.full(settings.resamples, np.nan, np.float32)}
         return [row | summary for row in rows], [row | drawn for row in rows]
     groups = [group for _, group in questions]
-    resampled = resample_counts(groups, settings.resamples, settings.seed, draws_name(dataset, questions))
-    counts = np.concatenate([np.ones((len(questions), 1), dtype=np.int64), resampled], axis=1)
-    evaluators = {
-        at: Evaluator(values, counts, max_rejection=to, threshold=settings.threshold) for at, to in limits.items()
-    }
+    name, scores = draws_name(dataset, questions), [uncertainty for _, uncertainty in parts]
+    found = {}
+    for at, to in limits.items():
+        blocks = resample_blocks(groups, settings.resamples, settings.seed, name)
+        metrics, options = ["PRR"] if at else settings.metrics, {"max_rejection": to, "threshold": settings.threshold}
+        found[at] = measure_blocks(scores, values, blocks, metrics, **options)
     measured: list[Row] = []
     replicates: list[Row] = []
-    for key, uncertainty in parts:
-        for at, evaluator in evaluators.items():
-            for metric, draws in evaluator.measure(uncertainty, ["PRR"] if at else settings.metrics).items():
+    for place, (key, _) in enumerate(parts):
+        for at, of_scores in found.items():
+            for metric, draws in of_scores[place].items():
                 row = beginning | {"metric": metric + at} | key
                 if np.isnan(draws[0]):
-                    note = why_undefined(metric, values, limits[at], settings.threshold)
-                    summary = _UNDEFINED | {"note": note}
+                    summary = _UNDEFINED | {"note": why_undefined(metric, values, limits[at], settings.threshold)}
                 else:
                     summary = {"value": float(draws[0])} | asdict(interval(draws[1:], settings.confidence))
                 measured.append(row | summary | {"n": len(questions)})
