@@ -30,6 +30,7 @@ READS = ("beams_map", "candidates", "questions")
 PLACE = ["model", "dataset"]
 OWN = "cell of the study"
 PRINTED = (1.0, 0.5)  # κ in the table
+NUMBER_WIDTH = 0.11  # of mass; nearer ones are not printed
 LIMIT = 0.1  # a larger difference in PRR has the same colour
 AXES = "Mass that {M} beams cover", "κ (below 1: overconfident)"
 
@@ -40,8 +41,9 @@ def with_map(study: Study) -> list[Cell]:
 
 
 def with_points(study: Study) -> list[Cell]:
-    """Those, and the main cells, which are points on the map."""
-    return list(dict.fromkeys([*with_map(study), *cells.main_cells(study)]))
+    """Those, and the main cells of other models and datasets: points on the map."""
+    maps = {(cell.model, cell.dataset): cell for cell in with_map(study)}
+    return list(({(cell.model, cell.dataset): cell for cell in cells.main_cells(study)} | maps).values())
 
 
 def read(study: Study, inputs: Inputs, chosen: Sequence[Cell]) -> Estimates:
@@ -81,6 +83,8 @@ def when_beams_win(study: Study, chosen: Sequence[Cell], inputs: Inputs, *, by_d
         grid = grid[(grid["dataset"] == MEAN) != by_dataset]
     points = pd.DataFrame([_point(study, inputs, cell) for cell in chosen])
     panels = [tuple(row) for row in grid[["dataset", "quality"]].drop_duplicates().to_numpy()]
+    judged = [dataset for dataset, quality in panels if quality == SIMILARITY]
+    panels.sort(key=lambda panel: panel[0] not in judged)  # pairs of panels side by side
     parts = []
     for dataset, quality in panels or [(MEAN, SIMILARITY), (MEAN, EXACT_TEXT)]:
         of_panel = grid[(grid["dataset"] == dataset) & (grid["quality"] == quality)]
@@ -89,7 +93,8 @@ def when_beams_win(study: Study, chosen: Sequence[Cell], inputs: Inputs, *, by_d
         parts.append(both.assign(panel=dataset))
     data = pd.concat(parts, ignore_index=True)[["panel", "what", *PLACE, "quality", "power", *COORDINATES, *VALUE]]
     told = ", ".join(
-        f"{study.datasets[d].title} {study.models[m].title} {decimal(mass, 2)} and {decimal(kappa, 2)}"
+        f"{study.datasets[d].title} {study.models[m].title} {decimal(mass, 2)} and "
+        f"{'not known' if np.isnan(kappa) else decimal(kappa, 2)}"
         for m, d, mass, kappa in points[[*PLACE, "mass", "kappa"]].to_numpy()
     )
     facts = {"points": told, "undefined": f"{int(points['kappa'].isna().sum())} cells have no κ and are left out."}
@@ -103,14 +108,14 @@ VALUE = ["value", "low", "high", "n", "note"]
 
 
 def _grid(study: Study, inputs: Inputs, chosen: Sequence[Cell]) -> pd.DataFrame:
-    """Beams − samples at the main M, at each mass and κ of each map."""
+    """Beams − samples at the main M, at each mass and κ of each map of the first model."""
     if not chosen:
         return pd.DataFrame(columns=["what", *PLACE, "quality", "power", *COORDINATES, *VALUE])
     every, M = read(study, inputs, chosen), study.main.num_candidates
     gains = differences(every.where(method=DISSIMILARITY)).where(metric=GAIN, variant=BEAMS)
     data = gains.summary(study.evaluation.confidence)
     data = data.join(pd.DataFrame([strategy_names.parse(name)[1] for name in data["setting"]], data.index))
-    data = data[data["kappa"].notna() & (data["M"] == M)]
+    data = data[data["kappa"].notna() & (data["M"] == M) & (data["model"] == chosen[0].model)]
     mass = every.where(metric="mass").summary(study.evaluation.confidence).set_index([*PLACE, "setting"])
     at = mass.loc[[(m, d, setting(power, M=M)) for m, d, power in data[[*PLACE, "power"]].to_numpy()]]
     masses = dict(zip(COORDINATES[:3], at[["value", "low", "high"]].to_numpy().T, strict=True))
@@ -153,14 +158,15 @@ def draw_map(data: pd.DataFrame, ax: figure_style.Axes) -> None:
     if len(grid):
         colours = LinearSegmentedColormap.from_list("samples to beams", [BLUE, "white", VERMILLION])
         tables = {name: grid.pivot(index="kappa", columns="mass", values=name) for name in ("value", "low", "high")}
-        x, y = tables["value"].columns, tables["value"].index
+        x, y = (axis.to_numpy(np.float64) for axis in (tables["value"].columns, tables["value"].index))
         levels = np.linspace(-LIMIT, LIMIT, 21)
         ax.contourf(x, y, tables["value"].to_numpy(np.float64), levels=levels, cmap=colours, extend="both", alpha=0.8)
         for name, line in (("value", "-"), ("low", "--"), ("high", "--")):
             ends = tables[name].to_numpy(np.float64)
             if np.nanmin(ends) < 0 < np.nanmax(ends):
                 ax.contour(x, y, ends, levels=[0], colors=BLACK, linestyles=line, linewidths=1.2 - 0.4 * (line != "-"))
-        for mass, kappa, value in grid[["mass", "kappa", "value"]].to_numpy():
+        apart = grid["mass"].isin(x[np.diff(x, prepend=-1.0) >= NUMBER_WIDTH])
+        for mass, kappa, value in grid[apart][["mass", "kappa", "value"]].to_numpy():
             side = "left" if mass == x[0] else "center"
             box = {"facecolor": "white", "alpha": 0.6, "linewidth": 0, "pad": 0.6}
             ax.text(mass, kappa, signed(value), ha=side, va="center", fontsize=5.5, bbox=box)

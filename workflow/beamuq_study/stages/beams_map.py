@@ -100,7 +100,8 @@ def map_of_cell(
         worlds: list[tuple[str, float | None, Floats]] = [(real, None, right_in_fact)]
         for raised in settings.kappas:
             truth = known.truth_distribution(probability, outcomes.in_set, raised)
-            worlds.append((SIMILARITY, raised, known.expected_quality(truth, alike)))
+            if real != GOLD_LABEL:
+                worlds.append((SIMILARITY, raised, known.expected_quality(truth, alike)))
             worlds.append((EXACT_TEXT, raised, known.expected_quality(truth, same)))
         for quality_name, kappa, right in worlds:
             note = why_undefined("PRR", right, settings.max_rejection, 0.5)
