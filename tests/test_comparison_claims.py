@@ -167,6 +167,33 @@ def test_a_rise_of_most_needs_more_than_half() -> None:
         assert judged(claims.beams_rise, in_memory(*parts), *cells, methods=list(gains)).outcome in ("partly", "no")
 
 
+@pytest.mark.parametrize(
+    ("fall", "spread", "outcome"), [(0.01, 0.002, "yes"), (0.05, 0.002, "no"), (0.011, 0.1, "undecided")]
+)
+def test_a_loss_within_what_is_negligible_is_a_match(fall: float, spread: float, outcome: str) -> None:
+    cells, parts = mains({("SemanticEntropy", BEAM, ""): 0.4 - fall, ("SemanticEntropy", SAMPLES, ""): 0.4}, spread)
+    verdict = judged(claims.beams_rise, in_memory(*parts), *cells, methods=["SemanticEntropy"], match=True)
+    assert (verdict.outcome, verdict.value) == (outcome, pytest.approx(-fall))
+
+
+def test_what_is_undecided_has_a_smallest_detectable_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {("SemanticEntropy", BEAM, ""): 0.4, ("SemanticEntropy", SAMPLES, ""): 0.4}
+    _, parts = mains(values, 0.1)
+    kept = [claim for claim in claims.read_claims() if claim.id in ("entropy-gains", "theorem")]
+    monkeypatch.setattr(claims, "read_claims", lambda: kept)
+    monkeypatch.setattr(ComparisonInputs, "differences", lambda *_: [])
+    rows = claims.judge(in_memory(*parts)).set_index("id")
+    std = float(
+        joined(parts)
+        .where(variant=BEAM)
+        .minus(joined(parts).where(variant=SAMPLES))
+        .replicates.mean(axis=0)
+        .std(ddof=1)
+    )
+    assert rows["detectable"]["entropy-gains"] == pytest.approx(2.8016 * std, rel=1e-4)
+    assert np.isnan(rows["detectable"]["theorem"])
+
+
 def test_a_mean_leaves_out_cells_of_empty_answers_and_says_so() -> None:
     values = {(D, BEAM, ""): 0.6, (D, SAMPLES, ""): 0.5}
     cells, parts = mains(values)
@@ -410,6 +437,17 @@ def test_the_error_of_beams_is_judged_and_not_that_they_do_not_vary(beams: float
     assert verdict.value == pytest.approx(0.02 - ((beams - 0.5) ** 2 - 0.01))
 
 
+@pytest.mark.parametrize(("beams", "bias"), [(0.5, "yes"), (0.54, "yes"), (0.0, "no"), (1.0, "no")])
+def test_samples_vary_and_beams_do_not_whatever_their_bias(beams: float, bias: str) -> None:
+    made = pool(
+        [0.9] * N, lambda _, rank: 2 if rank % 10 < (4 if rank < 10 else 6) else 1, {0: beams, 5: beams, 1: 0.0, 2: 1.0}
+    )
+    verdict = judged(claims.no_variance, made, POOL)
+    assert (verdict.outcome, verdict.value) == ("yes", pytest.approx(0.02))
+    verdict = judged(claims.small_bias, made, POOL, most=0.05)
+    assert (verdict.outcome, verdict.value) == (bias, pytest.approx(beams - 0.5))
+
+
 @pytest.mark.parametrize(("mass", "every", "outcome"), [(0.9, 4, "yes"), (0.1, 4, "partly"), (0.1, 20, "no")])
 def test_a_gap_is_small_where_less_mass_than_printed_is_enough(mass: float, every: int, outcome: str) -> None:
     """Two of ``every`` samples are none of the beams."""
@@ -471,10 +509,12 @@ def test_one_dataset_decides_against_all_and_one_that_is_open_leaves_them_open()
     assert (without.outcome, without.n) == ("yes", 5 * N)
 
 
-def test_samples_are_the_mean_over_their_disjoint_draws() -> None:
+@pytest.mark.parametrize("M", [5, 10, 20])
+def test_samples_are_the_mean_over_their_disjoint_draws(M: int) -> None:
     """The first draw alone would be ahead: .70; the mean of both draws is .55."""
-    values = {FIVE: 0.60, NORMALISED: 0.55, SAMPLED: 0.70, f"{SAMPLED} draw=1": 0.70, f"{SAMPLED} draw=2": 0.40}
-    assert judged(OURS, of_estimators(values), *TRUTH).outcome == "yes"
+    sampled = f"uniform sample T=1.0 M={M}"
+    values = {FIVE: 0.60, sampled: 0.70, f"{sampled} draw=1": 0.70, f"{sampled} draw=2": 0.40}
+    assert judged(OURS, of_estimators(values), *TRUTH, comparisons=[(FIVE, sampled, 0.02)]).outcome == "yes"
 
 
 def test_the_theorem_s_counterexample() -> None:

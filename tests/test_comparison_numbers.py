@@ -118,7 +118,7 @@ def test_a_partial_run_says_what_was_not_run(folder: Path) -> None:
     assert set(families[families["family"] == HEADLINE]["note"]) == {"not run: coqa"}
     assert tally(families, CELLS)["run"] == 150
     outcomes = claims.judge(partial).groupby("id")["outcome"].unique()
-    for name in ("mass-condition", "every-budget", "short-answers", "strategies-yield", "reduced-variance"):
+    for name in ("mass-condition", "every-budget", "short-answers", "strategies-yield", "smaller-error"):
         assert list(outcomes[name]) == ["not asked"]
 
 

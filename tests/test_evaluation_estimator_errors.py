@@ -85,6 +85,14 @@ def test_prr_of_samples_is_the_mean_over_their_draws() -> None:
     np.testing.assert_allclose(made.prr(SAMPLES).replicates, 1.15)  # rows 2 to 11: .5 + .1 · place
 
 
+def test_samples_of_another_size_are_all_draws_where_these_were_scored_and_else_the_first() -> None:
+    five = [f"sample T=1.0 M=5 draw={draw}" for draw in range(1, 21)]
+    alone = OF_U | drawn(0.1, 0.3) | {("uniform", "sample T=1.0 M=5"): [0.2, 0.8]}
+    assert cell(greedy("a", "b"), alone).settings(samples(SAMPLE, 5)) == ["sample T=1.0 M=5"]
+    made = cell(greedy("a", "b"), alone | {("uniform", name): [0.2, 0.8] for name in five})
+    assert made.settings(samples(SAMPLE, 5)) == five
+
+
 def test_rows_of_samples_are_the_prefixes_that_they_continue_each_once() -> None:
     tokens = [[5, 6, 2], [5, 6, 2], [5, 7, 8, 2], [9]]
     rows = [*greedy("a"), *(row("a", SAMPLE, rank, of, 0.1) for rank, of in enumerate(tokens))]

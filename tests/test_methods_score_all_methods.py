@@ -120,6 +120,13 @@ def test_estimators_are_rows_of_their_own_by_weighting_and_candidates() -> None:
     np.testing.assert_allclose(cocoa, np.array(values(frame, "Prob", "")) * estimates)
 
 
+def test_samples_are_drawn_apart_at_every_size_that_other_candidates_of_u_have() -> None:
+    made = synthetic.cell(5, ("greedy", "sample T=1.0", "beam M=10", "beam M=2", "systematic M=5"))
+    frame = scored(made, methods=["Dissimilarity"], estimators=("uniform sample T=1.0", "uniform systematic M=5"))
+    draws = [setting for _, variant, setting in keys(frame) if variant == "uniform" and " draw=" in setting]
+    assert draws == ["sample T=1.0 M=5 draw=1", "sample T=1.0 M=5 draw=2"]
+
+
 def test_estimators_that_a_method_has_too_give_its_scores() -> None:
     frame = scored(
         methods=["Dissimilarity"],

@@ -18,22 +18,31 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from scipy.special import ndtr, ndtri
 
 from beamuq.evaluation import bootstrap
-from beamuq_study.parquet_tables import Artifact, read
+from beamuq_study.comparison.comparison_inputs import read_paper_numbers
+from beamuq_study.comparison.number_statuses import smallest_detectable
+from beamuq_study.parquet_tables import ALL, Artifact, read
 from beamuq_study.stages.metrics_of_scores import EvaluationSettings, evaluate
 from beamuq_study.study_config import load_study
 
 EVIDENCE = Path(__file__).resolve().parents[1] / "evidence"
 FILE = EVIDENCE / "small/differences.csv"
+POWER_FILE = EVIDENCE / "small/power.csv"
 MODEL = "smollm2-135m-plain"
 FORM = ("answer_source", "method", "variant", "setting")
 Scored = tuple[str, str, str, str]  # of FORM
 Rows = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 COQA, BOTH, LATER = ("coqa",), ("triviaqa", "coqa"), ("webquestions", "commonsenseqa")
 UNSEEN = "unseen-"  # before a recipe: without the questions of recipe truth
+EXACT = "exact-"  # before a recipe: judged by exact match
 D, ECC, EIGVEC = "Dissimilarity", "Eccentricity", "EigVecDissimilarity"
+FIVE = f"{D} + {ECC} + {EIGVEC} + CocoaMSP + CocoaPPL"  # the paper's five scores, their mean
+MEANS = (*BOTH, *LATER)  # whose answers are not too often empty
+Z, POWER = float(ndtri(0.975)), 0.8
 FALL = "widths beamsearch M={0} - widths multinomial M={0} - widths beamsearch M=15 + widths multinomial M=15"
+BY_EXACT = "exact-main beamsearch - exact-main multinomial - main beamsearch + main multinomial"
 
 # Name, methods, datasets, and of which RECIPE VARIANT SETTING to add and take off the PRR; of all settings that match a
 # pattern the mean. A row of the file for each method and dataset, and one for the mean of several datasets.
@@ -51,8 +60,18 @@ DIFFERENCES: list[tuple[str, tuple[str, ...], tuple[str, ...], str]] = [
     ("gain with 3 less with 15", (D,), BOTH, FALL.format(3)),
     ("gain with 5 less with 15", (D,), BOTH, FALL.format(5)),
     ("alpha .9 less K=2", (ECC, EIGVEC), BOTH, "strategies beamsearch alpha=0.9 - strategies beamsearch K=2"),
-    ("five beams less samples", (D,), COQA, "truth unnormalised beam M=5 - truth uniform sample T=1.0 M=10 draw=*"),
-    ("five beams less normalised", (D,), COQA, "truth unnormalised beam M=5 - truth normalised beam M=5"),
+    ("five beams less samples", (D,), BOTH, "truth unnormalised beam M=5 - truth uniform sample T=1.0 M=10 draw=*"),
+    ("five beams less normalised", (D,), BOTH, "truth unnormalised beam M=5 - truth normalised beam M=5"),
+    ("less noise", (D,), BOTH, "truth stratified above* - truth uniform sample T=1.0 M=10 draw=*"),
+    ("beams less exact value", (D,), BOTH, "truth normalised beam M=10 - truth stratified above*"),
+    (
+        "never worse less samples",
+        (D,),
+        BOTH,
+        "truth stratified neverworse M=10 - truth uniform sample T=1.0 M=10 draw=*",
+    ),
+    ("gain", (FIVE,), MEANS, "main beamsearch - main multinomial"),
+    ("gain by exact match less by F1", (D, ECC, EIGVEC, FIVE), MEANS, BY_EXACT),
 ]
 
 
@@ -98,7 +117,8 @@ def prr(dataset: str, recipe: str) -> dict[tuple[str, ...], np.ndarray]:  # type
     folder, unseen = EVIDENCE / "small", recipe.startswith(UNSEEN)
     seen = read(folder / Artifact("scores", dataset, MODEL, "truth", "embedding").path, "scores") if unseen else None
     without = set(seen.table.column("id").to_pylist()) if seen else set()
-    methods = {method for _, of, _, _ in DIFFERENCES for method in of}
+    methods = {method for _, of, _, _ in DIFFERENCES for several in of for method in several.split(" + ")}
+    exact = recipe.startswith(EXACT)
     patterns = {found[2:] for *_, text in DIFFERENCES for found in terms(text) if found[1] == recipe}
 
     def needed(forms: list[Scored]) -> list[Scored]:
@@ -108,11 +128,15 @@ def prr(dataset: str, recipe: str) -> dict[tuple[str, ...], np.ndarray]:  # type
             if form[0] == "greedy" and form[1] in methods and any(matches(form[2:], each) for each in patterns)
         ]
 
-    cell = Artifact("evaluation", dataset, MODEL, recipe.removeprefix(UNSEEN), "embedding")
-    rows = recomputed(folder, cell, needed, "PRR", main_quality_of_all=True, without=without)
+    cell = Artifact("evaluation", dataset, MODEL, recipe.removeprefix(UNSEEN).removeprefix(EXACT), "embedding")
+    found = recomputed(folder, cell, needed, "PRR", main_quality_of_all=not exact, without=without)
+
+    def wanted(row: dict[str, Any]) -> bool:
+        return row["subset"] == ALL and (not exact or row["quality"] == "exact_match")
+
     return {
         tuple(row[name] for name in FORM[1:]): np.asarray([row["value"], *drawn["values"]], dtype=np.float64)
-        for row, drawn in zip(*rows, strict=True)
+        for row, drawn in zip(*(filter(wanted, rows) for rows in found), strict=True)
     }
 
 
@@ -132,14 +156,16 @@ def difference(text: str, method: str, dataset: str) -> np.ndarray:  # type: ign
     """The value of a difference and of each resample, [1 + resamples]."""
     parts = []
     for sign, recipe, *pattern in terms(text):
-        of_method = {form[1:]: found for form, found in prr(dataset, recipe).items() if form[0] == method}
-        found = [values for form, values in of_method.items() if matches(form, tuple(pattern))]
+        of_methods = [
+            (form[1:], found) for form, found in prr(dataset, recipe).items() if form[0] in method.split(" + ")
+        ]
+        found = [values for form, values in of_methods if matches(form, tuple(pattern))]
         parts.append(float(f"{sign}1") * np.mean(found, axis=0))
     return np.sum(parts, axis=0)
 
 
 def table() -> pd.DataFrame:
-    """Every difference with its 95 % interval."""
+    """Every difference with its 95 % interval, standard error and the smallest true one that such data would show."""
     rows = []
     for name, methods, datasets, text in DIFFERENCES:
         for method in methods:
@@ -149,9 +175,23 @@ def table() -> pd.DataFrame:
             for dataset, found in each.items():
                 interval = bootstrap.interval(found[1:], 0.95)
                 row = {"difference": name, "method": method, "dataset": dataset, "of": text, "value": found[0]}
-                rows.append(row | {"low": interval.low, "high": interval.high})
-    return pd.DataFrame(rows)
+                rows.append(row | {"low": interval.low, "high": interval.high, "std": interval.std})
+    found = pd.DataFrame(rows)
+    return found.assign(detectable=smallest_detectable(found["std"], 0.0, Z, POWER))
+
+
+def power() -> pd.DataFrame:
+    """Of each of the paper's scores the gain that the paper has, the mean over its models, and how likely few-shot
+    `main`, with our standard error of the mean of four datasets, would show it by a two-sided test at 5 %."""
+    numbers = read_paper_numbers().query("table == 'tab:qa_mean_prr' and dataset == 'mean'")
+    forms = numbers.pivot_table("printed", "method", "variant").dropna(subset=["beamsearch", "multinomial"])
+    ours = pd.read_csv(EVIDENCE / "small/tables/gains_smollm2.csv").query("dataset == 'mean'").set_index("method")
+    found = ours[["value", "std"]].join((forms["beamsearch"] - forms["multinomial"]).rename("paper"), how="inner")
+    chance = ndtr(found["paper"] / found["std"] - Z)
+    detectable = smallest_detectable(found["std"], 0.0, Z, POWER)
+    return found.assign(power=chance, detectable=detectable).reset_index()
 
 
 if __name__ == "__main__":
     table().to_csv(FILE, index=False)
+    power().to_csv(POWER_FILE, index=False)

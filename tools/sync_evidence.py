@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/evidence.md"
 BLOCK = re.compile(r"(<!-- (claims|outcomes|table) ([^\n]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
-VERDICTS = ("yes", "partly", "no", "undecided", "cannot say")
+VERDICTS = ("yes", "partly", "no", "undecided", "another model", "cannot say")
 
 
 def outcomes(name: str) -> str:
@@ -41,14 +41,15 @@ def claims(name: str) -> str:
     ours = [row for row in rows if row["where"].startswith("ours")]
     lines = []
     for title, part in (
-        ("Ours, declared before the run", ours),
+        ("Ours, declared before the run but not before all its data", ours),
         ("The paper's", [row for row in rows if row not in ours]),
     ):
         answered = [row for row in part if not all(map(_not_asked, _of_cells(row["in_this_study"])))]
         lines += [f"**{title}** (`evidence/{name}/comparison_claims.csv`)", ""]
         for row in answered:
             lines += [f"- `{row['id']}` {row['claim']}"]
-            lines += [f"  - {_verdict(found)}" for found in _of_cells(row["in_this_study"])]
+            shown = dict(of.split(": ") for of in row["detectable"].split("; ") if of)
+            lines += [f"  - {_verdict(found, shown)}" for found in _of_cells(row["in_this_study"])]
         waiting = [row for row in part if row not in answered and "was not run" in row["in_this_study"]]
         others = [row for row in part if row not in answered and row not in waiting]
         lines += [""] * bool(answered)
@@ -94,9 +95,10 @@ def _of_cells(text: str) -> list[str]:
     return [text[a:b].rstrip("; ") for a, b in pairwise([*starts, len(text)])] or [text]
 
 
-def _verdict(found: str) -> str:
+def _verdict(found: str, detectable: dict[str, str]) -> str:
     of, _, rest = found.partition(": ")
     verdict, _, text = rest.partition("; ")
+    text += f"; smallest detectable difference {detectable[of]}" if of in detectable else ""
     return f"{of}: **{verdict}**. {text}".replace("[", "\\[").rstrip()
 
 

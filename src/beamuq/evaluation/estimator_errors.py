@@ -72,6 +72,10 @@ class QuestionScores:
             raise BeamUQError(f"{self.name}: {method} is not of the questions that have quality; score again")
         return np.asarray(rows.loc[self.ids], dtype=np.float64)
 
+    def has(self, method: str, variant: str, setting: str = "") -> bool:
+        """Whether these were scored."""
+        return (method, stored_variant(method, variant), setting) in self._scores
+
     def prr(
         self,
         members: Bools,
@@ -151,11 +155,11 @@ class EstimatorsOfCell:
         return len(self.true_dissimilarity)
 
     def settings(self, estimator: Estimator) -> list[str]:
-        """The settings of its scores: every disjoint draw where there are several, else the one."""
-        if estimator.kind == "sample" and self.main.M == estimator.M and self.draws > 1:
-            draws = range(1, self.draws + 1)
-            return [strategy_names.samples_of(estimator.strategy, estimator.M, draw) for draw in draws]
-        return [estimator.setting]
+        """The settings of its scores: every disjoint draw where several are scored, else the one."""
+        count = self.draws * self.main.M // estimator.M if estimator.kind == "sample" and self.draws > 1 else 0
+        draws = [strategy_names.samples_of(estimator.strategy, estimator.M, draw + 1) for draw in range(count)]
+        first = (METHOD, estimator.weighting, draws[0] if draws else "")
+        return draws if self.scores.has(*first) else [estimator.setting]
 
     def estimates(self, estimator: Estimator) -> Floats:
         """[D, N] its estimates, a row a disjoint draw."""

@@ -16,7 +16,6 @@ from beamuq.evaluation import prr_and_auc
 from beamuq.evaluation.bootstrap import MOST_UNDEFINED
 from beamuq.evaluation.candidate_sets import CandidateSets, groups_of, length_bins
 from beamuq.evaluation.estimates import TIE, Estimates, joined
-from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq.methods.dissimilarity_estimators import lacks
 from beamuq.strategy_names import ablation, kind_of, of_kind
 from beamuq_study.comparison import comparison_inputs, judging
@@ -31,7 +30,7 @@ from beamuq_study.result_files import Cell
 from beamuq_study.study_config import Main, Study
 
 OF_VERDICT = ("outcome", "value", "low", "high", "n")
-COLUMNS = ["id", "where", "claim", "model", "datasets", *OF_VERDICT, "found", "paper_settings"]
+COLUMNS = ["id", "where", "claim", "model", "datasets", *OF_VERDICT, "detectable", "found", "paper_settings"]
 NEEDS = "needs a recipe of the grid with what it is about, under the main scorer, as studies/paper.yaml has one"
 Lengths = Sequence[float]  # tokens of the greedy answer, its terminator counted: from, to
 Forms = Sequence[tuple[str, str]]  # method, variant
@@ -78,17 +77,22 @@ def covered_mass(case: Case, first: int, share: float) -> Verdict:
     return replace(verdict, **parts, opposite=verdict.sign == "no")
 
 
-def beams_rise(case: Case, methods: Sequence[str] = CONSISTENCY, most: bool = False, **of: str) -> Verdict:
-    """Whether beams raise the means over datasets of all methods, or of ``most``, by :meth:`Case.gains` ``of``."""
+def beams_rise(
+    case: Case, methods: Sequence[str] = CONSISTENCY, most: bool = False, match: bool = False, **of: str
+) -> Verdict:
+    """Whether beams raise the means over datasets of all methods, or of ``most``, by :meth:`Case.gains` ``of``.
+
+    ``match``: or lower them by less than what is negligible.
+    """
     each = case.answered(of.get("answer_source", "greedy")).gains(methods, **of)
-    return case.rise(each.mean_over_datasets(), judging.questions(each), most=0.5 if most else 1.0)
+    margin = case.tolerances["negligible"] if match else 0.0
+    return case.rise(each.mean_over_datasets(), judging.questions(each), margin, most=0.5 if most else 1.0)
 
 
 def beams_change_nothing(case: Case, method: str) -> Verdict:
     each = case.answered().gains([method])
     parts, summary = case.negligible(each.mean_over_datasets())
-    value, low, high = summary[["value", "low", "high"]].iloc[0]
-    return Verdict(judging.questions(each), parts[0], value=value, low=low, high=high)
+    return Verdict(judging.questions(each), parts[0], **summary[["value", "low", "high", "std"]].iloc[0])
 
 
 def ranking(case: Case, place: str, method: str = "") -> Verdict:
@@ -96,12 +100,7 @@ def ranking(case: Case, place: str, method: str = "") -> Verdict:
 
     That it is "best" is tested; no test says how far another rank is one by chance, which leaves it undecided.
     """
-    case, numbers = case.answered(), case.results.paper_numbers
-    methods = set(numbers["method"][numbers["table"] == "tab:qa_mean_prr"])
-    estimates = case.estimates().where(metric="PRR", setting="", method=methods)
-    everywhere = estimates.frame.groupby(["method", "variant"])["dataset"].transform("size") == len(case.cells)
-    means = estimates.rows(everywhere).mean_over_datasets()
-    means = at(means, means.frame[["method", "variant"]])
+    means = _means_of_main_table(case.answered())
     of_method = means.frame["method"] == method if method else True
     ahead = ((means.frame["variant"] == BEAMSEARCH) & of_method).to_numpy()
     if not ahead.any() or ahead.all():
@@ -109,9 +108,19 @@ def ranking(case: Case, place: str, method: str = "") -> Verdict:
     ranks = means.frame["value"].rank(ascending=False, method="min")[ahead].sort_values()
     case.notes.append(f"rank {', '.join(f'{rank:.0f}' for rank in ranks)} of {len(means)}")
     if place != "best":
-        return Verdict(judging.questions(estimates), "undecided")
+        return Verdict(judging.questions(means), "undecided")
     lead, p = judging.tested_lead(means, ahead)
-    return case.above_zero(np.array([lead]), np.array([p]), means.replicates.shape[1], judging.questions(estimates))
+    return case.above_zero(np.array([lead]), np.array([p]), means.replicates.shape[1], judging.questions(means))
+
+
+def _means_of_main_table(case: Case) -> Estimates:
+    """Mean PRR of each form of the methods of the paper's main table that is measured in every cell."""
+    numbers = case.results.paper_numbers
+    methods = set(numbers["method"][numbers["table"] == "tab:qa_mean_prr"])
+    estimates = case.estimates().where(metric="PRR", setting="", method=methods)
+    everywhere = estimates.frame.groupby(["method", "variant"])["dataset"].transform("size") == len(case.cells)
+    means = estimates.rows(everywhere).mean_over_datasets()
+    return at(means, means.frame[["method", "variant"]])
 
 
 def ahead_at_budgets(case: Case, better: Forms, worse: Forms, first: int = 2, last: float = np.inf) -> Verdict:
@@ -128,42 +137,40 @@ def ahead_at_budgets(case: Case, better: Forms, worse: Forms, first: int = 2, la
 def plateau(case: Case, near: int) -> Verdict:
     """From which M on Dissimilarity over beams is, and stays, at its end's height; the value is that M.
 
-    That is the first M, behind the last that is shown to be off, with a negligible paired interval to the end, give or
-    take a declared share of the claimed M. What has to be significant is the rise from the smallest M to the end.
+    It may miss the claimed M by a declared share of it. What has to be significant is the rise from the smallest M to
+    the end.
     """
     every, slack = case.estimates(), case.tolerances["plateau_slack"] * near
     parts, rises, starts = list[Part](), list[Estimates](), list[float]()
     for cell in case.cells:
-        sizes = sorted(case.results.study.scoring[cell.recipe].budgets)
-        keys = {"dataset": cell.dataset, "metric": "PRR", "method": "Dissimilarity", "variant": BEAMSEARCH}
-        curve = at(every, pd.DataFrame([keys | {"setting": ablation("M", M)} for M in sizes]))
-        last = len(sizes) - 1
-        there, _ = case.negligible(curve.rows(range(last)).minus(curve.rows([last] * last)), "plateau")
-        behind = max((place for place, part in enumerate(there) if part == "no"), default=-1) + 1
-        earliest = sizes[behind]
-        start = next((sizes[place] for place in range(behind, last) if there[place] == "yes"), np.nan)
+        curve, sizes = _curve(case, every, cell)
+        start, earliest = case.plateau(curve, sizes)
         missed = earliest > near + slack or start < near - slack
         parts.append("no" if missed else "yes" if start <= near + slack else "undecided")
-        rises.append(curve.rows([last]).minus(curve.rows([0])))
+        rises.append(curve.rows([-1]).minus(curve.rows([0])))
         starts.append(start)
         case.notes.append(f"M = {start if start == start else f'{earliest} or later'} on {cell.dataset}")
     verdict = case.rise(joined(rises), judging.questions(every), size=judging.together(parts), opposite="no" in parts)
-    return replace(verdict, value=float(np.mean(starts)), low=np.nan, high=np.nan)
+    return replace(verdict, value=float(np.mean(starts)), low=np.nan, high=np.nan, std=np.nan)
+
+
+def _curve(case: Case, every: Estimates, cell: Cell) -> tuple[Estimates, list[int]]:
+    """PRR of Dissimilarity over beams in a cell at each of its numbers of candidates, and these."""
+    sizes = sorted(case.results.study.scoring[cell.recipe].budgets)
+    keys = {"dataset": cell.dataset, "metric": "PRR", "method": "Dissimilarity", "variant": BEAMSEARCH}
+    return at(every, pd.DataFrame([keys | {"setting": ablation("M", M)} for M in sizes])), sizes
 
 
 def gain_on_short_answers(case: Case, below: int) -> Verdict:
     """Whether Dissimilarity gains on answers of fewer tokens than ``below``, and negligibly on the others."""
     case.require(*SCORES, *CANDIDATES)
-    inputs, forms = case.results.inputs, [("Dissimilarity", variant, "") for variant in (BEAMSEARCH, MULTINOMIAL)]
     gains: dict[str, list[Estimates]] = {"below": [], "rest": []}
     for cell in case.cells:
-        scored, sets = inputs.scores(cell), case.of(cell).candidates()
+        scored, sets = case.results.inputs.scores(cell), case.of(cell).candidates()
         short = pd.Series(sets.lengths() < below, sets.ids).loc[scored.ids].to_numpy()
         for where, members in (("below", short), ("rest", ~short)):
             judging.enough(int(members.sum()), f"of {cell.dataset}, {where} {below} tokens")
-            pair = scored.prr(members, f"by length {where}", forms, **inputs.resampling).assign(**cell.place)
-            pair = at(pair, pair.frame[["variant"]])
-            gains[where].append(pair.rows([0]).minus(pair.rows([1])))
+            gains[where].append(case.gain_within(cell, "Dissimilarity", members, f"by length {where}"))
     shorter, rest = (joined(of) for of in gains.values())
     size = judging.together(case.negligible(rest)[0])
     return case.rise(shorter, judging.questions(shorter) + judging.questions(rest), size=size, opposite=size == "no")
@@ -209,16 +216,13 @@ def none_dominates(case: Case, table: str) -> Verdict:
     One that is the best of all in every column denies it; anything else leaves it open.
     """
     columns = _columns(case, table)
-    places = columns[0].frame[["setting"]]
-    columns = [column.at(places) for column in columns]
+    columns = [column.at(columns[0].frame[["setting"]]) for column in columns]
     best = {int(column.frame["value"].to_numpy().argmax()) for column in columns}
-    few, behind = case.too_few_resamples(columns[0].replicates.shape[1], len(columns), 1), []
-    for place in range(len(places)):
-        p = [judging.selected_lead(column, np.arange(len(places)) != place)[1] for column in columns]
-        behind.append(bool(holm(p, len(p)).min() < case.tolerances["level"]))
-    case.notes.append(f"{len(best)} of {len(places)} are best in a column, {sum(behind)} significantly behind in one")
-    sign: Part = "no" if len(best) == 1 else "yes" if not few and all(behind) else "undecided"
-    return Verdict(judging.questions(joined(columns)), sign, value=float(np.mean(behind)))
+    few = case.too_few_resamples(columns[0].replicates.shape[1], len(columns), 1)
+    behind = judging.behind_in_some(columns, case.tolerances["level"])
+    case.notes.append(f"{len(best)} of {len(behind)} are best in a column, {behind.sum()} significantly behind in one")
+    sign: Part = "no" if len(best) == 1 else "yes" if not few and behind.all() else "undecided"
+    return Verdict(judging.questions(joined(columns)), sign, value=float(behind.mean()))
 
 
 def settings_robust(case: Case, table: str, strong: Sequence[str], worse: str, margin: float) -> Verdict:
@@ -258,15 +262,35 @@ def _draws(case: Case) -> tuple[list[str], Floats, Bools, Floats, Floats]:
     return sets.groups, samples, outside, (dissimilarity * p).sum(axis=1) / mass, np.minimum(mass, 1.0)
 
 
-def smaller_error(case: Case) -> Verdict:
-    """The squared error of Dissimilarity of one draw of M samples minus that of beams, which do not vary, by question.
+def _errors(case: Case) -> tuple[list[str], Floats, Floats, Floats]:
+    """Of N questions: groups; the variance of Dissimilarity over disjoint draws of M samples; bias and squared error of
+    beams.
 
-    The distribution's own Dissimilarity is estimated by the mean of all draws, whose own error is taken off.
+    The distribution's own Dissimilarity is estimated by the mean of all draws, whose own error is taken off the square.
     """
     (groups, samples, _, inside, _), M = _draws(case), case.results.study.main.num_candidates
     scores = samples[:, : samples.shape[1] // M * M].reshape(len(groups), -1, M).mean(axis=2)
-    variance = scores.var(axis=1, ddof=1)
-    error = (inside - scores.mean(axis=1)) ** 2 - variance / scores.shape[1]
+    variance, bias = scores.var(axis=1, ddof=1), inside - scores.mean(axis=1)
+    return groups, variance, bias, bias**2 - variance / scores.shape[1]
+
+
+def no_variance(case: Case) -> Verdict:
+    """Whether the estimate varies over draws of samples: beams are searched and not drawn, so theirs cannot."""
+    groups, variance, *_ = _errors(case)
+    return case.clear(*judging.mean_and_std(variance, groups), len(groups))
+
+
+def small_bias(case: Case, most: float) -> Verdict:
+    """Whether the interval of the beams' mean bias lies within ± ``most``; no: outside."""
+    groups, _, bias, _ = _errors(case)
+    found = case.clear(*judging.mean_and_std(bias, groups), len(groups))
+    inside, outside = -most <= found.low <= found.high <= most, found.low > most or found.high < -most
+    return replace(found, sign="-", size="yes" if inside else "no" if outside else "undecided")
+
+
+def smaller_error(case: Case) -> Verdict:
+    """The squared error of Dissimilarity of one draw of M samples minus that of beams, by question."""
+    groups, variance, _, error = _errors(case)
     case.notes.append(f"mean squared error of one draw {variance.mean():.4f}, of beams {error.mean():.4f}")
     return case.clear(*judging.mean_and_std(variance - error, groups), len(groups))
 
@@ -279,18 +303,27 @@ def small_gap(case: Case) -> Verdict:
     Sign: that is below the printed threshold at more than half of the questions (the value). Size: with the beams' own
     mass their mean squared error is below that of M samples. Under two samples outside tell nothing of a question.
     """
-    groups, samples, outside, inside, mass = _draws(case)
-    M, enough_outside = case.results.study.main.num_candidates, outside.sum(axis=1) >= 2
-    judging.enough(int(enough_outside.sum()), f"of {case.cells[0].dataset} with two samples that are none of the beams")
-    groups, apart = groups_of(groups, enough_outside), np.where(outside, samples, np.nan)[enough_outside]
-    gap = np.nanmean(apart, axis=1) - inside[enough_outside]
-    squared = gap**2 - np.nanvar(apart, axis=1, ddof=1) / outside[enough_outside].sum(axis=1)
-    of_samples, threshold = samples[enough_outside].var(axis=1, ddof=1) / M, beam_mass_theorem.printed_threshold(M)
+    groups, gap, squared, of_samples, missing = _gaps(case)
+    threshold = beam_mass_theorem.printed_threshold(case.results.study.main.num_candidates)
     share, std = judging.mean_and_std((1 - threshold) ** 2 * squared <= of_samples + TIE, groups)
-    gain, n = judging.mean_and_std(of_samples - (1 - mass[enough_outside]) ** 2 * squared, groups), len(groups)
+    gain, n = judging.mean_and_std(of_samples - missing**2 * squared, groups), len(groups)
     case.notes.append(f"dissimilarity outside minus inside {gap.mean():+.3f}; one draw's error minus {gain[0]:+.4f}")
     sign, size = case.clear(share - 0.5, std, n).sign, case.clear(*gain, n).sign
     return replace(case.clear(share, std, n), sign=sign, size=size)
+
+
+def _gaps(case: Case) -> tuple[list[str], Floats, Floats, Floats, Floats]:
+    """Of the questions with two samples that are none of the beams: groups, μ_out − μ_B, its square without its error,
+    the squared error of M samples, and 1 − the beams' mass."""
+    groups, samples, outside, inside, mass = _draws(case)
+    count = outside.sum(axis=1)
+    of = count >= 2
+    judging.enough(int(of.sum()), f"of {case.cells[0].dataset} with two samples that are none of the beams")
+    apart = np.where(outside, samples, np.nan)[of]
+    gap = np.nanmean(apart, axis=1) - inside[of]
+    squared = gap**2 - np.nanvar(apart, axis=1, ddof=1) / count[of]
+    of_samples = samples[of].var(axis=1, ddof=1) / case.results.study.main.num_candidates
+    return groups_of(groups, of), gap, squared, of_samples, 1 - mass[of]
 
 
 def estimators(case: Case, comparisons: Sequence[tuple[str, str, float]]) -> Verdict:
@@ -311,8 +344,8 @@ def estimators(case: Case, comparisons: Sequence[tuple[str, str, float]]) -> Ver
     case.notes.append(f"{(low > -margin).sum()} of {len(gaps)} shown by one-sided {1 - level:.0%} bounds")
     denied, weakest = bool((high < -margin).any()), int((low + margin).argmin())
     sign: Part = "yes" if (low > -margin).all() else "no" if denied else "undecided"
-    value = gaps.frame["value"].iloc[weakest]
-    return Verdict(judging.questions(prr), sign, "-", "-", denied, value, low[weakest], high[weakest])
+    value, std = gaps.frame["value"].iloc[weakest], float(np.nanstd(gaps.replicates[weakest], ddof=1))
+    return Verdict(judging.questions(prr), sign, "-", "-", denied, value, low[weakest], high[weakest], std)
 
 
 def _estimator(case: Case, prr: Estimates, cell: Cell, name: str) -> Estimates:
@@ -380,7 +413,7 @@ JUDGES: dict[str, tuple[Judge, Cells, tuple[str, ...]]] = {
         (_with_methods, (*SCORES, *CANDIDATES), (gain_on_short_answers,)),
         (_with_methods, SCORES, (per_dataset(curves_ahead),)),
         (_table, (), (beams_ahead_of_others, none_dominates, settings_robust)),
-        (_pools, (*CANDIDATES, "similarity"), (per_dataset(smaller_error), per_dataset(small_gap))),
+        (_pools, (*CANDIDATES, "similarity"), map(per_dataset, (no_variance, small_bias, smaller_error, small_gap))),
         (_estimators, (), (estimators,)),
     )
     for judge in judges
@@ -406,6 +439,8 @@ def _judged(results: ComparisonInputs, claim: Claim, model: str, cells: Sequence
     (judge, _, reads), case, paper = JUDGES[claim.judge], Case(results, cells), results.rules.paper.datasets
     verdict = judge(case, **claim.settings)
     row = {name: getattr(verdict, name) for name in OF_VERDICT} | {"found": "; ".join(case.notes)}
+    if verdict.outcome == "undecided":
+        row["detectable"] = case.detectable(verdict.std)
     if claim.sized and model not in claim.models:
         row["outcome"] = "another model"
     metric = claim.settings.get("metric", "PRR")

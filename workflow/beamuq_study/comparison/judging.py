@@ -18,6 +18,7 @@ from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import TIE, Estimates
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs
+from beamuq_study.comparison.number_statuses import smallest_detectable
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION
 from beamuq_study.result_files import Cell
@@ -47,6 +48,7 @@ class Verdict:
     value: float = np.nan
     low: float = np.nan
     high: float = np.nan
+    std: float = np.nan  # of the value, where that is what is tested
 
     @property
     def outcome(self) -> Part:
@@ -115,12 +117,13 @@ class Case:
         self.notes.extend(f"without {cell.dataset}: too many empty answers" for cell in empty if cell not in kept)
         return self.of(*kept)
 
-    def rise(self, differences: Estimates, n: int, **parts: Any) -> Verdict:
-        """A verdict on differences that are claimed to be above 0: :meth:`above_zero`; the value is their mean."""
+    def rise(self, differences: Estimates, n: int, margin: float = 0.0, **parts: Any) -> Verdict:
+        """A verdict on differences claimed to be above −margin, as :meth:`above_zero`; the value is their mean."""
         values, drawn = differences.frame["value"].to_numpy(np.float64), differences.replicates
         mean = Estimates.from_rows([{"value": values.mean(), "n": n}], [drawn.astype(np.float64).mean(axis=0)])
-        low, high = mean.summary(self.results.study.evaluation.confidence)[["low", "high"]].iloc[0]
-        return replace(self.above_zero(values, differences.p(), drawn.shape[1], n, **parts), low=low, high=high)
+        found = mean.summary(self.results.study.evaluation.confidence)[["value", "low", "high", "std"]].iloc[0]
+        shifted = Estimates(differences.frame.assign(value=values + margin), drawn + margin)
+        return replace(self.above_zero(values + margin, shifted.p(), drawn.shape[1], n, **parts), **found)
 
     def above_zero(
         self, values: Floats, p: Floats, resamples: int, n: int, *, most: float = 1.0, **parts: Any
@@ -153,7 +156,28 @@ class Case:
         """Whether a mean is above 0 by its interval ± z · std; undecided where that holds 0."""
         half = self.results.rules.agreement["z"] * std
         sign: Part = "undecided" if not abs(mean) > half else "yes" if mean > 0 else "no"
-        return Verdict(n, sign, value=mean, low=mean - half, high=mean + half)
+        return Verdict(n, sign, value=mean, low=mean - half, high=mean + half, std=std)
+
+    def detectable(self, std: float) -> float:
+        """The smallest true difference that a two-sided test of an estimate with this error shows, with the power
+        declared: at 5 % and 80 %, 2.8 standard errors."""
+        z = float(ndtri(1 - self.tolerances["level"] / 2))
+        return float(smallest_detectable(std, 0.0, z, self.results.rules.agreement["power"]))
+
+    def plateau(self, curve: Estimates, sizes: Sequence[int]) -> tuple[float, int]:
+        """The first of the sizes, behind the last that is shown to be off, with a negligible paired interval to the end
+        of a curve (NaN: none); and the first behind the last that is off."""
+        last = len(curve) - 1
+        there, _ = self.negligible(curve.rows(range(last)).minus(curve.rows([last] * last)), "plateau")
+        behind = max((place for place, part in enumerate(there) if part == "no"), default=-1) + 1
+        return next((sizes[place] for place in range(behind, last) if there[place] == "yes"), np.nan), sizes[behind]
+
+    def gain_within(self, cell: Cell, method: str, members: Bools, subset: str) -> Estimates:
+        """Beam minus multinomial of a method on some of a cell's scored questions; ``subset`` chooses the resamples."""
+        inputs, forms = self.results.inputs, [(method, variant, "") for variant in (BEAMSEARCH, MULTINOMIAL)]
+        pair = inputs.scores(cell).prr(members, subset, forms, **inputs.resampling).assign(**cell.place)
+        beams, samples = (at(pair, pd.DataFrame({"variant": [variant]})) for variant in (BEAMSEARCH, MULTINOMIAL))
+        return beams.minus(samples)
 
     def negligible(self, differences: Estimates, margin: str = "negligible") -> tuple[list[Part], pd.DataFrame]:
         """Whether each difference's interval lies within ± a declared margin, outside, or across; and its summary."""
@@ -184,7 +208,7 @@ class Case:
         std = (high - low) / (2 * float(ndtri((1 + confidence) / 2)))
         far = max(paper_range[0] - mean, mean - paper_range[1], 0.0) >= rules.agreement["z"] * np.sqrt(2) * std
         size: Part = "no" if far else "yes" if many or paper_range[0] <= low <= high <= paper_range[1] else "undecided"
-        return Verdict(len(values), size=size, value=mean, low=low, high=high)
+        return Verdict(len(values), size=size, value=mean, low=low, high=high, std=std)
 
 
 def per_dataset(judge: Judge) -> Judge:
@@ -206,7 +230,7 @@ def per_dataset(judge: Judge) -> Judge:
         of = {name: [getattr(each, name) for each in verdicts] for name in vars(verdicts[0])}
         mean, half = np.mean(of["value"]), np.linalg.norm(np.subtract(of["high"], of["low"])) / (2 * len(verdicts))
         sign, size, significance = (together(of[name]) for name in ("sign", "size", "significance"))
-        ends = float(mean), float(mean - half), float(mean + half)
+        ends = float(mean), float(mean - half), float(mean + half), float(np.linalg.norm(of["std"]) / len(verdicts))
         return Verdict(sum(of["n"]), sign, size, significance, any(of["opposite"]), *ends)
 
     return judged
@@ -251,6 +275,13 @@ def selected_lead(estimates: Estimates, ahead: Bools) -> tuple[float, float]:
         return float(leads.min()), 1.0
     p = [(1 + int((of >= lead).sum())) / (off.shape[1] + 1) for of, lead in zip(by_chance, leads, strict=True)]
     return float(leads.min()), max(p)
+
+
+def behind_in_some(columns: Sequence[Estimates], level: float) -> Bools:
+    """Whether each row is significantly behind another one in some of the columns, after Holm over these."""
+    others = ~np.eye(len(columns[0]), dtype=bool)
+    p = [[selected_lead(column, other)[1] for column in columns] for other in others]
+    return np.array([holm(each, len(columns)).min() < level for each in p])
 
 
 def tested_lead(estimates: Estimates, ahead: Bools) -> tuple[float, float]:

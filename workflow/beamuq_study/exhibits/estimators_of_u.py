@@ -116,7 +116,8 @@ def facts(study: Study, of_cells: Sequence[EstimatorsOfCell]) -> dict[str, Any]:
         "U": f"U is {METHOD} under the model's whole distribution, from every outcome above a probability and draws "
         f"outside them ({of_cells[0].exact}); its standard error is above {LARGE_ERROR:g} at "
         f"{(errors > LARGE_ERROR).sum()} of {len(errors)} questions (at most {errors.max():.3f}).",
-        "draws": f"Samples at M = {M} are the mean over {count} disjoint draws of the same questions." * (count > 1),
+        "draws": f"Samples at M = {M} are the mean over {count} disjoint draws of the same questions, at other M over "
+        "as many as were scored." * (count > 1),
     }
 
 

@@ -17,7 +17,7 @@ from beamuq.methods.dissimilarity_estimators import CandidateArrays, estimate, s
 from beamuq.methods.log_space_sums import Array
 from beamuq.methods.method_inputs import Evidence
 from beamuq.methods.registry import DECIMALS, FACTORS, Method, compute, resolve
-from beamuq.strategy_names import ablation, beam_of_width, kind_of, parse, samples_of
+from beamuq.strategy_names import FOR_ESTIMATORS, ablation, beam_of_width, kind_of, parse, samples_of
 from beamuq_study.stages.method_inputs_from_tables import CellTables
 
 SPECTRAL = ("Eccentricity", "EigVecDissimilarity")  # what alpha and K are parameters of
@@ -162,9 +162,10 @@ def _estimates(
         M = settings.num_candidates or size
         for budget in _budgets(cell, settings, size):
             yield from scores(samples_of(strategy, budget), read(budget=budget))
-        for draw in range(size // M if size >= 2 * M else 0):
-            sets = read(first=draw * M, budget=M)
-            yield from scores(samples_of(strategy, M, draw + 1), sets)
+        compared = {int(parse(of)[1].get("M", M)) for of in cell.strategies if kind_of(of) in FOR_ESTIMATORS}
+        for each in sorted({M, *compared}):
+            for draw in range(size // each if size >= 2 * each else 0):
+                yield from scores(samples_of(strategy, each, draw + 1), read(first=draw * each, budget=each))
         return
     sets = read()
     yield from scores(strategy, sets)
