@@ -18,7 +18,7 @@ from beamuq.evaluation.candidate_sets import CandidateSets, groups_of, length_bi
 from beamuq.evaluation.estimates import TIE, Estimates, joined
 from beamuq.methods.dissimilarity_estimators import lacks
 from beamuq.strategy_names import ablation, kind_of, of_kind
-from beamuq_study.comparison import comparison_inputs, judging
+from beamuq_study.comparison import claims_of_map, comparison_inputs, judging
 from beamuq_study.comparison.comparison_inputs import Claim, ComparisonInputs, ComparisonRules, read_claims, read_rules
 from beamuq_study.comparison.judging import Case, Judge, NotAskedError, Part, Verdict, at, per_dataset, share_as
 from beamuq_study.exhibits import cells as grid
@@ -413,8 +413,11 @@ JUDGES: dict[str, tuple[Judge, Cells, tuple[str, ...]]] = {
         (_with_methods, (*SCORES, *CANDIDATES), (gain_on_short_answers,)),
         (_with_methods, SCORES, (per_dataset(curves_ahead),)),
         (_table, (), (beams_ahead_of_others, none_dominates, settings_robust)),
-        (_pools, (*CANDIDATES, "similarity"), map(per_dataset, (no_variance, small_bias, smaller_error, small_gap))),
+        (_pools, (*CANDIDATES, "similarity"), (per_dataset(no_variance), per_dataset(small_bias))),
+        (_pools, (*CANDIDATES, "similarity"), (per_dataset(smaller_error), per_dataset(small_gap))),
         (_estimators, (), (estimators,)),
+        (claims_of_map.mapped, claims_of_map.MAP, claims_of_map.OF_MAPS),
+        (claims_of_map.tempered, claims_of_map.MAP, (claims_of_map.tempered_as_sharpened,)),
     )
     for judge in judges
 }

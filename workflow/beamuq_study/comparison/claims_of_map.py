@@ -57,12 +57,12 @@ def _at(gains: Estimates, quality: str, kappas: Collection[float], M: int) -> Es
 
 def _all_above(case: Case, values: Estimates, least: float) -> Verdict:
     """Yes: the lower end of each is above ``least``; no: some upper end is below it. The value is the weakest."""
-    summary = values.summary(case.results.study.evaluation.confidence)
-    low, high = summary["low"].to_numpy(np.float64), summary["high"].to_numpy(np.float64)
+    tail = (1 - case.results.study.evaluation.confidence) / 2
+    low, high = np.quantile(values.replicates, [tail, 1 - tail], axis=1)  # NaN, shown nowhere, if undefined in one
     case.notes.append(f"{(low > least).sum()} of {len(low)} places shown")
     sign: Part = "yes" if (low > least).all() else "no" if (high < least).any() else "undecided"
     weakest = int(np.nan_to_num(low, nan=-np.inf).argmin())
-    ends = (float(summary[name].iloc[weakest]) for name in ("value", "low", "high"))
+    ends = float(values.frame["value"].iloc[weakest]), float(low[weakest]), float(high[weakest])
     return Verdict(questions(values), sign, "-", "-", bool((high < least).any()), *ends)
 
 
@@ -122,6 +122,9 @@ def tempered_as_sharpened(case: Case, kappas: Collection[float]) -> Verdict:
     widest = summary.iloc[int(summary["value"].abs().argmax())]
     ends = (float(widest[name]) for name in ("value", "low", "high"))
     return Verdict(int(widest["n"]), "-", size, "-", size == "no", *ends)
+
+
+OF_MAPS = (beams_win_everywhere, mixtures_not_behind, overconfidence_costs, crossing_between)
 
 
 def _with_value(each: Estimates) -> Floats:
