@@ -403,6 +403,7 @@ def _pools(study: Study, **_: Any) -> list[Cell]:
     return grid.select(study, strategies=main, has=lambda recipe: grid.draws(study, recipe) > 1, of="each")
 
 
+OF_DRAWS: tuple[Judge, ...] = (no_variance, small_bias, smaller_error, small_gap)
 # Name → the judge, the cells that have what it needs, and what it reads beside evaluations.
 JUDGES: dict[str, tuple[Judge, Cells, tuple[str, ...]]] = {
     judge.__name__: (judge, cells, reads)
@@ -413,7 +414,7 @@ JUDGES: dict[str, tuple[Judge, Cells, tuple[str, ...]]] = {
         (_with_methods, (*SCORES, *CANDIDATES), (gain_on_short_answers,)),
         (_with_methods, SCORES, (per_dataset(curves_ahead),)),
         (_table, (), (beams_ahead_of_others, none_dominates, settings_robust)),
-        (_pools, (*CANDIDATES, "similarity"), map(per_dataset, (no_variance, small_bias, smaller_error, small_gap))),
+        (_pools, (*CANDIDATES, "similarity"), tuple(per_dataset(of) for of in OF_DRAWS)),
         (_estimators, (), (estimators,)),
     )
     for judge in judges
