@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from beamuq.io import file_sha256
-from evidence_differences import FILE, table
+from evidence_differences import FILE, POWER_FILE, power, table
 from sync_evidence import BLOCK, ROOT
 
 PAGES = ("docs/evidence.md", "docs/why_beams_win.md")
@@ -52,6 +52,10 @@ def test_every_interval_told_has_an_entry_and_every_entry_is_told(page: str) -> 
     for entry in sorted(entries, key=len, reverse=True):
         text = text.replace(entry, "")
     assert re.findall(INTERVAL, text) == []
+
+
+def test_the_power_follows_from_the_published_table_and_the_paper_s_numbers() -> None:
+    pd.testing.assert_frame_equal(power(), pd.read_csv(POWER_FILE), check_dtype=False)
 
 
 @pytest.mark.evidence

@@ -37,6 +37,9 @@ Rows = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 COQA, BOTH, LATER = ("coqa",), ("triviaqa", "coqa"), ("webquestions", "commonsenseqa")
 UNSEEN = "unseen-"  # before a recipe: without the questions of recipe truth
 EXACT = "exact-"  # before a recipe: judged by exact match
+ROC = "roc-"  # before a recipe: ROC-AUC in place of PRR
+PILOT, LATER_ASKED = "pilot-", "later-"  # before recipe truth: its first 240 questions, which a pilot asked; the others
+PILOT_QUESTIONS = 240
 D, ECC, EIGVEC = "Dissimilarity", "Eccentricity", "EigVecDissimilarity"
 FIVE = f"{D} + {ECC} + {EIGVEC} + CocoaMSP + CocoaPPL"  # the paper's five scores, their mean
 MEANS = (*BOTH, *LATER)  # whose answers are not too often empty
@@ -70,7 +73,18 @@ DIFFERENCES: list[tuple[str, tuple[str, ...], tuple[str, ...], str]] = [
         BOTH,
         "truth stratified neverworse M=10 - truth uniform sample T=1.0 M=10 draw=*",
     ),
+    *(
+        (f"{what} {when}", (D,), ("triviaqa",), " - ".join(f"{when}-truth {term}" for term in terms_of))
+        for when in ("pilot", "later")
+        for what, *terms_of in (
+            ("exact value", "stratified above*"),
+            ("samples", "uniform sample T=1.0 M=10 draw=*"),
+            ("beams", "normalised beam M=10"),
+            ("less noise", "stratified above*", "uniform sample T=1.0 M=10 draw=*"),
+        )
+    ),
     ("gain", (FIVE,), MEANS, "main beamsearch - main multinomial"),
+    ("gain in ROC-AUC", (*FIVE.split(" + "), FIVE), MEANS, "roc-main beamsearch - roc-main multinomial"),
     ("gain by exact match less by F1", (D, ECC, EIGVEC, FIVE), MEANS, BY_EXACT),
 ]
 
@@ -113,12 +127,18 @@ def recomputed(
 
 @cache
 def prr(dataset: str, recipe: str) -> dict[tuple[str, ...], np.ndarray]:  # type: ignore[type-arg]
-    """By method, variant and setting PRR of all questions and of each resample, [1 + resamples], of greedy answers."""
-    folder, unseen = EVIDENCE / "small", recipe.startswith(UNSEEN)
-    seen = read(folder / Artifact("scores", dataset, MODEL, "truth", "embedding").path, "scores") if unseen else None
-    without = set(seen.table.column("id").to_pylist()) if seen else set()
+    """PRR, or ROC-AUC, of greedy answers by method, variant and setting: of all questions and of each resample,
+    [1 + resamples]."""
+    folder = EVIDENCE / "small"
+    prefix = next((each for each in (UNSEEN, EXACT, ROC, PILOT, LATER_ASKED) if recipe.startswith(each)), "")
+    without = set[str]()
+    if prefix in (UNSEEN, PILOT, LATER_ASKED):
+        truth = read(folder / Artifact("scores", dataset, MODEL, "truth", "embedding").path, "scores").table
+        asked = read(folder / Artifact("questions", dataset).path, "questions").table  # in the order of their draw
+        seen = set(truth["id"].to_pylist())
+        ids = [key for key in asked["id"].to_pylist() if key in seen]
+        without = set({UNSEEN: ids, PILOT: ids[PILOT_QUESTIONS:], LATER_ASKED: ids[:PILOT_QUESTIONS]}[prefix])
     methods = {method for _, of, _, _ in DIFFERENCES for several in of for method in several.split(" + ")}
-    exact = recipe.startswith(EXACT)
     patterns = {found[2:] for *_, text in DIFFERENCES for found in terms(text) if found[1] == recipe}
 
     def needed(forms: list[Scored]) -> list[Scored]:
@@ -128,11 +148,12 @@ def prr(dataset: str, recipe: str) -> dict[tuple[str, ...], np.ndarray]:  # type
             if form[0] == "greedy" and form[1] in methods and any(matches(form[2:], each) for each in patterns)
         ]
 
-    cell = Artifact("evaluation", dataset, MODEL, recipe.removeprefix(UNSEEN).removeprefix(EXACT), "embedding")
-    found = recomputed(folder, cell, needed, "PRR", main_quality_of_all=not exact, without=without)
+    cell = Artifact("evaluation", dataset, MODEL, recipe.removeprefix(prefix), "embedding")
+    metric = "ROC-AUC" if prefix == ROC else "PRR"
+    found = recomputed(folder, cell, needed, metric, main_quality_of_all=prefix != EXACT, without=without)
 
     def wanted(row: dict[str, Any]) -> bool:
-        return row["subset"] == ALL and (not exact or row["quality"] == "exact_match")
+        return row["subset"] == ALL and (prefix != EXACT or row["quality"] == "exact_match")
 
     return {
         tuple(row[name] for name in FORM[1:]): np.asarray([row["value"], *drawn["values"]], dtype=np.float64)

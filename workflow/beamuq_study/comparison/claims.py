@@ -13,7 +13,6 @@ import pandas as pd
 from beamuq import beam_mass_theorem
 from beamuq.array_types import Bools, Floats
 from beamuq.evaluation import prr_and_auc
-from beamuq.evaluation.bootstrap import MOST_UNDEFINED
 from beamuq.evaluation.candidate_sets import CandidateSets, groups_of, length_bins
 from beamuq.evaluation.estimates import TIE, Estimates, joined
 from beamuq.methods.dissimilarity_estimators import lacks
@@ -338,9 +337,7 @@ def estimators(case: Case, comparisons: Sequence[tuple[str, str, float]]) -> Ver
     pairs = [[_estimator(case, prr, cell, name) for name in pair] for *pair, _ in comparisons for cell in case.cells]
     gaps = joined([better.minus(worse) for better, worse in pairs])
     margin = np.repeat([margin for *_, margin in comparisons], len(case.cells))
-    undefined = np.isnan(gaps.replicates).mean(axis=1) > MOST_UNDEFINED
-    bounds = np.nanquantile(gaps.replicates, [level, 1 - level / len(gaps)], axis=1)
-    low, high = np.where(undefined, np.nan, bounds)
+    low, high = judging.one_sided_bounds(gaps, level)
     case.notes.append(f"{(low > -margin).sum()} of {len(gaps)} shown by one-sided {1 - level:.0%} bounds")
     denied, weakest = bool((high < -margin).any()), int((low + margin).argmin())
     sign: Part = "yes" if (low > -margin).all() else "no" if denied else "undecided"
@@ -403,6 +400,7 @@ def _pools(study: Study, **_: Any) -> list[Cell]:
     return grid.select(study, strategies=main, has=lambda recipe: grid.draws(study, recipe) > 1, of="each")
 
 
+OF_DRAWS: tuple[Judge, ...] = (no_variance, small_bias, smaller_error, small_gap)
 # Name → the judge, the cells that have what it needs, and what it reads beside evaluations.
 JUDGES: dict[str, tuple[Judge, Cells, tuple[str, ...]]] = {
     judge.__name__: (judge, cells, reads)
@@ -413,8 +411,7 @@ JUDGES: dict[str, tuple[Judge, Cells, tuple[str, ...]]] = {
         (_with_methods, (*SCORES, *CANDIDATES), (gain_on_short_answers,)),
         (_with_methods, SCORES, (per_dataset(curves_ahead),)),
         (_table, (), (beams_ahead_of_others, none_dominates, settings_robust)),
-        (_pools, (*CANDIDATES, "similarity"), (per_dataset(no_variance), per_dataset(small_bias))),
-        (_pools, (*CANDIDATES, "similarity"), (per_dataset(smaller_error), per_dataset(small_gap))),
+        (_pools, (*CANDIDATES, "similarity"), tuple(per_dataset(of) for of in OF_DRAWS)),
         (_estimators, (), (estimators,)),
         (claims_of_map.mapped, claims_of_map.MAP, claims_of_map.OF_MAPS),
         (claims_of_map.tempered, claims_of_map.MAP, (claims_of_map.tempered_as_sharpened,)),

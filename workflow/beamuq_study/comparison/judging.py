@@ -284,6 +284,14 @@ def behind_in_some(columns: Sequence[Estimates], level: float) -> Bools:
     return np.array([holm(each, len(columns)).min() < level for each in p])
 
 
+def one_sided_bounds(differences: Estimates, level: float) -> tuple[Floats, Floats]:
+    """The lower bound of each difference at a level, and the upper one corrected by Bonferroni over all."""
+    undefined = np.isnan(differences.replicates).mean(axis=1) > MOST_UNDEFINED
+    bounds = np.nanquantile(differences.replicates, [level, 1 - level / len(differences)], axis=1)
+    low, high = np.where(undefined, np.nan, bounds)
+    return low, high
+
+
 def tested_lead(estimates: Estimates, ahead: Bools) -> tuple[float, float]:
     """The best of the rows ``ahead`` minus the best of the others; its two-sided p."""
     (lead, p), (_, p_behind) = (selected_lead(estimates, chosen) for chosen in (ahead, ~ahead))
