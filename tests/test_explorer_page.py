@@ -229,6 +229,14 @@ def test_only_questions_that_are_shown_are_scored(tmp_path: Path, monkeypatch: p
         explore(file, questions=50_000)
 
 
+@pytest.mark.parametrize("said", [[1.0], PairScores(np.array([np.nan]))])
+def test_a_similarity_that_gives_no_scores_is_named(said: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lexical, "score", lambda *_: said)
+    (tmp_path / "rows.jsonl").write_text('{"answer": "a", "samples": ["a"]}')
+    with pytest.raises(BeamUQError, match=r"^similarity .*:Lexical: "):
+        explore(tmp_path / "rows.jsonl", similarity="lexical")
+
+
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
