@@ -125,8 +125,7 @@ def _of_file(path: Path, similarity: str, threshold: float, questions: int) -> C
     scorer, placed = open_similarity(similarity), list(placed_rows(path))
     shown, places = read_records(path, most=questions), placed[:questions]
     remembering = _Remembering(scorer.scorer, threshold)
-    rows = [row for _, row in places]
-    scores = score(rows, similarity=Similarity(scorer.name, remembering), equivalence_threshold=threshold)
+    scores = score(shown, similarity=Similarity(scorer.name, remembering), equivalence_threshold=threshold)
     notes = [
         f"No {', '.join(dict.fromkeys(of['method']))} of {of['id'].nunique()} questions: {reason!s}."
         for reason, of in scores[scores["reason"] != ""].groupby("reason", sort=False)

@@ -23,6 +23,7 @@ from beamuq.api.candidate_records import (
     ROUNDING,
     CandidateRecord,
     QuestionRecord,
+    Records,
     by_probability,
     read_records,
 )
@@ -82,7 +83,7 @@ class Scores(pd.DataFrame):
 
 
 def score(
-    rows: Rows,
+    rows: Rows | Records,
     *,
     similarity: str | Similarity = "auto",
     methods: str | Sequence[str] | None = None,
