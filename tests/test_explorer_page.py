@@ -229,6 +229,23 @@ def test_only_questions_that_are_shown_are_scored(tmp_path: Path, monkeypatch: p
         explore(file, questions=50_000)
 
 
+def test_what_a_file_is_warned_of_is_said_once(tmp_path: Path) -> None:
+    beam = {"text": "a", "output_ids": [1], "finish_reason": {"type": "length", "length": 9}, "sequence_score": -1.0}
+    row = {"answer": "a", "samples": ["a"], "beams": {"meta_info": {"beam_results": [beam]}}}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row))
+    with pytest.warns(UserWarning, match="unfinished") as warned:
+        explore(tmp_path / "rows.jsonl", similarity="lexical")
+    assert len(warned) == 1
+
+
+@pytest.mark.parametrize("said", [[1.0], PairScores(np.array([np.nan]))])
+def test_a_similarity_that_gives_no_scores_is_named(said: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lexical, "score", lambda *_: said)
+    (tmp_path / "rows.jsonl").write_text('{"answer": "a", "samples": ["a"]}')
+    with pytest.raises(BeamUQError, match=r"^similarity .*:Lexical: "):
+        explore(tmp_path / "rows.jsonl", similarity="lexical")
+
+
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [

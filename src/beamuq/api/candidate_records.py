@@ -195,9 +195,13 @@ class QuestionRecord(Labels):
         return self
 
 
+class Records(list[QuestionRecord]):
+    """Questions that were read; given to a function that reads them, they are taken as they are."""
+
+
 def read_records(
-    rows: Rows, *, without_ending: bool = False, temperature: float = 1.0, most: int | None = None
-) -> list[QuestionRecord]:
+    rows: Rows | Records, *, without_ending: bool = False, temperature: float = 1.0, most: int | None = None
+) -> Records:
     """The questions of a ``.jsonl``, ``.json`` or ``.parquet`` file, or of mappings, or of a pandas frame.
 
     Candidates may be responses of a server: see :func:`beamuq.api.server_responses.read_responses`. Columns that are
@@ -206,6 +210,8 @@ def read_records(
     Raises BeamUQError in one line: the place, the key, the value and the fix. Also for a repeated id and for no
     rows at all.
     """
+    if isinstance(rows, Records):
+        return rows
     known = QuestionRecord.model_fields
     found: dict[str, QuestionRecord] = {}
     for number, (place, row) in enumerate(islice(placed_rows(rows), most), start=1):
@@ -226,7 +232,7 @@ def read_records(
         found[item.id] = item
     if not found:
         raise no_question(rows)
-    return list(found.values())
+    return Records(found.values())
 
 
 def by_probability(beams: Sequence[CandidateRecord]) -> list[CandidateRecord]:

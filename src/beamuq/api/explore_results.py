@@ -9,7 +9,6 @@ from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ConfigDict
@@ -22,7 +21,7 @@ from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError
 from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, Row, page
 from beamuq.io import write_text
-from beamuq.scorers.scorer_protocol import Pair, PairScores, SimilarityScorer
+from beamuq.scorers.scorer_protocol import Pair, PairScores, SimilarityScorer, scored
 
 STUDY_READER = "beamuq_study.overview.study_explorer_page"
 
@@ -108,18 +107,16 @@ class _Beside(StrictModel):
 
 
 class _Remembering:
-    """A similarity that keeps what it said of each pair: s, and whether both mean the same if it has classes."""
+    """A similarity that keeps what it said of each pair: s, and whether both mean the same."""
 
     def __init__(self, scorer: SimilarityScorer, threshold: float) -> None:
         self.scorer, self.threshold = scorer, threshold
         self.said: dict[Pair, tuple[float, bool | None]] = {}
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
-        found = self.scorer.score(pairs)
-        same = found.entail >= self.threshold
-        if found.neutral is not None and found.contradict is not None:
-            same = found.entail > np.maximum(found.neutral, found.contradict)
-        self.said |= zip(pairs, zip(map(float, found.entail), map(bool, same), strict=True), strict=True)
+        found = scored(self.scorer, pairs)
+        judged = zip(found.entail.tolist(), found.same(self.threshold).tolist(), strict=True)
+        self.said |= zip(pairs, judged, strict=True)
         return found
 
 
@@ -128,8 +125,7 @@ def _of_file(path: Path, similarity: str, threshold: float, questions: int) -> C
     scorer, placed = open_similarity(similarity), list(placed_rows(path))
     shown, places = read_records(path, most=questions), placed[:questions]
     remembering = _Remembering(scorer.scorer, threshold)
-    rows = [row for _, row in places]
-    scores = score(rows, similarity=Similarity(scorer.name, remembering), equivalence_threshold=threshold)
+    scores = score(shown, similarity=Similarity(scorer.name, remembering), equivalence_threshold=threshold)
     notes = [
         f"No {', '.join(dict.fromkeys(of['method']))} of {of['id'].nunique()} questions: {reason!s}."
         for reason, of in scores[scores["reason"] != ""].groupby("reason", sort=False)

@@ -23,6 +23,7 @@ from beamuq.api.candidate_records import (
     ROUNDING,
     CandidateRecord,
     QuestionRecord,
+    Records,
     by_probability,
     read_records,
 )
@@ -82,7 +83,7 @@ class Scores(pd.DataFrame):
 
 
 def score(
-    rows: Rows,
+    rows: Rows | Records,
     *,
     similarity: str | Similarity = "auto",
     methods: str | Sequence[str] | None = None,
@@ -219,20 +220,17 @@ class _Compared:
         sets = (_texts(item, kind) for item in items for kind in KINDS)
         pairs = {pair for texts in sets for pair in product(texts, texts)}
         self.place = {pair: place for place, pair in enumerate(sorted(pairs))}
-        self.scores, self.threshold = scored(similarity.scorer, list(self.place)), threshold
+        self.scores = scored(similarity.scorer, list(self.place))
+        self.same = self.scores.same(threshold)
 
     def pairs(self, texts: Sequence[str]) -> Pairs:
         """All pairs of these texts, the answer's first."""
         place = np.array([[[self.place[pair] for pair in product([one], texts)] for one in texts]])
-        similarity = self.scores.entail[place]
-        contradiction, same = 1.0 - similarity, similarity >= self.threshold
-        if self.scores.neutral is not None and self.scores.contradict is not None:
-            contradiction = self.scores.contradict[place]
-            same = (similarity > self.scores.neutral[place]) & (similarity > contradiction)
+        similarity, contradict, same = self.scores.entail[place], self.scores.contradict, self.same[place]
         return Pairs(
             similarity=similarity,
             mask=np.ones((1, len(texts)), dtype=bool),
-            contradiction=contradiction,
+            contradiction=1.0 - similarity if contradict is None else contradict[place],
             same=same & same.transpose(0, 2, 1),
             identical=np.array([[[one == other for other in texts] for one in texts]]),
         )

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from beamuq import plugins
-from beamuq.array_types import Floats
+from beamuq.array_types import Bools, Floats
 from beamuq.errors import BeamUQError
 
 Pair = tuple[str, str]
@@ -26,6 +26,12 @@ class PairScores:
     entail: Floats
     neutral: Floats | None = None
     contradict: Floats | None = None
+
+    def same(self, threshold: float) -> Bools:
+        """Whether each pair means the same, [P]: entailment leads; without classes, it is ``threshold`` or more."""
+        if self.neutral is None or self.contradict is None:
+            return self.entail >= threshold
+        return self.entail > np.maximum(self.neutral, self.contradict)
 
 
 class SimilarityScorer(Protocol):
