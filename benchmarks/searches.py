@@ -1,9 +1,9 @@
-"""What the exact search and the recipe ``truth`` cost beside beams and the recipe ``main``, in rows and CPU time.
+"""What the exact search and the recipe ``reference`` cost, beside beams and the recipe ``main``, in rows and CPU time.
 
     python -m benchmarks.searches                   # SmolLM2 on the CPU: half an hour
     python -m benchmarks.searches --quick           # eight questions, one repeat: minutes
 
-``truth`` is the recipe of studies/demo.yaml, every estimator's candidates; ``exact value`` is U alone: its set and its
+``reference`` is the recipe of studies/demo.yaml, every estimator's candidates; ``exact value`` is U alone: its set and its
 draws. Rows are prefixes beyond the prompt, per question. CPU times are medians of the repeats, all recipes in turns.
 """
 
@@ -19,15 +19,15 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from beamuq.decoding import Above, Beam, Candidate, Exact, Greedy, Policy, Prompt, Sample, Work, decode, stop_tokens
+from beamuq.decoding import AllAbove, Beam, Candidate, Exact, Greedy, Policy, Prompt, Sample, Work, decode, stop_tokens
 from beamuq_study.stages.recipe_to_policies import policies_of
 from beamuq_study.study_config import STUDIES, load_study
 from benchmarks.decoding import MODEL, NEW_TOKENS, Cost, M, measured, median, questions
 
 RECIPES: dict[str, list[Policy]] = {
     "main": [Greedy(), Sample(M), Beam(M)],
-    "exact value": [Greedy(), Above(0.002, draws=100, lattices=10)],
-    "truth": policies_of(load_study(STUDIES / "demo.yaml").recipes["truth"], None),
+    "exact value": [Greedy(), AllAbove(0.002, draws=100, lattices=10)],
+    "reference": policies_of(load_study(STUDIES / "demo.yaml").recipes["reference"], None),
 }
 
 

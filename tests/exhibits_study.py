@@ -28,10 +28,10 @@ BASE, CHAT = "tiny-base", "tiny-chat"
 DATASETS = ("triviaqa", "webquestions", "coqa", "hotpotqa", "commonsenseqa", "arc-challenge")
 PAIRED = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity", "CocoaMSP", "CocoaPPL")
 BOTH_FORMS = (*PAIRED, "SemanticEntropy", "SAR", "DegreeMatrix")
-SIZE = {"main": 24, "widths": 24, "strategies": 20, "merged": 24, "truth": 24}
+SIZE = {"main": 24, "beam_widths": 24, "strategies": 20, "merged": 24, "reference": 24}
 EMPTY = 1
 """Empty answers of each cell, of each answer source."""
-OF_U = "above p=0.002 draws=100 lattices=10"
+OF_U = "all_above p=0.002 draws=100 lattices=10"
 CONTENT: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 RESAMPLES: int = CONTENT["evaluation"]["resamples"]
 
@@ -105,7 +105,7 @@ class Results:
             rows.append(_candidate(key, "greedy", 0, base, -0.5 * base / 3))
             for strategy in self.study.recipes[need.recipe].strategies()[1:]:
                 kind, options = strategy_names.parse(strategy)
-                size = int(options.get("M", {"widths": 15, "truth": 100}.get(need.recipe, 10)))
+                size = int(options.get("M", {"beam_widths": 15, "reference": 100}.get(need.recipe, 10)))
                 logprobs = np.log(np.sort(random.dirichlet(np.full(size + 1, 0.3))[:size])[::-1] + 1e-12)
                 for rank in range(size):
                     answer = rank if kind in ("beam", "exact") else int(random.integers(0, 7))

@@ -61,7 +61,8 @@ def read(of: Study, folder: Path, without: tuple[str, ...] = ()) -> ComparisonIn
 
 def measured_files(of: Study) -> list[Artifact]:
     """What the comparison reads and the simulation has: estimators that only claims of ours are about are not."""
-    return [need for need in needed_files(of) if need.recipe not in ("truth", "pool") or need.kind not in EVALUATED]
+    ours = ("reference", "repeated_draws")
+    return [need for need in needed_files(of) if need.recipe not in ours or need.kind not in EVALUATED]
 
 
 EVALUATED = ("evaluation", "replicates")
@@ -108,9 +109,9 @@ class Simulated:
         return entry.questions or self.study.datasets[need.dataset].questions
 
     def _draws(self, need: Artifact) -> Iterator[tuple[dict[str, Any], float, float, np.ndarray[Any, Any]]]:
-        widths, measured = need.recipe == "widths", self.rows[_cell(need)]
+        widths, measured = need.recipe == "beam_widths", self.rows[_cell(need)]
         if widths:
-            forms = [(method, variant) for method in self.study.scoring["widths"].methods for variant in FORMS]
+            forms = [(method, variant) for method in self.study.scoring["beam_widths"].methods for variant in FORMS]
             points = [(form, M) for form in forms for M in range(1, 16)]
             measured = {("greedy", "PRR", *form, f"M={M}"): (curve(*form, M), SPREAD) for form, M in points}
         # half of what spreads a method's replicates is shared by all methods of the cell: they are paired

@@ -10,14 +10,14 @@ import pytest
 from transformers import PreTrainedModel
 
 from beamuq.decoding import (
-    Above,
+    AllAbove,
     Beam,
     Candidate,
     DiverseBeam,
     Exact,
     Greedy,
     Hybrid,
-    NeverWorse,
+    OptimalStratified,
     Policy,
     Prompt,
     Sample,
@@ -33,7 +33,8 @@ TEXTS = [SHOTS + "Question: Who", SHOTS + "Question: What\nAnswer:", "Q", "Quest
 Policies = tuple[Policy, ...]
 FEW: Policies = (Greedy(), Sample(4), Beam(4))
 """Enough for what no strategy has a part in: forward passes, memory, devices."""
-SEARCHES: Policies = (Exact(4), Above(0.01, 4, 2), NeverWorse(4), NeverWorse(4, True), Systematic(4), Stochastic(4))
+MIXED: Policies = (AllAbove(0.01, 4, 2), OptimalStratified(4), OptimalStratified(4, True))
+SEARCHES: Policies = (Exact(4), *MIXED, Systematic(4), Stochastic(4))
 POLICIES: Policies = (*FEW, DiverseBeam(4, 2, 0.5), Hybrid(6, 3), *SEARCHES)
 
 

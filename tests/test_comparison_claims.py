@@ -235,7 +235,7 @@ def test_the_best_has_to_lead_beyond_chance(
     assert rank(place="second", method=D).outcome == "undecided"  # no test says how far off another rank is
 
 
-WIDTHS = Cell(GEMMA, TRIVIA, "widths", "nli")
+WIDTHS = Cell(GEMMA, TRIVIA, "beam_widths", "nli")
 
 
 def widths(beams: Sequence[float], samples: Sequence[float], spread: float = 0.01, n: int = N) -> Estimates:
@@ -414,7 +414,7 @@ def test_the_p_of_a_lead_is_that_of_the_best_of_many_over_each_other(ahead: str,
     assert lead == (pytest.approx(0.2), pytest.approx(p))
 
 
-POOL = Cell(GEMMA, TRIVIA, "pool", "nli")
+POOL = Cell(GEMMA, TRIVIA, "repeated_draws", "nli")
 
 
 def pool(masses: list[float], codes: Callable[[int, int], int], dissimilar: Mapping[int, float]) -> ComparisonInputs:
@@ -469,7 +469,7 @@ def test_a_similarity_without_pairs_of_the_greedy_answer_is_not_asked() -> None:
 
 FIVE, NORMALISED, SAMPLED = "unnormalised beam M=5", "normalised beam M=5", "uniform sample T=1.0 M=10"
 OURS = partial(claims.estimators, comparisons=((FIVE, SAMPLED, 0.02), (FIVE, NORMALISED, 0.0)))
-TRUTH = [Cell(GEMMA, dataset, "truth", "nli") for dataset in DATASETS]
+TRUTH = [Cell(GEMMA, dataset, "reference", "nli") for dataset in DATASETS]
 
 
 def of_estimators(

@@ -189,9 +189,12 @@ def test_a_setting_that_is_not_the_papers_affects_the_numbers_that_it_changes(
 
 def test_fewer_samples_and_another_search_or_metric_are_named() -> None:
     content = study().model_dump(mode="json")
-    content["grid"] = [entry for entry in content["grid"] if entry["recipe"] != "pool"]
-    content["recipes"]["pool"]["sample"]["size"] = 9  # of a recipe outside the grid: one within has to draw enough
-    assert "recipes.pool.sample.size is 9" in first(study(**content), CANDIDATES, replace(COQA, recipe="pool"))
+    content["grid"] = [entry for entry in content["grid"] if entry["recipe"] != "repeated_draws"]
+    # of a recipe outside the grid: one within has to draw enough
+    content["recipes"]["repeated_draws"]["sample"]["size"] = 9
+    assert "recipes.repeated_draws.sample.size is 9" in first(
+        study(**content), CANDIDATES, replace(COQA, recipe="repeated_draws")
+    )
     content["main"]["beam"], content["recipes"]["main"]["beam"]["widths"] = "beam M=5", [5, 10]
     assert first(study(**content)) == "main.beam is beam M=5, the paper's is beam M=10"
     other = with_setting("quality", [{"metric": "answer_f1", "title": "F1"}])

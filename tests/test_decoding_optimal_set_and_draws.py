@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from beamuq.decoding import Above, Exact, Greedy, NeverWorse, Policy, Stochastic, Systematic
+from beamuq.decoding import AllAbove, Exact, Greedy, OptimalStratified, Policy, Stochastic, Systematic
 from listed_model import ListedModel, Tokens, trigram
 from test_decoding_brute_force import assert_frequencies
 
@@ -24,7 +24,7 @@ def probable(model: ListedModel, p: float) -> list[Tokens]:
 def test_above_finds_every_outcome_so_probable_and_runs_no_prefix_less_probable(p: float) -> None:
     for seed in SEEDS:
         model = trigram(seed)
-        found = model.decoded(Above(p))["q"]
+        found = model.decoded(AllAbove(p))["q"]
         greedy = model.decoded(Greedy())["q"].tokens
         assert found.tokens == (probable(model, p) or greedy)
         assert found.proof == (True, None)
@@ -37,7 +37,7 @@ def test_above_finds_every_outcome_so_probable_and_runs_no_prefix_less_probable(
 
 def test_above_that_is_stopped_says_what_it_can_have_missed() -> None:
     model = trigram(1)
-    found = model.decoded(Above(0.001, rows=3))["q"]
+    found = model.decoded(AllAbove(0.001, rows=3))["q"]
     assert found.rows == 3
     assert found.proof is not None
     proven, missed = found.proof
@@ -51,13 +51,13 @@ def test_above_that_is_stopped_says_what_it_can_have_missed() -> None:
 @pytest.mark.parametrize(
     ("policy", "set_of"),
     [
-        (Above(0.05, 4000), lambda model: probable(model, 0.05)),
-        (Above(0.05, 4000, 400), lambda model: probable(model, 0.05)),
-        (Above(0.99, 4000), lambda _: []),
-        (Above(0.05, 4000, rows=1), lambda model: model.decoded(Above(0.05, rows=1))["q"].tokens),
+        (AllAbove(0.05, 4000), lambda model: probable(model, 0.05)),
+        (AllAbove(0.05, 4000, 400), lambda model: probable(model, 0.05)),
+        (AllAbove(0.99, 4000), lambda _: []),
+        (AllAbove(0.05, 4000, rows=1), lambda model: model.decoded(AllAbove(0.05, rows=1))["q"].tokens),
     ],
 )
-def test_draws_follow_the_distribution_without_the_set(policy: Above, set_of: object) -> None:
+def test_draws_follow_the_distribution_without_the_set(policy: AllAbove, set_of: object) -> None:
     model = trigram(1)
     members = set_of(model)  # type: ignore[operator]
     found = model.decoded(policy)["q"].answers
@@ -74,7 +74,7 @@ def test_draws_follow_the_distribution_without_the_set(policy: Above, set_of: ob
 
 def test_a_set_that_holds_everything_leaves_no_draws() -> None:
     model = trigram(1, vocabulary=3, steps=2)
-    assert model.decoded(Above(1e-6, 10))["q"].tokens == list(model.outcomes())
+    assert model.decoded(AllAbove(1e-6, 10))["q"].tokens == list(model.outcomes())
 
 
 @pytest.mark.parametrize("systematic", [False, True])
@@ -86,7 +86,7 @@ def test_never_worse_splits_as_the_masses_alone_say(size: int, systematic: bool)
         truth = model.outcomes()
         outside = 1 - np.cumsum([0.0, *np.exp(list(truth.values()))[: size - 1]])
         best = int(np.argmin(outside / (size - np.arange(size))))
-        found = model.decoded(NeverWorse(size, systematic))["q"]
+        found = model.decoded(OptimalStratified(size, systematic))["q"]
         assert found.tokens[:best] == list(truth)[:best]
         assert [answer.policy_logprob is None for answer in found.answers] == [rank < best for rank in range(size)]
         assert not set(found.tokens[:best]) & set(found.tokens[best:])
@@ -105,7 +105,7 @@ def test_the_draws_of_never_worse_are_unbiased_and_of_less_variance_than_samples
     mean = sum(np.exp(p) * d[tokens] for tokens, p in truth.items())
     variance = sum(np.exp(p) * (d[tokens] - mean) ** 2 for tokens, p in truth.items())
     estimates = []
-    for found in model.decoded(NeverWorse(5), MANY).values():
+    for found in model.decoded(OptimalStratified(5), MANY).values():
         members = [answer for answer in found.answers if answer.policy_logprob is None]
         draws = [d[answer.tokens] for answer in found.answers if answer.policy_logprob is not None]
         rest = 1 - sum(np.exp(answer.logprob) for answer in members)
@@ -135,7 +135,7 @@ def test_the_points_of_a_lattice_spread_as_evenly_as_can_be() -> None:
         assert found.tokens == sorted(found.tokens)
 
 
-@pytest.mark.parametrize("policy", [Systematic(10), Above(0.5, 20, 2)])
+@pytest.mark.parametrize("policy", [Systematic(10), AllAbove(0.5, 20, 2)])
 def test_long_answers_use_up_no_precision(policy: Policy) -> None:
     flat = ListedModel(lambda _: np.ones(50), 50, set(), 40)
     found = flat.decoded(policy, MANY[:30])
@@ -149,7 +149,7 @@ def test_lattices_of_one_recipe_are_independent_and_in_consecutive_runs() -> Non
     model = trigram(2)
     first = np.exp(model.logprobs(()))
     apart = 0
-    for found in model.decoded(Above(0.999, 30, 3), MANY[:30]).values():
+    for found in model.decoded(AllAbove(0.999, 30, 3), MANY[:30]).values():
         runs = [found.tokens[at : at + 10] for at in (0, 10, 20)]
         for run in runs:
             counts = Counter(tokens[0] for tokens in run)
@@ -159,7 +159,7 @@ def test_lattices_of_one_recipe_are_independent_and_in_consecutive_runs() -> Non
 
 
 @pytest.mark.parametrize(
-    "policy", [Systematic(10), Above(0.05, 20, 2), NeverWorse(10), NeverWorse(10, True), Stochastic(5)]
+    "policy", [Systematic(10), AllAbove(0.05, 20, 2), OptimalStratified(10), OptimalStratified(10, True), Stochastic(5)]
 )
 def test_company_changes_no_draw(policy: Policy) -> None:
     model = trigram(3)

@@ -32,7 +32,7 @@ def end_to_end_study(folder: Path) -> dict[str, Any]:
     nli = {"kind": "nli", "title": "tiny NLI", "source": f"folder:{build_nli(folder / 'nli')}"}
     study["scorers"] = {"nli": nli, "lexical": study["scorers"]["lexical"]}
     study["main"] = {"recipe": "main", "scorer": "nli", "relevance": "lexical"}
-    del study["recipes"]["widths"], study["scoring"]["widths"]
+    del study["recipes"]["beam_widths"], study["scoring"]["beam_widths"]
     study["quality"] = study["quality"][:2]
     study["batch_questions"] = 4
     study["evaluation"]["resamples"] = 100

@@ -14,7 +14,7 @@ from beamuq.evaluation.estimates import Estimates
 from beamuq.evaluation.estimator_errors import METHOD, Estimator, EstimatorsOfCell, QuestionScores, samples
 from beamuq_study.exhibits.estimators_of_u import CORRECTED, FAIR, IN_FACT, PRINTED, conditions
 
-SAMPLE, EXACT = "sample T=1.0", "above p=0.002 draws=100 lattices=10"
+SAMPLE, EXACT = "sample T=1.0", "all_above p=0.002 draws=100 lattices=10"
 SAMPLES, BEAMS = samples(SAMPLE, 10), Estimator("normalised", "beam M=10", 10, "beam M=10")
 DRAWS = [f"sample T=1.0 M=10 draw={draw}" for draw in range(1, 11)]
 OF_U = {("stratified", EXACT): [0.2, 0.8], ("standard error", EXACT): [0.0, 0.1]}

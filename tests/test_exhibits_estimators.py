@@ -22,7 +22,7 @@ from exhibits_study import Results
 from one_metric import measure
 
 STUDY = exhibits_study.study()
-CELL = Cell(exhibits_study.BASE, "triviaqa", "truth", "cosine")
+CELL = Cell(exhibits_study.BASE, "triviaqa", "reference", "cosine")
 DRAWS = [f"sample T=1.0 M=10 draw={draw}" for draw in range(1, 11)]
 
 
@@ -126,5 +126,5 @@ def test_questions_whose_exact_value_is_uncertain_are_counted(tmp_path: Path) ->
         return row | {"value": errors.get(row["id"], 0.002)} if row["variant"] == "standard error" else row
 
     for dataset in ("triviaqa", "coqa"):
-        exhibits_study.rewrite(own, Artifact("scores", dataset, exhibits_study.BASE, "truth", "cosine"), change)
+        exhibits_study.rewrite(own, Artifact("scores", dataset, exhibits_study.BASE, "reference", "cosine"), change)
     assert "standard error is above 0.01 at 2 of 48 questions (at most 0.012)" in own.built("controls").caption

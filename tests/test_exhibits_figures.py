@@ -81,7 +81,10 @@ OWN: dict[Any, tuple[str, pd.DataFrame]] = {
     draw_reasons: ("value", frame(part="noise", M=[1, 2, 2], draws=[1, 1, 9], value=[0.1, 0.2, 0.3])),
     draw_gains: ("value", frame(bin=[1, 2], highest=[0.996, 1.0], variant="normalised", value=[0.1, 0.2])),
     draw_conditions: ("share", frame(by="covered mass", bin=[".2–.5", "All"], what="fair share", share=[0.1, 0.2])),
-    draw_by_rows: ("value", frame(estimator=["samples", "U itself"], M=[5, np.nan], rows=[9, np.nan], value=0.1)),
+    draw_by_rows: (
+        "value",
+        frame(estimator=["samples", "true dissimilarity"], M=[5, np.nan], rows=[9, np.nan], value=0.1),
+    ),
     draw_candidates: ("share", frame(set="samples", rank=[1, 2], text=["$x$", ""], share=[0.7, 0.3], count=[7, 3])),
     draw_worked_example: ("value", frame(part=["question", "sample", "beam"], text=["?", "$", ""], value=[0, 0, 0.5])),
 }
@@ -235,7 +238,7 @@ def test_rejection_curves_keep_the_most_certain_answers(built: dict[str, Built],
 def test_points_of_a_curve_are_the_measurements_of_their_series(
     name: str, built: dict[str, Built], results: Results
 ) -> None:
-    rows = rows_of(results, "evaluation", "widths", scorer="cosine")
+    rows = rows_of(results, "evaluation", "beam_widths", scorer="cosine")
     rows = rows[(rows["metric"] == "PRR") & (rows["subset"] == "all")]
     keys = ["method", "variant", "setting"]
     data = built[name].frame.assign(setting=[f"M={M}" for M in built[name].frame["M"]])
@@ -259,7 +262,7 @@ def test_a_study_of_other_data_draws_every_figure_and_names_its_own(tmp_path: Pa
     study = exhibits_study.study(
         datasets={"herrings": of | {"title": "The herrings"}},
         quality=content["quality"][:1],
-        grid=[grid | {"recipe": recipe} for recipe in ("main", "widths", "truth")],
+        grid=[grid | {"recipe": recipe} for recipe in ("main", "beam_widths", "reference")],
     )
     results = Results(tmp_path, study)
     for name in MINE:

@@ -71,7 +71,7 @@ def recipe(name: str, **content: Any) -> dict[str, Any]:
 
 
 OF_U = ("why_beams_win", "gain_by_mass", "controls", "estimators", "fair_share", "matched_rows")
-WITHOUT_ESTIMATORS = {"scoring": CONTENT["scoring"] | {"truth": {"methods": ["Dissimilarity"]}}}
+WITHOUT_ESTIMATORS = {"scoring": CONTENT["scoring"] | {"reference": {"methods": ["Dissimilarity"]}}}
 
 
 def scoring(name: str, **change: Any) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def of_fewer_datasets(scorer: str) -> dict[str, Any]:
     return {"grid": [main | {"models": [exhibits_study.BASE]}, main | chat, *others]}
 
 
-BEAMS_ALONE = recipe("strategies", beam={"widths": [10]}) | scoring("strategies", epsilon=[])
+BEAMS_ALONE = recipe("strategies", beam={"beam_widths": [10]}) | scoring("strategies", epsilon=[])
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("topbeam_scoring", {"answer_source": ["greedy"]}, "PRR in evaluation.metrics and top_beam in answer_source"),
     ("abl_rocauc", {"evaluation": {"metrics": ["PRR"]}}, "ROC-AUC in evaluation.metrics"),
@@ -99,7 +99,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("endings", recipe("main", **CONTENT["recipes"]["main"], merge_stop_tokens=True), "without merge_stop_tokens"),
     ("endings", scoring("main", methods=["Dissimilarity", "CocoaMSP", "CocoaPPL"]), "methods Prob"),
     ("gains_tiny", scoring("main", methods=["Prob", "Perplexity"]), "a method of samples and of beams"),
-    ("gains_by_candidates", scoring("widths", budgets=[]), "its scoring with budgets"),
+    ("gains_by_candidates", scoring("beam_widths", budgets=[]), "its scoring with budgets"),
     ("gains_by_strategy", scoring("strategies", every_strategy=False), "every_strategy"),
     ("gains_by_strategy", recipe("strategies", sample={"size": 10}), "decodes the main beams"),
     ("gains_by_strategy", BEAMS_ALONE, "a strategy or an epsilon beside the main ones"),

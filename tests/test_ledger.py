@@ -37,7 +37,7 @@ def results(tmp_path: Path) -> Path:
 
 
 def test_jobs_are_summed_with_their_shards_and_missing_benchmarks_are_counted(results: Path) -> None:
-    missing = Artifact("candidates", "coqa", "smollm2-135m-plain", "widths")
+    missing = Artifact("candidates", "coqa", "smollm2-135m-plain", "beam_widths")
     rows = (
         program("job_costs")
         .ledger(program("job_costs").measured_jobs(results, [DECODED, missing, *OTHERS]))
@@ -47,7 +47,7 @@ def test_jobs_are_summed_with_their_shards_and_missing_benchmarks_are_counted(re
     assert rows.loc[("candidates", ""), columns].tolist() == [1, 2, 32, 32, 3, 200]
     assert rows.loc[("quality", ""), columns].tolist() == [1, 1, 0, 0, 0, 0]
     assert rows.loc[("", "main"), columns].tolist() == [2, 2, 33, 32, 3, 200]
-    assert rows.loc[("", "widths"), columns].tolist() == [0, 1, 0, 0, 0, 0]
+    assert rows.loc[("", "beam_widths"), columns].tolist() == [0, 1, 0, 0, 0, 0]
     assert rows.loc[("total", ""), columns].tolist() == [2, 3, 33, 32, 3, 200]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from beamuq.decoding import Above, Hybrid, NeverWorse, Policy, Sample, Stochastic, Systematic
+from beamuq.decoding import AllAbove, Hybrid, OptimalStratified, Policy, Sample, Stochastic, Systematic
 from beamuq.errors import BeamUQError
 from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import (
@@ -158,12 +158,12 @@ def test_there_is_no_standard_error_of_one_lattice_or_one_draw() -> None:
 def test_what_is_not_valid_names_what_it_needs() -> None:
     with pytest.raises(BeamUQError, match=r"'unnormalized': unknown weighting; did you mean 'unnormalised'"):
         check_kind("unnormalized", "beam")
-    with pytest.raises(BeamUQError, match=r"stratified 'beam': .* hybrid, neverworse"):
+    with pytest.raises(BeamUQError, match=r"stratified 'beam': .* hybrid, optimal_stratified"):
         check_kind("stratified", "beam")
     check_kind("unnormalised", "wide")  # a search of one's own
     assert lacks("uniform", "sample T=1.0") is None
     assert "T = 1" in str(lacks("uniform", "sample T=0.7"))
-    assert "draws" in str(lacks("stratified", "above p=0.01"))
+    assert "draws" in str(lacks("stratified", "all_above p=0.01"))
 
 
 @pytest.mark.parametrize("size", [0, 1, 4, 8])
@@ -202,9 +202,9 @@ def test_every_weighting_sums_to_one_or_says_that_it_does_not() -> None:
         (Sample(4), "uniform"),
         (Systematic(4), "uniform"),
         (Hybrid(4, 2), "stratified"),
-        (NeverWorse(4), "stratified"),
-        (NeverWorse(4, systematic=True), "stratified"),
-        (Above(0.05, draws=4, lattices=2), "stratified"),
+        (OptimalStratified(4), "stratified"),
+        (OptimalStratified(4, systematic=True), "stratified"),
+        (AllAbove(0.05, draws=4, lattices=2), "stratified"),
         (Stochastic(4), "inclusion"),
     ],
     ids=lambda value: getattr(value, "strategy", value),
@@ -228,6 +228,6 @@ def test_what_the_engine_draws_gives_unbiased_estimates(policy: Policy, name: st
     )
     estimates = estimate(name, case)
     assert abs(estimates.mean() - exact) < 4 * estimates.std() / np.sqrt(len(estimates))
-    if policy.strategy.startswith(("sample", "hybrid", "neverworse", "above")):
-        errors = standard_error(case, 2 if policy.strategy.startswith("above") else 0)
+    if policy.strategy.startswith(("sample", "hybrid", "optimal_stratified", "all_above")):
+        errors = standard_error(case, 2 if policy.strategy.startswith("all_above") else 0)
         assert np.sqrt((errors**2).mean()) == pytest.approx(estimates.std(), rel=0.15)

@@ -50,12 +50,12 @@ def tables() -> dict[str, pa.Table]:
 
 def test_the_kinds_that_estimators_read_have_weights_for_other_methods() -> None:
     """Draws of the model's own distribution 1/M, a set its masses, a set with draws both, stochastic beams p/q."""
-    kinds = ("greedy", "systematic M=4", "exact M=4", "stochastic M=4", "neverworse M=4")
+    kinds = ("greedy", "systematic M=4", "exact M=4", "stochastic M=4", "optimal_stratified M=4")
     made = synthetic.cell(2, kinds)
     cell = CellTables(made["questions"], made["candidates"], made["similarity"])
     weights = {kind: cell.evidence(kind, "greedy") for kind in kinds}
     np.testing.assert_allclose(weights["systematic M=4"].weights, 0.25)
-    np.testing.assert_allclose(weights["neverworse M=4"].weights, 0.25)  # here all drawn
+    np.testing.assert_allclose(weights["optimal_stratified M=4"].weights, 0.25)  # here all drawn
     found = cell.candidate_arrays("stochastic M=4", "greedy")
     ratio = np.exp(found.logprob - found.log_inclusion)
     np.testing.assert_allclose(weights["stochastic M=4"].weights, ratio / ratio.sum(axis=1, keepdims=True))

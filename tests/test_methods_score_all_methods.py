@@ -157,7 +157,7 @@ def test_the_two_ends_of_the_interval_lie_apart_by_what_was_not_found() -> None:
 
 
 def test_draws_in_lattices_bring_their_standard_error() -> None:
-    lattices = "above p=0.01 draws=10 lattices=5"
+    lattices = "all_above p=0.01 draws=10 lattices=5"
     made = synthetic.cell(5, ("greedy", lattices, "stochastic M=10"))
     cell = CellTables(made["questions"], made["candidates"], made["similarity"])
     settings = {"methods": ["Dissimilarity"], "answer_source": ["greedy"], "main": {}}

@@ -22,8 +22,8 @@ def grid() -> Grid:
 def test_a_recipe_asks_for_what_its_methods_need(grid: Grid) -> None:
     assert grid.judgements_of("main") == {CCP, P_TRUE, SAR}
     assert grid.judges_of("main") == {"nli": DEMO.main.scorer, "relevance": DEMO.main.relevance}
-    assert grid.judgements_of("widths") == set()
-    assert grid.judges_of("widths") == {}
+    assert grid.judgements_of("beam_widths") == set()
+    assert grid.judges_of("beam_widths") == {}
 
 
 def test_an_estimator_is_of_every_strategy_of_its_kind_that_allows_it(grid: Grid) -> None:

@@ -121,9 +121,9 @@ def test_cards_of_a_model_are_asked_for_and_run_nothing_again() -> None:
 
 
 def test_a_recipe_may_decode_fewer_questions_together_and_nothing_else_changes(plan: Plan) -> None:
-    recipe = plan.study.recipes["truth"].model_copy(update={"batch_questions": 3})
-    study = plan.study.model_copy(update={"recipes": plan.study.recipes | {"truth": recipe}})
-    assert changed(plan, study, recipe="truth") == {"candidates"}
+    recipe = plan.study.recipes["reference"].model_copy(update={"batch_questions": 3})
+    study = plan.study.model_copy(update={"recipes": plan.study.recipes | {"reference": recipe}})
+    assert changed(plan, study, recipe="reference") == {"candidates"}
     assert changed(plan, study) == set()
 
 
@@ -134,7 +134,7 @@ def test_the_settings_of_the_tables_that_a_job_reads_are_asked_for(plan: Plan) -
     assert further == plan.settings.quality(where(metric="exact_match"))
     assert made.pop("cross_similarity") == plan.settings.similarity(where(scorer=plan.study.main.relevance))
     assert made == {name: getattr(plan.settings, name)(where()) for name in made}
-    assert "judgements" not in plan.settings.made_with(*kinds)(where(recipe="widths"))
+    assert "judgements" not in plan.settings.made_with(*kinds)(where(recipe="beam_widths"))
 
 
 @pytest.mark.parametrize(("kind", "name"), [("table", "redundancy"), ("figure", "base_accs")])
@@ -146,7 +146,7 @@ def test_an_exhibit_of_the_other_kind_is_refused(kind: str, name: str, plan: Pla
 def test_files_that_no_method_needs_are_not_read(plan: Plan) -> None:
     asking = (plan.files.judgements, plan.files.cross_similarity, plan.files.p_true_template)
     assert [len(files(where())) for files in asking] == [1, 1, 1]
-    assert [files(where(recipe="widths")) for files in asking] == [[], [], []]
+    assert [files(where(recipe="beam_widths")) for files in asking] == [[], [], []]
 
 
 @pytest.fixture

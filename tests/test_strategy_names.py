@@ -73,10 +73,10 @@ def test_a_recipes_policies_bear_its_names_and_its_settings() -> None:
     recipe = Recipe.model_validate(
         {
             "exact": {"sizes": [5, 10], "rows": 300},
-            "above": {"p": 0.002, "draws": 20, "lattices": 2, "rows": 400},
+            "all_above": {"p": 0.002, "draws": 20, "lattices": 2, "rows": 400},
             "systematic": {"sizes": [10]},
             "stochastic": {"sizes": [10]},
-            "never_worse": {"sizes": [10], "rows": 500},
+            "optimal_stratified": {"sizes": [10], "rows": 500},
             "adaptive": {"sizes": [10], "rows": 600},
         }
     )
@@ -84,9 +84,9 @@ def test_a_recipes_policies_bear_its_names_and_its_settings() -> None:
     assert [policy.strategy for policy in policies] == recipe.strategies()
     assert [policy.rows for policy in policies if hasattr(policy, "rows")] == [300, 300, 400, 500, 600]
     drawn = [name for name in recipe.strategies() if strategy_names.draws(name)]
-    assert drawn == [*("above p=0.002 draws=20 lattices=2", "systematic M=10", "stochastic M=10"), *drawn[3:]]
+    assert drawn == [*("all_above p=0.002 draws=20 lattices=2", "systematic M=10", "stochastic M=10"), *drawn[3:]]
     assert recipe.searches() == ["exact M=5", "exact M=10"]
-    assert strategy_names.searches(["above p=0.002"]) == ["above p=0.002"]
+    assert strategy_names.searches(["all_above p=0.002"]) == ["all_above p=0.002"]
 
 
 @pytest.mark.parametrize("answer_source", ["top_beam", "first"])

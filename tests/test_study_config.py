@@ -74,7 +74,11 @@ CASES: list[tuple[str, Any, list[str]]] = [
     ("recipes.main.custom", [WIDE | {"policy": "Wide"}], ["recipes.main.custom[0].policy", '"Wide"']),
     ("recipes.main.custom", [WIDE | {"strategy": "Wide-4"}], ["recipes.main.custom[0].strategy", '"Wide-4"']),
     ("recipes.main.custom", [WIDE, WIDE], ["recipes.main", '"wide M=4" stands twice']),
-    ("recipes.main.above", {"p": 0.1, "draws": 10, "lattices": 3}, ["main.above", "lattices 3", "draws 10", "divisor"]),
+    (
+        "recipes.main.all_above",
+        {"p": 0.1, "draws": 10, "lattices": 3},
+        ["main.all_above", "lattices 3", "draws 10", "divisor"],
+    ),
     ("recipes.main.exact", {"sizes": [5, 5]}, ["recipes.main.exact.sizes: 5 stands twice"]),
     ("main.beam", "sample T=1.0", ["main.beam", "'sample T=1.0' is no search", "beam M=10"]),
     ("recipes.main.sample", DROP, ["main.sample", "'sample T=1.0'", "add recipes.main.sample"]),
@@ -88,7 +92,7 @@ CASES: list[tuple[str, Any, list[str]]] = [
     ("evaluation.max_rejection", float("nan"), ["max_rejection"]),
     ("answer_source", ["greedy", "greedy"], ["answer_source", '"greedy" stands twice']),
     ("grid.+", DEMO["grid"][0], [f"grid[{len(DEMO['grid'])}]", "already in grid[0]"]),
-    ("recipes.pool.sample.size", 10**12, ["recipes.pool.sample.size", "equal to 1000000"]),
+    ("recipes.repeated_draws.sample.size", 10**12, ["recipes.repeated_draws.sample.size", "equal to 1000000"]),
 ]
 
 
@@ -98,7 +102,7 @@ def test_a_bad_study_is_told_in_one_line(key: str, value: Any, told: list[str], 
     assert [words for words in told if words not in message] == [], message
 
 
-@pytest.mark.parametrize("name", ["demo", "paper", "real", "real_truth", "small"])
+@pytest.mark.parametrize("name", ["demo", "paper", "real", "real_reference", "small"])
 def test_shipped_studies_are_valid(name: str) -> None:
     assert load_study(study_path(name)).models
 

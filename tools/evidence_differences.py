@@ -65,22 +65,22 @@ DIFFERENCES: list[tuple[str, tuple[str, ...], tuple[str, ...], str]] = [
     ("alpha .9 less K=2", (ECC, EIGVEC), BOTH, "strategies beamsearch alpha=0.9 - strategies beamsearch K=2"),
     ("five beams less samples", (D,), BOTH, "truth unnormalised beam M=5 - truth uniform sample T=1.0 M=10 draw=*"),
     ("five beams less normalised", (D,), BOTH, "truth unnormalised beam M=5 - truth normalised beam M=5"),
-    ("less noise", (D,), BOTH, "truth stratified above* - truth uniform sample T=1.0 M=10 draw=*"),
-    ("beams less exact value", (D,), BOTH, "truth normalised beam M=10 - truth stratified above*"),
+    ("less noise", (D,), BOTH, "truth stratified all_above* - truth uniform sample T=1.0 M=10 draw=*"),
+    ("beams less exact value", (D,), BOTH, "truth normalised beam M=10 - truth stratified all_above*"),
     (
         "never worse less samples",
         (D,),
         BOTH,
-        "truth stratified neverworse M=10 - truth uniform sample T=1.0 M=10 draw=*",
+        "truth stratified optimal_stratified M=10 - truth uniform sample T=1.0 M=10 draw=*",
     ),
     *(
         (f"{what} {when}", (D,), ("triviaqa",), " - ".join(f"{when}-truth {term}" for term in terms_of))
         for when in ("pilot", "later")
         for what, *terms_of in (
-            ("exact value", "stratified above*"),
+            ("exact value", "stratified all_above*"),
             ("samples", "uniform sample T=1.0 M=10 draw=*"),
             ("beams", "normalised beam M=10"),
-            ("less noise", "stratified above*", "uniform sample T=1.0 M=10 draw=*"),
+            ("less noise", "stratified all_above*", "uniform sample T=1.0 M=10 draw=*"),
         )
     ),
     ("gain", (FIVE,), MEANS, "main beamsearch - main multinomial"),
@@ -133,7 +133,7 @@ def prr(dataset: str, recipe: str) -> dict[tuple[str, ...], np.ndarray]:  # type
     prefix = next((each for each in (UNSEEN, EXACT, ROC, PILOT, LATER_ASKED) if recipe.startswith(each)), "")
     without = set[str]()
     if prefix in (UNSEEN, PILOT, LATER_ASKED):
-        truth = read(folder / Artifact("scores", dataset, MODEL, "truth", "embedding").path, "scores").table
+        truth = read(folder / Artifact("scores", dataset, MODEL, "reference", "embedding").path, "scores").table
         asked = read(folder / Artifact("questions", dataset).path, "questions").table  # in the order of their draw
         seen = set(truth["id"].to_pylist())
         ids = [key for key in asked["id"].to_pylist() if key in seen]

@@ -3,8 +3,8 @@
 A strategy's name stands in the column ``strategy`` of every table, and its draws' random numbers are
 keyed by it. It is a kind and ``key=value`` pairs: ``greedy``, ``sample T=1.0``, ``beam M=10``,
 ``beam M=10 length_penalty=-1.0 early_stopping=True``, ``diverse G=2 lambda=0.5``, ``hybrid B=3``, ``shipped``,
-``exact M=10``, ``above p=0.002``, ``above p=0.002 draws=100 lattices=10``, ``systematic M=10``, ``stochastic M=10``,
-``neverworse M=10``, ``adaptive M=10``, or your own search such as ``wide M=4 W=8``. A value is a number, of
+``exact M=10``, ``all_above p=0.002``, ``all_above p=0.002 draws=100 lattices=10``, ``systematic M=10``,
+``stochastic M=10``, ``optimal_stratified M=10``, ``adaptive M=10``, or your own search such as ``wide M=4 W=8``. A value is a number, of
 either sign, or ``True`` or ``False``.
 
 The column ``setting`` of scores holds a strategy, or one parameter of an ablation, which is its own kind:
@@ -23,11 +23,11 @@ from beamuq.errors import BeamUQError
 
 GREEDY = "greedy"
 SHIPPED = "shipped"
-DRAWN = ("sample", "hybrid", "shipped", "systematic", "stochastic", "neverworse", "adaptive")
+DRAWN = ("sample", "hybrid", "shipped", "systematic", "stochastic", "optimal_stratified", "adaptive")
 """Kinds whose candidates are drawn, at least in part: one comes up as often as it is probable."""
-KINDS = (GREEDY, "beam", "diverse", "exact", "above", *DRAWN)
+KINDS = (GREEDY, "beam", "diverse", "exact", "all_above", *DRAWN)
 """Kinds of the package; the first word of a custom search is none of them."""
-FOR_ESTIMATORS = ("exact", "above", "systematic", "stochastic", "neverworse", "adaptive")
+FOR_ESTIMATORS = ("exact", "all_above", "systematic", "stochastic", "optimal_stratified", "adaptive")
 """Kinds of the package whose candidates estimators of Dissimilarity read, and other methods only where asked to."""
 CUSTOM_NAME = r"[a-z]+(?: [A-Za-z]+=[0-9]+(?:\.[0-9]+)?)*"
 """What a custom search may be called."""
@@ -39,7 +39,7 @@ EarlyStopping = Literal["never"] | bool
 
 _WORDS = {"True": True, "False": False}
 _VALUE = r"(?:True|False|-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?)"
-_FORM = re.compile(rf"(?P<kind>[a-z]+)?(?P<pairs>(?:(?:^| )[A-Za-z_]+={_VALUE})*)")
+_FORM = re.compile(rf"(?P<kind>[a-z_]+)?(?P<pairs>(?:(?:^| )[A-Za-z_]+={_VALUE})*)")
 
 
 def sample(temperature: float) -> str:
@@ -67,18 +67,19 @@ def of_size(kind: str, size: int) -> str:
     """A strategy of one size and no more: ``exact M=10``, ``systematic M=10``.
 
     ``exact``: the most probable outcomes, proven; ``systematic``: the points of one lattice through the cumulative
-    distribution; ``stochastic``: beams drawn without replacement; ``neverworse``: as many of the most probable outcomes
-    as is best, then independent draws from outside; ``adaptive``: the same with the points of one lattice for draws.
+    distribution; ``stochastic``: beams drawn without replacement; ``optimal_stratified``: as many of the most probable
+    outcomes as is best, then independent draws from outside; ``adaptive``: the same with the points of one lattice for draws.
     """
     return f"{kind} M={size}"
 
 
-def above(p: float, draws: int = 0, lattices: int = 0) -> str:
-    """Every outcome at least so probable, and draws from outside: ``above p=0.002``, ``above p=0.002 draws=10``.
+def all_above(p: float, draws: int = 0, lattices: int = 0) -> str:
+    """Every outcome at least so probable, and draws from outside: ``all_above p=0.002``, ``… p=0.002 draws=10``.
 
-    The draws are independent, or points of so many independent lattices: ``above p=0.002 draws=100 lattices=10``.
+    The draws are independent, or points of so many independent lattices: ``all_above p=0.002 draws=100 lattices=10``.
     """
-    return f"above p={number(p)}" + (f" draws={draws}" if draws else "") + (f" lattices={lattices}" if lattices else "")
+    further = {"draws": draws, "lattices": lattices}
+    return f"all_above p={number(p)}" + "".join(f" {name}={value}" for name, value in further.items() if value)
 
 
 def ablation(name: str, value: float) -> str:

@@ -91,7 +91,8 @@ SCHEMAS: dict[str, pa.Schema] = {
         # prefixes beyond the prompt that this strategy asked about; rank 0 only, as what follows
         search_rows=_or_null(INT),
         search_passes=_or_null(INT),  # forward passes that it must make one after the other
-        proven=_or_null(BOOL),  # of exact, above, neverworse, adaptive: False where the search stopped at its cap
+        # of exact, all_above, optimal_stratified, adaptive: False where the search stopped at its cap
+        proven=_or_null(BOOL),
         missed_logprob=_or_null(FLOAT),  # where it did: no outcome outside its set has more
     ),
     "judgements": _schema(

@@ -202,7 +202,7 @@ class SizesWithinRows(Sizes):
     rows: Positive = Field(default=2000, description=ROWS)
 
 
-class AboveStrategy(StrictModel):
+class AllAboveStrategy(StrictModel):
     """Every outcome of probability ``p`` or more, then draws from outside: independent ones, or equal lattices."""
 
     p: float = Field(gt=0, lt=1)
@@ -211,7 +211,7 @@ class AboveStrategy(StrictModel):
     rows: Positive = Field(default=2000, description=ROWS)
 
     @model_validator(mode="after")
-    def _lattices_divide_draws(self) -> AboveStrategy:
+    def _lattices_divide_draws(self) -> AllAboveStrategy:
         if self.lattices and (not self.draws or self.draws % self.lattices):
             raise ValueError(f"lattices {self.lattices} does not divide draws {self.draws}; choose a divisor")
         return self
@@ -247,10 +247,12 @@ class Recipe(StrictModel):
     diverse: DiverseStrategy | None = None
     hybrid: HybridStrategy | None = None
     exact: SizesWithinRows | None = Field(default=None, description="the M most probable outcomes, proven")
-    above: AboveStrategy | None = Field(default=None, description="every outcome so probable, and draws from outside")
+    all_above: AllAboveStrategy | None = Field(
+        default=None, description="every outcome so probable, and draws from outside"
+    )
     systematic: Sizes | None = Field(default=None, description="M points of one lattice")
     stochastic: Sizes | None = Field(default=None, description="M distinct outcomes by the Gumbel top-k trick")
-    never_worse: SizesWithinRows | None = Field(
+    optimal_stratified: SizesWithinRows | None = Field(
         default=None,
         description="of M candidates the best number of most probable outcomes, the others drawn from outside",
     )
@@ -297,15 +299,15 @@ class Recipe(StrictModel):
             made += [(names.hybrid(beams), "Hybrid", (hybrid.size, beams)) for beams in hybrid.beams]
         if exact := self.exact:
             made += [(names.of_size("exact", M), "Exact", (M, exact.rows)) for M in exact.sizes]
-        if above := self.above:
+        if above := self.all_above:
             outside = above.p, above.draws, above.lattices
-            made.append((names.above(*outside), "Above", (*outside, above.rows)))
+            made.append((names.all_above(*outside), "AllAbove", (*outside, above.rows)))
         for name, sized in (("systematic", self.systematic), ("stochastic", self.stochastic)):
             made += [(names.of_size(name, M), name.capitalize(), (M,)) for M in (sized.sizes if sized else ())]
-        for name, within in (("neverworse", self.never_worse), ("adaptive", self.adaptive)):
+        for name, within in (("optimal_stratified", self.optimal_stratified), ("adaptive", self.adaptive)):
             if within:
                 how_drawn = (name == "adaptive", within.rows)
-                made += [(names.of_size(name, M), "NeverWorse", (M, *how_drawn)) for M in within.sizes]
+                made += [(names.of_size(name, M), "OptimalStratified", (M, *how_drawn)) for M in within.sizes]
         made += [(search.strategy, "custom", (search,)) for search in self.custom or ()]
         return [*made, (names.SHIPPED, "Shipped", ())] if self.shipped else made
 
@@ -324,8 +326,8 @@ class Recipe(StrictModel):
 
     def known_outcomes(self, M: int) -> list[str]:
         """The strategies that tell the model's distribution, with its M most probable outcomes, where all are there."""
-        drawn = self.above and self.above.draws and not self.above.lattices
-        names = [*strategy_names.of_kind(self.strategies(), "above"), strategy_names.of_size("exact", M)]
+        drawn = self.all_above and self.all_above.draws and not self.all_above.lattices
+        names = [*strategy_names.of_kind(self.strategies(), "all_above"), strategy_names.of_size("exact", M)]
         return names if drawn and set(names) <= set(self.strategies()) else []
 
     def samples(self) -> list[str]:

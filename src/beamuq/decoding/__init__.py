@@ -11,7 +11,7 @@ from beamuq.decoding.decode_batch import decode, next_token_logprobs
 from beamuq.decoding.forward_passes import ROWS, Work
 from beamuq.decoding.greedy_and_samples import Greedy, Sample, Shipped
 from beamuq.decoding.most_probable import Exact
-from beamuq.decoding.optimal_set_and_draws import Above, Hybrid, NeverWorse, Systematic
+from beamuq.decoding.optimal_set_and_draws import AllAbove, Hybrid, OptimalStratified, Systematic
 from beamuq.decoding.search_state import Candidate, Policy, Prompt, SearchContext, SearchState, compose_batches
 from beamuq.decoding.self_check import checked
 from beamuq.decoding.stochastic_beams import Stochastic
@@ -19,14 +19,14 @@ from beamuq.decoding.stop_tokens_and_text import bare_stops, candidate_text, sto
 
 __all__ = [
     "ROWS",
-    "Above",
+    "AllAbove",
     "Beam",
     "Candidate",
     "DiverseBeam",
     "Exact",
     "Greedy",
     "Hybrid",
-    "NeverWorse",
+    "OptimalStratified",
     "Policy",
     "Prompt",
     "Sample",

@@ -7,7 +7,7 @@ import numpy as np
 from beamuq import plugins
 from beamuq.decoding.greedy_and_samples import Sample, Shipped
 from beamuq.decoding.next_token_distributions import DistributionQuery
-from beamuq.decoding.optimal_set_and_draws import Above, Hybrid, NeverWorse, Systematic
+from beamuq.decoding.optimal_set_and_draws import AllAbove, Hybrid, OptimalStratified, Systematic
 from beamuq.decoding.search_state import Policy, SearchContext
 from beamuq.decoding.stochastic_beams import Stochastic
 from beamuq.errors import BeamUQError
@@ -24,8 +24,8 @@ def check_custom(name: str, policy: object) -> None:
 
     Raises BeamUQError if it draws, or has no ``strategy`` and ``start``.
     """
-    drawing = isinstance(policy, Sample | Hybrid | Shipped | NeverWorse | Systematic | Stochastic)
-    if drawing or (isinstance(policy, Above) and policy.draws):
+    drawing = isinstance(policy, Sample | Hybrid | Shipped | OptimalStratified | Systematic | Stochastic)
+    if drawing or (isinstance(policy, AllAbove) and policy.draws):
         raise BeamUQError(
             f"policy {name!r}: a {type(policy).__name__} draws; {_ONLY_SEARCHES}; use the recipe's sample or hybrid"
         )

@@ -19,7 +19,7 @@ from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.greedy_and_samples import Greedy, Sample, Shipped
 from beamuq.decoding.most_probable import Exact
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
-from beamuq.decoding.optimal_set_and_draws import Above, Hybrid, NeverWorse, Systematic
+from beamuq.decoding.optimal_set_and_draws import AllAbove, Hybrid, OptimalStratified, Systematic
 from beamuq.decoding.output_layer import OutputLayer
 from beamuq.decoding.search_state import Candidate, Effort, Policy, Prompt, ProvenState, SearchContext, SearchState
 from beamuq.decoding.self_check import RUNNERS, checked
@@ -27,7 +27,7 @@ from beamuq.decoding.stochastic_beams import Stochastic
 from beamuq.errors import BeamUQError
 from beamuq.models.prompt_tokens import context_window
 
-_OURS = (Greedy, Sample, Shipped, Beam, DiverseBeam, Hybrid, Exact, Above, NeverWorse, Systematic, Stochastic)
+_OURS = (Greedy, Sample, Shipped, Beam, DiverseBeam, Hybrid, Exact, AllAbove, OptimalStratified, Systematic, Stochastic)
 Result = TypeVar("Result")
 
 

@@ -43,7 +43,7 @@ class Hybrid:
 
 
 @dataclass(frozen=True)
-class Above:
+class AllAbove:
     """Every outcome whose probability is at least ``p``, then ``draws`` from the distribution without these.
 
     The draws are independent, or the points of so many independent ``lattices`` of equal size. There are none where the
@@ -65,7 +65,7 @@ class Above:
 
     @property
     def strategy(self) -> str:
-        return strategy_names.above(self.p, self.draws, self.lattices)
+        return strategy_names.all_above(self.p, self.draws, self.lattices)
 
     def start(self, context: SearchContext) -> SearchState:
         search = MostProbableState(self, context, AtLeast(self.p), self.rows, 0 if self.draws else 1)
@@ -75,7 +75,7 @@ class Above:
 
 
 @dataclass(frozen=True)
-class NeverWorse:
+class OptimalStratified:
     """The B most probable outcomes, then ``size`` - B draws from the distribution without them.
 
     B minimises r_B / (size - B) over 0 ≤ B < size, where r_B is the mass outside the B most probable outcomes: it is
@@ -94,7 +94,7 @@ class NeverWorse:
 
     @property
     def strategy(self) -> str:
-        return strategy_names.of_size("adaptive" if self.systematic else "neverworse", self.size)
+        return strategy_names.of_size("adaptive" if self.systematic else "optimal_stratified", self.size)
 
     def start(self, context: SearchContext) -> SetThenDrawsState:
         search = MostProbableState(self, context, BestSplit(self.size), self.rows, 0)

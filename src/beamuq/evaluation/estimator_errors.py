@@ -20,7 +20,7 @@ from beamuq.evaluation.rank_correlations import partial_spearman, spearman
 from beamuq.methods.dissimilarity_estimators import WEIGHTINGS
 from beamuq.methods.registry import stored_variant
 
-METHOD, TRUTH, ERROR, TRUE_DISSIMILARITY = "Dissimilarity", "stratified", "standard error", "U itself"
+METHOD, TRUTH, ERROR, TRUE_DISSIMILARITY = "Dissimilarity", "stratified", "standard error", "true dissimilarity"
 PROB, BEAMS, PARTIAL = "Prob", "beams: p and s", "partial rank correlation"
 ROUNDING = 1e-20  # scores have 12 decimals: a smaller sum of squares is none
 
@@ -37,7 +37,7 @@ _TITLES = {
     ("uniform", "systematic"): "systematic",
     ("normalised", "stochastic"): "stochastic beams, normalised",
     ("inclusion", "stochastic"): "stochastic beams, p/q",
-    ("stratified", "neverworse"): "never worse",
+    ("stratified", "optimal_stratified"): "optimal stratified",
     ("stratified", "adaptive"): "adaptive systematic",
 }
 Score = tuple[str, str, str]  # method, variant, setting

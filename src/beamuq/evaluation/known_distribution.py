@@ -118,8 +118,11 @@ def estimates(probability: Floats, dissimilarity: Floats, in_set: Bools, M: int,
     found: dict[str, Floats] = {
         "uniform sample": _mean(dissimilarity, draws(probability, uniforms), np.full_like(n, M))
     }
-    for name, at in (("stratified neverworse", uniforms), ("stratified adaptive", np.minimum(lattice, 1 - 1e-12))):
-        found[name] = fixed + np.where(left > LEAST_LEFT, left, 0.0)[:, 0] * _mean(dissimilarity, draws(rest, at), n)
+    drawn_at = {"optimal_stratified": uniforms, "adaptive": np.minimum(lattice, 1 - 1e-12)}
+    for kind, at in drawn_at.items():
+        found[f"stratified {kind}"] = fixed + np.where(left > LEAST_LEFT, left, 0.0)[:, 0] * _mean(
+            dissimilarity, draws(rest, at), n
+        )
     return found
 
 

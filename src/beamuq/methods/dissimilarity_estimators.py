@@ -96,7 +96,7 @@ def _usual(candidates: CandidateArrays) -> Array:
 
 
 _SETS = {"beam": False, "exact": False, CUSTOM: False}
-_STRATA = {"hybrid": True, "neverworse": True, "adaptive": True, "above": True}
+_STRATA = {"hybrid": True, "optimal_stratified": True, "adaptive": True, "all_above": True}
 WEIGHTINGS: dict[str, Weighting] = {
     "uniform": Weighting(
         lambda c: candidate_weights.uniform(c.mask), {"sample": True, "systematic": True} | _SETS, "Σ d / M"
@@ -110,9 +110,9 @@ WEIGHTINGS: dict[str, Weighting] = {
         _normalised, _SETS | {"stochastic": False}, "Σ p d / Σ p; of stochastic beams Σ (p/q) d / Σ (p/q)"
     ),
     "unnormalised": Weighting(
-        _unnormalised, _SETS | {"above": False}, "Σ_B p d + r, the upper end of the certified interval", and_left=True
+        _unnormalised, _SETS | {"all_above": False}, "Σ_B p d + r, the certified interval's upper end", and_left=True
     ),
-    "lower": Weighting(_unnormalised, _SETS | {"above": False}, "Σ_B p d, its lower end"),
+    "lower": Weighting(_unnormalised, _SETS | {"all_above": False}, "Σ_B p d, its lower end"),
     "stratified": Weighting(_stratified, _STRATA, "Σ_B p d + (r/n) Σ d over the n draws outside B"),
     "inclusion": Weighting(_inclusion, {"stochastic": True}, "Σ (p/q) d"),
     "match": Weighting(
@@ -145,8 +145,8 @@ def lacks(name: str, strategy: str) -> str | None:
     kind, options = parse(strategy)
     if kind == "sample" and options["T"] != 1:
         return "samples at T = 1"
-    if kind == "above" and name in ("stratified", "match") and not options.get("draws"):
-        return "draws outside the set (above … draws=)"
+    if kind == "all_above" and name in ("stratified", "match") and not options.get("draws"):
+        return "draws outside the set (all_above … draws=)"
     return None
 
 

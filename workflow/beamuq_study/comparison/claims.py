@@ -48,7 +48,7 @@ def _quantity(name: str, sets: CandidateSets, main: Main) -> Floats | Bools:
 def mean_of_questions(
     case: Case, of: str, lengths: Lengths = (1, np.inf), paper_range: Sequence[float] = (), above: Lengths = ()
 ) -> Verdict:
-    """Whether the mean over answers of some ``lengths`` is in the ``paper_range``, or ``above`` that of others."""
+    """Whether the mean over answers of some ``lengths`` is in the ``paper_range``, or ``all_above`` that of others."""
     sets = case.candidates()
     values, parts, tokens = _quantity(of, sets, case.results.study.main), [], sets.lengths()
     for low, high in filter(None, (lengths, above)):
@@ -357,7 +357,7 @@ def _estimator(case: Case, prr: Estimates, cell: Cell, name: str) -> Estimates:
 def scored_as(study: Study, recipe: str, name: str) -> str | None:
     """``name`` with the strategy whose scores it is of, where the recipe's scoring has it, else None."""
     weighting, _, kind = name.partition(" ")
-    if kind == "above":
+    if kind == "all_above":
         names = of_kind(study.recipes[recipe].strategies(), kind) if name in study.scoring[recipe].estimators else []
         return next((f"{weighting} {one}" for one in names if lacks(weighting, one) is None), None)
     every = estimators_of_u.estimators(study, recipe, range(1, 10**6))

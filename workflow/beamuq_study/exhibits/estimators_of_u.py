@@ -58,7 +58,7 @@ BY_ROWS = {
     "beams, unnormalised": SeriesStyle("beams, unnormalised", GREEN, "-.", "^"),
     "exact top M, normalised": SeriesStyle("exact, normalised", GREY, ":", "D"),
     "systematic": SeriesStyle("systematic", ORANGE, ":", "v"),
-    "never worse": SeriesStyle("never worse", BLACK, ":", "*"),
+    "optimal stratified": SeriesStyle("optimal stratified", BLACK, ":", "*"),
 }
 BANDS = ("samples", "beams, unnormalised")
 PLACE = ["model", "dataset"]
@@ -71,7 +71,7 @@ def estimators(study: Study, recipe: str, sizes: Container[int]) -> list[Estimat
     for name in study.scoring[recipe].estimators:
         weighting, _, kind = name.partition(" ")
         for strategy in strategy_names.of_kind(strategies, kind):
-            if lacks(weighting, strategy) is not None or kind == "above" or weighting == "match":
+            if lacks(weighting, strategy) is not None or kind == "all_above" or weighting == "match":
                 continue
             settings = dict.fromkeys(_sizes_in([strategy]), strategy)
             if kind == "sample" and of.sample:
@@ -89,10 +89,10 @@ def _sizes_in(strategies: Iterable[str]) -> set[int]:
 
 def with_exact_value(study: Study, dataset: str = "", estimators: Sequence[str] = (), **needs: Any) -> list[Cell]:
     """The cells, on one dataset or all, of the first recipe that knows U with its standard error and has the others."""
-    scored = ("stratified above", "uniform sample", "normalised beam", *estimators)
+    scored = ("stratified all_above", "uniform sample", "normalised beam", *estimators)
 
     def has(recipe: str) -> bool:
-        above = study.recipes[recipe].above
+        above = study.recipes[recipe].all_above
         return above is not None and above.lattices > 1
 
     return [cell for cell in cells.select(study, estimators=scored, has=has, **needs) if dataset in ("", cell.dataset)]
@@ -102,7 +102,7 @@ def read(study: Study, inputs: Inputs, cell: Cell) -> EstimatorsOfCell:
     """What a cell's files tell of estimators of U, which is the stratified estimate above a probability."""
     scores = inputs.scores(cell)
     prr = inputs.estimates([cell]).where(metric="PRR", answer_source="greedy", subset="all")
-    names = strategy_names.of_kind(study.recipes[cell.recipe].strategies(), "above")
+    names = strategy_names.of_kind(study.recipes[cell.recipe].strategies(), "all_above")
     exact = next(name for name in names if "lattices" in strategy_names.parse(name)[1])
     main, counts = samples(study.main.sample, study.main.num_candidates), inputs.resample_counts(cell, scores.ids)
     drawn = cells.draws(study, cell.recipe)
@@ -280,7 +280,7 @@ def gain_by_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
     data = data[[*PLACE, "bin", "lowest", "highest", "variant", "value", "low", "high", "n", "note"]]
     paper = data[(data["variant"] == "normalised") & (data["dataset"] != MEAN)]
     caption_facts = facts(study, of_cells) | {"bins": count, "of": len(paper), "without": paper["low"].isna().sum()}
-    caption_facts |= {"above": (paper["low"] > 0).sum(), "below": (paper["high"] < 0).sum()}
+    caption_facts |= {"all_above": (paper["low"] > 0).sum(), "below": (paper["high"] < 0).sum()}
     name, labels = "{dataset}, {model}", ("Bin of covered mass; below, n", "PRR − that of samples")
     return figure_style.figure(study, data, PLACE, name, draw_gains, caption_facts, labels, across=2, sharex=False)
 
@@ -390,7 +390,7 @@ def draw_by_rows(data: pd.DataFrame, ax: figure_style.Axes) -> None:
 
 
 def exhibits(study: Study) -> list[Exhibit]:
-    pooled = {dataset for each in study.grid if study.recipes[each.recipe].above for dataset in each.datasets}
+    pooled = {dataset for each in study.grid if study.recipes[each.recipe].all_above for dataset in each.datasets}
     datasets = {"estimators": "", **{f"estimators_{name}": name for name in study.datasets if name in pooled}}
     exact = partial(Exhibit, reads=READS, beyond_paper=True, cells=with_exact_value)
     of_dataset = partial(exact, kind="table", build=estimators_table, template="estimators")

@@ -25,7 +25,7 @@ from beamuq_study.stages.beams_map import BEAMS, DISSIMILARITY, EXACT_TEXT, SAMP
 from beamuq_study.study_config import Study
 
 GAIN, NOISE, TARGET = "beams - samples", "noise", "target"
-MIXED = {"stratified neverworse": "Optimal stratified", "stratified adaptive": "Adaptive systematic"}
+MIXED = {"stratified optimal_stratified": "Optimal stratified", "stratified adaptive": "Adaptive systematic"}
 READS = ("beams_map", "candidates", "questions")
 PLACE = ["model", "dataset"]
 OWN = "cell of the study"

@@ -140,7 +140,7 @@ class CellTables:
     def known_outcomes(self, strategies: Sequence[str], answer_source: str) -> CandidateArrays:
         """The distinct outcomes that some strategies found, and the draws from outside all of them, by their tokens.
 
-        Draws are of the one strategy that is ``above``, whose condition the others' outcomes only narrow.
+        Draws are of the one strategy that is ``all_above``, whose condition the others' outcomes only narrow.
         """
         rows = np.concatenate([self._rows(strategy, least=0) for strategy in strategies], axis=1)
         flat, tokens = rows[rows >= 0], self._candidates.column("token_ids")
