@@ -3,8 +3,9 @@
     python -m benchmarks.searches                   # SmolLM2 on the CPU: half an hour
     python -m benchmarks.searches --quick           # eight questions, one repeat: minutes
 
-``reference`` is the recipe of studies/demo.yaml, every estimator's candidates; ``exact value`` is U alone: its set and its
-draws. Rows are prefixes beyond the prompt, per question. CPU times are medians of the repeats, all recipes in turns.
+``reference`` is the recipe of studies/demo.yaml, every estimator's candidates; ``exact value`` is U alone: its set
+and its draws. Rows are prefixes beyond the prompt, per question. CPU times are medians of the repeats, all recipes in
+turns.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,8 +20,10 @@ from beamuq.methods.dissimilarity_estimators import WEIGHTINGS
 from beamuq_study import parquet_tables
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.exhibits.exhibit import Built
+from beamuq_study.exhibits.when_beams_win import MIXED
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.result_files import ROW, Inputs
+from beamuq_study.stages import beams_map
 from beamuq_study.stages.decisions_of_scores import DecisionSettings, decisions
 from beamuq_study.study_config import Study
 
@@ -28,7 +31,8 @@ BASE, CHAT = "tiny-base", "tiny-chat"
 DATASETS = ("triviaqa", "webquestions", "coqa", "hotpotqa", "commonsenseqa", "arc-challenge")
 PAIRED = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity", "CocoaMSP", "CocoaPPL")
 BOTH_FORMS = (*PAIRED, "SemanticEntropy", "SAR", "DegreeMatrix")
-SIZE = {"main": 24, "beam_widths": 24, "strategies": 20, "merged": 24, "reference": 24}
+SIZE = {"main": 24, "beam_widths": 24, "strategies": 20, "merged": 24, "reference": 24, "map": 24}
+QUALITIES = (beams_map.SIMILARITY, beams_map.EXACT_TEXT)
 EMPTY = 1
 """Empty answers of each cell, of each answer source."""
 OF_U = "all_above p=0.002 draws=100 lattices=10"
@@ -161,6 +165,28 @@ class Results:
             quality=quality.metric, risks=tuple(of.risks), resamples=RESAMPLES, seed=self.study.seed
         )
         return decisions(tables["scores"], tables["quality"], asked, settings, need.dataset)[0]
+
+    def _beams_map(self, need: Artifact) -> list[dict[str, Any]]:
+        of = self.study.scoring[need.recipe].beams_map
+        assert of is not None
+        noise = generator(need.model, need.dataset, "map").normal(scale=0.05, size=of.resamples)
+        every = [("", "mass", "", "", beams_map.setting(g, M=M)) for g in of.powers for M in of.sizes]
+        scored = [(beams_map.DISSIMILARITY, name) for name in (beams_map.SAMPLES, beams_map.BEAMS, *MIXED)]
+        scored += [(name, of_M) for name in ("CocoaMSP", "CocoaPPL") for of_M in (beams_map.SAMPLES, beams_map.BEAMS)]
+        exact = [(name, beams_map.TRUE) for name in (beams_map.DISSIMILARITY, "CocoaMSP", "CocoaPPL")]
+        for quality, g, kappa in itertools.product(QUALITIES, of.powers, of.kappas):
+            every += [(quality, "PRR", *name, beams_map.setting(g, kappa, M)) for name in scored for M in of.sizes]
+            every += [(quality, "PRR", *name, beams_map.setting(g, kappa)) for name in exact]
+        rows = []
+        for quality, metric, method, variant, setting in every:
+            value = _value(need, quality, metric, method, variant, setting)
+            if metric == "mass":
+                value = float(1 - 0.8 / strategy_names.parse(setting)[1]["power"] ** 2)
+            keys = {"answer_source": "greedy", "quality": quality, "subset": "all", "metric": metric}
+            keys |= {"method": method, "variant": variant, "setting": setting, "n": SIZE["map"], "note": ""}
+            spread = {"low": value - 0.1, "high": value + 0.1, "std": 0.05}
+            rows.append(keys | {"value": value} | spread | {"values": (value + noise).astype(np.float32)})
+        return rows
 
     def _measured(self, need: Artifact) -> list[dict[str, Any]]:
         return [

@@ -94,7 +94,7 @@ def test_what_makes_a_measurement_the_papers_is_compared_or_harmless_with_its_re
     """By hand: a setting that is neither compared nor declared harmless would pass unseen."""
     compared = set(settings(RULES.paper, COQA)) - set(RULES.harmless)
     assert {path for path in compared if re.match(r"(models|datasets|scorers|main|evaluation)\.", path)} == {
-        *(f"models.*.{name}" for name in ("source", "style", "enable_thinking")),
+        *(f"models.*.{name}" for name in ("source", "style", "enable_thinking", "temperature")),
         *(f"datasets.*.{name}" for name in ("adapter", "source", "config", "split", "few_shot_split", "few_shot")),
         "datasets.*.max_new_tokens",
         *(f"scorers.*.{name}" for name in ("kind", "source", "proxy_for")),

@@ -33,7 +33,7 @@ def study_with_drawn_answers(models: Path, folder: Path) -> dict[str, Any]:
     study = micro_study(models)
     model = study["models"]["tiny"] | {"source": f"folder:{folder / 'llama'}"}
     recipe = study["recipes"]["main"]
-    of_generate = {"beam_widths": [5], "length_penalty": 1.0, "early_stopping": False}
+    of_generate = {"widths": [5], "length_penalty": 1.0, "early_stopping": False}
     grid = [study["grid"][0] | {"recipe": name} for name in RECIPES]
     return study | {
         "models": {"tiny": model},

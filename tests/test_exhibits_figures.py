@@ -26,6 +26,7 @@ from beamuq_study.exhibits.estimators_of_u import draw_by_rows, draw_conditions,
 from beamuq_study.exhibits.exhibit import Built
 from beamuq_study.exhibits.figure_style import draw_by_bin
 from beamuq_study.exhibits.figures_of_candidates import draw_candidates, draw_rank_probabilities, draw_worked_example
+from beamuq_study.exhibits.when_beams_win import draw_map
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.result_files import Cell
 from exhibits_study import BASE, Results
@@ -69,6 +70,12 @@ OWN: dict[Any, tuple[str, pd.DataFrame]] = {
     of_scores.draw_rejection_curves: (
         "quality",
         frame(variant=FORM, rejected=0.1, quality=0.5, oracle=0.9, random=0.4),
+    ),
+    draw_map: (
+        "value",
+        frame(
+            what="beams - samples", mass=[0.2, 0.2, 0.9, 0.9], kappa=[0.5, 1, 0.5, 1], value=[-0.1, -0.05, 0.1, 0.2]
+        ).assign(mass_low=np.nan, mass_high=np.nan, kappa_low=np.nan, kappa_high=np.nan),
     ),
     of_scores.draw_risk_coverage: (
         "wrong",

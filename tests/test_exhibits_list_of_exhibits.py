@@ -85,7 +85,7 @@ def of_fewer_datasets(scorer: str) -> dict[str, Any]:
     return {"grid": [main | {"models": [exhibits_study.BASE]}, main | chat, *others]}
 
 
-BEAMS_ALONE = recipe("strategies", beam={"beam_widths": [10]}) | scoring("strategies", epsilon=[])
+BEAMS_ALONE = recipe("strategies", beam={"widths": [10]}) | scoring("strategies", epsilon=[])
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("topbeam_scoring", {"answer_source": ["greedy"]}, "PRR in evaluation.metrics and top_beam in answer_source"),
     ("abl_rocauc", {"evaluation": {"metrics": ["PRR"]}}, "ROC-AUC in evaluation.metrics"),

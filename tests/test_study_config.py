@@ -88,7 +88,7 @@ CASES: list[tuple[str, Any, list[str]]] = [
     ("datasets.coqa.questions", -3, ["questions", "-3"]),
     ("datasets.coqa.few_shot", 3, ["few_shot", "write few_shot: 0"]),
     ("grid.0.questions", 99, ["grid[0].questions", "99", str(DEMO["datasets"]["triviaqa"]["questions"])]),
-    ("scoring.widths.budgets.+", 16, ["scoring.widths.budgets", "16", "sample.size 15"]),
+    ("scoring.beam_widths.budgets.+", 16, ["scoring.beam_widths.budgets", "16", "sample.size 15"]),
     ("evaluation.max_rejection", float("nan"), ["max_rejection"]),
     ("answer_source", ["greedy", "greedy"], ["answer_source", '"greedy" stands twice']),
     ("grid.+", DEMO["grid"][0], [f"grid[{len(DEMO['grid'])}]", "already in grid[0]"]),

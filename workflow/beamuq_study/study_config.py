@@ -326,9 +326,10 @@ class Recipe(StrictModel):
 
     def known_outcomes(self, M: int) -> list[str]:
         """The strategies that tell the model's distribution, with its M most probable outcomes, where all are there."""
-        drawn = self.all_above and self.all_above.draws and not self.all_above.lattices
-        names = [*strategy_names.of_kind(self.strategies(), "all_above"), strategy_names.of_size("exact", M)]
-        return names if drawn and set(names) <= set(self.strategies()) else []
+        if not self.all_above or not self.all_above.draws or self.all_above.lattices or not self.exact:
+            return []
+        large = [strategy_names.of_size("exact", size) for size in sorted(self.exact.sizes) if size >= M]
+        return [*strategy_names.of_kind(self.strategies(), "all_above"), *large[:1]] if large else []
 
     def samples(self) -> list[str]:
         """The strategies that draw from the model's own distribution, tempered or not: those of ``sample``."""
@@ -591,8 +592,8 @@ class Study(StrictModel):
                 known(f"scoring.{name}.beams_map.skip", of.skip, self.datasets)
                 if not decoded.known_outcomes(max(of.sizes)):
                     raise ValueError(
-                        f"scoring.{name}.beams_map: needs above with draws and no lattices, and {max(of.sizes)} among "
-                        f"exact.sizes; add them to recipes.{name}"
+                        f"scoring.{name}.beams_map: needs all_above with draws and no lattices, and exact.sizes of "
+                        f"{max(of.sizes)} or more; add them to recipes.{name}"
                     )
             drawn = decoded.sample.size if decoded.sample else 0
             widths = decoded.beam.widths if decoded.beam else []

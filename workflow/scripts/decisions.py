@@ -48,9 +48,10 @@ def run(
     cell, (values, right, items) = read["scores"].cell, (read[of].table for of in ("scores", "quality", "questions"))
     decided, rows = decisions_of_scores.decisions(values, right, items, settings, cell.get("dataset", ""))
     facts = _facts(decoded, read["scores"], rendered, read["shots"].table.to_pylist(), settings.similarity)
-    counts = _counts(candidates, read["scores"].provenance["settings"])
+    scoring = read["scores"].provenance["settings"]
+    counts, methods = _counts(candidates, scoring), {of.name: of for of in map(resolve, scoring["methods"])}
     for row in rows:
-        row |= facts | {"candidates": counts[row["id"], candidates_of(resolve(row["method"]), row["variant"])]}
+        row |= facts | {"candidates": counts[row["id"], candidates_of(methods[row["method"]], row["variant"])]}
     io.write_text(scored, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     footer = provenance(settings.model_dump(mode="json", exclude={"similarity", "model"}), tables, tables=read)
     footer["empty"] = read["quality"].provenance.get("empty", {})

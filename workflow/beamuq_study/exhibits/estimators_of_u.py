@@ -280,7 +280,7 @@ def gain_by_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
     data = data[[*PLACE, "bin", "lowest", "highest", "variant", "value", "low", "high", "n", "note"]]
     paper = data[(data["variant"] == "normalised") & (data["dataset"] != MEAN)]
     caption_facts = facts(study, of_cells) | {"bins": count, "of": len(paper), "without": paper["low"].isna().sum()}
-    caption_facts |= {"all_above": (paper["low"] > 0).sum(), "below": (paper["high"] < 0).sum()}
+    caption_facts |= {"above": (paper["low"] > 0).sum(), "below": (paper["high"] < 0).sum()}
     name, labels = "{dataset}, {model}", ("Bin of covered mass; below, n", "PRR − that of samples")
     return figure_style.figure(study, data, PLACE, name, draw_gains, caption_facts, labels, across=2, sharex=False)
 

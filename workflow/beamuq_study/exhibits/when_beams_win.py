@@ -86,7 +86,7 @@ def when_beams_win(study: Study, chosen: Sequence[Cell], inputs: Inputs, *, by_d
     judged = [dataset for dataset, quality in panels if quality == SIMILARITY]
     panels.sort(key=lambda panel: panel[0] not in judged)  # pairs of panels side by side
     parts = []
-    for dataset, quality in panels or [(MEAN, SIMILARITY), (MEAN, EXACT_TEXT)]:
+    for dataset, quality in panels or [(dataset, "no map") for dataset in points["dataset"].unique()]:
         of_panel = grid[(grid["dataset"] == dataset) & (grid["quality"] == quality)]
         own = points if dataset == MEAN else points[points["dataset"] == dataset]
         both = pd.concat([of_panel, own.assign(quality=quality)], ignore_index=True)
@@ -163,7 +163,7 @@ def draw_map(data: pd.DataFrame, ax: figure_style.Axes) -> None:
         ax.contourf(x, y, tables["value"].to_numpy(np.float64), levels=levels, cmap=colours, extend="both", alpha=0.8)
         for name, line in (("value", "-"), ("low", "--"), ("high", "--")):
             ends = tables[name].to_numpy(np.float64)
-            if np.nanmin(ends) < 0 < np.nanmax(ends):
+            if (ends < 0).any() and (ends > 0).any():
                 ax.contour(x, y, ends, levels=[0], colors=BLACK, linestyles=line, linewidths=1.2 - 0.4 * (line != "-"))
         apart = grid["mass"].isin(x[np.diff(x, prepend=-1.0) >= NUMBER_WIDTH])
         for mass, kappa, value in grid[apart][["mass", "kappa", "value"]].to_numpy():
