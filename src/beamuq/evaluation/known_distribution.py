@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from beamuq.array_types import Bools, Floats, Ints
 from beamuq.beam_mass_theorem import covered_mass, left_by_size, meets_fair_share
+from beamuq.methods.log_space_sums import log_sum_exp
 
 LEAST_LEFT = 1e-9  # less mass outside the set is none
 KAPPAS = np.arange(0.0, 3.0001, 0.01)
@@ -62,13 +63,14 @@ def estimate_kappa(logprob: Floats, head: Bools, right: Bools, counts: Ints) -> 
     draws each question. Only questions with a right outcome, and another one, in the head tell; from 0 to 3 in steps
     of .01, the ends where nothing inside is likelier; NaN where fewer than ten tell. It says nothing of the tail.
     """
-    found, right = head & np.isfinite(logprob), right & head
+    found = head & np.isfinite(logprob)
+    right = right & found
     tells = right.any(axis=1) & (found & ~right).any(axis=1)
     if not tells.any():
         return np.full(counts.shape[1], np.nan)
-    scaled = np.where(found, logprob, 0.0)[tells][:, :, None] * KAPPAS
-    total, of_right = (np.where(of[tells][:, :, None], np.exp(scaled), 0.0).sum(axis=1) for of in (found, right))
-    likelihood = (np.log(of_right) - np.log(total)).T @ counts[tells]
+    scaled = KAPPAS[:, None] * np.where(found, logprob, 0.0)[tells][:, None, :]
+    total, of_right = (log_sum_exp(np.where(of[tells][:, None, :], scaled, -np.inf)) for of in (found, right))
+    likelihood = (of_right - total).T @ counts[tells]
     return np.where(counts[tells].sum(axis=0) >= LEAST_TOLD, KAPPAS[likelihood.argmax(axis=0)], np.nan)
 
 
@@ -90,11 +92,22 @@ def draws(probability: Floats, uniforms: Floats) -> Ints:
     return np.asarray(np.clip(found, 0, last[:, None]))
 
 
-def best_split(probability: Floats, in_set: Bools, M: int) -> Ints:
-    """[N] B, the number of most probable outcomes with the least r_B / (M − B), 0 ≤ B < M (fair share)."""
+def _left(probability: Floats, in_set: Bools, M: int) -> Floats:
+    """[N, M + 1] (fewer where A < M) the mass outside the B = 0 … M most probable outcomes of the set."""
     first = np.take_along_axis(np.where(in_set, probability, 0.0), most_probable(probability, in_set, M), axis=1)
     with np.errstate(divide="ignore"):
-        left = left_by_size(np.log(first), first > 0)[:, :M]
+        return left_by_size(np.log(first), first > 0)
+
+
+def covered(probability: Floats, in_set: Bools, M: int) -> dict[str, Floats]:
+    """``mass`` [N] of the M most probable outcomes of the set; ``fair share`` [N]: 1 where some set covers its own."""
+    left = _left(probability, in_set, M)
+    return {"mass": 1.0 - left[:, -1], "fair share": meets_fair_share(left, M).astype(np.float64)}
+
+
+def best_split(probability: Floats, in_set: Bools, M: int) -> Ints:
+    """[N] B, the number of most probable outcomes with the least r_B / (M − B), 0 ≤ B < M (fair share)."""
+    left = _left(probability, in_set, M)[:, :M]
     return np.asarray((left / (M - np.arange(left.shape[1]))).argmin(axis=1))
 
 
@@ -142,11 +155,7 @@ def coordinates(logprob: Floats, right: Bools, counts: Ints, M: int) -> dict[str
     logprob, right [N, A] of distinct outcomes that were found (NaN: padding); counts [N, R].
     """
     found = ~np.isnan(logprob)
-    probability = np.where(found, np.exp(np.where(found, logprob, 0.0)), 0.0)
-    first = np.take_along_axis(probability, most_probable(probability, found, M), axis=1)
-    with np.errstate(divide="ignore"):
-        fair = meets_fair_share(left_by_size(np.log(first), first > 0), M)
-    means = {"mass": np.minimum(first.sum(axis=1), 1.0), "fair share": fair.astype(np.float64)}
+    means = covered(np.exp(np.where(found, logprob, -np.inf)), found, M)
     named = {name: np.asarray(values @ counts / counts.sum(axis=0)) for name, values in means.items()}
     return named | {"kappa": estimate_kappa(np.where(found, logprob, -np.inf), found, right, counts)}
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamuq.array_types import Floats
-from beamuq.beam_mass_theorem import left_by_size, meets_fair_share
 from beamuq.config_errors import StrictModel
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import known_distribution as known
@@ -92,9 +91,11 @@ def map_of_cell(
     of = {"answer_source": "greedy", "subset": ALL, "n": n}
     for power in settings.powers:
         probability, log_total = known.sharpened(outcomes.logprob, outcomes.in_set, outcomes.drawn, power)
-        for metric, size, values in _coordinates(probability, outcomes, settings.sizes):
-            row = of | {"quality": "", "metric": metric, "method": "", "variant": "", "setting": setting(power, M=size)}
-            yield row | _summary(values @ counts / counts.sum(axis=0), settings.confidence)
+        for size in settings.sizes:
+            for metric, values in known.covered(probability, outcomes.in_set, size).items():
+                row = of | {"quality": "", "metric": metric, "method": "", "variant": ""}
+                row |= {"setting": setting(power, M=size)}
+                yield row | _summary(values @ counts / counts.sum(axis=0), settings.confidence)
         logprob = np.minimum(power * answer.logprob - log_total, 0.0)
         scores = _scores(probability, outcomes, same, Answer(logprob, answer.length), settings.sizes, uniforms)
         worlds: list[tuple[str, float | None, Floats]] = [(real, None, right_in_fact)]
@@ -130,18 +131,6 @@ def _as_options(questions: pa.Table, candidates: pa.Table) -> tuple[pa.Table, pa
     texts = candidates.set_column(column, "text", pa.array(rows["text"], pa.string()))
     right = np.array([float(answers[key] in references[key]) for key in questions["id"].to_pylist()])
     return texts, pa.Table.from_pandas(pairs, schema=SCHEMAS["similarity"], preserve_index=False), right
-
-
-def _coordinates(
-    probability: Floats, outcomes: CandidateArrays, sizes: Sequence[int]
-) -> Iterator[tuple[str, int, Floats]]:
-    """By metric and M the covered mass, and whether some set has its fair share, [N] each."""
-    for M in sizes:
-        top = known.most_probable(probability, outcomes.in_set, M)
-        p = np.take_along_axis(np.where(outcomes.in_set, probability, 0.0), top, axis=1)
-        yield "mass", M, p.sum(axis=1)
-        with np.errstate(divide="ignore"):
-            yield "fair share", M, meets_fair_share(left_by_size(np.log(p), p > 0), M).astype(np.float64)
 
 
 def _scores(
