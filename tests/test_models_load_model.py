@@ -21,11 +21,13 @@ from transformers import AutoModelForCausalLM
 
 import tiny
 import tiny_scorers
+from beamuq import decoding
 from beamuq.errors import BeamUQError
 from beamuq.models import load_model, prompt_tokens
 from beamuq.models.model_folder import fill_folder, identities, model_identity, wanted_files
 from beamuq.scorers.alignscore import AlignScore
 from beamuq.scorers.similarity_by_kind import SCORERS, load_scorer
+from model_classes import random_model
 from tiny import CPU
 
 
@@ -328,3 +330,49 @@ def test_masks_that_older_checkpoints_keep_are_no_surplus_weights(tmp_path: Path
     rewrite(tmp_path, lambda weights: weights.update({"transformer.h.0.attn.q_proj.bias": torch.ones(16)}))
     with pytest.raises(BeamUQError, match=r"beyond its config\.json, transformer\.h\.0\.attn\.q_proj\.bias;"):
         load_model.load_whole(AutoModelForCausalLM, tmp_path, **CPU)
+
+
+def next_token(model: Any, ids: Any) -> Any:
+    with torch.inference_mode():
+        return model(input_ids=ids).logits.double().log_softmax(-1)
+
+
+@pytest.mark.parametrize("T", [0.5, 2.0])
+def test_a_token_temperature_is_the_final_norms_weight_divided_by_it(T: float) -> None:
+    ids = torch.arange(10, 22)[None]
+    tempered, divided = random_model("llama"), random_model("llama")
+    before = next_token(tempered, ids)
+    load_model.temper(tempered, T)
+    with torch.no_grad():
+        divided.get_decoder().norm.weight.div_(T)
+    assert torch.allclose(next_token(tempered, ids), next_token(divided, ids), atol=1e-4)
+    assert not torch.allclose(next_token(tempered, ids), before, atol=0.1)
+
+
+def test_a_token_temperature_divides_what_gemma_2_has_capped() -> None:
+    cap, ids = 3.0, torch.arange(10, 22)[None]
+    model = random_model("gemma2", final_logit_softcapping=cap)
+    with torch.inference_mode():
+        capped = model(input_ids=ids).logits
+    load_model.temper(model, 0.5)
+    with torch.inference_mode():
+        assert torch.equal(model(input_ids=ids).logits, capped / 0.5)
+    assert capped.abs().max() <= cap
+
+
+def test_samples_of_a_model_with_a_token_temperature_have_its_log_probabilities(llama: Path) -> None:
+    T, prompt = 0.5, decoding.Prompt("q", (2, 40, 41, 42))
+    plain, _ = load_model.load_causal(llama, **CPU)
+    tempered, tokenizer = load_model.load_causal(llama, **CPU)
+    load_model.temper(tempered, T)
+    stops = decoding.stop_tokens(tokenizer, tempered, newline=True)
+    policies = [decoding.Sample(size=6)]
+    found = decoding.decode(tempered, [prompt], policies, stop_ids=stops, seed=0, max_new_tokens=6)
+    for sample in found:
+        whole = torch.tensor([[*prompt.token_ids, *sample.token_ids]])
+        with torch.inference_mode():
+            logits = plain(input_ids=whole).logits[0, len(prompt.token_ids) - 1 : -1].double()
+        steps = (logits / T).log_softmax(-1)
+        forced = steps[torch.arange(len(steps)), torch.tensor(sample.token_ids)]
+        assert sample.token_logprobs == pytest.approx(forced.numpy(), abs=1e-4)
+        assert sample.logprob == pytest.approx(sample.policy_logprob)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from beamuq.errors import BeamUQError
 from beamuq_study.plan.code_hashes import script_sources
@@ -101,6 +102,53 @@ def test_a_changed_key_reruns_the_rules_that_depend_on_it(key: str, value: Any, 
     assert place[last] != value
     place[last] = value
     assert changed(plan, Study.model_validate(content, strict=False)) == rules
+
+
+def with_map(plan: Plan, recipe: dict[str, Any] | None = None, **beams_map: Any) -> Plan:
+    """The demo with a map of when beams win."""
+    content = plan.study.model_dump(mode="json")
+    above = {"p": 0.01, "draws": 20}
+    content["recipes"]["map"] = {"exact": {"sizes": [10, 20]}, "above": above} if recipe is None else recipe
+    content["grid"].append(content["grid"][0] | {"recipe": "map"})
+    content["scoring"]["map"] = {"methods": ["Prob", "Dissimilarity"], "beams_map": beams_map}
+    return replace(plan, study=Study.model_validate(content, strict=False))
+
+
+OF_MAP: dict[str, Any] = {"powers": [1.0, 2.0], "kappas": [1.0], "sizes": [3, 10], "draws": 7, "resamples": 200}
+OF_MAP |= {"skip": {"triviaqa": 3}}
+
+
+@pytest.mark.parametrize("key", OF_MAP)
+def test_a_changed_setting_of_the_map_reruns_the_map_alone(key: str, plan: Plan) -> None:
+    before, after = with_map(plan), with_map(plan, **{key: OF_MAP[key]})
+    assert changed(before, after.study, recipe="map") <= {"study"}
+    settings = [of.settings.beams_map(where(recipe="map")) for of in (before, after)]
+    assert {name for name in settings[0] if settings[0][name] != settings[1][name]} - {"strategies"} == {key}
+
+
+def test_questions_that_one_dataset_skips_are_not_skipped_by_another(plan: Plan) -> None:
+    settings = with_map(plan, skip={"coqa": 3}).settings.beams_map(where(recipe="map"))
+    assert settings == with_map(plan).settings.beams_map(where(recipe="map"))
+
+
+def test_a_recipe_without_a_map_has_no_settings_of_one(plan: Plan) -> None:
+    with pytest.raises(BeamUQError, match=r"scoring\.main: has no beams_map; add one there"):
+        plan.settings.beams_map(where())
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        {"exact": {"sizes": [20]}},
+        {"exact": {"sizes": [10]}, "above": {"p": 0.01, "draws": 20}},
+        {"exact": {"sizes": [20]}, "above": {"p": 0.01}},
+        {"exact": {"sizes": [20]}, "above": {"p": 0.01, "draws": 20, "lattices": 2}},
+    ],
+    ids=["no above", "fewer exact", "no draws", "lattices"],
+)
+def test_a_recipe_that_does_not_tell_the_distribution_has_no_map(recipe: dict[str, Any], plan: Plan) -> None:
+    with pytest.raises(ValidationError, match=r"scoring\.map\.beams_map: needs .* 20 .*; add them to recipes\.map"):
+        with_map(plan, recipe)
 
 
 def test_how_a_machine_runs_jobs_is_not_compared(plan: Plan) -> None:

@@ -149,6 +149,21 @@ def test_an_exhibit_does_not_read_another_runs_file(kind: str, own: dict[str, Pa
         Inputs.read(own["questions"].parents[1], [artifact], study)
 
 
+@pytest.mark.parametrize(("decoded", "asked"), [(0.7, None), (None, 0.7), (0.7, 0.5)])
+def test_candidates_of_another_token_temperature_are_refused(
+    decoded: float | None, asked: float | None, own: dict[str, Path]
+) -> None:
+    table = parquet_tables.read(own["candidates"], "candidates")
+    named = {} if decoded is None else {"temperature": decoded}
+    footer = table.provenance | {"settings": table.provenance["settings"] | named}
+    parquet_tables.write(own["candidates"], "candidates", table.table, cell=table.cell, provenance=footer)
+    study = load_study(STUDIES / "demo.yaml").model_copy(update={"seed": 1})
+    model = study.models[CELL["model"]].model_copy(update={"temperature": asked})
+    study = study.model_copy(update={"models": study.models | {CELL["model"]: model}})
+    with pytest.raises(BeamUQError, match=rf"was made with temperature {decoded}, {asked} is asked for; delete it"):
+        Inputs.read(own["questions"].parents[1], [Artifact("candidates", **CELL)], study)
+
+
 @pytest.mark.parametrize(
     ("kind", "fact"), [("candidates", "dtype"), ("similarity", "content"), ("judgements", "content")]
 )

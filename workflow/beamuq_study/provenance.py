@@ -110,7 +110,8 @@ def check_settings(table: Footer, current: Mapping[str, Any]) -> None:
 
     Raises BeamUQError naming the file, the setting and both values.
     """
-    for name, used in table.provenance.get("settings", {}).items():
+    unnamed = {"temperature": None} if table.kind == "candidates" else {}  # the model's own
+    for name, used in (unnamed | table.provenance.get("settings", {})).items():
         if name in current and used != current[name]:
             raise BeamUQError(
                 f"{table.path}: was made with {name} {used!r}, {current[name]!r} is asked for; delete it and run again"
