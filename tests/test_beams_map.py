@@ -20,7 +20,7 @@ from beamuq_study.stages.beams_map import BEAMS, EXACT_TEXT, SIMILARITY, MapSett
 from beamuq_study.stages.method_inputs_from_tables import CellTables
 
 N, OUTCOMES = 30, 12
-EXACT, ABOVE = "exact M=5", "above p=0.05 draws=20"
+EXACT, ABOVE = "exact M=5", "all_above p=0.05 draws=20"
 SETTINGS = MapSettings(
     strategies=(EXACT, ABOVE),
     powers=(1.0, 1.5),

@@ -108,7 +108,7 @@ def with_map(plan: Plan, recipe: dict[str, Any] | None = None, **beams_map: Any)
     """The demo with a map of when beams win."""
     content = plan.study.model_dump(mode="json")
     above = {"p": 0.01, "draws": 20}
-    content["recipes"]["map"] = {"exact": {"sizes": [10, 20]}, "above": above} if recipe is None else recipe
+    content["recipes"]["map"] = {"exact": {"sizes": [10, 20]}, "all_above": above} if recipe is None else recipe
     content["grid"].append(content["grid"][0] | {"recipe": "map"})
     content["scoring"]["map"] = {"methods": ["Prob", "Dissimilarity"], "beams_map": beams_map}
     return replace(plan, study=Study.model_validate(content, strict=False))
@@ -140,9 +140,9 @@ def test_a_recipe_without_a_map_has_no_settings_of_one(plan: Plan) -> None:
     "recipe",
     [
         {"exact": {"sizes": [20]}},
-        {"exact": {"sizes": [10]}, "above": {"p": 0.01, "draws": 20}},
-        {"exact": {"sizes": [20]}, "above": {"p": 0.01}},
-        {"exact": {"sizes": [20]}, "above": {"p": 0.01, "draws": 20, "lattices": 2}},
+        {"exact": {"sizes": [10]}, "all_above": {"p": 0.01, "draws": 20}},
+        {"exact": {"sizes": [20]}, "all_above": {"p": 0.01}},
+        {"exact": {"sizes": [20]}, "all_above": {"p": 0.01, "draws": 20, "lattices": 2}},
     ],
     ids=["no above", "fewer exact", "no draws", "lattices"],
 )
