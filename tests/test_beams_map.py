@@ -122,7 +122,7 @@ def test_skip_leaves_out_the_first_questions(cell: dict[str, pa.Table]) -> None:
 def test_skip_leaves_a_question() -> None:
     tables = synthetic.cell(3)
     tables.pop("judgements")
-    with pytest.raises(BeamUQError, match=r"beams_map\.skip: 3 leaves no question; lower it"):
+    with pytest.raises(BeamUQError, match=r"beams_map\.skip: 3 leaves no question of 3; lower it"):
         mapped(tables, skip=3)
 
 
