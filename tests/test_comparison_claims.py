@@ -475,7 +475,7 @@ TRUTH = [Cell(GEMMA, dataset, "reference", "nli") for dataset in DATASETS]
 def of_estimators(
     values: Mapping[str, float], spread: float = 0.001, last: Mapping[str, float] | None = None, **options: Any
 ) -> ComparisonInputs:
-    """Recipe truth on six datasets; on the last of them, other values."""
+    """Recipe reference on six datasets; on the last of them, other values."""
     parts = []
     for cell in TRUTH:
         here = {**values, **((last or {}) if cell == TRUTH[-1] else {})}

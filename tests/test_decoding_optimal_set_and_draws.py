@@ -79,7 +79,7 @@ def test_a_set_that_holds_everything_leaves_no_draws() -> None:
 
 @pytest.mark.parametrize("systematic", [False, True])
 @pytest.mark.parametrize("size", [1, 5, 10])
-def test_never_worse_splits_as_the_masses_alone_say(size: int, systematic: bool) -> None:
+def test_optimal_stratified_splits_as_the_masses_alone_say(size: int, systematic: bool) -> None:
     sizes = set()
     for seed in SEEDS:
         model = trigram(seed, sharpness=3.0)
@@ -97,7 +97,7 @@ def test_never_worse_splits_as_the_masses_alone_say(size: int, systematic: bool)
     assert sizes == {0} if size == 1 else len(sizes) > 1
 
 
-def test_the_draws_of_never_worse_are_unbiased_and_of_less_variance_than_samples() -> None:
+def test_the_draws_of_optimal_stratified_are_unbiased_and_of_less_variance_than_samples() -> None:
     model = trigram(5, sharpness=4.0)
     truth = model.outcomes()
     chance = np.random.default_rng(0)

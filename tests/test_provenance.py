@@ -187,9 +187,9 @@ def test_tables_of_other_weights_or_dtypes_under_one_name_are_not_read_together(
 
 
 def test_a_file_in_another_cells_place_is_refused(own: dict[str, Path]) -> None:
-    other = own["candidates"].with_name("widths.parquet")
+    other = own["candidates"].with_name("beam_widths.parquet")
     own["candidates"].rename(other)
-    with pytest.raises(BeamUQError, match=r"widths\.parquet: holds .*'main'.*, another cell than its path says"):
+    with pytest.raises(BeamUQError, match=r"beam_widths\.parquet: holds .*'main'.*, another cell than its path says"):
         read_cell({"candidates": other}, {})
 
 

@@ -35,16 +35,20 @@ FORM = ("answer_source", "method", "variant", "setting")
 Scored = tuple[str, str, str, str]  # of FORM
 Rows = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 COQA, BOTH, LATER = ("coqa",), ("triviaqa", "coqa"), ("webquestions", "commonsenseqa")
-UNSEEN = "unseen-"  # before a recipe: without the questions of recipe truth
+UNSEEN = "unseen-"  # before a recipe: without the questions of recipe reference
 EXACT = "exact-"  # before a recipe: judged by exact match
 ROC = "roc-"  # before a recipe: ROC-AUC in place of PRR
-PILOT, LATER_ASKED = "pilot-", "later-"  # before recipe truth: its first 240 questions, which a pilot asked; the others
+# before recipe reference: its first 240 questions, which a pilot asked; the others
+PILOT, LATER_ASKED = "pilot-", "later-"
 PILOT_QUESTIONS = 240
 D, ECC, EIGVEC = "Dissimilarity", "Eccentricity", "EigVecDissimilarity"
 FIVE = f"{D} + {ECC} + {EIGVEC} + CocoaMSP + CocoaPPL"  # the paper's five scores, their mean
 MEANS = (*BOTH, *LATER)  # whose answers are not too often empty
 Z, POWER = float(ndtri(0.975)), 0.8
-FALL = "widths beamsearch M={0} - widths multinomial M={0} - widths beamsearch M=15 + widths multinomial M=15"
+FALL = (
+    "beam_widths beamsearch M={0} - beam_widths multinomial M={0}"
+    " - beam_widths beamsearch M=15 + beam_widths multinomial M=15"
+)
 BY_EXACT = "exact-main beamsearch - exact-main multinomial - main beamsearch + main multinomial"
 
 # Name, methods, datasets, and of which RECIPE VARIANT SETTING to add and take off the PRR; of all settings that match a
@@ -63,18 +67,23 @@ DIFFERENCES: list[tuple[str, tuple[str, ...], tuple[str, ...], str]] = [
     ("gain with 3 less with 15", (D,), BOTH, FALL.format(3)),
     ("gain with 5 less with 15", (D,), BOTH, FALL.format(5)),
     ("alpha .9 less K=2", (ECC, EIGVEC), BOTH, "strategies beamsearch alpha=0.9 - strategies beamsearch K=2"),
-    ("five beams less samples", (D,), BOTH, "truth unnormalised beam M=5 - truth uniform sample T=1.0 M=10 draw=*"),
-    ("five beams less normalised", (D,), BOTH, "truth unnormalised beam M=5 - truth normalised beam M=5"),
-    ("less noise", (D,), BOTH, "truth stratified all_above* - truth uniform sample T=1.0 M=10 draw=*"),
-    ("beams less exact value", (D,), BOTH, "truth normalised beam M=10 - truth stratified all_above*"),
     (
-        "never worse less samples",
+        "five beams less samples",
         (D,),
         BOTH,
-        "truth stratified optimal_stratified M=10 - truth uniform sample T=1.0 M=10 draw=*",
+        "reference unnormalised beam M=5 - reference uniform sample T=1.0 M=10 draw=*",
+    ),
+    ("five beams less normalised", (D,), BOTH, "reference unnormalised beam M=5 - reference normalised beam M=5"),
+    ("less noise", (D,), BOTH, "reference stratified all_above* - reference uniform sample T=1.0 M=10 draw=*"),
+    ("beams less exact value", (D,), BOTH, "reference normalised beam M=10 - reference stratified all_above*"),
+    (
+        "optimal stratified less samples",
+        (D,),
+        BOTH,
+        "reference stratified optimal_stratified M=10 - reference uniform sample T=1.0 M=10 draw=*",
     ),
     *(
-        (f"{what} {when}", (D,), ("triviaqa",), " - ".join(f"{when}-truth {term}" for term in terms_of))
+        (f"{what} {when}", (D,), ("triviaqa",), " - ".join(f"{when}-reference {term}" for term in terms_of))
         for when in ("pilot", "later")
         for what, *terms_of in (
             ("exact value", "stratified all_above*"),

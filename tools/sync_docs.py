@@ -76,7 +76,10 @@ def estimators() -> str:
     for name, weighting in WEIGHTINGS.items():
         so, not_so = (", ".join(f"`{k}`" for k, yes in weighting.kinds.items() if yes == of) for of in (True, False))
         rows.append(f"| `{name}` | {_cell(weighting.formula)} | {so} | {not_so} |")
-    rows += ["", f"`{CUSTOM}`: any search of one's own. `sample` is at T = 1, `all_above` under `stratified` has draws."]
+    rows += [
+        "",
+        f"`{CUSTOM}`: any search of one's own. `sample` is at T = 1, `all_above` under `stratified` has draws.",
+    ]
     return "\n".join(rows)
 
 
