@@ -198,6 +198,7 @@ def test_a_calibration_is_fitted_saved_and_decides(tmp_path: Path) -> None:
     calibration = beamuq.Calibration(risk=0.3, confidence=0.9, tried=2).fit(scores, correct)
     decisions = calibration.decide(new)
     assert calibration.threshold is not None
+    assert f"{calibration.threshold:.6g}" in repr(calibration)
     assert (decisions["shown"] == (new <= calibration.threshold)).all()
     with pytest.warns(UserWarning, match="calibrated on"):
         calibration.decide(scores)
@@ -205,6 +206,14 @@ def test_a_calibration_is_fitted_saved_and_decides(tmp_path: Path) -> None:
     loaded = beamuq.Calibration.load(tmp_path / "file.json")
     assert loaded.decide(new).equals(decisions)
     assert loaded.fit(scores, correct).fitted == calibration.fitted
+
+
+@pytest.mark.parametrize(
+    ("scores", "correct"), [(0.2, [1]), ([0.1, 0.2], ["yes", "no"]), ([[0.1]], [1]), ([0.1], None)]
+)
+def test_what_is_no_column_of_numbers_is_told_in_one_line(scores: Any, correct: Any) -> None:
+    with pytest.raises(BeamUQError, match="give a list of numbers"):
+        beamuq.Calibration().fit(scores, correct)
 
 
 @pytest.mark.parametrize(

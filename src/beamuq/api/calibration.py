@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import warnings
 from collections.abc import Mapping, Sequence
@@ -421,6 +422,14 @@ def _calibrated_on(made: CalibrationFile, scores: npt.NDArray[np.float64]) -> bo
     return sorted(scores.tolist()) == np.repeat(made.map.scores, made.map.n).tolist()
 
 
+def _column(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    with contextlib.suppress(TypeError, ValueError):
+        column = np.asarray(values, dtype=np.float64)
+        if column.ndim == 1:
+            return column
+    raise BeamUQError(f"{name}: give a list of numbers, one an answer; of correct 1 for right and 0 for wrong")
+
+
 class Calibration:
     """A threshold with a guarantee, and a probability of being right, for one method's scores.
 
@@ -457,8 +466,8 @@ class Calibration:
 
         Raises BeamUQError if lengths differ, a score or label is missing, or all answers are of one kind.
         """
-        values, labels = np.asarray(scores, dtype=np.float64), np.asarray(correct, dtype=np.float64)
-        if values.ndim != 1 or values.shape != labels.shape or (groups is not None and len(groups) != len(values)):
+        values, labels = _column("scores", scores), _column("correct", correct)
+        if values.shape != labels.shape or (groups is not None and len(groups) != len(values)):
             raise BeamUQError(f"fit: scores {values.shape}, correct {labels.shape}; give one of each per answer")
         method = str(getattr(scores, "name", None) or "score")
         rows = pd.DataFrame({"id": map(str, range(len(values))), "method": method, "value": values, "correct": labels})
@@ -474,11 +483,14 @@ class Calibration:
 
         Raises BeamUQError before ``fit``; a score that is missing is withheld.
         """
-        fitted, values = self._fitted(), np.asarray(scores, dtype=np.float64)
+        fitted, values = self._fitted(), _column("scores", scores)
         if _calibrated_on(fitted, values):
             warnings.warn(CALIBRATED_ON, stacklevel=2)
         table, _ = decided(fitted, values.tolist())
         return table.set_index(scores.index) if isinstance(scores, pd.Series) else table
+
+    def __repr__(self) -> str:
+        return "not fitted; call fit(scores, correct)" if self.fitted is None else str(self.fitted)
 
     @property
     def threshold(self) -> float | None:
