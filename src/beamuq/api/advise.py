@@ -12,7 +12,7 @@ from beamuq.api.candidate_records import QuestionRecord, read_records
 from beamuq.api.rows import Rows, markdown, named
 from beamuq.array_types import Floats, Ints
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.bootstrap import interval, resample_blocks
+from beamuq.evaluation.bootstrap import estimate, resample_blocks
 from beamuq.evaluation.known_distribution import LEAST_TOLD, coordinates
 from beamuq.scorers.quality_metrics import exact_match
 from beamuq.text_normalization import normalize_triviaqa
@@ -82,10 +82,9 @@ def advise(rows: Rows) -> Advice:
     counts = np.concatenate([*resample_blocks(groups, RESAMPLES, 0, "advise")], axis=1)
     M = min(MAPPED_M, *(len(record.beams) for record in known))
     drawn, there = _coordinates(known, counts, M), _map()
-    ends = {name: interval(values[1:]) for name, values in drawn.items()}
-    listed = [(NAMES[name], drawn[name][0], of.low, of.high, len(known)) for name, of in ends.items()]
-    told = pd.DataFrame(listed, columns=["coordinate", "value", "low", "high", "questions"])
-    told = told.astype({"low": float, "high": float})
+    told = pd.DataFrame([vars(estimate(values[0], values[1:])) for values in drawn.values()])
+    told = told[["value", "low", "high"]].astype(float).assign(questions=len(known))
+    told.insert(0, "coordinate", list(NAMES.values()))
     mass, repeats, _, kappa = told["value"]
     notes = {
         LIMITS: True,

@@ -86,33 +86,28 @@ def draws(probability: Floats, uniforms: Floats) -> Ints:
     return np.asarray(np.clip(found, 0, last[:, None]))
 
 
-def _most_probable(probability: Floats, in_set: Bools, M: int) -> tuple[Ints, Floats]:
-    """[N, M] (fewer where A < M) places and probabilities of the most probable of the set, then others, of 0."""
-    inside = np.where(in_set, probability, 0.0)
+def _most_probable(probability: Floats, in_set: Bools, M: int) -> tuple[Ints, Floats, Floats]:
+    """Places and probabilities [N, M] of the most probable of the set, then of others, as 0; and the mass [N, M + 1]
+    outside the first B = 0 … M of them. Fewer where A < M."""
     places = np.argsort(-np.where(in_set, probability, -1.0), axis=1, kind="stable")[:, :M]
-    return places, np.take_along_axis(inside, places, axis=1)
-
-
-def _left(probability: Floats, in_set: Bools, M: int) -> Floats:
-    """[N, M + 1] (fewer where A < M) the mass outside the B = 0 … M most probable outcomes of the set."""
-    _, first = _most_probable(probability, in_set, M)
+    p = np.take_along_axis(np.where(in_set, probability, 0.0), places, axis=1)
     with np.errstate(divide="ignore"):
-        return left_by_size(np.log(first), first > 0)
+        return places, p, left_by_size(np.log(p), p > 0)
 
 
 def covered(probability: Floats, in_set: Bools, M: int, counts: Ints) -> dict[str, Floats]:
     """On each resample [R], which draws questions so often as ``counts`` [N, R] say: ``mass`` that the M most probable
     outcomes of the set cover in the mean, and ``fair share``, the share of questions of which some set covers its own.
     """
-    left = _left(probability, in_set, M)
+    _, _, left = _most_probable(probability, in_set, M)
     means = {"mass": 1.0 - left[:, -1], "fair share": meets_fair_share(left, M).astype(np.float64)}
     return {name: np.asarray(values @ counts / counts.sum(axis=0)) for name, values in means.items()}
 
 
 def best_split(probability: Floats, in_set: Bools, M: int) -> Ints:
     """[N] B, the number of most probable outcomes with the least r_B / (M − B), 0 ≤ B < M (fair share)."""
-    left = _left(probability, in_set, M)[:, :M]
-    return np.asarray((left / (M - np.arange(left.shape[1]))).argmin(axis=1))
+    _, _, left = _most_probable(probability, in_set, M)
+    return np.asarray((left[:, :M] / (M - np.arange(left.shape[1])[:M])).argmin(axis=1))
 
 
 def estimates(probability: Floats, dissimilarity: Floats, in_set: Bools, M: int, uniforms: Floats) -> dict[str, Floats]:
@@ -121,8 +116,8 @@ def estimates(probability: Floats, dissimilarity: Floats, in_set: Bools, M: int,
     ``uniforms`` [N, M] in [0, 1) of one draw of M candidates: samples; the best number of most probable outcomes with
     independent draws, and with the points of one lattice.
     """
-    (places, _), size = _most_probable(probability, in_set, M), best_split(probability, in_set, M)[:, None]
-    inside = np.zeros_like(in_set)
+    places, _, _ = _most_probable(probability, in_set, M)
+    inside, size = np.zeros_like(in_set), best_split(probability, in_set, M)[:, None]
     np.put_along_axis(inside, places, np.arange(places.shape[1]) < size, axis=1)
     inside &= in_set
     rest = np.where(inside, 0.0, probability)
@@ -147,7 +142,7 @@ def _mean(values: Floats, places: Ints, n: Ints) -> Floats:
 
 def beam_estimate(probability: Floats, dissimilarity: Floats, in_set: Bools, M: int) -> Floats:
     """Dissimilarity over the M most probable outcomes of the set, normalised (the paper's beams), [N]; 1 of none."""
-    places, p = _most_probable(probability, in_set, M)
+    places, p, _ = _most_probable(probability, in_set, M)
     mass, estimate = p.sum(axis=1), (p * np.take_along_axis(dissimilarity, places, axis=1)).sum(axis=1)
     return np.asarray(np.where(mass > 0, estimate / np.where(mass > 0, mass, 1.0), 1.0))
 

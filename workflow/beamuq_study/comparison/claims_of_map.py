@@ -28,13 +28,12 @@ def mapped(study: Study, **_: Any) -> list[Cell]:
 
 def tempered(study: Study, **_: Any) -> list[Cell]:
     """The maps of models at another token temperature, of which there is one as it is, too."""
-    others = (cell for cell in with_map(study) if study.models[cell.model].temperature is not None)
-    return [cell for cell in others if _untempered(study, cell)]
+    return [cell for cell in with_map(study) if study.models[cell.model].temperature and _untempered(study, cell)]
 
 
 def _untempered(study: Study, cell: Cell) -> list[Cell]:
-    own = study.models[cell.model]
-    same = [name for name, model in study.models.items() if (model.source, model.style) == (own.source, own.style)]
+    own, models = study.models[cell.model], study.models
+    same = {name for name, model in models.items() if (model.source, model.style) == (own.source, own.style)}
     return [of for of in mapped(study) if of.model in same and of.dataset == cell.dataset]
 
 

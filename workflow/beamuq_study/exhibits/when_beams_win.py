@@ -34,7 +34,6 @@ OWN = "cell of the study"
 PRINTED = (1.0, 0.5)  # κ in the table
 NUMBER_WIDTH = 0.11  # of mass; nearer ones are not printed
 LIMIT = 0.1  # a larger difference in PRR has the same colour
-AXES = "Mass that {M} beams cover", "κ (below 1: overconfident)"
 
 
 def with_map(study: Study) -> list[Cell]:
@@ -62,9 +61,9 @@ def differences(each: Estimates) -> Estimates:
     ``metric`` says which: of beams ``beams - samples`` is ``noise`` (U − samples) and ``target`` (beams − U).
     """
     of = {name: each.where(metric="PRR", variant=name) for name in (SAMPLES, BEAMS, TRUE, *MIXED)}
-    samples, beams, places = of[SAMPLES], of[BEAMS], of[SAMPLES].frame[ON]
-    without_M = places.assign(setting=places["setting"].str.replace(r" ?M=\d+$", "", regex=True))
-    true = of[TRUE].at(without_M).assign(setting=places["setting"].tolist())
+    samples, beams, at = of[SAMPLES], of[BEAMS], of[SAMPLES].frame[ON]
+    without_M = at.assign(setting=at["setting"].str.replace(r" ?M=\d+$", "", regex=True))
+    true = of[TRUE].at(without_M).assign(setting=at["setting"].tolist())
     pairs = [(GAIN, name, of[name], samples) for name in (BEAMS, *MIXED)]
     pairs += [(NOISE, BEAMS, true, samples), (TARGET, BEAMS, beams, true)]
     return joined([a.minus(b, on=ON).assign(metric=metric, variant=variant) for metric, variant, a, b in pairs])
@@ -104,7 +103,7 @@ def when_beams_win(study: Study, chosen: Sequence[Cell], inputs: Inputs, *, by_d
         for m, d, mass, kappa in points[[*PLACE, "mass", "kappa"]].to_numpy()
     )
     facts = {"points": told, "undefined": f"{int(points['kappa'].isna().sum())} cells have no κ and are left out."}
-    labels = AXES[0].format(M=study.main.num_candidates), AXES[1]
+    labels = f"Mass that {study.main.num_candidates} beams cover", "κ (below 1: overconfident)"
     name = "{panel}; quality: {quality}"
     return figure_style.figure(study, data, ["panel", "quality"], name, draw_map, facts, labels, across=2, height=2.3)
 
@@ -114,10 +113,10 @@ def _grid(study: Study, inputs: Inputs, chosen: Sequence[Cell]) -> pd.DataFrame:
     every, confidence = read(study, inputs, chosen), study.evaluation.confidence
     gains = differences(every.where(model=chosen[0].model, method=DISSIMILARITY)).where(metric=GAIN, variant=BEAMS)
     at = places(gains)
-    gains = gains.rows(at["kappa"].notna() & (at["M"] == study.main.num_candidates))
-    mass = masses(every, gains).summary(confidence)[["value", "low", "high"]]
-    data = gains.summary(confidence).join(places(gains)).join(mass.set_axis(COORDINATES[:3], axis=1))
-    return data.assign(what=GAIN, kappa_low=np.nan, kappa_high=np.nan)
+    shown = (at["kappa"].notna() & (at["M"] == study.main.num_candidates)).to_numpy()
+    gains, at = gains.rows(shown), at[shown].reset_index(drop=True)
+    mass = masses(every, gains).summary(confidence)[["value", "low", "high"]].set_axis(COORDINATES[:3], axis=1)
+    return gains.summary(confidence).join([at, mass]).assign(what=GAIN, kappa_low=np.nan, kappa_high=np.nan)
 
 
 def _point(study: Study, inputs: Inputs, cell: Cell) -> dict[str, Any]:
