@@ -8,11 +8,12 @@ from importlib import resources
 import numpy as np
 import pandas as pd
 
-from beamuq.api.candidate_records import QuestionRecord, by_probability, read_records
+from beamuq.api.candidate_records import QuestionRecord, read_records
 from beamuq.api.rows import Rows, markdown, named
+from beamuq.array_types import Floats, Ints
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.bootstrap import interval, resample_counts
-from beamuq.evaluation.known_distribution import KAPPAS, LEAST_TOLD, coordinates
+from beamuq.evaluation.bootstrap import estimate, resample_blocks
+from beamuq.evaluation.known_distribution import LEAST_TOLD, coordinates
 from beamuq.scorers.quality_metrics import exact_match
 from beamuq.text_normalization import normalize_triviaqa
 
@@ -77,60 +78,48 @@ def advise(rows: Rows) -> Advice:
     known = [record for record in records if record.beams and all(beam.total is not None for beam in record.beams)]
     if not known:
         raise BeamUQError(f"{named(rows)}: no question has beams that all have a logprob; decode with beams")
-    counts = np.ones((len(known), 1 + RESAMPLES), dtype=np.int64)
-    counts[:, 1:] = resample_counts([record.group or record.id for record in known], RESAMPLES, 0, "advise")
-    M = min(MAPPED_M, min(len(record.beams) for record in known))
-    drawn = _coordinates(known, counts, M)
-    told = [(NAMES[name], values[0], *_ends(values), len(known)) for name, values in drawn.items()]
-    table = pd.DataFrame(told, columns=["coordinate", "value", "low", "high", "questions"])
-    notes = [LIMITS, *_notes(known, len(records), M, drawn)]
-    return Advice(table, _findings(drawn["mass"][0], drawn["kappa"][0]), tuple(notes))
+    groups = [record.group or record.id for record in known]
+    counts = np.concatenate([*resample_blocks(groups, RESAMPLES, 0, "advise")], axis=1)
+    M = min(MAPPED_M, *(len(record.beams) for record in known))
+    drawn, there = _coordinates(known, counts, M), _map()
+    told = pd.DataFrame([vars(estimate(values[0], values[1:])) for values in drawn.values()])
+    told = told[["value", "low", "high"]].astype(float).assign(questions=len(known))
+    told.insert(0, "coordinate", list(NAMES.values()))
+    mass, repeats, _, kappa = told["value"]
+    notes = {
+        LIMITS: True,
+        f"{len(records) - len(known)} of {len(records)} questions are left out: they lack beams or "
+        "log-probabilities.": len(known) < len(records),
+        f"{len(known)} questions are few: ask at least {LEAST_QUESTIONS}.": len(known) < LEAST_QUESTIONS,
+        f"The mass is of {M} beams, the map of {MAPPED_M}, which would cover more.": M < MAPPED_M,
+        "No samples: how many repeat is not known.": np.isnan(repeats),
+        f"κ is not known: fewer than {LEAST_TOLD} questions have a right answer (answers) among their beams and "
+        "another one. The map is shown for κ = 0.5 and 1.": np.isnan(kappa),
+        "κ is outside the map; its edge is shown.": _outside(kappa, there["kappa"]),
+        "The covered mass is outside the map; its edge is shown.": _outside(mass, there["mass"]),
+    }
+    return Advice(told, _findings(there, mass, kappa), tuple(note for note, due in notes.items() if due))
 
 
-def _coordinates(known: list[QuestionRecord], counts: np.ndarray, M: int) -> dict[str, np.ndarray]:
-    """By name each coordinate on all questions and on each resample, NaN where it is not known."""
+def _coordinates(known: list[QuestionRecord], counts: Ints, M: int) -> dict[str, Floats]:
+    """Each of ``NAMES`` on all questions and on each resample, NaN where it is not known."""
     shape = len(known), max(len(record.beams) for record in known)
-    logprob, right = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
-    repeats = np.full(len(known), np.nan)
+    logprob, right, repeats = np.full(shape, np.nan), np.zeros(shape, dtype=bool), np.full(len(known), np.nan)
     for n, record in enumerate(known):
-        for place, beam in enumerate(by_probability(record.beams)):
+        for place, beam in enumerate(record.beams):
             logprob[n, place] = beam.total
-            right[n, place] = bool(record.answers and exact_match(beam.text, record.answers, normalize_triviaqa))
+            right[n, place] = exact_match(beam.text, record.answers or [], normalize_triviaqa)
         if texts := [sample.text for sample in record.samples]:
             repeats[n] = 1 - len(set(texts)) / len(texts)
-    of = coordinates(logprob, right, counts, M)
     weights = counts * ~np.isnan(repeats)[:, None]
     with np.errstate(invalid="ignore"):
         repeated = np.nan_to_num(repeats) @ weights / weights.sum(axis=0)
-    return {"mass": of["mass"], "repeats": repeated, "fair share": of["fair share"], "kappa": of["kappa"]}
+    found = coordinates(logprob, right, counts, M) | {"repeats": repeated}
+    return {name: found[name] for name in NAMES}
 
 
-def _ends(values: np.ndarray) -> tuple[float, float]:
-    ends = interval(values[1:])
-    return (np.nan, np.nan) if ends.low is None or ends.high is None else (ends.low, ends.high)
-
-
-def _notes(known: list[QuestionRecord], asked: int, M: int, drawn: dict[str, np.ndarray]) -> list[str]:
-    """What these rows cannot tell."""
-    notes, kappa, there = [], drawn["kappa"][0], _map()
-    if len(known) < asked:
-        notes.append(f"{asked - len(known)} of {asked} questions are left out: they lack beams or log-probabilities.")
-    if len(known) < LEAST_QUESTIONS:
-        notes.append(f"{len(known)} questions are few: ask at least {LEAST_QUESTIONS}.")
-    if M < MAPPED_M:
-        notes.append(f"The mass is of {M} beams, the map of {MAPPED_M}, which would cover more.")
-    if np.isnan(drawn["repeats"][0]):
-        notes.append("No samples: how many repeat is not known.")
-    if np.isnan(kappa):
-        notes.append(
-            f"κ is not known: fewer than {LEAST_TOLD} questions have a right answer (answers) among their beams and "
-            "another one. The map is shown for κ = 0.5 and 1."
-        )
-    elif not there["kappa"].min() <= kappa <= there["kappa"].max() or kappa in (KAPPAS[0], KAPPAS[-1]):
-        notes.append("κ is outside the map; its edge is shown.")
-    if not there["mass"].min() <= drawn["mass"][0] <= there["mass"].max():
-        notes.append("The covered mass is outside the map; its edge is shown.")
-    return notes
+def _outside(place: float, there: pd.Series[float]) -> bool:
+    return place < there.min() or place > there.max()  # NaN is not
 
 
 def _map() -> pd.DataFrame:
@@ -138,14 +127,14 @@ def _map() -> pd.DataFrame:
         return pd.read_csv(file)
 
 
-def _findings(mass: float, kappa: float) -> pd.DataFrame:
+def _findings(there: pd.DataFrame, mass: float, kappa: float) -> pd.DataFrame:
     """The map's values at a place, by quality and dataset, interpolated in κ, then in mass; outside, at its edge."""
     found = []
-    for (quality, dataset), part in _map().groupby(["quality", "dataset"], sort=False):
+    for (quality, dataset), part in there.groupby(["quality", "dataset"], sort=False):
         for place in [0.5, 1.0] if np.isnan(kappa) else [kappa]:
             row = {"quality": quality, "dataset": dataset, "kappa": place}
             for name, column in {"beams − samples": "value", "low": "low", "high": "high"}.items():
-                grid = part.pivot(index="mass", columns="kappa", values=column).sort_index()
+                grid = part.pivot(index="mass", columns="kappa", values=column)
                 at_kappa = [np.interp(place, grid.columns, values) for values in grid.to_numpy()]
                 row[name] = float(np.interp(mass, grid.index, at_kappa))
             found.append(row)

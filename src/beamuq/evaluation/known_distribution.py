@@ -45,9 +45,8 @@ def truth_distribution(probability: Floats, head: Bools, kappa: float) -> Floats
 
     The whole cannot be raised: the weights of a few draws explode where gκ < 1. A question without a head is its tail.
     """
-    raised = np.where(head, np.where(head, probability, 1.0) ** kappa, 0.0)
-    mass = np.where(head, probability, 0.0).sum(axis=1, keepdims=True)
-    total = raised.sum(axis=1, keepdims=True)
+    raised, inside = np.where(head, probability**kappa, 0.0), np.where(head, probability, 0.0)
+    total, mass = (of.sum(axis=1, keepdims=True) for of in (raised, inside))
     return np.where(head, raised / np.where(total > 0, total, 1.0) * mass, probability)
 
 
@@ -74,11 +73,6 @@ def estimate_kappa(logprob: Floats, head: Bools, right: Bools, counts: Ints) -> 
     return np.where(counts[tells].sum(axis=0) >= LEAST_TOLD, KAPPAS[likelihood.argmax(axis=0)], np.nan)
 
 
-def most_probable(probability: Floats, in_set: Bools, M: int) -> Ints:
-    """[N, M] positions of the M most probable outcomes of the set; those of fewer are followed by others'."""
-    return np.argsort(-np.where(in_set, probability, -1.0), axis=1, kind="stable")[:, :M]
-
-
 def draws(probability: Floats, uniforms: Floats) -> Ints:
     """[N, n] the positions at ``uniforms`` [N, n] in [0, 1) of the distribution function, in the order of the columns.
 
@@ -92,23 +86,28 @@ def draws(probability: Floats, uniforms: Floats) -> Ints:
     return np.asarray(np.clip(found, 0, last[:, None]))
 
 
-def _left(probability: Floats, in_set: Bools, M: int) -> Floats:
-    """[N, M + 1] (fewer where A < M) the mass outside the B = 0 … M most probable outcomes of the set."""
-    first = np.take_along_axis(np.where(in_set, probability, 0.0), most_probable(probability, in_set, M), axis=1)
+def _most_probable(probability: Floats, in_set: Bools, M: int) -> tuple[Ints, Floats, Floats]:
+    """Places and probabilities [N, M] of the most probable of the set, then of others, as 0; and the mass [N, M + 1]
+    outside the first B = 0 … M of them. Fewer where A < M."""
+    places = np.argsort(-np.where(in_set, probability, -1.0), axis=1, kind="stable")[:, :M]
+    p = np.take_along_axis(np.where(in_set, probability, 0.0), places, axis=1)
     with np.errstate(divide="ignore"):
-        return left_by_size(np.log(first), first > 0)
+        return places, p, left_by_size(np.log(p), p > 0)
 
 
-def covered(probability: Floats, in_set: Bools, M: int) -> dict[str, Floats]:
-    """``mass`` [N] of the M most probable outcomes of the set; ``fair share`` [N]: 1 where some set covers its own."""
-    left = _left(probability, in_set, M)
-    return {"mass": 1.0 - left[:, -1], "fair share": meets_fair_share(left, M).astype(np.float64)}
+def covered(probability: Floats, in_set: Bools, M: int, counts: Ints) -> dict[str, Floats]:
+    """On each resample [R], which draws questions so often as ``counts`` [N, R] say: ``mass`` that the M most probable
+    outcomes of the set cover in the mean, and ``fair share``, the share of questions of which some set covers its own.
+    """
+    _, _, left = _most_probable(probability, in_set, M)
+    means = {"mass": 1.0 - left[:, -1], "fair share": meets_fair_share(left, M).astype(np.float64)}
+    return {name: np.asarray(values @ counts / counts.sum(axis=0)) for name, values in means.items()}
 
 
 def best_split(probability: Floats, in_set: Bools, M: int) -> Ints:
     """[N] B, the number of most probable outcomes with the least r_B / (M − B), 0 ≤ B < M (fair share)."""
-    left = _left(probability, in_set, M)[:, :M]
-    return np.asarray((left / (M - np.arange(left.shape[1]))).argmin(axis=1))
+    _, _, left = _most_probable(probability, in_set, M)
+    return np.asarray((left[:, :M] / (M - np.arange(left.shape[1])[:M])).argmin(axis=1))
 
 
 def estimates(probability: Floats, dissimilarity: Floats, in_set: Bools, M: int, uniforms: Floats) -> dict[str, Floats]:
@@ -117,47 +116,45 @@ def estimates(probability: Floats, dissimilarity: Floats, in_set: Bools, M: int,
     ``uniforms`` [N, M] in [0, 1) of one draw of M candidates: samples; the best number of most probable outcomes with
     independent draws, and with the points of one lattice.
     """
-    top = most_probable(probability, in_set, M)
-    size = best_split(probability, in_set, M)[:, None]
-    inside = np.zeros_like(in_set)
-    np.put_along_axis(inside, top, np.arange(top.shape[1]) < size, axis=1)
+    places, _, _ = _most_probable(probability, in_set, M)
+    inside, size = np.zeros_like(in_set), best_split(probability, in_set, M)[:, None]
+    np.put_along_axis(inside, places, np.arange(places.shape[1]) < size, axis=1)
     inside &= in_set
     rest = np.where(inside, 0.0, probability)
     left = rest.sum(axis=1, keepdims=True)
-    rest = np.where(left > LEAST_LEFT, rest, probability)  # drawn of, and not counted
+    left = np.where(left > LEAST_LEFT, left, 0.0)
+    rest = np.where(left > 0, rest, probability)  # drawn of, and not counted
     n = M - inside.sum(axis=1, keepdims=True)
     fixed = np.where(inside, probability * dissimilarity, 0.0).sum(axis=1)
-    lattice = (np.arange(M) + uniforms[:, :1]) / n
-    found: dict[str, Floats] = {
-        "uniform sample": _mean(dissimilarity, draws(probability, uniforms), np.full_like(n, M))
+    lattice = np.minimum((np.arange(M) + uniforms[:, :1]) / n, 1 - 1e-12)
+    return {
+        "uniform sample": _mean(dissimilarity, draws(probability, uniforms), np.full_like(n, M)),
+        "stratified optimal_stratified": fixed + left[:, 0] * _mean(dissimilarity, draws(rest, uniforms), n),
+        "stratified adaptive": fixed + left[:, 0] * _mean(dissimilarity, draws(rest, lattice), n),
     }
-    drawn_at = {"optimal_stratified": uniforms, "adaptive": np.minimum(lattice, 1 - 1e-12)}
-    for kind, at in drawn_at.items():
-        found[f"stratified {kind}"] = fixed + np.where(left > LEAST_LEFT, left, 0.0)[:, 0] * _mean(
-            dissimilarity, draws(rest, at), n
-        )
-    return found
+
+
+def _mean(values: Floats, places: Ints, n: Ints) -> Floats:
+    """[N] the mean of ``values`` [N, A] at the first n of ``places`` [N, M]; n [N, 1]."""
+    chosen = np.take_along_axis(values, places, axis=1)
+    return np.asarray(np.where(np.arange(places.shape[1]) < n, chosen, 0.0).sum(axis=1) / n[:, 0])
 
 
 def beam_estimate(probability: Floats, dissimilarity: Floats, in_set: Bools, M: int) -> Floats:
     """Dissimilarity over the M most probable outcomes of the set, normalised (the paper's beams), [N]; 1 of none."""
-    top = most_probable(probability, in_set, M)
-    p = np.take_along_axis(np.where(in_set, probability, 0.0), top, axis=1)
-    mass = p.sum(axis=1)
-    estimate = (p * np.take_along_axis(dissimilarity, top, axis=1)).sum(axis=1)
+    places, p, _ = _most_probable(probability, in_set, M)
+    mass, estimate = p.sum(axis=1), (p * np.take_along_axis(dissimilarity, places, axis=1)).sum(axis=1)
     return np.asarray(np.where(mass > 0, estimate / np.where(mass > 0, mass, 1.0), 1.0))
 
 
 def coordinates(logprob: Floats, right: Bools, counts: Ints, M: int) -> dict[str, Floats]:
-    """Where questions are on the map, on each resample [R]: ``mass`` that the M most probable outcomes cover, ``kappa``
-    (:func:`estimate_kappa`), and ``fair share``, the share of questions of which some set covers its own.
+    """Where questions are on the map, on each resample [R]: as :func:`covered`, and ``kappa`` (:func:`estimate_kappa`).
 
     logprob, right [N, A] of distinct outcomes that were found (NaN: padding); counts [N, R].
     """
     found = ~np.isnan(logprob)
-    means = covered(np.exp(np.where(found, logprob, -np.inf)), found, M)
-    named = {name: np.asarray(values @ counts / counts.sum(axis=0)) for name, values in means.items()}
-    return named | {"kappa": estimate_kappa(np.where(found, logprob, -np.inf), found, right, counts)}
+    known = np.where(found, logprob, -np.inf)
+    return covered(np.exp(known), found, M, counts) | {"kappa": estimate_kappa(known, found, right, counts)}
 
 
 def crossing(mass: npt.ArrayLike, difference: npt.ArrayLike) -> float:
@@ -165,18 +162,12 @@ def crossing(mass: npt.ArrayLike, difference: npt.ArrayLike) -> float:
 
     mass, difference [G], in any order. Where it is above 0 everywhere, the smallest mass there is.
     """
-    x, y = np.asarray(mass, dtype=np.float64), np.asarray(difference, dtype=np.float64)
-    x, y = x[np.argsort(x)], y[np.argsort(x)]
-    below = np.flatnonzero(~(y > 0))
+    order = np.argsort(mass)
+    x, y = (np.asarray(of, dtype=np.float64)[order] for of in (mass, difference))
+    below = np.flatnonzero(~(y > 0))  # NaN is not above 0
     if not len(below):
         return float(x[0])
     last = below[-1]
-    if last == len(x) - 1 or np.isnan(y[last]):
+    if last == len(x) - 1:
         return float("nan")
     return float(x[last] - y[last] * (x[last + 1] - x[last]) / (y[last + 1] - y[last]))
-
-
-def _mean(values: Floats, places: Ints, n: Ints) -> Floats:
-    """[N] the mean of ``values`` [N, A] at the first n of ``places`` [N, M]; n [N, 1]."""
-    chosen = np.take_along_axis(values, places, axis=1)
-    return np.asarray(np.where(np.arange(places.shape[1]) < n, chosen, 0.0).sum(axis=1) / n[:, 0])

@@ -78,10 +78,10 @@ def points(ax: Axes, places: Any, data: pd.DataFrame, look: SeriesStyle, y: str 
     ax.errorbar(places, data[y], error_lengths(data, y), linestyle="", **drawn | style)
 
 
-def error_lengths(data: pd.DataFrame, y: str = "value") -> NDArray[np.float64]:
-    """[2, K] distances from the column ``y`` down to ``low`` and up to ``high``, never negative; NaN draws nothing."""
-    values, low, high = data[[y, "low", "high"]].to_numpy(np.float64).T
-    return np.array(np.maximum([values - low, high - values], 0.0))
+def error_lengths(data: pd.DataFrame, y: str = "value", low: str = "low", high: str = "high") -> NDArray[np.float64]:
+    """[2, K] distances from column ``y`` down to ``low`` and up to ``high``, never negative; NaN draws nothing."""
+    values, lower, upper = data[[y, low, high]].to_numpy(np.float64).T
+    return np.array(np.maximum([values - lower, upper - values], 0.0))
 
 
 def draw_by_bin(
