@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import beamuq
+from beamuq.api.advise import BESIDE_THE_MAP, NAMES
 from beamuq.cli import main
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import known_distribution as known
@@ -38,9 +39,8 @@ def simulated(N: int, concentration: float, kappa: float, seed: int = 0, **more:
 
 
 def told(advice: Any) -> dict[str, Any]:
-    """The rows of the coordinates by the first word that tells them apart."""
-    names = ("mass", "repeats", "fair share", "kappa")
-    return dict(zip(names, advice.coordinates.itertuples(), strict=True))
+    """The rows of the coordinates by name."""
+    return dict(zip(NAMES, advice.coordinates.itertuples(), strict=True))
 
 
 MADE = {
@@ -65,17 +65,28 @@ def test_the_coordinates_of_four_made_files_hold_what_they_were_made_with(name: 
     for coordinate, value in {"mass": mass, "repeats": repeats}.items():
         width = found[coordinate].high - found[coordinate].low
         assert found[coordinate].low - width / 2 <= value <= found[coordinate].high + width / 2
-    assert set(advice.coordinates["questions"]) == {N}
+    assert {found[name].questions for name in ("mass", "held", "repeats", "fair share")} == {N}
     assert {each for each in (FEW, KAPPA, OUTSIDE) if any(each in note for note in advice.notes)} == notes
 
 
-def test_the_findings_are_the_maps_at_a_known_place_and_between_two_kappas_otherwise() -> None:
-    known_kappa = beamuq.advise(simulated(150, 0.6, 1.0))
-    place = told(known_kappa)["kappa"].value
-    assert set(known_kappa.findings["kappa"]) == {place}
-    rows = [{key: of for key, of in row.items() if key != "answers"} for row in simulated(60, 0.6, 1.0)]
-    assert sorted(set(beamuq.advise(rows).findings["kappa"])) == [0.5, 1.0]
-    assert np.isfinite(known_kappa.findings[["beams − samples", "low", "high"]].to_numpy(np.float64)).all()
+def test_the_findings_are_wider_where_kappa_is_less_known_and_a_verdict_needs_both_ends() -> None:
+    many, few = (beamuq.advise(simulated(N, 0.6, 1.0)).findings for N in (1500, 60))
+    for findings in (many, few):
+        ahead = np.where(findings["low"] > 0, "beams ahead", "undecided")
+        assert (findings["verdict"] == np.where(findings["high"] < 0, "samples ahead", ahead)).all()
+        assert (findings["low"] <= findings["beams − samples"]).all()
+        assert (findings["beams − samples"] <= findings["high"]).all()
+    assert ((few["high"] - few["low"]) > (many["high"] - many["low"])).all()
+
+
+def test_a_model_whose_right_answers_are_not_among_its_beams_is_beside_the_map_whatever_its_kappa() -> None:
+    rows = simulated(150, 0.1, 1.0)
+    assert BESIDE_THE_MAP not in beamuq.advise(rows).notes
+    lost = [row | {"answers": ["nobody's"]} if n % 2 else row for n, row in enumerate(rows)]
+    advice = beamuq.advise(lost)
+    assert BESIDE_THE_MAP in advice.notes
+    assert told(advice)["kappa"].questions <= 75
+    assert told(advice)["kappa"].high > 0.9
 
 
 def first(row: dict[str, Any]) -> dict[str, Any]:
@@ -106,12 +117,12 @@ def test_questions_without_log_probabilities_are_left_out_and_told() -> None:
     rows = simulated(60, 0.6, 1.0)
     rows[7] = rows[7] | {"beams": ["outcome 0", "outcome 1"]}
     advice = beamuq.advise(rows)
-    assert set(advice.coordinates["questions"]) == {59}
+    assert told(advice)["mass"].questions == 59
     assert any("1 of 60 questions are left out" in note for note in advice.notes)
 
 
 def test_no_log_probability_at_all_is_refused() -> None:
-    with pytest.raises(BeamUQError, match=r"no question has beams that all have a logprob; decode with beams"):
+    with pytest.raises(BeamUQError, match=r"no question has beams that all have a logprob; give each as"):
         beamuq.advise([{"answer": "Rome", "beams": ["Rome", "Milan"]}])
 
 

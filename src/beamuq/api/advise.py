@@ -21,8 +21,9 @@ RESAMPLES, LEAST_QUESTIONS = 2000, 50
 MAPPED_M = 10
 NAMES = {
     "mass": "covered mass of the beams",
-    "repeats": "share of samples that repeat a text",
-    "fair share": "share of questions with a fair share",
+    "held": "questions with a right answer among the beams",
+    "repeats": "samples that repeat a text",
+    "fair share": "questions where a mixture is sure to err less than samples",
     "kappa": "κ (1: calibrated, below: overconfident)",
 }
 LIMITS = (
@@ -30,14 +31,19 @@ LIMITS = (
     "here. It cannot tell how your quality is judged (exact text favours beams, similarity less), nor whether your "
     "model's errors follow κ."
 )
+BESIDE_THE_MAP = (
+    "The beams claim more of the probability than questions have a right answer among them: the model is overconfident "
+    "beyond what κ says, which is estimated from these questions alone. The map does not apply."
+)
 
 
 @dataclass(frozen=True)
 class Advice:
     """``coordinates``: name, value, low, high, n; ``findings``: what the map shows there; ``notes``: what is not known.
 
-    Intervals are 95 %, over questions or their groups. ``findings`` has columns quality, dataset, kappa, and beams −
-    samples: PRR of ten beams minus that of ten samples with its interval on the map, positive where beams rank better.
+    Intervals are 95 %, over questions or their groups. ``findings`` has columns quality, dataset, beams −
+    samples: PRR of ten beams minus that of ten samples on the map, positive where beams rank better, with an interval
+    that covers those of mass and κ; ``verdict``: who is ahead, or undecided.
     """
 
     coordinates: pd.DataFrame
@@ -47,7 +53,7 @@ class Advice:
     def __str__(self) -> str:
         head = f"PRR of {MAPPED_M} beams minus that of {MAPPED_M} samples on the map at this place:"
         notes = "".join(f"- {note}\n" for note in self.notes)
-        return f"{markdown(self.coordinates)}\n{head}\n\n{markdown(self.findings)}\n{notes}"
+        return f"{notes}\n{markdown(self.coordinates)}\n{head}\n\n{markdown(self.findings)}"
 
 
 def advise(rows: Rows) -> Advice:
@@ -59,7 +65,7 @@ def advise(rows: Rows) -> Advice:
     ----------
     rows
         A .jsonl, .json or .parquet file as score takes it, a question a row, with beams; in Python mappings or a frame
-        too. Its key answers, a list of right ones, tells κ.
+        too. Its key answers, a list of right ones, tells κ and in how many questions one is among the beams.
 
     Returns
     -------
@@ -77,44 +83,61 @@ def advise(rows: Rows) -> Advice:
     records = read_records(rows)
     known = [record for record in records if record.beams and all(beam.total is not None for beam in record.beams)]
     if not known:
-        raise BeamUQError(f"{named(rows)}: no question has beams that all have a logprob; decode with beams")
+        fix = 'give each as {"text": …, "logprob": …}'
+        raise BeamUQError(f"{named(rows)}: no question has beams that all have a logprob; {fix}")
     groups = [record.group or record.id for record in known]
     counts = np.concatenate([*resample_blocks(groups, RESAMPLES, 0, "advise")], axis=1)
     M = min(MAPPED_M, *(len(record.beams) for record in known))
     drawn, there = _coordinates(known, counts, M), _map()
-    told = pd.DataFrame([vars(estimate(values[0], values[1:])) for values in drawn.values()])
-    told = told[["value", "low", "high"]].astype(float).assign(questions=len(known))
+    told = pd.DataFrame([vars(estimate(values[0], values[1:])) for values, _ in drawn.values()])
+    told = told[["value", "low", "high"]].astype(float).assign(questions=[n for _, n in drawn.values()])
     told.insert(0, "coordinate", list(NAMES.values()))
-    mass, repeats, _, kappa = told["value"]
+    places = told.set_index(pd.Index(NAMES))
+    mass, kappa = places["value"]["mass"], places["value"]["kappa"]
     notes = {
-        LIMITS: True,
+        f"{len(known)} questions are few: ask at least {LEAST_QUESTIONS}.": len(known) < LEAST_QUESTIONS,
+        BESIDE_THE_MAP: places["high"]["held"] < places["low"]["mass"],
         f"{len(records) - len(known)} of {len(records)} questions are left out: they lack beams or "
         "log-probabilities.": len(known) < len(records),
-        f"{len(known)} questions are few: ask at least {LEAST_QUESTIONS}.": len(known) < LEAST_QUESTIONS,
         f"The mass is of {M} beams, the map of {MAPPED_M}, which would cover more.": M < MAPPED_M,
-        "No samples: how many repeat is not known.": np.isnan(repeats),
-        f"κ is not known: fewer than {LEAST_TOLD} questions have a right answer (answers) among their beams and "
-        "another one. The map is shown for κ = 0.5 and 1.": np.isnan(kappa),
+        "No samples: how many repeat is not known.": np.isnan(places["value"]["repeats"]),
+        f"κ is not known: a right answer is among the beams of {drawn['kappa'][1]} questions that have another one, "
+        f"{LEAST_TOLD} are needed. The map is shown from κ = 0.5 to 1.": np.isnan(kappa),
+        "κ has no interval, as too few resamples tell of it; the map is shown for any.": np.isnan(
+            places["low"]["kappa"]
+        )
+        and not np.isnan(kappa),
         "κ is outside the map; its edge is shown.": _outside(kappa, there["kappa"]),
         "The covered mass is outside the map; its edge is shown.": _outside(mass, there["mass"]),
+        LIMITS: True,
     }
-    return Advice(told, _findings(there, mass, kappa), tuple(note for note, due in notes.items() if due))
+    if np.isnan(kappa):
+        places.loc["kappa", ["value", "low", "high"]] = 0.75, 0.5, 1.0
+    ends = places[["value", "low", "high"]].fillna({"low": there["kappa"].min(), "high": there["kappa"].max()})
+    findings = _findings(there, ends.loc["mass"].to_numpy(), ends.loc["kappa"].to_numpy())
+    return Advice(told, findings, tuple(note for note, due in notes.items() if due))
 
 
-def _coordinates(known: list[QuestionRecord], counts: Ints, M: int) -> dict[str, Floats]:
-    """Each of ``NAMES`` on all questions and on each resample, NaN where it is not known."""
+def _coordinates(known: list[QuestionRecord], counts: Ints, M: int) -> dict[str, tuple[Floats, int]]:
+    """Each of ``NAMES`` on all questions and on each resample, NaN where it is not known; of how many questions."""
     shape = len(known), max(len(record.beams) for record in known)
-    logprob, right, repeats = np.full(shape, np.nan), np.zeros(shape, dtype=bool), np.full(len(known), np.nan)
+    logprob, right = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
+    repeats, held = np.full(len(known), np.nan), np.full(len(known), np.nan)
     for n, record in enumerate(known):
         for place, beam in enumerate(record.beams):
             logprob[n, place] = beam.total
             right[n, place] = exact_match(beam.text, record.answers or [], normalize_triviaqa)
         if texts := [sample.text for sample in record.samples]:
             repeats[n] = 1 - len(set(texts)) / len(texts)
-    weights = counts * ~np.isnan(repeats)[:, None]
-    with np.errstate(invalid="ignore"):
-        repeated = np.nan_to_num(repeats) @ weights / weights.sum(axis=0)
-    found = coordinates(logprob, right, counts, M) | {"repeats": repeated}
+        if record.answers:
+            held[n] = right[n].any()
+    found = {name: (values, len(known)) for name, values in coordinates(logprob, right, counts, M).items()}
+    for name, column in {"repeats": repeats, "held": held}.items():
+        told = ~np.isnan(column)
+        with np.errstate(invalid="ignore"):
+            found[name] = np.nan_to_num(column) @ counts / (told @ counts), int(told.sum())
+    telling = right.any(axis=1) & (~right & ~np.isnan(logprob)).any(axis=1)
+    found["kappa"] = found["kappa"][0], int(telling.sum())
     return {name: found[name] for name in NAMES}
 
 
@@ -127,15 +150,17 @@ def _map() -> pd.DataFrame:
         return pd.read_csv(file)
 
 
-def _findings(there: pd.DataFrame, mass: float, kappa: float) -> pd.DataFrame:
-    """The map's values at a place, by quality and dataset, interpolated in κ, then in mass; outside, at its edge."""
+def _findings(there: pd.DataFrame, masses: Floats, kappas: Floats) -> pd.DataFrame:
+    """The map's values at the first mass and κ, with an interval that covers all of them; outside, at its edge."""
     found = []
     for (quality, dataset), part in there.groupby(["quality", "dataset"], sort=False):
-        for place in [0.5, 1.0] if np.isnan(kappa) else [kappa]:
-            row = {"quality": quality, "dataset": dataset, "kappa": place}
-            for name, column in {"beams − samples": "value", "low": "low", "high": "high"}.items():
-                grid = part.pivot(index="mass", columns="kappa", values=column)
-                at_kappa = [np.interp(place, grid.columns, values) for values in grid.to_numpy()]
-                row[name] = float(np.interp(mass, grid.index, at_kappa))
-            found.append(row)
+        at = {}
+        for column in ("value", "low", "high"):
+            grid = part.pivot(index="mass", columns="kappa", values=column)
+            by_kappa = np.transpose([np.interp(kappas, grid.columns, values) for values in grid.to_numpy()])
+            at[column] = np.array([np.interp(masses, grid.index, values) for values in by_kappa])
+        low, high = float(at["low"].min()), float(at["high"].max())
+        verdict = "beams ahead" if low > 0 else "samples ahead" if high < 0 else "undecided"
+        row = {"quality": quality, "dataset": dataset, "beams − samples": float(at["value"][0, 0])}
+        found.append(row | {"low": low, "high": high, "verdict": verdict})
     return pd.DataFrame(found)
