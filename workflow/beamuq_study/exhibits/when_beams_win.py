@@ -193,14 +193,11 @@ def beams_map(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         for power in of.powers
         for M in of.sizes
     ]
-    heads = [("Beams", GAIN, DISSIMILARITY, BEAMS), ("Noise", NOISE, DISSIMILARITY, BEAMS)]
-    heads += [("Target", TARGET, DISSIMILARITY, BEAMS)]
-    heads += [(title, GAIN, DISSIMILARITY, name) for name, title in MIXED.items()]
-    heads += [(name, GAIN, name, BEAMS) for name in ("CocoaMSP", "CocoaPPL")]
-    columns = [
-        Column({"metric": metric, "method": method, "variant": variant}, (title,), "signed", "interval")
-        for title, metric, method, variant in heads
-    ]
+    of_beams = {"metric": GAIN, "method": DISSIMILARITY, "variant": BEAMS}
+    heads = {"Beams": of_beams, "Noise": of_beams | {"metric": NOISE}, "Target": of_beams | {"metric": TARGET}}
+    heads |= {title: of_beams | {"variant": name} for name, title in MIXED.items()}
+    heads |= {name: of_beams | {"method": name} for name in ("CocoaMSP", "CocoaPPL")}
+    columns = [Column(keys, (title,), "signed", "interval") for title, keys in heads.items()]
     return table(study, gains, ("Mass", "g", "M"), rows, columns, further=[gains, mass])
 
 
