@@ -454,7 +454,7 @@ class Scoring(StrictModel):
         "'unnormalised beam'",
     )
     beams_map: BeamsMap | None = Field(
-        default=None, description="when beams win; the recipe has above with draws, and exact of the largest M"
+        default=None, description="when beams win; the recipe has all_above with draws, and exact of the largest M"
     )
 
 

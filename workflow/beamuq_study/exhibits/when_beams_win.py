@@ -104,8 +104,8 @@ def when_beams_win(study: Study, chosen: Sequence[Cell], inputs: Inputs, *, by_d
     )
     facts = {"points": told, "undefined": f"{int(points['kappa'].isna().sum())} cells have no κ and are left out."}
     labels = f"Mass that {study.main.num_candidates} beams cover", "κ (below 1: overconfident)"
-    name = "{panel}; quality: {quality}"
-    return figure_style.figure(study, data, ["panel", "quality"], name, draw_map, facts, labels, across=2, height=2.3)
+    name, shape = "{panel}; quality: {quality}", dict[str, Any](across=2, height=2.3, legend_rows=2)
+    return figure_style.figure(study, data, ["panel", "quality"], name, draw_map, facts, labels, **shape)
 
 
 def _grid(study: Study, inputs: Inputs, chosen: Sequence[Cell]) -> pd.DataFrame:
@@ -165,7 +165,9 @@ def draw_map(data: pd.DataFrame, ax: figure_style.Axes) -> None:
             ax.text(mass, kappa, signed(value), ha=side, va="center", fontsize=5.5, bbox=box)
         ax.set_ylim(y[0] - 0.1, y[-1] + 0.1)
         ax.plot([], [], color=BLACK, label="beams = samples")
-        ax.plot([], [], color=BLACK, linestyle="--", linewidth=0.8, label="ends of its interval")
+        ax.plot([], [], color=BLACK, linestyle="--", linewidth=0.8, label="interval of that line")
+        for colour, label in ((VERMILLION, "beams ahead"), (BLUE, "samples ahead")):
+            ax.plot([], [], color=colour, marker="s", linestyle="", label=label)
     lengths = figure_style.error_lengths
     across, up = (lengths(own, axis, f"{axis}_low", f"{axis}_high") for axis in ("mass", "kappa"))
     style: dict[str, Any] = {"color": BLACK, "marker": "D", "markersize": 3, "linestyle": "", "elinewidth": 0.5}
