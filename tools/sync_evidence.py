@@ -40,10 +40,9 @@ def claims(name: str) -> str:
     rows = _rows(name)
     ours = [row for row in rows if row["where"].startswith("ours")]
     lines = []
-    for title, part in (
-        ("Ours, declared before the run but not before all its data", ours),
-        ("The paper's", [row for row in rows if row not in ours]),
-    ):
+    declared = {row["where"]: [of for of in ours if of["where"] == row["where"]] for row in ours}
+    parts = {where[0].upper() + where[1:]: part for where, part in declared.items()}
+    for title, part in (parts | {"The paper's": [row for row in rows if row not in ours]}).items():
         answered = [row for row in part if not all(map(_not_asked, _of_cells(row["in_this_study"])))]
         lines += [f"**{title}** (`evidence/{name}/comparison_claims.csv`)", ""]
         for row in answered:

@@ -1,8 +1,9 @@
 """The grammar of strategies and settings: the one place that spells and reads their names.
 
 A strategy's name stands in the column ``strategy`` of every table, and its draws' random numbers are keyed by it. It
-is a kind and ``key=value`` pairs: ``greedy``, ``sample T=1.0``, ``beam M=10``, ``beam M=10 length_penalty=-1.0
-early_stopping=True``, ``diverse G=2 lambda=0.5``, ``hybrid B=3``, ``shipped``, ``exact M=10``, ``all_above p=0.002``,
+is a kind and ``key=value`` pairs: ``greedy``, ``sample T=1.0``, ``beam M=10``,
+``beam M=10 length_penalty=-1.0 early_stopping=True``, ``diverse G=2 lambda=0.5``, ``hybrid B=3``, ``shipped``,
+``exact M=10``, ``all_above p=0.002``,
 ``all_above p=0.002 draws=100 lattices=10``, ``systematic M=10``, ``stochastic M=10``, ``optimal_stratified M=10``,
 ``adaptive M=10``, or your own search such as ``wide M=4 W=8``. A value is a number, of either sign, or ``True`` or
 ``False``.

@@ -90,9 +90,8 @@ def settings_of(study: Study, table: Footer) -> dict[str, Any]:
     }
     if table.kind == "similarity":
         settings["kind"] = study.scorers[table.cell["scorer"]].kind
-    if table.kind == "beams_map" and (of := study.scoring[table.cell["recipe"]].beams_map):
-        settings |= of.model_dump(exclude={"skip"}) | {"skip": of.skip.get(table.cell["dataset"], 0)}
-        settings["max_rejection"] = study.evaluation.max_rejection[0]
+    if table.kind == "beams_map":
+        settings |= study.map_settings(table.cell["recipe"], table.cell["dataset"])
     if table.kind == "candidates":
         recipe = study.recipes[table.cell["recipe"]]
         settings |= {

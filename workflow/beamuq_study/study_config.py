@@ -534,6 +534,13 @@ class Study(StrictModel):
         """The first: that of exhibits and of the comparison with the paper."""
         return self.quality[0]
 
+    def map_settings(self, recipe: str, dataset: str) -> dict[str, Any]:
+        """Where the map of when beams win is measured in a cell; nothing where its recipe has none."""
+        if not (of := self.scoring[recipe].beams_map):
+            return {}
+        cell = {"skip": of.skip.get(dataset, 0), "max_rejection": self.evaluation.max_rejection[0]}
+        return of.model_dump() | cell | {"strategies": self.recipes[recipe].known_outcomes(max(of.sizes))}
+
     def as_run(self) -> dict[str, Any]:
         """The study in its own order, without what cannot change what exhibits and pages say."""
         left_out: Any = {"exhibits": True, "batch_questions": True, "recipes": {"__all__": {"batch_questions"}}}

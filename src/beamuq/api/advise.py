@@ -13,7 +13,7 @@ from beamuq.api.rows import Rows, markdown, named
 from beamuq.array_types import Floats, Ints
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import estimate, resample_blocks
-from beamuq.evaluation.known_distribution import LEAST_TOLD, coordinates
+from beamuq.evaluation.known_distribution import LEAST_TOLD, coordinates, tell_kappa
 from beamuq.scorers.quality_metrics import exact_match
 from beamuq.text_normalization import normalize_triviaqa
 
@@ -94,28 +94,31 @@ def advise(rows: Rows) -> Advice:
     told.insert(0, "coordinate", list(NAMES.values()))
     places = told.set_index(pd.Index(NAMES))
     mass, kappa = places["value"]["mass"], places["value"]["kappa"]
-    notes = {
-        f"{len(known)} questions are few: ask at least {LEAST_QUESTIONS}.": len(known) < LEAST_QUESTIONS,
-        BESIDE_THE_MAP: places["high"]["held"] < places["low"]["mass"],
-        f"{len(records) - len(known)} of {len(records)} questions are left out: they lack beams or "
-        "log-probabilities.": len(known) < len(records),
-        f"The mass is of {M} beams, the map of {MAPPED_M}, which would cover more.": M < MAPPED_M,
-        "No samples: how many repeat is not known.": np.isnan(places["value"]["repeats"]),
-        f"κ is not known: a right answer is among the beams of {drawn['kappa'][1]} questions that have another one, "
-        f"{LEAST_TOLD} are needed. The map is shown from κ = 0.5 to 1.": np.isnan(kappa),
-        "κ has no interval, as too few resamples tell of it; the map is shown for any.": np.isnan(
-            places["low"]["kappa"]
-        )
-        and not np.isnan(kappa),
-        "κ is outside the map; its edge is shown.": _outside(kappa, there["kappa"]),
-        "The covered mass is outside the map; its edge is shown.": _outside(mass, there["mass"]),
-        LIMITS: True,
-    }
+    left_out, telling = len(records) - len(known), places["questions"]["kappa"]
+    notes = (
+        (len(known) < LEAST_QUESTIONS, f"{len(known)} questions are few: ask at least {LEAST_QUESTIONS}."),
+        (places["high"]["held"] < places["low"]["mass"], BESIDE_THE_MAP),
+        (left_out, f"{left_out} of {len(records)} questions are left out: they lack beams or log-probabilities."),
+        (M < MAPPED_M, f"The mass is of {M} beams, the map of {MAPPED_M}, which would cover more."),
+        (np.isnan(places["value"]["repeats"]), "No samples: how many repeat is not known."),
+        (
+            np.isnan(kappa),
+            f"κ is not known: a right answer is among the beams of {telling} questions that have another one, "
+            f"{LEAST_TOLD} are needed. The map is shown from κ = 0.5 to 1.",
+        ),
+        (
+            kappa >= 0 and np.isnan(places["low"]["kappa"]),
+            "κ has no interval, as too few resamples tell of it; the map is shown for any.",
+        ),
+        (_outside(kappa, there["kappa"]), "κ is outside the map; its edge is shown."),
+        (_outside(mass, there["mass"]), "The covered mass is outside the map; its edge is shown."),
+        (True, LIMITS),
+    )
     if np.isnan(kappa):
         places.loc["kappa", ["value", "low", "high"]] = 0.75, 0.5, 1.0
     ends = places[["value", "low", "high"]].fillna({"low": there["kappa"].min(), "high": there["kappa"].max()})
     findings = _findings(there, ends.loc["mass"].to_numpy(), ends.loc["kappa"].to_numpy())
-    return Advice(told, findings, tuple(note for note, due in notes.items() if due))
+    return Advice(told, findings, tuple(note for due, note in notes if due))
 
 
 def _coordinates(known: list[QuestionRecord], counts: Ints, M: int) -> dict[str, tuple[Floats, int]]:
@@ -136,8 +139,7 @@ def _coordinates(known: list[QuestionRecord], counts: Ints, M: int) -> dict[str,
         told = ~np.isnan(column)
         with np.errstate(invalid="ignore"):
             found[name] = np.nan_to_num(column) @ counts / (told @ counts), int(told.sum())
-    telling = right.any(axis=1) & (~right & ~np.isnan(logprob)).any(axis=1)
-    found["kappa"] = found["kappa"][0], int(telling.sum())
+    found["kappa"] = found["kappa"][0], int(tell_kappa(logprob, ~np.isnan(logprob), right).sum())
     return {name: found[name] for name in NAMES}
 
 

@@ -55,16 +55,21 @@ def expected_quality(truth: Floats, quality: Floats) -> Floats:
     return np.asarray((truth * quality).sum(axis=1))
 
 
+def tell_kappa(logprob: Floats, head: Bools, right: Bools) -> Bools:
+    """[N] which questions tell κ, of the arrays of :func:`estimate_kappa`: those with a right and another outcome."""
+    found = head & np.isfinite(logprob)
+    return np.asarray((found & right).any(axis=1) & (found & ~right).any(axis=1))
+
+
 def estimate_kappa(logprob: Floats, head: Bools, right: Bools, counts: Ints) -> Floats:
     """κ of most likelihood on each resample, [R]: of the right answer, given that it is in the head.
 
     logprob, head, right [N, A]: which outcomes have the right answer's text; counts [N, R]: how often each resample
-    draws each question. Only questions with a right outcome, and another one, in the head tell; from 0 to 3 in steps
-    of .01, the ends where nothing inside is likelier; NaN where fewer than ten tell. It says nothing of the tail.
+    draws each question. From 0 to 3 in steps of .01, the ends where nothing inside is likelier; NaN where fewer than
+    ten questions tell (:func:`tell_kappa`). It says nothing of the tail.
     """
-    found = head & np.isfinite(logprob)
+    found, tells = head & np.isfinite(logprob), tell_kappa(logprob, head, right)
     right = right & found
-    tells = right.any(axis=1) & (found & ~right).any(axis=1)
     if not tells.any():
         return np.full(counts.shape[1], np.nan)
     scaled = KAPPAS[:, None] * np.where(found, logprob, 0.0)[tells][:, None, :]
@@ -111,9 +116,9 @@ def best_split(probability: Floats, in_set: Bools, M: int) -> Ints:
 
 
 def estimates(probability: Floats, dissimilarity: Floats, in_set: Bools, M: int, uniforms: Floats) -> dict[str, Floats]:
-    """Dissimilarity from M candidates of a known distribution, [N] each, by the weighting and kind of candidates.
+    """Dissimilarity from M candidates of a known distribution, [N, D] each, by the weighting and kind of candidates.
 
-    ``uniforms`` [N, M] in [0, 1) of one draw of M candidates: samples; the best number of most probable outcomes with
+    ``uniforms`` [N, D, M] in [0, 1) of D draws of M candidates: samples; the best number of most probable outcomes with
     independent draws, and with the points of one lattice.
     """
     places, _, _ = _most_probable(probability, in_set, M)
@@ -124,20 +129,19 @@ def estimates(probability: Floats, dissimilarity: Floats, in_set: Bools, M: int,
     left = rest.sum(axis=1, keepdims=True)
     left = np.where(left > LEAST_LEFT, left, 0.0)
     rest = np.where(left > 0, rest, probability)  # drawn of, and not counted
-    n = M - inside.sum(axis=1, keepdims=True)
-    fixed = np.where(inside, probability * dissimilarity, 0.0).sum(axis=1)
-    lattice = np.minimum((np.arange(M) + uniforms[:, :1]) / n, 1 - 1e-12)
+    n = M - inside.sum(axis=1)[:, None, None]
+    fixed = np.where(inside, probability * dissimilarity, 0.0).sum(axis=1, keepdims=True)
+    lattice = np.minimum((np.arange(M) + uniforms[:, :, :1]) / n, 1 - 1e-12)
+
+    def mean(of: Floats, at: Floats, drawn: Ints) -> Floats:
+        chosen = np.take_along_axis(dissimilarity, draws(of, at.reshape(len(at), -1)), axis=1).reshape(at.shape)
+        return np.asarray(np.where(np.arange(M) < drawn, chosen, 0.0).sum(axis=2) / drawn[:, :, 0])
+
     return {
-        "uniform sample": _mean(dissimilarity, draws(probability, uniforms), np.full_like(n, M)),
-        "stratified optimal_stratified": fixed + left[:, 0] * _mean(dissimilarity, draws(rest, uniforms), n),
-        "stratified adaptive": fixed + left[:, 0] * _mean(dissimilarity, draws(rest, lattice), n),
+        "uniform sample": mean(probability, uniforms, np.full_like(n, M)),
+        "stratified optimal_stratified": fixed + left * mean(rest, uniforms, n),
+        "stratified adaptive": fixed + left * mean(rest, lattice, n),
     }
-
-
-def _mean(values: Floats, places: Ints, n: Ints) -> Floats:
-    """[N] the mean of ``values`` [N, A] at the first n of ``places`` [N, M]; n [N, 1]."""
-    chosen = np.take_along_axis(values, places, axis=1)
-    return np.asarray(np.where(np.arange(places.shape[1]) < n, chosen, 0.0).sum(axis=1) / n[:, 0])
 
 
 def beam_estimate(probability: Floats, dissimilarity: Floats, in_set: Bools, M: int) -> Floats:

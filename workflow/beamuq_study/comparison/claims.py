@@ -48,7 +48,7 @@ def _quantity(name: str, sets: CandidateSets, main: Main) -> Floats | Bools:
 def mean_of_questions(
     case: Case, of: str, lengths: Lengths = (1, np.inf), paper_range: Sequence[float] = (), above: Lengths = ()
 ) -> Verdict:
-    """Whether the mean over answers of some ``lengths`` is in the ``paper_range``, or ``all_above`` that of others."""
+    """Whether the mean over answers of some ``lengths`` is in the ``paper_range``, or ``above`` that of others."""
     sets = case.candidates()
     values, parts, tokens = _quantity(of, sets, case.results.study.main), [], sets.lengths()
     for low, high in filter(None, (lengths, above)):

@@ -145,11 +145,14 @@ class Exhibit:
         raise BeamUQError(f"needs {needs}; add that, or drop the exhibit")
 
     def _files(self, study: Study, cells: Sequence[Cell]) -> list[Artifact]:
-        mapped = {name for name, scoring in study.scoring.items() if scoring.beams_map}
-        kinds = ((cell, kind) for cell in cells for kind in self.reads if kind != "beams_map" or cell.recipe in mapped)
-        files = [cell.file(kind, study.main_quality.metric) for cell, kind in kinds]
-        few_shot = {name for name, dataset in study.datasets.items() if dataset.few_shot}  # others have no shots
-        return list(dict.fromkeys(file for file in files if file.kind != "shots" or file.dataset in few_shot))
+        def made(file: Artifact) -> object:
+            """Whether the study has it: some cells have no shots, most no map."""
+            if file.kind == "shots":
+                return study.datasets[file.dataset].few_shot
+            return file.kind != "beams_map" or study.scoring[file.recipe].beams_map
+
+        files = (cell.file(kind, study.main_quality.metric) for cell in cells for kind in self.reads)
+        return list(dict.fromkeys(filter(made, files)))
 
     def built(self, study: Study, inputs: Inputs) -> Built:
         """Build it of the files that :meth:`artifacts` names, with its caption."""

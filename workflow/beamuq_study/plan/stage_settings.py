@@ -152,19 +152,12 @@ class StageSettings:
         return EvaluationSettings.model_validate(settings, strict=False).model_dump(mode="json")
 
     def beams_map(self, wildcards: Wildcards) -> Settings:
-        cell, quality = self.cell(wildcards), self.study.main_quality
-        of = self.study.scoring[cell.recipe].beams_map
-        if of is None:
+        cell, study = self.cell(wildcards), self.study
+        settings = study.map_settings(cell.recipe, cell.dataset)
+        if not settings:
             raise BeamUQError(f"scoring.{cell.recipe}: has no beams_map; add one there")
-        settings = _picked(of, "powers", "kappas", "sizes", "draws", "resamples") | {
-            "strategies": self.study.recipes[cell.recipe].known_outcomes(max(of.sizes)),
-            "skip": of.skip.get(cell.dataset, 0),
-            "quality": quality.metric,
-            "max_rejection": self.study.evaluation.max_rejection[0],
-            "confidence": self.study.evaluation.confidence,
-            "seed": self.study.seed,
-        }
-        return MapSettings.model_validate(settings, strict=False).model_dump(mode="json")
+        settings |= {"quality": study.main_quality.metric, "confidence": study.evaluation.confidence}
+        return MapSettings.model_validate(settings | {"seed": study.seed}, strict=False).model_dump(mode="json")
 
     def decisions(self, wildcards: Wildcards) -> Settings:
         scorer, quality = self.study.scorers[wildcards.scorer], self.study.main_quality

@@ -82,6 +82,7 @@ def map_of_cell(
     drawn = draws_name(name, zip(cell.ids, groups, strict=True))
     counts = np.concatenate([*resample_blocks(groups, settings.resamples, settings.seed, drawn)], axis=1)
     uniforms = np.random.Generator(np.random.Philox(key=settings.seed)).random((settings.draws, n, max(settings.sizes)))
+    uniforms = uniforms.transpose(1, 0, 2)
     alike = np.where(outcomes.mask, 1.0 - outcomes.dissimilarity, 0.0)
     same = (outcomes.mask & ~outcomes.differs).astype(np.float64)
 
@@ -140,9 +141,8 @@ def _scores(
     }
     for M in sizes:
         found[DISSIMILARITY, BEAMS, M] = [known.beam_estimate(probability, d, in_set, M)]
-        for drawn in uniforms:
-            for variant, values in known.estimates(probability, d, in_set, M, drawn[:, :M]).items():
-                found.setdefault((DISSIMILARITY, variant, M), []).append(values)
+        drawn = known.estimates(probability, d, in_set, M, uniforms[:, :, :M])
+        found |= {(DISSIMILARITY, variant, M): list(values.T) for variant, values in drawn.items()}
     answers = {"CocoaMSP": prob(answer.logprob), "CocoaPPL": perplexity(answer.logprob, answer.length)}
     both = [key for key in found if key[1] in (TRUE, BEAMS, SAMPLES)]
     found |= {(name, *key[1:]): [cocoa(u, each) for each in found[key]] for name, u in answers.items() for key in both}
