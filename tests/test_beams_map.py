@@ -13,11 +13,13 @@ import pytest
 import synthetic
 from beamuq import strategy_names
 from beamuq.errors import BeamUQError
+from beamuq.evaluation import known_distribution as known
 from beamuq_study.exhibits.when_beams_win import GAIN, NOISE, TARGET, differences
 from beamuq_study.parquet_tables import SCHEMAS
 from beamuq_study.result_files import KEYS, Estimates
 from beamuq_study.stages.beams_map import BEAMS, EXACT_TEXT, SIMILARITY, MapSettings, map_of_cell, setting
 from beamuq_study.stages.method_inputs_from_tables import CellTables
+from one_metric import measure
 
 N, OUTCOMES = 30, 12
 EXACT, ABOVE = "exact M=5", "all_above p=0.05 draws=20"
@@ -159,3 +161,32 @@ def test_an_outcome_that_two_searches_found_counts_once_and_a_draw_of_it_not_at_
 def test_a_place_is_named_as_a_setting_is() -> None:
     assert setting(1.5, 1, 10) == "power=1.5 kappa=1.0 M=10"
     assert setting(2) == "power=2.0"
+
+
+def test_cocoa_multiplies_the_sharpened_answer_s_uncertainty(rows: pd.DataFrame, cell: dict[str, pa.Table]) -> None:
+    tables = CellTables(cell["questions"], cell["candidates"], cell["similarity"])
+    of, logprob = tables.known_outcomes([EXACT, ABOVE], "greedy"), tables.answer("greedy").logprob
+    p, log_total = known.sharpened(of.logprob, of.in_set, of.drawn, 1.5)
+    score = -np.minimum(1.5 * logprob - log_total, 0) * (p * of.dissimilarity).sum(axis=1)
+    (found,) = rows.query("method == 'CocoaMSP' and variant == 'true' and quality == 'answer_f1' and power == 1.5")[
+        "value"
+    ]
+    assert found == pytest.approx(measure("PRR", score.round(12), cell["quality"]["value"].to_numpy())[0])
+
+
+def test_of_multiple_choice_texts_that_name_one_option_are_one_and_the_gold_one_is_right(
+    cell: dict[str, pa.Table],
+) -> None:
+    frame = cell["candidates"].to_pandas()
+    greedy = frame["strategy"] == "greedy"
+    surest = frame[greedy].sort_values("logprob")["id"].tail(N // 2)
+    frame.loc[greedy, "text"] = "The answer is text 0."  # the same option as the search's "text 0"
+    asked = cell["questions"].to_pandas()
+    asked["options"] = [[f"text {y}" for y in range(OUTCOMES)]] * N
+    asked["references"] = [["text 0" if key in set(surest) else "text 1"] for key in asked["id"]]
+    changed = {"candidates": frame, "questions": asked}
+    tables = {kind: pa.Table.from_pandas(of, schema=SCHEMAS[kind]) for kind, of in changed.items()}
+    prr = mapped(cell | tables).query("metric == 'PRR'")
+    assert set(prr["quality"]) == {EXACT_TEXT, "gold_label"}
+    by_text = prr[(prr["method"] == "Prob") & ((prr["quality"] == "gold_label") | (prr["kappa"] == 1))]
+    assert by_text["value"].tolist() == pytest.approx([1.0] * len(by_text))
