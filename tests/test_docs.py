@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 import yaml
 
@@ -56,22 +55,32 @@ def test_marked_blocks_of_a_page_run(page: str, tmp_path: Path) -> None:
     assert follow(page, tmp_path)
 
 
-def test_the_tutorial_runs_on_files_of_a_study(tmp_path: Path) -> None:
-    """On a made-up cell of the same layout, so that the page is tested before any demo has run."""
+def test_the_tutorial_s_blocks_print_one_line_per_score(tmp_path: Path) -> None:
+    """On a made-up cell of the same layout, with rows beside those of the main table that a block must leave out."""
     cell = synthetic.cell(N=24)
     ids = cell["questions"].column("id")
     values = {("Dissimilarity", v, ""): np.arange(24) / 24 for v in ("multinomial", "beamsearch")}
-    scores = pa.Table.from_pylist(synthetic.score_rows(ids.to_pylist(), values))
-    measured = {"answer_source": "greedy", "quality": "answer_f1", "subset": "all", "metric": "PRR", "method": "Prob"}
-    evaluation = [measured | {"variant": "", "setting": "", "value": 0.5, "low": 0.1, "high": 0.9, "n": 24, "note": ""}]
-    quality = cell["quality"].filter(pc.equal(cell["quality"].column("answer_source"), "greedy"))
+    rows = synthetic.score_rows(ids.to_pylist(), values)
+    scores = pa.Table.from_pylist(rows + [row | {"answer_source": "top_beam"} for row in rows])
+    estimate = {"variant": "", "value": 0.5, "low": 0.1, "high": 0.9, "n": 24, "note": ""}
+    keys = ("method", "metric", "setting", "answer_source", "quality", "subset")
+    main = ("Prob", "PRR", "", "greedy", "answer_f1", "all")
+    others = ("MTE", "ROC-AUC", "M=5", "top_beam", "exact_match", "answered")
+    named = [main, *((*main[:n], other, *main[n + 1 :]) for n, other in enumerate(others))]
+    evaluation = [estimate | dict(zip(keys, names, strict=True)) for names in named]
     model, tail = "smollm2-135m-plain", "triviaqa/main.parquet"
     results = tmp_path / "results/demo"
     parquet_tables.write(results / f"candidates/{model}/{tail}", "candidates", cell["candidates"])
     parquet_tables.write(results / f"scores/embedding/{model}/{tail}", "scores", scores)
-    parquet_tables.write(results / f"quality/answer_f1/{model}/{tail}", "quality", quality)
+    parquet_tables.write(results / f"quality/answer_f1/{model}/{tail}", "quality", cell["quality"])
     parquet_tables.write(results / f"evaluation/embedding/{model}/{tail}", "evaluation", evaluation)
-    assert follow("tutorial.md", tmp_path)
+    *_, two_numbers, evaluated = follow("tutorial.md", tmp_path)
+    assert [line.split()[:2] for line in two_numbers.splitlines()] == [
+        ["Dissimilarity", "beamsearch"],
+        ["Dissimilarity", "multinomial"],
+    ]
+    assert two_numbers.count("n = 24") == 2
+    assert [line.split()[0] for line in evaluated.splitlines()] == ["method", "Prob", "MTE"]
 
 
 @pytest.mark.parametrize(("command", "function"), [("ask", ask_model.ask), ("score", score_candidates.score)])
