@@ -12,11 +12,11 @@ import forked_programs
 from beamuq_study.study_config import ROOT
 
 DOCS = ROOT / "docs"
-_BLOCK = re.compile(r"<!-- (file|run|python)(?:: (\S+))? -->\n```\w+\n(.*?)```\n", re.DOTALL)
+_BLOCK = re.compile(r"<!-- (file|add|run|python)(?:: (\S+))? -->\n```\w+\n(.*?)```\n", re.DOTALL)
 
 
 class Block(NamedTuple):
-    """``file``: to be written at ``path``; ``run``: shell commands; ``python``: statements."""
+    """``file``: to be written at ``path``; ``add``: at its end; ``run``: shell commands; ``python``: statements."""
 
     kind: str
     path: str
@@ -27,7 +27,7 @@ def blocks(page: str) -> list[Block]:
     """The marked blocks of ``docs/<page>``, in order."""
     text = (DOCS / page).read_text(encoding="utf-8")
     found = [Block(*match) for match in _BLOCK.findall(text)]
-    assert len(found) == text.count("<!-- file") + text.count("<!-- run") + text.count("<!-- python"), page
+    assert len(found) == len(re.findall("<!-- (?:file|add|run|python)", text)), page
     return found
 
 
@@ -38,9 +38,10 @@ def follow(page: str, folder: Path) -> list[str]:
     environment |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     options: dict[str, Any] = {"cwd": folder, "env": environment, "text": True, "capture_output": True, "timeout": 120}
     for block in blocks(page):
-        if block.kind == "file":
+        if block.kind in ("file", "add"):
             (folder / block.path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / block.path).write_text(block.text, encoding="utf-8")
+            with (folder / block.path).open("w" if block.kind == "file" else "a", encoding="utf-8") as file:
+                file.write(block.text)
             continue
         command = ["bash", "-euo", "pipefail"] if block.kind == "run" else ["python"]
         done = subprocess.run([*command, "-c", block.text], check=False, **options)

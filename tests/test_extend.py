@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 from pathlib import Path
+from types import ModuleType
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -24,6 +25,13 @@ from conftest import Once
 from docs_blocks import DOCS, follow
 from run_snakemake import snakemake
 from tiny import build_tiny_model
+
+
+BLOCK = r"<!-- (file|add|module): (\S+) -->\n```\w+\n(.*?)```"
+
+
+def page() -> str:
+    return (DOCS / "extend.md").read_text(encoding="utf-8")
 
 
 class Extended:
@@ -100,18 +108,45 @@ def test_the_strategy_is_decoded_and_stands_behind_the_beam_form(extended: Exten
     assert "beam" not in {strategy.split()[0] for strategy in candidates.strategy}
 
 
-def test_a_table_is_one_specification(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (DOCS / "extend.md").read_text(encoding="utf-8")
-    ((name, text),) = re.findall(r"<!-- module: (\w+)\.py -->\n```python\n(.*?)```", page, re.DOTALL)
-    assert len(text.splitlines()) <= 25
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The page's module of exhibits, named among the package's."""
+    ((name, text),) = re.findall(r"<!-- module: (\w+)\.py -->\n```python\n(.*?)```", page(), re.DOTALL)
     (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    modules = (*list_of_exhibits.MODULES, importlib.import_module(name))
-    monkeypatch.setattr(list_of_exhibits, "MODULES", modules)
+    made = importlib.import_module(name)
+    monkeypatch.setattr(list_of_exhibits, "MODULES", (*list_of_exhibits.MODULES, made))
+    return made
+
+
+@pytest.mark.usefixtures("module")
+def test_the_table_shows_what_its_caption_says(tmp_path: Path) -> None:
     built = exhibits_study.Results(tmp_path, exhibits_study.study()).built("lead")
     assert set(built.frame["method"]) == {"Dissimilarity - Prob"}
-    assert built.frame[["value", "low", "high", "p_holm"]].notna().all(axis=None)
-    assert "| TriviaQA, Tiny 1B base |" in table_formats.markdown(built)
+    of_datasets = built.frame[built.frame["dataset"] != "mean"]
+    assert of_datasets[["value", "low", "high", "p_holm"]].notna().all(axis=None)
+    assert "| Lead |" in table_formats.markdown(built)
+
+
+@pytest.mark.usefixtures("module")
+def test_the_figure_draws_both_forms_of_every_dataset(tmp_path: Path) -> None:
+    built = exhibits_study.Results(tmp_path, exhibits_study.study()).built("prr_by_dataset")
+    assert set(built.frame["variant"]) == {"multinomial", "beamsearch"}
+    assert set(built.frame["dataset"]) == set(exhibits_study.DATASETS)
+    drawn = built.shown.draw(built.title, built.footnote)
+    assert [len(ax.containers) for ax in drawn.axes] == [4, 4]  # bars and their intervals, of two forms
+
+
+def test_what_is_added_takes_the_lines_that_the_page_says_and_at_most_45() -> None:
+    told = [int(n) for n in re.findall(r"^\| .* \| (\d+) \|$", page().split("\n## ")[0], re.MULTILINE)]
+    blocks = {path: text for kind, path, text in re.findall(BLOCK, page(), re.DOTALL) if kind != "add"}
+    stanzas = [text for kind, path, text in re.findall(BLOCK, page(), re.DOTALL) if kind == "add"]
+    named = 2  # in list_of_exhibits.py: the import, and the entry of MODULES
+    written = [*stanzas[:2], blocks["plugins/my_method.py"], blocks["my_exhibits.py"]]
+    lines = [len([line for line in text.splitlines() if line.strip()]) for text in written]
+    lines[-1] += named
+    assert told == [*lines, sum(lines)]
+    assert sum(lines) <= 45
 
 
 def rules(folder: Path, *arguments: str) -> set[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import collections
 import inspect
 import json
 import re
@@ -30,6 +31,7 @@ from beamuq.methods.method_inputs import DERIVED, PARTS
 from beamuq.methods.registry import METHODS
 from beamuq_study import machine_config, parquet_tables, study_config
 from beamuq_study.comparison.comparison_inputs import read_claims
+from beamuq_study.exhibits import captions, list_of_exhibits
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Prob": answer_probability.prob,
@@ -66,6 +68,7 @@ def filled(text: str) -> str:
         "row": lambda: keys(candidate_records.QuestionRecord, "####"),
         "tables": schemas,
         "claims": claims,
+        "exhibits": exhibits,
     }
     return PART.sub(lambda part: f"<!-- generated: {part[1]} -->\n\n{parts[part[1]]()}\n\n<!-- end -->", text)
 
@@ -90,6 +93,26 @@ def claims() -> str:
         text = claim.claim + (f" **Open**: {claim.missing}." if claim.missing else "")
         rows.append(f"| `{claim.id}` | {claim.where} | {_cell(text)} |")
     return "\n".join(rows)
+
+
+def exhibits() -> str:
+    """Every table and figure: what the paper's study would show, and what any study needs for it."""
+    study = study_config.load_study(study_config.study_path("paper"))
+    rows: dict[str, str] = {}
+    endings = {of.label: "MODEL" for of in study.models.values()} | dict.fromkeys(study.datasets, "DATASET")
+    for label in list_of_exhibits.labels(study):
+        name, _, ending = label.rpartition("_")
+        named = f"{name}_{endings[ending]}" if name and ending in endings else label
+        item = list_of_exhibits.exhibit(label, study)
+        unknown = collections.defaultdict(lambda: "…", metric=item.metric)
+        title, *_ = captions.text(item.template or label, unknown, item.caption)
+        needs = [captions.needs(study, item.template or label, item.caption) if item.reads else "nothing"]
+        needs += [f"`{item.metric}` in `evaluation.metrics`"] * ("AUC" in item.metric)
+        needs += [f"`{item.answer_source}` in `answer_source`"] * (item.answer_source != "greedy")
+        kind, shows = item.kind + ", ours" * item.beyond_paper, re.sub(r", …(?=,|$)", "", title)
+        cells = (f"`{named}`", kind, shows, "; ".join(needs))
+        rows.setdefault(named, f"| {' | '.join(map(_cell, cells))} |")
+    return "\n".join(["| label | | shows | needs |", "| --- | --- | --- | --- |", *rows.values()])
 
 
 def options(name: str) -> str:
