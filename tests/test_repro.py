@@ -1,4 +1,4 @@
-"""Every value with an interval that README and the evidence pages tell is in a published cell, which repro.yaml names."""
+"""Every value with an interval that README and the evidence tell is in a published cell, which repro.yaml names."""
 
 from __future__ import annotations
 

@@ -64,8 +64,12 @@ def svg(dot: str) -> str:
             path = f"M{left + WIDTH} {above}H{start}C{middle} {above} {middle} {here} {x} {here}"
             lines.append(f'<path d="{path}" fill="none" stroke="#777" marker-end="url(#tip)"/>')
     for rule, (x, y) in places.items():
-        lines.append(f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="5" fill="#eaf2f8" stroke="#0072b2"/>')
-        text = f'x="{x + WIDTH / 2}" y="{y + HEIGHT / 2 + 4}" text-anchor="middle" font-family="sans-serif" font-size="12"'
+        lines.append(
+            f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="5" fill="#eaf2f8" stroke="#0072b2"/>'
+        )
+        text = (
+            f'x="{x + WIDTH / 2}" y="{y + HEIGHT / 2 + 4}" text-anchor="middle" font-family="sans-serif" font-size="12"'
+        )
         lines.append(f"<text {text}>{rule}</text>")
     return "\n".join([*lines, "</svg>", ""])
 
