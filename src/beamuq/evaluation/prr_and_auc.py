@@ -99,20 +99,29 @@ class Evaluator:
         values = {}
         with np.errstate(divide="ignore", invalid="ignore"):
             if "PRR" in metrics:
-                area = sums["PRR"] / self._sizes
-                values["PRR"] = prediction_rejection_ratio(area, self._oracle, self._random)
-                values["PRR"][self._undefined] = np.nan
+                values["PRR"] = self.prr(sums["PRR"] / self._sizes)
             if "ROC-AUC" in metrics:
                 values["ROC-AUC"] = sums["ROC-AUC"] / (self._positives * (self._total - self._positives))
             if "PR-AUC" in metrics:
                 values["PR-AUC"] = sums["PR-AUC"] / self._positives
         return values
 
-    def area(self, uncertainty: Floats) -> Floats:
-        """The area under the rejection curve, [R]: mean quality over the k retained sizes; NaN for k = 0."""
+    def area(self, uncertainty: Floats, qualities: Floats | None = None) -> Floats:
+        """The area under the rejection curve, [R]: mean quality over the k retained sizes; NaN for k = 0.
+
+        Of other ``qualities`` [Q, N] of the same questions [Q, R], with one sort for all.
+        """
+        order, starts = _groups(uncertainty)
+        weights = self._retained_weights(starts, *self._drawn(order, starts))
         with np.errstate(invalid="ignore", divide="ignore"):
-            area = self._sums(uncertainty, ["PRR"])["PRR"] / self._sizes
-        return np.asarray(area)
+            return np.asarray((self._quality if qualities is None else qualities)[..., order] @ weights / self._sizes)
+
+    def prr(self, area: Floats) -> Floats:
+        """PRR of an area, [R]; of the mean area of several scores the mean of their PRR."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = prediction_rejection_ratio(area, self._oracle, self._random)
+        found[self._undefined] = np.nan
+        return found
 
     @cached_property
     def _sizes(self) -> Counts:
@@ -154,23 +163,30 @@ class Evaluator:
         """Σ_{p ≤ P} 1/p for P = 0 … the most drawn."""
         return np.append(0.0, np.cumsum(1.0 / np.arange(1, self._total.max() + 1)))
 
+    def _drawn(self, order: Counts, starts: Counts) -> tuple[Counts, Counts]:
+        """How often each sorted question is drawn, [N, R], and how often those up to the end of each group, [G, R]."""
+        drawn = self._counts[order]
+        return drawn, _cumulated(drawn)[np.append(starts[1:], len(order)) - 1]
+
+    def _retained_weights(self, starts: Counts, drawn: Counts, retained: Counts) -> Floats:
+        """What the quality of each sorted question counts, [N, R]: within a group each draw of one counts alike."""
+        table, offsets = self._position_weights
+        weights = _steps_of(table.take(retained + offsets))
+        if len(starts) == len(drawn):
+            return weights
+        weights /= np.maximum(_steps_of(retained), 1)
+        return np.repeat(weights, np.diff(starts, append=len(drawn)), axis=0) * drawn
+
     def _sums(self, uncertainty: Floats, metrics: Sequence[str]) -> dict[str, Floats]:
         """What each metric sums over the sorted questions, [R]."""
         order, starts = _groups(uncertainty)
-        ends = np.append(starts[1:], len(order)) - 1
         quality, incorrect = self._quality[order], self._incorrect[order]
         tied = len(starts) < len(order)
         holding = np.logical_or.reduceat(incorrect, starts)  # groups with an incorrect answer, for the AUCs
-        drawn, sums = self._counts[order], {}
-        retained = _cumulated(drawn)[ends]
+        (drawn, retained), sums = self._drawn(order, starts), {}
+        ends = np.append(starts[1:], len(order)) - 1
         if "PRR" in metrics:
-            table, offsets = self._position_weights
-            weight = table.take(retained + offsets)
-            if tied:
-                mean = _steps_of(_cumulated(drawn * quality[:, None])[ends]) / np.maximum(_steps_of(retained), 1)
-                sums["PRR"] = np.einsum("gr,gr->r", mean, _steps_of(weight))
-            else:  # the same sum, by parts
-                sums["PRR"] = (quality - np.append(quality[1:], 0.0)) @ weight
+            sums["PRR"] = quality @ self._retained_weights(starts, drawn, retained)
         if "ROC-AUC" in metrics or "PR-AUC" in metrics:
             wrong = _cumulated(drawn * incorrect[:, None])[ends]
             within = _steps_of(retained)[holding] if tied else drawn[holding]

@@ -104,13 +104,14 @@ def map_of_cell(
             truth = known.truth_distribution(probability, outcomes.in_set, kappa)
             expected = {EXACT_TEXT: same} if real == GOLD_LABEL else {SIMILARITY: alike, EXACT_TEXT: same}
             worlds += [(each, kappa, known.expected_quality(truth, values)) for each, values in expected.items()]
-        for quality_name, at, right in worlds:
-            note = why_undefined("PRR", right, settings.max_rejection)
-            evaluator = Evaluator(right, counts, max_rejection=settings.max_rejection)
-            for (method, variant, size), each in scores.items():
-                values = np.mean([evaluator.measure(score, ["PRR"])["PRR"] for score in each], axis=0)
+        evaluators = [Evaluator(right, counts, max_rejection=settings.max_rejection) for _, _, right in worlds]
+        qualities = np.stack([right for _, _, right in worlds])
+        for (method, variant, size), each in scores.items():
+            areas = np.mean([evaluators[0].area(score, qualities) for score in each], axis=0)
+            for (quality_name, at, right), evaluator, area in zip(worlds, evaluators, areas, strict=True):
                 keys = {"quality": quality_name, "metric": "PRR", "method": method, "variant": variant}
-                yield row(values, setting(power, at, size), note, **keys)
+                note = why_undefined("PRR", right, settings.max_rejection)
+                yield row(evaluator.prr(area), setting(power, at, size), note, **keys)
 
 
 def _as_options(questions: pa.Table, candidates: pa.Table) -> tuple[pa.Table, pa.Table, Floats]:
