@@ -26,7 +26,6 @@ from docs_blocks import DOCS, follow
 from run_snakemake import snakemake
 from tiny import build_tiny_model
 
-
 BLOCK = r"<!-- (file|add|module): (\S+) -->\n```\w+\n(.*?)```"
 
 
