@@ -1,4 +1,4 @@
-"""The blocks of a documentation page that are marked: files to write and commands to run, in order."""
+"""The marked blocks of a documentation page: files to write, commands to run, and what these print, in order."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 import forked_programs
 from beamuq_study.study_config import ROOT
 
 DOCS = ROOT / "docs"
-_BLOCK = re.compile(r"<!-- (file|add|run|python)(?:: (\S+))? -->\n```\w+\n(.*?)```\n", re.DOTALL)
+MODELS = ROOT / "resources/models"
+_BLOCK = re.compile(r"<!-- (file|add|run|python|prints)(?:: (\S+))? -->\n```\w+\n(.*?)```\n", re.DOTALL)
+_NUMBER = re.compile(r"-?\d*\.?\d+(?:e[-+]?\d+)?")
 
 
 class Block(NamedTuple):
-    """``file``: to be written at ``path``; ``add``: at its end; ``run``: shell commands; ``python``: statements."""
+    """``file``: for ``path``; ``add``: its end; ``run``: shell; ``python``: statements; ``prints``: their output."""
 
     kind: str
     path: str
@@ -27,24 +31,50 @@ def blocks(page: str) -> list[Block]:
     """The marked blocks of ``docs/<page>``, in order."""
     text = (DOCS / page).read_text(encoding="utf-8")
     found = [Block(*match) for match in _BLOCK.findall(text)]
-    assert len(found) == len(re.findall("<!-- (?:file|add|run|python)", text)), page
+    assert len(found) == len(re.findall("<!-- (?:file|add|run|python|prints)", text)), page
     return found
 
 
-def follow(page: str, folder: Path) -> list[str]:
-    """Do in ``folder`` what the page says; what each command printed. A failing command fails the test."""
+def unmarked(page: str) -> list[str]:
+    """The blocks of ``docs/<page>`` that no mark stands above, so that nothing runs or compares them."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return re.findall(r"^```(?:bash|python|json)$.*?^```$", _BLOCK.sub("", text), re.DOTALL | re.MULTILINE)
+
+
+def assert_prints(shown: str, printed: str) -> None:
+    """``printed`` is what a page shows: ``…`` is any text, space may differ, a number by 2 % or .002."""
+    pattern = re.escape(" ".join(_NUMBER.sub("\0", shown).split()))
+    pattern = pattern.replace("\0", f"({_NUMBER.pattern})").replace("…", ".*?")
+    match = re.fullmatch(pattern, " ".join(printed.split()))
+    assert match, f"the page shows\n{shown}\nand this was printed:\n{printed}"
+    wanted = [float(number) for number in _NUMBER.findall(shown)]
+    assert [float(number) for number in match.groups()] == pytest.approx(wanted, rel=0.02, abs=0.002), printed
+
+
+def follow(page: str, folder: Path, server: str = "") -> list[str]:
+    """Do in ``folder`` what the page says; what each command printed. A failing command fails the test.
+
+    A block of output has to be what the command before it printed, with or without what it said on standard error.
+    ``server``: an address that takes the place of any port of ``localhost``.
+    """
     printed = []
-    environment = os.environ | {"BEAMUQ": str(ROOT), "PATH": forked_programs.path()}
+    environment = os.environ | {"BEAMUQ": str(ROOT), "PATH": forked_programs.path(), "BEAMUQ_MODELS": str(MODELS)}
     environment |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    options: dict[str, Any] = {"cwd": folder, "env": environment, "text": True, "capture_output": True, "timeout": 120}
+    options: dict[str, Any] = {"cwd": folder, "env": environment, "text": True, "capture_output": True, "timeout": 300}
+    done = subprocess.CompletedProcess[str]("", 0, "", "")
     for block in blocks(page):
         if block.kind in ("file", "add"):
             (folder / block.path).parent.mkdir(parents=True, exist_ok=True)
             with (folder / block.path).open("w" if block.kind == "file" else "a", encoding="utf-8") as file:
                 file.write(block.text)
             continue
+        if block.kind == "prints":
+            said = done.stderr and block.text.rstrip().endswith(done.stderr.rstrip().splitlines()[-1])
+            assert_prints(block.text, done.stdout + (done.stderr if said else ""))
+            continue
         command = ["bash", "-euo", "pipefail"] if block.kind == "run" else ["python"]
-        done = subprocess.run([*command, "-c", block.text], check=False, **options)
+        text = re.sub(r"localhost:\d+", server, block.text) if server else block.text
+        done = subprocess.run([*command, "-c", text], check=False, **options)
         logs = "\n".join(path.read_text() for path in folder.glob("logs/**/*.log")) if done.returncode else ""
         assert done.returncode == 0, f"{page}: {block.text}\n{done.stdout}{done.stderr}{logs}"
         printed.append(done.stdout)

@@ -24,7 +24,7 @@ from pydantic_core import PydanticUndefined
 
 from beamuq import cli
 from beamuq.api import candidate_records
-from beamuq.api.score_candidates import REASONS
+from beamuq.api.score_candidates import REASONS, candidates_of
 from beamuq.methods import answer_probability, dissimilarity_cocoa, rouge, semantic_entropy_sar, spectral
 from beamuq.methods.dissimilarity_estimators import CUSTOM, WEIGHTINGS
 from beamuq.methods.method_inputs import DERIVED, PARTS
@@ -65,7 +65,8 @@ def filled(text: str) -> str:
         "estimators": estimators,
         "config": lambda: keys(machine_config.Machine, "###"),
         "study": lambda: keys(study_config.Study, "###"),
-        "row": lambda: keys(candidate_records.QuestionRecord, "####"),
+        "candidates": candidate_needs,
+        "row": lambda: keys(candidate_records.QuestionRecord, "###"),
         "tables": schemas,
         "claims": claims,
         "exhibits": exhibits,
@@ -156,6 +157,34 @@ def evidence_parts() -> str:
     for part, description in PARTS.items():
         derived = ", ".join(f"`{name}`" for name, made_of in DERIVED.items() if part in made_of)
         rows.append(f"| `{part}` | {_cell(_text(description))} | {derived} | {_cell(REASONS.get(part, ''))} |")
+    return "\n".join(rows)
+
+
+FIELDS = {
+    "answer.logprob": "`logprob`",
+    "answer.length": "`tokens`",
+    "answer.mean_entropy": "`token_entropies`",
+    "answer.p_true_logprob": "`p_true_logprob`",
+    "logprob": "`logprob`",
+    "weights": "`logprob`",
+}
+"""The field of an answer or a candidate that gives a part of the evidence; texts give all that is not here."""
+STUDY_ALONE = ("answer.ccp", "token_sar")
+
+
+def candidate_needs() -> str:
+    """What a row has to hold for each method: of the answer, of samples at temperature 1, of beams."""
+    rows = ["| method | `answer` | `samples` | `beams` |", "| --- | --- | --- | --- |"]
+    for name, method in METHODS.items():
+        needs = method.formulation("").needs
+        kinds = [candidates_of(method, variant) for variant in method.variants]
+        if not_in_rows := [part for part in needs if part in STUDY_ALONE]:
+            rows.append(f"| `{name}` | {REASONS[not_in_rows[0]].removeprefix('needs ')} | | |")
+            continue
+        of_answer = "text" + "".join(f", {FIELDS[part]}" for part in needs if part.startswith("answer."))
+        of_beams = ", ".join(["text", *sorted({FIELDS[part] for part in needs if part in ("logprob", "weights")})])
+        cells = ("text" if "samples" in kinds else "", of_beams if "beams" in kinds else "")
+        rows.append(f"| `{name}` | {of_answer} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
