@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+import sync_evidence
 from beamuq_study import parquet_tables
 from beamuq_study.escaped_text import csv_text
 from beamuq_study.exhibits import list_of_exhibits
@@ -153,7 +155,28 @@ def test_no_text_of_a_dataset_is_published(folder: Path) -> None:
 def test_the_page_has_the_claims_as_the_evidence_has_them() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert written(page) == page, "run python tools/sync_evidence.py"
-    assert {f"<!-- claims {folder.name} -->" in page for folder in STUDIES} == {True}
+    for folder in STUDIES:
+        judged = pd.read_csv(folder / "comparison_claims.csv")["id"]
+        assert set(judged) <= set(re.findall(r"`([\w-]+)`", page))
+
+
+def test_a_block_of_cells_shows_numbers_of_a_file_and_refuses_rows_that_are_not_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = "kind,setting,value,low,high,n", "a,M=5,-0.25,-0.5,-0.125,7", "a,M=10,58.27,,,7", "b,M=5,0.5,-0.5,1,7"
+    (tmp_path / "evidence").mkdir()
+    (tmp_path / "evidence/f.csv").write_text("\n".join(lines), encoding="utf-8")
+    monkeypatch.setattr(sync_evidence, "ROOT", tmp_path)
+    block = "<!-- cells f\n | {} | kind=a as A − B; kind=b as B | n=7 -->\n<!-- end -->"
+    shown = written(block.format("setting=M=5 as five")).splitlines()[2:5]
+    assert shown == [
+        "|  | A − B | B |",
+        "| --- | ---: | ---: |",
+        r"| five | **-.250** \[-.500, -.125] | .500 \[-.500, 1.000] |",
+    ]
+    assert "| big | 58.3 |" in written("<!-- cells f | setting=M=10 as big | kind=a as A -->\n<!-- end -->")
+    with pytest.raises(SystemExit, match="0 rows"):
+        written(block.format("setting=M=10 as ten"))
 
 
 def test_published_scores_are_short_and_keep_every_order_and_no_new_tie() -> None:

@@ -1,8 +1,8 @@
 """Write claims and tables of each study of ``evidence/`` into ``docs/evidence.md``; ``--check`` compares.
 
-A block stands between ``<!-- claims NAME -->``, ``<!-- outcomes NAME -->`` (which claims have which outcome) or
-``<!-- table NAME LABEL -->`` and ``<!-- end -->``. ``<!-- table NAME LABEL TITLE -->`` has only the columns under that
-title. The rest of the page is written by hand.
+A block stands between ``<!-- outcomes NAME -->`` (which claims have which outcome), ``<!-- claims NAME -->`` (``ours``
+or ``paper`` behind it: these alone), ``<!-- table NAME LABEL TITLE -->`` (without TITLE all columns) or
+``<!-- cells … -->`` (see `cells`) and ``<!-- end -->``. The rest of the page is written by hand.
 """
 
 from __future__ import annotations
@@ -11,19 +11,22 @@ import argparse
 import csv
 import re
 import sys
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
+from beamuq_study.exhibits.table_formats import decimal, interval, signed
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/evidence.md"
-BLOCK = re.compile(r"(<!-- (claims|outcomes|table) ([^\n]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (claims|outcomes|table|cells) (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 VERDICTS = ("yes", "partly", "no", "undecided", "another model", "cannot say")
 
 
 def outcomes(name: str) -> str:
     """By outcome and model the claims that have it: a table."""
     told: dict[str, dict[str, list[str]]] = {}
-    for row in _rows(name):
+    for row in _rows(f"{name}/comparison_claims"):
         for found in _of_cells(row["in_this_study"]):
             of, _, rest = found.partition(": ")
             if (verdict := rest.partition(";")[0]) in VERDICTS:
@@ -35,14 +38,19 @@ def outcomes(name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def claims(name: str) -> str:
-    """The claims of a study, ours first; of each model, dataset or both what came out, with its n and interval."""
-    rows = _rows(name)
+def claims(name: str, whose: str = "") -> str:
+    """The claims of a study, ours first, or ``whose`` alone; what came out, with its n and interval."""
+    rows = [
+        row
+        for row in _rows(f"{name}/comparison_claims")
+        if whose in ("", "ours" if row["where"].startswith("ours") else "paper")
+    ]
     ours = [row for row in rows if row["where"].startswith("ours")]
     lines = []
     declared = {row["where"]: [of for of in ours if of["where"] == row["where"]] for row in ours}
     parts = {where[0].upper() + where[1:]: part for where, part in declared.items()}
-    for title, part in (parts | {"The paper's": [row for row in rows if row not in ours]}).items():
+    theirs = [row for row in rows if row not in ours]
+    for title, part in (parts | ({"The paper's": theirs} if theirs else {})).items():
         answered = [row for row in part if not all(map(_not_asked, _of_cells(row["in_this_study"])))]
         lines += [f"**{title}** (`evidence/{name}/comparison_claims.csv`)", ""]
         for row in answered:
@@ -77,9 +85,41 @@ def table(name: str, label: str, title: str = "") -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def _rows(name: str) -> list[dict[str, str]]:
-    with (ROOT / "evidence" / name / "comparison_claims.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+def cells(*words: str) -> str:
+    """Numbers of a CSV below ``evidence/``: ``FILE | ROWS | COLUMNS | WHERE``, WHERE may be missing.
+
+    A row, and a column, reads ``key=value & key=value as Title``; ``;`` parts them. A cell is ``value [low, high]``, or
+    the CSV's column NAME with ``show=NAME``. A title with − is of a difference: signed, in bold where its interval
+    leaves out zero. Raises SystemExit where a cell is not exactly one row of the file.
+    """
+    file, *parts = " ".join(words).replace("\n", " ").split(" | ")
+    data = _rows(file)
+    rows, heads, *where = [[item.strip().partition(" as ")[::2] for item in part.split(";")] for part in parts]
+    always = [conditions for ((conditions, _),) in where]
+    table = [["", *(title for _, title in heads)], ["---", *["---:"] * len(heads)]]
+    for row, title in rows:
+        table.append([title, *(_cell(data, [row, column, *always], "−" in title + head) for column, head in heads)])
+    return "".join(f"| {' | '.join(line)} |\n" for line in table)
+
+
+def _cell(data: list[dict[str, str]], conditions: list[str], difference: bool) -> str:
+    wanted = dict(pair.split("=", maxsplit=1) for pair in " & ".join(conditions).split(" & "))
+    shown = wanted.pop("show", "value")
+    found = [row for row in data if wanted.items() <= row.items()]
+    if len(found) != 1:
+        sys.exit(f"{PAGE}: {len(found)} rows are {wanted}")
+    value, low, high = (float(found[0].get(name) or "nan") for name in (shown, "low", "high"))
+    if shown != "value":
+        return decimal(value)
+    digits, bold = 3 if abs(value) < 10 else 1, "**" * (difference and (low > 0 or high < 0))
+    return f"{bold}{(signed if difference else decimal)(value, digits)}{bold} {interval(low, high)}".replace(
+        "[", "\\["
+    ).strip()
+
+
+def _rows(file: str) -> list[dict[str, str]]:
+    with (ROOT / "evidence" / f"{file}.csv").open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
 
 
 def _not_asked(found: str) -> bool:
@@ -103,7 +143,7 @@ def _verdict(found: str, detectable: dict[str, str]) -> str:
 
 def written(page: str) -> str:
     """The page with its blocks as the evidence has them."""
-    writers = {"claims": claims, "outcomes": outcomes, "table": table}
+    writers: dict[str, Callable[..., str]] = {"claims": claims, "outcomes": outcomes, "table": table, "cells": cells}
     return BLOCK.sub(lambda found: found[1] + writers[found[2]](*found[3].split(maxsplit=2)) + "\n" + found[4], page)
 
 
