@@ -77,7 +77,7 @@ def text(label: str, facts: Mapping[str, Any], template: str = "") -> list[str]:
 
 def needs(study: Study, label: str, template: str = "") -> str:
     """What a study needs for an exhibit, as the caption's block says; else every model of the main recipe."""
-    every = "recipe {recipe!r} in the grid for every model, under the main scorer"
+    every = "every model of recipe {recipe!r} in the grid, under the main scorer"
     (line, *_) = [*_lines(label, template, of_needs=True), every]
     return line.removeprefix(NEEDS).format_map(study_facts(study))
 
