@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"-?\d*\.?\d+(?:e[-+]?\d+)?")
 
 
 class Block(NamedTuple):
-    """``file``: to be written at ``path``; ``add``: at its end; ``run``: shell; ``python``; ``prints``: their output."""
+    """``file``: for ``path``; ``add``: its end; ``run``: shell; ``python``: statements; ``prints``: their output."""
 
     kind: str
     path: str

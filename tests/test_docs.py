@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 import yaml
 
@@ -26,6 +25,51 @@ from docs_blocks import DOCS, MODELS, follow, unmarked
 pytestmark = pytest.mark.slow
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("**/*.md"))]
+
+WORDS = {
+    "README.md": 800,
+    "claims.md": 250,
+    "decide.md": 1200,
+    "design.md": 2000,
+    "evidence.md": 3500,
+    "extend.md": 1200,
+    "gallery.md": 500,
+    "index.md": 300,
+    "models.md": 400,
+    "performance.md": 1000,
+    "running.md": 1500,
+    "theory.md": 1500,
+    "tutorial.md": 1200,
+    "what_scores_mean.md": 1200,
+    "when_beams_win.md": 1200,
+    "your_own_answers.md": 1500,
+    "reference/candidates.md": 250,
+    "reference/config.md": 100,
+    "reference/glossary.md": 350,
+    "reference/methods.md": 250,
+    "reference/python.md": 250,
+    "reference/tables.md": 50,
+}
+"""The most words that a page may have by hand."""
+WRITTEN_BY_A_PROGRAM = re.compile(r"<!-- (generated|measured|claims|outcomes|table|cells)\b.*?<!-- end -->", re.DOTALL)
+PAGES_WITH_A_BUDGET = {"README.md": ROOT / "README.md"} | {
+    path.relative_to(DOCS).as_posix(): path for path in sorted(DOCS.glob("**/*.md"))
+}
+
+
+def words(page: str) -> int:
+    """What stands between spaces and has a letter or a digit, code and tables included."""
+    text = WRITTEN_BY_A_PROGRAM.sub("", PAGES_WITH_A_BUDGET[page].read_text(encoding="utf-8"))
+    return len(re.findall(r"\S*\w\S*", text))
+
+
+@pytest.mark.parametrize("page", PAGES_WITH_A_BUDGET)
+def test_a_page_is_read_in_the_time_that_its_budget_of_words_gives(page: str) -> None:
+    assert words(page) <= WORDS[page]
+
+
+def test_all_pages_together_have_at_most_20_000_words_by_hand() -> None:
+    assert sum(map(words, PAGES_WITH_A_BUDGET)) - words("README.md") <= 20_000
 
 
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
@@ -63,22 +107,32 @@ def test_a_page_prints_what_it_shows(page: str, tmp_path: Path) -> None:
     assert follow(page, tmp_path)
 
 
-def test_the_tutorial_runs_on_files_of_a_study(tmp_path: Path) -> None:
-    """On a made-up cell of the same layout, so that the page is tested before any demo has run."""
+def test_the_tutorial_s_blocks_print_one_line_per_score(tmp_path: Path) -> None:
+    """On a made-up cell of the same layout, with rows beside those of the main table that a block must leave out."""
     cell = synthetic.cell(N=24)
     ids = cell["questions"].column("id")
     values = {("Dissimilarity", v, ""): np.arange(24) / 24 for v in ("multinomial", "beamsearch")}
-    scores = pa.Table.from_pylist(synthetic.score_rows(ids.to_pylist(), values))
-    measured = {"answer_source": "greedy", "quality": "answer_f1", "subset": "all", "metric": "PRR", "method": "Prob"}
-    evaluation = [measured | {"variant": "", "setting": "", "value": 0.5, "low": 0.1, "high": 0.9, "n": 24, "note": ""}]
-    quality = cell["quality"].filter(pc.equal(cell["quality"].column("answer_source"), "greedy"))
+    rows = synthetic.score_rows(ids.to_pylist(), values)
+    scores = pa.Table.from_pylist(rows + [row | {"answer_source": "top_beam"} for row in rows])
+    estimate = {"variant": "", "value": 0.5, "low": 0.1, "high": 0.9, "n": 24, "note": ""}
+    keys = ("method", "metric", "setting", "answer_source", "quality", "subset")
+    main = ("Prob", "PRR", "", "greedy", "answer_f1", "all")
+    others = ("MTE", "ROC-AUC", "M=5", "top_beam", "exact_match", "answered")
+    named = [main, *((*main[:n], other, *main[n + 1 :]) for n, other in enumerate(others))]
+    evaluation = [estimate | dict(zip(keys, names, strict=True)) for names in named]
     model, tail = "smollm2-135m-plain", "triviaqa/main.parquet"
     results = tmp_path / "results/demo"
     parquet_tables.write(results / f"candidates/{model}/{tail}", "candidates", cell["candidates"])
     parquet_tables.write(results / f"scores/embedding/{model}/{tail}", "scores", scores)
-    parquet_tables.write(results / f"quality/answer_f1/{model}/{tail}", "quality", quality)
+    parquet_tables.write(results / f"quality/answer_f1/{model}/{tail}", "quality", cell["quality"])
     parquet_tables.write(results / f"evaluation/embedding/{model}/{tail}", "evaluation", evaluation)
-    assert follow("tutorial.md", tmp_path)
+    *_, two_numbers, evaluated = follow("tutorial.md", tmp_path)
+    assert [line.split()[:2] for line in two_numbers.splitlines()] == [
+        ["Dissimilarity", "beamsearch"],
+        ["Dissimilarity", "multinomial"],
+    ]
+    assert two_numbers.count("n = 24") == 2
+    assert [line.split()[0] for line in evaluated.splitlines()] == ["method", "Prob", "MTE"]
 
 
 @pytest.mark.parametrize(("command", "function"), [("ask", ask_model.ask), ("score", score_candidates.score)])

@@ -1,4 +1,4 @@
-"""Every value with an interval that the evidence pages tell is in a published cell, which repro.yaml names."""
+"""Every value with an interval that README and the evidence tell is in a published cell, which repro.yaml names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from beamuq.io import file_sha256
 from evidence_differences import FILE, POWER_FILE, power, table
 from sync_evidence import BLOCK, ROOT
 
-PAGES = ("docs/evidence.md",)
+PAGES = ("README.md", "docs/evidence.md")
 MANIFEST = yaml.safe_load((ROOT / "repro.yaml").read_text(encoding="utf-8"))
 CLAIMS = MANIFEST["claims"]
 ARTIFACTS = {artifact["id"]: artifact for artifact in MANIFEST["artifacts"]}

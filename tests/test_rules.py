@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import rule_graph
 import run_snakemake
 from beamuq.errors import BeamUQError
 from beamuq_study.parquet_tables import NAMED_BY
@@ -90,6 +91,13 @@ def test_the_paper_study_plans_every_recipe(planned: dict[str, str]) -> None:
     counted = re.search(r"^candidates\s+(\d+)$", planned["paper"], re.MULTILINE)
     assert counted is not None
     assert int(counted[1]) == len(plan.grid.cells)
+
+
+def test_the_picture_of_the_rules_is_snakemake_s_own_graph_of_the_demo() -> None:
+    """Else: snakemake --rulegraph --config study=demo | python tools/rule_graph.py docs/gallery/rules.svg."""
+    done = snakemake("--rulegraph", "--nolock", "--config", "study=demo")
+    assert done.returncode == 0, done.stderr
+    assert (ROOT / "docs/gallery/rules.svg").read_text(encoding="utf-8") == rule_graph.svg(done.stdout)
 
 
 def test_the_snakefile_where_the_workflow_catalog_looks_runs_the_same_rules(tmp_path: Path) -> None:

@@ -89,11 +89,15 @@ def test_the_core_has_neither_torch_nor_snakemake_nor_matplotlib(run: Any) -> No
         assert f"No module named '{name}'" in run("python", "-c", f"import {name}").stderr
 
 
-def test_readmes_example_is_scored_and_explored(run: Any, tmp_path: Path) -> None:
+def test_readmes_example_prints_what_readme_says(run: Any) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    row = re.search(r"^echo '(.*)' > candidates.jsonl$", readme, re.MULTILINE)
-    assert row is not None
-    (tmp_path / "candidates.jsonl").write_text(row[1] + "\n", encoding="utf-8")
+    example = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", readme, re.DOTALL)
+    assert example is not None
+    assert run("python", "-c", example[1]).stdout == example[2]
+
+
+def test_candidates_are_scored_and_explored(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "candidates.jsonl").write_text('{"answer": "a", "samples": ["a", "b"]}\n', encoding="utf-8")
     scored = run("beamuq", "score", "candidates.jsonl", "--similarity", "lexical", "--format", "jsonl")
     assert scored.returncode == 0, scored.stderr
     assert '"Dissimilarity"' in scored.stdout
