@@ -60,7 +60,6 @@ BY_ROWS = {
     "systematic": SeriesStyle("systematic", figure_style.SYSTEMATIC, ":", "v"),
     "optimal stratified": SeriesStyle("optimal stratified", figure_style.STRATIFIED, ":", "*"),
 }
-BANDS = ("samples", "beams, unnormalised")
 PLACE = ["model", "dataset"]
 
 
@@ -230,7 +229,8 @@ def why_beams_win(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figur
     data[["M", "draws"]] = data["setting"].str.split(" ", expand=True).astype(int)
     data = data[[*PLACE, "part", "M", "draws", "value", "low", "high", "n", "note"]]
     name, labels = "{dataset}\n{model}\nn = {n}", ("Number of candidates M", "Difference in PRR")
-    return figure_style.figure(study, data, PLACE, name, draw_reasons, facts(study, of_cells), labels)
+    shape: dict[str, Any] = {"height": 2.4, "legend_rows": 2}
+    return figure_style.figure(study, data, PLACE, name, draw_reasons, facts(study, of_cells), labels, **shape)
 
 
 def _reasons(study: Study, cell: EstimatorsOfCell) -> Iterator[Estimates]:
@@ -256,11 +256,11 @@ def draw_reasons(data: pd.DataFrame, ax: figure_style.Axes) -> None:
     """
     ax.axhline(0, color=figure_style.GREY, linewidth=0.6)
     mark: dict[str, Any] = {"markerfacecolor": "white", "markersize": 4.5, "zorder": 3}
-    ax.plot([], [], "o", color=figure_style.BLACK, label="mean over draws", **mark)
     for offset, (part, look) in zip((-0.6, 0.0, 0.6), figure_style.series(data, REASONS, "part"), strict=False):
         figure_style.line(ax, part[part["draws"] == 1], look, "M")
         mean = part[part["draws"] > 1]
         figure_style.points(ax, mean["M"] + offset, mean, look, label="", **mark)
+    ax.plot([], [], "o", color=figure_style.BLACK, label="open: mean over draws of samples", **mark)
     ax.set_xticks([M for M in sorted(set(data["M"])) if M == 1 or M % 5 == 0])
 
 
@@ -384,7 +384,7 @@ def matched_rows(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
 def draw_by_rows(data: pd.DataFrame, ax: figure_style.Axes) -> None:
     """PRR by decoded rows: columns ``estimator``, ``M``, ``rows``, ``value``, ``low``, ``high``; U is a line across."""
     for part, look in figure_style.series(data.sort_values("M"), BY_ROWS, "estimator"):
-        figure_style.line(ax, part, look, "rows", band=part["estimator"].iloc[0] in BANDS)
+        figure_style.line(ax, part, look, "rows", band=look.title in ("samples", "beams, unnormalised"))
     for value in data[data["estimator"] == TRUE_DISSIMILARITY]["value"].dropna():
         ax.axhline(value, color=figure_style.BLACK, linewidth=0.8, linestyle=":", label=TRUE_DISSIMILARITY)
     ax.set_xlim(left=0)

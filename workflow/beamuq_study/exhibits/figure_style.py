@@ -117,8 +117,7 @@ def draw_by_bin(
             ax.bar(x, part[column], 0.95 * step, yerr=error_lengths(part, column), **style)
         else:
             points(ax, x, part, look, column)
-            bare = part[column].where(part["low"].isna())
-            ax.plot(x, bare, look.marker, color=look.colour, markerfacecolor="white", zorder=3)
+            ax.plot(x, part[column].where(part["low"].isna()), look.marker, color=look.colour, mfc="white", zorder=3)
         for lacking in x[part[column].isna().to_numpy()]:
             ax.text(lacking, 0.01, "n/a", ha="center", va="bottom", rotation=90, fontsize=7)
     if percent:
@@ -178,9 +177,9 @@ def figure(
             if len(part):
                 row = {str(column): value for column, value in part.iloc[0].items()}
                 called = {column: names.get(value, captions.method_title(value)) for column, value in row.items()}
-                few = "n" not in part or not part["n"].max() >= FEW
-                heading = name.format_map(called) or ax.get_title()
-                ax.set_title("\n".join(filter(None, (heading, "illustration" * few))), parse_math=False)
+                many = "n" in part and part["n"].max() >= FEW
+                lines = name.format_map(called) or ax.get_title(), "" if many else "illustration"
+                ax.set_title("\n".join(filter(None, lines)), parse_math=False)
             if position + columns >= len(parts):
                 ax.tick_params(labelbottom=True)
                 ax.set_xlabel(labels[0] or ax.get_xlabel())

@@ -51,8 +51,11 @@ def redundancy(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """(M − distinct cleaned texts) / M of samples and beams, averaged over the questions of a length."""
     sets = inputs.candidates(chosen[0])
     values = {name: sets.redundancy(of, study.main.num_candidates) for name, of in _strategies(study).items()}
-    data, facts = _by_length(study, sets, values, "variant redundancy"), {"repeated": _mean(values[BEAMSEARCH])}
-    draw = partial(draw_by_bin, column="redundancy", percent=True)
+    data, draw = (
+        _by_length(study, sets, values, "variant redundancy"),
+        partial(draw_by_bin, column="redundancy", percent=True),
+    )
+    facts = {"repeated": percent(float(values[BEAMSEARCH].mean()), 1)}
     return figure_style.figure(study, data, [], "", draw, facts, (LENGTH, "Texts that repeat (%)"), height=2.3)
 
 
@@ -64,13 +67,9 @@ def mass_above_thresholds(study: Study, chosen: Sequence[Cell], inputs: Inputs) 
     data = _by_length(study, sets, above, "threshold share", proportion_interval)
     data.insert(2, "mass_above", data["threshold"].map(thresholds))
     looks = {of: replace(look, title=f"{look.title} = {thresholds[of]:.3f}") for of, look in CONDITIONS.items()}
-    facts = {f"above_{name}": _mean(of) for name, of in above.items()}
+    facts = {f"above_{name}": percent(float(of.mean()), 1) for name, of in above.items()}
     draw = partial(draw_by_bin, column="share", looks=looks, by="threshold", bars=False, percent=True)
     return figure_style.figure(study, data, [], "", draw, facts, (LENGTH, "Questions above (%)"), height=2.3)
-
-
-def _mean(values: Any) -> str:
-    return percent(float(values.mean()), 1)
 
 
 def covered_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:

@@ -46,8 +46,7 @@ def by_candidates(label: str, looks: Looks, by: Sequence[str], name: str) -> Exh
 
     def build(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
         keys = [{"method": m, "variant": v, "setting": s} for m, v, s in _series(study, chosen[0], looks)]
-        data = _points(study, measured(study, inputs, chosen, keys))
-        facts = {"methods": captions.listing(methods)}
+        data, facts = _points(study, measured(study, inputs, chosen, keys)), {"methods": captions.listing(methods)}
         return figure_style.figure(study, data, by, name, partial(draw_curves, looks=looks), facts, AXES, height=2.2)
 
     shown = partial(cells.with_budgets, methods=methods)
@@ -134,8 +133,7 @@ def draw_rejection_curves(data: pd.DataFrame, ax: figure_style.Axes, max_rejecti
     ax.plot(both["rejected"], both["random"], color=GREY, linestyle=(0, (5, 2)), linewidth=0.9, label="random")
     if max_rejection is not None:
         ax.axvline(max_rejection, color=BLACK, linestyle=":", linewidth=0.9, label="PRR ends here")
-    ax.set_xlim(0, 1)
-    ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+    ax.set(xlim=(0, 1), xticks=[0, 0.5, 1], xticklabels=["0", "0.5", "1"])
 
 
 def two_datasets(study: Study) -> list[Cell]:
@@ -182,7 +180,8 @@ def risk_coverage(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figur
     draw = partial(draw_risk_coverage, risks=risks, top=0.52 if max(reached, *risks) < 0.5 else 1.02)
     facts = {"risks": _percents(risks), "thresholds": guarantee, "drawn": resamples}
     drawn: dict[str, Any] = {"labels": ("Share shown", "Share of it wrong"), "height": 1.5, "across": 4}
-    return figure_style.figure(study, data, ["method"], "{method}", draw, facts, before=f"{guarantee} ", **drawn)
+    drawn |= {"before": f"{guarantee} ", "legend_rows": 2}
+    return figure_style.figure(study, data, ["method"], "{method}", draw, facts, **drawn)
 
 
 def reliability(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
