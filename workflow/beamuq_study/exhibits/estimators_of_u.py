@@ -124,7 +124,7 @@ def facts(study: Study, of_cells: Sequence[EstimatorsOfCell]) -> dict[str, Any]:
 
 
 def estimators_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
-    """A block a model: U itself, then a row an estimator and M; ΔPRR is against samples at the same M."""
+    """A block per model: the true dissimilarity, then a row per estimator and M; ΔPRR: against samples at that M."""
     recipe = chosen[0].recipe
     of = study.recipes[recipe]  # at the M of strategies that only estimators read, else the main one
     names = [name for name in of.strategies() if strategy_names.kind_of(name) in strategy_names.FOR_ESTIMATORS]
@@ -265,7 +265,7 @@ def draw_reasons(data: pd.DataFrame, ax: figure_style.Axes) -> None:
 
 
 def gain_by_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
-    """ΔPRR of beams, and of U itself, against samples, resampled within each bin of covered mass."""
+    """ΔPRR of beams, and of the true dissimilarity, against samples, resampled within each bin of covered mass."""
     of_cells, scored = [read(study, inputs, cell) for cell in chosen], study.scoring[chosen[0].recipe].estimators
     variants = [name for name in GAINS if name == TRUTH or f"{name} beam" in scored]
     count = min(BINS, max(1, min(cell.n for cell in of_cells) // LEAST))

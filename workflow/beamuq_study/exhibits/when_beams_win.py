@@ -104,7 +104,7 @@ def when_beams_win(study: Study, chosen: Sequence[Cell], inputs: Inputs, *, by_d
     )
     facts = {"points": told, "undefined": f"{int(points['kappa'].isna().sum())} cells have no κ and are left out."}
     labels = f"Mass that {study.main.num_candidates} beams cover", "κ (below 1: overconfident)"
-    name, shape = "{panel}; quality: {quality}", dict[str, Any](across=2, height=2.3, legend_rows=2)
+    name, shape = "{panel}, n = {n}; quality: {quality}", dict[str, Any](across=2, height=2.3, legend_rows=2)
     return figure_style.figure(study, data, ["panel", "quality"], name, draw_map, facts, labels, **shape)
 
 
