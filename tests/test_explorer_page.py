@@ -354,11 +354,12 @@ def test_questions_are_cut_only_where_the_table_fills_its_pane(
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("width", [420, 800, 1400])
+@pytest.mark.parametrize("width", [420, 800, 1250, 1400])
 def test_a_question_has_room_in_the_table_at_every_width(width: int, opened: Page) -> None:
     opened.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
     assert opened.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
-    assert opened.evaluate("(box => box.scrollWidth - box.clientWidth)(document.querySelector('#scroll'))") <= 0
+    for box in ("#scroll", "#question"):
+        assert opened.evaluate(f"(box => box.scrollWidth - box.clientWidth)(document.querySelector('{box}'))") <= 0
     assert opened.evaluate("document.querySelector('#rows td:nth-child(2)').getBoundingClientRect().width") > 120
 
 

@@ -301,7 +301,7 @@ function candidates(i, which, groups, most) {
       group.share === null ? null : make("span.bar." + name, { style: `width:${(100 * group.share) / most}%` })),
     make("td", {}, text(cell.texts[i][group.text]),
       shared.has(group.text) ? make("span." + other, { "aria-label": "also among the " + other, "data-tip": "also among the " + other }, " ●") : null)));
-  return make("table", {}, make("caption." + name, {}, `${size} ${name} (${cell.sources[name]}), ${plural(groups.length, "text")}`),
+  return make("table", {}, make("caption." + name, {}, `${size} ${name} `, make("small", {}, `(${cell.sources[name]}), ${plural(groups.length, "text")}`)),
     make("thead", {}, make("tr", {}, ...heads.map(([label, width], k) =>
       make(k < 2 ? "th.number" : "th", { scope: "col", style: `width:${width}` }, label)))),
     make("tbody", {}, ...rows));
