@@ -22,7 +22,14 @@ from beamuq.errors import BeamUQError
 from beamuq.methods import METHODS, Method
 from beamuq_study.exhibits import figure_style, list_of_exhibits
 from beamuq_study.exhibits import figures_of_scores as of_scores
-from beamuq_study.exhibits.estimators_of_u import draw_by_rows, draw_conditions, draw_gains, draw_reasons
+from beamuq_study.exhibits.estimators_of_u import (
+    BY_ROWS,
+    GAINS,
+    draw_by_rows,
+    draw_conditions,
+    draw_gains,
+    draw_reasons,
+)
 from beamuq_study.exhibits.exhibit import Built
 from beamuq_study.exhibits.figure_style import draw_by_bin
 from beamuq_study.exhibits.figures_of_candidates import draw_candidates, draw_rank_probabilities, draw_worked_example
@@ -110,7 +117,7 @@ def test_a_curve_is_broken_where_its_value_is_undefined_and_has_the_band_that_th
     ax = on_axes(of_scores.draw_curves, data.assign(low=[0.0, np.nan, np.nan, 0.2], high=[0.2, np.nan, np.nan, 0.5]))
     (line,) = ax.lines
     np.testing.assert_array_equal(line.get_ydata(), [0.1, np.nan, 0.3, 0.4])
-    assert line.get_label() == "beam search"
+    assert line.get_label() == "beams"
     assert np.nanmax(ax.collections[0].get_paths()[0].vertices[:, 1]) <= 0.5
 
 
@@ -169,6 +176,28 @@ def test_no_two_texts_overlap_none_leaves_the_page_and_a_demo_says_so(name: str,
     assert built[name].title.startswith("[demo] ")
     assert "This is a demo" in built[name].caption
     assert not set("{}") & set(built[name].caption)
+
+
+@pytest.mark.parametrize("name", MINE)
+def test_a_figure_calls_candidates_samples_and_beams(name: str, built: dict[str, Built]) -> None:
+    of = built[name]
+    texts = " ".join(text.get_text() for text in shown_texts(of.shown.draw(of.title, of.footnote)))  # type: ignore[union-attr]
+    assert not [word for word in ("multinomial", "beamsearch", "beam search", "U itself", "worse") if word in texts]
+
+
+def test_a_kind_of_candidate_has_one_colour_in_every_figure() -> None:
+    looks = [*figure_style.VARIANTS.values(), *of_scores.FORMS.values(), *of_scores.ENTROPY_LOOKS.values()]
+    looks += [*BY_ROWS.values(), *GAINS.values()]
+    for kind, colour in (("samples", figure_style.SAMPLES), ("beams", figure_style.BEAMS)):
+        assert {look.colour for look in looks if kind in look.title.split(", ")} == {colour}
+    assert len({look.colour for look in BY_ROWS.values()}) == len(BY_ROWS) - 1  # both weightings of beams
+
+
+@pytest.mark.parametrize(("n", "title"), [(19, "data\nillustration"), (20, "data")])
+def test_a_panel_of_fewer_than_twenty_questions_is_called_an_illustration(n: int, title: str) -> None:
+    data = frame(length=["2", "2"], variant=FORM, value=[0.4, 0.1], n=n, panel="data")
+    shown = figure_style.figure(STUDY, data, ["panel"], "{panel}", draw_by_bin, {}, ("x", "y")).draw("title", "")
+    assert shown.axes[0].get_title() == title
 
 
 def test_questions_are_chosen_by_the_stated_rule(built: dict[str, Built], results: Results) -> None:

@@ -326,6 +326,44 @@ def test_it_opens_the_first_question_and_keys_go_on_search_and_come_back(opened:
 
 
 @pytest.mark.browser
+def test_bars_of_beams_and_samples_have_one_scale(browser: Page, tmp_path: Path) -> None:
+    beams = [row([text, "\n"], [np.log(p), 0.0]) for text, p in (("a", 0.6), ("b", 0.3))]
+    samples = [beams[0], beams[1], beams[1], beams[1]]
+    question = replace(synthetic(1).questions[0], answer=beams[0], samples=samples, beams=beams, pairs={})
+    show(browser, tmp_path, "Toy", [], [replace(synthetic(1), questions=[question])])
+    script = "[...document.querySelectorAll('.bar.{}')].map(bar => parseFloat(bar.style.width))"
+    assert browser.evaluate(script.format("beams")) == pytest.approx([80, 40], abs=0.1)  # .6 and .3 of .75
+    assert browser.evaluate(script.format("samples")) == pytest.approx([100, 100 / 3], abs=0.1)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("n", "whole"), [(2, True), (200, False)])
+def test_questions_are_cut_only_where_the_table_fills_its_pane(
+    n: int, whole: bool, browser: Page, tmp_path: Path
+) -> None:
+    cell = synthetic(n)
+    show(
+        browser,
+        tmp_path,
+        "Toy",
+        [],
+        [replace(cell, questions=[replace(of, text="word " * 70) for of in cell.questions])],
+    )
+    texts = "[...document.querySelectorAll('#rows td:nth-child(2)')].map(td => td.getBoundingClientRect().height)"
+    assert (min(browser.evaluate(texts)) > 100) == whole
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [420, 800, 1250, 1400])
+def test_a_question_has_room_in_the_table_at_every_width(width: int, opened: Page) -> None:
+    opened.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+    assert opened.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    for box in ("#scroll", "#question"):
+        assert opened.evaluate(f"(box => box.scrollWidth - box.clientWidth)(document.querySelector('{box}'))") <= 0
+    assert opened.evaluate("document.querySelector('#rows td:nth-child(2)').getBoundingClientRect().width") > 120
+
+
+@pytest.mark.browser
 def test_the_rejection_curve_has_the_prr_of_the_package(opened: Page) -> None:
     cell = synthetic(12)
     told = opened.evaluate("document.querySelector('#question svg').getAttribute('aria-label')")

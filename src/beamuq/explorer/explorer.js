@@ -103,19 +103,19 @@ function gap(i) {
 /* ---- the table ---- */
 
 const COLUMNS = [
-  { key: "right", head: "", title: "right or wrong", width: "1.7rem", of: (i) => cell.right[i] === null ? null : +cell.right[i],
+  { key: "right", head: "", title: "right or wrong", width: "1.6rem", of: (i) => cell.right[i] === null ? null : +cell.right[i],
     show: (i) => verdict(i, false) },
-  { key: "question", head: "Question", width: "auto", of: (i) => cell.questions[i], show: (i) => text(cell.questions[i], 160) },
+  { key: "question", head: "Question", width: "auto", of: (i) => cell.questions[i], show: (i) => text(cell.questions[i], 400) },
   { key: "answer", head: "Answer", width: "23%", of: (i) => cell.answers[i], show: (i) => text(cell.answers[i], 120) },
-  { key: "mass", head: "Mass", title: "covered mass: the beams' summed probability", width: "3.7rem", of: (i) => cell.mass[i],
+  { key: "mass", head: "Mass", title: "covered mass: the beams' summed probability", width: "3.2rem", of: (i) => cell.mass[i],
     show: (i) => cell.mass[i]?.toFixed(3) ?? "–" },
-  { key: "length", head: "Tokens", title: "of the answer, its ending included", width: "4.3rem", of: (i) => cell.tokens[i],
+  { key: "length", head: "Tokens", title: "of the answer, its ending included", width: "3.7rem", of: (i) => cell.tokens[i],
     show: (i) => cell.tokens[i] ?? "–" },
-  { key: "value", head: "Score", title: "of the method chosen; higher: more uncertain", width: "4.4rem", of: value,
+  { key: "value", head: "Score", title: "of the method chosen; higher: more uncertain", width: "4rem", of: value,
     show: (i) => number(value(i), Math.abs(value(i)) < 0.01 ? 2 : 3) },
-  { key: "off", head: "Off by", width: "3.1rem", of: off, show: (i) => signed(off(i)),
+  { key: "off", head: "Off by (%)", width: "3.5rem", of: off, show: (i) => signed(off(i)),
     title: "place by uncertainty minus place by quality, in percent: + too uncertain, − too certain" },
-  { key: "gap", head: "Beams − samples", width: "5.5rem", of: gap, show: (i) => signed(gap(i)),
+  { key: "gap", head: "Beams − samples (%)", width: "5.3rem", of: gap, show: (i) => signed(gap(i)),
     title: "place by the method over beams minus its place over samples, in percent" },
 ];
 const TEXTS = ["right", "question", "answer"];
@@ -179,9 +179,16 @@ function list(keep = order[at]) {
   shown = 0;
   extend(60);
   at = -1;
+  room();
   if (order.length) return pick(Math.max(0, order.indexOf(keep)));
   count();
   find("question").replaceChildren(make("p.soft", {}, "No question is like that."));
+}
+/* Questions are cut to three lines only where the table fills its pane. */
+function room() {
+  const box = find("scroll");
+  box.classList.remove("whole");
+  box.classList.toggle("whole", box.scrollHeight <= box.clientHeight);
 }
 function head(column) {
   const sorted = sort.key === column.key, arrow = sorted ? (sort.down ? " ▼" : " ▲") : column.head ? "" : "↕";
@@ -258,7 +265,7 @@ function question(i) {
     make("dl", {}, ...facts.flatMap(([name, ...parts]) => [make("dt", {}, name), make("dd", {}, ...parts)])),
     prompt ? make("details", {}, make("summary", {}, "Prompt"), make("pre.text", { dir: "auto", tabindex: "0" }, prompt)) : "",
     make("h3", {}, "Beams beside samples"),
-    make("div.two", {}, candidates(i, BEAMS), candidates(i, SAMPLES)),
+    ...beside(i),
     ...icicle(i), ...matrices(i), ...scores(i));
   find("question").scrollTop = 0;
 }
@@ -277,18 +284,24 @@ function grouped(i, which) {
   });
   return [...found.values()].sort((a, b) => b.share - a.share);
 }
-function candidates(i, which) {
-  const groups = grouped(i, which), size = cell.sets[i][which][0].length, name = NAMES[which], other = NAMES[3 - which];
+function beside(i) {
+  const sets = [BEAMS, SAMPLES].map((which) => grouped(i, which));
+  const most = Math.max(...sets.flat().map((group) => group.share), 1e-9); // of both: their bars have one scale
+  return [make("p.soft", {}, `Bars, on one scale up to ${percent(most)}: a text's probability (beams), its share of the draws (samples).`),
+    make("div.two", {}, candidates(i, BEAMS, sets[0], most), candidates(i, SAMPLES, sets[1], most))];
+}
+function candidates(i, which, groups, most) {
+  const size = cell.sets[i][which][0].length, name = NAMES[which], other = NAMES[3 - which];
   if (!size) return make("p.soft", {}, `no ${name}`);
-  const shared = new Set(cell.sets[i][3 - which][0]), [answer] = cell.sets[i][ANSWER][0], most = Math.max(...groups.map((group) => group.share), 1e-9);
+  const shared = new Set(cell.sets[i][3 - which][0]), [answer] = cell.sets[i][ANSWER][0];
   const heads = [["p", "4.2rem"], [which === BEAMS ? "beams" : "drawn", "4.2rem"], ["text", "auto"]];
   const rows = groups.map((group) => make("tr", { class: group.text === answer ? "answer" : null },
     make("td.number", {}, number(group.p)),
     make("td.number", {}, which === BEAMS ? String(group.count) : `${group.count} of ${size}`,
-      make("span.bar." + name, { style: `width:${(100 * Math.max(0, group.share)) / most}%` })),
+      group.share === null ? null : make("span.bar." + name, { style: `width:${(100 * group.share) / most}%` })),
     make("td", {}, text(cell.texts[i][group.text]),
       shared.has(group.text) ? make("span." + other, { "aria-label": "also among the " + other, "data-tip": "also among the " + other }, " ●") : null)));
-  return make("table", {}, make("caption." + name, {}, `${size} ${name} (${cell.sources[name]}), ${plural(groups.length, "text")}`),
+  return make("table", {}, make("caption." + name, {}, `${size} ${name} `, make("small", {}, `(${cell.sources[name]}), ${plural(groups.length, "text")}`)),
     make("thead", {}, make("tr", {}, ...heads.map(([label, width], k) =>
       make(k < 2 ? "th.number" : "th", { scope: "col", style: `width:${width}` }, label)))),
     make("tbody", {}, ...rows));
@@ -480,6 +493,7 @@ find("scroll").addEventListener("scroll", () => {
   if (box.scrollTop + 2 * box.clientHeight > box.scrollHeight) extend(shown + 60);
 });
 addEventListener("hashchange", follow);
+addEventListener("resize", room);
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "PRE") return;
   const typing = ["INPUT", "SELECT"].includes(event.target.tagName) && event.target.type !== "checkbox";

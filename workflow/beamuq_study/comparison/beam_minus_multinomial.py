@@ -31,8 +31,8 @@ MEASURED = [*PLACE, *NUMBERS, "n", "resamples", "note"]
 COLUMNS = ["family", *PLACE, *NUMBERS, "adjusted", "significant", "n", "resamples", "note"]
 LOOKS = {
     "mean": (figure_style.BLACK, "D", 3.5),
-    "beams better": (figure_style.VERMILLION, "o", 2.8),
-    "samples better": (figure_style.BLUE, "s", 2.8),
+    "beams better": (figure_style.BEAMS, "o", 2.8),
+    "samples better": (figure_style.SAMPLES, "s", 2.8),
 }
 
 

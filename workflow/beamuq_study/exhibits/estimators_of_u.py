@@ -20,7 +20,7 @@ from beamuq.methods.dissimilarity_estimators import lacks
 from beamuq_study.exhibits import captions, cells, figure_style
 from beamuq_study.exhibits.estimates_table import Column, means, records, table, with_mean
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibit, Figure, Row, Table
-from beamuq_study.exhibits.figure_style import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILLION, SeriesStyle
+from beamuq_study.exhibits.figure_style import SeriesStyle
 from beamuq_study.exhibits.table_formats import decimal
 from beamuq_study.result_files import Cell, Inputs
 from beamuq_study.study_config import Study
@@ -34,33 +34,32 @@ READS = tuple(dict.fromkeys((*CANDIDATES, *SCORES, *EVALUATION)))
 LARGEST = 15  # M of the figure of reasons
 GAIN, NOISE, TARGET = "beams - samples", "noise", "target"
 REASONS = {
-    GAIN: SeriesStyle("beams − samples", BLACK, "-", "o"),
-    NOISE: SeriesStyle("noise: U − samples", BLUE, "--", "s"),
-    TARGET: SeriesStyle("target: beams − U", VERMILLION, ":", "^"),
+    GAIN: SeriesStyle("beams − samples", figure_style.BLACK, "-", "o"),
+    NOISE: SeriesStyle("noise: U − samples", figure_style.OLIVE, "--", "s"),
+    TARGET: SeriesStyle("target: beams − U", figure_style.WINE, ":", "^"),
 }
 BINS, LEAST = 5, 12  # bins of questions, or fewer where the least would have fewer questions
 GAINS = {
-    "normalised": SeriesStyle("beams, normalised", VERMILLION, "", "s"),
-    "unnormalised": SeriesStyle("beams, unnormalised", GREEN, "", "^"),
-    TRUTH: SeriesStyle(TRUE_DISSIMILARITY, BLACK, "", "o"),
+    "normalised": SeriesStyle("beams, normalised", figure_style.BEAMS, "", "s"),
+    "unnormalised": SeriesStyle("beams, unnormalised", figure_style.BEAMS, "", "^"),
+    TRUTH: SeriesStyle(TRUE_DISSIMILARITY, figure_style.BLACK, "", "o"),
 }
 PRINTED, CORRECTED, FAIR, IN_FACT = "printed condition", "M/(M + 1)", "fair share", "in fact"
 CONDITIONS = {
-    PRINTED: SeriesStyle(PRINTED, BLUE, "", "o"),
-    CORRECTED: SeriesStyle(CORRECTED, ORANGE, "", "s"),
-    FAIR: SeriesStyle(FAIR, GREEN, "", "^"),
-    IN_FACT: SeriesStyle("in fact: beams err less", BLACK, "", "D"),
+    PRINTED: SeriesStyle(PRINTED, figure_style.GREY, "", "o"),
+    CORRECTED: SeriesStyle(CORRECTED, figure_style.WINE, "", "s"),
+    FAIR: SeriesStyle(FAIR, figure_style.OLIVE, "", "^"),
+    IN_FACT: SeriesStyle("in fact: beams err less", figure_style.BLACK, "", "D"),
 }
 LENGTH, MASS = "length", "covered mass"
 BY_ROWS = {
-    "samples": SeriesStyle("samples", BLUE, "--", "o"),
-    "beams, normalised": SeriesStyle("beams, normalised", VERMILLION, "-", "s"),
-    "beams, unnormalised": SeriesStyle("beams, unnormalised", GREEN, "-.", "^"),
-    "exact top M, normalised": SeriesStyle("exact, normalised", GREY, ":", "D"),
-    "systematic": SeriesStyle("systematic", ORANGE, ":", "v"),
-    "optimal stratified": SeriesStyle("optimal stratified", BLACK, ":", "*"),
+    "samples": SeriesStyle("samples", figure_style.SAMPLES, "--", "o"),
+    "beams, normalised": SeriesStyle("beams, normalised", figure_style.BEAMS, "-", "s"),
+    "beams, unnormalised": SeriesStyle("beams, unnormalised", figure_style.BEAMS, "-.", "^"),
+    "exact top M, normalised": SeriesStyle("exact top M, normalised", figure_style.MOST_PROBABLE, ":", "D"),
+    "systematic": SeriesStyle("systematic", figure_style.SYSTEMATIC, ":", "v"),
+    "optimal stratified": SeriesStyle("optimal stratified", figure_style.STRATIFIED, ":", "*"),
 }
-BANDS = ("samples", "beams, unnormalised")
 PLACE = ["model", "dataset"]
 
 
@@ -125,7 +124,7 @@ def facts(study: Study, of_cells: Sequence[EstimatorsOfCell]) -> dict[str, Any]:
 
 
 def estimators_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
-    """A block a model: U itself, then a row an estimator and M; ΔPRR is against samples at the same M."""
+    """A block per model: the true dissimilarity, then a row per estimator and M; ΔPRR: against samples at that M."""
     recipe = chosen[0].recipe
     of = study.recipes[recipe]  # at the M of strategies that only estimators read, else the main one
     names = [name for name in of.strategies() if strategy_names.kind_of(name) in strategy_names.FOR_ESTIMATORS]
@@ -230,7 +229,8 @@ def why_beams_win(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figur
     data[["M", "draws"]] = data["setting"].str.split(" ", expand=True).astype(int)
     data = data[[*PLACE, "part", "M", "draws", "value", "low", "high", "n", "note"]]
     name, labels = "{dataset}\n{model}\nn = {n}", ("Number of candidates M", "Difference in PRR")
-    return figure_style.figure(study, data, PLACE, name, draw_reasons, facts(study, of_cells), labels)
+    shape: dict[str, Any] = {"height": 2.4, "legend_rows": 2}
+    return figure_style.figure(study, data, PLACE, name, draw_reasons, facts(study, of_cells), labels, **shape)
 
 
 def _reasons(study: Study, cell: EstimatorsOfCell) -> Iterator[Estimates]:
@@ -254,17 +254,18 @@ def draw_reasons(data: pd.DataFrame, ax: figure_style.Axes) -> None:
 
     One draw is a line with a band; several draws are open marks with bars.
     """
-    ax.axhline(0, color=GREY, linewidth=0.6)
-    mark: dict[str, Any] = {"label": "", "markerfacecolor": "white", "markersize": 5.5, "zorder": 3}
-    for offset, (part, look) in zip((-0.5, 0.0, 0.5), figure_style.series(data, REASONS, "part"), strict=False):
+    ax.axhline(0, color=figure_style.GREY, linewidth=0.6)
+    mark: dict[str, Any] = {"markerfacecolor": "white", "markersize": 4.5, "zorder": 3}
+    for offset, (part, look) in zip((-0.6, 0.0, 0.6), figure_style.series(data, REASONS, "part"), strict=False):
         figure_style.line(ax, part[part["draws"] == 1], look, "M")
         mean = part[part["draws"] > 1]
-        figure_style.points(ax, mean["M"] + offset, mean, look, **mark)
+        figure_style.points(ax, mean["M"] + offset, mean, look, label="", **mark)
+    ax.plot([], [], "o", color=figure_style.BLACK, label="open: mean over draws of samples", **mark)
     ax.set_xticks([M for M in sorted(set(data["M"])) if M == 1 or M % 5 == 0])
 
 
 def gain_by_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
-    """ΔPRR of beams, and of U itself, against samples, resampled within each bin of covered mass."""
+    """ΔPRR of beams, and of the true dissimilarity, against samples, resampled within each bin of covered mass."""
     of_cells, scored = [read(study, inputs, cell) for cell in chosen], study.scoring[chosen[0].recipe].estimators
     variants = [name for name in GAINS if name == TRUTH or f"{name} beam" in scored]
     count = min(BINS, max(1, min(cell.n for cell in of_cells) // LEAST))
@@ -281,7 +282,7 @@ def gain_by_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
     paper = data[(data["variant"] == "normalised") & (data["dataset"] != MEAN)]
     caption_facts = facts(study, of_cells) | {"bins": count, "of": len(paper), "without": paper["low"].isna().sum()}
     caption_facts |= {"above": (paper["low"] > 0).sum(), "below": (paper["high"] < 0).sum()}
-    name, labels = "{dataset}, {model}", ("Bin of covered mass; below, n", "PRR − that of samples")
+    name, labels = "{dataset}, {model}", ("Bin of covered mass; below, n", "PRR − PRR of samples")
     return figure_style.figure(study, data, PLACE, name, draw_gains, caption_facts, labels, across=2, sharex=False)
 
 
@@ -375,7 +376,7 @@ def matched_rows(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
         "Ms": ", ".join(f"{name} {low:g} to {high:g}" for name, low, high in sizes.itertuples()),
         "missing": f"{missing} points are undefined, or of files without rows, and left out." if missing else "",
     }
-    name, labels = "{dataset}, {model}\nn = {n}", ("Decoded rows a question", "PRR")
+    name, labels = "{dataset}, {model}\nn = {n}", ("Decoded rows per question", "PRR")
     options: dict[str, Any] = {"height": 2.3, "across": 2, "legend_rows": 3, "sharex": False, "sharey": False}
     return figure_style.figure(study, data, PLACE, name, draw_by_rows, caption_facts, labels, **options)
 
@@ -383,9 +384,9 @@ def matched_rows(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
 def draw_by_rows(data: pd.DataFrame, ax: figure_style.Axes) -> None:
     """PRR by decoded rows: columns ``estimator``, ``M``, ``rows``, ``value``, ``low``, ``high``; U is a line across."""
     for part, look in figure_style.series(data.sort_values("M"), BY_ROWS, "estimator"):
-        figure_style.line(ax, part, look, "rows", band=part["estimator"].iloc[0] in BANDS)
+        figure_style.line(ax, part, look, "rows", band=look.title in ("samples", "beams, unnormalised"))
     for value in data[data["estimator"] == TRUE_DISSIMILARITY]["value"].dropna():
-        ax.axhline(value, color=BLACK, linewidth=0.8, linestyle=":", label=TRUE_DISSIMILARITY)
+        ax.axhline(value, color=figure_style.BLACK, linewidth=0.8, linestyle=":", label=TRUE_DISSIMILARITY)
     ax.set_xlim(left=0)
 
 

@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 Draw: TypeAlias = "Callable[[pd.DataFrame, Axes], None]"
 
 WIDTH = 5.5  # inches, the paper's text block
-# Okabe and Ito's palette; each also differs in line style, marker or hatch, so grey prints stay legible.
-BLUE, VERMILLION, GREEN, BLACK, GREY = "#0072B2", "#D55E00", "#009E73", "#000000", "#7F7F7F"
-ORANGE, PALE = "#E69F00", "#F3D9C9"
+FEW = 20  # questions; a panel of fewer carries the word "illustration"
+# One colour per kind of candidate in every figure (Okabe and Ito's), black for the true dissimilarity; what is not a
+# kind of candidate has one of the last four. Series also differ in line, marker or hatch, so grey copies stay legible.
+SAMPLES, BEAMS, MOST_PROBABLE, SYSTEMATIC, STRATIFIED = "#0072B2", "#D55E00", "#CC79A7", "#E69F00", "#009E73"
+BLACK, GREY, OLIVE, WINE = "#000000", "#7F7F7F", "#8A8A1F", "#882255"
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,8 @@ class SeriesStyle:
 
 Looks: TypeAlias = Mapping[Any, SeriesStyle]
 VARIANTS = {
-    "multinomial": SeriesStyle("multinomial", BLUE, "--", "o"),
-    "beamsearch": SeriesStyle("beam search", VERMILLION, "-", "s", "////"),
+    "multinomial": SeriesStyle("samples", SAMPLES, "--", "o"),
+    "beamsearch": SeriesStyle("beams", BEAMS, "-", "s", "////"),
 }
 
 
@@ -115,15 +117,16 @@ def draw_by_bin(
             ax.bar(x, part[column], 0.95 * step, yerr=error_lengths(part, column), **style)
         else:
             points(ax, x, part, look, column)
-            bare = part[column].where(part["low"].isna())
-            ax.plot(x, bare, look.marker, color=look.colour, markerfacecolor="white", zorder=3)
+            ax.plot(x, part[column].where(part["low"].isna()), look.marker, color=look.colour, mfc="white", zorder=3)
         for lacking in x[part[column].isna().to_numpy()]:
             ax.text(lacking, 0.01, "n/a", ha="center", va="bottom", rotation=90, fontsize=7)
     if percent:
-        from matplotlib.ticker import PercentFormatter
+        from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+        ax.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))  # whole percents
         ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=None))
-        ax.set_ylim(0, min(1.04, max(0.05, 1.08 * np.nanmax([0.0, *data[column], *data["high"]]))))
+        top = min(1.04, max(0.05, 1.08 * np.nanmax([0.0, *data[column], *data["high"]])))
+        ax.set_ylim(0 if bars else -0.03 * top, top)  # a point at 0 is seen whole
     else:
         ax.axhline(0, color=BLACK, linewidth=0.6)
         if data[column].isna().all():
@@ -151,7 +154,8 @@ def figure(
 
     ``name``: of a panel, with ``{columns}`` of its first row by what they are called. ``labels``: of the axes along and
     up, "": as ``draw`` sets them. ``before``: the footnote. ``height``: inches of a row of panels, or of each;
-    ``across``: the most panels in a row; ``legend_rows``: 0 for none.
+    ``across``: the most panels in a row; ``legend_rows``: 0 for none. A panel of which no row has ``n`` of ``FEW`` or
+    more is called an illustration.
     """
     names = {model: of.title for model, of in study.models.items()} | {MEAN: "Mean"}
     names |= {dataset: of.title for dataset, of in study.datasets.items()} | dict(titles or {})
@@ -173,7 +177,9 @@ def figure(
             if len(part):
                 row = {str(column): value for column, value in part.iloc[0].items()}
                 called = {column: names.get(value, captions.method_title(value)) for column, value in row.items()}
-                ax.set_title(name.format_map(called) or ax.get_title(), parse_math=False)
+                many = "n" in part and part["n"].max() >= FEW
+                lines = name.format_map(called) or ax.get_title(), "" if many else "illustration"
+                ax.set_title("\n".join(filter(None, lines)), parse_math=False)
             if position + columns >= len(parts):
                 ax.tick_params(labelbottom=True)
                 ax.set_xlabel(labels[0] or ax.get_xlabel())

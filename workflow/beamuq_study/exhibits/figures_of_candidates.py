@@ -15,18 +15,20 @@ import pandas as pd
 from beamuq.beam_mass_theorem import corrected_threshold, printed_threshold
 from beamuq.evaluation.candidate_sets import CandidateSets, length_bins, means_by_bin, with_all
 from beamuq.evaluation.intervals import proportion_interval
-from beamuq_study.exhibits import captions, cells, figure_style
+from beamuq_study.exhibits import cells, figure_style
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq_study.exhibits.estimates_table import records
 from beamuq_study.exhibits.exhibit import CANDIDATES, SCORES, Exhibit, Figure
-from beamuq_study.exhibits.figure_style import BLACK, BLUE, GREY, ORANGE, VARIANTS, VERMILLION, SeriesStyle, draw_by_bin
+from beamuq_study.exhibits.figure_style import BEAMS, BLACK, GREY, VARIANTS, WINE, SeriesStyle, draw_by_bin
 from beamuq_study.exhibits.table_formats import percent
 from beamuq_study.result_files import Cell, Inputs
 from beamuq_study.study_config import Study
 
 MODEL, METHOD = "gemma-3-4b-base", "Dissimilarity"
-SETS = {MULTINOMIAL: SeriesStyle("samples", BLUE), BEAMSEARCH: SeriesStyle("beams", ORANGE, hatch="////")}
-FORMULAS = {"printed": r"$m_B > 1 - 1/(2\sqrt{M})$", "corrected": r"$m_B > M/(M + 1)$"}
+CONDITIONS = {
+    "printed": SeriesStyle(r"printed: $m_B > 1 - 1/(2\sqrt{M})$", GREY, marker="o"),
+    "corrected": SeriesStyle(r"corrected: $m_B > M/(M + 1)$", WINE, marker="s"),
+}
 DESCRIBED = {"count": "n", "5%": "q05", "25%": "q25", "50%": "median", "75%": "q75", "95%": "q95"}
 OF_BOX = {"median": "med", "q25": "q1", "q75": "q3", "q05": "whislo", "q95": "whishi"}
 MASS, RANKS = "mass by length", "p by rank"
@@ -49,12 +51,12 @@ def redundancy(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """(M − distinct cleaned texts) / M of samples and beams, averaged over the questions of a length."""
     sets = inputs.candidates(chosen[0])
     values = {name: sets.redundancy(of, study.main.num_candidates) for name, of in _strategies(study).items()}
-    data, facts = _by_length(study, sets, values, "variant redundancy"), {"repeated": _mean(values[BEAMSEARCH])}
-    draw, labels = (
-        partial(draw_by_bin, column="redundancy", looks=SETS, percent=True),
-        (LENGTH, "Texts that repeat (%)"),
+    data, draw = (
+        _by_length(study, sets, values, "variant redundancy"),
+        partial(draw_by_bin, column="redundancy", percent=True),
     )
-    return figure_style.figure(study, data, [], "", draw, facts, labels, height=2.3)
+    facts = {"repeated": percent(float(values[BEAMSEARCH].mean()), 1)}
+    return figure_style.figure(study, data, [], "", draw, facts, (LENGTH, "Texts that repeat (%)"), height=2.3)
 
 
 def mass_above_thresholds(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
@@ -64,15 +66,10 @@ def mass_above_thresholds(study: Study, chosen: Sequence[Cell], inputs: Inputs) 
     above = {name: sets.mass(study.main.beam, size) > threshold for name, threshold in thresholds.items()}
     data = _by_length(study, sets, above, "threshold share", proportion_interval)
     data.insert(2, "mass_above", data["threshold"].map(thresholds))
-    titles = {name: f"{name}: {formula} = {thresholds[name]:.3f}" for name, formula in FORMULAS.items()}
-    looks = {name: replace(look, title=titles[name]) for name, look in zip(FORMULAS, SETS.values(), strict=True)}
-    facts = {f"above_{name}": _mean(of) for name, of in above.items()}
-    draw = partial(draw_by_bin, column="share", looks=looks, by="threshold", percent=True)
+    looks = {of: replace(look, title=f"{look.title} = {thresholds[of]:.3f}") for of, look in CONDITIONS.items()}
+    facts = {f"above_{name}": percent(float(of.mean()), 1) for name, of in above.items()}
+    draw = partial(draw_by_bin, column="share", looks=looks, by="threshold", bars=False, percent=True)
     return figure_style.figure(study, data, [], "", draw, facts, (LENGTH, "Questions above (%)"), height=2.3)
-
-
-def _mean(values: Any) -> str:
-    return percent(float(values.mean()), 1)
 
 
 def covered_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
@@ -96,12 +93,8 @@ def draw_rank_probabilities(data: pd.DataFrame, ax: figure_style.Axes) -> None:
     boxes = records(data.rename(columns=OF_BOX))
     ranks, thin = data["rank"].astype(int).to_list(), {"linewidth": 0.7}
     dot = {"marker": "o", "markersize": 2.5, "markerfacecolor": BLACK, "markeredgecolor": BLACK}
-    looks: dict[str, Any] = {
-        "boxprops": thin | {"facecolor": figure_style.PALE},
-        "whiskerprops": thin,
-        "capprops": thin,
-    }
-    looks |= {"medianprops": {"color": VERMILLION, "linewidth": 1.3}, "meanprops": dot}
+    looks: dict[str, Any] = {"boxprops": thin | {"facecolor": (BEAMS, 0.25)}, "whiskerprops": thin, "capprops": thin}
+    looks |= {"medianprops": {"color": BEAMS, "linewidth": 1.3}, "meanprops": dot}
     ax.bxp(boxes, ranks, widths=0.6, showfliers=False, showmeans=True, patch_artist=True, **looks)
     every = slice(None, None, 1 if len(ranks) <= 12 else 5)
     ax.set_xticks(ranks[every], [str(rank) for rank in ranks[every]])
@@ -179,8 +172,8 @@ def worked_examples(study: Study, chosen: Sequence[Cell], inputs: Inputs, count:
             of = of.assign(id=key, part=part, rank=range(len(of)), value=of["p"] if part == "beam" else np.nan)
             rows += records(of[["id", "part", "rank", "text", "value"]])
         for form in VARIANTS:
-            title, score = captions.method_title(METHOD, form), scored.scores(METHOD, form)[place]
-            rows.append({"id": key, "part": title, "text": "", "value": score})
+            score = scored.scores(METHOD, form)[place]
+            rows.append({"id": key, "part": f"{METHOD} over {VARIANTS[form].title}", "text": "", "value": score})
     data = pd.DataFrame(rows, columns=["id", "part", "rank", "text", "value"]).astype({"rank": "Int64"})
     heights = [LINE * (len(example_lines(part)) + 1) + 0.1 for _, part in data.groupby("id", sort=False)]
     options: dict[str, Any] = {"height": heights, "across": 1, "legend_rows": 0, "sharex": False, "sharey": False}

@@ -21,7 +21,7 @@ from beamuq_study.exhibits import captions, cells, figure_style
 from beamuq_study.exhibits.captions import GRAPH, MULTINOMIAL
 from beamuq_study.exhibits.estimates_table import measured
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibit, Figure
-from beamuq_study.exhibits.figure_style import BLACK, GREEN, GREY, VARIANTS, Looks, SeriesStyle, draw_by_bin
+from beamuq_study.exhibits.figure_style import BLACK, GREY, SAMPLES, VARIANTS, Looks, SeriesStyle, draw_by_bin
 from beamuq_study.result_files import Cell, Inputs
 from beamuq_study.study_config import Study
 
@@ -30,10 +30,10 @@ METHOD, BINS = "Dissimilarity", 5
 MOST_QUESTIONS = 200  # a panel of the figure across cells
 BAND_RESAMPLES = 500  # a band is drawn to the pixel, not to the third digit
 LOOKS: Looks = {(method, variant): look for method in GRAPH for variant, look in VARIANTS.items()}
-ENTROPY_LOOKS: Looks = {("SemanticEntropy", MULTINOMIAL): SeriesStyle("Semantic Entropy", GREEN, ":", "^")} | {
-    (METHOD, variant): replace(look, title=f"{METHOD}, {look.title}") for variant, look in VARIANTS.items()
-}
-FORMS = VARIANTS | {"": SeriesStyle("one form", GREEN, "-", "^")}
+ENTROPY_LOOKS: Looks = {
+    ("SemanticEntropy", MULTINOMIAL): SeriesStyle("Semantic Entropy, samples", SAMPLES, ":", "^")
+} | {(METHOD, variant): replace(look, title=f"{METHOD}, {look.title}") for variant, look in VARIANTS.items()}
+FORMS = VARIANTS | {"": SeriesStyle("answer or samples only", BLACK, "-", "^")}
 FORM = ["method", "variant"]
 COLUMNS = ["model", "dataset", *FORM, "M", "value", "low", "high", "n"]
 AXES = ("Number of candidates M", "PRR")
@@ -46,8 +46,7 @@ def by_candidates(label: str, looks: Looks, by: Sequence[str], name: str) -> Exh
 
     def build(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
         keys = [{"method": m, "variant": v, "setting": s} for m, v, s in _series(study, chosen[0], looks)]
-        data = _points(study, measured(study, inputs, chosen, keys))
-        facts = {"methods": captions.listing(methods)}
+        data, facts = _points(study, measured(study, inputs, chosen, keys)), {"methods": captions.listing(methods)}
         return figure_style.figure(study, data, by, name, partial(draw_curves, looks=looks), facts, AXES, height=2.2)
 
     shown = partial(cells.with_budgets, methods=methods)
@@ -133,9 +132,8 @@ def draw_rejection_curves(data: pd.DataFrame, ax: figure_style.Axes, max_rejecti
     ax.plot(both["rejected"], both["oracle"], color=BLACK, linewidth=0.9, label="oracle")
     ax.plot(both["rejected"], both["random"], color=GREY, linestyle=(0, (5, 2)), linewidth=0.9, label="random")
     if max_rejection is not None:
-        ax.axvline(max_rejection, color=BLACK, linestyle=":", linewidth=0.9, label="max rejection")
-    ax.set_xlim(0, 1)
-    ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+        ax.axvline(max_rejection, color=BLACK, linestyle=":", linewidth=0.9, label="PRR ends here")
+    ax.set(xlim=(0, 1), xticks=[0, 0.5, 1], xticklabels=["0", "0.5", "1"])
 
 
 def two_datasets(study: Study) -> list[Cell]:
@@ -181,8 +179,9 @@ def risk_coverage(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figur
     reached = float(data.loc[data["shown"] >= LITTLE, ["high", "wrong"]].max().max())
     draw = partial(draw_risk_coverage, risks=risks, top=0.52 if max(reached, *risks) < 0.5 else 1.02)
     facts = {"risks": _percents(risks), "thresholds": guarantee, "drawn": resamples}
-    drawn: dict[str, Any] = {"labels": ("Share shown", "Share wrong of it"), "height": 1.5, "across": 4}
-    return figure_style.figure(study, data, ["method"], "{method}", draw, facts, before=f"{guarantee} ", **drawn)
+    drawn: dict[str, Any] = {"labels": ("Share shown", "Share of it wrong"), "height": 1.5, "across": 4}
+    drawn |= {"before": f"{guarantee} ", "legend_rows": 2}
+    return figure_style.figure(study, data, ["method"], "{method}", draw, facts, **drawn)
 
 
 def reliability(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
@@ -207,8 +206,8 @@ def draw_risk_coverage(
     """
     mark: dict[str, Any] = {"markersize": 6, "markeredgecolor": BLACK, "linestyle": ""}
     for risk in risks:
-        ax.axhline(risk, color=GREY, linestyle=":", linewidth=0.6, label="α")
-    ax.plot([], [], **mark, marker="o", color="white", label="guaranteed")
+        ax.axhline(risk, color=GREY, linestyle=":", linewidth=0.6, label="allowed share (α)")
+    ax.plot([], [], **mark, marker="o", color="white", label="guaranteed threshold")
     for form, look in figure_style.series(data, FORMS, "variant"):
         curve, points = (form[form["part"] == part] for part in ("curve", "guaranteed"))
         figure_style.line(ax, curve, replace(look, marker=""), "shown", "wrong")

@@ -18,7 +18,7 @@ from beamuq.text_normalization import normalize_squad, normalize_triviaqa
 from beamuq_study.exhibits import cells, figure_style
 from beamuq_study.exhibits.estimates_table import Column, means, table
 from beamuq_study.exhibits.exhibit import Exhibit, Figure, Row, Table
-from beamuq_study.exhibits.figure_style import BLACK, BLUE, VERMILLION
+from beamuq_study.exhibits.figure_style import BLACK
 from beamuq_study.exhibits.table_formats import decimal, signed
 from beamuq_study.result_files import Cell, Inputs
 from beamuq_study.stages.beams_map import BEAMS, DISSIMILARITY, EXACT_TEXT, SAMPLES, SIMILARITY, TRUE, setting
@@ -104,7 +104,7 @@ def when_beams_win(study: Study, chosen: Sequence[Cell], inputs: Inputs, *, by_d
     )
     facts = {"points": told, "undefined": f"{int(points['kappa'].isna().sum())} cells have no κ and are left out."}
     labels = f"Mass that {study.main.num_candidates} beams cover", "κ (below 1: overconfident)"
-    name, shape = "{panel}; quality: {quality}", dict[str, Any](across=2, height=2.3, legend_rows=2)
+    name, shape = "{panel}, n = {n}; quality: {quality}", dict[str, Any](across=2, height=2.3, legend_rows=2)
     return figure_style.figure(study, data, ["panel", "quality"], name, draw_map, facts, labels, **shape)
 
 
@@ -149,7 +149,8 @@ def draw_map(data: pd.DataFrame, ax: figure_style.Axes) -> None:
 
     grid, own = data[data["what"] == GAIN], data[(data["what"] == OWN) & data["kappa"].notna()]
     if len(grid):
-        colours = LinearSegmentedColormap.from_list("samples to beams", [BLUE, "white", VERMILLION])
+        samples, beams = figure_style.SAMPLES, figure_style.BEAMS
+        colours = LinearSegmentedColormap.from_list("samples to beams", [samples, "white", beams])
         wide = grid.pivot(index="kappa", columns="mass", values=["value", "low", "high"]).astype(np.float64)
         x, y = wide["value"].columns.to_numpy(np.float64), wide.index.to_numpy(np.float64)
         levels = np.linspace(-LIMIT, LIMIT, 21)
@@ -165,13 +166,13 @@ def draw_map(data: pd.DataFrame, ax: figure_style.Axes) -> None:
             ax.text(mass, kappa, signed(value), ha=side, va="center", fontsize=5.5, bbox=box)
         ax.set_ylim(y[0] - 0.1, y[-1] + 0.1)
         ax.plot([], [], color=BLACK, label="beams = samples")
-        ax.plot([], [], color=BLACK, linestyle="--", linewidth=0.8, label="interval of that line")
-        for colour, label in ((VERMILLION, "beams ahead"), (BLUE, "samples ahead")):
+        ax.plot([], [], color=BLACK, linestyle="--", linewidth=0.8, label="ends of its interval")
+        for colour, label in ((beams, "beams ahead"), (samples, "samples ahead")):
             ax.plot([], [], color=colour, marker="s", linestyle="", label=label)
     lengths = figure_style.error_lengths
     across, up = (lengths(own, axis, f"{axis}_low", f"{axis}_high") for axis in ("mass", "kappa"))
     style: dict[str, Any] = {"color": BLACK, "marker": "D", "markersize": 3, "linestyle": "", "elinewidth": 0.5}
-    ax.errorbar(own["mass"], own["kappa"], up, across, label=OWN, zorder=5, **style)
+    ax.errorbar(own["mass"], own["kappa"], up, across, label="this study's questions", zorder=5, **style)
     ax.set_xlim(0, 1.04)
 
 
