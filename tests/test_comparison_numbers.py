@@ -18,6 +18,7 @@ from beamuq_study.comparison import beam_minus_multinomial, claims, comparison_p
 from beamuq_study.comparison.beam_minus_multinomial import CELLS, HEADLINE, tally
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs, read_errata
 from beamuq_study.comparison.comparison_page import compare_with_paper
+from beamuq_study.html_pages import Drawing
 from beamuq_study.result_files import Inputs
 from run_job import run_job
 from simulated_paper_run import NUMBERS, RULES, one_model, read, study, write
@@ -75,7 +76,7 @@ def rewrite(path: Path, kind: str, change: Callable[[dict[str, Any]], dict[str, 
 
 def test_every_number_of_the_paper_gets_a_status_in_its_place(numbers: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(numbers[list(NUMBERS)], NUMBERS)
-    assert set(numbers["status"]) <= set(number_statuses.STATUSES)
+    assert set(numbers["status"]) <= set(RULES.statuses)
 
 
 def test_replications_of_one_truth_agree_in_95_percent_of_cells_and_shifted_ones_do_not(
@@ -255,12 +256,12 @@ def test_files_that_are_not_there_are_an_error_unless_the_run_is_partial(tmp_pat
 def test_the_step_writes_every_file_and_the_same_results_give_the_same_bytes(tmp_path: Path, folder: Path) -> None:
     of, out = folder / "study.json", tmp_path / "out"
     of.write_text(one_model().model_dump_json(), encoding="utf-8")
-    figure = {f"forest_{kind}": out / f"paired.{kind}" for kind in ("pdf", "svg", "png", "csv", "caption")}
+    figure = {f"forest_{kind}": out / f"paired.{kind}" for kind in ("pdf", "svg", "png", "csv")}
+    figure["forest_caption"] = out / "paired.txt"
     run_job("comparison", {"study": of} | {name: out / name for name in ("csv", "claims", "html")} | figure)
     assert all(path.is_file() for path in figure.values())
-    drawing = (out / "paired.svg").read_text(encoding="utf-8")
-    again = comparison_page.contents(compare_with_paper(one_model(), of, folder), drawing)
+    again = comparison_page.contents(compare_with_paper(one_model(), of, folder), Drawing.read(out / "paired.svg"))
     assert again == {name: (out / name).read_text(encoding="utf-8") for name in ("csv", "claims", "html")}
-    assert again["html"].count("<svg") == 1
-    assert not re.search(r"<(?:script|link|img|iframe)\b", again["html"])
+    assert re.findall(r'src="(.{18})', again["html"]) == ["data:image/svg+xml"]
+    assert not re.search(r"<(?:script|link|iframe)\b", again["html"])
     assert len(pd.read_csv(out / "csv")) == 1958 + 2 * 69

@@ -106,7 +106,7 @@ def test_the_report_opens_offline_and_lists_every_exhibit(place: Workplace, tmp_
     with chromium(tmp_path / "profile") as browser:
         check_shown(browser, page, "0 Study", "1 Tables", "2 Figures")
         headings = ("Models", "Datasets", "Versions", "Dropped, empty and cut answers")
-        check_shown(browser, overview, *(f"<h2>{heading}</h2>" for heading in headings))
+        check_shown(browser, overview, *(f"<summary>{heading}</summary>" for heading in headings))
     kept = [path.name for path in (tmp_path / "unpacked").rglob("*") if path.is_file()]
     assert {"overview.html", "explorer.html", "ledger.html", "answers_listed.csv", "redundancy.png"} <= set(kept)
     assert [kept.count(name) for name in ("qa_mean_prr.html", "base_accs.html")] == [1, 1]

@@ -77,11 +77,11 @@ def test_html_is_the_text_and_nothing_else(text: str) -> None:
 def test_every_text_of_a_page_is_escaped_nothing_is_loaded_and_it_is_the_same_each_time() -> None:
     hostile = "<script>alert('x')</script> & \"q\" {{ 7 * 7 }} \x00"
     frame = pd.DataFrame({"a_name": [hostile, "total"], "n": [1234, 5], "share": [0.25, 50.0], "empty": ["–", 3]})
-    sections = [html_pages.PageSection(hostile, frame=frame, notes=[hostile])]
-    text = html_pages.sections_page(hostile, [hostile], sections)
+    values = {"title": hostile, "warning": hostile, "table": html_pages.PageTable(frame)}
+    text = html_pages.render("ledger.html.jinja", **values)
     assert not any(word in text for word in ("<script>", "49", "\x00", "src=", "href=", "url(", "@import"))
     assert "<td>&lt;script&gt;" in text
-    assert text == html_pages.sections_page(hostile, [hostile], sections)
+    assert text == html_pages.render("ledger.html.jinja", **values)
 
 
 @of_each_text

@@ -1,10 +1,12 @@
-"""The overview tells of every produced answer that is missing, empty or cut, and of what made the tables."""
+"""The overview opens with what was found, then tells of missing, empty and cut answers and of what made the tables."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -12,6 +14,7 @@ from beamuq_study.overview import overview_tables
 from beamuq_study.parquet_tables import Footer, Loaded
 from beamuq_study.plan.study_on_machine import Plan
 from beamuq_study.study_config import Study
+from run_job import program
 
 CELL = {"model": "smollm2-135m-plain", "dataset": "coqa", "recipe": "main"}
 ASKED = {"coqa": ["q1", "q2", "q3", "q4", "q5", "never asked"]}
@@ -78,3 +81,25 @@ def test_answers_that_name_no_option_or_several_are_told(study: Study) -> None:
     (row,) = overview_tables.options_named(study, made).to_dict("records")
     assert [row[name] for name in ("answers", "none", "none %", "several", "several %")] == [8, 2, 25.0, 1, 12.5]
     assert overview_tables.options_named(study, [SOME]).empty
+
+
+def test_the_page_opens_with_results_and_links_every_exhibit_there_is(study: Study, tmp_path: Path) -> None:
+    results, figures = tmp_path / "results/demo", tmp_path / "figures/demo"
+    exhibits = [figures / f"{name}.pdf" for name in ("paired", "prr_curves")] + [results / "tables/qa_mean_prr.csv"]
+    for path in exhibits:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        title = f"<title>[demo] {path.stem} &amp; more</title>"
+        path.with_suffix(".svg").write_text(f"<svg>{title}</svg>")
+        path.with_suffix(".txt").write_text(f"[demo] {path.stem} & more. What it shows.")
+        path.with_suffix(".html").write_text(f"{title}\n<p>Best is bold.</p>\n<div>.669</div>\n</body>")
+    claims = results / "claims.csv"
+    rows = [("a", "Beams win.", "no", "1"), ("a", "Beams win.", "no", "2"), ("b", "Samples win.", "not asked", "")]
+    pd.DataFrame(rows, columns=["id", "claim", "outcome", "model"]).assign(where="here").to_csv(claims)
+    made_of = {"Models": pd.DataFrame({"model": ["tiny"]}), "Options": pd.DataFrame()}
+    page = program("overview").page(study, exhibits, claims, results, made_of)
+    parts = ["This is a demo", "<div>.669</div>", "data:image/svg+xml", "no × 2", "1 of 2 claims", "<summary>Models"]
+    assert [page.index(part) for part in parts] == sorted(page.index(part) for part in parts)
+    assert not re.search("Samples win|<summary>Options", page)
+    linked = {"comparison.html", "explorer.html", "ledger.html", "answers.csv", "answers_listed.csv"}
+    linked |= {"tables/qa_mean_prr.html", *(f"../../figures/demo/{name}.svg" for name in ("paired", "prr_curves"))}
+    assert set(re.findall('href="(.*?)"', page)) == linked

@@ -5,16 +5,19 @@ The same values give the same bytes: a template is given only what it shows, and
 
 from __future__ import annotations
 
+import base64
+import html
 import numbers
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import jinja2
 import numpy as np
 import pandas as pd
-from markupsafe import Markup
 
 from beamuq.html_text import printable
 
@@ -23,47 +26,47 @@ DASH = "–"  # in a column of numbers: there is none
 
 
 @dataclass(frozen=True)
-class PageSection:
-    """A heading with what stands below it, in this order: sentences, a drawing, a table, notes; each may be absent.
+class Drawing:
+    """A figure of a study for a page: its title, its caption, and its SVG as an address that loads nothing."""
 
-    Parameters
-    ----------
-    frame
-        The table: a column of numbers is set to the right; the text of a column in ``CLASSED`` is its cell's class; a
-        row whose first cell is "total" is set off; missing values are left empty.
-    folded, summary
-        Whether a line is shown instead of the table until it is clicked, and its text; "": how many rows there are.
-    svg
-        An SVG document made by this package. It is put in as it is.
-    decimals, column_decimals
-        Digits behind the point, and other ones by column.
+    title: str
+    caption: str
+    source: str
+
+    @classmethod
+    def read(cls, svg: Path) -> Drawing:
+        """From an SVG file and the caption beside it, ``.txt``, which begins with the title."""
+        title, caption = title_of(svg), svg.with_suffix(".txt").read_text(encoding="utf-8")
+        data = base64.b64encode(svg.read_bytes()).decode()
+        return cls(title, caption.strip().removeprefix(f"{title}. "), f"data:image/svg+xml;base64,{data}")
+
+
+def title_of(page: Path) -> str:
+    """The title of an HTML page or an SVG drawing of this package."""
+    found = re.search("<title>(.*?)</title>", page.read_text(encoding="utf-8"), re.DOTALL)
+    return html.unescape(found[1]) if found else page.stem
+
+
+@dataclass(frozen=True)
+class PageTable:
+    """A table of a page: ``decimals`` are digits behind the point, ``column_decimals`` other ones by column.
+
+    A column of numbers is set to the right; the text of a column in ``CLASSED`` is its cell's class; a row whose first
+    cell is "total" is set off; missing values are left empty.
     """
 
-    heading: str = ""
-    frame: pd.DataFrame | None = None
-    sentences: Sequence[str] = ()
-    notes: Sequence[str] = ()
-    folded: bool = False
-    summary: str = ""
-    svg: str = ""
+    frame: pd.DataFrame
     decimals: int = 1
     column_decimals: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def drawing(self) -> Markup:
-        """The SVG without its XML declaration and document type."""
-        return Markup(self.svg[self.svg.index("<svg") :]) if self.svg else Markup()
-
-    @property
     def heads(self) -> list[PageCell]:
         """The column titles."""
-        assert self.frame is not None
         return [PageCell(str(name).replace("_", " "), _kind(column)) for name, column in self.frame.items()]
 
     @property
     def rows(self) -> list[list[PageCell]]:
         """The body."""
-        assert self.frame is not None
         columns = []
         for name, column in self.frame.items():
             texts = [_text(value, self.column_decimals.get(str(name), self.decimals)) for value in column]
@@ -79,11 +82,6 @@ class PageCell:
 
     text: str
     kind: str = ""
-
-
-def sections_page(title: str, sentences: Sequence[str], sections: Sequence[PageSection]) -> str:
-    """A page of sections, from its title to its last note."""
-    return render("sections_page.html.jinja", title=title, sentences=sentences, sections=sections)
 
 
 def render(template: str, **values: Any) -> str:
@@ -117,4 +115,4 @@ def _text(value: Any, decimals: int) -> str:
         return "yes" if value else "no"
     if isinstance(value, numbers.Integral):
         return f"{value:,}"
-    return f"{value:,.{decimals}f}" if isinstance(value, numbers.Real) else str(value)
+    return f"{value:z,.{decimals}f}" if isinstance(value, numbers.Real) else str(value)

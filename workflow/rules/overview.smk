@@ -3,11 +3,18 @@ rule overview:
         study="results/{study}/study.json",
         manifests=files.manifests,
         tables=files.study_tables,
+        exhibits=[
+            "figures/{study}/paired.pdf",
+            *plan.targets["tables"],
+            *plan.targets["figures"],
+        ],
+        claims="results/{study}/comparison_claims.csv",
+        linked=["results/{study}/explorer.html", "results/{study}/ledger.html"],
     output:
         html=in_report(
             "results/{study}/overview.html",
             "overview.rst",
-            page="what the study was made of",
+            page="what was found, and what it was made of",
         ),
         csv="results/{study}/answers.csv",
         listed=in_report(

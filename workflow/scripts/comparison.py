@@ -5,6 +5,7 @@ from pathlib import Path
 from beamuq import io
 from beamuq_study.comparison import beam_minus_multinomial, comparison_page
 from beamuq_study.exhibits import figure_style
+from beamuq_study.html_pages import Drawing
 from beamuq_study.rule_programs import run_script
 from beamuq_study.study_config import load_study
 
@@ -15,8 +16,7 @@ def run(*, study: Path, **outputs: Path) -> None:
     figure = beam_minus_multinomial.figure(comparison.results, comparison.differences)
     names = ("pdf", "svg", "png", "csv", "caption")
     figure_style.save(figure, **{name: outputs[f"forest_{name}"] for name in names})
-    drawing = outputs["forest_svg"].read_text(encoding="utf-8")
-    for name, content in comparison_page.contents(comparison, drawing).items():
+    for name, content in comparison_page.contents(comparison, Drawing.read(outputs["forest_svg"])).items():
         io.write_text(outputs[name], content)
 
 

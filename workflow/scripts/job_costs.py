@@ -9,7 +9,7 @@ from beamuq import io
 from beamuq_study import parquet_tables
 from beamuq_study.escaped_text import csv_text, markdown_line
 from beamuq_study.exhibits import captions
-from beamuq_study.html_pages import PageSection, sections_page
+from beamuq_study.html_pages import PageTable, render
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.plan.cells_of_a_study import Grid
 from beamuq_study.plan.paths import benchmark_file, shard_benchmarks
@@ -18,11 +18,6 @@ from beamuq_study.study_config import load_study
 
 MEASURED = {"s": "seconds", "cpu_time": "cpu_seconds", "max_rss": "peak_memory_mb"}  # Snakemake's columns, and ours
 CELL = ["model", "dataset", "recipe"]
-NOTES = (
-    "Seconds are wall time added over jobs, which may have run side by side; they include waiting for a free card. "
-    "Memory is the largest seen in any job, looked at every 30 seconds.",
-    "A job without a benchmark is not in the sums: compare the jobs measured with the jobs of the study.",
-)
 
 
 def run(*, study: Path, csv: Path, markdown: Path, html: Path) -> None:
@@ -33,8 +28,8 @@ def run(*, study: Path, csv: Path, markdown: Path, html: Path) -> None:
     io.write_text(csv, csv_text(rows))
     io.write_text(markdown, "".join(f"{markdown_line(cells)}\n" for cells in lines))
     title = captions.titled(content, f"{content.title}: what it cost")
-    opening = [captions.DEMO_WARNING] if content.demo else []
-    io.write_text(html, sections_page(title, opening, [PageSection(frame=rows, notes=NOTES)]))
+    warning = captions.DEMO_WARNING * content.demo
+    io.write_text(html, render("ledger.html.jinja", title=title, warning=warning, table=PageTable(rows)))
 
 
 def measured_jobs(results: Path, tables: Iterable[Artifact]) -> pd.DataFrame:

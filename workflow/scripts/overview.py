@@ -1,41 +1,37 @@
-"""What the study was made of, as one page: models, scorers, datasets, versions, dropped, empty and cut answers."""
+"""What a study found, and what it was made of, as one page: main table, figures, claims, links, models, versions."""
 
 import json
+import os
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup, escape
 
 from beamuq import io
 from beamuq_study import parquet_tables
 from beamuq_study.escaped_text import csv_text
 from beamuq_study.exhibits import captions
-from beamuq_study.html_pages import PageSection, sections_page
+from beamuq_study.html_pages import Drawing, PageTable, render, title_of
 from beamuq_study.overview import overview_tables
 from beamuq_study.plan.cells_of_a_study import Grid
 from beamuq_study.provenance import check_one_run, check_settings, settings_of
 from beamuq_study.rule_programs import run_script
-from beamuq_study.study_config import load_study
+from beamuq_study.study_config import Study, load_study
 
-HASHES = "Revisions and hashes are shortened to 12 characters; the footer of each table holds them whole."
-READING = (
-    "Nothing is dropped in silence. A row without id, question or answer, an id used twice or a missing passage stops "
-    "the run with file and row; so does a prompt that leaves no room for its answer in a model's context.",
-)
-ANSWERS = (
-    "asked: questions put to the model. dropped: those of them without this answer. empty: nothing is left after "
-    "cleaning. cut: the largest number of new tokens came before a stop token. Empty and cut answers stay and are "
-    "scored.",
-)
-OPTIONS = (
-    "Under gold_label an answer is right if the one option that it names, by letter or text, is the gold one. none: it "
-    "names no option. several: it names more than one. Both are wrong.",
-)
-VERSIONS = ("More than one version of a package means that some tables were made before an upgrade.",)
+MAIN_TABLE = "qa_mean_prr"
+MAIN_FIGURES = ("paired", "abl_nsamples", "redundancy")
+Files = tuple[Path, ...]
 
 
-def run(*, study: Path, manifests: tuple[Path, ...] | None, html: Path, csv: Path, listed: Path) -> None:
+def run(*, study: Path, manifests: Files, exhibits: Files, claims: Path, **outputs: Path) -> None:
     """Read footers, manifests and candidates, write the page and its tables.
 
-    ``manifests``: fetched.json of models and scorers; ``csv``: counts of dropped, empty and cut answers; ``listed``:
-    the questions with such an answer.
+    ``manifests``: fetched.json of models and scorers; ``exhibits``: a file of each table and figure, in the page's
+    order; ``claims``: of the comparison; ``outputs``: the page, "csv" with counts of dropped, empty and cut answers,
+    and the questions "listed" that have one.
     """
     content, results = load_study(study), study.parent
     grid = Grid(content)
@@ -46,26 +42,54 @@ def run(*, study: Path, manifests: tuple[Path, ...] | None, html: Path, csv: Pat
     check_one_run(footers)
     for table in footers:
         check_settings(table, settings_of(content, table))
-    fetched = {made["source"]: made for made in (json.loads(path.read_bytes()) for path in manifests or ())}
+    fetched = {made["source"]: made for made in (json.loads(path.read_bytes()) for path in manifests)}
     question_ids = {loaded.cell["dataset"]: loaded.table["id"].to_pylist() for loaded in questions}
     counts = overview_tables.counts(content, question_ids, candidates)
-    lists = overview_tables.listed(content, question_ids, candidates)
-    named = overview_tables.options_named(content, footers)
-    answers = overview_tables.answers_shown(content, counts, lists)
-    further = f"Questions by id; all of them are in {listed.name}, the counts of every strategy in {csv.name}."
-    sections = [
-        PageSection("Models", overview_tables.models(content, candidates, fetched)),
-        PageSection("Similarity and quality", overview_tables.scorers(content, footers, fetched)),
-        PageSection("Datasets", overview_tables.datasets(content, questions), READING),
-        PageSection("Dropped, empty and cut answers", answers, (*ANSWERS, further)),
-        *([] if named.empty else [PageSection("Options that answers name", named, OPTIONS)]),
-        PageSection("Prompt templates", overview_tables.prompts(content, footers), folded=True),
-        PageSection("Versions", overview_tables.versions(footers), VERSIONS),
-    ]
-    opening = [captions.DEMO_WARNING, HASHES] if content.demo else [HASHES]
-    io.write_text(html, sections_page(captions.titled(content, content.title), opening, sections))
-    io.write_text(csv, csv_text(counts))
-    io.write_text(listed, csv_text(lists))
+    made_of = {
+        "Models": overview_tables.models(content, candidates, fetched),
+        "Similarity and quality": overview_tables.scorers(content, footers, fetched),
+        "Datasets": overview_tables.datasets(content, questions),
+        "Dropped, empty and cut answers": overview_tables.answers_shown(content, counts),
+        "Options that answers name": overview_tables.options_named(content, footers),
+        "Versions": overview_tables.versions(footers),
+    }
+    io.write_text(outputs["html"], page(content, exhibits, claims, results, made_of))
+    io.write_text(outputs["csv"], csv_text(counts))
+    io.write_text(outputs["listed"], csv_text(overview_tables.listed(content, question_ids, candidates)))
+
+
+def page(study: Study, exhibits: Files, claims: Path, folder: Path, made_of: Mapping[str, pd.DataFrame]) -> str:
+    """The page: what was found, links from ``folder`` to all of ``exhibits``, then what the run was made of.
+
+    It shows the main table, where the study has that, and three figures: the main ones, then the study's first.
+    """
+    tables = [path.with_suffix(".html") for path in exhibits if path.parent.name == "tables"]
+    figures = [path.with_suffix(".svg") for path in exhibits if path.parent.name != "tables"]
+    judged = pd.read_csv(claims, keep_default_na=False)
+    asked = judged[judged["outcome"] != "not asked"].groupby(["claim", "where"], sort=False)["outcome"]
+    return render(
+        "overview.html.jinja",
+        title=captions.titled(study, study.title),
+        warning=captions.DEMO_WARNING * study.demo,
+        table=next((_shown(path) for path in tables if path.stem == MAIN_TABLE), None),
+        drawings=[Drawing.read(path) for path in sorted(figures, key=lambda of: of.stem not in MAIN_FIGURES)[:3]],
+        claims=[(*claim, of.value_counts(sort=False).to_dict()) for claim, of in asked],
+        declared=judged["id"].nunique(),
+        exhibits={"Tables": _links(tables, folder), "Figures": _links(figures, folder)},
+        made_of={heading: PageTable(frame) for heading, frame in made_of.items() if len(frame)},
+    )
+
+
+def _shown(table: Path) -> dict[str, Any]:
+    """A table's page of this package in its parts: the caption and the table are markup already."""
+    parts = re.search(r"<p>(.*?)</p>\n(.*)\n</body>", table.read_text(encoding="utf-8"), re.DOTALL)
+    assert parts is not None
+    caption = parts[1].removeprefix(f"{escape(title_of(table))}. ")
+    return {"title": title_of(table), "caption": Markup(caption), "body": Markup(parts[2])}
+
+
+def _links(pages: Sequence[Path], folder: Path) -> list[tuple[str, str]]:
+    return [(title_of(path), os.path.relpath(path, folder)) for path in pages]
 
 
 if __name__ == "__main__":

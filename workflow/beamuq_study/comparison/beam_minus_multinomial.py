@@ -23,8 +23,8 @@ from beamuq_study.exhibits.estimates_table import records
 from beamuq_study.exhibits.exhibit import EVALUATION, Built, Exhibit
 from beamuq_study.result_files import Cell
 
-LABEL, ROW = "paired", 0.13  # inches a row
-FAMILIES = HEADLINE, CELLS = "headline", "cells"
+LABEL, ROW = "paired", 0.15  # inches a row
+HEADLINE, CELLS = "headline", "cells"
 PLACE = ["model", "dataset", "method"]
 NUMBERS = [BEAMSEARCH, MULTINOMIAL, "difference", "low", "high", "std", "p"]
 MEASURED = [*PLACE, *NUMBERS, "n", "resamples", "note"]
@@ -122,7 +122,7 @@ def figure(results: ComparisonInputs, frame: pd.DataFrame) -> Built:
     facts |= {"worst": worst, "resampled": resamples_sentence(frame, results.rules)}
     methods = {method: captions.method_short(method) for method in dict.fromkeys(frame["method"])}
     titles = {name: of.title for name, of in (study.models | study.datasets).items()}
-    height = 0.45 + ROW * (len(frame[["model", "dataset"]].drop_duplicates()) + frame["model"].nunique())
+    height = 0.75 + ROW * (len(frame[["model", "dataset"]].drop_duplicates()) + frame["model"].nunique())
     draw, axes = partial(draw_forest, titles=titles), ("Difference", "")
     panels: dict[str, Any] = {"titles": methods, "height": height, "across": len(methods)}
     shown = figure_style.figure(study, frame, ["method"], "{method}", draw, facts, axes, **panels)

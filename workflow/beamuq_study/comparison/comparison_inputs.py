@@ -44,6 +44,7 @@ class PaperTable:
 class ComparisonRules:
     """``tolerances_and_families.yaml``, and the paper's study."""
 
+    statuses: dict[str, str]  # of a number of the paper → what it means
     agreement: dict[str, float]  # when a number agrees with the paper
     claims: dict[str, float]  # their tolerances
     families: dict[str, Any]  # the tests of beam against multinomial

@@ -141,7 +141,7 @@ class Case:
         if self.too_few_resamples(resamples, len(p), 2):
             significance = "undecided"
         else:
-            self.notes.append(f"significantly {above:.0%}, below 0 {below:.0%}")
+            self.notes.append(f"{above:.0%} significantly above, {below:.0%} significantly below")
         opposite = parts.pop("opposite", False) or below > 0
         parts = {"sign": share_as(float(positive.mean()), max(most, np.nextafter(0.5, 1)))} | parts
         return Verdict(n, significance=significance, opposite=opposite, value=float(values.mean()), **parts)

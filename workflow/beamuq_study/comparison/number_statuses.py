@@ -17,7 +17,6 @@ from beamuq_study.comparison import comparison_inputs
 from beamuq_study.comparison.comparison_inputs import KEYS, STORED, ComparisonInputs, Erratum, first, touching
 from beamuq_study.exhibits.exhibit import EVALUATION
 
-STATUSES = ("not run", "errata", "not comparable", "agrees", "differs")
 # Of sampled Semantic Entropy, by the setting under which it is stored (D12)
 FORMULATIONS = {"": "entropy of counts", "printed": "as printed", "likelihood-summed": "as in the official code"}
 OURS = ["value", "low", "high", "std", "n"]

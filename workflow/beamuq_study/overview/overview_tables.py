@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import pandas as pd
 
@@ -17,7 +16,6 @@ UNKNOWN = "not known here"
 CELL = ["model", "dataset", "recipe"]
 ORIGIN = ["source", "revision", "licence", "sha256", "tokenizer sha256"]
 COUNTED = [*CELL, "answer_source", "strategy", "asked", "dropped", "texts", "empty", "cut"]
-FIRST = 3
 
 
 # -- what the tables were made of --------------------------------------------------------------------------------------
@@ -89,16 +87,6 @@ def datasets(study: Study, questions: Iterable[Loaded]) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
-
-
-def prompts(study: Study, footers: Iterable[Footer]) -> pd.DataFrame:
-    """One row a style and dataset: the hash of the template."""
-    rows = [
-        (footer.cell["style"], study.datasets[footer.cell["dataset"]].title, footer.provenance["template_sha256"][:12])
-        for footer in footers
-        if footer.kind == "prompts"
-    ]
-    return pd.DataFrame(rows, columns=["style", "dataset", "template sha256"])
 
 
 def versions(footers: Iterable[Footer]) -> pd.DataFrame:
@@ -173,19 +161,12 @@ def listed(study: Study, question_ids: Mapping[str, Sequence[str]], candidates: 
     return pd.DataFrame(rows, columns=[*CELL, "answer_source", "what", "id"])
 
 
-def answers_shown(study: Study, counted: pd.DataFrame, ids: pd.DataFrame) -> pd.DataFrame:
-    """The produced answers of :func:`counts` as the page has them, with the first ids of :func:`listed`."""
-    lines: dict[tuple[Any, ...], list[str]] = {}
-    for (*key, what), named in ids.groupby([*CELL, "answer_source", "what"], sort=False)["id"]:
-        more = ", …" if len(named) > FIRST else ""
-        lines.setdefault(tuple(key), []).append(f"{what}: {', '.join(named[:FIRST])}{more}")
-    rows = []
+def answers_shown(study: Study, counted: pd.DataFrame) -> pd.DataFrame:
+    """The produced answers of :func:`counts` as the page has them, with the shares of those that are empty or cut."""
     answers = counted[counted["answer_source"] != ""]
-    for row in (dict(zip(COUNTED, values, strict=True)) for values in answers.itertuples(index=False, name=None)):
-        shares = {f"{name} %": round(100 * row[name] / max(1, row["texts"]), 1) for name in ("empty", "cut")}
-        place = tuple(row[name] for name in (*CELL, "answer_source"))
-        rows.append(row | shares | {"ids": "; ".join(lines.get(place, [DASH]))} | _titled(study, row))
-    return pd.DataFrame(rows, columns=[*COUNTED[:7], "empty", "empty %", "cut", "cut %", "ids"])
+    titles = {name: {key: of.title for key, of in getattr(study, f"{name}s").items()} for name in CELL[:2]}
+    shares = {f"{name} %": 100 * answers[name] / answers["texts"].clip(lower=1) for name in ("empty", "cut")}
+    return answers.replace(titles).assign(**shares)[[*COUNTED[:7], "empty", "empty %", "cut", "cut %"]]
 
 
 def _asked(question_ids: Mapping[str, Sequence[str]], loaded: Loaded) -> list[str]:
