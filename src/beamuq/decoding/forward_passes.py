@@ -20,6 +20,7 @@ from beamuq.decoding.search_state import Prompt, SearchState
 from beamuq.decoding.tree_attention import (
     ForwardPass,
     RowSpan,
+    TooManyQuestionsError,
     TreeCache,
     node_spans,
     padded_nodes,
@@ -214,7 +215,10 @@ class TreeRunner(BatchRunner):
     def __init__(self, decoder: torch.nn.Module, prompts: Sequence[Prompt], trie: TokenTrie, work: Work) -> None:
         super().__init__(decoder, prompts, trie, work)
         self._lengths = np.array([len(tokens) for tokens in self._prompts])
-        self._cache = TreeCache(self._lengths, int(self._lengths.max()) + _FIRST_CAPACITY, pads(self._device))
+        cards = sorted({weight.device for weight in decoder.parameters() if weight.is_cuda}, key=str)
+        layers = int(getattr(decoder.config, "num_hidden_layers", 1))
+        capacity = int(self._lengths.max()) + _FIRST_CAPACITY
+        self._cache = TreeCache(self._lengths, capacity, pads(self._device), layers, cards)
         self._place: Ints = np.full(len(prompts), -1)
 
     @staticmethod
@@ -288,7 +292,7 @@ class TreeRunner(BatchRunner):
             with running(run):
                 output = self._decoder(input_ids=ids, position_ids=places, use_cache=False)
         except RuntimeError as error:
-            if not out_of_memory(error) or len(tokens) == 1:
+            if not out_of_memory(error) or isinstance(error, TooManyQuestionsError) or len(tokens) == 1:
                 raise
         else:
             # the last layers may lie on another card than the first

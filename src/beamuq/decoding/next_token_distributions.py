@@ -22,7 +22,7 @@ from beamuq.errors import BeamUQError
 
 ALTERNATIVES = 10
 _BLOCK = 256
-_CHUNK = {"cpu": 1 << 25, "cuda": 1 << 27}  # logits at once; on a card each chunk costs host round trips
+_CHUNK = {"cpu": 1 << 25, "cuda": 1 << 28}  # logits at once; on a card each chunk costs host round trips
 _CACHED = 1 << 19
 _NEVER = torch.finfo(torch.float32).min
 
@@ -242,7 +242,8 @@ class NextTokenDistributions:
 
     def _weights(self, distribution: torch.Tensor) -> torch.Tensor:
         """Probabilities, with zeros up to a whole number of blocks."""
-        return functional.pad(distribution.exp(), (0, -self.vocabulary % _BLOCK))
+        beyond = -self.vocabulary % _BLOCK
+        return functional.pad(distribution.exp(), (0, beyond)) if beyond else distribution.exp()
 
     def _top(self, distribution: torch.Tensor, top: int, width: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Lists of ``width`` tokens, by falling probability and then by id, and which rows of `_sorted` must replace.
