@@ -18,7 +18,7 @@ PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= pytest -n $(WORKERS) --dist
 .PHONY: help demo crate quick test lint unit evidence slurm census models env docs bench bench-growth clean
 
 help: ## the targets; each makes the environment first, once
-	@sed -n 's/^\([a-z-]*\):.* ## /\1\t/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.* ## /\1\t/p' Makefile | expand -t 14
 
 demo: $(STAMP) ## the demo study, end to end: every table and figure from raw questions
 	snakemake --cores all --config study=demo --rerun-incomplete --prioritize figures/demo/redundancy.pdf \

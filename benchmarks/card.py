@@ -13,6 +13,7 @@ Floors are single kernels on the same shapes. Without a card, the host's clock s
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import statistics
@@ -21,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -313,52 +315,43 @@ def milliseconds(run: Callable[[], Any], device: torch.device, repeats: int = 5)
 
 def floors(model: Any, setting: Setting) -> dict[str, Any]:
     """Milliseconds of single kernels on the shapes of the cells, by rows of a step; attention by batch and prompt."""
-    device, dtype, config = model.device, model.dtype, model.config
-    output = OutputLayer(model)
+    config, output = model.config, OutputLayer(model)
+    there: dict[str, Any] = {"dtype": model.dtype, "device": model.device}
     most = NextTokenDistributions(output, frozenset(), frozenset()).most_rows
     linears = [part for part in text_decoder(model).modules() if isinstance(part, nn.Linear)]
-    inputs = {part.in_features: torch.randn(setting.rows[-1], part.in_features).to(device, dtype) for part in linears}
-    states = inputs[config.hidden_size]
-    flat = torch.log_softmax(torch.randn(min(most, setting.rows[-1]), output.vocabulary).to(device), dim=-1)
+    inputs = {part.in_features: torch.randn(setting.rows[-1], part.in_features, **there) for part in linears}
+    flat = torch.randn(min(most, setting.rows[-1]), output.vocabulary, device=model.device).log_softmax(dim=-1)
 
-    def layers(rows: int) -> None:
+    def layers(rows: int) -> None:  # and no list of all outputs, which would fill the card
         for part in linears:
             functional.linear(inputs[part.in_features][:rows], part.weight)
 
-    def in_chunks(rows: int, run: Callable[[int], Any]) -> None:
+    def in_chunks(run: Callable[[int], Any], rows: int) -> None:
         for first in range(0, rows, most):
             run(min(most, rows - first))
 
-    def head(rows: int) -> Any:
-        return torch.log_softmax(output.logits(states[:rows]), dim=-1)
-
     kinds: dict[str, Callable[[int], Any]] = {
         "layers": layers,
-        HEAD: lambda rows: in_chunks(rows, head),
-        TOP: lambda rows: in_chunks(rows, lambda some: flat[:some].topk(2 * ALTERNATIVES + 1)),
+        HEAD: partial(in_chunks, lambda some: output.logits(inputs[config.hidden_size][:some]).log_softmax(dim=-1)),
+        TOP: partial(in_chunks, lambda some: flat[:some].topk(2 * ALTERNATIVES + 1)),
         DRAWS: lambda rows: gumbel_max(flat, np.arange(rows) % len(flat), np.arange(rows)),
     }
     found: dict[str, Any] = {
-        kind: {rows: milliseconds(lambda r=rows, k=run: k(r), device) for rows in setting.rows}  # type: ignore[misc]
+        kind: {rows: milliseconds(partial(run, rows), model.device) for rows in setting.rows}
         for kind, run in kinds.items()
     }
-    heads, shared = config.num_attention_heads, config.num_key_value_heads
-    found["attention"] = {}
-    for batch in setting.batches:
-        for length, _ in setting.prompts:
-            keys, rows = length + PER_QUESTION * NEW_TOKENS // 2, PER_QUESTION * heads // shared
-            query = torch.zeros(batch, shared, rows, config.head_dim, dtype=dtype, device=device)
-            key = torch.zeros(batch, keys, shared, config.head_dim, dtype=dtype, device=device).transpose(1, 2)
-            mask = torch.zeros(batch, 1, rows, -(-keys // 8) * 8, dtype=dtype, device=device)[..., :keys]
-            with _kernels(device):
-                one = milliseconds(
-                    lambda q=query, k=key, m=mask: functional.scaled_dot_product_attention(q, k, k, attn_mask=m),  # type: ignore[misc]
-                    device,
-                )
-            found["attention"][f"{batch}, {length}"] = one * config.num_hidden_layers
-    source = torch.zeros(setting.copied, dtype=torch.uint8, device=device)
-    target = torch.empty_like(source)
-    rate = 2 * source.nbytes / milliseconds(lambda: target.copy_(source), device)
+    heads, shared, found["attention"] = config.num_attention_heads, config.num_key_value_heads, {}
+    for batch, (length, _) in itertools.product(setting.batches, setting.prompts):
+        keys, rows = length + PER_QUESTION * NEW_TOKENS // 2, PER_QUESTION * heads // shared
+        query = torch.zeros(batch, shared, rows, config.head_dim, **there)
+        key = torch.zeros(batch, keys, shared, config.head_dim, **there).transpose(1, 2)
+        mask = torch.zeros(batch, 1, rows, -(-keys // 8) * 8, **there)[..., :keys]
+        attend = partial(functional.scaled_dot_product_attention, query, key, key, attn_mask=mask)
+        with _kernels(model.device):
+            one = milliseconds(attend, model.device)
+        found["attention"][f"{batch}, {length}"] = one * config.num_hidden_layers
+    source = torch.zeros(setting.copied, dtype=torch.uint8, device=model.device)
+    rate = 2 * source.nbytes / milliseconds(partial(torch.empty_like(source).copy_, source), model.device)
     weights = sum(part.weight.nbytes for part in linears) + model.get_output_embeddings().weight.nbytes
     return found | {"memory GB per second": rate / 1e6, "reading the weights": weights / rate}
 
@@ -420,7 +413,10 @@ def table(cells: list[dict[str, Any]]) -> str:
 def attributed(setting: Setting, model: Any = None) -> dict[str, Any]:
     """All cells, floors and the call of ``generate``; printed as they come, and returned for JSON."""
     there = torch.cuda.is_available()
-    told: dict[str, Any] = versions(torch.cuda.get_device_name() if there else "CPU") | {"CUDA": torch.version.cuda, "shape": setting.shape}
+    told: dict[str, Any] = versions(torch.cuda.get_device_name() if there else "CPU") | {
+        "CUDA": torch.version.cuda,
+        "shape": setting.shape,
+    }
     print(json.dumps(told), flush=True)
     started = time.perf_counter()
     model = random_model(setting, "cuda" if there else "cpu") if model is None else model

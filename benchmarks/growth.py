@@ -77,7 +77,7 @@ def parts() -> list[Part]:
     newline = stop_tokens(tokenizer, model)
     checked(model)  # not in the cost of any size
     checked(tiny)
-    counts, pairs = (500, 1000, 2000), (1000, 2000, 4000)
+    counts = (500, 1000, 2000)
     embedding = load_scorer("embedding", MODEL.parent / "all-minilm-l6-v2", dtype=torch.float32, device=model.device)
     prompts = random_prompts(draw, counts[-1], 40, 20, len(few) * 4)
     by_length = {length: questions(tokenizer, length, 4) for length in (125, 250, 500, 1000)}
@@ -85,8 +85,8 @@ def parts() -> list[Part]:
         ("decoding", "questions", counts, lambda n: decoded(tiny, prompts[:n], few)),
         ("decoding", "M", (5, 10, 20, 40), lambda m: decoded(model, by_length[125], newline, m)),
         ("decoding", "prompt tokens", (*by_length,), lambda length: decoded(model, by_length[length], newline)),
-        ("similarity, ROUGE-L", "distinct pairs", pairs, partial(compared, load_scorer("lexical"))),
-        ("similarity, MiniLM", "distinct pairs", pairs, partial(compared, embedding)),
+        ("similarity, ROUGE-L", "distinct pairs", (1000, 2000, 4000), partial(compared, load_scorer("lexical"))),
+        ("similarity, MiniLM", "distinct pairs", (250, 500, 1000), partial(compared, embedding)),
         ("evaluation", "questions", counts, lambda n: evaluation.cell(0, n, 16)),
         ("evaluation", "methods", (6, 12, 24), lambda methods: evaluation.cell(0, 1000, methods)),
         ("explorer", "questions", counts, explored),

@@ -22,6 +22,7 @@ CARD, SECOND = torch.device("cuda", 0), torch.device("cuda", 1)
 aten = torch.ops.aten
 _MAKERS = {torch.tensor, torch.as_tensor, torch.asarray}
 _WAITS = {aten._local_scalar_dense.default, aten.nonzero.default, aten.equal.default, aten.masked_select.default}
+_WAITS |= {aten.isin.Tensor_Tensor, aten._unique2.default}
 
 
 def _stand_in(card: Any) -> torch.device:
@@ -104,9 +105,9 @@ class PretendCard(TorchDispatchMode):
             with self:
                 return func.decompose(*args, **kwargs)
         if func is aten.copy_.default:
-            self._crossed(there[1], there[0])
+            self._crossed(there[1], there[0], bool(args[2:] and args[2]))
         elif func is aten._to_copy.default:
-            self._crossed(there[0], on_card)
+            self._crossed(there[0], on_card, kwargs.get("non_blocking", False))
         elif any(there):
             strangers = [t for t, own in zip(tensors, there, strict=True) if not own and t.dim()]
             assert not strangers, f"{func}: tensors on the card and on the CPU, {[tuple(t.shape) for t in strangers]}"
@@ -124,8 +125,9 @@ class PretendCard(TorchDispatchMode):
             return found
         return _mapped(lambda value: _OnCard(value, card) if isinstance(value, torch.Tensor) else value, found)
 
-    def _crossed(self, source: bool, target: bool) -> None:
+    def _crossed(self, source: bool, target: bool, goes_on: bool) -> None:
         self.waits["copy to the host"] += source and not target
+        self.waits["copy to the card"] += target and not source and not goes_on
 
     @torch.inference_mode()
     def hold(self, module: torch.nn.Module, card: torch.device = CARD) -> None:

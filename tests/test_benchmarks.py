@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,10 +22,10 @@ ONE_CELL = replace(TINY, batches=(2,), prompts=((8, 4),), rows=(1, 4, 64), gener
 
 
 @pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+def short(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     monkeypatch.setattr(card_benchmark, "NEW_TOKENS", 4)
     monkeypatch.setattr("benchmarks.common.NEW_TOKENS", 4)
-    yield monkeypatch
+    return monkeypatch
 
 
 def assert_attributed(told: dict[str, Any]) -> None:
@@ -43,9 +42,8 @@ def assert_attributed(told: dict[str, Any]) -> None:
     assert json.loads(json.dumps(told))["torch"] == torch.__version__
 
 
-def test_a_cards_time_is_attributed_on_the_cpu_too(
-    short: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.usefixtures("short")
+def test_a_cards_time_is_attributed_on_the_cpu_too(capsys: pytest.CaptureFixture[str]) -> None:
     before = vars(TreeRunner)["_forward"]
     told = card_benchmark.attributed(ONE_CELL)
     assert vars(TreeRunner)["_forward"] is before

@@ -81,7 +81,7 @@ def test_the_host_waits_for_the_card_once_a_step(card: PretendCard, monkeypatch:
     card.waits.clear()
     _decoded("gemma3", model, EVERY)
     assert calls["_sorted"] < calls["read"] / 4
-    assert card.waits == {"copy to the host": calls.total()}
+    assert +card.waits == {"copy to the host": calls.total()}
 
 
 @torch.inference_mode()

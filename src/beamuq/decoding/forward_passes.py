@@ -13,6 +13,7 @@ import torch
 from transformers import PreTrainedModel
 
 from beamuq.array_types import Floats, Ints
+from beamuq.decoding.device_copies import to_device
 from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.next_token_distributions import DistributionQuery, NextTokenDistributions
 from beamuq.decoding.prompt_prefix_tree import Edge, cut_into_passes, radix_edges
@@ -206,7 +207,7 @@ class BatchRunner(ABC):
         self._state[nodes] = np.arange(count, count + len(nodes))
 
     def _tensor(self, values: _Integers) -> torch.Tensor:
-        return torch.as_tensor(np.asarray(values, dtype=np.int64), device=self._device)
+        return to_device(np.asarray(values, dtype=np.int64), self._device)
 
 
 class TreeRunner(BatchRunner):

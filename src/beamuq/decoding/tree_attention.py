@@ -29,6 +29,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import AttentionInterface, PreTrainedModel
 
 from beamuq.array_types import Bools, Ints
+from beamuq.decoding.device_copies import to_device
 from beamuq.decoding.output_layer import text_decoder
 from beamuq.errors import BeamUQError
 
@@ -253,12 +254,12 @@ class PaddedRows:
         # Reading a few questions that have no rows is cheaper than a copy of the others' keys.
         dense = bool((np.diff(questions) > 0).all()) and lanes <= 2 * len(questions)
         self._lanes = lanes if dense else len(questions)
-        self._questions = slice(low, low + lanes) if dense else torch.from_numpy(questions).to(device)
+        self._questions = slice(low, low + lanes) if dense else to_device(questions, device)
         self._lane = questions[spans] - low if dense else spans
         self._rank = rank
         self._ordered = np.array_equal(rows, np.arange(len(rows)))
-        self.rows = torch.from_numpy(rows).to(device)
-        self._where = tuple(torch.from_numpy(index).to(device) for index in (self._lane, rank))
+        self.rows = to_device(rows, device)
+        self._where = tuple(to_device(index, device) for index in (self._lane, rank))
         self._masks: dict[tuple[Window | None, int], Tensor] = {}
 
     def to(self, device: torch.device) -> PaddedRows:
@@ -315,7 +316,7 @@ class PaddedRows:
         spread = np.zeros((self._lanes, self._height, -(-self._keys // 8) * 8), dtype=bool)
         spread[self._lane, self._rank, : self._keys] = seen_by_rows(self._keys, prompts, positions, visible, window)
         bias = torch.zeros(spread.shape, dtype=like.dtype, device=like.device)
-        bias.masked_fill_(~torch.from_numpy(spread).to(like.device), -torch.inf)
+        bias.masked_fill_(~to_device(spread, like.device), -torch.inf)
         self._masks[window, group] = bias[:, None].repeat(1, 1, group, 1)[..., : self._keys]
         return self._masks[window, group]
 
