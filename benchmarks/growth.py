@@ -134,6 +134,8 @@ def draw(table: pd.DataFrame, path: Path) -> None:
             ax.set_xticks([1, 2, 4, 8], ["1", "2", "4", "8"])
             ax.set_yticks([1, 2, 4, 8], ["1", "2", "4", "8"])
             ax.minorticks_off()
+        for ax in axes.flat[len(groups) :]:
+            ax.set_axis_off()
         axes[0, 0].legend()
         figure.supxlabel("size per smallest size")
         figure.supylabel("cost per that of the smallest size")
