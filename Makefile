@@ -15,10 +15,10 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # bytecode is kept, even where the environment says otherwise: each worker would compile every test anew
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo crate quick test lint unit evidence slurm census models env docs bench clean
+.PHONY: help demo crate quick test lint unit evidence slurm census models env docs bench bench-growth clean
 
 help: ## the targets; each makes the environment first, once
-	@sed -n 's/^\([a-z-]*\):.* ## /\1\t/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.* ## /\1\t/p' Makefile | expand -t 14
 
 demo: $(STAMP) ## the demo study, end to end: every table and figure from raw questions
 	snakemake --cores all --config study=demo --rerun-incomplete --prioritize figures/demo/redundancy.pdf \
@@ -66,6 +66,9 @@ docs: $(STAMP) ## the site, in build/docs
 
 bench: $(STAMP) ## decoding against three generate calls
 	python -m benchmarks.decoding
+
+bench-growth: $(STAMP) models ## how time and memory grow with questions, M, prompts, pairs and methods: minutes
+	OMP_NUM_THREADS=1 python -m benchmarks.growth
 
 env: $(STAMP) ## the environment, in .venv
 

@@ -24,23 +24,23 @@ from beamuq_study.stages.metrics_of_scores import EvaluationSettings, evaluate
 N, SCORES, RESAMPLES, BUDGET = 2000, 25, 2000, 300
 
 
-def cell(number: int) -> float:
-    """Seconds to evaluate one cell."""
+def cell(number: int, n: int = N, methods: int = SCORES) -> float:
+    """Seconds to evaluate one cell of ``n`` questions."""
     rng = np.random.default_rng(number)
-    ids = [f"q{n:04d}" for n in range(N)]
-    groups = [f"story{n // 5}" for n in range(N)] if number % 6 == 0 else ids  # one dataset in six has stories
-    quality = rng.random(N)
-    scores = [rng.normal(size=N) - quality for _ in range(SCORES)]
+    ids = [f"q{k:04d}" for k in range(n)]
+    groups = [f"story{k // 5}" for k in range(n)] if number % 6 == 0 else ids  # one dataset in six has stories
+    quality = rng.random(n)
+    scores = [rng.normal(size=n) - quality for _ in range(methods)]
     scores = [score.round(1) if position % 5 == 0 else score for position, score in enumerate(scores)]
     tables = {
         "questions": {"id": ids, "group": groups},
-        "quality": {"id": ids, "answer_source": ["greedy"] * N, "value": quality},
+        "quality": {"id": ids, "answer_source": ["greedy"] * n, "value": quality},
         "scores": {
-            "id": ids * SCORES,
-            "answer_source": ["greedy"] * N * SCORES,
-            "method": [f"method {position}" for position in range(SCORES) for _ in ids],
-            "variant": [""] * N * SCORES,
-            "setting": [""] * N * SCORES,
+            "id": ids * methods,
+            "answer_source": ["greedy"] * n * methods,
+            "method": [f"method {position}" for position in range(methods) for _ in ids],
+            "variant": [""] * n * methods,
+            "setting": [""] * n * methods,
             "value": np.concatenate(scores),
         },
     }

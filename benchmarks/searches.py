@@ -23,7 +23,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from beamuq.decoding import AllAbove, Beam, Candidate, Exact, Greedy, Policy, Prompt, Sample, Work, decode, stop_tokens
 from beamuq_study.stages.recipe_to_policies import policies_of
 from beamuq_study.study_config import STUDIES, load_study
-from benchmarks.decoding import MODEL, NEW_TOKENS, Cost, M, measured, median, questions
+from benchmarks.common import MODEL, NEW_TOKENS, Cost, M, measured, median, questions, write_json
 
 RECIPES: dict[str, list[Policy]] = {
     "main": [Greedy(), Sample(M), Beam(M)],
@@ -98,8 +98,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "most memory resident, MB": {name: cost.peak for name, cost in medians.items()},
     }
     print(json.dumps(told, indent=1))
-    arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    arguments.json.write_text(json.dumps(told, indent=1) + "\n")
+    write_json(arguments.json, told)
 
 
 if __name__ == "__main__":

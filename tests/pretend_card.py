@@ -22,6 +22,7 @@ CARD, SECOND = torch.device("cuda", 0), torch.device("cuda", 1)
 aten = torch.ops.aten
 _MAKERS = {torch.tensor, torch.as_tensor, torch.asarray}
 _WAITS = {aten._local_scalar_dense.default, aten.nonzero.default, aten.equal.default, aten.masked_select.default}
+_WAITS |= {aten.isin.Tensor_Tensor, aten._unique2.default}
 
 
 def _stand_in(card: Any) -> torch.device:
@@ -78,11 +79,17 @@ class _Names(TorchFunctionMode):
 
 
 class PretendCard(TorchDispatchMode):
-    """The card while it is there; ``waits`` counts, by operation, how often the host waited for it."""
+    """The card while it is there, with ``free`` bytes of memory.
+
+    ``waits`` counts, by operation, how often the host waited for it; ``launches`` counts operations that make or change
+    numbers there, views and empty tensors left out: a real card may take several kernels for one of them.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.waits: Counter[str] = Counter()
+        self.launches: Counter[str] = Counter()
+        self.free = 1 << 40
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -98,9 +105,9 @@ class PretendCard(TorchDispatchMode):
             with self:
                 return func.decompose(*args, **kwargs)
         if func is aten.copy_.default:
-            self._crossed(there[1], there[0])
+            self._crossed(there[1], there[0], bool(args[2:] and args[2]))
         elif func is aten._to_copy.default:
-            self._crossed(there[0], on_card)
+            self._crossed(there[0], on_card, kwargs.get("non_blocking", False))
         elif any(there):
             strangers = [t for t, own in zip(tensors, there, strict=True) if not own and t.dim()]
             assert not strangers, f"{func}: tensors on the card and on the CPU, {[tuple(t.shape) for t in strangers]}"
@@ -108,6 +115,8 @@ class PretendCard(TorchDispatchMode):
             picked = func in (aten.index.Tensor, aten.index_put_.default)
             if func in _WAITS or (picked and any(t is not None and t.dtype == torch.bool for t in args[1])):
                 self.waits[str(func)] += 1
+        if (on_card or any(there)) and not _is_free(func):
+            self.launches[str(func)] += 1
         args, kwargs = _mapped(_inner, args), {name: _mapped(_inner, value) for name, value in kwargs.items()}
         if func is aten.mm.dtype:  # which CPUs do not have
             func, args = aten.mm.default, tuple(matrix.to(args[2]) for matrix in args[:2])
@@ -116,8 +125,9 @@ class PretendCard(TorchDispatchMode):
             return found
         return _mapped(lambda value: _OnCard(value, card) if isinstance(value, torch.Tensor) else value, found)
 
-    def _crossed(self, source: bool, target: bool) -> None:
+    def _crossed(self, source: bool, target: bool, goes_on: bool) -> None:
         self.waits["copy to the host"] += source and not target
+        self.waits["copy to the card"] += target and not source and not goes_on
 
     @torch.inference_mode()
     def hold(self, module: torch.nn.Module, card: torch.device = CARD) -> None:
@@ -133,6 +143,13 @@ class PretendCard(TorchDispatchMode):
 @cache
 def _can_decompose(func: Any) -> bool:
     return bool(func._can_decompose())
+
+
+@cache
+def _is_free(func: Any) -> bool:
+    """Whether an operation runs no kernel: it makes a view, or memory without numbers."""
+    views = any(made.alias_info is not None and not made.alias_info.is_write for made in func._schema.returns)
+    return views or any(word in func._schema.name for word in ("empty", "_unsafe_view"))
 
 
 # What operations take and give are lists and tuples, seldom nested: torch's walk over any tree takes half of a test.
@@ -166,5 +183,9 @@ def pretend_card(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendCard]:
     for name in ("_lazy_init", "empty_cache", "synchronize"):
         monkeypatch.setattr(torch.cuda, name, lambda _=None: None)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    with PretendCard() as card, _Names():
+    card = PretendCard()
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _=None: (card.free, card.free))
+    for name in ("memory_reserved", "memory_allocated"):
+        monkeypatch.setattr(torch.cuda, name, lambda _=None: 0)
+    with card, _Names():
         yield card

@@ -19,13 +19,14 @@ from transformers import PreTrainedModel
 from transformers.integrations.accelerate import infer_auto_device_map
 
 import tiny_scorers
-from beamuq.decoding import Candidate, Sample, stop_tokens
+from beamuq.decoding import ROWS, Candidate, Sample, Work, stop_tokens
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
 from beamuq.decoding.self_check import FOUND, SelfCheck, checked
+from beamuq.decoding.tree_attention import AttentionRule, ForwardPass, TreeCache, padded_nodes
 from beamuq.scorers.alignscore import AlignScore
 from beamuq.scorers.similarity_by_kind import load_scorer
 from pretend_card import CARD, SECOND, PretendCard, pretend_card
-from small_batch import FEW, POLICIES, Policies, assert_same, decoded
+from small_batch import FEW, POLICIES, Policies, assert_same, batch_of, decoded
 from tiny import CPU, KINDS, tiny_model
 
 PAIRS = list(itertools.product(["", "Paris", "the Seine", "1945 " * 30], repeat=2))
@@ -46,9 +47,9 @@ def _moved(kind: str, card: PretendCard, dtype: torch.dtype = torch.float32) -> 
     return model
 
 
-def _decoded(kind: str, model: PreTrainedModel, policies: Policies = FEW) -> list[Candidate]:
+def _decoded(kind: str, model: PreTrainedModel, policies: Policies = FEW, **options: Any) -> list[Candidate]:
     stops = stop_tokens(tiny_model(kind)[1], model) | set(range(100, 120))
-    return decoded(kind, model, policies, merge_stop_tokens=stops, max_new_tokens=5)
+    return decoded(kind, model, policies, merge_stop_tokens=stops, max_new_tokens=5, **options)
 
 
 @pytest.mark.parametrize(("kind", "policies"), [("llama", EVERY), *((kind, FEW) for kind in KINDS if kind != "llama")])
@@ -80,7 +81,46 @@ def test_the_host_waits_for_the_card_once_a_step(card: PretendCard, monkeypatch:
     card.waits.clear()
     _decoded("gemma3", model, EVERY)
     assert calls["_sorted"] < calls["read"] / 4
-    assert card.waits == {"copy to the host": calls.total()}
+    assert +card.waits == {"copy to the host": calls.total()}
+
+
+@torch.inference_mode()
+def test_attention_of_a_step_takes_four_launches_a_layer(card: PretendCard) -> None:
+    cache, rows = TreeCache(np.array([10, 12, 9]), 20, True), torch.zeros(1, 4, 5, 8).to(CARD)
+    questions, visible = np.array([0, 0, 1, 2, 2]), np.array([[10], [11], [12], [9], [10]])
+    piece = padded_nodes(questions, cache.lengths[questions], cache.lengths, visible, CARD)
+    keys = torch.zeros(3, 20, 2, 8).to(CARD)
+    run = ForwardPass(cache, torch.arange(5).to(CARD), None, [piece])
+    run.attend(rows, keys, keys, AttentionRule())  # makes the mask, which all layers share
+    card.launches.clear()
+    run.attend(rows, keys, keys, AttentionRule())
+    names = {name.split(".")[1] for name in card.launches}
+    assert names == {"new_zeros", "index_put_", "scaled_dot_product_attention", "index"}
+    assert card.launches.total() == 4
+
+
+@pytest.mark.parametrize("questions", [2, 40])
+@torch.inference_mode()
+def test_buffers_are_widened_by_as_many_launches_for_any_number_of_questions(questions: int, card: PretendCard) -> None:
+    cache, layers = TreeCache(np.full(questions, 3), 4, True), 3
+    rows, target = torch.ones(1, 2, questions, 8).to(CARD), torch.arange(questions).to(CARD) * 4
+    for layer in range(layers):
+        cache.store((layer, 0), rows, rows, target, None)
+    card.launches.clear()
+    cache.reserve(np.repeat(np.arange(questions), 2))
+    assert cache.capacity == 5
+    assert card.launches.total() <= 3 * 2 * layers
+
+
+def test_a_batch_that_would_fill_the_card_is_cut_before_rows_are(card: PretendCard) -> None:
+    expected, model, work = _decoded("llama", tiny_model("llama")[0]), _moved("llama", card), Work()
+    checked(model)
+    config = model.config
+    width = config.hidden_size // config.num_attention_heads * config.num_key_value_heads
+    longest = max(len(prompt.token_ids) for prompt in batch_of("llama"))
+    card.free = 3 * (longest + 128) * 2 * config.num_hidden_layers * width * 4
+    assert_same(_decoded("llama", model, work=work), expected)
+    assert work.pieces == [(2, ROWS), (2, ROWS)]
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma3_multimodal"])

@@ -13,6 +13,7 @@ import torch
 from transformers import PreTrainedModel
 
 from beamuq.array_types import Floats, Ints
+from beamuq.decoding.device_copies import to_device
 from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.next_token_distributions import DistributionQuery, NextTokenDistributions
 from beamuq.decoding.prompt_prefix_tree import Edge, cut_into_passes, radix_edges
@@ -20,6 +21,7 @@ from beamuq.decoding.search_state import Prompt, SearchState
 from beamuq.decoding.tree_attention import (
     ForwardPass,
     RowSpan,
+    TooManyQuestionsError,
     TreeCache,
     node_spans,
     padded_nodes,
@@ -205,7 +207,7 @@ class BatchRunner(ABC):
         self._state[nodes] = np.arange(count, count + len(nodes))
 
     def _tensor(self, values: _Integers) -> torch.Tensor:
-        return torch.as_tensor(np.asarray(values, dtype=np.int64), device=self._device)
+        return to_device(np.asarray(values, dtype=np.int64), self._device)
 
 
 class TreeRunner(BatchRunner):
@@ -214,7 +216,10 @@ class TreeRunner(BatchRunner):
     def __init__(self, decoder: torch.nn.Module, prompts: Sequence[Prompt], trie: TokenTrie, work: Work) -> None:
         super().__init__(decoder, prompts, trie, work)
         self._lengths = np.array([len(tokens) for tokens in self._prompts])
-        self._cache = TreeCache(self._lengths, int(self._lengths.max()) + _FIRST_CAPACITY, pads(self._device))
+        cards = sorted({weight.device for weight in decoder.parameters() if weight.is_cuda}, key=str)
+        layers = int(getattr(decoder.config, "num_hidden_layers", 1))
+        capacity = int(self._lengths.max()) + _FIRST_CAPACITY
+        self._cache = TreeCache(self._lengths, capacity, pads(self._device), layers, cards)
         self._place: Ints = np.full(len(prompts), -1)
 
     @staticmethod
@@ -288,7 +293,7 @@ class TreeRunner(BatchRunner):
             with running(run):
                 output = self._decoder(input_ids=ids, position_ids=places, use_cache=False)
         except RuntimeError as error:
-            if not out_of_memory(error) or len(tokens) == 1:
+            if not out_of_memory(error) or isinstance(error, TooManyQuestionsError) or len(tokens) == 1:
                 raise
         else:
             # the last layers may lie on another card than the first

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from beamuq.array_types import Floats, Ints
+from beamuq.decoding.device_copies import to_device
 from beamuq.decoding.output_layer import OutputLayer
 from beamuq.decoding.random_numbers import gumbel_max
 from beamuq.errors import BeamUQError
 
 ALTERNATIVES = 10
 _BLOCK = 256
-_CHUNK = {"cpu": 1 << 25, "cuda": 1 << 27}  # logits at once; on a card each chunk costs host round trips
+_CHUNK = {"cpu": 1 << 25, "cuda": 1 << 28}  # logits at once; on a card each chunk costs host round trips
 _CACHED = 1 << 19
 _NEVER = torch.finfo(torch.float32).min
 
@@ -111,8 +112,10 @@ class NextTokenDistributions:
             )
         device = output.device
         self.most_rows = max(1, _CHUNK["cpu" if device.type == "cpu" else "cuda"] // self.vocabulary)
-        self._stops = torch.tensor(sorted(stop_ids), dtype=torch.long, device=device)
-        self._merged = torch.tensor(sorted(merge_stop_tokens), dtype=torch.long, device=device)
+        stopping = np.zeros(self.vocabulary, dtype=bool)
+        stopping[list(stop_ids)] = True
+        self._stop_count, self._stopping = len(stop_ids), to_device(stopping, device)
+        self._merged = to_device(np.array(sorted(merge_stop_tokens), dtype=np.int64), device)
 
     def read(self, states: torch.Tensor, nodes: Ints, queries: Sequence[DistributionQuery], rows_at_once: int) -> None:
         """Answer ``queries`` about ``nodes`` (sorted), whose last hidden states are ``states`` (nodes, width).
@@ -129,7 +132,7 @@ class NextTokenDistributions:
                 query.policy_logprobs, query.positions = np.zeros(len(own)), np.zeros(len(own))
         top = max((max(query.top, ALTERNATIVES * query.statistics) for query in queries), default=0)
         top = min(top, self.vocabulary)
-        width = min(self.vocabulary, top + min(top, len(self._stops)))
+        width = min(self.vocabulary, top + min(top, self._stop_count))
         tokens, logprobs = np.zeros((len(nodes), width), dtype=np.int64), np.full((len(nodes), width), -np.inf)
         entropies, doubtful = np.zeros(len(nodes)), np.zeros(len(nodes), dtype=np.int64)
         nowhere = np.zeros(len(nodes), dtype=np.int64)
@@ -198,7 +201,7 @@ class NextTokenDistributions:
     ) -> None:
         """Draws or masses for the queried nodes ``inside``, the ``rows`` of ``distribution``, that of ``nodes``."""
         distinct, row = np.unique(rows, return_inverse=True)
-        place = torch.from_numpy(row.astype(np.int64)).to(distribution.device)
+        place = to_device(row.astype(np.int64), distribution.device)
         plain = _rows(distribution, distinct)
         shaped = query.temperature != 1.0 or query.top_k > 0 or query.top_p < 1.0
         own = _shaped(plain, query.temperature, query.top_k, query.top_p) if shaped else plain
@@ -214,7 +217,7 @@ class NextTokenDistributions:
                 edited = _edited(own, query.edits, nodes[distinct], logarithms=True)
             token = gumbel_max(edited, row.astype(np.int64), query.keys[inside])
         elif query.uniforms is not None:
-            token, position = _inverse(weights, place, torch.from_numpy(query.uniforms[inside]).to(weights.device))
+            token, position = _inverse(weights, place, to_device(query.uniforms[inside], weights.device))
             token = token.clamp_max(self.vocabulary - 1)  # of an undefined distribution, which is refused afterwards
             transfers.add(query.positions, inside, position)
         else:
@@ -242,7 +245,8 @@ class NextTokenDistributions:
 
     def _weights(self, distribution: torch.Tensor) -> torch.Tensor:
         """Probabilities, with zeros up to a whole number of blocks."""
-        return functional.pad(distribution.exp(), (0, -self.vocabulary % _BLOCK))
+        beyond = -self.vocabulary % _BLOCK
+        return functional.pad(distribution.exp(), (0, beyond)) if beyond else distribution.exp()
 
     def _top(self, distribution: torch.Tensor, top: int, width: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Lists of ``width`` tokens, by falling probability and then by id, and which rows of `_sorted` must replace.
@@ -256,14 +260,14 @@ class NextTokenDistributions:
         doubtful = torch.zeros(len(distribution), dtype=torch.bool, device=distribution.device)
         if values.shape[1] > width:
             doubtful |= values[:, -1] == values[:, -2]
-            if len(self._stops) > top:
-                doubtful |= (~torch.isin(tokens[:, :width], self._stops)).sum(dim=-1) < top
+            if self._stop_count > top:
+                doubtful |= (~self._stopping[tokens[:, :width]]).sum(dim=-1) < top
         return tokens[:, :width], values[:, :width], doubtful
 
     def _sorted(self, distribution: torch.Tensor, top: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Lists as `DistributionQuery` promises them, from the whole distributions."""
         ordered, ids = distribution.sort(dim=-1, descending=True, stable=True)
-        going = ~torch.isin(ids, self._stops)
+        going = ~self._stopping[ids]
         kept = (torch.arange(ids.shape[1], device=ids.device) < top) | (going & (going.cumsum(dim=-1) <= top))
         first = kept.sort(dim=-1, descending=True, stable=True).indices[:, :width]
         beyond = ~kept.gather(1, first)
@@ -273,7 +277,7 @@ class NextTokenDistributions:
 def _rows(table: torch.Tensor, rows: Ints) -> torch.Tensor:
     if np.array_equal(rows, np.arange(len(table))):
         return table
-    return table.index_select(0, torch.from_numpy(rows).to(table.device))
+    return table.index_select(0, to_device(rows, table.device))
 
 
 def _shaped(distribution: torch.Tensor, temperature: float, top_k: int, top_p: float) -> torch.Tensor:
@@ -294,8 +298,8 @@ def _edited(table: torch.Tensor, edits: ProbabilityEdits, nodes: Ints, logarithm
     """A copy of ``table``, weights of ``nodes`` (sorted) or their ``logarithms``, with the factors applied."""
     row = np.searchsorted(nodes, edits.nodes)
     own = (row < len(nodes)) & (nodes[np.minimum(row, len(nodes) - 1)] == edits.nodes)
-    place = torch.from_numpy(row[own]).to(table.device), torch.from_numpy(edits.tokens[own]).to(table.device)
-    edited, factors = table.clone(), torch.from_numpy(edits.factors[own]).to(table)
+    place = to_device(row[own], table.device), to_device(edits.tokens[own], table.device)
+    edited, factors = table.clone(), to_device(edits.factors[own], table.device).to(table)
     edited[place] = edited[place] + factors.log() if logarithms else edited[place] * factors
     return edited
 

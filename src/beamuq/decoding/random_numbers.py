@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from beamuq.array_types import Floats, Ints
+from beamuq.decoding.device_copies import to_device
 
 _STRIDE = 0x9E3779B97F4A7C15  # of SplitMix64 (Steele, Lea and Flood, 2014), as are the mixing steps
 _MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
@@ -61,7 +62,7 @@ def gumbel_max(logprobs: torch.Tensor, rows: Ints, keys: Ints) -> torch.Tensor:
     """
     if logprobs.device.type == "cpu":
         return torch.from_numpy(_pruned_race(logprobs.float().numpy(), rows, keys))
-    return full_race(logprobs, torch.from_numpy(rows).to(logprobs.device), torch.from_numpy(keys).to(logprobs.device))
+    return full_race(logprobs, to_device(rows, logprobs.device), to_device(keys, logprobs.device))
 
 
 def full_race(logprobs: torch.Tensor, rows: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:

@@ -29,12 +29,19 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import AttentionInterface, PreTrainedModel
 
 from beamuq.array_types import Bools, Ints
+from beamuq.decoding.device_copies import to_device
 from beamuq.decoding.output_layer import text_decoder
 from beamuq.errors import BeamUQError
 
 NAME = "beamuq_tree"
 _CELLS = 1 << 22
 """Rows times keys, padding included, that one call for spans of prompts may have: enough to fill a GPU."""
+_FILLED = 0.85
+"""The share of a card's free memory that keys and values may take; logits and hidden states need the rest."""
+
+
+class TooManyQuestionsError(torch.OutOfMemoryError):
+    """A batch's keys and values would not fit beside its passes."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +119,10 @@ class RowSpan:
     @property
     def rows(self) -> slice:
         return slice(self.first, self.last)
+
+    def holds_in_order(self, count: int) -> bool:
+        """Whether these are all ``count`` rows of the pass, in their order."""
+        return self.last - self.first == count
 
     def to(self, _: torch.device) -> RowSpan:
         """The same rows with masks of their own, which lie where the layer does."""
@@ -200,10 +211,18 @@ class ForwardPass:
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, rule: AttentionRule) -> Tensor:
         """Attention of query (1, heads, rows, d) to the buffers of a layer: (rows, heads, d)."""
-        out = query.new_empty(query.shape[2], query.shape[1], values.shape[3])
+        count, heads = query.shape[2], query.shape[1]
+        if len(self.pieces) == 1 and self.pieces[0].holds_in_order(count):
+            return self.pieces[0].attend(query, keys, values, rule)
+        out = query.new_empty(count, heads, values.shape[3])
         for piece in self.pieces:
             out[piece.rows] = piece.attend(query, keys, values, rule)
         return out
+
+
+def _free_memory(card: torch.device) -> int:
+    """Bytes of ``card`` that tensors do not hold, those that torch keeps for later among them."""
+    return torch.cuda.mem_get_info(card)[0] + torch.cuda.memory_reserved(card) - torch.cuda.memory_allocated(card)
 
 
 class PaddedRows:
@@ -235,11 +254,12 @@ class PaddedRows:
         # Reading a few questions that have no rows is cheaper than a copy of the others' keys.
         dense = bool((np.diff(questions) > 0).all()) and lanes <= 2 * len(questions)
         self._lanes = lanes if dense else len(questions)
-        self._questions = slice(low, low + lanes) if dense else torch.from_numpy(questions).to(device)
+        self._questions = slice(low, low + lanes) if dense else to_device(questions, device)
         self._lane = questions[spans] - low if dense else spans
         self._rank = rank
-        self.rows = torch.from_numpy(rows).to(device)
-        self._where = tuple(torch.from_numpy(index).to(device) for index in (self._lane, rank))
+        self._ordered = np.array_equal(rows, np.arange(len(rows)))
+        self.rows = to_device(rows, device)
+        self._where = tuple(to_device(index, device) for index in (self._lane, rank))
         self._masks: dict[tuple[Window | None, int], Tensor] = {}
 
     def to(self, device: torch.device) -> PaddedRows:
@@ -255,32 +275,37 @@ class PaddedRows:
         """Spans, rows and keys of the call, padding included."""
         return self._lanes, self._height, self._keys
 
+    def holds_in_order(self, count: int) -> bool:
+        """Whether these are all ``count`` rows of the pass, in their order."""
+        return self._ordered and len(self.rows) == count
+
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, rule: AttentionRule) -> Tensor:
         """Attention of this piece's rows of query (1, heads, rows of the pass, d): (rows, heads, d)."""
         heads, shared, window = query.shape[1], keys.shape[2], rule.window
-        padded = query.new_zeros(self._lanes, self._height, heads, query.shape[3])
-        padded[self._where] = query[0, :, self.rows].transpose(0, 1)
+        lane, rank = self._where
+        own = query[0] if self.holds_in_order(query.shape[2]) else query[0].index_select(1, self.rows)
+        # Query heads of one key head lie side by side, so that they are also rows of one head.
+        padded = query.new_zeros(self._lanes, heads, self._height, query.shape[3])
+        padded[lane, :, rank] = own.transpose(0, 1)
         key, value = (buffer[:, : self._keys][self._questions].transpose(1, 2) for buffer in (keys, values))
         if not rule.plain:
-            result = rule.attend(padded.transpose(1, 2), key, value, self._mask(window, query, 1)).transpose(1, 2)
+            result = rule.attend(padded, key, value, self._mask(window, query, 1))
         elif self._causal and (window is None or self._height <= window.size):
             result = functional.scaled_dot_product_attention(
-                padded.transpose(1, 2), key, value, is_causal=True, scale=rule.scaling, enable_gqa=heads != shared
-            ).transpose(1, 2)
+                padded, key, value, is_causal=True, scale=rule.scaling, enable_gqa=heads != shared
+            )
         else:
-            # The fused kernel that takes masks does not share key heads among query heads: these lie side by side
-            # as query rows of their key head.
+            # The fused kernel that takes masks does not share key heads among query heads.
             group = heads // shared
-            split = padded.view(self._lanes, self._height, shared, group, -1).permute(0, 2, 3, 1, 4)
             joined = functional.scaled_dot_product_attention(
-                split.reshape(self._lanes, shared, group * self._height, -1),
+                padded.view(self._lanes, shared, group * self._height, -1),
                 key,
                 value,
                 attn_mask=self._mask(window, query, group),
                 scale=rule.scaling,
             )
-            result = joined.view(self._lanes, shared, group, self._height, -1).permute(0, 3, 1, 2, 4).flatten(2, 3)
-        return result[self._where]
+            result = joined.reshape(self._lanes, heads, self._height, -1)
+        return result[lane, :, rank]
 
     def _mask(self, window: Window | None, like: Tensor, group: int) -> Tensor:
         """What to add to the scores: (lanes, 1, group x rows, keys). What padded rows see does not matter."""
@@ -291,7 +316,7 @@ class PaddedRows:
         spread = np.zeros((self._lanes, self._height, -(-self._keys // 8) * 8), dtype=bool)
         spread[self._lane, self._rank, : self._keys] = seen_by_rows(self._keys, prompts, positions, visible, window)
         bias = torch.zeros(spread.shape, dtype=like.dtype, device=like.device)
-        bias.masked_fill_(~torch.from_numpy(spread).to(like.device), -torch.inf)
+        bias.masked_fill_(~to_device(spread, like.device), -torch.inf)
         self._masks[window, group] = bias[:, None].repeat(1, 1, group, 1)[..., : self._keys]
         return self._masks[window, group]
 
@@ -367,12 +392,16 @@ def node_spans(questions: Ints, positions: Ints, lengths: Ints, visible: Ints) -
 class TreeCache:
     """Keys and values of a batch: per layer a buffer of shape (questions, capacity, key heads, d).
 
-    ``padded`` says that passes are made of `PaddedRows` pieces.
+    ``padded`` says that passes are made of `PaddedRows` pieces. The ``layers`` lie on the ``cards``; a batch that would
+    fill these is refused before work is wasted on it.
     """
 
-    def __init__(self, lengths: Ints, capacity: int, padded: bool) -> None:
+    def __init__(
+        self, lengths: Ints, capacity: int, padded: bool, layers: int = 1, cards: Sequence[torch.device] = ()
+    ) -> None:
         self.lengths = lengths
         self.padded = padded
+        self._layers, self._cards = layers, cards
         self.used = lengths.copy()
         self.capacity = capacity
         self._keys: dict[tuple[int, int], Tensor] = {}
@@ -389,7 +418,9 @@ class TreeCache:
         places: Ints = self.used[questions] + np.arange(len(questions)) - first
         np.maximum.at(self.used, questions, places + 1)
         if self.used.max() > self.capacity:
-            self._widen(int(self.used.max()) + self.capacity // 2)
+            # On a card room that nobody uses takes memory all the same: half of what the nodes had, no more.
+            room = self.capacity - (int(self.lengths.max()) if self.padded else 0)
+            self._widen(int(self.used.max()) + room // 2)
         return places
 
     def store(
@@ -403,17 +434,35 @@ class TreeCache:
         """Write rows of key and value (1, key heads, rows, d) of a layer's n-th call; returns its two buffers."""
         for buffers, fresh in ((self._keys, key), (self._values, value)):
             rows = fresh[0].transpose(0, 1)
+            if not self._keys:
+                self._check_room(rows[:1], self.capacity)
             if layer not in buffers:
                 buffers[layer] = self._buffer(rows, rows.shape[1:])
             rows = rows if source is None else rows.index_select(0, source)
             buffers[layer].view(-1, *rows.shape[1:]).index_copy_(0, target, rows)
         return self._keys[layer], self._values[layer]
 
+    def _check_room(self, like: Tensor, capacity: int) -> None:
+        """Refuse a ``capacity`` of places like a row of keys in each layer that would leave passes no room.
+
+        Fewer rows at once would not help, fewer questions do.
+        """
+        if len(self.lengths) > 1 and self._cards:
+            held = sum(buffer.nbytes for buffers in (self._keys, self._values) for buffer in buffers.values())
+            needed = 2 * self._layers * len(self.lengths) * capacity * like.nbytes
+            if needed > _FILLED * (held + sum(map(_free_memory, self._cards))):
+                raise TooManyQuestionsError(f"out of memory: keys and values of {len(self.lengths)} questions")
+
     def _widen(self, capacity: int) -> None:
-        used = np.minimum(self.used, self.capacity).tolist()
+        used, wider = np.minimum(self.used, self.capacity).tolist(), capacity - self.capacity
+        for old in [*self._keys.values()][:1]:
+            self._check_room(old[:1, :1], capacity)
         self.capacity = capacity
         for buffers in (self._keys, self._values):
             for layer, old in buffers.items():
+                if self.padded:
+                    buffers[layer] = functional.pad(old, (0, 0, 0, 0, 0, wider))
+                    continue
                 buffers[layer] = self._buffer(old, old.shape[2:])
                 for question, count in enumerate(used):  # no more, so that pages that nobody needs are not touched
                     buffers[layer][question, :count] = old[question, :count]
