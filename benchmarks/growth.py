@@ -122,13 +122,15 @@ def draw(table: pd.DataFrame, path: Path) -> None:
 
         groups = [(key, of) for key, of in table.groupby(["part", "by"], sort=False)]
         figure, axes = pyplot.subplots(2, 4, figsize=(10, 5), sharex=True, sharey=True, layout="constrained")
-        looks = {"cpu_seconds": (figure_style.BLUE, "o-"), "peak_mb": (figure_style.VERMILLION, "s--")}
+        looks = {
+            "cpu_seconds": (figure_style.BLUE, "o-", "CPU time"),
+            "peak_mb": (figure_style.VERMILLION, "s--", "peak memory"),
+        }
         for ((part, by), of), ax in zip(groups, axes.flat, strict=False):
             ax.plot([1, 8], [1, 8], color=figure_style.GREY, linewidth=0.8, label="linear")
-            for column, (colour, line) in looks.items():
-                ax.plot(
-                    of["size"] / of["size"].iloc[0], of[column] / of[column].iloc[0], line, color=colour, label=column
-                )
+            for column, (colour, line, name) in looks.items():
+                cost = of[column] / of[column].iloc[0]
+                ax.plot(of["size"] / of["size"].iloc[0], cost, line, color=colour, label=name)
             power = np.polyfit(np.log(of["size"]), np.log(of["cpu_seconds"]), 1)[0]
             ax.set(xscale="log", yscale="log", title=f"{part},\nby {by}: power {power:.2f}")
             ax.set_xticks([1, 2, 4, 8], ["1", "2", "4", "8"])

@@ -152,12 +152,13 @@ def test_no_text_of_a_dataset_is_published(folder: Path) -> None:
             assert not list(folder.rglob(f"{label}.*"))
 
 
-def test_the_page_has_the_claims_as_the_evidence_has_them() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    assert written(page) == page, "run python tools/sync_evidence.py"
+def test_the_pages_and_the_packaged_map_are_as_the_evidence_has_them() -> None:
+    pages = [path.read_text(encoding="utf-8") for path in PAGES]
+    assert [written(page) for page in pages] == pages, "run python tools/sync_evidence.py"
+    assert MAP.read_text(encoding="utf-8") == packaged_map(), "run python tools/sync_evidence.py"
     for folder in STUDIES:
         judged = pd.read_csv(folder / "comparison_claims.csv")["id"]
-        assert set(judged) <= set(re.findall(r"`([\w-]+)`", page))
+        assert set(judged) <= set(re.findall(r"`([\w-]+)`", pages[0]))
 
 
 def test_a_block_of_cells_shows_numbers_of_a_file_and_refuses_rows_that_are_not_one(

@@ -1,4 +1,4 @@
-"""Write claims and tables of each study of ``evidence/`` into ``docs/evidence.md``; ``--check`` compares.
+"""Write claims and tables of each study of ``evidence/`` into two pages, and the map of ``advise``; ``--check`` compares.
 
 A block stands between ``<!-- outcomes NAME -->`` (which claims have which outcome), ``<!-- claims NAME -->`` (``ours``
 or ``paper`` behind it: these alone), ``<!-- table NAME LABEL TITLE -->`` (without TITLE all columns) or
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -18,7 +19,9 @@ from pathlib import Path
 from beamuq_study.exhibits.table_formats import decimal, interval, signed
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs/evidence.md"
+PAGES = (ROOT / "docs/evidence.md", ROOT / "docs/when_beams_win.md")
+MAP = ROOT / "src/beamuq/evaluation/when_beams_win.csv"
+MAPPED = ("dataset", "quality", "power", "mass", "kappa", "value", "low", "high", "n")
 BLOCK = re.compile(r"(<!-- (claims|outcomes|table|cells) (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 VERDICTS = ("yes", "partly", "no", "undecided", "another model", "cannot say")
 
@@ -79,7 +82,7 @@ def table(name: str, label: str, title: str = "") -> str:
         stub = [len(titles) == 1 for titles in heads]
         under = [title in titles for titles in heads]
         if not any(under):
-            sys.exit(f"{PAGE}: table {name} {label} has no column under {title!r}; it has {', '.join(rows[0])}")
+            sys.exit(f"table {name} {label} has no column under {title!r}; it has {', '.join(rows[0])}")
         rows[0] = [titles[-1] for titles in heads]
         rows = [[cell for cell, *kept in zip(row, stub, under, strict=True) if any(kept)] for row in rows]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
@@ -107,7 +110,7 @@ def _cell(data: list[dict[str, str]], conditions: list[str], difference: bool) -
     shown = wanted.pop("show", "value")
     found = [row for row in data if wanted.items() <= row.items()]
     if len(found) != 1:
-        sys.exit(f"{PAGE}: {len(found)} rows are {wanted}")
+        sys.exit(f"{len(found)} rows are {wanted}")
     value, low, high = (float(found[0].get(name) or "nan") for name in (shown, "low", "high"))
     if shown != "value":
         return decimal(value)
@@ -147,14 +150,27 @@ def written(page: str) -> str:
     return BLOCK.sub(lambda found: found[1] + writers[found[2]](*found[3].split(maxsplit=2)) + "\n" + found[4], page)
 
 
+def packaged_map() -> str:
+    """What ``beamuq advise`` knows: of study ``map`` each dataset whose answers a similarity judges."""
+    titles = json.loads((ROOT / "evidence/map/study.json").read_text(encoding="utf-8"))["datasets"]
+    rows = [row for row in _rows("map/figures/when_beams_win_by_dataset") if row["what"] == "beams - samples"]
+    judged = {row["dataset"] for row in rows if row["quality"] == "similarity"}
+    rows = [row | {"dataset": titles[row["dataset"]]["title"]} for row in rows if row["dataset"] in judged]
+    for row in rows:
+        row |= {name: f"{float(row[name]):.4f}" for name in ("mass", "value", "low", "high")}
+    return "".join(",".join(row) + "\n" for row in (MAPPED, *([row[name] for name in MAPPED] for row in rows)))
+
+
 def main() -> None:
     """Write or check."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", maxsplit=1)[0])
     parser.add_argument("--check", action="store_true")
-    page = PAGE.read_text(encoding="utf-8")
+    files = {page: written(page.read_text(encoding="utf-8")) for page in PAGES} | {MAP: packaged_map()}
     if parser.parse_args().check:
-        sys.exit(0 if written(page) == page else f"{PAGE}: not as evidence/ has it; run python tools/sync_evidence.py")
-    PAGE.write_text(written(page), encoding="utf-8")
+        old = [str(path) for path, text in files.items() if path.read_text(encoding="utf-8") != text]
+        sys.exit(f"{', '.join(old)}: not as evidence/ has it; run python tools/sync_evidence.py" if old else 0)
+    for path, text in files.items():
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
