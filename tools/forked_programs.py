@@ -92,6 +92,7 @@ def folder(*, wait: bool = True) -> Path:
 
 def serve(address: Path, of: Path) -> None:
     """Fork a program for each connection, as long as the process ``of`` is there."""
+    gc.set_threshold(100_000)
     for name in IMPORTED:
         __import__(name)
     gc.freeze()  # what is imported is neither looked at nor copied again by any program

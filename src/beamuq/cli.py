@@ -81,6 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = sys.argv[1:] if arguments is None else arguments
     options = command_parser([word for word in words if word in COMMANDS][:1]).parse_args(words)
     exit_with_one_line(lambda: COMMANDS[options.command][1](vars(options)))
+    if arguments is None:
+        gc.freeze()  # or Python's end takes a third as long as importing torch
 
 
 class _Help(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
