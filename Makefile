@@ -34,7 +34,8 @@ quick: $(STAMP) ## the checks of a minute, while writing
 	mypy
 	$(PYTEST) -m "not (census or evidence or slow or snakemake or model or packaged or latex or browser)"
 
-test: lint unit ## every check of minutes
+test: $(STAMP) ## every check of minutes
+	$(MAKE) --no-print-directory --jobs 2 lint unit
 
 lint: $(STAMP) ## style, types, and what is generated
 	ruff check .
