@@ -22,7 +22,7 @@ NOTES = (
     "Seconds are wall time added over jobs, which may have run side by side; they include waiting for a free card. "
     "Memory is the largest seen in any job, looked at every 30 seconds.",
     "A job without a benchmark is not in the sums: compare the jobs measured with the jobs of the study.",
-    "CPU time and memory of jobs that make demo forks are not seen: next to nothing here. Each job's log ends with both.",
+    "CPU time and memory of jobs that make demo forks are not seen: next to nothing here. A job's log ends with both.",
 )
 
 
