@@ -21,7 +21,7 @@ help: ## the targets; each makes the environment first, once
 	@sed -n 's/^\([a-z-]*\):.* ## /\1\t/p' Makefile | expand -t 14
 
 demo: $(STAMP) ## the demo study, end to end: every table and figure from raw questions
-	snakemake --cores all --config study=demo --rerun-incomplete --prioritize figures/demo/redundancy.pdf \
+	python tools/forked_programs.py --cores all --config study=demo --rerun-incomplete --prioritize figures/demo/redundancy.pdf \
 		results/demo/tables/estimators_coqa.csv $(SHOW)
 
 crate: $(STAMP) ## a finished study as a Workflow Run RO-Crate: make crate STUDY=paper
@@ -34,7 +34,8 @@ quick: $(STAMP) ## the checks of a minute, while writing
 	mypy
 	$(PYTEST) -m "not (census or evidence or slow or snakemake or model or packaged or latex or browser)"
 
-test: lint unit ## every check of minutes
+test: $(STAMP) ## every check of minutes
+	$(MAKE) --no-print-directory --jobs 2 lint unit
 
 lint: $(STAMP) ## style, types, and what is generated
 	ruff check .

@@ -123,8 +123,8 @@ def draw(table: pd.DataFrame, path: Path) -> None:
         groups = [(key, of) for key, of in table.groupby(["part", "by"], sort=False)]
         figure, axes = pyplot.subplots(2, 4, figsize=(10, 5), sharex=True, sharey=True, layout="constrained")
         looks = {
-            "cpu_seconds": (figure_style.BLUE, "o-", "CPU time"),
-            "peak_mb": (figure_style.VERMILLION, "s--", "peak memory"),
+            "cpu_seconds": (figure_style.SAMPLES, "o-", "CPU time"),
+            "peak_mb": (figure_style.BEAMS, "s--", "peak memory"),
         }
         for ((part, by), of), ax in zip(groups, axes.flat, strict=False):
             ax.plot([1, 8], [1, 8], color=figure_style.GREY, linewidth=0.8, label="linear")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from beamuq.methods import METHODS
 from beamuq.models.offline import FETCHING, SWITCHES, TELEMETRY
 from micro import SIMILARITY, Workplace, build_models, micro_study
 
+gc.set_threshold(100_000)  # what a worker imports is millions of objects, and looking at them takes its time
 ROOT = Path(__file__).resolve().parents[1]
 Once = Callable[[str, Callable[[Path], object]], Path]
 

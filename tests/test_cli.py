@@ -170,6 +170,17 @@ def test_a_program_ends_with_one_line_and_only_a_fault_of_ours_with_a_traceback(
     assert re.fullmatch(told, capsys.readouterr().err)
 
 
+@pytest.mark.parametrize(("name", "told"), [(name, told) for name, (told, _) in COMMANDS.items()])
+def test_the_list_of_commands_tells_the_first_line_of_each_functions_docstring(name: str, told: str) -> None:
+    assert getattr(beamuq, name).__doc__.startswith(f"{told}\n")
+
+
+def test_the_list_of_commands_is_printed_without_importing_what_they_need() -> None:
+    program = "import sys; from beamuq import cli; cli.command_parser([]).format_help(); print('numpy' in sys.modules)"
+    done = run("-c", program)
+    assert (done.stdout, done.returncode) == ("False\n", 0), done.stderr
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_examples_of_each_command_can_be_read(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:

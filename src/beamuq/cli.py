@@ -1,4 +1,7 @@
-"""The command ``beamuq``: a subcommand for each function, whose parameters, told by its docstring, are options."""
+"""The command ``beamuq``: a subcommand for each function, whose parameters, told by its docstring, are options.
+
+A function is imported when its own command is used: ``beamuq --help`` answers at once.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,12 @@ import inspect
 import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import beamuq
 from beamuq import __version__
-from beamuq.api.advise import advise
-from beamuq.api.ask_model import STYLES, ask, ask_all
-from beamuq.api.calibration import calibrate, decide
-from beamuq.api.explore_results import explore
-from beamuq.api.rows import FORMATS, by_question, render, visible, write
-from beamuq.api.score_candidates import score
 from beamuq.errors import BeamUQError, exit_with_one_line
-from beamuq.evaluation.probability_of_being_right import CALIBRATORS
 from beamuq.models.devices import DEVICES, DTYPES
 from beamuq.secret_masking import mask_output
 
@@ -51,12 +48,12 @@ EXAMPLES = {
   beamuq explore rows.jsonl --output explorer.html""",
 }
 CHOICES: dict[str, Sequence[str]] = {
-    "style": tuple(STYLES),
+    "style": ("plain", "chat"),
     "device": DEVICES,
     "dtype": DTYPES,
-    "probability": CALIBRATORS,
+    "probability": ("venn_abers", "isotonic"),
     "form": ("multinomial", "beamsearch"),
-    "format": FORMATS,
+    "format": ("markdown", "csv", "jsonl"),
 }
 METAVARS = {"model": "MODEL", "similarity": "NAME", "methods": "NAMES", "method": "NAME", "setting": "NAME"}
 WRITTEN = {"format": "Of what is printed.", "output": "Write all rows there too: .csv, .jsonl or .parquet."}
@@ -81,8 +78,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         mask_output(results=False)
         warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
         gc.set_threshold(100_000)  # collecting as often as usual takes a sixth of the time in which torch is imported
-    options = command_parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    options = command_parser([word for word in words if word in COMMANDS][:1]).parse_args(words)
     exit_with_one_line(lambda: COMMANDS[options.command][1](vars(options)))
+    if arguments is None:
+        gc.freeze()  # or Python's end takes a third as long as importing torch
 
 
 class _Help(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
@@ -92,8 +92,8 @@ class _Help(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpF
         return action.help if action.default in (None, False, "") else super()._get_help_string(action)
 
 
-def command_parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line."""
+def command_parser(used: Collection[str] | None = None) -> argparse.ArgumentParser:
+    """The parser of the command line, with the options of the commands ``used`` (default: all)."""
     parser = argparse.ArgumentParser(
         prog="beamuq",
         description="How sure a language model is of its answer.",
@@ -102,24 +102,20 @@ def command_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"beamuq {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, (function, _) in COMMANDS.items():
-        description = inspect.getdoc(function).partition("\n\nParameters\n")[0]  # type: ignore[union-attr]
-        command = commands.add_parser(
-            name,
-            help=description.split("\n")[0],
-            description=description,
-            epilog=f"examples:\n{EXAMPLES[name]}",
-            formatter_class=_Help,
-        )
-        _add_options(command, name, function)
+    for name, (told, _) in COMMANDS.items():
+        command = commands.add_parser(name, help=told, epilog=f"examples:\n{EXAMPLES[name]}", formatter_class=_Help)
+        if used is None or name in used:
+            function = getattr(beamuq, name)
+            command.description = inspect.getdoc(function).partition("\n\nParameters\n")[0]  # type: ignore[union-attr]
+            _add_options(command, name, function)
     return parser
 
 
 def _add_options(command: argparse.ArgumentParser, name: str, function: Callable[..., Any]) -> None:
     """The first parameter of a function, which stands alone, then the others as options, and those beside them."""
-    parameters, told = inspect.signature(function).parameters, _told(score) | _told(function)
+    parameters, told = inspect.signature(function).parameters, _told(beamuq.score) | _told(function)
     (first, *_), beside = parameters, BESIDE.get(name, {})
-    command.add_argument(first, nargs="?" if function is ask else None, help=told[first])
+    command.add_argument(first, nargs="?" if name == "ask" else None, help=told[first])
     for option in dict.fromkeys((*list(parameters)[1:], *beside)):
         flag = "--template" if option == "prompt_template" else f"--{option.replace('_', '-')}"
         parameter = parameters.get(option)
@@ -128,7 +124,7 @@ def _add_options(command: argparse.ArgumentParser, name: str, function: Callable
         if kind == "bool" or option in FLAGS:
             command.add_argument(flag, action="store_true", help=text)
             continue
-        required = default is inspect.Parameter.empty or (function is calibrate and option == "output")
+        required = default is inspect.Parameter.empty or (name == "calibrate" and option == "output")
         command.add_argument(
             flag,
             dest=option,
@@ -165,19 +161,21 @@ def _ask(options: dict[str, Any]) -> None:
         raise BeamUQError("output: is of --questions; leave it out, or give a file of questions")
     options["shots"] = [] if options["shots"] == "none" else options["shots"]
     if options["questions"] is None:
-        asked = _called(ask, options)
+        asked = _called(beamuq.ask, options)
         _print(asked.as_json() if options["json"] else asked.as_text(verbose=options["verbose"]), end="\n")
     else:
-        keywords = {name: options[name] for name in inspect.signature(ask).parameters if name != "question"}
-        _print_scores(ask_all(options["questions"], **keywords), options["output"])
+        keywords = {name: options[name] for name in inspect.signature(beamuq.ask).parameters if name != "question"}
+        _print_scores(beamuq.ask_all(options["questions"], **keywords), options["output"])
 
 
 def _score(options: dict[str, Any]) -> None:
     long = options["long"] and options["format"] == "markdown"
-    _print_scores(_called(score, options), options["output"], "long" if long else options["format"])
+    _print_scores(_called(beamuq.score, options), options["output"], "long" if long else options["format"])
 
 
 def _print_scores(scores: pd.DataFrame, output: str | None, form: str = "markdown") -> None:
+    from beamuq.api.rows import by_question, render, write
+
     if output:
         write(scores, output)
     shown = scores.drop(columns="scored_with") if form == "long" else scores
@@ -186,23 +184,46 @@ def _print_scores(scores: pd.DataFrame, output: str | None, form: str = "markdow
 
 def _print(text: str, end: str = "") -> None:
     """Print a text, escaped where stdout's encoding lacks a character, or a terminal would obey it."""
+    from beamuq.api.rows import visible
+
     encoding = sys.stdout.encoding or "utf-8"
     print(visible(text).encode(encoding, "backslashreplace").decode(encoding), end=end)
 
 
 def _decide(options: dict[str, Any]) -> None:
-    decisions = _called(decide, options)
+    from beamuq.api.rows import render, write
+
+    decisions = _called(beamuq.decide, options)
     if options["output"]:
         write(decisions.table, options["output"])
     _print(render(decisions.table, options["format"]))
     print(*decisions.told(), sep="\n", file=sys.stderr)
 
 
-COMMANDS: dict[str, tuple[Callable[..., Any], Callable[[dict[str, Any]], None]]] = {
-    "ask": (ask, _ask),
-    "score": (score, _score),
-    "calibrate": (calibrate, lambda options: print(_called(calibrate, options))),
-    "decide": (decide, _decide),
-    "advise": (advise, lambda options: _print(str(_called(advise, options)))),
-    "explore": (explore, lambda options: print(_called(explore, options))),
+COMMANDS: dict[str, tuple[str, Callable[[dict[str, Any]], None]]] = {
+    "ask": (
+        "Ask a model a question, or many, and see how sure it is of its greedy answer, from a beam search.",
+        _ask,
+    ),
+    "score": (
+        "Score anyone's candidates: what a model answered, and what else it might have said.",
+        _score,
+    ),
+    "calibrate": (
+        "Learn from answers known to be right or wrong: a probability, and a threshold with a guarantee.",
+        lambda options: print(_called(beamuq.calibrate, options)),
+    ),
+    "decide": (
+        "Show or withhold answers, by a calibration, with each one's probability of being right.",
+        _decide,
+    ),
+    "advise": (
+        "Say where questions of one's own are on the map of when beams win, and what it shows there.",
+        lambda options: _print(str(_called(beamuq.advise, options))),
+    ),
+    "explore": (
+        "Go through the questions of a study in a browser.",
+        lambda options: print(_called(beamuq.explore, options)),
+    ),
 }
+"""By command the first line of its function's docstring, and what does what its options say."""

@@ -194,11 +194,16 @@ def open_similarity(
     check_models_extra()
     if not source:
         raise BeamUQError(f"similarity {name!r}: needs a model; write {kind}:FOLDER or {kind}:hub:ORG/NAME")
+    on, precision = devices.prepare(device, "float32" if dtype == "auto" else dtype, threads)
+    return _read_similarity(name, kind, model_folder(source), precision, on)
+
+
+@lru_cache(maxsize=1)
+def _read_similarity(name: str, kind: str, folder: Path, dtype: Any, device: Any) -> Similarity:
     from transformers.utils import logging
 
     from beamuq.models.model_folder import model_identity
+    from beamuq.scorers.similarity_by_kind import load_scorer
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    on, precision = devices.prepare(device, "float32" if dtype == "auto" else dtype, threads)
-    folder = model_folder(source)
-    return Similarity(name, load_scorer(kind, folder, dtype=precision, device=on), model_identity(folder)["content"])
+    return Similarity(name, load_scorer(kind, folder, dtype=dtype, device=device), model_identity(folder)["content"])

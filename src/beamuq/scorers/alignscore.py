@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import softmax
 
 from beamuq.array_types import Floats
 from beamuq.errors import BeamUQError, reading
@@ -86,6 +85,8 @@ class AlignScore(PackedEncoder):
         return np.array(scores, dtype=np.float64)
 
     def _aligned(self, pairs: Sequence[tuple[str, str]]) -> Floats:
+        from scipy.special import softmax  # no step without such a model needs it
+
         logits = self.values(self.encoding.pair_rows(pairs, "only_first")).astype(np.float64)
         return np.asarray(softmax(logits, axis=1)[:, ALIGNED])
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import softmax
 
 from beamuq import plugins
 from beamuq.array_types import Floats
@@ -92,6 +91,8 @@ class NLI(_FolderEncoder):
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         """P(class | premise, hypothesis) of each pair, in [0, 1]; the three sum to 1."""
+        from scipy.special import softmax  # no step without such a model needs it
+
         probabilities = softmax(self.logits(pairs).astype(np.float64), axis=1)
         return PairScores(*(probabilities[:, column] for column in self.columns))
 

@@ -1,9 +1,11 @@
-"""A ``python``, a ``beamuq`` and a ``snakemake`` for tests, forked from a process that has imported the libraries once.
+"""Snakemake whose jobs are forked from one process that has imported the libraries: ``forked_programs.py WORDS …``.
 
-Most of what a test starts would spend most of its time on these imports. There is one such process, the server, for all
-workers. The client is what a shell finds under the three names: it hands its words, folder, environment and streams to
-the server and ends with the status that comes back, or with 1 if the program is killed. Steps that fetch, and scripts,
-start a Python of their own.
+Most jobs of a small study, and most of what a test starts, would spend most of their time on these imports. The process
+that has done them, the server, is one for all workers of a test run, or for one Snakemake. The client is what a shell
+then finds as ``python``, ``beamuq`` and ``snakemake``: it hands its words, folder, environment and streams to the
+server, passes signals on, and ends with the status that comes back, or with 1 if the program is killed. Programs that
+fetch, and all where there is no server (yet), start a Python of their own. What a job writes is the same either way;
+Snakemake's benchmarks see the client alone.
 """
 
 from __future__ import annotations
@@ -28,19 +30,25 @@ from functools import cache
 from pathlib import Path
 
 IMPORTED = ("torch", "transformers.modeling_layers", "transformers.activations", "scipy.stats", "sklearn.metrics")
-IMPORTED += ("pyarrow.parquet", "snakemake.cli", "beamuq_study.plan.study_on_machine")
+IMPORTED += ("pyarrow.parquet", "snakemake.cli", "beamuq_study.plan.study_on_machine", "matplotlib.pyplot")
+SERVE = "--serve"
 CLIENT = """#!{python} -SEs
-import json, os, socket, sys
+import json, os, signal, socket, sys
 name, words = os.path.basename(sys.argv[0]), sys.argv[1:]
 words = words if name == "python" else ["-m", name, *words]
 folder, _, program = words[0].rpartition("/")
 forked = folder.endswith("/scripts") and not program.startswith("fetch")
 if not forked and words[0] != "-c" and (words[0] != "-m" or words[1] not in ("beamuq", "snakemake")):
     os.execv({python!r}, [{python!r}, *words])
-with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+try:
     server.connect({address!r})
-    socket.send_fds(server, [json.dumps([words, os.getcwd(), dict(os.environ)]).encode()], [0, 1, 2])
-    sys.exit(int(server.recv(9) or 1))
+except OSError:
+    os.execv({python!r}, [{python!r}, *words])
+socket.send_fds(server, [json.dumps([words, os.getcwd(), dict(os.environ)]).encode()], [0, 1, 2])
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda number, _: server.send(b"%d" % number))
+sys.exit(int(server.recv(9) or 1))
 """
 
 
@@ -49,9 +57,18 @@ def path() -> str:
     return f"{folder()}:{Path(sys.executable).parent}:{os.environ['PATH']}"
 
 
+def run_snakemake(words: list[str]) -> None:
+    """Run Snakemake in this process, its jobs forked where the system can; the first ones may be there too early."""
+    if sys.platform == "linux" and os.access(folder(wait=False) / "python", os.X_OK):
+        os.environ["PATH"] = f"{folder(wait=False)}:{os.environ['PATH']}"
+        sys.executable = str(folder(wait=False) / "python")
+    sys.argv = ["snakemake", *words]
+    runpy.run_module("snakemake", run_name="__main__", alter_sys=True)
+
+
 @cache
-def folder() -> Path:
-    """The folder of the three programs, their server started."""
+def folder(*, wait: bool = True) -> Path:
+    """The folder of the three programs, their server started; ``wait``: until it answers."""
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
     place = Path(tempfile.gettempdir(), f"beamuq-{run or uuid.uuid4().hex}")
     place.mkdir(mode=0o700, exist_ok=True)
@@ -65,9 +82,9 @@ def folder() -> Path:
                 (place / name).symlink_to("python")
             of = os.getppid() if run else os.getpid()  # what all workers end with
             environment = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-            command = [sys.executable, __file__, str(address), str(of)]
+            command = [sys.executable, __file__, SERVE, str(address), str(of)]
             server = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment, start_new_session=True)
-            while not address.exists():
+            while wait and not address.exists():
                 assert server.poll() is None, "the server of forked programs ended"
                 time.sleep(0.01)
     return place
@@ -75,6 +92,7 @@ def folder() -> Path:
 
 def serve(address: Path, of: Path) -> None:
     """Fork a program for each connection, as long as the process ``of`` is there."""
+    gc.set_threshold(100_000)
     for name in IMPORTED:
         __import__(name)
     gc.freeze()  # what is imported is neither looked at nor copied again by any program
@@ -102,7 +120,7 @@ def _run(connection: socket.socket) -> None:
         os.dup2(stream, number)
         os.close(stream)
     os.setsid()
-    threading.Thread(target=_end_with_client, args=(connection,), daemon=True).start()
+    threading.Thread(target=_obey_client, args=(connection,), daemon=True).start()
     os.chdir(where)
     # a test looks for the process of a program of a rule
     Path("/proc/self/comm").write_text(Path(words[0]).stem.rpartition(".")[2][:15], encoding="utf-8")
@@ -133,10 +151,16 @@ def _run(connection: socket.socket) -> None:
     os._exit(0)
 
 
-def _end_with_client(connection: socket.socket) -> None:
-    connection.recv(1)
+def _obey_client(connection: socket.socket) -> None:
+    while number := connection.recv(9):
+        os.kill(os.getpid(), int(number))
     os.killpg(0, signal.SIGKILL)
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]), Path("/proc", sys.argv[2]))
+    if sys.argv[1] == SERVE:
+        serve(
+            Path(sys.argv[2]), Path("/proc", sys.argv[3], "exe")
+        )  # which one that has ended has not, waited for or not
+    else:
+        run_snakemake(sys.argv[1:])
