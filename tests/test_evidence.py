@@ -24,7 +24,7 @@ from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Study, load_study
 from collect_evidence import NO_TEXT, cells, shortened
 from evidence_differences import EVIDENCE, Scored, recomputed
-from sync_evidence import PAGE, written
+from sync_evidence import MAP, PAGES, packaged_map, written
 
 STUDIES = sorted(path.parent for path in EVIDENCE.glob("*/study.json"))
 GIVEN = ("evaluation", "replicates", "scores", "quality", "questions")

@@ -1,4 +1,4 @@
-"""Write claims and tables of each study of ``evidence/`` into two pages, and the map of ``advise``; ``--check`` compares.
+"""Write what ``evidence/`` says into two pages and the map of ``beamuq advise``; ``--check`` compares.
 
 A block stands between ``<!-- outcomes NAME -->`` (which claims have which outcome), ``<!-- claims NAME -->`` (``ours``
 or ``paper`` behind it: these alone), ``<!-- table NAME LABEL TITLE -->`` (without TITLE all columns) or
