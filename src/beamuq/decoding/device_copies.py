@@ -14,4 +14,4 @@ def to_device(array: NDArray[Any], device: torch.device) -> torch.Tensor:
     A copy that blocks would wait until a card has done all that was launched before. CUDA has read the host's memory,
     which is not pinned, when the other kind returns; not every kind of device has.
     """
-    return torch.from_numpy(array).to(device, non_blocking=torch.device(device).type == "cuda")
+    return torch.from_numpy(array).to(device, non_blocking=device.type == "cuda")
