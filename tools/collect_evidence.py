@@ -22,6 +22,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from PIL import Image
 
 from beamuq import io
 from beamuq.errors import BeamUQError
@@ -62,8 +63,9 @@ def collect(results: Path, into: Path) -> None:
         if not list_of_exhibits.exhibit(label, study).shows_questions:
             _copy(results / f"tables/{label}.csv", into / f"tables/{label}.csv")
             _copy(results / f"tables/{label}.md", into / f"tables/{label}.md")
-            for ending in ("csv", "txt", "png"):
+            for ending in ("csv", "txt"):
                 _copy(figures / f"{label}.{ending}", into / f"figures/{label}.{ending}")
+            _picture(figures / f"{label}.png", into / f"figures/{label}.png")
             points = into / f"figures/{label}.csv"
             if points.is_file() and points.stat().st_size > LARGEST:
                 points.unlink()
@@ -146,6 +148,13 @@ def _copy(source: Path, target: Path) -> None:
     if source.is_file():
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
+
+
+def _picture(source: Path, target: Path) -> None:
+    """A figure in 128 colours, which it does not have, and a third of the bytes."""
+    if source.is_file():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        Image.open(source).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(target, optimize=True)
 
 
 def _write(path: Path, loaded: Loaded) -> None:

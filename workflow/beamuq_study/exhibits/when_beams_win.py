@@ -181,6 +181,8 @@ def beams_map(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     every, of = read(study, inputs, chosen), study.scoring[chosen[0].recipe].beams_map
     assert of is not None
     gains, mass = differences(every), every.where(metric="mass")
+    at = places(gains)
+    apart = ((at["M"] == study.main.num_candidates) & at["kappa"].isin(PRINTED)).to_numpy()
     gains = gains.assign(setting=(gains.frame["quality"] + " " + gains.frame["setting"]).tolist())
     place = {"model": chosen[0].model, "dataset": MEAN if MEAN in set(every.frame["dataset"]) else chosen[0].dataset}
     by_setting = mass.where(**place).frame.set_index("setting")["value"]
@@ -201,7 +203,7 @@ def beams_map(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     heads |= {title: of_beams | {"variant": name} for name, title in MIXED.items()}
     heads |= {name: of_beams | {"method": name} for name in ("CocoaMSP", "CocoaPPL")}
     columns = [Column(keys, (title,), "signed", "interval") for title, keys in heads.items()]
-    return table(study, gains, ("Mass", "g", "M"), rows, columns, further=[gains, mass])
+    return table(study, gains, ("Mass", "g", "M"), rows, columns, further=[gains.rows(apart), mass])
 
 
 def exhibits(study: Study) -> list[Exhibit]:  # noqa: ARG001  (each module's is called so)
