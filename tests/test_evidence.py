@@ -193,4 +193,4 @@ def test_published_scores_are_short_and_keep_every_order_and_no_new_tie() -> Non
 
 
 def test_evidence_is_small() -> None:
-    assert sum(path.stat().st_size for path in EVIDENCE.rglob("*") if path.is_file()) < 12_500_000
+    assert sum(path.stat().st_size for path in EVIDENCE.rglob("*") if path.is_file()) < 12_000_000

@@ -1,7 +1,7 @@
 """What a study that ran publishes: numbers, scores and hashes, and no text of a dataset.
 
 ``python tools/collect_evidence.py results/small`` writes ``evidence/small`` from whatever is finished: CSVs and
-captions of tables and figures, the comparison with the paper, the ledger, the lock file; of each evaluated cell its
+captions of tables and figures, what came of the claims, the ledger, the lock file; of each evaluated cell its
 evaluation, scores, quality and the ids of its empty answers; of each dataset the questions' ids and groups. It is laid
 out like the results folder, so the package's own readers read it. Left out: exhibits that print questions; replicates
 and the points of curves, which scores, quality and groups give again; scores under other similarities than the main;
@@ -34,7 +34,7 @@ from beamuq_study.result_files import MARK, empty_answers
 from beamuq_study.study_config import Study, load_study
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("comparison.csv", "comparison_claims.csv", "ledger.csv", "study.json")
+PAGES = ("comparison_claims.csv", "ledger.csv", "study.json")
 LARGEST = 400_000  # bytes of the points of a figure: those of curves are more
 NO_TEXT = {"question": "", "context": [], "history": [], "options": [], "references": []}
 

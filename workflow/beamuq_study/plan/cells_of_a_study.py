@@ -166,8 +166,10 @@ class Grid:
 
     @cached_property
     def explored(self) -> list[tuple[GridCell, str]]:
-        """What the explorer shows: the main recipe's cells, each under a scorer."""
-        return [(cell, self.shown_under(cell)) for cell in self.cells.values() if cell.recipe == self.study.main.recipe]
+        """What the explorer shows: the main recipe's cells, if there are any, each under a scorer; else all."""
+        cells = list(self.cells.values())
+        main = [cell for cell in cells if cell.recipe == self.study.main.recipe]
+        return [(cell, self.shown_under(cell)) for cell in main or cells]
 
     def shown_under(self, cell: GridCell) -> str:
         """The main tables' scorer, where a cell has that one."""
