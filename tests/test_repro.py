@@ -15,7 +15,7 @@ from beamuq.io import file_sha256
 from evidence_differences import FILE, POWER_FILE, power, table
 from sync_evidence import BLOCK, ROOT
 
-PAGES = ("README.md", "docs/evidence.md")
+PAGES = ("README.md", "docs/evidence.md", "docs/when_beams_win.md")
 MANIFEST = yaml.safe_load((ROOT / "repro.yaml").read_text(encoding="utf-8"))
 CLAIMS = MANIFEST["claims"]
 ARTIFACTS = {artifact["id"]: artifact for artifact in MANIFEST["artifacts"]}

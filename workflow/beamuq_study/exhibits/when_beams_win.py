@@ -182,7 +182,8 @@ def beams_map(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     assert of is not None
     gains, mass = differences(every), every.where(metric="mass")
     at = places(gains)
-    apart = ((at["M"] == study.main.num_candidates) & at["kappa"].isin(PRINTED)).to_numpy()
+    judged = at["kappa"].isin(PRINTED) | at["kappa"].isna()  # or by a real quality
+    apart = ((at["M"] == study.main.num_candidates) & judged).to_numpy()
     gains = gains.assign(setting=(gains.frame["quality"] + " " + gains.frame["setting"]).tolist())
     place = {"model": chosen[0].model, "dataset": MEAN if MEAN in set(every.frame["dataset"]) else chosen[0].dataset}
     by_setting = mass.where(**place).frame.set_index("setting")["value"]
