@@ -45,7 +45,7 @@ def told(advice: Any) -> dict[str, Any]:
 
 MADE = {
     "flat": (150, 5.0, 1.0, set()),
-    "peaked": (150, 0.1, 1.0, {OUTSIDE}),
+    "peaked": (150, 0.05, 1.0, {OUTSIDE}),
     "overconfident": (150, 0.6, 0.5, set()),
     "few": (9, 0.6, 1.0, {FEW, KAPPA}),
 }

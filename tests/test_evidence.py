@@ -158,7 +158,7 @@ def test_the_pages_and_the_packaged_map_are_as_the_evidence_has_them() -> None:
     assert MAP.read_text(encoding="utf-8") == packaged_map(), "run python tools/sync_evidence.py"
     for folder in STUDIES:
         judged = pd.read_csv(folder / "comparison_claims.csv")["id"]
-        assert set(judged) <= set(re.findall(r"`([\w-]+)`", pages[0]))
+        assert set(judged) <= set(re.findall(r"`([\w-]+)`", "".join(pages)))
 
 
 def test_a_block_of_cells_shows_numbers_of_a_file_and_refuses_rows_that_are_not_one(
