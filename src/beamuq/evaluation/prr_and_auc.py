@@ -186,7 +186,13 @@ class Evaluator:
         (drawn, retained), sums = self._drawn(order, starts), {}
         ends = np.append(starts[1:], len(order)) - 1
         if "PRR" in metrics:
-            sums["PRR"] = quality @ self._retained_weights(starts, drawn, retained)
+            table, offsets = self._position_weights
+            weight = table.take(retained + offsets)
+            if tied:
+                mean = _steps_of(_cumulated(drawn * quality[:, None])[ends]) / np.maximum(_steps_of(retained), 1)
+                sums["PRR"] = np.einsum("gr,gr->r", mean, _steps_of(weight))
+            else:  # the same sum, by parts
+                sums["PRR"] = (quality - np.append(quality[1:], 0.0)) @ weight
         if "ROC-AUC" in metrics or "PR-AUC" in metrics:
             wrong = _cumulated(drawn * incorrect[:, None])[ends]
             within = _steps_of(retained)[holding] if tied else drawn[holding]
