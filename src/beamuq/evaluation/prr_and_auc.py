@@ -111,10 +111,13 @@ class Evaluator:
 
         Of other ``qualities`` [Q, N] of the same questions [Q, R], with one sort for all.
         """
-        order, starts = _groups(uncertainty)
-        weights = self._retained_weights(starts, *self._drawn(order, starts))
+        if qualities is None:
+            total = self._sums(uncertainty, ["PRR"])["PRR"]
+        else:
+            order, starts = _groups(uncertainty)
+            total = qualities[:, order] @ self._retained_weights(starts, *self._drawn(order, starts))
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray((self._quality if qualities is None else qualities)[..., order] @ weights / self._sizes)
+            return np.asarray(total / self._sizes)
 
     def prr(self, area: Floats) -> Floats:
         """PRR of an area, [R]; of the mean area of several scores the mean of their PRR."""
