@@ -83,7 +83,10 @@ def test_every_resample_is_measured_as_if_it_were_written_out(
     if levels:
         uncertainty = rng.integers(0, levels, N).astype(float)
     counts = resample_counts([str(n // per_group) for n in range(N)], R, 0, "test")
-    found = Evaluator(quality, counts, max_rejection=max_rejection).measure(uncertainty)
+    evaluator = Evaluator(quality, counts, max_rejection=max_rejection)
+    found = evaluator.measure(uncertainty)
+    of_two = evaluator.area(uncertainty, np.stack([rng.random(N), quality]))
+    np.testing.assert_allclose(evaluator.prr(of_two[1]), found["PRR"], atol=1e-12)
     for r in range(0, R, 23):
         u, q = np.repeat(uncertainty, counts[:, r]), np.repeat(quality, counts[:, r])
         assert found["PRR"][r] == pytest.approx(plain_prr(u, q, max_rejection))

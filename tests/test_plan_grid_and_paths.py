@@ -37,6 +37,14 @@ def test_an_estimator_is_of_every_strategy_of_its_kind_that_allows_it(grid: Grid
     ]
 
 
+def test_the_explorer_shows_main_cells_or_where_there_are_none_all(grid: Grid) -> None:
+    main = {cell.recipe for cell, _ in grid.explored}
+    others = [entry for entry in DEMO.grid if entry.recipe != DEMO.main.recipe]
+    without = Grid(DEMO.model_copy(update={"grid": others}))
+    assert main == {DEMO.main.recipe}
+    assert {cell.recipe for cell, _ in without.explored} == {entry.recipe for entry in others}
+
+
 def paths(**machine: object) -> Paths:
     return Paths("own", Path("own.yaml"), load_machine(machine))
 

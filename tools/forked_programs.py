@@ -159,8 +159,6 @@ def _obey_client(connection: socket.socket) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == SERVE:
-        serve(
-            Path(sys.argv[2]), Path("/proc", sys.argv[3], "exe")
-        )  # which one that has ended has not, waited for or not
+        serve(Path(sys.argv[2]), Path("/proc", sys.argv[3], "exe"))  # a process that has ended has none, reaped or not
     else:
         run_snakemake(sys.argv[1:])

@@ -111,13 +111,10 @@ class Evaluator:
 
         Of other ``qualities`` [Q, N] of the same questions [Q, R], with one sort for all.
         """
-        if qualities is None:
-            total = self._sums(uncertainty, ["PRR"])["PRR"]
-        else:
-            order, starts = _groups(uncertainty)
-            total = qualities[:, order] @ self._retained_weights(starts, *self._drawn(order, starts))
+        order, starts = _groups(uncertainty)
+        weights = self._retained_weights(starts, *self._drawn(order, starts))
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(total / self._sizes)
+            return np.asarray((self._quality if qualities is None else qualities)[..., order] @ weights / self._sizes)
 
     def prr(self, area: Floats) -> Floats:
         """PRR of an area, [R]; of the mean area of several scores the mean of their PRR."""
@@ -189,13 +186,7 @@ class Evaluator:
         (drawn, retained), sums = self._drawn(order, starts), {}
         ends = np.append(starts[1:], len(order)) - 1
         if "PRR" in metrics:
-            table, offsets = self._position_weights
-            weight = table.take(retained + offsets)
-            if tied:
-                mean = _steps_of(_cumulated(drawn * quality[:, None])[ends]) / np.maximum(_steps_of(retained), 1)
-                sums["PRR"] = np.einsum("gr,gr->r", mean, _steps_of(weight))
-            else:  # the same sum, by parts
-                sums["PRR"] = (quality - np.append(quality[1:], 0.0)) @ weight
+            sums["PRR"] = quality @ self._retained_weights(starts, drawn, retained)
         if "ROC-AUC" in metrics or "PR-AUC" in metrics:
             wrong = _cumulated(drawn * incorrect[:, None])[ends]
             within = _steps_of(retained)[holding] if tied else drawn[holding]

@@ -124,7 +124,7 @@ def figure(results: ComparisonInputs, frame: pd.DataFrame) -> Built:
     titles = {name: of.title for name, of in (study.models | study.datasets).items()}
     height = 0.75 + ROW * (len(frame[["model", "dataset"]].drop_duplicates()) + frame["model"].nunique())
     draw, axes = partial(draw_forest, titles=titles), ("Difference", "")
-    panels: dict[str, Any] = {"titles": methods, "height": height, "across": len(methods)}
+    panels: dict[str, Any] = {"titles": methods, "height": height, "across": len(methods) or 1}
     shown = figure_style.figure(study, frame, ["method"], "{method}", draw, facts, axes, **panels)
     return Exhibit(LABEL, "figure", lambda _: _run(results), EVALUATION, lambda *_: shown).built(study, results.inputs)
 

@@ -164,7 +164,7 @@ def figure(
 
     def drawn(title: str, note: str) -> matplotlib.figure.Figure:
         parts = [part for _, part in data.groupby(list(by), sort=False)] if by and len(data) else [data]
-        rows = -(-len(parts) // max(1, across))
+        rows = -(-len(parts) // across)
         columns = -(-len(parts) // rows)  # rows of like length
         heights = [height] * rows if isinstance(height, int | float) else list(height)
         figure, above = _canvas(sum(heights), title, before + note, legend_rows)
