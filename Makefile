@@ -15,7 +15,7 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # bytecode is kept, even where the environment says otherwise: each worker would compile every test anew
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo crate quick test lint unit evidence slurm census models env docs bench bench-growth clean
+.PHONY: help demo crate exhibits-from-release quick test lint unit evidence slurm census models env docs bench bench-growth clean
 
 help: ## the targets; each makes the environment first, once
 	@sed -n 's/^\([a-z-]*\):.* ## /\1\t/p' Makefile | expand -t 14
@@ -26,6 +26,9 @@ demo: $(STAMP) ## the demo study, end to end: every table and figure from raw qu
 
 crate: $(STAMP) ## a finished study as a Workflow Run RO-Crate: make crate STUDY=paper
 	python tools/run_crate.py "$$STUDY"
+
+exhibits-from-release: $(STAMP) ## a study's exhibits from its release archive, without a model: make exhibits-from-release ARCHIVE=small.tar
+	python tools/release_archive.py exhibits "$(ARCHIVE)"
 
 quick: $(STAMP) ## the checks of a minute, while writing
 	ruff check .

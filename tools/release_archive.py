@@ -1,0 +1,217 @@
+"""A study's candidates as one archive, from which anyone makes its exhibits again without a model.
+
+``python tools/release_archive.py pack results/small small.tar`` writes the model's texts, their probabilities and
+similarities, judgements, qualities, and the CSVs of tables and figures, each file with its sha256. Of a dataset it
+holds ids and groups; in place of references those of the model's texts that match one, and of options those that a text
+of the model names in words. Decisions, whose rule reads prompts, are in it as the run made them.
+
+``python tools/release_archive.py exhibits small.tar`` unpacks it into ``results/small``, makes every exhibit that
+prints no question, and compares their CSVs with those of the archive.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+
+from beamuq import io
+from beamuq.errors import BeamUQError
+from beamuq.scorers.named_options import named_options
+from beamuq.scorers.quality_metrics import exact_match
+from beamuq.text_normalization import normalize_squad, normalize_triviaqa
+from beamuq_study import parquet_tables
+from beamuq_study.exhibits import list_of_exhibits
+from beamuq_study.parquet_tables import NAMED_BY, Loaded
+from beamuq_study.study_config import Study, load_study
+
+ROOT = Path(__file__).resolve().parents[1]
+MANIFEST = "MANIFEST.json"
+NO_TEXT = {"question": "", "context": [], "history": [], "options": [], "references": []}
+NAMING_QUESTIONS = ("quality", "judgements", "decisions")  # tables whose footers do
+TOLERANCE = 1e-9
+
+
+def pack(results: Path, archive: Path) -> None:
+    """Write the archive of a study's results."""
+    study = load_study(results / "study.json")
+    with tempfile.TemporaryDirectory() as folder:
+        into = Path(folder, results.name)
+        for name, text in _csvs(results, study).items():
+            io.write_text(into / name, text)
+        io.write_text(into / "study.json", (results / "study.json").read_text("utf-8"))
+        for table in _tables(results, study, "candidates", "similarity"):
+            _place(into / table.path.relative_to(results)).write_bytes(table.path.read_bytes())
+        for table in _tables(results, study, "questions", "shots"):
+            _write(into / table.path.relative_to(results), _without_text(study, results, table))
+        for table in _tables(results, study, *NAMING_QUESTIONS):
+            _write(into / table.path.relative_to(results), _of_archive(into, table))
+        files = {str(file.relative_to(into)): io.file_sha256(file) for file in sorted(into.rglob("*.*"))}
+        io.write_text(into / MANIFEST, json.dumps({"study": results.name, "sha256": files}, indent=1) + "\n")
+        with tarfile.open(archive, "w") as tar:
+            for name in (MANIFEST, *files):
+                tar.add(into / name, f"{results.name}/{name}", filter=_anonymous)
+
+
+def exhibits(archive: Path) -> None:
+    """Unpack an archive into this clone, make every exhibit that prints no question, compare their CSVs.
+
+    Raises BeamUQError as :func:`unpack`, or if a CSV differs.
+    """
+    results, published = unpack(archive, ROOT / "results")
+    folder = {"tables": results / "tables", "figures": ROOT / "figures" / results.name}
+    made = {name: folder[name.partition("/")[0]] / name.partition("/")[2] for name in published}
+    targets = [str(path.relative_to(ROOT)) for path in made.values()]
+    options = ["--cores", "all", "--rerun-triggers", "mtime", "--config", f"study={results.name}"]
+    subprocess.run(["snakemake", *targets, *options], cwd=ROOT, check=True)
+    if different := [name for name, path in made.items() if not _alike(published[name], path.read_text("utf-8"))]:
+        raise BeamUQError(f"{', '.join(different)}: differ from the archive's by more than {TOLERANCE:g}")
+    print(f"{len(made)} exhibits made from {archive.name}: their CSVs agree within {TOLERANCE:g}")
+
+
+def unpack(archive: Path, into: Path) -> tuple[Path, dict[str, str]]:
+    """The results folder that the archive was unpacked to, and its exhibits' CSVs by name.
+
+    Raises BeamUQError if the archive is damaged, of another study than this clone's, or there are results already.
+    """
+    with tarfile.open(archive) as tar:
+        members = {member.name.partition("/")[2]: tar.extractfile(member) for member in tar}
+        content = {name: file.read() for name, file in members.items() if file}
+    manifest = json.loads(content.pop(MANIFEST))
+    for name, expected in manifest["sha256"].items():
+        if hashlib.sha256(content.get(name, b"")).hexdigest() != expected:
+            raise BeamUQError(f"{archive}: {name} is damaged or missing; fetch the archive again")
+    results, own = into / manifest["study"], ROOT / "studies" / f"{manifest['study']}.yaml"
+    if results.exists():
+        raise BeamUQError(f"{results}: exists; move it away, or unpack in another clone")
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "study.json").write_bytes(content["study.json"])
+        if load_study(Path(folder, "study.json")) != load_study(own):
+            raise BeamUQError(f"{own}: is not the archive's study; take the version that the archive was made with")
+    for name in manifest["sha256"]:
+        if name.endswith(".parquet"):
+            _place(results / name).write_bytes(content[name])
+            os.utime(results / name, (0, 0))  # older than whatever is made from it
+    return results, {name: text.decode() for name, text in content.items() if name.endswith(".csv")}
+
+
+def _csvs(results: Path, study: Study) -> dict[str, str]:
+    """The CSVs of the study's exhibits that print no question, by ``tables/LABEL.csv`` or ``figures/LABEL.csv``."""
+    shown = (list_of_exhibits.exhibit(label, study) for label in study.exhibits)
+    folder = {"table": results / "tables", "figure": results.parents[1] / "figures" / results.name}
+    return {
+        f"{of.kind}s/{of.label}.csv": (folder[of.kind] / f"{of.label}.csv").read_text("utf-8")
+        for of in shown
+        if not of.shows_questions
+    }
+
+
+def _tables(results: Path, study: Study, *kinds: str) -> list[Loaded]:
+    """The tables of these kinds of the study's cells, whatever else is in the folder."""
+    cells = {(model, dataset, of.recipe) for of in study.grid for model in of.models for dataset in of.datasets}
+    names = cells | {(dataset,) for _, dataset, _ in cells}
+    found = []
+    for kind in kinds:
+        for file in sorted(results.glob(f"{kind}/**/*.parquet")):
+            if file.relative_to(results / kind).with_suffix("").parts[-3:] in names:
+                found.append(parquet_tables.read(file, kind))
+    return found
+
+
+def _without_text(study: Study, results: Path, whole: Loaded) -> Loaded:
+    """Questions by id and group, with what the model's texts say of their references and options; examples: none."""
+    rows, dataset, said = whole.table.to_pylist(), whole.cell["dataset"], dict[str, list[str]]()
+    if whole.kind == "questions":
+        decoded = (of.table for of in _tables(results, study, "candidates") if of.cell["dataset"] == dataset)
+        texts = pd.concat([table.select(["id", "text"]).to_pandas() for table in decoded]).drop_duplicates()
+        said = texts.groupby("id")["text"].agg(list).to_dict()
+    normalize = normalize_squad if study.datasets[dataset].adapter == "coqa" else normalize_triviaqa
+    without = []
+    for row in rows:
+        texts_of_model, accepted = said.get(row["id"], []), row["references"]
+        options = _as_named(row["options"], texts_of_model)
+        right = sorted(text for text in texts_of_model if exact_match(text, accepted, normalize))
+        gold = [shown for option, shown in zip(row["options"], options, strict=True) if option in accepted]
+        without.append(row | NO_TEXT | {"references": gold if options else right, "options": options})
+    table = pa.Table.from_pylist(without, schema=parquet_tables.SCHEMAS[whole.kind])
+    return replace(whole, table=table, provenance={**whole.provenance, "without_text_of": io.file_sha256(whole.path)})
+
+
+def _as_named(options: list[str], texts: list[str]) -> list[str]:
+    """Options, where those that no text of the model names in words are numbers between brackets."""
+    shown, named = list(options), [named_options(text, options) for text in texts]
+    for place in range(len(options)):
+        without = [*shown[:place], f"[[{place}]]", *shown[place + 1 :]]
+        if [named_options(text, without) for text in texts] == named:
+            shown = without
+    return shown
+
+
+def _of_archive(into: Path, table: Loaded) -> Loaded:
+    """A table whose footer names, of what it was made from, the files in the archive; hashes of others go."""
+    inputs = {}
+    for kind in table.provenance["inputs"]:
+        facts = {"metric": table.provenance["settings"].get("quality", "")} | table.cell
+        path = Path(into, kind, *(str(facts.get(part, "")) for part in NAMED_BY.get(kind, ()))).with_suffix(".parquet")
+        if path.is_file():
+            inputs[kind] = io.file_sha256(path)
+    return replace(table, provenance={**table.provenance, "inputs": inputs})
+
+
+def _alike(published: str, made: str) -> bool:
+    """Whether two CSVs have the same cells, numbers within the tolerance."""
+    try:
+        frames = (pd.read_csv(StringIO(text), keep_default_na=False, na_values=[""]) for text in (published, made))
+        pd.testing.assert_frame_equal(*frames, rtol=0, atol=TOLERANCE)
+    except AssertionError:
+        return False
+    return True
+
+
+def _place(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _write(path: Path, table: Loaded) -> None:
+    parquet_tables.write(_place(path), table.kind, table.table, cell=table.cell, provenance=table.provenance)
+
+
+def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Without time and owner: the same results give the same bytes."""
+    member.mtime = member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member
+
+
+def main() -> None:
+    """Pack a study, or make exhibits from an archive."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", maxsplit=1)[0])
+    verbs = parser.add_subparsers(required=True)
+    packing = verbs.add_parser("pack", help="write an archive of finished results")
+    packing.add_argument("results", type=Path, help="such as results/small")
+    packing.add_argument("archive", type=Path)
+    packing.set_defaults(run=pack)
+    making = verbs.add_parser("exhibits", help="make the exhibits from an archive and compare them")
+    making.add_argument("archive", type=Path)
+    making.set_defaults(run=exhibits)
+    options = vars(parser.parse_args())
+    try:
+        options.pop("run")(**options)
+    except (BeamUQError, subprocess.CalledProcessError) as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()
