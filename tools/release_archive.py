@@ -37,7 +37,7 @@ from beamuq_study.parquet_tables import NAMED_BY, Loaded
 from beamuq_study.study_config import Study, load_study
 
 ROOT = Path(__file__).resolve().parents[1]
-MANIFEST = "MANIFEST.json"
+MANIFEST, STUDY = "MANIFEST.json", "study.json"
 NO_TEXT = {"question": "", "context": [], "history": [], "options": [], "references": []}
 NAMING_QUESTIONS = ("quality", "judgements", "decisions")  # tables whose footers do
 TOLERANCE = 1e-9
@@ -45,12 +45,12 @@ TOLERANCE = 1e-9
 
 def pack(results: Path, archive: Path) -> None:
     """Write the archive of a study's results."""
-    study = load_study(results / "study.json")
+    study = load_study(ROOT / f"studies/{results.name}.yaml")
     with tempfile.TemporaryDirectory() as folder:
         into = Path(folder, results.name)
         for name, text in _csvs(results, study).items():
             io.write_text(into / name, text)
-        io.write_text(into / "study.json", (results / "study.json").read_text("utf-8"))
+        _place(into / STUDY).write_bytes((results / STUDY).read_bytes())
         for table in _tables(results, study, "candidates", "similarity"):
             _place(into / table.path.relative_to(results)).write_bytes(table.path.read_bytes())
         for table in _tables(results, study, "questions", "shots"):
@@ -92,13 +92,11 @@ def unpack(archive: Path, into: Path) -> tuple[Path, dict[str, str]]:
     for name, expected in manifest["sha256"].items():
         if hashlib.sha256(content.get(name, b"")).hexdigest() != expected:
             raise BeamUQError(f"{archive}: {name} is damaged or missing; fetch the archive again")
-    results, own = into / manifest["study"], ROOT / "studies" / f"{manifest['study']}.yaml"
+    results, own = into / manifest["study"], ROOT / f"studies/{manifest['study']}.yaml"
     if results.exists():
         raise BeamUQError(f"{results}: exists; move it away, or unpack in another clone")
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "study.json").write_bytes(content["study.json"])
-        if load_study(Path(folder, "study.json")) != load_study(own):
-            raise BeamUQError(f"{own}: is not the archive's study; take the version that the archive was made with")
+    if json.loads(content[STUDY]) != load_study(own).as_run():
+        raise BeamUQError(f"{own}: is not the archive's study; take the version that the archive was made with")
     for name in manifest["sha256"]:
         if name.endswith(".parquet"):
             _place(results / name).write_bytes(content[name])
