@@ -158,10 +158,10 @@ def _as_named(options: list[str], texts: list[str]) -> list[str]:
 
 def _of_archive(into: Path, table: Loaded) -> Loaded:
     """A table whose footer names, of what it was made from, the files in the archive; hashes of others go."""
-    inputs = {}
-    for kind in table.provenance["inputs"]:
-        facts = {"metric": table.provenance["settings"].get("quality", "")} | table.cell
-        path = Path(into, kind, *(str(facts.get(part, "")) for part in NAMED_BY.get(kind, ()))).with_suffix(".parquet")
+    inputs, settings = {}, table.provenance.get("settings", {})
+    for kind in table.provenance.get("inputs", {}):
+        facts = {"metric": settings.get("quality", "")} | table.cell
+        path = Path(into, kind, *(facts.get(part, "") for part in NAMED_BY.get(kind, ()))).with_suffix(".parquet")
         if path.is_file():
             inputs[kind] = io.file_sha256(path)
     return replace(table, provenance={**table.provenance, "inputs": inputs})
