@@ -3,7 +3,7 @@
 ``python tools/release_archive.py pack results/small small.tar`` writes the model's texts, their probabilities and
 similarities, judgements, qualities, and the CSVs of tables and figures, each file with its sha256. Of a dataset it
 holds ids and groups; in place of references those of the model's texts that match one, and of options those that a text
-of the model names in words. Decisions, whose rule reads prompts, are in it as the run made them.
+of the model names in words.
 
 ``python tools/release_archive.py exhibits small.tar`` unpacks it into ``results/small``, makes every exhibit that
 prints no question, and compares their CSVs with those of the archive.
@@ -38,8 +38,16 @@ from beamuq_study.study_config import Study, load_study
 
 ROOT = Path(__file__).resolve().parents[1]
 MANIFEST, STUDY = "MANIFEST.json", "study.json"
-NO_TEXT = {"question": "", "context": [], "history": [], "options": [], "references": []}
-NAMING_QUESTIONS = ("quality", "judgements", "decisions")  # tables whose footers do
+NO_TEXT = {"question": "", "context": [], "history": [], "prompt": ""}
+KINDS = (
+    "questions",
+    "shots",
+    "prompts",
+    "candidates",
+    "similarity",
+    "quality",
+    "judgements",
+)  # from the first to the last made
 TOLERANCE = 1e-9
 
 
@@ -51,12 +59,10 @@ def pack(results: Path, archive: Path) -> None:
         for name, text in _csvs(results, study).items():
             io.write_text(into / name, text)
         _place(into / STUDY).write_bytes((results / STUDY).read_bytes())
-        for table in _tables(results, study, "candidates", "similarity"):
-            _place(into / table.path.relative_to(results)).write_bytes(table.path.read_bytes())
-        for table in _tables(results, study, "questions", "shots"):
-            _write(into / table.path.relative_to(results), _without_text(study, results, table))
-        for table in _tables(results, study, *NAMING_QUESTIONS):
-            _write(into / table.path.relative_to(results), _of_archive(into, table))
+        for table in _tables(results, study, *KINDS):
+            path = _place(into / table.path.relative_to(results))
+            kept = _of_archive(into, _without_text(study, results, table))
+            parquet_tables.write(path, kept.kind, kept.table, cell=kept.cell, provenance=kept.provenance)
         files = {str(file.relative_to(into)): io.file_sha256(file) for file in sorted(into.rglob("*.*"))}
         io.write_text(into / MANIFEST, json.dumps({"study": results.name, "sha256": files}, indent=1) + "\n")
         with tarfile.open(archive, "w") as tar:
@@ -118,32 +124,38 @@ def _csvs(results: Path, study: Study) -> dict[str, str]:
 def _tables(results: Path, study: Study, *kinds: str) -> list[Loaded]:
     """The tables of these kinds of the study's cells, whatever else is in the folder."""
     cells = {(model, dataset, of.recipe) for of in study.grid for model in of.models for dataset in of.datasets}
-    names = cells | {(dataset,) for _, dataset, _ in cells}
-    found = []
-    for kind in kinds:
-        for file in sorted(results.glob(f"{kind}/**/*.parquet")):
-            if file.relative_to(results / kind).with_suffix("").parts[-3:] in names:
-                found.append(parquet_tables.read(file, kind))
-    return found
+    cells |= {("", dataset, "") for _, dataset, _ in cells}
+    files = ((kind, file) for kind in kinds for file in sorted(results.glob(f"{kind}/**/*.parquet")))
+    tables = (parquet_tables.read(file, kind) for kind, file in files)
+    return [of for of in tables if (of.cell.get("model", ""), of.cell["dataset"], of.cell.get("recipe", "")) in cells]
 
 
 def _without_text(study: Study, results: Path, whole: Loaded) -> Loaded:
-    """Questions by id and group, with what the model's texts say of their references and options; examples: none."""
-    rows, dataset, said = whole.table.to_pylist(), whole.cell["dataset"], dict[str, list[str]]()
-    if whole.kind == "questions":
-        decoded = (of.table for of in _tables(results, study, "candidates") if of.cell["dataset"] == dataset)
-        texts = pd.concat([table.select(["id", "text"]).to_pandas() for table in decoded]).drop_duplicates()
-        said = texts.groupby("id")["text"].agg(list).to_dict()
+    """A table without a dataset's texts: prompts and examples by id, questions by id and group.
+
+    A question's references are those of the model's texts that match one, its options as :func:`_as_named`.
+    """
+    if whole.kind not in ("questions", "shots", "prompts"):
+        return whole
+    without, dataset = [], whole.cell["dataset"]
+    said = _texts_of_model(results, study, dataset) if whole.kind == "questions" else {}
     normalize = normalize_squad if study.datasets[dataset].adapter == "coqa" else normalize_triviaqa
-    without = []
-    for row in rows:
-        texts_of_model, accepted = said.get(row["id"], []), row["references"]
-        options = _as_named(row["options"], texts_of_model)
-        right = sorted(text for text in texts_of_model if exact_match(text, accepted, normalize))
-        gold = [shown for option, shown in zip(row["options"], options, strict=True) if option in accepted]
-        without.append(row | NO_TEXT | {"references": gold if options else right, "options": options})
+    for row in whole.table.to_pylist():
+        texts, given, accepted = said.get(row["id"], []), row.get("options", []), row.get("references", [])
+        options = _as_named(given, texts)
+        right = [named for option, named in zip(given, options, strict=True) if option in accepted]
+        right = right or sorted(text for text in texts if exact_match(text, accepted, normalize))
+        kept = {key: row[key] for key in ("id", "group") if key in row}
+        without.append(NO_TEXT | kept | {"references": right, "options": options})
     table = pa.Table.from_pylist(without, schema=parquet_tables.SCHEMAS[whole.kind])
     return replace(whole, table=table, provenance={**whole.provenance, "without_text_of": io.file_sha256(whole.path)})
+
+
+def _texts_of_model(results: Path, study: Study, dataset: str) -> dict[str, list[str]]:
+    """By question the distinct texts of all candidates."""
+    decoded = (of.table for of in _tables(results, study, "candidates") if of.cell["dataset"] == dataset)
+    texts = pd.concat([table.select(["id", "text"]).to_pandas() for table in decoded]).drop_duplicates()
+    return {str(key): list(of_question) for key, of_question in texts.groupby("id")["text"]}
 
 
 def _as_named(options: list[str], texts: list[str]) -> list[str]:
@@ -160,7 +172,7 @@ def _of_archive(into: Path, table: Loaded) -> Loaded:
     """A table whose footer names, of what it was made from, the files in the archive; hashes of others go."""
     inputs, settings = {}, table.provenance.get("settings", {})
     for kind in table.provenance.get("inputs", {}):
-        facts = {"metric": settings.get("quality", "")} | table.cell
+        facts = {"metric": settings.get("quality", ""), "style": settings.get("style", "")} | table.cell
         path = Path(into, kind, *(facts.get(part, "") for part in NAMED_BY.get(kind, ()))).with_suffix(".parquet")
         if path.is_file():
             inputs[kind] = io.file_sha256(path)
@@ -180,10 +192,6 @@ def _alike(published: str, made: str) -> bool:
 def _place(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
-
-
-def _write(path: Path, table: Loaded) -> None:
-    parquet_tables.write(_place(path), table.kind, table.table, cell=table.cell, provenance=table.provenance)
 
 
 def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
