@@ -140,6 +140,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--json", type=Path, default=Path("build/benchmark_decoding.json"))
     arguments = parser.parse_args(argv)
+    if arguments.tiny and not arguments.gpu:
+        parser.error("--tiny goes with --gpu")
     if arguments.gpu:
         if not (arguments.tiny or torch.cuda.is_available()):
             parser.error("--gpu needs a card; --gpu --tiny runs anywhere")
