@@ -99,12 +99,6 @@ def test_a_stdout_that_is_not_utf_8_gets_escapes(file: Path) -> None:
     assert (done.returncode, "Z\\xfcrich" in done.stdout) == (0, True), done.stderr
 
 
-def test_output_of_a_single_question_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["ask", "Who?", "--output", "scores.csv"])
-    assert "error: output: is of --questions" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_score_calibrate_and_decide_take_each_others_files(
     ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -229,15 +229,6 @@ def test_only_questions_that_are_shown_are_scored(tmp_path: Path, monkeypatch: p
         explore(file, questions=50_000)
 
 
-def test_what_a_file_is_warned_of_is_said_once(tmp_path: Path) -> None:
-    beam = {"text": "a", "output_ids": [1], "finish_reason": {"type": "length", "length": 9}, "sequence_score": -1.0}
-    row = {"answer": "a", "samples": ["a"], "beams": {"meta_info": {"beam_results": [beam]}}}
-    (tmp_path / "rows.jsonl").write_text(json.dumps(row))
-    with pytest.warns(UserWarning, match="unfinished") as warned:
-        explore(tmp_path / "rows.jsonl", similarity="lexical")
-    assert len(warned) == 1
-
-
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
