@@ -253,5 +253,5 @@ def test_every_table_compiles_in_a_document_and_so_does_every_character_a_questi
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "document.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=120)
     log = done.stdout.decode("latin-1")
-    assert done.returncode == 0, re.findall("^table .*", log, re.MULTILINE)[-1] + log[-1500:]
+    assert done.returncode == 0, f"{re.findall('^table .*', log, re.MULTILINE)[-1]}\n{log[-1500:]}"
     assert log.count("table ") > len(TABLES)
