@@ -54,7 +54,7 @@ unit: $(STAMP) models ## the tests
 	$(PYTEST) -m "not (census or evidence or slurm)"
 
 evidence: $(STAMP) ## every published table and figure, made again from the published scores
-	$(PYTEST) -m evidence
+	$(PYTEST) --dist worksteal -m evidence
 
 slurm: $(STAMP) ## a one-node cluster, a cancelled job, the bytes of a workstation
 	$(PYTEST) -m slurm

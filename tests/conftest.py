@@ -29,11 +29,11 @@ def root() -> Path:
 
 
 @pytest.fixture(scope="session")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The synthetic study's result files, written as exhibits ask for them; no test changes one."""
+def results(once: Once) -> Any:
+    """The synthetic study's result files, written as exhibits of any worker ask for them; no test changes one."""
     import exhibits_study
 
-    return exhibits_study.Results(tmp_path_factory.mktemp("results"), exhibits_study.study())
+    return exhibits_study.Results(once("results", lambda _: None), exhibits_study.study())
 
 
 @pytest.fixture(autouse=True)

@@ -62,6 +62,7 @@ class Results:
 
     def __init__(self, folder: Path, of: Study) -> None:
         self.folder, self.study = folder, of
+        self._cells: dict[Artifact, tuple[list[dict[str, Any]], np.ndarray[Any, Any]]] = {}
 
     def paths(self, needs: list[Artifact]) -> list[Path]:
         for need in needs:
@@ -140,17 +141,17 @@ class Results:
         return rows
 
     def _evaluation(self, need: Artifact) -> list[dict[str, Any]]:
-        rows = []
-        for row, values in zip(self._measured(need), self._replicate_rows(need), strict=True):
-            low, high = np.quantile(values, [0.025, 0.975])
-            spread = {"low": float(low), "high": float(high), "std": float(np.std(values, ddof=1))}
-            n = SIZE[need.recipe] - (row["subset"] == "answered") * EMPTY
-            rows.append(row | spread | {"n": n, "note": ""})
-        return rows
+        measured, drawn = self._measured(replace(need, kind="evaluation"))
+        spread = zip(*np.quantile(drawn, [0.025, 0.975], axis=1), np.std(drawn, axis=1, ddof=1), strict=True)
+        n = {"all": SIZE[need.recipe], "answered": SIZE[need.recipe] - EMPTY}
+        return [
+            row | dict(zip(("low", "high", "std"), map(float, of), strict=True)) | {"n": n[row["subset"]], "note": ""}
+            for row, of in zip(measured, spread, strict=True)
+        ]
 
     def _replicates(self, need: Artifact) -> list[dict[str, Any]]:
-        pairs = zip(self._measured(need), self._replicate_rows(need), strict=True)
-        return [{name: row[name] for name in ROW} | {"values": values} for row, values in pairs]
+        measured, drawn = self._measured(replace(need, kind="evaluation"))
+        return [{name: row[name] for name in ROW} | {"values": of} for row, of in zip(measured, drawn, strict=True)]
 
     def _decisions(self, need: Artifact) -> list[dict[str, Any]]:
         quality = Artifact("quality", need.dataset, need.model, need.recipe, metric=self.study.main_quality.metric)
@@ -188,20 +189,21 @@ class Results:
             rows.append(keys | {"value": value} | spread | {"values": (value + noise).astype(np.float32)})
         return rows
 
-    def _measured(self, need: Artifact) -> list[dict[str, Any]]:
-        return [
-            dict(zip(ROW, (answer_source, quality.metric, subset, metric, *form), strict=True))
-            | {"value": _value(need, *further, *of_subset, answer_source, metric, *form)}
-            for subset, of_subset in (("all", []), ("answered", ["answered"]))
-            for quality in self.study.qualities(need.dataset)[: None if need.recipe == "main" else 1]
-            for further in [[] if quality is self.study.main_quality else [quality.metric]]
-            for answer_source, *form in self._keys(need)
-            for metric in ("PRR", "ROC-AUC", "PR-AUC", "PRR@1")
-        ]
-
-    def _replicate_rows(self, need: Artifact) -> list[np.ndarray[Any, Any]]:
-        noise = generator(need.model, need.dataset, "noise").normal(scale=0.05, size=RESAMPLES)
-        return [(row["value"] + noise).astype(np.float32) for row in self._measured(need)]
+    def _measured(self, cell: Artifact) -> tuple[list[dict[str, Any]], np.ndarray[Any, Any]]:
+        """Rows of a cell, each with its value, and their replicates."""
+        if cell not in self._cells:
+            rows = [
+                dict(zip(ROW, (answer_source, quality.metric, subset, metric, *form), strict=True))
+                | {"value": _value(cell, *further, *of_subset, answer_source, metric, *form)}
+                for subset, of_subset in (("all", []), ("answered", ["answered"]))
+                for quality in self.study.qualities(cell.dataset)[: None if cell.recipe == "main" else 1]
+                for further in [[] if quality is self.study.main_quality else [quality.metric]]
+                for answer_source, *form in self._keys(cell)
+                for metric in ("PRR", "ROC-AUC", "PR-AUC", "PRR@1")
+            ]
+            noise = generator(cell.model, cell.dataset, "noise").normal(scale=0.05, size=RESAMPLES)
+            self._cells[cell] = rows, (np.array([[row["value"]] for row in rows]) + noise).astype(np.float32)
+        return self._cells[cell]
 
     def _keys(self, need: Artifact) -> list[tuple[str, str, str, str]]:
         scoring, recipe = self.study.scoring[need.recipe], self.study.recipes[need.recipe]

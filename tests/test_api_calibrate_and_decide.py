@@ -134,19 +134,8 @@ def test_a_row_of_fewer_candidates_is_decided_and_one_that_does_not_say_hides_no
         decide([NEW[0] | {"candidates": None}, *(row | {"candidates": 2} for row in NEW[1:])], made)
 
 
-@pytest.mark.parametrize("text", ["x", "[1]"])
-def test_settings_that_are_no_object_are_refused(text: str, made: CalibrationFile) -> None:
-    with pytest.raises(BeamUQError, match="scored_with"):
-        decide([row | {"scored_with": text} for row in NEW], made)
-
-
 def test_deciding_on_the_calibrating_answers_is_said(made: CalibrationFile) -> None:
     assert any("calibrated on" in told for told in decide(ROWS[::-1], made).warnings)
-
-
-def test_there_is_no_seed_to_choose() -> None:
-    with pytest.raises(TypeError, match="seed"):
-        calibrate(ROWS, method="CocoaPPL", seed=1)  # type: ignore[call-arg]
 
 
 def test_the_models_name_counts_where_a_hash_is_not_known(made: CalibrationFile) -> None:

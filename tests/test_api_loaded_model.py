@@ -5,8 +5,6 @@ from __future__ import annotations
 import doctest
 import inspect
 import math
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -225,15 +223,3 @@ def test_an_answer_alone_is_told_what_it_lacks_instead_of_getting_no_score(row: 
         ValueError, match=rf"row 1: an answer alone cannot be scored; give samples or .*_logprobs{unused}$"
     ):
         beamuq.score([row], **LEXICAL)
-
-
-@pytest.mark.packaged
-def test_the_packaged_weights_as_a_folder_answer_as_the_packaged_model_to_the_digit(tmp_path: Path, root: Path) -> None:
-    packaged = root / "resources/models/smollm2-135m-instruct"
-    if not packaged.is_dir():
-        pytest.skip("resources/models/smollm2-135m-instruct is not fetched")
-    folder = tmp_path / "own"
-    shutil.copytree(packaged, folder, copy_function=os.link, ignore=shutil.ignore_patterns("fetched.json"))
-    one, other = (beamuq.ask("Who wrote Hamlet?", model, device="cpu", **LEXICAL) for model in (packaged, folder))
-    assert (one.answer, one.beams, one.low, one.high) == (other.answer, other.beams, other.low, other.high)
-    assert one.answer == "William Shakespeare"

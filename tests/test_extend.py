@@ -119,8 +119,8 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.mark.usefixtures("module")
-def test_the_table_shows_what_its_caption_says(tmp_path: Path) -> None:
-    built = exhibits_study.Results(tmp_path, exhibits_study.study()).built("lead")
+def test_the_table_shows_what_its_caption_says(results: exhibits_study.Results) -> None:
+    built = results.built("lead")
     assert set(built.frame["method"]) == {"Dissimilarity - Prob"}
     of_datasets = built.frame[built.frame["dataset"] != "mean"]
     assert of_datasets[["value", "low", "high", "p_holm"]].notna().all(axis=None)
@@ -128,8 +128,8 @@ def test_the_table_shows_what_its_caption_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("module")
-def test_the_figure_draws_both_forms_of_every_dataset(tmp_path: Path) -> None:
-    built = exhibits_study.Results(tmp_path, exhibits_study.study()).built("prr_by_dataset")
+def test_the_figure_draws_both_forms_of_every_dataset(results: exhibits_study.Results) -> None:
+    built = results.built("prr_by_dataset")
     assert set(built.frame["variant"]) == {"multinomial", "beamsearch"}
     assert set(built.frame["dataset"]) == set(exhibits_study.DATASETS)
     drawn = built.shown.draw(built.title, built.footnote)

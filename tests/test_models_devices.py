@@ -5,11 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import itertools
 import os
-import re
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,11 +50,6 @@ def start(tmp_path: Path) -> Start:
     return job
 
 
-def card_of(job: subprocess.Popen[str]) -> str:
-    assert job.stdout is not None
-    return job.stdout.readline().split()[1]
-
-
 def test_jobs_that_need_both_cards_take_turns_with_those_that_need_one(start: Start) -> None:
     """A job that keeps what it has while it waits for the rest meets another like it."""
     spans = []
@@ -78,20 +70,6 @@ def test_more_cards_than_there_are_are_refused(start: Start, monkeypatch: pytest
     monkeypatch.setattr(devices, "bind", lambda *_, **__: None)
     with pytest.raises(BeamUQError, match="cards: 2: this job has 1"):
         devices.prepare("cuda", "auto", 1, cards=2)
-
-
-def test_a_killed_job_frees_its_card(start: Start) -> None:
-    first = start(60, CUDA_VISIBLE_DEVICES="0")
-    assert card_of(first) == "0"
-    second = start(0, CUDA_VISIBLE_DEVICES="0")
-    time.sleep(1)
-    assert second.poll() is None
-    first.send_signal(signal.SIGKILL)
-    first.communicate()
-    told = second.communicate(timeout=60)
-    assert told[0].split()[1] == "0"
-    assert "too many of 1 cards are taken" in told[1]
-    assert re.search(r"^waited [1-9]\d* seconds for a card$", told[1], re.MULTILINE)
 
 
 def test_a_schedulers_binding_stands(start: Start) -> None:

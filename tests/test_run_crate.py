@@ -107,17 +107,6 @@ def test_only_what_git_tracks_is_packed_and_no_target_of_a_link(
     assert {name for name in packed if not name.startswith(of_the_run)} == {*tracked, "src/", "workflow/"}
 
 
-def test_the_name_of_a_study_is_one_word_for_make(tmp_path: Path) -> None:
-    python = tmp_path / ".venv/bin/python"
-    python.parent.mkdir(parents=True)
-    python.write_text('#!/bin/sh\necho "$2"\n')
-    python.chmod(0o755)
-    study = "my study.yaml; echo 'two'"
-    command = ["make", "-s", "-f", ROOT / "Makefile", "-o", ".venv/.installed", "crate", f"STUDY={study}"]
-    done = subprocess.run(command, cwd=tmp_path, text=True, capture_output=True, check=True)
-    assert done.stdout == f"{study}\n"
-
-
 @pytest.mark.rocrate
 @pytest.mark.skipif(not VALIDATOR, reason="set BEAMUQ_ROC_VALIDATOR to the executable rocrate-validator")
 def test_the_validator_of_ro_crates_finds_nothing_missing(archive: zipfile.ZipFile) -> None:

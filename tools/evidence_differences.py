@@ -23,7 +23,7 @@ from scipy.special import ndtr, ndtri
 from beamuq.evaluation import bootstrap
 from beamuq_study.comparison.comparison_inputs import read_paper_numbers
 from beamuq_study.comparison.number_statuses import smallest_detectable
-from beamuq_study.parquet_tables import ALL, Artifact, read
+from beamuq_study.parquet_tables import Artifact, read
 from beamuq_study.stages.metrics_of_scores import EvaluationSettings, evaluate
 from beamuq_study.study_config import load_study
 
@@ -103,14 +103,14 @@ def recomputed(
     cell: Artifact,
     chosen: Callable[[list[Scored]], Collection[Scored]],
     metric: str = "",
-    main_quality_of_all: bool = False,
+    qualities: Collection[str] = (),
+    answered: bool = False,
     without: Collection[str] = (),
 ) -> Rows:
     """Rows of evaluation and replicates of a published cell, from its scores, quality, groups and empty answers.
 
-    ``chosen``: of these scores; ``metric``: by this one alone, and of the answered questions by the first quality;
-    ``main_quality_of_all``: by the first quality, of all questions; ``without``: these questions. Whatever is left out
-    costs nothing.
+    ``chosen``: of these scores; ``metric``, ``qualities``: by these alone (empty: by all); ``answered``: of the
+    answered questions too; ``without``: these questions. Whatever is left out costs nothing.
     """
     place = (cell.dataset, cell.model, cell.recipe)
     study, made = load_study(folder / "study.json"), read(folder / cell.path, "evaluation").provenance["settings"]
@@ -122,13 +122,14 @@ def recomputed(
     scores = scores.filter([form in kept for form in forms])
     questions = read(folder / Artifact("questions", cell.dataset).path, "questions").table
     rows: Rows = ([], [])
-    for number, of in enumerate(study.qualities(cell.dataset)[: 1 if main_quality_of_all else None]):
+    for of in study.qualities(cell.dataset) if kept else ():
+        if qualities and of.metric not in qualities:
+            continue
         quality = read(folder / Artifact("quality", *place, metric=of.metric).path, "quality").table.filter(asked)
         settings = EvaluationSettings.model_validate(made, strict=False)
         alone = {"metrics": (metric,)} if metric else {}
         settings = settings.model_copy(update={"quality": of.metric, "threshold": of.threshold} | alone)
-        of_all = main_quality_of_all or (metric and number > 0)
-        found = evaluate(scores, quality, questions, settings, cell.dataset, None if of_all else empty)
+        found = evaluate(scores, quality, questions, settings, cell.dataset, empty if answered else None)
         for all_rows, new in zip(rows, found, strict=True):
             all_rows += new
     return rows
@@ -158,15 +159,11 @@ def prr(dataset: str, recipe: str) -> dict[tuple[str, ...], np.ndarray]:  # type
         ]
 
     cell = Artifact("evaluation", dataset, MODEL, recipe.removeprefix(prefix), "embedding")
-    metric = "ROC-AUC" if prefix == ROC else "PRR"
-    found = recomputed(folder, cell, needed, metric, main_quality_of_all=prefix != EXACT, without=without)
-
-    def wanted(row: dict[str, Any]) -> bool:
-        return row["subset"] == ALL and (prefix != EXACT or row["quality"] == "exact_match")
-
+    metric, quality = "ROC-AUC" if prefix == ROC else "PRR", "exact_match" if prefix == EXACT else "answer_f1"
+    found = recomputed(folder, cell, needed, metric, [quality], without=without)
     return {
         tuple(row[name] for name in FORM[1:]): np.asarray([row["value"], *drawn["values"]], dtype=np.float64)
-        for row, drawn in zip(*(filter(wanted, rows) for rows in found), strict=True)
+        for row, drawn in zip(*found, strict=True)
     }
 
 
