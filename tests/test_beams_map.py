@@ -14,7 +14,8 @@ import synthetic
 from beamuq import strategy_names
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import known_distribution as known
-from beamuq_study.exhibits.when_beams_win import GAIN, NOISE, TARGET, differences
+from beamuq.evaluation.estimator_errors import GAIN, NOISE, TARGET
+from beamuq_study.exhibits.when_beams_win import differences
 from beamuq_study.parquet_tables import SCHEMAS
 from beamuq_study.result_files import KEYS, Estimates
 from beamuq_study.stages.beams_map import BEAMS, EXACT_TEXT, SIMILARITY, MapSettings, map_of_cell, setting

@@ -12,6 +12,7 @@ import pandas as pd
 
 from beamuq import __version__
 from beamuq.config_errors import read_yaml
+from beamuq.evaluation.significance import differing_by_chance
 from beamuq.io import file_sha256
 from beamuq_study.comparison import beam_minus_multinomial, claims, comparison_inputs, number_statuses
 from beamuq_study.comparison.beam_minus_multinomial import HEADLINE
@@ -86,7 +87,7 @@ def html(found: Comparison, forest: Drawing) -> str:
         agree=agree,
         differ=differ,
         limit=f"{rules.agreement['z']:g}",
-        chance=f"{(agree + differ) * number_statuses.differing_by_chance(rules.agreement['z']):.0f}",
+        chance=f"{(agree + differ) * differing_by_chance(rules.agreement['z']):.0f}",
         statuses=_table(_legend("status", rules.statuses, numbers)),
         reasons=_table(reasons.sort_values("rows", ascending=False, kind="stable")),
         tables=[_numbers(str(name), part) for name, part in numbers.groupby("table", sort=False)],

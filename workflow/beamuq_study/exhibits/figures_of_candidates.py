@@ -19,16 +19,13 @@ from beamuq_study.exhibits import cells, figure_style
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq_study.exhibits.estimates_table import records
 from beamuq_study.exhibits.exhibit import CANDIDATES, SCORES, Exhibit, Figure
-from beamuq_study.exhibits.figure_style import BEAMS, BLACK, GREY, VARIANTS, WINE, SeriesStyle, draw_by_bin
+from beamuq_study.exhibits.figure_style import BEAMS, BLACK, GREY, VARIANTS, draw_by_bin
 from beamuq_study.exhibits.table_formats import percent
 from beamuq_study.result_files import Cell, Inputs
 from beamuq_study.study_config import Study
 
 MODEL, METHOD = "gemma-3-4b-base", "Dissimilarity"
-CONDITIONS = {
-    "printed": SeriesStyle(r"printed: $m_B > 1 - 1/(2\sqrt{M})$", GREY, marker="o"),
-    "corrected": SeriesStyle(r"corrected: $m_B > M/(M + 1)$", WINE, marker="s"),
-}
+THRESHOLDS = figure_style.looks("thresholds")
 DESCRIBED = {"count": "n", "5%": "q05", "25%": "q25", "50%": "median", "75%": "q75", "95%": "q95"}
 OF_BOX = {"median": "med", "q25": "q1", "q75": "q3", "q05": "whislo", "q95": "whishi"}
 MASS, RANKS = "mass by length", "p by rank"
@@ -66,7 +63,7 @@ def mass_above_thresholds(study: Study, chosen: Sequence[Cell], inputs: Inputs) 
     above = {name: sets.mass(study.main.beam, size) > threshold for name, threshold in thresholds.items()}
     data = _by_length(study, sets, above, "threshold share", proportion_interval)
     data.insert(2, "mass_above", data["threshold"].map(thresholds))
-    looks = {of: replace(look, title=f"{look.title} = {thresholds[of]:.3f}") for of, look in CONDITIONS.items()}
+    looks = {of: replace(look, title=f"{look.title} = {thresholds[of]:.3f}") for of, look in THRESHOLDS.items()}
     facts = {f"above_{name}": percent(float(of.mean()), 1) for name, of in above.items()}
     draw = partial(draw_by_bin, column="share", looks=looks, by="threshold", bars=False, percent=True)
     return figure_style.figure(study, data, [], "", draw, facts, (LENGTH, "Questions above (%)"), height=2.3)

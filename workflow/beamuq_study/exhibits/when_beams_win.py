@@ -12,6 +12,7 @@ import pandas as pd
 from beamuq import strategy_names
 from beamuq.evaluation.bootstrap import interval
 from beamuq.evaluation.estimates import MEAN, Estimates, joined
+from beamuq.evaluation.estimator_errors import GAIN, NOISE, TARGET
 from beamuq.evaluation.known_distribution import coordinates
 from beamuq.scorers.quality_metrics import exact_match, gold_label
 from beamuq.text_normalization import normalize_squad, normalize_triviaqa
@@ -24,7 +25,6 @@ from beamuq_study.result_files import Cell, Inputs
 from beamuq_study.stages.beams_map import BEAMS, DISSIMILARITY, EXACT_TEXT, SAMPLES, SIMILARITY, TRUE, setting
 from beamuq_study.study_config import Study
 
-GAIN, NOISE, TARGET = "beams - samples", "noise", "target"
 MIXED = {"stratified optimal_stratified": "Optimal stratified", "stratified adaptive": "Adaptive systematic"}
 PLACE = ["model", "dataset"]
 ON = [*PLACE, "quality", "method", "setting"]
