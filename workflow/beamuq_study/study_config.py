@@ -12,6 +12,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -533,6 +534,11 @@ class Study(StrictModel):
     def main_quality(self) -> Quality:
         """The first: that of exhibits and of the comparison with the paper."""
         return self.quality[0]
+
+    @cached_property
+    def entries(self) -> dict[tuple[str, str, str], GridEntry]:
+        """The entry of the grid that each cell is of, by model, dataset and recipe."""
+        return {(m, d, entry.recipe): entry for entry in self.grid for m in entry.models for d in entry.datasets}
 
     def map_settings(self, recipe: str, dataset: str) -> dict[str, Any]:
         """Where the map of when beams win is measured in a cell; nothing where its recipe has none."""

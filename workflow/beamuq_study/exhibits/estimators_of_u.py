@@ -63,12 +63,9 @@ def _sizes_in(strategies: Iterable[str]) -> set[int]:
 def with_exact_value(study: Study, dataset: str = "", estimators: Sequence[str] = (), **needs: Any) -> list[Cell]:
     """The cells, on one dataset or all, of the first recipe that knows U with its standard error and has the others."""
     scored = ("stratified all_above", "uniform sample", "normalised beam", *estimators)
-
-    def has(recipe: str) -> bool:
-        above = study.recipes[recipe].all_above
-        return above is not None and above.lattices > 1
-
-    return [cell for cell in cells.select(study, estimators=scored, has=has, **needs) if dataset in ("", cell.dataset)]
+    exact = {name for name, of in study.recipes.items() if of.all_above and of.all_above.lattices > 1}
+    found = cells.select(study, estimators=scored, has=exact.__contains__, **needs)
+    return [cell for cell in found if dataset in ("", cell.dataset)]
 
 
 def read(study: Study, inputs: Inputs, cell: Cell) -> EstimatorsOfCell:
@@ -153,11 +150,9 @@ def controls_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Tabl
 
 def cells_with_draws(study: Study) -> list[Cell]:
     """Every cell with the main beams and two scored draws of the main samples at least, model by model."""
-
-    def has(recipe: str) -> bool:
-        return cells.draws(study, recipe) > 1 and study.recipes[recipe].decoded(study.main.beam) is not None
-
-    found = cells.select(study, estimators=["uniform sample"], strategies=[study.main.sample], has=has, of="all")
+    drawn = {name for name, of in study.recipes.items() if cells.draws(study, name) > 1 and of.decoded(study.main.beam)}
+    needs: dict[str, Any] = {"estimators": ["uniform sample"], "strategies": [study.main.sample]}
+    found = cells.select(study, has=drawn.__contains__, of="all", **needs)
     return sorted(found, key=lambda cell: list(study.models).index(cell.model))
 
 
@@ -333,7 +328,7 @@ def exhibits(study: Study) -> list[Exhibit]:
     pooled = {dataset for each in study.grid if study.recipes[each.recipe].all_above for dataset in each.datasets}
     datasets = {"estimators": "", **{f"estimators_{name}": name for name in study.datasets if name in pooled}}
     exact = partial(Exhibit, reads=READS, beyond_paper=True, cells=with_exact_value)
-    of_dataset = partial(exact, kind="table", build=estimators_table, template="estimators")
+    of_dataset = partial(exact, kind="table", build=estimators_table, caption="estimators")
     beams, drawn = partial(with_exact_value, strategies=[study.main.beam]), partial(exact, kind="figure")
     controls = "uniform beam", "match beam", "match sample"
     controlled = partial(beams, estimators=controls, methods=[estimator_errors.PROB])

@@ -247,7 +247,7 @@ def exhibits(study: Study) -> list[Exhibit]:
     unscored = partial(Exhibit, kind="figure", cells=decoded, near=triviaqa, reads=CANDIDATES, scored=False)
     single = partial(Exhibit, kind="figure", reads=(*CANDIDATES, *SCORES), shows_questions=True)
     two, one = partial(worked_examples, count=2), partial(worked_examples, count=1)
-    pair = partial(single, cells=scored, build=two, template="worked_examples")
+    pair = partial(single, cells=scored, build=two, caption="worked_examples")
     return [
         unscored("redundancy", build=redundancy, quality=False),
         unscored("beam_mass_threshold", build=mass_above_thresholds, quality=False),
@@ -255,5 +255,5 @@ def exhibits(study: Study) -> list[Exhibit]:
         single("sampling_vs_beamsearch", cells=scored, near=triviaqa, build=samples_and_beams, quality=False),
         pair("triviaqa-gemma4b", near=triviaqa),
         pair("webq-gemma4b", near=(MODEL, "webquestions")),
-        single("coqa-gemma4b-one", cells=with_stories, near=(MODEL, "coqa"), build=one, template="worked_example"),
+        single("coqa-gemma4b-one", cells=with_stories, near=(MODEL, "coqa"), build=one, caption="worked_example"),
     ]

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from beamuq.evaluation import bootstrap, curves_with_bands
+from beamuq.evaluation import bootstrap, guaranteed_threshold
 from beamuq.evaluation.candidate_sets import equal_bins, groups_of
-from beamuq.evaluation.curves_with_bands import rejection_bands
 from beamuq.evaluation.estimates import Estimates, joined
-from beamuq.evaluation.guaranteed_threshold import units_needed
+from beamuq.evaluation.prr_and_auc import rejection_bands
 from beamuq.strategy_names import ablation
 from beamuq_study.exhibits import captions, cells, figure_style
 from beamuq_study.exhibits.captions import GRAPH, MULTINOMIAL
@@ -163,7 +162,7 @@ def risk_coverage(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figur
     wrong, parts = (scored.quality <= study.main_quality.threshold)[test], []
     for method, variant in decided[FORM].drop_duplicates().itertuples(index=False):
         scores = scored.scores(method, variant)[test]
-        curve = curves_with_bands.risk_coverage(scores, wrong, groups, counts, study.evaluation.confidence)
+        curve = guaranteed_threshold.risk_coverage(scores, wrong, groups, counts, study.evaluation.confidence)
         parts.append(curve.assign(method=method, variant=variant, part="curve", risk=np.nan))
     points = _guaranteed(decided)
     columns = [*FORM, "part", "score", "shown", "wrong", "low", "high", "risk"]
@@ -245,7 +244,7 @@ def _thresholds(decided: pd.DataFrame, points: pd.DataFrame) -> str:
     needed = least[least["n"] < least["value"]].groupby("risk")["value"].max()
     text = f"{len(points)} of {len(least)} thresholds have the guarantee"
     if len(needed):
-        takes = captions.listing([str(units_needed(int(value))) for value in needed])
+        takes = captions.listing([str(guaranteed_threshold.units_needed(int(value))) for value in needed])
         units = decided.loc[decided["metric"] == "threshold", "n"].iloc[0]
         text += f": {_percents(list(needed.index))} wrong take at least {takes} questions that calibrate, here {units}"
     if above := int((points["wrong"] > points["risk"]).sum()):

@@ -336,7 +336,7 @@ def exhibits(study: Study) -> list[Exhibit]:
     ours = partial(Exhibit, kind="table", beyond_paper=True)
     of_all, prr = partial(ours, cells=cells.main_cells), dict[str, Any](reads=EVALUATION, metric="PRR")
     augrc, accuracies = (*EVALUATION, "quality", "questions"), ("quality", "questions")
-    decided = partial(ours, reads=("decisions",), build=_decisions, template="decisions")
+    decided = partial(ours, reads=("decisions",), build=_decisions, caption="decisions")
     models = {study.models[model].label: model for model in cells.models(study, study.main.recipe)}
     return [
         described("test_datasets", cells=_asked, reads=("questions", "shots"), build=_datasets),
