@@ -92,7 +92,8 @@ def test_the_true_dissimilarity_ranks_expected_similarity_perfectly_where_the_mo
 def test_beams_minus_samples_is_noise_plus_target_in_every_place(rows: pd.DataFrame) -> None:
     place = {"model": "m", "dataset": "triviaqa", "recipe": "r", "scorer": "s", "empty": np.nan}
     frame = rows[rows["metric"] == "PRR"].assign(**place)
-    every = Estimates(frame[[*KEYS, "value", "n", "empty", "note"]], np.stack(frame["values"].to_list()))
+    columns = [*KEYS, "power", "kappa", "M", "value", "n", "empty", "note"]
+    every = Estimates(frame[columns], np.stack(frame["values"].to_list()))
     found = differences(every)
     beams = found.frame[found.frame["variant"] == BEAMS]
     wide = beams.pivot(index=["method", "quality", "setting"], columns="metric", values="value")
