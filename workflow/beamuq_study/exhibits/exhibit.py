@@ -125,7 +125,6 @@ class Exhibit:
     beyond_paper: bool = False  # the paper has nothing like it; the report shows it in a section of its own
     answer_source: AnswerSource = "greedy"  # whose answers are judged and scored
     quality: bool = True  # its numbers rest on the quality of answers: the caption names a proxy of that
-    scored: bool = True  # they rest on a scorer: the caption names a proxy of that
     shows_questions: bool = False  # it prints texts of a dataset
     files: Callable[[Study], list[Path]] = lambda _: []  # other files that it reads, such as prompt templates
     module: str = ""  # that of its specification, on whose code the rule that makes it depends
@@ -161,7 +160,7 @@ class Exhibit:
         title, *sentences = captions.text(self.caption or self.label, facts)
         if isinstance(shown, Table) and shown.reasons:
             sentences.append(f"Without a value or an interval: {'; '.join(shown.reasons)}.")
-        scorers = list(dict.fromkeys(need.scorer for need in needs if need.scorer)) if self.scored else []
+        scorers = list(dict.fromkeys(need.scorer for need in needs if need.scorer))
         proxies, title = captions.footnote(study, scorers, quality=self.quality), captions.titled(study, title)
         ending = captions.DEMO_WARNING * study.demo, inputs.empty_sentence(needs, self.answer_source)
         caption = " ".join(filter(None, (f"{title}.", *sentences, proxies, *ending)))

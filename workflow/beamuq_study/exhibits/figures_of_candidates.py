@@ -6,7 +6,7 @@ import itertools
 import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -219,16 +219,12 @@ def _sets(study: Study, candidates: CandidateSets, key: str) -> list[pd.DataFram
     return [of[of["id"] == key].assign(p=lambda rows: np.exp(rows["logprob"])) for of in sets]
 
 
-@cache
-def _font() -> Any:
-    from matplotlib.font_manager import findfont, get_font
-
-    return get_font(findfont(FIXED_WIDTH))
-
-
 def one_line(text: str, most: int) -> str:
     """``text`` on one line of at most ``most`` characters, cut with an ellipsis; those the face lacks as U+FFFD."""
-    drawn = "".join(c if _font().get_char_index(ord(c)) else "\ufffd" for c in " ".join(text.split()))
+    from matplotlib.font_manager import findfont, get_font
+
+    face = get_font(findfont(FIXED_WIDTH))
+    drawn = "".join(c if face.get_char_index(ord(c)) else "\ufffd" for c in " ".join(text.split()))
     return drawn if len(drawn) <= most else drawn[: most - 1].rstrip() + "…"
 
 
@@ -244,7 +240,7 @@ def exhibits(study: Study) -> list[Exhibit]:
 
     scored, triviaqa = partial(cells.with_methods, methods=[METHOD]), (MODEL, "triviaqa")
     decoded = partial(cells.recipe_cells, recipe=study.main.recipe, scorer=None)
-    unscored = partial(Exhibit, kind="figure", cells=decoded, near=triviaqa, reads=CANDIDATES, scored=False)
+    unscored = partial(Exhibit, kind="figure", cells=decoded, near=triviaqa, reads=CANDIDATES)
     single = partial(Exhibit, kind="figure", reads=(*CANDIDATES, *SCORES), shows_questions=True)
     two, one = partial(worked_examples, count=2), partial(worked_examples, count=1)
     pair = partial(single, cells=scored, build=two, caption="worked_examples")
