@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from beamuq.evaluation.estimates import MEAN, TIE
+from beamuq.evaluation.estimates import MEAN, TIE, joined
 from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, holm
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs, ComparisonRules
 from beamuq_study.exhibits import captions, cells, figure_style
@@ -76,16 +76,16 @@ def _measured(results: ComparisonInputs, models: Sequence[str]) -> pd.DataFrame:
     of = {"metric": families["metric"], "method": families["methods"], "setting": "", "answer_source": "greedy"}
     beams, samples = (results.estimates(run).where(**of, variant=variant) for variant in (BEAMSEARCH, MULTINOMIAL))
     each = beams.minus(samples, on=PLACE)
-    parts, triple = [], (each, beams.at(each.frame[PLACE]), samples.at(each.frame[PLACE]))
-    for gain, beam, sample in (triple, [part.mean_over_datasets() for part in triple]):
-        forms = {BEAMSEARCH: beam.frame["value"].to_numpy(), MULTINOMIAL: sample.frame["value"].to_numpy()}
-        values = gain.summary(study.evaluation.confidence).rename(columns={"value": "difference"})
-        parts.append(values.assign(p=gain.p(), resamples=gain.replicates.shape[1], **forms))
+    triple = each, beams.at(each.frame[PLACE]), samples.at(each.frame[PLACE])
+    gain, beam, sample = (joined([part, part.mean_over_datasets()]) for part in triple)
+    forms = {BEAMSEARCH: beam.frame["value"], MULTINOMIAL: sample.frame["value"]}
+    values = gain.summary(study.evaluation.confidence).rename(columns={"value": "difference"})
+    values = values.assign(p=gain.p(), resamples=gain.replicates.shape[1], **forms)
     full = each.frame[each.too_empty].groupby(["model", "method"])["dataset"].agg(", ".join).rename("full")
-    full = parts[1].join(full, on=["model", "method"])["full"].where(parts[1]["difference"].notna())
-    without = "without " + full + ", where more than a fifth of the answers are empty"
-    parts[1]["note"] = without.fillna(parts[1]["note"])
-    return pd.concat(parts)[MEASURED]
+    of_means = (values["dataset"] == MEAN) & values["difference"].notna()
+    without = "without " + values.join(full, on=["model", "method"])["full"].where(of_means)
+    without += ", where more than a fifth of the answers are empty"
+    return values.assign(note=without.fillna(values["note"]))[MEASURED]
 
 
 def tally(frame: pd.DataFrame, family: str) -> dict[str, Any]:
