@@ -29,11 +29,7 @@ PLACE = ["model", "dataset", "method"]
 NUMBERS = [BEAMSEARCH, MULTINOMIAL, "difference", "low", "high", "std", "p"]
 MEASURED = [*PLACE, *NUMBERS, "n", "resamples", "note"]
 COLUMNS = ["family", *PLACE, *NUMBERS, "adjusted", "significant", "n", "resamples", "note"]
-LOOKS = {
-    "mean": (figure_style.BLACK, "D", 3.5),
-    "beams better": (figure_style.BEAMS, "o", 2.8),
-    "samples better": (figure_style.SAMPLES, "s", 2.8),
-}
+LOOKS = figure_style.looks("forest")
 
 
 def differences(results: ComparisonInputs) -> pd.DataFrame:
@@ -144,18 +140,20 @@ def draw_forest(data: pd.DataFrame, ax: figure_style.Axes, titles: Mapping[str, 
     datasets = [*(of for of in dict.fromkeys(data["dataset"]) if of != MEAN), MEAN]
     rows = [(model, of) for model in dict.fromkeys(data["model"]) for of in ("", *datasets)]
     ax.axvline(0, color=figure_style.GREY, linewidth=0.8)
-    for name, (colour, marker, size) in LOOKS.items():
-        ax.plot([], [], marker, color=colour, markersize=size, label=name)
+    for look in LOOKS.values():
+        ax.plot([], [], look.marker, color=look.colour, markersize=look.size, label=look.title)
     for row in records(data):
         y, difference = -rows.index((row["model"], row["dataset"])), row["difference"]
         if np.isnan(difference):
             ax.text(0, y, "n/a", ha="center", va="center", color=figure_style.GREY)
             continue
-        look = "mean" if row["dataset"] == MEAN else "beams better" if difference >= 0 else "samples better"
-        colour, marker, size = LOOKS[look]
-        filled = colour if row["significant"] else "white"
-        ax.plot([row["low"], row["high"]], [y, y], color=colour, linewidth=0.9, solid_capstyle="butt")
-        ax.plot(difference, y, marker, color=colour, markersize=size, markerfacecolor=filled, markeredgewidth=0.8)
+        look = LOOKS["mean" if row["dataset"] == MEAN else "beams better" if difference >= 0 else "samples better"]
+        style: dict[str, Any] = {
+            "markerfacecolor": look.colour if row["significant"] else "white",
+            "markeredgewidth": 0.8,
+        }
+        ax.plot([row["low"], row["high"]], [y, y], color=look.colour, linewidth=0.9, solid_capstyle="butt")
+        ax.plot(difference, y, look.marker, color=look.colour, markersize=look.size, **style)
     ax.set_yticks([-place for place in range(len(rows))], [names.get(of or model, of or model) for model, of in rows])
     for label, (_, of) in zip(ax.get_yticklabels(), rows, strict=False):
         label.set_fontweight("normal" if of else "bold")

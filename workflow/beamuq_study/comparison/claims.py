@@ -157,12 +157,15 @@ def gain_on_short_answers(case: Case, below: int) -> Verdict:
     """Whether Dissimilarity gains on answers of fewer tokens than ``below``, and negligibly on the others."""
     case.require(*SCORES, *CANDIDATES)
     gains: dict[str, list[Estimates]] = {"below": [], "rest": []}
+    inputs, forms = case.results.inputs, [("Dissimilarity", variant, "") for variant in (BEAMSEARCH, MULTINOMIAL)]
     for cell in case.cells:
-        scored, sets = case.results.inputs.scores(cell), case.of(cell).candidates()
+        scored, sets = inputs.scores(cell), case.of(cell).candidates()
         short = pd.Series(sets.lengths() < below, sets.ids).loc[scored.ids].to_numpy()
         for where, members in (("below", short), ("rest", ~short)):
             judging.enough(int(members.sum()), f"of {cell.dataset}, {where} {below} tokens")
-            gains[where].append(case.gain_within(cell, "Dissimilarity", members, f"by length {where}"))
+            both = scored.prr(members, f"by length {where}", forms, **inputs.resampling).assign(**cell.place)
+            beams, samples = (at(both, pd.DataFrame({"variant": [variant]})) for _, variant, _ in forms)
+            gains[where].append(beams.minus(samples))
     shorter, rest = (joined(of) for of in gains.values())
     size = judging.together(case.negligible(rest)[0])
     return case.rise(shorter, judging.questions(shorter) + judging.questions(rest), size=size, opposite=size == "no")

@@ -163,13 +163,6 @@ class Case:
         z = float(ndtri(1 - self.tolerances["level"] / 2))
         return float(smallest_detectable(std, 0.0, z, self.results.rules.agreement["power"]))
 
-    def gain_within(self, cell: Cell, method: str, members: Bools, subset: str) -> Estimates:
-        """Beam minus multinomial of a method on some of a cell's scored questions; ``subset`` chooses the resamples."""
-        inputs, forms = self.results.inputs, [(method, variant, "") for variant in (BEAMSEARCH, MULTINOMIAL)]
-        pair = inputs.scores(cell).prr(members, subset, forms, **inputs.resampling).assign(**cell.place)
-        beams, samples = (at(pair, pd.DataFrame({"variant": [variant]})) for variant in (BEAMSEARCH, MULTINOMIAL))
-        return beams.minus(samples)
-
     def negligible(self, differences: Estimates) -> tuple[list[Within], pd.DataFrame]:
         """Whether the interval of each difference is within what was declared as nothing; and their summary."""
         summary = differences.summary(self.results.study.evaluation.confidence)

@@ -43,6 +43,7 @@ class SeriesStyle:
     line: str = "-"
     marker: str = ""
     hatch: str = ""
+    size: float | None = None  # of the marker, in points
 
 
 Looks: TypeAlias = Mapping[Any, SeriesStyle]

@@ -48,10 +48,8 @@ def redundancy(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """(M − distinct cleaned texts) / M of samples and beams, averaged over the questions of a length."""
     sets = inputs.candidates(chosen[0])
     values = {name: sets.redundancy(of, study.main.num_candidates) for name, of in _strategies(study).items()}
-    data, draw = (
-        _by_length(study, sets, values, "variant redundancy"),
-        partial(draw_by_bin, column="redundancy", percent=True),
-    )
+    data = _by_length(study, sets, values, "variant redundancy")
+    draw = partial(draw_by_bin, column="redundancy", percent=True)
     facts = {"repeated": percent(float(values[BEAMSEARCH].mean()), 1)}
     return figure_style.figure(study, data, [], "", draw, facts, (LENGTH, "Texts that repeat (%)"), height=2.3)
 
