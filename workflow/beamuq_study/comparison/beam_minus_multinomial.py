@@ -148,12 +148,9 @@ def draw_forest(data: pd.DataFrame, ax: figure_style.Axes, titles: Mapping[str, 
             ax.text(0, y, "n/a", ha="center", va="center", color=figure_style.GREY)
             continue
         look = LOOKS["mean" if row["dataset"] == MEAN else "beams better" if difference >= 0 else "samples better"]
-        style: dict[str, Any] = {
-            "markerfacecolor": look.colour if row["significant"] else "white",
-            "markeredgewidth": 0.8,
-        }
+        filled = look.colour if row["significant"] else "white"
         ax.plot([row["low"], row["high"]], [y, y], color=look.colour, linewidth=0.9, solid_capstyle="butt")
-        ax.plot(difference, y, look.marker, color=look.colour, markersize=look.size, **style)
+        ax.plot(difference, y, look.marker, color=look.colour, markersize=look.size, mfc=filled, mew=0.8)
     ax.set_yticks([-place for place in range(len(rows))], [names.get(of or model, of or model) for model, of in rows])
     for label, (_, of) in zip(ax.get_yticklabels(), rows, strict=False):
         label.set_fontweight("normal" if of else "bold")
