@@ -12,7 +12,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -535,7 +534,7 @@ class Study(StrictModel):
         """The first: that of exhibits and of the comparison with the paper."""
         return self.quality[0]
 
-    @cached_property
+    @property
     def entries(self) -> dict[tuple[str, str, str], GridEntry]:
         """The entry of the grid that each cell is of, by model, dataset and recipe."""
         return {(m, d, entry.recipe): entry for entry in self.grid for m in entry.models for d in entry.datasets}

@@ -18,8 +18,8 @@ def asked(study: Study, cell: Cell) -> int | None:
 def recipe_cells(study: Study, recipe: str, scorer: str | None = "") -> list[Cell]:
     """The cells of a recipe under a scorer ("": the main one; None: any or none), models and datasets in order."""
     scorer = study.main.scorer if scorer == "" else scorer or ""
-    places = [(model, dataset, recipe) for model in study.models for dataset in study.datasets]
-    found = {place: study.entries[place] for place in places if place in study.entries}
+    places, entries = [(model, dataset, recipe) for model in study.models for dataset in study.datasets], study.entries
+    found = {place: entries[place] for place in places if place in entries}
     return [Cell(*place, scorer) for place, of in found.items() if not scorer or scorer in of.scorers]
 
 
