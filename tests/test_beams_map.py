@@ -14,7 +14,8 @@ import synthetic
 from beamuq import strategy_names
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import known_distribution as known
-from beamuq_study.exhibits.when_beams_win import GAIN, NOISE, TARGET, differences
+from beamuq.evaluation.estimator_errors import GAIN, NOISE, TARGET
+from beamuq_study.exhibits.when_beams_win import differences
 from beamuq_study.parquet_tables import SCHEMAS
 from beamuq_study.result_files import KEYS, Estimates
 from beamuq_study.stages.beams_map import BEAMS, EXACT_TEXT, SIMILARITY, MapSettings, map_of_cell, setting
@@ -91,7 +92,8 @@ def test_the_true_dissimilarity_ranks_expected_similarity_perfectly_where_the_mo
 def test_beams_minus_samples_is_noise_plus_target_in_every_place(rows: pd.DataFrame) -> None:
     place = {"model": "m", "dataset": "triviaqa", "recipe": "r", "scorer": "s", "empty": np.nan}
     frame = rows[rows["metric"] == "PRR"].assign(**place)
-    every = Estimates(frame[[*KEYS, "value", "n", "empty", "note"]], np.stack(frame["values"].to_list()))
+    columns = [*KEYS, "power", "kappa", "M", "value", "n", "empty", "note"]
+    every = Estimates(frame[columns], np.stack(frame["values"].to_list()))
     found = differences(every)
     beams = found.frame[found.frame["variant"] == BEAMS]
     wide = beams.pivot(index=["method", "quality", "setting"], columns="metric", values="value")

@@ -16,6 +16,7 @@ import pytest
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.evaluation.estimator_errors import QuestionScores
+from beamuq.evaluation.significance import selected_lead
 from beamuq_study.comparison import claims, comparison_inputs, judging
 from beamuq_study.comparison.comparison_inputs import Claim, ComparisonInputs
 from beamuq_study.comparison.judging import Case, NotAskedError, TooFewError, Verdict
@@ -387,7 +388,7 @@ def test_the_best_of_many_equal_settings_is_not_significantly_ahead() -> None:
     for trial in range(60):
         values = {(D, BEAM, str(name)): 0.5 + 0.05 * random.normal() for name in range(7)}
         found = measured(Cell(GEMMA, TRIVIA, str(trial)), values, 0.05)
-        behind = [judging.selected_lead(found, np.arange(7) != place)[1] for place in range(7)]
+        behind = [selected_lead(found, np.arange(7) != place)[1] for place in range(7)]
         rejected += min(behind) < 0.05 / 7
         order = found.frame["value"].to_numpy().argsort()
         lead = found.replicates[order[-1]] - found.replicates[order[0]]
@@ -410,7 +411,7 @@ def test_the_p_of_a_lead_is_that_of_the_best_of_many_over_each_other(ahead: str,
     names = [*ahead, *others]
     rows = [{"setting": name, "value": values[name], "n": N} for name in names]
     found = Estimates.from_rows(rows, [values[name] + np.array(off[name]) for name in names])
-    lead = judging.selected_lead(found, np.array([name in ahead for name in names]))
+    lead = selected_lead(found, np.array([name in ahead for name in names]))
     assert lead == (pytest.approx(0.2), pytest.approx(p))
 
 

@@ -14,7 +14,7 @@ from beamuq_study.comparison import claims_of_map
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs, read_rules
 from beamuq_study.comparison.judging import Case, TooFewError, Verdict
 from beamuq_study.exhibits.when_beams_win import MIXED
-from beamuq_study.result_files import Cell, Estimates
+from beamuq_study.result_files import Cell, Estimates, on_map
 from beamuq_study.stages.beams_map import BEAMS, DISSIMILARITY, EXACT_TEXT, SAMPLES, SIMILARITY, TRUE, setting
 
 POWERS, KAPPAS, MASSES = (1.0, 2.0, 3.0), (0.5, 1.0), {1.0: 0.2, 2.0: 0.6, 3.0: 0.9}
@@ -38,7 +38,7 @@ def made(
             keys = {"quality": quality, "metric": "PRR", "method": DISSIMILARITY, "variant": variant}
             rows.append(keys | {"setting": place, "value": value})
             drawn.append(value + noise * random.normal(size=400))
-    return Estimates.from_rows([vars(cell) | {"n": n} | row for row in rows], drawn)
+    return on_map(Estimates.from_rows([vars(cell) | {"n": n} | row for row in rows], drawn))
 
 
 def judged(judge: Callable[..., Verdict], maps: dict[Cell, Estimates], *cells: Cell, **options: Any) -> Verdict:

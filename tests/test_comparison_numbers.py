@@ -249,12 +249,10 @@ def test_a_demo_is_not_comparable_on_every_line(folder: Path) -> None:
     assert "[demo]" in figure.title
 
 
-def test_files_that_are_not_there_are_an_error_unless_the_run_is_partial(tmp_path: Path) -> None:
+def test_files_that_are_not_there_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "study.json").write_text("{}", encoding="utf-8")
     with pytest.raises(BeamUQError, match="no such file"):
         compare_with_paper(one_model(), tmp_path / "study.json", tmp_path)
-    found = compare_with_paper(one_model(), tmp_path / "study.json", tmp_path, partial=True)
-    assert set(found.numbers["status"]) == {"not run"}
 
 
 def test_the_step_writes_every_file_and_the_same_results_give_the_same_bytes(tmp_path: Path, folder: Path) -> None:

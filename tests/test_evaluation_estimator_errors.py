@@ -11,8 +11,17 @@ import pytest
 import synthetic
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import Estimates
-from beamuq.evaluation.estimator_errors import METHOD, Estimator, EstimatorsOfCell, QuestionScores, samples
-from beamuq_study.exhibits.estimators_of_u import CORRECTED, FAIR, IN_FACT, PRINTED, conditions
+from beamuq.evaluation.estimator_errors import (
+    CORRECTED,
+    FAIR,
+    IN_FACT,
+    METHOD,
+    PRINTED,
+    Estimator,
+    EstimatorsOfCell,
+    QuestionScores,
+    samples,
+)
 
 SAMPLE, EXACT = "sample T=1.0", "all_above p=0.002 draws=100 lattices=10"
 SAMPLES, BEAMS = samples(SAMPLE, 10), Estimator("normalised", "beam M=10", 10, "beam M=10")
@@ -112,7 +121,7 @@ def test_conditions_of_a_question_by_hand() -> None:
     scores: Scores = {("stratified", EXACT): [0.5] * 3, ("standard error", EXACT): [0.0] * 3}
     scores |= {("uniform", name): [0.4 if place % 2 else 0.6] * 3 for place, name in enumerate(DRAWS)}
     scores[("normalised", "beam M=10")] = [0.5, 0.55, 0.9]  # squared errors 0, .0025, .16 against .0111 of samples
-    met = conditions(cell(rows, scores), "beam M=10", "exact M=10", 10)
+    met = cell(rows, scores).conditions("beam M=10", "exact M=10", 10)
     assert met[PRINTED].tolist() == [True, True, False]  # above .842
     assert met[CORRECTED].tolist() == [False, True, False]  # above .909
     # one of .085 misses .1, and nine of mass .765 miss .9; so a misses it, b of .095 each too, and c
@@ -126,6 +135,6 @@ def test_one_probable_outcome_is_its_fair_share() -> None:
         rows += [row("a", strategy, rank, [10 + rank, 2], p) for rank, p in enumerate([0.1, *[0.01] * 9])]
     scores: Scores = {("stratified", EXACT): [0.5], ("standard error", EXACT): [0.0]}
     scores |= {("uniform", name): [0.5] for name in DRAWS} | {("normalised", "beam M=10"): [0.5]}
-    met = conditions(cell(rows, scores), "beam M=10", "exact M=10", 10)
+    met = cell(rows, scores).conditions("beam M=10", "exact M=10", 10)
     holds = {name: bool(values[0]) for name, values in met.items()}
     assert holds == {PRINTED: False, CORRECTED: False, FAIR: True, IN_FACT: False}  # both exact: no smaller error

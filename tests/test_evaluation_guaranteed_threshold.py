@@ -10,7 +10,13 @@ from scipy.special import bdtr
 from scipy.stats import beta, binomtest
 
 from beamuq.evaluation import guaranteed_threshold as module
-from beamuq.evaluation.guaranteed_threshold import GuaranteedThreshold, guaranteed_threshold, least_shown, upper_bound
+from beamuq.evaluation.guaranteed_threshold import (
+    GuaranteedThreshold,
+    guaranteed_threshold,
+    least_shown,
+    risk_coverage,
+    upper_bound,
+)
 
 Array = np.ndarray
 TRIALS = 500
@@ -195,3 +201,13 @@ def test_it_says_when_more_questions_will_not_help(slope: float, said: bool) -> 
     threshold = guaranteed_threshold(scores, wrong, list(map(str, range(1000))), risk=0.1, confidence=0.95)
     assert threshold.value is None
     assert ("more questions will not help" in threshold.note) == said
+
+
+def test_risk_is_of_all_answers_up_to_each_uncertainty_and_groups_count_alike() -> None:
+    uncertainty, wrong = np.array([0.3, 0.2, 0.1, 0.2]), np.array([True, True, False, False])
+    counts = np.ones((4, 3), dtype=np.int64)
+    curve = risk_coverage(uncertainty, wrong, ["c", "a", "a", "b"], counts)
+    assert curve["score"].tolist() == [0.1, 0.2, 0.3]
+    assert curve["shown"].tolist() == pytest.approx([0.5 / 3, 2 / 3, 1.0])
+    assert curve["wrong"].tolist() == pytest.approx([0.0, 0.25, 0.5])
+    assert curve["low"].tolist() == curve["high"].tolist() == pytest.approx([0.0, 0.25, 0.5])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import false_discovery_control
 
 from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, holm
-from beamuq_study.comparison.number_statuses import differing_by_chance, smallest_detectable, z_score
+from beamuq.evaluation.significance import differing_by_chance, smallest_detectable, within, z_score
 
 
 def test_holm_multiplies_by_the_tests_left_and_never_falls() -> None:
@@ -56,3 +57,8 @@ def test_the_smallest_detectable_difference_is_detected_with_the_declared_power(
     shift = smallest_detectable(0.03, 0.04, 2.0, 0.8)
     difference = random.normal(shift, 0.05, 200_000)
     assert (np.abs(z_score(difference, 0.03, 0.04)) >= 2).mean() == pytest.approx(0.8, abs=0.005)
+
+
+def test_a_difference_is_within_a_margin_by_its_whole_interval() -> None:
+    ends = pd.DataFrame({"low": [-0.01, 0.03, -0.01, np.nan], "high": [0.01, 0.05, 0.03, np.nan]})
+    assert within(ends, 0.02) == ["yes", "no", "undecided", "undecided"]

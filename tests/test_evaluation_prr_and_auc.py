@@ -15,6 +15,7 @@ from beamuq.evaluation.prr_and_auc import (
     METRICS,
     Evaluator,
     area_under_generalised_risk,
+    rejection_bands,
     rejection_curves,
     why_undefined,
 )
@@ -202,3 +203,12 @@ def test_augrc_is_a_function_of_accuracy_and_roc_auc(levels: int | None) -> None
     right = (rng.random(40) > 0.3 * uncertainty).astype(float)
     found = area_under_generalised_risk(right.mean(), measure("ROC-AUC", uncertainty, right)[0])
     assert found == pytest.approx(by_definition(uncertainty, right))
+
+
+def test_the_band_of_a_rejection_curve_is_of_the_questions_that_each_resample_draws() -> None:
+    uncertainty, quality = np.array([0.3, 0.1, 0.2]), np.array([0.0, 1.0, 0.5])
+    once = rejection_bands(uncertainty, quality, np.ones((3, 4), dtype=np.int64))
+    assert once["quality"].tolist() == pytest.approx([0.5, 0.75, 1.0])
+    assert once["low"].tolist() == once["high"].tolist() == pytest.approx(once["quality"].tolist())
+    surest = rejection_bands(uncertainty, quality, np.array([[0, 0], [3, 3], [0, 0]]))
+    assert surest["low"].tolist() == pytest.approx([1.0, 1.0, 1.0])

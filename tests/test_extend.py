@@ -140,10 +140,8 @@ def test_what_is_added_takes_the_lines_that_the_page_says_and_at_most_45() -> No
     told = [int(n) for n in re.findall(r"^\| .* \| (\d+) \|$", page().split("\n## ")[0], re.MULTILINE)]
     blocks = {path: text for kind, path, text in re.findall(BLOCK, page(), re.DOTALL) if kind != "add"}
     stanzas = [text for kind, path, text in re.findall(BLOCK, page(), re.DOTALL) if kind == "add"]
-    named = 2  # in list_of_exhibits.py: the import, and the entry of MODULES
     written = [*stanzas[:2], blocks["plugins/my_method.py"], blocks["my_exhibits.py"]]
     lines = [len([line for line in text.splitlines() if line.strip()]) for text in written]
-    lines[-1] += named
     assert told == [*lines, sum(lines)]
     assert sum(lines) <= 45
 

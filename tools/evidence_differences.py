@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from scipy.special import ndtr, ndtri
 
 from beamuq.evaluation import bootstrap
+from beamuq.evaluation.significance import smallest_detectable
 from beamuq_study.comparison.comparison_inputs import read_paper_numbers
-from beamuq_study.comparison.number_statuses import smallest_detectable
 from beamuq_study.parquet_tables import Artifact, read
 from beamuq_study.stages.metrics_of_scores import EvaluationSettings, evaluate
 from beamuq_study.study_config import load_study

@@ -106,8 +106,8 @@ def exhibits() -> str:
         named = f"{name}_{endings[ending]}" if name and ending in endings else label
         item = list_of_exhibits.exhibit(label, study)
         unknown = collections.defaultdict(lambda: "…", metric=item.metric)
-        title, *_ = captions.text(item.template or label, unknown, item.caption)
-        needs = [captions.needs(study, item.template or label, item.caption) if item.reads else "nothing"]
+        title, *_ = captions.text(item.caption or label, unknown)
+        needs = [captions.needs(study, item.caption or label) if item.reads else "nothing"]
         needs += [f"`{item.metric}` in `evaluation.metrics`"] * ("AUC" in item.metric)
         needs += [f"`{item.answer_source}` in `answer_source`"] * (item.answer_source != "greedy")
         kind, shows = item.kind + ", ours" * item.beyond_paper, re.sub(r", …(?=,|$)", "", title)

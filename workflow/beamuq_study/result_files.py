@@ -18,7 +18,7 @@ from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import KEYS, MOST_EMPTY, Estimates, joined
 from beamuq.evaluation.estimator_errors import QuestionScores
 from beamuq.methods.registry import stored_variant
-from beamuq.strategy_names import from_print
+from beamuq.strategy_names import from_print, parse
 from beamuq_study.parquet_tables import ALL, ANSWERED, NAMED_BY, Artifact, Loaded, read
 from beamuq_study.produced_answers import strategy_of
 from beamuq_study.provenance import check_one_run, check_settings, settings_of
@@ -87,6 +87,12 @@ def empty_answers(evaluation: pa.Table) -> dict[str, Empty]:
     counted = evaluation.select(["answer_source", "subset", "n"]).group_by(["answer_source", "subset"])
     n = {(row["answer_source"], row["subset"]): row["n_max"] for row in counted.aggregate([("n", "max")]).to_pylist()}
     return {of: Empty(n[of, ALL] - answered, n[of, ALL]) for (of, subset), answered in n.items() if subset == ANSWERED}
+
+
+def on_map(each: Estimates) -> Estimates:
+    """Estimates with columns ``power``, ``kappa`` (NaN: a real quality) and ``M`` (NaN: none), of their settings."""
+    parsed = pd.DataFrame([parse(name)[1] for name in each.frame["setting"]], columns=["power", "kappa", "M"])
+    return Estimates(each.frame.join(parsed), each.replicates)
 
 
 class Inputs:
@@ -195,10 +201,10 @@ class Inputs:
         return Estimates.from_rows(rows, replicates)
 
     def beams_map(self, cell: Cell) -> Estimates:
-        """A cell's map of when beams win; ``setting`` is a place on it."""
+        """A cell's map of when beams win; ``setting`` is a place on it (:func:`on_map`)."""
         rows = self.frame(cell.file("beams_map"))
         frame = rows.assign(**vars(cell), empty=np.nan, note=rows["note"].where(rows["value"].isna(), ""))
-        return Estimates(frame[[*KEYS, "value", "n", "empty", "note"]], np.stack(rows["values"].to_list()))
+        return on_map(Estimates(frame[[*KEYS, "value", "n", "empty", "note"]], np.stack(rows["values"].to_list())))
 
     def resample_counts(self, cell: Cell, ids: Sequence[str]) -> npt.NDArray[np.int64]:
         """[N, resamples] how often each resample of the cell's evaluation draws each of the questions ``ids`` [N]."""

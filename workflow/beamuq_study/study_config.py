@@ -534,6 +534,11 @@ class Study(StrictModel):
         """The first: that of exhibits and of the comparison with the paper."""
         return self.quality[0]
 
+    @property
+    def entries(self) -> dict[tuple[str, str, str], GridEntry]:
+        """The entry of the grid that each cell is of, by model, dataset and recipe."""
+        return {(m, d, entry.recipe): entry for entry in self.grid for m in entry.models for d in entry.datasets}
+
     def map_settings(self, recipe: str, dataset: str) -> dict[str, Any]:
         """Where the map of when beams win is measured in a cell; nothing where its recipe has none."""
         if not (of := self.scoring[recipe].beams_map):

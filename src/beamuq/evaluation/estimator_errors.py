@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from beamuq import strategy_names
+from beamuq import beam_mass_theorem, strategy_names
 from beamuq.array_types import Bools, Floats, Ints
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import resample_blocks
@@ -22,6 +22,8 @@ from beamuq.methods.registry import stored_variant
 
 METHOD, TRUTH, ERROR, TRUE_DISSIMILARITY = "Dissimilarity", "stratified", "standard error", "true dissimilarity"
 PROB, BEAMS, PARTIAL = "Prob", "beams: p and s", "partial rank correlation"
+GAIN, NOISE, TARGET = "beams - samples", "noise", "target"
+PRINTED, CORRECTED, FAIR, IN_FACT = "printed condition", "M/(M + 1)", "fair share", "in fact"
 ROUNDING = 1e-20  # scores have 12 decimals: a smaller sum of squares is none
 
 _TITLES = {
@@ -248,6 +250,55 @@ class EstimatorsOfCell:
             note = "undefined: ranks that are all equal"
             parts.append(self.estimate(PARTIAL, drawn[0], drawn[1:], note, variant=name))
         return joined(parts)
+
+    def parts_of_gain(self, beam: str, M: int) -> Estimates:
+        """PRR of M samples, a beam search and U, and their paired differences, by ``metric``.
+
+        ``setting``: M and of how many draws of samples PRR is the mean, the first alone and all that were scored.
+        """
+        parts, first, beams, exact = (
+            [],
+            samples(self.main.strategy, M),
+            self.prr_at("normalised", [beam]),
+            self.prr(None),
+        )
+        for settings in dict.fromkeys([(first.setting,), tuple(self.settings(first))]):
+            drawn = self.prr_at("uniform", settings)
+            named = {"PRR of samples": drawn, "PRR of beams": beams, "PRR of U": exact}
+            named |= {GAIN: beams.minus(drawn), NOISE: exact.minus(drawn), TARGET: beams.minus(exact)}
+            at = f"{M} {len(settings)}"
+            parts += [part.assign(metric=name, variant="", setting=at) for name, part in named.items()]
+        return joined(parts)
+
+    def gains_within(
+        self, members: Bools, subset: str, beam: str, variants: Sequence[str], **resampling: Any
+    ) -> Estimates:
+        """PRR of variants of beams, or of U, minus that of samples, the mean over draws, on some questions [N].
+
+        ``subset`` and ``resampling`` are as :meth:`QuestionScores.prr` takes them.
+        """
+        own = [(METHOD, variant, self.exact if variant == TRUTH else beam) for variant in variants]
+        drawn = [(METHOD, "uniform", setting) for setting in self.settings(self.main)]
+        measured = self.scores.prr(members, subset, own + drawn, **resampling)
+        of_samples = measured.where(variant="uniform").mean_over_draws("samples")
+        gains = measured.rows(range(len(own))).minus(of_samples.rows([0] * len(own)))
+        place = {name: self.keys[name] for name in ("model", "dataset", "empty")}
+        return Estimates(gains.frame.assign(**place, variant=list(variants)), gains.replicates)
+
+    def conditions(self, beam: str, most_probable: str, M: int) -> dict[str, Bools]:
+        """By name: [N] whether a question meets it, the last one that beams err less than M samples.
+
+        ``most_probable``: the strategy that knows the likeliest outcomes.
+        """
+        mass = self.candidates.mass(beam, M)
+        logprob = self.candidates.log_probabilities(most_probable, M)
+        left = beam_mass_theorem.left_by_size(logprob, ~np.isnan(logprob))
+        return {
+            PRINTED: mass > beam_mass_theorem.printed_threshold(M),
+            CORRECTED: mass > beam_mass_theorem.corrected_threshold(M),
+            FAIR: beam_mass_theorem.meets_fair_share(left, M),
+            IN_FACT: self.errors(Estimator("normalised", beam, M, beam)) < self.errors_of_samples(M) - TIE,
+        }
 
     def _with_all(self) -> Ints:
         """The counts, behind a column of all questions once."""

@@ -17,10 +17,12 @@ from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from pydantic import Field
 from scipy.special import bdtr, betaincinv
 
 from beamuq.array_types import Bools, Floats, Ints
+from beamuq.evaluation.bootstrap import MOST_UNDEFINED
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Inside = Annotated[float, Field(gt=0, lt=1)]
@@ -156,3 +158,25 @@ def counts_below(scores: Floats, wrong: Bools, thresholds: Floats) -> tuple[Ints
     order = np.argsort(scores)
     shown = np.searchsorted(scores[order], thresholds, side="right")
     return shown, np.concatenate(([0], np.cumsum(wrong[order])))[shown]
+
+
+def risk_coverage(
+    uncertainty: Floats, wrong: Bools, groups: Sequence[str], counts: Ints, confidence: float = 0.95
+) -> pd.DataFrame:
+    """Of the answers up to each distinct uncertainty [N], how many are shown and how many of these are ``wrong`` [N].
+
+    Groups, such as stories, count alike, whatever their number of questions; counts [N, R] are their resamples. Columns
+    ``score``, ``shown`` (share, to 1), ``wrong`` (share of the shown), ``low`` and ``high`` (its band; NaN where more
+    than 1 % of resamples show nothing).
+    """
+    _, unit, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    weights = np.column_stack((np.ones(len(groups)), counts)) / sizes[unit, None]
+    order = np.argsort(uncertainty, kind="stable")
+    ends = np.flatnonzero(np.append(np.diff(uncertainty[order]) > 0, True))
+    shown, failed = (np.cumsum(each[order], axis=0)[ends] for each in (weights, weights * wrong[:, None]))
+    with np.errstate(invalid="ignore"):
+        risk = failed / shown
+    defined, band = np.isnan(risk).mean(axis=1) <= MOST_UNDEFINED, np.full((2, len(ends)), np.nan)
+    band[:, defined] = np.nanquantile(risk[defined, 1:], [(1 - confidence) / 2, (1 + confidence) / 2], axis=1)
+    columns = {"score": uncertainty[order][ends], "shown": shown[:, 0] / shown[-1, 0], "wrong": risk[:, 0]}
+    return pd.DataFrame(columns | {"low": band[0], "high": band[1]})

@@ -92,6 +92,20 @@ def interval_of_equal_values(value: float, groups: Sequence[str], confidence: fl
     return value * (1 - other), value + (1 - value) * other
 
 
+def share_interval(values: Bools | Floats, groups: Sequence[str], confidence: float) -> tuple[float, float] | None:
+    """The interval of a mean of shares [N] by what they are: yes or no, all equal, or anything else; None as there."""
+    if values.dtype == bool:
+        return proportion_interval(values.astype(bool), groups, confidence)
+    if np.ptp(values) == 0:
+        return interval_of_equal_values(float(values.mean()), groups, confidence)
+    return mean_interval(values.astype(np.float64), groups, confidence)
+
+
+def mean_and_std(values: Bools | Floats, groups: Sequence[str]) -> tuple[float, float]:
+    """The mean of values [N] and its cluster-robust standard error; groups [N] are independent of one another."""
+    return float(values.mean()), math.sqrt(cluster_robust_variance(values, groups)[0])
+
+
 def cluster_robust_variance(values: Bools | Floats, groups: Sequence[str]) -> tuple[float, int]:
     """The cluster-robust variance of the mean of values [N], NaN below two groups; the number of groups."""
     names, index = np.unique(np.asarray(groups, dtype=object).astype(str), return_inverse=True)

@@ -16,8 +16,9 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-from beamuq.array_types import Bools, Floats
+from beamuq.array_types import Bools, Floats, Ints
 from beamuq.errors import BeamUQError
 
 Counts = npt.NDArray[np.signedinteger]
@@ -50,6 +51,20 @@ def rejection_curves(uncertainty: Floats, quality: Floats, max_rejection: float 
         oracle=_retained_quality(-quality, quality)[retained - 1],
         random=np.full(len(retained), quality.mean()),
     )
+
+
+def rejection_bands(uncertainty: Floats, quality: Floats, counts: Ints, confidence: float = 0.95) -> pd.DataFrame:
+    """The curves of :func:`rejection_curves` of uncertainty and quality [N], with the band of a bootstrap.
+
+    counts [N, R]: how often each resample draws each question. Columns ``rejected`` (share, 0 to 1), ``quality`` (mean
+    of what is retained), ``low`` and ``high`` (its band), ``oracle`` and ``random``.
+    """
+    drawn = rejection_curves(uncertainty, quality)
+    again = (rejection_curves(np.repeat(uncertainty, times), np.repeat(quality, times)) for times in counts.T)
+    curves = [np.interp(drawn.rejected, of.rejected, of.uncertainty) for of in again]
+    low, high = np.quantile(curves, [(1 - confidence) / 2, 1 - (1 - confidence) / 2], axis=0)
+    columns = {"rejected": drawn.rejected, "quality": drawn.uncertainty, "low": low, "high": high}
+    return pd.DataFrame(columns | {"oracle": drawn.oracle, "random": drawn.random})
 
 
 def prediction_rejection_ratio(area: Floats, oracle: Floats, random: Floats) -> Floats:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from beamuq.evaluation.estimates import MEAN, TIE
+from beamuq.evaluation.estimates import MEAN, TIE, joined
 from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, holm
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs, ComparisonRules
 from beamuq_study.exhibits import captions, cells, figure_style
@@ -29,11 +29,7 @@ PLACE = ["model", "dataset", "method"]
 NUMBERS = [BEAMSEARCH, MULTINOMIAL, "difference", "low", "high", "std", "p"]
 MEASURED = [*PLACE, *NUMBERS, "n", "resamples", "note"]
 COLUMNS = ["family", *PLACE, *NUMBERS, "adjusted", "significant", "n", "resamples", "note"]
-LOOKS = {
-    "mean": (figure_style.BLACK, "D", 3.5),
-    "beams better": (figure_style.BEAMS, "o", 2.8),
-    "samples better": (figure_style.SAMPLES, "s", 2.8),
-}
+LOOKS = figure_style.looks("forest")
 
 
 def differences(results: ComparisonInputs) -> pd.DataFrame:
@@ -76,16 +72,16 @@ def _measured(results: ComparisonInputs, models: Sequence[str]) -> pd.DataFrame:
     of = {"metric": families["metric"], "method": families["methods"], "setting": "", "answer_source": "greedy"}
     beams, samples = (results.estimates(run).where(**of, variant=variant) for variant in (BEAMSEARCH, MULTINOMIAL))
     each = beams.minus(samples, on=PLACE)
-    parts, triple = [], (each, beams.at(each.frame[PLACE]), samples.at(each.frame[PLACE]))
-    for gain, beam, sample in (triple, [part.mean_over_datasets() for part in triple]):
-        forms = {BEAMSEARCH: beam.frame["value"].to_numpy(), MULTINOMIAL: sample.frame["value"].to_numpy()}
-        values = gain.summary(study.evaluation.confidence).rename(columns={"value": "difference"})
-        parts.append(values.assign(p=gain.p(), resamples=gain.replicates.shape[1], **forms))
+    triple = each, beams.at(each.frame[PLACE]), samples.at(each.frame[PLACE])
+    gain, beam, sample = (joined([part, part.mean_over_datasets()]) for part in triple)
+    forms = {BEAMSEARCH: beam.frame["value"], MULTINOMIAL: sample.frame["value"]}
+    values = gain.summary(study.evaluation.confidence).rename(columns={"value": "difference"})
+    values = values.assign(p=gain.p(), resamples=gain.replicates.shape[1], **forms)
     full = each.frame[each.too_empty].groupby(["model", "method"])["dataset"].agg(", ".join).rename("full")
-    full = parts[1].join(full, on=["model", "method"])["full"].where(parts[1]["difference"].notna())
-    without = "without " + full + ", where more than a fifth of the answers are empty"
-    parts[1]["note"] = without.fillna(parts[1]["note"])
-    return pd.concat(parts)[MEASURED]
+    of_means = (values["dataset"] == MEAN) & values["difference"].notna()
+    without = "without " + values.join(full, on=["model", "method"])["full"].where(of_means)
+    without += ", where more than a fifth of the answers are empty"
+    return values.assign(note=without.fillna(values["note"]))[MEASURED]
 
 
 def tally(frame: pd.DataFrame, family: str) -> dict[str, Any]:
@@ -144,18 +140,17 @@ def draw_forest(data: pd.DataFrame, ax: figure_style.Axes, titles: Mapping[str, 
     datasets = [*(of for of in dict.fromkeys(data["dataset"]) if of != MEAN), MEAN]
     rows = [(model, of) for model in dict.fromkeys(data["model"]) for of in ("", *datasets)]
     ax.axvline(0, color=figure_style.GREY, linewidth=0.8)
-    for name, (colour, marker, size) in LOOKS.items():
-        ax.plot([], [], marker, color=colour, markersize=size, label=name)
+    for look in LOOKS.values():
+        ax.plot([], [], look.marker, color=look.colour, markersize=look.size, label=look.title)
     for row in records(data):
         y, difference = -rows.index((row["model"], row["dataset"])), row["difference"]
         if np.isnan(difference):
             ax.text(0, y, "n/a", ha="center", va="center", color=figure_style.GREY)
             continue
-        look = "mean" if row["dataset"] == MEAN else "beams better" if difference >= 0 else "samples better"
-        colour, marker, size = LOOKS[look]
-        filled = colour if row["significant"] else "white"
-        ax.plot([row["low"], row["high"]], [y, y], color=colour, linewidth=0.9, solid_capstyle="butt")
-        ax.plot(difference, y, marker, color=colour, markersize=size, markerfacecolor=filled, markeredgewidth=0.8)
+        look = LOOKS["mean" if row["dataset"] == MEAN else "beams better" if difference >= 0 else "samples better"]
+        filled = look.colour if row["significant"] else "white"
+        ax.plot([row["low"], row["high"]], [y, y], color=look.colour, linewidth=0.9, solid_capstyle="butt")
+        ax.plot(difference, y, look.marker, color=look.colour, markersize=look.size, mfc=filled, mew=0.8)
     ax.set_yticks([-place for place in range(len(rows))], [names.get(of or model, of or model) for model, of in rows])
     for label, (_, of) in zip(ax.get_yticklabels(), rows, strict=False):
         label.set_fontweight("normal" if of else "bold")

@@ -12,9 +12,10 @@ import pandas as pd
 
 from beamuq import beam_mass_theorem
 from beamuq.array_types import Bools, Floats
-from beamuq.evaluation import prr_and_auc
+from beamuq.evaluation import prr_and_auc, significance
 from beamuq.evaluation.candidate_sets import CandidateSets, groups_of, length_bins
 from beamuq.evaluation.estimates import TIE, Estimates, joined
+from beamuq.evaluation.intervals import mean_and_std
 from beamuq.methods.dissimilarity_estimators import lacks
 from beamuq.strategy_names import ablation, kind_of, of_kind
 from beamuq_study.comparison import claims_of_map, comparison_inputs, judging
@@ -57,7 +58,7 @@ def mean_of_questions(
         parts.append((values[members], groups_of(sets.groups, members)))
     if paper_range:
         return case.within_paper_range(*parts[0], paper_range, len(sets.ids))
-    (a, std), (b, other) = (judging.mean_and_std(*part) for part in parts)
+    (a, std), (b, other) = (mean_and_std(*part) for part in parts)
     return case.clear(a - b, float(np.hypot(std, other)), sum(len(part) for part, _ in parts))
 
 
@@ -70,7 +71,7 @@ def covered_mass(case: Case, first: int, share: float) -> Verdict:
     p = np.exp(rows["logprob"])
     leading = p[rows["rank"] < first].sum() / p.sum()
     case.notes.append(f"more in {more:.0%} of the length bins; the first {first} hold {leading:.0%} of the beams' mass")
-    verdict = case.clear(*judging.mean_and_std(gain, sets.groups), len(gain))
+    verdict = case.clear(*mean_and_std(gain, sets.groups), len(gain))
     size, significance = ("yes" if of else "no" for of in (leading > share, verdict.sign == "yes"))
     parts: dict[str, Any] = {"sign": share_as(more), "size": size, "significance": significance}
     return replace(verdict, **parts, opposite=verdict.sign == "no")
@@ -99,7 +100,12 @@ def ranking(case: Case, place: str, method: str = "") -> Verdict:
 
     That it is "best" is tested; no test says how far another rank is one by chance, which leaves it undecided.
     """
-    means = _means_of_main_table(case.answered())
+    case = case.answered()
+    numbers, estimates = case.results.paper_numbers, case.estimates().where(metric="PRR", setting="")
+    listed = estimates.where(method=set(numbers["method"][numbers["table"] == "tab:qa_mean_prr"]))
+    everywhere = listed.frame.groupby(["method", "variant"])["dataset"].transform("size") == len(case.cells)
+    means = listed.rows(everywhere).mean_over_datasets()
+    means = at(means, means.frame[["method", "variant"]])
     of_method = means.frame["method"] == method if method else True
     ahead = ((means.frame["variant"] == BEAMSEARCH) & of_method).to_numpy()
     if not ahead.any() or ahead.all():
@@ -108,18 +114,8 @@ def ranking(case: Case, place: str, method: str = "") -> Verdict:
     case.notes.append(f"rank {', '.join(f'{rank:.0f}' for rank in ranks)} of {len(means)}")
     if place != "best":
         return Verdict(judging.questions(means), "undecided")
-    lead, p = judging.tested_lead(means, ahead)
+    lead, p = significance.tested_lead(means, ahead)
     return case.above_zero(np.array([lead]), np.array([p]), means.replicates.shape[1], judging.questions(means))
-
-
-def _means_of_main_table(case: Case) -> Estimates:
-    """Mean PRR of each form of the methods of the paper's main table that is measured in every cell."""
-    numbers = case.results.paper_numbers
-    methods = set(numbers["method"][numbers["table"] == "tab:qa_mean_prr"])
-    estimates = case.estimates().where(metric="PRR", setting="", method=methods)
-    everywhere = estimates.frame.groupby(["method", "variant"])["dataset"].transform("size") == len(case.cells)
-    means = estimates.rows(everywhere).mean_over_datasets()
-    return at(means, means.frame[["method", "variant"]])
 
 
 def ahead_at_budgets(case: Case, better: Forms, worse: Forms, first: int = 2, last: float = np.inf) -> Verdict:
@@ -140,10 +136,14 @@ def plateau(case: Case, near: int) -> Verdict:
     the end.
     """
     every, slack = case.estimates(), case.tolerances["plateau_slack"] * near
+    confidence = case.results.study.evaluation.confidence
     parts, rises, starts = list[Part](), list[Estimates](), list[float]()
     for cell in case.cells:
-        curve, sizes = _curve(case, every, cell)
-        start, earliest = case.plateau(curve, sizes)
+        sizes = sorted(case.results.study.scoring[cell.recipe].budgets)
+        keys = {"dataset": cell.dataset, "metric": "PRR", "method": "Dissimilarity", "variant": BEAMSEARCH}
+        curve = at(every, pd.DataFrame([keys | {"setting": ablation("M", M)} for M in sizes]))
+        first, behind = significance.plateau(curve, case.tolerances["plateau"], confidence)
+        start, earliest = np.nan if first is None else sizes[first], sizes[behind]
         missed = earliest > near + slack or start < near - slack
         parts.append("no" if missed else "yes" if start <= near + slack else "undecided")
         rises.append(curve.rows([-1]).minus(curve.rows([0])))
@@ -153,23 +153,19 @@ def plateau(case: Case, near: int) -> Verdict:
     return replace(verdict, value=float(np.mean(starts)), low=np.nan, high=np.nan, std=np.nan)
 
 
-def _curve(case: Case, every: Estimates, cell: Cell) -> tuple[Estimates, list[int]]:
-    """PRR of Dissimilarity over beams in a cell at each of its numbers of candidates, and these."""
-    sizes = sorted(case.results.study.scoring[cell.recipe].budgets)
-    keys = {"dataset": cell.dataset, "metric": "PRR", "method": "Dissimilarity", "variant": BEAMSEARCH}
-    return at(every, pd.DataFrame([keys | {"setting": ablation("M", M)} for M in sizes])), sizes
-
-
 def gain_on_short_answers(case: Case, below: int) -> Verdict:
     """Whether Dissimilarity gains on answers of fewer tokens than ``below``, and negligibly on the others."""
     case.require(*SCORES, *CANDIDATES)
     gains: dict[str, list[Estimates]] = {"below": [], "rest": []}
+    inputs, forms = case.results.inputs, [("Dissimilarity", variant, "") for variant in (BEAMSEARCH, MULTINOMIAL)]
     for cell in case.cells:
-        scored, sets = case.results.inputs.scores(cell), case.of(cell).candidates()
+        scored, sets = inputs.scores(cell), case.of(cell).candidates()
         short = pd.Series(sets.lengths() < below, sets.ids).loc[scored.ids].to_numpy()
         for where, members in (("below", short), ("rest", ~short)):
             judging.enough(int(members.sum()), f"of {cell.dataset}, {where} {below} tokens")
-            gains[where].append(case.gain_within(cell, "Dissimilarity", members, f"by length {where}"))
+            both = scored.prr(members, f"by length {where}", forms, **inputs.resampling).assign(**cell.place)
+            beams, samples = (at(both, pd.DataFrame({"variant": [variant]})) for _, variant, _ in forms)
+            gains[where].append(beams.minus(samples))
     shorter, rest = (joined(of) for of in gains.values())
     size = judging.together(case.negligible(rest)[0])
     return case.rise(shorter, judging.questions(shorter) + judging.questions(rest), size=size, opposite=size == "no")
@@ -218,7 +214,7 @@ def none_dominates(case: Case, table: str) -> Verdict:
     columns = [column.at(columns[0].frame[["setting"]]) for column in columns]
     best = {int(column.frame["value"].to_numpy().argmax()) for column in columns}
     few = case.too_few_resamples(columns[0].replicates.shape[1], len(columns), 1)
-    behind = judging.behind_in_some(columns, case.tolerances["level"])
+    behind = significance.behind_in_some(columns, case.tolerances["level"])
     case.notes.append(f"{len(best)} of {len(behind)} are best in a column, {behind.sum()} significantly behind in one")
     sign: Part = "no" if len(best) == 1 else "yes" if not few and behind.all() else "undecided"
     return Verdict(judging.questions(joined(columns)), sign, value=float(behind.mean()))
@@ -232,7 +228,7 @@ def settings_robust(case: Case, table: str, strong: Sequence[str], worse: str, m
         setting, values = column.frame["setting"], column.frame.set_index("setting")["value"]
         close += list(values[list(strong)] >= values.max() - margin)
         rivals = column.rows(setting.str.startswith(worse) | (setting == strong[-1]))
-        leads.append(judging.tested_lead(rivals, (rivals.frame["setting"] == strong[-1]).to_numpy()))
+        leads.append(significance.tested_lead(rivals, (rivals.frame["setting"] == strong[-1]).to_numpy()))
     case.notes.append(f"{np.mean(close):.0%} within {margin:g} of the best")
     size, (values, p) = share_as(float(np.mean(close)), case.tolerances["nearly_all"]), np.array(leads).T
     return case.above_zero(values, p, columns[0].replicates.shape[1], judging.questions(joined(columns)), size=size)
@@ -276,13 +272,13 @@ def _errors(case: Case) -> tuple[list[str], Floats, Floats, Floats]:
 def no_variance(case: Case) -> Verdict:
     """Whether the estimate varies over draws of samples: beams are searched and not drawn, so theirs cannot."""
     groups, variance, *_ = _errors(case)
-    return case.clear(*judging.mean_and_std(variance, groups), len(groups))
+    return case.clear(*mean_and_std(variance, groups), len(groups))
 
 
 def small_bias(case: Case, most: float) -> Verdict:
     """Whether the interval of the beams' mean bias lies within ± ``most``; no: outside."""
     groups, _, bias, _ = _errors(case)
-    found = case.clear(*judging.mean_and_std(bias, groups), len(groups))
+    found = case.clear(*mean_and_std(bias, groups), len(groups))
     inside, outside = -most <= found.low <= found.high <= most, found.low > most or found.high < -most
     return replace(found, sign="-", size="yes" if inside else "no" if outside else "undecided")
 
@@ -291,7 +287,7 @@ def smaller_error(case: Case) -> Verdict:
     """The squared error of Dissimilarity of one draw of M samples minus that of beams, by question."""
     groups, variance, _, error = _errors(case)
     case.notes.append(f"mean squared error of one draw {variance.mean():.4f}, of beams {error.mean():.4f}")
-    return case.clear(*judging.mean_and_std(variance - error, groups), len(groups))
+    return case.clear(*mean_and_std(variance - error, groups), len(groups))
 
 
 def small_gap(case: Case) -> Verdict:
@@ -304,8 +300,8 @@ def small_gap(case: Case) -> Verdict:
     """
     groups, gap, squared, of_samples, missing = _gaps(case)
     threshold = beam_mass_theorem.printed_threshold(case.results.study.main.num_candidates)
-    share, std = judging.mean_and_std((1 - threshold) ** 2 * squared <= of_samples + TIE, groups)
-    gain, n = judging.mean_and_std(of_samples - missing**2 * squared, groups), len(groups)
+    share, std = mean_and_std((1 - threshold) ** 2 * squared <= of_samples + TIE, groups)
+    gain, n = mean_and_std(of_samples - missing**2 * squared, groups), len(groups)
     case.notes.append(f"dissimilarity outside minus inside {gap.mean():+.3f}; one draw's error minus {gain[0]:+.4f}")
     sign, size = case.clear(share - 0.5, std, n).sign, case.clear(*gain, n).sign
     return replace(case.clear(share, std, n), sign=sign, size=size)
@@ -337,7 +333,7 @@ def estimators(case: Case, comparisons: Sequence[tuple[str, str, float]]) -> Ver
     pairs = [[_estimator(case, prr, cell, name) for name in pair] for *pair, _ in comparisons for cell in case.cells]
     gaps = joined([better.minus(worse) for better, worse in pairs])
     margin = np.repeat([margin for *_, margin in comparisons], len(case.cells))
-    low, high = judging.one_sided_bounds(gaps, level)
+    low, high = significance.one_sided_bounds(gaps, level)
     case.notes.append(f"{(low > -margin).sum()} of {len(gaps)} shown by one-sided {1 - level:.0%} bounds")
     denied, weakest = bool((high < -margin).any()), int((low + margin).argmin())
     sign: Part = "yes" if (low > -margin).all() else "no" if denied else "undecided"

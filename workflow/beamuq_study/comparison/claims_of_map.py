@@ -11,9 +11,10 @@ import numpy as np
 from beamuq.array_types import Floats
 from beamuq.evaluation.bootstrap import interval
 from beamuq.evaluation.estimates import Estimates, joined
+from beamuq.evaluation.estimator_errors import GAIN
 from beamuq.evaluation.known_distribution import crossing
 from beamuq_study.comparison.judging import Case, Part, Verdict, enough, questions
-from beamuq_study.exhibits.when_beams_win import GAIN, differences, masses, places, with_map
+from beamuq_study.exhibits.when_beams_win import COVERING, differences, with_map
 from beamuq_study.result_files import Cell
 from beamuq_study.stages.beams_map import BEAMS, DISSIMILARITY, EXACT_TEXT, SIMILARITY
 from beamuq_study.study_config import Study
@@ -44,14 +45,14 @@ def _gains(case: Case, cells: Sequence[Cell], kappas: Collection[float] | None =
         enough(int(each.frame["n"].max()), f"of {each.frame['dataset'].iloc[0]}")
     every = joined(maps).where(method=DISSIMILARITY, quality=(SIMILARITY, EXACT_TEXT))
     gains, M = differences(every).where(metric=GAIN, **keys), case.results.study.main.num_candidates
-    at = places(gains)
+    at = gains.frame
     return gains if kappas is None else gains.rows(at["kappa"].isin(list(kappas)) & (at["M"] == M))
 
 
 def _with_masses(case: Case, cell: Cell, kappa: float, quality: str) -> tuple[Floats, Floats, Estimates]:
     """[rows, 1 + resamples] the mass that beams cover and what they gain at each power, values first; the gains."""
     gains = _gains(case, [cell], [kappa], quality=quality, variant=BEAMS)
-    both = masses(case.results.inputs.beams_map(cell), gains), gains
+    both = case.results.inputs.beams_map(cell).where(metric="mass").at(gains.frame[COVERING]), gains
     mass, values = (np.column_stack([of.frame["value"], of.replicates]).astype(np.float64) for of in both)
     return mass, values, gains
 
@@ -112,7 +113,7 @@ def tempered_as_sharpened(case: Case, kappas: Collection[float]) -> Verdict:
     plain = _untempered(case.results.study, cell)[0]
     for quality, kappa in itertools.product((SIMILARITY, EXACT_TEXT), kappas):
         mass, values, own = _with_masses(case, cell, kappa, quality)
-        at_one = (places(own)["power"] == 1).to_numpy()
+        at_one = (own.frame["power"] == 1).to_numpy()
         sharpened_mass, sharpened, _ = _with_masses(case, plain, kappa, quality)
         columns = zip(mass[at_one][0], sharpened_mass.T, sharpened.T, strict=True)
         gaps.append(values[at_one][0] - [np.interp(*column) for column in columns])

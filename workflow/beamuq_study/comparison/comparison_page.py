@@ -12,6 +12,7 @@ import pandas as pd
 
 from beamuq import __version__
 from beamuq.config_errors import read_yaml
+from beamuq.evaluation.significance import differing_by_chance
 from beamuq.io import file_sha256
 from beamuq_study.comparison import beam_minus_multinomial, claims, comparison_inputs, number_statuses
 from beamuq_study.comparison.beam_minus_multinomial import HEADLINE
@@ -36,18 +37,16 @@ class Comparison:
     provenance: dict[str, str]
 
 
-def compare_with_paper(study: Study, study_file: Path, results_folder: Path, *, partial: bool = False) -> Comparison:
+def compare_with_paper(study: Study, study_file: Path, results_folder: Path) -> Comparison:
     """Every number of the paper, every claim, and beam minus multinomial paired; ``study_file`` is only hashed.
 
-    With ``partial``, files that are not there yet are "not run". Raises BeamUQError as :meth:`.Inputs.read`.
+    Raises BeamUQError as :meth:`.Inputs.read`.
     """
     versions = {"beamuq": __version__, "numpy": np.__version__, "pandas": pd.__version__}
     declared = {path.name: file_sha256(path) for path in comparison_inputs.DECLARED_FILES}
     needed, errata = claims.needed_files(study), comparison_inputs.read_errata()
-    present = [file for file in needed if not partial or (results_folder / file.path).is_file()]
     paper_numbers, rules = comparison_inputs.read_paper_numbers(), comparison_inputs.read_rules()
-    inputs = Inputs.read(results_folder, present, study)
-    results = ComparisonInputs(study, inputs, paper_numbers, rules, results_folder)
+    results = ComparisonInputs(study, Inputs.read(results_folder, needed, study), paper_numbers, rules, results_folder)
     numbers, differences = number_statuses.compare(results, errata), beam_minus_multinomial.differences(results)
     provenance = {"study": file_sha256(study_file)} | declared | versions
     return Comparison(results, numbers, differences, claims.judge(results), errata, provenance)
@@ -86,7 +85,7 @@ def html(found: Comparison, forest: Drawing) -> str:
         agree=agree,
         differ=differ,
         limit=f"{rules.agreement['z']:g}",
-        chance=f"{(agree + differ) * number_statuses.differing_by_chance(rules.agreement['z']):.0f}",
+        chance=f"{(agree + differ) * differing_by_chance(rules.agreement['z']):.0f}",
         statuses=_table(_legend("status", rules.statuses, numbers)),
         reasons=_table(reasons.sort_values("rows", ascending=False, kind="stable")),
         tables=[_numbers(str(name), part) for name, part in numbers.groupby("table", sort=False)],

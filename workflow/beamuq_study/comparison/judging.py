@@ -13,12 +13,11 @@ from scipy.special import ndtri
 
 from beamuq.array_types import Bools, Floats
 from beamuq.evaluation import intervals
-from beamuq.evaluation.bootstrap import MOST_UNDEFINED
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import TIE, Estimates
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
+from beamuq.evaluation.significance import Within, smallest_detectable, within
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs
-from beamuq_study.comparison.number_statuses import smallest_detectable
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION
 from beamuq_study.result_files import Cell
@@ -164,27 +163,10 @@ class Case:
         z = float(ndtri(1 - self.tolerances["level"] / 2))
         return float(smallest_detectable(std, 0.0, z, self.results.rules.agreement["power"]))
 
-    def plateau(self, curve: Estimates, sizes: Sequence[int]) -> tuple[float, int]:
-        """The first of the sizes, behind the last that is shown to be off, with a negligible paired interval to the end
-        of a curve (NaN: none); and the first behind the last that is off."""
-        last = len(curve) - 1
-        there, _ = self.negligible(curve.rows(range(last)).minus(curve.rows([last] * last)), "plateau")
-        behind = max((place for place, part in enumerate(there) if part == "no"), default=-1) + 1
-        return next((sizes[place] for place in range(behind, last) if there[place] == "yes"), np.nan), sizes[behind]
-
-    def gain_within(self, cell: Cell, method: str, members: Bools, subset: str) -> Estimates:
-        """Beam minus multinomial of a method on some of a cell's scored questions; ``subset`` chooses the resamples."""
-        inputs, forms = self.results.inputs, [(method, variant, "") for variant in (BEAMSEARCH, MULTINOMIAL)]
-        pair = inputs.scores(cell).prr(members, subset, forms, **inputs.resampling).assign(**cell.place)
-        beams, samples = (at(pair, pd.DataFrame({"variant": [variant]})) for variant in (BEAMSEARCH, MULTINOMIAL))
-        return beams.minus(samples)
-
-    def negligible(self, differences: Estimates, margin: str = "negligible") -> tuple[list[Part], pd.DataFrame]:
-        """Whether each difference's interval lies within ± a declared margin, outside, or across; and its summary."""
-        summary, most = differences.summary(self.results.study.evaluation.confidence), self.tolerances[margin]
-        low, high = summary["low"], summary["high"]
-        inside, outside = (-most <= low) & (high <= most), (low > most) | (high < -most)
-        return list(np.select([inside, outside], ["yes", "no"], "undecided")), summary
+    def negligible(self, differences: Estimates) -> tuple[list[Within], pd.DataFrame]:
+        """Whether the interval of each difference is within what was declared as nothing; and their summary."""
+        summary = differences.summary(self.results.study.evaluation.confidence)
+        return within(summary, self.tolerances["negligible"]), summary
 
     def within_paper_range(
         self, values: Floats | Bools, groups: Sequence[str], paper_range: Sequence[float], asked: int
@@ -195,16 +177,9 @@ class Case:
         questions are ``asked`` as in the paper; of fewer the interval lies inside the range. Undecided: anything else.
         """
         confidence, mean, rules = self.results.study.evaluation.confidence, float(values.mean()), self.results.rules
-        ends: tuple[float, float] | None
-        if values.dtype == bool:
-            ends = intervals.proportion_interval(values.astype(bool), groups, confidence)
-        elif np.ptp(values) == 0:
-            ends = intervals.interval_of_equal_values(mean, groups, confidence)
-        else:
-            ends = intervals.mean_interval(values.astype(np.float64), groups, confidence)
-        low, high = ends or (np.nan, np.nan)
+        low, high = intervals.share_interval(values, groups, confidence) or (np.nan, np.nan)
         paper = rules.paper.datasets.get(self.cells[0].dataset)
-        many = ends is not None and paper is not None and not rules.too_few(asked, "", paper.questions or 0)
+        many = not np.isnan(low) and paper is not None and not rules.too_few(asked, "", paper.questions or 0)
         std = (high - low) / (2 * float(ndtri((1 + confidence) / 2)))
         far = max(paper_range[0] - mean, mean - paper_range[1], 0.0) >= rules.agreement["z"] * np.sqrt(2) * std
         size: Part = "no" if far else "yes" if many or paper_range[0] <= low <= high <= paper_range[1] else "undecided"
@@ -256,52 +231,6 @@ def at(estimates: Estimates, places: pd.DataFrame) -> Estimates:
 def questions(estimates: Estimates) -> int:
     """How many questions the estimates of several cells rest on."""
     return int(estimates.frame.groupby(["model", "dataset"])["n"].max().sum())
-
-
-def selected_lead(estimates: Estimates, ahead: Bools) -> tuple[float, float]:
-    """The best of the rows ``ahead`` minus the best of the others; its one-sided p, corrected for the choice.
-
-    Max-T over the replicates, each centred on its own value. p against one of the others: how often the largest lead of
-    any of ``ahead`` over it is by chance at least the one found, as the best of many leads too far by chance. All of
-    the others have to be beaten, so theirs is the largest of these p, and choosing the best of them needs no further
-    correction. Choosing anew within each resample would not do: the largest of resampled values is itself too large.
-    More than 1 % of resamples undefined, or a lead that resampling cannot move: p is 1.
-    """
-    values, drawn = estimates.frame["value"].to_numpy(np.float64), estimates.replicates.astype(np.float64)
-    off = (drawn - values[:, None])[:, ~np.isnan(drawn).any(axis=0)]
-    leads = values[ahead].max() - values[~ahead]
-    by_chance = [(off[ahead] - other).max(axis=0) for other in off[~ahead]]
-    if off.shape[1] < (1 - MOST_UNDEFINED) * drawn.shape[1] or any(np.ptp(of) == 0 for of in by_chance):
-        return float(leads.min()), 1.0
-    p = [(1 + int((of >= lead).sum())) / (off.shape[1] + 1) for of, lead in zip(by_chance, leads, strict=True)]
-    return float(leads.min()), max(p)
-
-
-def behind_in_some(columns: Sequence[Estimates], level: float) -> Bools:
-    """Whether each row is significantly behind another one in some of the columns, after Holm over these."""
-    others = ~np.eye(len(columns[0]), dtype=bool)
-    p = [[selected_lead(column, other)[1] for column in columns] for other in others]
-    return np.array([holm(each, len(columns)).min() < level for each in p])
-
-
-def one_sided_bounds(differences: Estimates, level: float) -> tuple[Floats, Floats]:
-    """The lower bound of each difference at a level, and the upper one corrected by Bonferroni over all."""
-    undefined = np.isnan(differences.replicates).mean(axis=1) > MOST_UNDEFINED
-    bounds = np.nanquantile(differences.replicates, [level, 1 - level / len(differences)], axis=1)
-    low, high = np.where(undefined, np.nan, bounds)
-    return low, high
-
-
-def tested_lead(estimates: Estimates, ahead: Bools) -> tuple[float, float]:
-    """The best of the rows ``ahead`` minus the best of the others; its two-sided p."""
-    (lead, p), (_, p_behind) = (selected_lead(estimates, chosen) for chosen in (ahead, ~ahead))
-    return lead, min(1.0, 2 * (p if lead > 0 else p_behind))
-
-
-def mean_and_std(values: Floats | Bools, groups: Sequence[str]) -> tuple[float, float]:
-    """The mean of values [N] and its cluster-robust standard error; groups [N] are independent of one another."""
-    variance, _ = intervals.cluster_robust_variance(values, groups)
-    return float(values.mean()), float(np.sqrt(variance))
 
 
 def together(parts: Sequence[Part]) -> Part:

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
-from scipy.special import ndtr, ndtri
 
-from beamuq.array_types import Floats
 from beamuq.evaluation import intervals
 from beamuq.evaluation.estimates import MEAN, MOST_EMPTY
+from beamuq.evaluation.significance import smallest_detectable, z_score
 from beamuq_study.comparison import comparison_inputs
 from beamuq_study.comparison.comparison_inputs import KEYS, STORED, ComparisonInputs, Erratum, first, touching
 from beamuq_study.exhibits.exhibit import EVALUATION
@@ -102,20 +100,3 @@ def _ours(results: ComparisonInputs, rows: pd.DataFrame) -> pd.DataFrame:
     frame.loc[~there, "absent"] = [f"no row for {' '.join(filter(None, key))}" for key in places_stored[~there]]
     ours = numbers.set_index(STORED)[[*OURS, "note"]].reindex(places_stored).set_index(rows.index)
     return frame.drop(columns="note").join(ours.where(frame["absent"] == "")).fillna({"note": ""})
-
-
-def z_score(difference: npt.ArrayLike, std: npt.ArrayLike, other_std: npt.ArrayLike) -> Floats:
-    """difference / √(std² + other_std²), as of independent numbers; NaN where both spreads are 0."""
-    spread = np.hypot(std, other_std)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(spread > 0, np.asarray(difference) / spread, np.nan))
-
-
-def smallest_detectable(std: npt.ArrayLike, other_std: npt.ArrayLike, z: float, power: float) -> Floats:
-    """The true difference that |z| exceeds its limit for with probability ``power`` (the far tail left out)."""
-    return np.asarray((z + ndtri(power)) * np.hypot(std, other_std))
-
-
-def differing_by_chance(z: float) -> float:
-    """The share of cells with |z| at or above the limit when both numbers come from one truth, or at most that."""
-    return float(2 * ndtr(-z))

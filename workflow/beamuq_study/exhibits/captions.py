@@ -61,24 +61,24 @@ def _templates() -> dict[str, str]:
 BASELINES = {name: of for name, *of in (line.split(" | ") for line in _templates()["baseline methods"].splitlines())}
 
 
-def _lines(label: str, template: str, *, of_needs: bool) -> list[str]:
-    return [s for s in (template or _templates()[label]).splitlines() if s and s.startswith(NEEDS) == of_needs]
+def _lines(caption: str, *, of_needs: bool) -> list[str]:
+    return [s for s in _templates().get(caption, caption).splitlines() if s and s.startswith(NEEDS) == of_needs]
 
 
-def text(label: str, facts: Mapping[str, Any], template: str = "") -> list[str]:
+def text(caption: str, facts: Mapping[str, Any]) -> list[str]:
     """The title and the sentences of a caption, filled in; a sentence goes if a fact of it is None."""
 
     def known(line: str) -> bool:
         return all(facts[name] is not None for _, name, _, _ in string.Formatter().parse(line) if name)
 
-    title, *sentences = (line.format_map(facts) for line in _lines(label, template, of_needs=False) if known(line))
+    title, *sentences = (line.format_map(facts) for line in _lines(caption, of_needs=False) if known(line))
     return [title, *(sentence for sentence in sentences if sentence.strip())]
 
 
-def needs(study: Study, label: str, template: str = "") -> str:
+def needs(study: Study, caption: str) -> str:
     """What a study needs for an exhibit, as the caption's block says; else every model of the main recipe."""
     every = "every model of recipe {recipe!r} in the grid, under the main scorer"
-    (line, *_) = [*_lines(label, template, of_needs=True), every]
+    (line, *_) = [*_lines(caption, of_needs=True), every]
     return line.removeprefix(NEEDS).format_map(study_facts(study))
 
 

@@ -6,26 +6,21 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from beamuq_study.result_files import Cell
-from beamuq_study.study_config import GridEntry, Study
-
-
-def _entry(study: Study, recipe: str, model: str, dataset: str) -> GridEntry | None:
-    of_recipe = (each for each in study.grid if each.recipe == recipe)
-    return next((each for each in of_recipe if model in each.models and dataset in each.datasets), None)
+from beamuq_study.study_config import Study
 
 
 def asked(study: Study, cell: Cell) -> int | None:
     """How many questions of its dataset the grid's cell asks; None: all."""
-    of = _entry(study, cell.recipe, cell.model, cell.dataset)
+    of = study.entries.get((cell.model, cell.dataset, cell.recipe))
     return (of and of.questions) or study.datasets[cell.dataset].questions
 
 
 def recipe_cells(study: Study, recipe: str, scorer: str | None = "") -> list[Cell]:
     """The cells of a recipe under a scorer ("": the main one; None: any or none), models and datasets in order."""
     scorer = study.main.scorer if scorer == "" else scorer or ""
-    places = [(model, dataset) for model in study.models for dataset in study.datasets]
-    entries = {place: of for place in places if (of := _entry(study, recipe, *place))}
-    return [Cell(*place, recipe, scorer) for place, of in entries.items() if not scorer or scorer in of.scorers]
+    places, entries = [(model, dataset, recipe) for model in study.models for dataset in study.datasets], study.entries
+    found = {place: entries[place] for place in places if place in entries}
+    return [Cell(*place, scorer) for place, of in found.items() if not scorer or scorer in of.scorers]
 
 
 def models(study: Study, recipe: str) -> list[str]:

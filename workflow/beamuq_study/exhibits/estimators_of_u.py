@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from beamuq import beam_mass_theorem, strategy_names
-from beamuq.array_types import Bools
+from beamuq import strategy_names
 from beamuq.evaluation import estimator_errors
-from beamuq.evaluation.candidate_sets import QuestionBin, equal_bins, means_by_bin, with_all
-from beamuq.evaluation.estimates import MEAN, TIE, Estimates, joined
+from beamuq.evaluation.candidate_sets import equal_bins, means_by_bin, with_all
+from beamuq.evaluation.estimates import MEAN, Estimates, joined
 from beamuq.evaluation.estimator_errors import METHOD, TRUE_DISSIMILARITY, TRUTH, Estimator, EstimatorsOfCell, samples
 from beamuq.evaluation.intervals import proportion_interval
 from beamuq.methods.dissimilarity_estimators import lacks
 from beamuq_study.exhibits import captions, cells, figure_style
 from beamuq_study.exhibits.estimates_table import Column, means, records, table, with_mean
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibit, Figure, Row, Table
-from beamuq_study.exhibits.figure_style import SeriesStyle
 from beamuq_study.exhibits.table_formats import decimal
 from beamuq_study.result_files import Cell, Inputs
 from beamuq_study.study_config import Study
@@ -32,34 +30,10 @@ SPREAD = {"first": "First draw", "mean": "Mean", "sd": "SD", "lowest": "Lowest",
 LARGE_ERROR = 0.01  # questions whose U has a larger standard error are counted in captions
 READS = tuple(dict.fromkeys((*CANDIDATES, *SCORES, *EVALUATION)))
 LARGEST = 15  # M of the figure of reasons
-GAIN, NOISE, TARGET = "beams - samples", "noise", "target"
-REASONS = {
-    GAIN: SeriesStyle("beams − samples", figure_style.BLACK, "-", "o"),
-    NOISE: SeriesStyle("noise: U − samples", figure_style.OLIVE, "--", "s"),
-    TARGET: SeriesStyle("target: beams − U", figure_style.WINE, ":", "^"),
-}
+REASONS = figure_style.looks("reasons")
 BINS, LEAST = 5, 12  # bins of questions, or fewer where the least would have fewer questions
-GAINS = {
-    "normalised": SeriesStyle("beams, normalised", figure_style.BEAMS, "", "s"),
-    "unnormalised": SeriesStyle("beams, unnormalised", figure_style.BEAMS, "", "^"),
-    TRUTH: SeriesStyle(TRUE_DISSIMILARITY, figure_style.BLACK, "", "o"),
-}
-PRINTED, CORRECTED, FAIR, IN_FACT = "printed condition", "M/(M + 1)", "fair share", "in fact"
-CONDITIONS = {
-    PRINTED: SeriesStyle(PRINTED, figure_style.GREY, "", "o"),
-    CORRECTED: SeriesStyle(CORRECTED, figure_style.WINE, "", "s"),
-    FAIR: SeriesStyle(FAIR, figure_style.OLIVE, "", "^"),
-    IN_FACT: SeriesStyle("in fact: beams err less", figure_style.BLACK, "", "D"),
-}
+GAINS, CONDITIONS, BY_ROWS = (figure_style.looks(group) for group in ("gains", "conditions", "rows"))
 LENGTH, MASS = "length", "covered mass"
-BY_ROWS = {
-    "samples": SeriesStyle("samples", figure_style.SAMPLES, "--", "o"),
-    "beams, normalised": SeriesStyle("beams, normalised", figure_style.BEAMS, "-", "s"),
-    "beams, unnormalised": SeriesStyle("beams, unnormalised", figure_style.BEAMS, "-.", "^"),
-    "exact top M, normalised": SeriesStyle("exact top M, normalised", figure_style.MOST_PROBABLE, ":", "D"),
-    "systematic": SeriesStyle("systematic", figure_style.SYSTEMATIC, ":", "v"),
-    "optimal stratified": SeriesStyle("optimal stratified", figure_style.STRATIFIED, ":", "*"),
-}
 PLACE = ["model", "dataset"]
 
 
@@ -89,12 +63,9 @@ def _sizes_in(strategies: Iterable[str]) -> set[int]:
 def with_exact_value(study: Study, dataset: str = "", estimators: Sequence[str] = (), **needs: Any) -> list[Cell]:
     """The cells, on one dataset or all, of the first recipe that knows U with its standard error and has the others."""
     scored = ("stratified all_above", "uniform sample", "normalised beam", *estimators)
-
-    def has(recipe: str) -> bool:
-        above = study.recipes[recipe].all_above
-        return above is not None and above.lattices > 1
-
-    return [cell for cell in cells.select(study, estimators=scored, has=has, **needs) if dataset in ("", cell.dataset)]
+    exact = {name for name, of in study.recipes.items() if of.all_above and of.all_above.lattices > 1}
+    found = cells.select(study, estimators=scored, has=exact.__contains__, **needs)
+    return [cell for cell in found if dataset in ("", cell.dataset)]
 
 
 def read(study: Study, inputs: Inputs, cell: Cell) -> EstimatorsOfCell:
@@ -179,11 +150,9 @@ def controls_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Tabl
 
 def cells_with_draws(study: Study) -> list[Cell]:
     """Every cell with the main beams and two scored draws of the main samples at least, model by model."""
-
-    def has(recipe: str) -> bool:
-        return cells.draws(study, recipe) > 1 and study.recipes[recipe].decoded(study.main.beam) is not None
-
-    found = cells.select(study, estimators=["uniform sample"], strategies=[study.main.sample], has=has, of="all")
+    drawn = {name for name, of in study.recipes.items() if cells.draws(study, name) > 1 and of.decoded(study.main.beam)}
+    needs: dict[str, Any] = {"estimators": ["uniform sample"], "strategies": [study.main.sample]}
+    found = cells.select(study, has=drawn.__contains__, of="all", **needs)
     return sorted(found, key=lambda cell: list(study.models).index(cell.model))
 
 
@@ -224,29 +193,17 @@ def _with_means(study: Study, each: Estimates) -> Estimates:
 def why_beams_win(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """The gain of beams in PRR and its two parts, by M of the first samples, at the main M also of all draws of it."""
     of_cells = [read(study, inputs, cell) for cell in chosen]
-    each = _with_means(study, joined([part for cell in of_cells for part in _reasons(study, cell)]))
+    recipe = study.recipes[chosen[0].recipe]
+    largest = min(LARGEST, recipe.sample.size) if recipe.sample else 0
+    widths = {M: name for name in strategy_names.of_kind(recipe.strategies(), "beam") for M in _sizes_in([name])}
+    sizes = [M for M in sorted(widths) if largest >= M]
+    each = _with_means(study, joined([cell.parts_of_gain(widths[M], M) for cell in of_cells for M in sizes]))
     data = each.summary(study.evaluation.confidence).rename(columns={"metric": "part"})
     data[["M", "draws"]] = data["setting"].str.split(" ", expand=True).astype(int)
     data = data[[*PLACE, "part", "M", "draws", "value", "low", "high", "n", "note"]]
     name, labels = "{dataset}\n{model}\nn = {n}", ("Number of candidates M", "Difference in PRR")
     shape: dict[str, Any] = {"height": 2.4, "legend_rows": 2}
     return figure_style.figure(study, data, PLACE, name, draw_reasons, facts(study, of_cells), labels, **shape)
-
-
-def _reasons(study: Study, cell: EstimatorsOfCell) -> Iterator[Estimates]:
-    """One cell's PRR of samples, beams and U and their three paired differences, by M and number of draws."""
-    recipe = study.recipes[cell.keys["recipe"]]
-    names = strategy_names.of_kind(recipe.strategies(), "beam")
-    widths = {int(strategy_names.parse(name)[1]["M"]): name for name in names}
-    largest, exact = min(LARGEST, recipe.sample.size) if recipe.sample else 0, cell.prr(None)
-    for M, beam in sorted((M, beam) for M, beam in widths.items() if largest >= M):
-        beams, estimator = cell.prr_at("normalised", [beam]), samples(study.main.sample, M)
-        for settings in dict.fromkeys([(estimator.setting,), tuple(cell.settings(estimator))]):
-            drawn = cell.prr_at("uniform", settings)
-            parts = {"PRR of samples": drawn, "PRR of beams": beams, "PRR of U": exact}
-            parts |= {GAIN: beams.minus(drawn), NOISE: exact.minus(drawn), TARGET: beams.minus(exact)}
-            for part, of in parts.items():
-                yield of.assign(metric=part, variant="", setting=f"{M} {len(settings)}")
 
 
 def draw_reasons(data: pd.DataFrame, ax: figure_style.Axes) -> None:
@@ -273,7 +230,9 @@ def gain_by_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
     for cell in of_cells:
         bins = equal_bins(cell.candidates.mass(study.main.beam, study.main.num_candidates), count)
         for number, of in enumerate(bins, 1):
-            parts.append(_gains(study, inputs, cell, of, variants).assign(setting=str(number)))
+            subset = f"mass {of.lowest!r} to {of.highest!r}"
+            gains = cell.gains_within(of.members, subset, study.main.beam, variants, **inputs.resampling)
+            parts.append(gains.assign(setting=str(number)))
             ends.append((cell.keys["model"], cell.keys["dataset"], str(number), of.lowest, of.highest))
     data = _with_means(study, joined(parts)).summary(study.evaluation.confidence)
     data = data.merge(pd.DataFrame(ends, columns=[*PLACE, "setting", "lowest", "highest"]), "left")
@@ -284,17 +243,6 @@ def gain_by_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
     caption_facts |= {"above": (paper["low"] > 0).sum(), "below": (paper["high"] < 0).sum()}
     name, labels = "{dataset}, {model}", ("Bin of covered mass; below, n", "PRR − PRR of samples")
     return figure_style.figure(study, data, PLACE, name, draw_gains, caption_facts, labels, across=2, sharex=False)
-
-
-def _gains(study: Study, inputs: Inputs, cell: EstimatorsOfCell, of: QuestionBin, variants: Sequence[str]) -> Estimates:
-    """Each variant's PRR within the bin minus that of samples, the mean over disjoint draws."""
-    own = [(METHOD, variant, cell.exact if variant == TRUTH else study.main.beam) for variant in variants]
-    drawn = [(METHOD, "uniform", setting) for setting in cell.settings(cell.main)]
-    measured = cell.scores.prr(of.members, f"mass {of.lowest!r} to {of.highest!r}", own + drawn, **inputs.resampling)
-    of_samples = measured.where(variant="uniform").mean_over_draws("samples")
-    gains = measured.rows(range(len(own))).minus(of_samples.rows([0] * len(own)))
-    place = {name: cell.keys[name] for name in (*PLACE, "empty")}
-    return Estimates(gains.frame.assign(**place, variant=variants), gains.replicates)
 
 
 def draw_gains(data: pd.DataFrame, ax: figure_style.Axes) -> None:
@@ -315,7 +263,7 @@ def fair_share(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     most_probable = exact if exact in recipe.strategies() else decoded
     of_cells, parts = [read(study, inputs, cell) for cell in chosen], []
     for cell in of_cells:
-        met, groups = conditions(cell, decoded, most_probable, M), cell.scores.groups
+        met, groups = cell.conditions(decoded, most_probable, M), cell.scores.groups
         mass = np.round(cell.candidates.mass(decoded, M), 2)
         by_mass = equal_bins(mass, BINS, lambda value: decimal(value, 2))
         bins = {LENGTH: equal_bins(cell.candidates.lengths(), BINS), MASS: by_mass}
@@ -331,20 +279,6 @@ def fair_share(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     name, labels = "{dataset}, {model}\nby {by}", ("Bin; below, n", "Questions (%)")
     options: dict[str, Any] = {"height": 1.75, "across": 2, "sharex": False}
     return figure_style.figure(study, data, [*PLACE, "by"], name, draw_conditions, caption_facts, labels, **options)
-
-
-def conditions(cell: EstimatorsOfCell, beam: str, most_probable: str, M: int) -> dict[str, Bools]:
-    """By name: [N] whether a question meets it. ``most_probable``: the strategy that knows the likeliest outcomes."""
-    mass = cell.candidates.mass(beam, M)
-    logprob = cell.candidates.log_probabilities(most_probable, M)
-    left = beam_mass_theorem.left_by_size(logprob, ~np.isnan(logprob))
-    of_beams = cell.errors(Estimator("normalised", beam, M, beam))
-    return {
-        PRINTED: mass > beam_mass_theorem.printed_threshold(M),
-        CORRECTED: mass > beam_mass_theorem.corrected_threshold(M),
-        FAIR: beam_mass_theorem.meets_fair_share(left, M),
-        IN_FACT: of_beams < cell.errors_of_samples(M) - TIE,
-    }
 
 
 def draw_conditions(data: pd.DataFrame, ax: figure_style.Axes) -> None:
@@ -394,7 +328,7 @@ def exhibits(study: Study) -> list[Exhibit]:
     pooled = {dataset for each in study.grid if study.recipes[each.recipe].all_above for dataset in each.datasets}
     datasets = {"estimators": "", **{f"estimators_{name}": name for name in study.datasets if name in pooled}}
     exact = partial(Exhibit, reads=READS, beyond_paper=True, cells=with_exact_value)
-    of_dataset = partial(exact, kind="table", build=estimators_table, template="estimators")
+    of_dataset = partial(exact, kind="table", build=estimators_table, caption="estimators")
     beams, drawn = partial(with_exact_value, strategies=[study.main.beam]), partial(exact, kind="figure")
     controls = "uniform beam", "match beam", "match sample"
     controlled = partial(beams, estimators=controls, methods=[estimator_errors.PROB])

@@ -118,15 +118,13 @@ class Exhibit:
     cells: Callable[[Study], Sequence[Cell]]  # none where the study cannot supply it; its caption says what it needs
     reads: tuple[str, ...]  # the kinds of files that it reads of each cell
     build: Callable[[Study, Sequence[Cell], Inputs], Table | Figure]
-    template: str = ""  # the label of its caption in ``captions.txt``; "": its own
-    caption: str = ""  # its caption in the form of a block there, instead of one there
+    caption: str = ""  # the label of its caption in ``captions.txt``, or one in the form of a block there; "": its own
     metric: str = ""  # what the study has to measure, of the answers of ``answer_source``
     near: tuple[str, str] | None = None  # of one cell: the paper's model and dataset, for which the nearest stands
     models: tuple[str, ...] = ()  # the paper's models that it shows, in an exhibit of a few
     beyond_paper: bool = False  # the paper has nothing like it; the report shows it in a section of its own
     answer_source: AnswerSource = "greedy"  # whose answers are judged and scored
     quality: bool = True  # its numbers rest on the quality of answers: the caption names a proxy of that
-    scored: bool = True  # they rest on a scorer: the caption names a proxy of that
     shows_questions: bool = False  # it prints texts of a dataset
     files: Callable[[Study], list[Path]] = lambda _: []  # other files that it reads, such as prompt templates
     module: str = ""  # that of its specification, on whose code the rule that makes it depends
@@ -137,7 +135,7 @@ class Exhibit:
 
     def artifacts(self, study: Study) -> list[Artifact]:
         """The files that it shows, each once. Raises BeamUQError, saying what it needs, where the study lacks that."""
-        metric, needs = self.metric.partition("@")[0], captions.needs(study, self.template or self.label, self.caption)
+        metric, needs = self.metric.partition("@")[0], captions.needs(study, self.caption or self.label)
         if metric and (metric not in study.evaluation.metrics or self.answer_source not in study.answer_source):
             needs = f"{metric} in evaluation.metrics and {self.answer_source} in answer_source"
         elif (chosen := self._chosen(study)) or not self.reads:
@@ -159,10 +157,10 @@ class Exhibit:
         chosen = self._chosen(study)
         shown, needs = self.build(study, chosen, inputs), self._files(study, chosen)
         facts = captions.study_facts(study) | self._facts(study, chosen, shown) | dict(shown.facts)
-        title, *sentences = captions.text(self.template or self.label, facts, self.caption)
+        title, *sentences = captions.text(self.caption or self.label, facts)
         if isinstance(shown, Table) and shown.reasons:
             sentences.append(f"Without a value or an interval: {'; '.join(shown.reasons)}.")
-        scorers = list(dict.fromkeys(need.scorer for need in needs if need.scorer)) if self.scored else []
+        scorers = list(dict.fromkeys(need.scorer for need in needs if need.scorer))
         proxies, title = captions.footnote(study, scorers, quality=self.quality), captions.titled(study, title)
         ending = captions.DEMO_WARNING * study.demo, inputs.empty_sentence(needs, self.answer_source)
         caption = " ".join(filter(None, (f"{title}.", *sentences, proxies, *ending)))

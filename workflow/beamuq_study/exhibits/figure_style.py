@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from beamuq import io
+from beamuq.config_errors import read_yaml
 from beamuq.evaluation.estimates import MEAN
 from beamuq_study.escaped_text import csv_text
 from beamuq_study.exhibits import captions
@@ -29,10 +30,8 @@ Draw: TypeAlias = "Callable[[pd.DataFrame, Axes], None]"
 
 WIDTH = 5.5  # inches, the paper's text block
 FEW = 20  # questions; a panel of fewer carries the word "illustration"
-# One colour per kind of candidate in every figure (Okabe and Ito's), black for the true dissimilarity; what is not a
-# kind of candidate has one of the last four. Series also differ in line, marker or hatch, so grey copies stay legible.
-SAMPLES, BEAMS, MOST_PROBABLE, SYSTEMATIC, STRATIFIED = "#0072B2", "#D55E00", "#CC79A7", "#E69F00", "#009E73"
-BLACK, GREY, OLIVE, WINE = "#000000", "#7F7F7F", "#8A8A1F", "#882255"
+_SERIES = read_yaml(Path(__file__).with_name("series.yaml"))
+SAMPLES, BEAMS, BLACK, GREY = (_SERIES["colours"][name] for name in ("samples", "beams", "black", "grey"))
 
 
 @dataclass(frozen=True)
@@ -44,13 +43,19 @@ class SeriesStyle:
     line: str = "-"
     marker: str = ""
     hatch: str = ""
+    size: float | None = None  # of the marker, in points
 
 
 Looks: TypeAlias = Mapping[Any, SeriesStyle]
-VARIANTS = {
-    "multinomial": SeriesStyle("samples", SAMPLES, "--", "o"),
-    "beamsearch": SeriesStyle("beams", BEAMS, "-", "s", "////"),
-}
+
+
+def looks(group: str) -> dict[str, SeriesStyle]:
+    """How each series of a group of ``series.yaml`` looks."""
+    colours = _SERIES["colours"]
+    return {name: SeriesStyle(**look | {"colour": colours[look["colour"]]}) for name, look in _SERIES[group].items()}
+
+
+VARIANTS = looks("variants")
 
 
 def settings() -> AbstractContextManager[None]:

@@ -6,7 +6,7 @@ import itertools
 import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,16 +19,13 @@ from beamuq_study.exhibits import cells, figure_style
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq_study.exhibits.estimates_table import records
 from beamuq_study.exhibits.exhibit import CANDIDATES, SCORES, Exhibit, Figure
-from beamuq_study.exhibits.figure_style import BEAMS, BLACK, GREY, VARIANTS, WINE, SeriesStyle, draw_by_bin
+from beamuq_study.exhibits.figure_style import BEAMS, BLACK, GREY, VARIANTS, draw_by_bin
 from beamuq_study.exhibits.table_formats import percent
 from beamuq_study.result_files import Cell, Inputs
 from beamuq_study.study_config import Study
 
 MODEL, METHOD = "gemma-3-4b-base", "Dissimilarity"
-CONDITIONS = {
-    "printed": SeriesStyle(r"printed: $m_B > 1 - 1/(2\sqrt{M})$", GREY, marker="o"),
-    "corrected": SeriesStyle(r"corrected: $m_B > M/(M + 1)$", WINE, marker="s"),
-}
+THRESHOLDS = figure_style.looks("thresholds")
 DESCRIBED = {"count": "n", "5%": "q05", "25%": "q25", "50%": "median", "75%": "q75", "95%": "q95"}
 OF_BOX = {"median": "med", "q25": "q1", "q75": "q3", "q05": "whislo", "q95": "whishi"}
 MASS, RANKS = "mass by length", "p by rank"
@@ -51,10 +48,8 @@ def redundancy(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """(M − distinct cleaned texts) / M of samples and beams, averaged over the questions of a length."""
     sets = inputs.candidates(chosen[0])
     values = {name: sets.redundancy(of, study.main.num_candidates) for name, of in _strategies(study).items()}
-    data, draw = (
-        _by_length(study, sets, values, "variant redundancy"),
-        partial(draw_by_bin, column="redundancy", percent=True),
-    )
+    data = _by_length(study, sets, values, "variant redundancy")
+    draw = partial(draw_by_bin, column="redundancy", percent=True)
     facts = {"repeated": percent(float(values[BEAMSEARCH].mean()), 1)}
     return figure_style.figure(study, data, [], "", draw, facts, (LENGTH, "Texts that repeat (%)"), height=2.3)
 
@@ -66,7 +61,7 @@ def mass_above_thresholds(study: Study, chosen: Sequence[Cell], inputs: Inputs) 
     above = {name: sets.mass(study.main.beam, size) > threshold for name, threshold in thresholds.items()}
     data = _by_length(study, sets, above, "threshold share", proportion_interval)
     data.insert(2, "mass_above", data["threshold"].map(thresholds))
-    looks = {of: replace(look, title=f"{look.title} = {thresholds[of]:.3f}") for of, look in CONDITIONS.items()}
+    looks = {of: replace(look, title=f"{look.title} = {thresholds[of]:.3f}") for of, look in THRESHOLDS.items()}
     facts = {f"above_{name}": percent(float(of.mean()), 1) for name, of in above.items()}
     draw = partial(draw_by_bin, column="share", looks=looks, by="threshold", bars=False, percent=True)
     return figure_style.figure(study, data, [], "", draw, facts, (LENGTH, "Questions above (%)"), height=2.3)
@@ -222,16 +217,12 @@ def _sets(study: Study, candidates: CandidateSets, key: str) -> list[pd.DataFram
     return [of[of["id"] == key].assign(p=lambda rows: np.exp(rows["logprob"])) for of in sets]
 
 
-@cache
-def _font() -> Any:
-    from matplotlib.font_manager import findfont, get_font
-
-    return get_font(findfont(FIXED_WIDTH))
-
-
 def one_line(text: str, most: int) -> str:
     """``text`` on one line of at most ``most`` characters, cut with an ellipsis; those the face lacks as U+FFFD."""
-    drawn = "".join(c if _font().get_char_index(ord(c)) else "\ufffd" for c in " ".join(text.split()))
+    from matplotlib.font_manager import findfont, get_font
+
+    face = get_font(findfont(FIXED_WIDTH))
+    drawn = "".join(c if face.get_char_index(ord(c)) else "\ufffd" for c in " ".join(text.split()))
     return drawn if len(drawn) <= most else drawn[: most - 1].rstrip() + "…"
 
 
@@ -247,10 +238,10 @@ def exhibits(study: Study) -> list[Exhibit]:
 
     scored, triviaqa = partial(cells.with_methods, methods=[METHOD]), (MODEL, "triviaqa")
     decoded = partial(cells.recipe_cells, recipe=study.main.recipe, scorer=None)
-    unscored = partial(Exhibit, kind="figure", cells=decoded, near=triviaqa, reads=CANDIDATES, scored=False)
+    unscored = partial(Exhibit, kind="figure", cells=decoded, near=triviaqa, reads=CANDIDATES)
     single = partial(Exhibit, kind="figure", reads=(*CANDIDATES, *SCORES), shows_questions=True)
     two, one = partial(worked_examples, count=2), partial(worked_examples, count=1)
-    pair = partial(single, cells=scored, build=two, template="worked_examples")
+    pair = partial(single, cells=scored, build=two, caption="worked_examples")
     return [
         unscored("redundancy", build=redundancy, quality=False),
         unscored("beam_mass_threshold", build=mass_above_thresholds, quality=False),
@@ -258,5 +249,5 @@ def exhibits(study: Study) -> list[Exhibit]:
         single("sampling_vs_beamsearch", cells=scored, near=triviaqa, build=samples_and_beams, quality=False),
         pair("triviaqa-gemma4b", near=triviaqa),
         pair("webq-gemma4b", near=(MODEL, "webquestions")),
-        single("coqa-gemma4b-one", cells=with_stories, near=(MODEL, "coqa"), build=one, template="worked_example"),
+        single("coqa-gemma4b-one", cells=with_stories, near=(MODEL, "coqa"), build=one, caption="worked_example"),
     ]

@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from beamuq.array_types import Bools, Floats
-from beamuq.evaluation import bootstrap
+from beamuq.evaluation import bootstrap, guaranteed_threshold
 from beamuq.evaluation.candidate_sets import equal_bins, groups_of
 from beamuq.evaluation.estimates import Estimates, joined
-from beamuq.evaluation.guaranteed_threshold import units_needed
-from beamuq.evaluation.prr_and_auc import rejection_curves
+from beamuq.evaluation.prr_and_auc import rejection_bands
 from beamuq.strategy_names import ablation
 from beamuq_study.exhibits import captions, cells, figure_style
 from beamuq_study.exhibits.captions import GRAPH, MULTINOMIAL
@@ -101,20 +99,15 @@ def _points(study: Study, values: Estimates) -> pd.DataFrame:
 
 def curves_of_rejection(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """Mean quality of what is retained against the share rejected, ties by expected value; bootstrap bands."""
-    (cell,), tail = chosen, (1 - study.evaluation.confidence) / 2
-    scored, resamples = inputs.scores(cell), min(BAND_RESAMPLES, study.evaluation.resamples)
+    (cell,), resamples = chosen, min(BAND_RESAMPLES, study.evaluation.resamples)
+    scored = inputs.scores(cell)
     counts = bootstrap.resample_counts(scored.groups, resamples, study.seed, f"prr_curves {cell.model}")
-    parts, quality = [], scored.quality
+    parts = []
     for method, variant in LOOKS:
-        scores = scored.scores(method, variant)
-        drawn = rejection_curves(scores, quality)
-        again = (rejection_curves(np.repeat(scores, times), np.repeat(quality, times)) for times in counts.T)
-        curves = [np.interp(drawn.rejected, of.rejected, of.uncertainty) for of in again]
-        low, high = np.quantile(curves, [tail, 1 - tail], axis=0)
-        columns = {"rejected": drawn.rejected, "quality": drawn.uncertainty, "low": low, "high": high}
-        columns |= {"oracle": drawn.oracle, "random": drawn.random, "n": len(quality)}
-        parts.append(pd.DataFrame({"method": method, "variant": variant} | columns))
+        curve = rejection_bands(scored.scores(method, variant), scored.quality, counts, study.evaluation.confidence)
+        parts.append(curve.assign(method=method, variant=variant, n=len(scored.ids)))
     data, facts = pd.concat(parts, ignore_index=True), {"drawn": resamples, "methods": captions.listing(GRAPH)}
+    data = data[[*FORM, "rejected", "quality", "low", "high", "oracle", "random", "n"]]
     draw = partial(draw_rejection_curves, max_rejection=study.evaluation.max_rejection[0])
     name, labels = "{method}\nn = {n}", ("Share rejected", "Mean quality retained")
     return figure_style.figure(study, data, ["method"], name, draw, facts, labels, height=2.2)
@@ -166,11 +159,10 @@ def risk_coverage(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figur
     test = ~bootstrap.one_half(scored.groups, study.seed, name)
     groups, resamples = groups_of(scored.groups, test), min(BAND_RESAMPLES, study.evaluation.resamples)
     counts = bootstrap.resample_counts(groups, resamples, study.seed, f"risk_coverage {name}")
-    _, unit, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-    weights = np.column_stack((np.ones(len(groups)), counts)) / sizes[unit, None]
     wrong, parts = (scored.quality <= study.main_quality.threshold)[test], []
     for method, variant in decided[FORM].drop_duplicates().itertuples(index=False):
-        curve = _curve(scored.scores(method, variant)[test], wrong, weights, study.evaluation.confidence)
+        scores = scored.scores(method, variant)[test]
+        curve = guaranteed_threshold.risk_coverage(scores, wrong, groups, counts, study.evaluation.confidence)
         parts.append(curve.assign(method=method, variant=variant, part="curve", risk=np.nan))
     points = _guaranteed(decided)
     columns = [*FORM, "part", "score", "shown", "wrong", "low", "high", "risk"]
@@ -237,19 +229,6 @@ def _percents(risks: Sequence[float]) -> str:
     return captions.listing([f"{100 * risk:g}" for risk in risks]) + " %"
 
 
-def _curve(scores: Floats, wrong: Bools, weights: Any, confidence: float) -> pd.DataFrame:
-    """At each distinct score: shares shown and wrong of these, by the first column of weights [N, 1 + R]."""
-    order = np.argsort(scores, kind="stable")
-    ends = np.flatnonzero(np.append(np.diff(scores[order]) > 0, True))
-    shown, failed = (np.cumsum(each[order], axis=0)[ends] for each in (weights, weights * wrong[:, None]))
-    with np.errstate(invalid="ignore"):
-        risk = failed / shown
-    defined, band = np.isnan(risk).mean(axis=1) <= bootstrap.MOST_UNDEFINED, np.full((2, len(ends)), np.nan)
-    band[:, defined] = np.nanquantile(risk[defined, 1:], [(1 - confidence) / 2, (1 + confidence) / 2], axis=1)
-    columns = {"score": scores[order][ends], "shown": shown[:, 0] / shown[-1, 0], "wrong": risk[:, 0]}
-    return pd.DataFrame(columns | {"low": band[0], "high": band[1]})
-
-
 def _guaranteed(decided: pd.DataFrame) -> pd.DataFrame:
     """The thresholds that exist, with what each shows of the test half."""
     rows = decided.dropna(subset=["risk"]).set_index([*FORM, "risk", "metric"])["value"].astype(float)
@@ -265,7 +244,7 @@ def _thresholds(decided: pd.DataFrame, points: pd.DataFrame) -> str:
     needed = least[least["n"] < least["value"]].groupby("risk")["value"].max()
     text = f"{len(points)} of {len(least)} thresholds have the guarantee"
     if len(needed):
-        takes = captions.listing([str(units_needed(int(value))) for value in needed])
+        takes = captions.listing([str(guaranteed_threshold.units_needed(int(value))) for value in needed])
         units = decided.loc[decided["metric"] == "threshold", "n"].iloc[0]
         text += f": {_percents(list(needed.index))} wrong take at least {takes} questions that calibrate, here {units}"
     if above := int((points["wrong"] > points["risk"]).sum()):

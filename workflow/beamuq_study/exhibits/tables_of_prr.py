@@ -133,8 +133,8 @@ def exhibits(study: Study) -> list[Exhibit]:
         means_table("qa_mean_prr"),
         means_table("topbeam_scoring", answer_source="top_beam"),
         means_table("answered", subset=ANSWERED, beyond_paper=True),
-        main_table("abl_rocauc", one_model, metric="ROC-AUC", template="abl_auc"),
-        main_table("abl_prauc", one_model, metric="PR-AUC", template="abl_auc"),
+        main_table("abl_rocauc", one_model, metric="ROC-AUC", caption="abl_auc"),
+        main_table("abl_prauc", one_model, metric="PR-AUC", caption="abl_auc"),
         prr_table("abl_other_methods", one_model, partial(both_forms, OTHERS)),
         prr_table("abl_crossencoder", cross_encoder, partial(both_forms, captions.CONSISTENCY)),
         varied("abl_sampling", strategies, every, stub=ways),
@@ -145,11 +145,11 @@ def exhibits(study: Study) -> list[Exhibit]:
     ]
     for name, model in study.models.items():
         shown = partial(cells.main_cells, model=name)
-        listed.append(main_table(f"qa_{model.label}", shown, template="qa"))
+        listed.append(main_table(f"qa_{model.label}", shown, caption="qa"))
         if name in cells.models(study, study.main.recipe):
-            gains = partial(difference_table, minus=SAMPLES, methods=("",), template="gains")
+            gains = partial(difference_table, minus=SAMPLES, methods=("",), caption="gains")
             listed.append(gains(f"gains_{model.label}", shown, beam_forms))
     for metric in map(prr_to, study.evaluation.max_rejection[1:]):
         label = f"qa_mean_prr_{metric[4:]}"
-        listed.append(means_table(label, metric=metric, template="qa_mean_prr_to", beyond_paper=True))
+        listed.append(means_table(label, metric=metric, caption="qa_mean_prr_to", beyond_paper=True))
     return listed

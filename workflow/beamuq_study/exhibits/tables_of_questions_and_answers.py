@@ -117,6 +117,10 @@ def main_forms(study: Study) -> list[Keys]:
 
 
 def _accuracies(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
+
+    def show(row: Value) -> TableCell:
+        return TableCell(percent(row["value"]), spread=f"[{100 * row['low']:.0f}, {100 * row['high']:.0f}]")
+
     rows = []
     for cell in chosen:
         quality, questions = inputs.of(cell, "quality"), inputs.of(cell, "questions")
@@ -124,13 +128,9 @@ def _accuracies(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         rows.append(cell.place | {"metric": "accuracy"} | vars(accuracies))
     estimates = Estimates.from_rows(rows, [row["value"] for row in rows])
     of = {name: study.datasets[name] for name in cells.datasets_of(study, chosen)}
-    columns = [Column({"dataset": d, "metric": "accuracy"}, (of[d].category, of[d].title), show=_percent) for d in of]
+    columns = [Column({"dataset": d, "metric": "accuracy"}, (of[d].category, of[d].title), show=show) for d in of]
     body = [Row((study.models[model].title,), {"model": model}) for model in cells.by_model(chosen)]
     return table(study, estimates, ("Model",), body, columns)
-
-
-def _percent(row: Value) -> TableCell:
-    return TableCell(percent(row["value"]), spread=f"[{100 * row['low']:.0f}, {100 * row['high']:.0f}]")
 
 
 def _with_and_without_empty(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
@@ -332,17 +332,17 @@ def _states(thresholds: Estimates) -> dict[Any, str]:
 
 
 def exhibits(study: Study) -> list[Exhibit]:
-    described = partial(Exhibit, kind="table", reads=(), cells=lambda _: [], quality=False, scored=False)
+    described = partial(Exhibit, kind="table", reads=(), cells=lambda _: [], quality=False)
     ours = partial(Exhibit, kind="table", beyond_paper=True)
     of_all, prr = partial(ours, cells=cells.main_cells), dict[str, Any](reads=EVALUATION, metric="PRR")
     augrc, accuracies = (*EVALUATION, "quality", "questions"), ("quality", "questions")
-    decided = partial(ours, reads=("decisions",), build=_decisions, template="decisions")
+    decided = partial(ours, reads=("decisions",), build=_decisions, caption="decisions")
     models = {study.models[model].label: model for model in cells.models(study, study.main.recipe)}
     return [
         described("test_datasets", cells=_asked, reads=("questions", "shots"), build=_datasets),
         described("lmpoly_methods", build=_methods),
         described("prompts", build=_prompts, files=_templates),
-        Exhibit("base_accs", "table", cells.main_cells, accuracies, _accuracies, scored=False),
+        Exhibit("base_accs", "table", cells.main_cells, accuracies, _accuracies),
         of_all("empty_answers", build=_with_and_without_empty, **prr),
         ours("quality_agreement", cells=_judged_twice, build=_agreement, **prr),
         ours("endings", cells=_both_endings, reads=(*EVALUATION, *CANDIDATES), build=_endings),

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from beamuq import strategy_names
 from beamuq.evaluation.bootstrap import interval
 from beamuq.evaluation.estimates import MEAN, Estimates, joined
+from beamuq.evaluation.estimator_errors import GAIN, NOISE, TARGET
 from beamuq.evaluation.known_distribution import coordinates
 from beamuq.scorers.quality_metrics import exact_match, gold_label
 from beamuq.text_normalization import normalize_squad, normalize_triviaqa
@@ -24,10 +24,10 @@ from beamuq_study.result_files import Cell, Inputs
 from beamuq_study.stages.beams_map import BEAMS, DISSIMILARITY, EXACT_TEXT, SAMPLES, SIMILARITY, TRUE, setting
 from beamuq_study.study_config import Study
 
-GAIN, NOISE, TARGET = "beams - samples", "noise", "target"
 MIXED = {"stratified optimal_stratified": "Optimal stratified", "stratified adaptive": "Adaptive systematic"}
 PLACE = ["model", "dataset"]
 ON = [*PLACE, "quality", "method", "setting"]
+COVERING = [*PLACE, "power", "M"]  # what a covered mass depends on
 COORDINATES = ["mass", "mass_low", "mass_high", "kappa", "kappa_low", "kappa_high"]
 COLUMNS = ["panel", "what", *PLACE, "quality", "power", *COORDINATES, "value", "low", "high", "n", "note"]
 OWN = "cell of the study"
@@ -61,24 +61,12 @@ def differences(each: Estimates) -> Estimates:
     ``metric`` says which: of beams ``beams - samples`` is ``noise`` (U − samples) and ``target`` (beams − U).
     """
     of = {name: each.where(metric="PRR", variant=name) for name in (SAMPLES, BEAMS, TRUE, *MIXED)}
-    samples, beams, at = of[SAMPLES], of[BEAMS], of[SAMPLES].frame[ON]
-    without_M = at.assign(setting=at["setting"].str.replace(r" ?M=\d+$", "", regex=True))
-    true = of[TRUE].at(without_M).assign(setting=at["setting"].tolist())
+    samples, beams, at = of[SAMPLES], of[BEAMS], of[SAMPLES].frame
+    true = of[TRUE].at(at[[*PLACE, "quality", "method", "power", "kappa"]])
+    true = true.assign(setting=at["setting"].tolist(), M=at["M"].tolist())
     pairs = [(GAIN, name, of[name], samples) for name in (BEAMS, *MIXED)]
     pairs += [(NOISE, BEAMS, true, samples), (TARGET, BEAMS, beams, true)]
     return joined([a.minus(b, on=ON).assign(metric=metric, variant=variant) for metric, variant, a, b in pairs])
-
-
-def places(each: Estimates) -> pd.DataFrame:
-    """``power``, ``kappa`` (NaN of a real quality) and ``M`` of each row, in its order."""
-    parsed = [strategy_names.parse(name)[1] for name in each.frame["setting"]]
-    return pd.DataFrame(parsed, each.frame.index, ["power", "kappa", "M"])
-
-
-def masses(every: Estimates, each: Estimates) -> Estimates:
-    """The mass that as many beams cover at each row's power, in the rows' order."""
-    at = [setting(power, M=int(M)) for power, _, M in places(each).to_numpy()]
-    return every.where(metric="mass").at(each.frame[PLACE].assign(setting=at))
 
 
 def when_beams_win(study: Study, chosen: Sequence[Cell], inputs: Inputs, *, by_dataset: bool) -> Figure:
@@ -112,11 +100,10 @@ def _grid(study: Study, inputs: Inputs, chosen: Sequence[Cell]) -> pd.DataFrame:
     """Beams − samples at the main M, at each mass and κ of each map of the first model."""
     every, confidence = read(study, inputs, chosen), study.evaluation.confidence
     gains = differences(every.where(model=chosen[0].model, method=DISSIMILARITY)).where(metric=GAIN, variant=BEAMS)
-    at = places(gains)
-    shown = (at["kappa"].notna() & (at["M"] == study.main.num_candidates)).to_numpy()
-    gains, at = gains.rows(shown), at[shown].reset_index(drop=True)
-    mass = masses(every, gains).summary(confidence)[["value", "low", "high"]].set_axis(COORDINATES[:3], axis=1)
-    return gains.summary(confidence).join([at, mass]).assign(what=GAIN, kappa_low=np.nan, kappa_high=np.nan)
+    gains = gains.rows(gains.frame["kappa"].notna() & (gains.frame["M"] == study.main.num_candidates))
+    mass = every.where(metric="mass").at(gains.frame[COVERING]).summary(confidence)[["value", "low", "high"]]
+    data = gains.summary(confidence).join(mass.set_axis(COORDINATES[:3], axis=1))
+    return data.assign(what=GAIN, kappa_low=np.nan, kappa_high=np.nan)
 
 
 def _point(study: Study, inputs: Inputs, cell: Cell) -> dict[str, Any]:
@@ -181,9 +168,8 @@ def beams_map(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     every, of = read(study, inputs, chosen), study.scoring[chosen[0].recipe].beams_map
     assert of is not None
     gains, mass = differences(every), every.where(metric="mass")
-    at = places(gains)
-    judged = at["kappa"].isin(PRINTED) | at["kappa"].isna()  # or by a real quality
-    apart = ((at["M"] == study.main.num_candidates) & judged).to_numpy()
+    judged = gains.frame["kappa"].isin(PRINTED) | gains.frame["kappa"].isna()  # or by a real quality
+    apart = (gains.frame["M"] == study.main.num_candidates) & judged
     gains = gains.assign(setting=(gains.frame["quality"] + " " + gains.frame["setting"]).tolist())
     place = {"model": chosen[0].model, "dataset": MEAN if MEAN in set(every.frame["dataset"]) else chosen[0].dataset}
     by_setting = mass.where(**place).frame.set_index("setting")["value"]

@@ -42,17 +42,10 @@ class Grid:
     @cached_property
     def cells(self) -> dict[tuple[str, str, str], GridCell]:
         """By model, dataset and recipe, in the study's order."""
+        sizes = {name: dataset.questions for name, dataset in self.study.datasets.items()}
         return {
-            (model, dataset, entry.recipe): GridCell(
-                model,
-                dataset,
-                entry.recipe,
-                entry.questions or self.study.datasets[dataset].questions,
-                tuple(entry.scorers),
-            )
-            for entry in self.study.grid
-            for model in entry.models
-            for dataset in entry.datasets
+            place: GridCell(*place, entry.questions or sizes[place[1]], tuple(entry.scorers))
+            for place, entry in self.study.entries.items()
         }
 
     def cell(self, model: str, dataset: str, recipe: str) -> GridCell:

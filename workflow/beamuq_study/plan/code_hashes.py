@@ -17,7 +17,7 @@ READ_BY = {  # what is no Python, by the module that reads it
     STUDY / "html_pages.py": sorted((STUDY / "templates").iterdir()),
     LIBRARY / "explorer" / "explorer_page.py": sorted((LIBRARY / "explorer").glob("explorer.*")),
     STUDY / "exhibits" / "captions.py": [STUDY / "exhibits" / "captions.txt"],
-    STUDY / "exhibits" / "figure_style.py": [STUDY / "exhibits" / "figures.mplstyle"],
+    STUDY / "exhibits" / "figure_style.py": [STUDY / "exhibits" / of for of in ("figures.mplstyle", "series.yaml")],
 }
 LIST_OF_EXHIBITS = STUDY / "exhibits" / "list_of_exhibits.py"
 
