@@ -81,12 +81,14 @@ class _Names(TorchFunctionMode):
 class PretendCard(TorchDispatchMode):
     """The card while it is there, with ``free`` bytes of memory.
 
-    ``waits`` counts, by operation, how often the host waited for it.
+    ``waits`` counts, by operation, how often the host waited for it; ``launches`` counts operations that make or change
+    numbers there, views and empty tensors left out: a real card may take several kernels for one of them.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.waits: Counter[str] = Counter()
+        self.launches: Counter[str] = Counter()
         self.free = 1 << 40
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -113,6 +115,8 @@ class PretendCard(TorchDispatchMode):
             picked = func in (aten.index.Tensor, aten.index_put_.default)
             if func in _WAITS or (picked and any(t is not None and t.dtype == torch.bool for t in args[1])):
                 self.waits[str(func)] += 1
+        if (on_card or any(there)) and not _is_free(func):
+            self.launches[str(func)] += 1
         args, kwargs = _mapped(_inner, args), {name: _mapped(_inner, value) for name, value in kwargs.items()}
         if func is aten.mm.dtype:  # which CPUs do not have
             func, args = aten.mm.default, tuple(matrix.to(args[2]) for matrix in args[:2])
@@ -139,6 +143,13 @@ class PretendCard(TorchDispatchMode):
 @cache
 def _can_decompose(func: Any) -> bool:
     return bool(func._can_decompose())
+
+
+@cache
+def _is_free(func: Any) -> bool:
+    """Whether an operation runs no kernel: it makes a view, or memory without numbers."""
+    views = any(made.alias_info is not None and not made.alias_info.is_write for made in func._schema.returns)
+    return views or any(word in func._schema.name for word in ("empty", "_unsafe_view"))
 
 
 # What operations take and give are lists and tuples, seldom nested: torch's walk over any tree takes half of a test.

@@ -22,6 +22,7 @@ import tiny_scorers
 from beamuq.decoding import ROWS, Candidate, Sample, Work, stop_tokens
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
 from beamuq.decoding.self_check import FOUND, SelfCheck, checked
+from beamuq.decoding.tree_attention import AttentionRule, ForwardPass, TreeCache, padded_nodes
 from beamuq.scorers.alignscore import AlignScore
 from beamuq.scorers.similarity_by_kind import load_scorer
 from pretend_card import CARD, SECOND, PretendCard, pretend_card
@@ -81,6 +82,34 @@ def test_the_host_waits_for_the_card_once_a_step(card: PretendCard, monkeypatch:
     _decoded("gemma3", model, EVERY)
     assert calls["_sorted"] < calls["read"] / 4
     assert +card.waits == {"copy to the host": calls.total()}
+
+
+@torch.inference_mode()
+def test_attention_of_a_step_takes_four_launches_a_layer(card: PretendCard) -> None:
+    cache, rows = TreeCache(np.array([10, 12, 9]), 20, True), torch.zeros(1, 4, 5, 8).to(CARD)
+    questions, visible = np.array([0, 0, 1, 2, 2]), np.array([[10], [11], [12], [9], [10]])
+    piece = padded_nodes(questions, cache.lengths[questions], cache.lengths, visible, CARD)
+    keys = torch.zeros(3, 20, 2, 8).to(CARD)
+    run = ForwardPass(cache, torch.arange(5).to(CARD), None, [piece])
+    run.attend(rows, keys, keys, AttentionRule())  # makes the mask, which all layers share
+    card.launches.clear()
+    run.attend(rows, keys, keys, AttentionRule())
+    names = {name.split(".")[1] for name in card.launches}
+    assert names == {"new_zeros", "index_put_", "scaled_dot_product_attention", "index"}
+    assert card.launches.total() == 4
+
+
+@pytest.mark.parametrize("questions", [2, 40])
+@torch.inference_mode()
+def test_buffers_are_widened_by_as_many_launches_for_any_number_of_questions(questions: int, card: PretendCard) -> None:
+    cache, layers = TreeCache(np.full(questions, 3), 4, True), 3
+    rows, target = torch.ones(1, 2, questions, 8).to(CARD), torch.arange(questions).to(CARD) * 4
+    for layer in range(layers):
+        cache.store((layer, 0), rows, rows, target, None)
+    card.launches.clear()
+    cache.reserve(np.repeat(np.arange(questions), 2))
+    assert cache.capacity == 5
+    assert card.launches.total() <= 3 * 2 * layers
 
 
 def test_a_batch_that_would_fill_the_card_is_cut_before_rows_are(card: PretendCard) -> None:
