@@ -153,11 +153,6 @@ def test_a_program_ends_with_one_line_and_only_a_fault_of_ours_with_a_traceback(
     assert re.fullmatch(told, capsys.readouterr().err)
 
 
-@pytest.mark.parametrize(("name", "told"), [(name, told) for name, (told, _) in COMMANDS.items()])
-def test_the_list_of_commands_tells_the_first_line_of_each_functions_docstring(name: str, told: str) -> None:
-    assert getattr(beamuq, name).__doc__.startswith(f"{told}\n")
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_examples_of_each_command_can_be_read(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:

@@ -58,13 +58,3 @@ def test_a_workstation_s_profile_plans_the_paper_for_cards() -> None:
     told = re.search(r"rule quality:.*?resources: ([^\n]+)", done.stdout + done.stderr, re.DOTALL)
     assert told is not None
     assert "gpu=1" in told[1]
-
-
-def test_the_cluster_profile_names_rules_that_exist() -> None:
-    profile = yaml.safe_load((ROOT / "profiles/slurm/profile.yaml").read_text())
-    text = "".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
-    rules = set(re.findall(r"^rule (\w+):", text, re.MULTILINE))
-    assert {*profile["set-resources"], *profile["groups"]} <= rules
-    assert set(profile["groups"].values()) == set(profile["group-components"])
-    for rule in profile["set-resources"]:
-        assert re.search(rf"^rule {rule}:.*?gpu=plan", text, re.MULTILINE | re.DOTALL)

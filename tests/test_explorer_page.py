@@ -21,8 +21,6 @@ from beamuq.api.explore_results import explore
 from beamuq.errors import BeamUQError
 from beamuq.explorer.explorer_page import Cell, Question, explorer_data, page
 from beamuq.methods.registry import METHODS, TITLES
-from beamuq.scorers.scorer_protocol import PairScores
-from beamuq.scorers.similarity_by_kind import Lexical
 from beamuq_study.plan.cells_of_a_study import Grid
 from exhibits_study import BASE, Results, study
 from headless_chromium import Page, chromium
@@ -214,19 +212,6 @@ def test_a_file_that_score_takes_is_scored_and_compared(tmp_path: Path) -> None:
     assert ["Prob", ""] in cell["methods"]
     assert cell["values"][cell["methods"].index(["Prob", ""])] == [0.5, None]
     assert any("P(True)" in note or "PTrue" in note for note in cell["notes"])
-
-
-def test_only_questions_that_are_shown_are_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compared: list[tuple[str, str]] = []
-    monkeypatch.setattr(Lexical, "score", lambda _, pairs: compared.extend(pairs) or PairScores(np.ones(len(pairs))))
-    file = tmp_path / "rows.jsonl"
-    file.write_text("".join(json.dumps({"answer": f"a{k}", "samples": [f"b{k}"]}) + "\n" for k in range(9)))
-    (cell,) = unpacked(explore(file, similarity="lexical", questions=2).read_text())["cells"]
-    assert cell["ids"] == ["1", "2"]
-    assert {text for pair in compared for text in pair} == {"a1", "a0", "b0", "b1"}
-    assert "The first 2 of 9 questions; all of them: --questions 9." in cell["notes"]
-    with pytest.raises(BeamUQError, match="questions: 50000: "):
-        explore(file, questions=50_000)
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from beamuq_study import parquet_tables
 from beamuq_study.parquet_tables import Artifact
-from beamuq_study.plan.paths import benchmark_file
-from beamuq_study.plan.study_on_machine import Plan
 from run_job import program
 
 HEADER = "s\th:m:s\tmax_rss\tmax_vms\tmax_uss\tmax_pss\tio_in\tio_out\tmean_load\tcpu_time\n"
@@ -49,21 +46,3 @@ def test_jobs_are_summed_with_their_shards_and_missing_benchmarks_are_counted(re
     assert rows.loc[("", "main"), columns].tolist() == [2, 2, 33, 32, 3, 200]
     assert rows.loc[("", "beam_widths"), columns].tolist() == [0, 1, 0, 0, 0, 0]
     assert rows.loc[("total", ""), columns].tolist() == [2, 3, 33, 32, 3, 200]
-
-
-def test_the_ledger_follows_benchmarks_and_asks_for_none_that_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = Plan.load({"study": "demo", "device": "cpu"})
-    monkeypatch.chdir(tmp_path)
-    measured = plan.grid.measured
-
-    def benchmarks() -> set[Path]:
-        files = {benchmark_file(plan.paths.results, artifact) for artifact in measured}
-        return files & {*plan.files.measured(SimpleNamespace())}  # type: ignore[arg-type]
-
-    assert len(benchmarks()) == len(measured)
-    for path in (*map(plan.paths.table, measured[:2]), benchmark_file(plan.paths.results, measured[0])):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    assert benchmarks() == {benchmark_file(plan.paths.results, artifact) for artifact in (measured[0], *measured[2:])}

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from beamuq.errors import BeamUQError
-from beamuq.models.offline import FETCHING, SWITCHES, TELEMETRY, environment, is_offline, open_for_fetching
+from beamuq.models.offline import FETCHING, SWITCHES, environment, is_offline
 from beamuq.secret_masking import masked
 from beamuq_study.machine_config import load_machine
 from beamuq_study.study_config import ROOT, load_study
@@ -214,17 +214,6 @@ def test_the_workflows_word_on_fetching_counts_before_the_jobs_own_switch(
     environment: dict[str, str], offline: bool
 ) -> None:
     assert is_offline(environment) == offline
-
-
-def test_only_fetching_lifts_the_switches(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in SWITCHES:
-        monkeypatch.setenv(name, "1")
-    monkeypatch.setenv(FETCHING, "0")
-    assert open_for_fetching(offline=False) is False
-    assert {os.environ[name] for name in SWITCHES} == {"0"}
-    monkeypatch.setenv(FETCHING, "1")
-    assert open_for_fetching(offline=False) is True
-    assert {os.environ[name] for name in SWITCHES} == {os.environ[TELEMETRY]} == {"1"}
 
 
 def test_a_job_that_asks_the_hub_fails_at_once(hub: Hub) -> None:

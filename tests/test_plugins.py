@@ -6,14 +6,12 @@ import importlib.machinery
 import sys
 import types
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from beamuq import plugins
 from beamuq.api.score_candidates import score
 from beamuq.decoding.check_custom_strategy import CheckedSearch
 from beamuq.decoding.generated_token_trie import TokenTrie
@@ -192,21 +190,3 @@ def test_a_search_cannot_write_to_the_trie_that_all_searches_read() -> None:
     search = Search(found=lambda _: search.trie.total.fill(0.0))
     with in_one_line("strategy 'mine M=2': ValueError: .*read-only"):
         search.run()
-
-
-def test_the_modules_that_a_plugin_imports_from_beside_it_are_its_source(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "plugins"
-    texts = {
-        "counting.py": "from parts.small import words\nimport numpy, further\ndef count(): ...\n",
-        "parts/small/words.py": "from . import letters\nfrom ..large import WORDS\n",
-    }
-    names = {"counting.py", "further.py", "parts/__init__.py", "parts/large.py"}
-    names |= {f"parts/small/{name}.py" for name in ("__init__", "letters", "words")}
-    for name in {*names, "another.py", "parts/another.py"}:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(texts.get(name, ""))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(folder)
-    assert plugins.source_files(["counting:count"]) == sorted(f"plugins/{name}" for name in names)
