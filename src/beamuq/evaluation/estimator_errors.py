@@ -256,12 +256,8 @@ class EstimatorsOfCell:
 
         ``setting``: M and of how many draws of samples PRR is the mean, the first alone and all that were scored.
         """
-        parts, first, beams, exact = (
-            [],
-            samples(self.main.strategy, M),
-            self.prr_at("normalised", [beam]),
-            self.prr(None),
-        )
+        parts, first = [], samples(self.main.strategy, M)
+        beams, exact = self.prr_at("normalised", [beam]), self.prr(None)
         for settings in dict.fromkeys([(first.setting,), tuple(self.settings(first))]):
             drawn = self.prr_at("uniform", settings)
             named = {"PRR of samples": drawn, "PRR of beams": beams, "PRR of U": exact}

@@ -16,8 +16,9 @@ import pandas as pd
 
 from beamuq.evaluation.estimates import MEAN, TIE, joined
 from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, holm
+from beamuq_study import cells
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs, ComparisonRules
-from beamuq_study.exhibits import captions, cells, figure_style
+from beamuq_study.exhibits import captions, figure_style
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq_study.exhibits.estimates_table import records
 from beamuq_study.exhibits.exhibit import EVALUATION, Built, Exhibit

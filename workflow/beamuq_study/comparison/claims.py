@@ -18,10 +18,10 @@ from beamuq.evaluation.estimates import TIE, Estimates, joined
 from beamuq.evaluation.intervals import mean_and_std
 from beamuq.methods.dissimilarity_estimators import lacks
 from beamuq.strategy_names import ablation, kind_of, of_kind
+from beamuq_study import cells as grid
 from beamuq_study.comparison import claims_of_map, comparison_inputs, judging
 from beamuq_study.comparison.comparison_inputs import Claim, ComparisonInputs, ComparisonRules, read_claims, read_rules
 from beamuq_study.comparison.judging import Case, Judge, NotAskedError, Part, Verdict, at, per_dataset, share_as
-from beamuq_study.exhibits import cells as grid
 from beamuq_study.exhibits import estimators_of_u
 from beamuq_study.exhibits.captions import BEAMSEARCH, CONSISTENCY, MULTINOMIAL
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES

@@ -15,7 +15,8 @@ import pandas as pd
 
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.estimates import KEYS, MEAN, TIE, Estimates, joined
-from beamuq_study.exhibits import captions, cells
+from beamuq_study import cells
+from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq_study.exhibits.exhibit import EVALUATION, PLACE, Exhibit, Row, Table, TableCell
 from beamuq_study.exhibits.table_formats import decimal, interval, signed

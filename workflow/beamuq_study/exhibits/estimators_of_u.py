@@ -16,7 +16,8 @@ from beamuq.evaluation.estimates import MEAN, Estimates, joined
 from beamuq.evaluation.estimator_errors import METHOD, TRUE_DISSIMILARITY, TRUTH, Estimator, EstimatorsOfCell, samples
 from beamuq.evaluation.intervals import proportion_interval
 from beamuq.methods.dissimilarity_estimators import lacks
-from beamuq_study.exhibits import captions, cells, figure_style
+from beamuq_study import cells
+from beamuq_study.exhibits import captions, figure_style
 from beamuq_study.exhibits.estimates_table import Column, means, records, table, with_mean
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibit, Figure, Row, Table
 from beamuq_study.exhibits.table_formats import decimal

@@ -15,7 +15,8 @@ import pandas as pd
 from beamuq.beam_mass_theorem import corrected_threshold, printed_threshold
 from beamuq.evaluation.candidate_sets import CandidateSets, length_bins, means_by_bin, with_all
 from beamuq.evaluation.intervals import proportion_interval
-from beamuq_study.exhibits import cells, figure_style
+from beamuq_study import cells
+from beamuq_study.exhibits import figure_style
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq_study.exhibits.estimates_table import records
 from beamuq_study.exhibits.exhibit import CANDIDATES, SCORES, Exhibit, Figure

@@ -15,7 +15,8 @@ from beamuq.evaluation.candidate_sets import equal_bins, groups_of
 from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.evaluation.prr_and_auc import rejection_bands
 from beamuq.strategy_names import ablation
-from beamuq_study.exhibits import captions, cells, figure_style
+from beamuq_study import cells
+from beamuq_study.exhibits import captions, figure_style
 from beamuq_study.exhibits.captions import GRAPH, MULTINOMIAL
 from beamuq_study.exhibits.estimates_table import measured
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibit, Figure

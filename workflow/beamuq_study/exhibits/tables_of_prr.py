@@ -10,7 +10,8 @@ from typing import Any
 from beamuq.evaluation.prr_and_auc import prr_to
 from beamuq.methods import registry
 from beamuq.strategy_names import ablation, number, of_kind, parse, printed
-from beamuq_study.exhibits import captions, cells
+from beamuq_study import cells
+from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq_study.exhibits.estimates_table import prr_table
 from beamuq_study.exhibits.exhibit import Exhibit, Row

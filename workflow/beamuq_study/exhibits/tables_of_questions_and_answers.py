@@ -18,7 +18,8 @@ from beamuq.evaluation.prr_and_auc import area_under_generalised_risk
 from beamuq.evaluation.rank_correlations import order_agreement
 from beamuq.methods.registry import resolve, stored_variant
 from beamuq.prompts import prompt_template
-from beamuq_study.exhibits import captions, cells, estimates_table
+from beamuq_study import cells
+from beamuq_study.exhibits import captions, estimates_table
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL, method_short
 from beamuq_study.exhibits.estimates_table import GAIN, Column, Keys, Value, beam_gains, measured, table, with_mean
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, Exhibit, Row, Table, TableCell

@@ -15,7 +15,8 @@ from beamuq.evaluation.estimator_errors import GAIN, NOISE, TARGET
 from beamuq.evaluation.known_distribution import coordinates
 from beamuq.scorers.quality_metrics import exact_match, gold_label
 from beamuq.text_normalization import normalize_squad, normalize_triviaqa
-from beamuq_study.exhibits import cells, figure_style
+from beamuq_study import cells
+from beamuq_study.exhibits import figure_style
 from beamuq_study.exhibits.estimates_table import Column, means, table
 from beamuq_study.exhibits.exhibit import Exhibit, Figure, Row, Table
 from beamuq_study.exhibits.figure_style import BLACK
