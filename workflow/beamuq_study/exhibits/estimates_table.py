@@ -88,7 +88,8 @@ def table(
     }
     published = pd.concat([values, *(of.summary(confidence) for of in further)], ignore_index=True)
     lacking = values["value"].isna() | (values["low"].isna() & np.array([of.beside != "" for of in shown_columns]))
-    reasons = values.loc[lacking & (values["note"] != ""), "note"].unique()
+    notes = values.loc[lacking & (values["note"] != ""), "note"]
+    reasons = notes.str.replace(r"^\d+ of", "some of", regex=True).unique()  # resamples, of each value other numbers
     header = list(zip(*(column.titles for column in columns), strict=True))
     return Table(records(published.drop_duplicates(every)), stub, header, body, caption | facts, list(reasons))
 
