@@ -8,6 +8,7 @@ log-probabilities of all tokens agree, the path is taken: the tree if it can be,
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -247,11 +248,12 @@ def _by_path(
 
 def _plainly(model: Any, texts: Sequence[tuple[int, ...]], behind: Sequence[int]) -> Logprobs:
     """Log-probabilities after the last ``behind`` tokens of each text by the model's own forward pass."""
-    logprobs = []
+    logprobs, chooses = [], "logits_to_keep" in inspect.signature(model.forward).parameters
     with torch.inference_mode(), attention(text_decoder(model), "eager"):
         for text, places in zip(texts, behind, strict=True):
             ids = torch.tensor([text], device=model.device)
-            logits = model(input_ids=ids, use_cache=False).logits[0, -places:]
+            kept = {"logits_to_keep": places} if chooses else {}
+            logits = model(input_ids=ids, use_cache=False, **kept).logits[0, -places:]
             logprobs.append(torch.log_softmax(logits.float(), dim=-1))
     return logprobs
 
