@@ -94,19 +94,20 @@ def test_options_that_no_text_names_in_words_are_numbers() -> None:
             assert gold_label(text, [options[gold]], options) == gold_label(text, [shown[gold]], shown)
 
 
-@pytest.mark.parametrize("fault", ["damaged", "other study", "there already"])
+@pytest.mark.parametrize("fault", ["damaged", "leads out", "other study", "there already"])
 def test_an_archive_that_does_not_fit_is_refused(
     packed: tuple[Path, dict[str, str]], tmp_path: Path, fault: str
 ) -> None:
     archive, into = packed[0], tmp_path / "elsewhere"
-    says = {"damaged": "damaged or missing", "other study": "not the archive's study", "there already": "exists"}[fault]
-    if fault == "damaged":
-        archive.write_bytes(archive.read_bytes().replace(b"PAR1", b"par1", 1))
+    says = {"damaged": "damaged or missing", "other study": "not the archive's study", "there already": "exists"}
+    changed = {"damaged": (b"PAR1", b"par1", 1), "leads out": (b'"questions/tri', b'"../estions/tri', 1)}
+    if fault in changed:
+        archive.write_bytes(archive.read_bytes().replace(*changed[fault]))
     elif fault == "other study":
         study = tmp_path / "studies/made_up.yaml"
         study.write_text(study.read_text("utf-8").replace("seed: 7", "seed: 8"), "utf-8")
     else:
         (into / "made_up").mkdir(parents=True)
-    with pytest.raises(BeamUQError, match=says):
+    with pytest.raises(BeamUQError, match=says.get(fault, fault)):
         release_archive.unpack(archive, into)
     assert not list(into.rglob("*.parquet"))

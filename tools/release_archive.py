@@ -39,15 +39,8 @@ from beamuq_study.study_config import Study, load_study
 ROOT = Path(__file__).resolve().parents[1]
 MANIFEST, STUDY = "MANIFEST.json", "study.json"
 NO_TEXT = {"question": "", "context": [], "history": [], "prompt": ""}
-KINDS = (
-    "questions",
-    "shots",
-    "prompts",
-    "candidates",
-    "similarity",
-    "quality",
-    "judgements",
-)  # from the first to the last made
+# in the order in which they are made from one another
+KINDS = ("questions", "shots", "prompts", "candidates", "similarity", "quality", "judgements")
 TOLERANCE = 1e-9
 
 
@@ -95,6 +88,9 @@ def unpack(archive: Path, into: Path) -> tuple[Path, dict[str, str]]:
         members = {member.name.partition("/")[2]: tar.extractfile(member) for member in tar}
         content = {name: file.read() for name, file in members.items() if file}
     manifest = json.loads(content.pop(MANIFEST))
+    for name in (manifest["study"], *manifest["sha256"]):
+        if ".." in Path(name).parts or Path(name).is_absolute():
+            raise BeamUQError(f"{archive}: {name} leads out of the results; do not use this archive")
     for name, expected in manifest["sha256"].items():
         if hashlib.sha256(content.get(name, b"")).hexdigest() != expected:
             raise BeamUQError(f"{archive}: {name} is damaged or missing; fetch the archive again")
