@@ -86,14 +86,14 @@ def within(summary: pd.DataFrame, margin: float) -> list[Within]:
     return found
 
 
-def plateau(curve: Estimates, margin: float, confidence: float = 0.95) -> tuple[int | None, int]:
-    """From which row of a curve on it is at the height of its last row, within ± a margin by paired intervals.
+def plateau(curve: Estimates, sizes: Sequence[int], margin: float, confidence: float = 0.95) -> tuple[float, int]:
+    """From which size on a curve, a row a size, is as high as its last row, within ± a margin by paired intervals.
 
-    The first row inside, behind the last one that is outside (None: no row but the last is); and the first that is
-    behind the last one outside, from which on no row is shown to be off.
+    The first size inside, behind the last one that is outside (NaN: none but the last is); and the first that is behind
+    the last one outside, from which on none is shown to be off.
     """
     last = len(curve) - 1
     to_end = curve.rows(range(last)).minus(curve.rows([last] * last))
     there = within(to_end.summary(confidence), margin)
     behind = max((place for place, part in enumerate(there) if part == "no"), default=-1) + 1
-    return next((place for place in range(behind, last) if there[place] == "yes"), None), behind
+    return next((sizes[place] for place in range(behind, last) if there[place] == "yes"), np.nan), sizes[behind]

@@ -24,6 +24,7 @@ from beamuq_study.comparison.comparison_inputs import Claim, ComparisonInputs, C
 from beamuq_study.comparison.judging import Case, Judge, NotAskedError, Part, Verdict, at, per_dataset, share_as
 from beamuq_study.exhibits import estimators_of_u
 from beamuq_study.exhibits.captions import BEAMSEARCH, CONSISTENCY, MULTINOMIAL
+from beamuq_study.exhibits.estimates_table import beam_gains
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.result_files import Cell
@@ -72,8 +73,8 @@ def covered_mass(case: Case, first: int, share: float) -> Verdict:
     leading = p[rows["rank"] < first].sum() / p.sum()
     case.notes.append(f"more in {more:.0%} of the length bins; the first {first} hold {leading:.0%} of the beams' mass")
     verdict = case.clear(*mean_and_std(gain, sets.groups), len(gain))
-    size, significance = ("yes" if of else "no" for of in (leading > share, verdict.sign == "yes"))
-    parts: dict[str, Any] = {"sign": share_as(more), "size": size, "significance": significance}
+    size, clearly = ("yes" if of else "no" for of in (leading > share, verdict.sign == "yes"))
+    parts: dict[str, Any] = {"sign": share_as(more), "size": size, "significance": clearly}
     return replace(verdict, **parts, opposite=verdict.sign == "no")
 
 
@@ -100,12 +101,7 @@ def ranking(case: Case, place: str, method: str = "") -> Verdict:
 
     That it is "best" is tested; no test says how far another rank is one by chance, which leaves it undecided.
     """
-    case = case.answered()
-    numbers, estimates = case.results.paper_numbers, case.estimates().where(metric="PRR", setting="")
-    listed = estimates.where(method=set(numbers["method"][numbers["table"] == "tab:qa_mean_prr"]))
-    everywhere = listed.frame.groupby(["method", "variant"])["dataset"].transform("size") == len(case.cells)
-    means = listed.rows(everywhere).mean_over_datasets()
-    means = at(means, means.frame[["method", "variant"]])
+    means = _means_of_main_table(case.answered())
     of_method = means.frame["method"] == method if method else True
     ahead = ((means.frame["variant"] == BEAMSEARCH) & of_method).to_numpy()
     if not ahead.any() or ahead.all():
@@ -116,6 +112,15 @@ def ranking(case: Case, place: str, method: str = "") -> Verdict:
         return Verdict(judging.questions(means), "undecided")
     lead, p = significance.tested_lead(means, ahead)
     return case.above_zero(np.array([lead]), np.array([p]), means.replicates.shape[1], judging.questions(means))
+
+
+def _means_of_main_table(case: Case) -> Estimates:
+    """Mean PRR of each form of the methods of the paper's main table that is measured in every cell."""
+    numbers, estimates = case.results.paper_numbers, case.estimates().where(metric="PRR", setting="")
+    listed = estimates.where(method=set(numbers["method"][numbers["table"] == "tab:qa_mean_prr"]))
+    everywhere = listed.frame.groupby(["method", "variant"])["dataset"].transform("size") == len(case.cells)
+    means = listed.rows(everywhere).mean_over_datasets()
+    return at(means, means.frame[["method", "variant"]])
 
 
 def ahead_at_budgets(case: Case, better: Forms, worse: Forms, first: int = 2, last: float = np.inf) -> Verdict:
@@ -136,14 +141,9 @@ def plateau(case: Case, near: int) -> Verdict:
     the end.
     """
     every, slack = case.estimates(), case.tolerances["plateau_slack"] * near
-    confidence = case.results.study.evaluation.confidence
     parts, rises, starts = list[Part](), list[Estimates](), list[float]()
     for cell in case.cells:
-        sizes = sorted(case.results.study.scoring[cell.recipe].budgets)
-        keys = {"dataset": cell.dataset, "metric": "PRR", "method": "Dissimilarity", "variant": BEAMSEARCH}
-        curve = at(every, pd.DataFrame([keys | {"setting": ablation("M", M)} for M in sizes]))
-        first, behind = significance.plateau(curve, case.tolerances["plateau"], confidence)
-        start, earliest = np.nan if first is None else sizes[first], sizes[behind]
+        curve, start, earliest = _plateau_of(case, every, cell)
         missed = earliest > near + slack or start < near - slack
         parts.append("no" if missed else "yes" if start <= near + slack else "undecided")
         rises.append(curve.rows([-1]).minus(curve.rows([0])))
@@ -153,22 +153,31 @@ def plateau(case: Case, near: int) -> Verdict:
     return replace(verdict, value=float(np.mean(starts)), low=np.nan, high=np.nan, std=np.nan)
 
 
+def _plateau_of(case: Case, every: Estimates, cell: Cell) -> tuple[Estimates, float, int]:
+    """PRR of Dissimilarity over beams by M, where its plateau starts (NaN: nowhere), and the earliest M it could."""
+    study = case.results.study
+    sizes = sorted(study.scoring[cell.recipe].budgets)
+    keys = {"dataset": cell.dataset, "metric": "PRR", "method": "Dissimilarity", "variant": BEAMSEARCH}
+    curve = at(every, pd.DataFrame([keys | {"setting": ablation("M", M)} for M in sizes]))
+    return curve, *significance.plateau(curve, sizes, case.tolerances["plateau"], study.evaluation.confidence)
+
+
 def gain_on_short_answers(case: Case, below: int) -> Verdict:
     """Whether Dissimilarity gains on answers of fewer tokens than ``below``, and negligibly on the others."""
     case.require(*SCORES, *CANDIDATES)
-    gains: dict[str, list[Estimates]] = {"below": [], "rest": []}
-    inputs, forms = case.results.inputs, [("Dissimilarity", variant, "") for variant in (BEAMSEARCH, MULTINOMIAL)]
-    for cell in case.cells:
-        scored, sets = inputs.scores(cell), case.of(cell).candidates()
-        short = pd.Series(sets.lengths() < below, sets.ids).loc[scored.ids].to_numpy()
-        for where, members in (("below", short), ("rest", ~short)):
-            judging.enough(int(members.sum()), f"of {cell.dataset}, {where} {below} tokens")
-            both = scored.prr(members, f"by length {where}", forms, **inputs.resampling).assign(**cell.place)
-            beams, samples = (at(both, pd.DataFrame({"variant": [variant]})) for _, variant, _ in forms)
-            gains[where].append(beams.minus(samples))
-    shorter, rest = (joined(of) for of in gains.values())
+    shorter, rest = (joined([_gain_within(case, cell, below, of) for cell in case.cells]) for of in ("below", "rest"))
     size = judging.together(case.negligible(rest)[0])
     return case.rise(shorter, judging.questions(shorter) + judging.questions(rest), size=size, opposite=size == "no")
+
+
+def _gain_within(case: Case, cell: Cell, below: int, where: str) -> Estimates:
+    """What Dissimilarity gains on the answers of a cell ``below`` so many tokens, or on the "rest"."""
+    scored, sets = case.results.inputs.scores(cell), case.of(cell).candidates()
+    members = pd.Series((sets.lengths() < below) == (where == "below"), sets.ids).loc[scored.ids].to_numpy()
+    judging.enough(int(members.sum()), f"of {cell.dataset}, {where} {below} tokens")
+    forms = [("Dissimilarity", variant, "") for variant in (BEAMSEARCH, MULTINOMIAL)]
+    prr = scored.prr(members, f"by length {where}", forms, **case.results.inputs.resampling).assign(**cell.place)
+    return beam_gains(at(prr, prr.frame[["variant"]]))
 
 
 def curves_ahead(case: Case, methods: Sequence[str]) -> Verdict:

@@ -120,8 +120,7 @@ def tempered_as_sharpened(case: Case, kappas: Collection[float]) -> Verdict:
     rows = [{"value": gap[0], "n": int(own.frame["n"].max())} for gap in gaps]
     inside, summary = case.negligible(Estimates.from_rows(rows, [gap[1:] for gap in gaps]))
     size, widest = _weakest(inside), summary.iloc[int(summary["value"].abs().argmax())]
-    ends = (float(widest[name]) for name in ("value", "low", "high"))
-    return Verdict(int(widest["n"]), "-", size, "-", size == "no", *ends)
+    return Verdict(int(widest["n"]), "-", size, "-", size == "no", *widest[["value", "low", "high"]].map(float))
 
 
 OF_MAPS = (beams_win_everywhere, mixtures_not_behind, overconfidence_costs, crossing_between)

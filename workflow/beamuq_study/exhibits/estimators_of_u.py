@@ -162,9 +162,8 @@ def draw_spread_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> T
     parts, body, M = [], [], study.main.num_candidates
     for cell in chosen:
         found = inputs.estimates([cell]).where(metric="PRR", answer_source="greedy", subset="all", method=METHOD)
-        settings = [
-            strategy_names.samples_of(study.main.sample, M, draw + 1) for draw in range(cells.draws(study, cell.recipe))
-        ]
+        drawn = range(1, cells.draws(study, cell.recipe) + 1)
+        settings = [strategy_names.samples_of(study.main.sample, M, draw) for draw in drawn]
         beams = found.where(variant=captions.BEAMSEARCH, setting="")
         each = estimator_errors.spread(found.where(variant="uniform", setting=settings), beams)
         parts.append(each.assign(setting=[f"{setting} {cell.recipe}" for setting in each.frame["setting"]]))

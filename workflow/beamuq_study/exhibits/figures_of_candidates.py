@@ -122,8 +122,7 @@ def samples_and_beams(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> F
     sampled = pd.DataFrame({"set": "samples", "text": counts.index, "share": counts / counts.sum(), "count": counts})
     searched = pd.DataFrame({"set": "beams", "text": beams["text"], "share": beams["p"], "count": 1})
     data = pd.concat([sampled, searched], ignore_index=True).assign(id=key)
-    data["rank"] = data.groupby("set").cumcount() + 1
-    data = data[["id", "set", "rank", "text", "share", "count"]]
+    data = data.assign(rank=data.groupby("set").cumcount() + 1)[["id", "set", "rank", "text", "share", "count"]]
     forms = {"samples": MULTINOMIAL, "beams": BEAMSEARCH}
     titles = {name: f"{name}: {METHOD} {scored.scores(METHOD, of)[place]:.3f}" for name, of in forms.items()}
     query, greedy = str(candidates.questions.loc[key, "question"]), str(candidates.greedy.loc[key, "text"])

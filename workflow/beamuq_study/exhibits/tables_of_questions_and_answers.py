@@ -118,7 +118,6 @@ def main_forms(study: Study) -> list[Keys]:
 
 
 def _accuracies(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
-
     def show(row: Value) -> TableCell:
         return TableCell(percent(row["value"]), spread=f"[{100 * row['low']:.0f}, {100 * row['high']:.0f}]")
 

@@ -157,8 +157,7 @@ def draw_map(data: pd.DataFrame, ax: figure_style.Axes) -> None:
         ax.plot([], [], color=BLACK, linestyle="--", linewidth=0.8, label="ends of its interval")
         for colour, label in ((beams, "beams ahead"), (samples, "samples ahead")):
             ax.plot([], [], color=colour, marker="s", linestyle="", label=label)
-    lengths = figure_style.error_lengths
-    across, up = (lengths(own, axis, f"{axis}_low", f"{axis}_high") for axis in ("mass", "kappa"))
+    across, up = (figure_style.error_lengths(own, of, f"{of}_low", f"{of}_high") for of in ("mass", "kappa"))
     style: dict[str, Any] = {"color": BLACK, "marker": "D", "markersize": 3, "linestyle": "", "elinewidth": 0.5}
     ax.errorbar(own["mass"], own["kappa"], up, across, label="this study's questions", zorder=5, **style)
     ax.set_xlim(0, 1.04)
