@@ -40,9 +40,7 @@ def settings(**changed: Any) -> DecisionSettings:
     return DecisionSettings(**given | changed)
 
 
-GRID = [
-    {"recipe": "main", "models": [exhibits_study.BASE], "datasets": ["triviaqa", "coqa"], "scorers": ["cosine"]},
-]
+GRID = [{"recipe": "main", "models": [exhibits_study.BASE], "datasets": ["triviaqa", "coqa"], "scorers": ["cosine"]}]
 STUDY = exhibits_study.study(decisions={"risks": [0.15, 0.2]}, grid=GRID)
 
 

@@ -303,8 +303,8 @@ PERFECT, WORST, NOTHING = [-right for right in RIGHT], RIGHT, [0.0] * MANY
 GUESS, OTHER, GOOD = ([-right if i % wrong else right for i, right in enumerate(RIGHT)] for wrong in (7, 9, 13))
 
 
-def scored(beams: Sequence[float], samples: Sequence[float]) -> QuestionScores:
-    """Scores of Dissimilarity; every other answer is right."""
+def scored(beams: Sequence[float], samples: Sequence[float], right: Sequence[float] = RIGHT) -> QuestionScores:
+    """Scores of Dissimilarity, of answers of which every other is ``right``."""
     ids = [str(i) for i in range(MANY)]
     scores = pd.concat(
         [
@@ -312,7 +312,7 @@ def scored(beams: Sequence[float], samples: Sequence[float]) -> QuestionScores:
             for v, of in ((BEAM, beams), (SAMPLES, samples))
         ]
     )
-    quality = pd.DataFrame({"id": ids, "answer_source": "greedy", "value": RIGHT})
+    quality = pd.DataFrame({"id": ids, "answer_source": "greedy", "value": right})
     return QuestionScores(scores, quality, pd.DataFrame({"id": ids, "group": ids}), "scores")
 
 
@@ -343,6 +343,14 @@ def test_rejection_curves_are_ahead_over_the_range(
     assert verdict.outcome == outcome, verdict
 
 
+def test_curves_of_the_same_answers_in_another_order_are_on_each_other() -> None:
+    """The sums .3 + .2 + .1 and .1 + .2 + .3 differ by rounding, and so do those of all that is retained later."""
+    quality, order = [0.1, 0.2, 0.3, *[0.0] * (MANY - 3)], [float(place) for place in range(MANY)]
+    gains = measured(MAIN, {(D, BEAM, ""): 0.6, (D, SAMPLES, ""): 0.5})
+    made = in_memory(gains, scores=scored([*order[2::-1], *order[3:]], order, quality))
+    assert judged(claims.curves_ahead, made, MAIN, methods=[D]).outcome == "yes"
+
+
 SAMPLING = ["beam", "multinomial T=0.7", "diverse G=2 lambda=0.5", "hybrid B=3"]
 FLOORS = ["epsilon=0", "epsilon=0.1", "epsilon=1.0"]
 ALPHAS = ["alpha=0.7", "alpha=0.9", "K=1", "K=3"]
@@ -358,6 +366,7 @@ ROBUST = partial(claims.settings_robust, strong=("alpha=0.7", "alpha=0.9"), wors
         (YIELD, SAMPLING, [(0.6, 0.5, 0.4, 0.7), (0.6, 0.5, 0.7, 0.7)], 0.01, "partly"),
         (claims.none_dominates, FLOORS, [(0.6, 0.5, 0.4), (0.4, 0.5, 0.6)], 0.01, "yes"),
         (claims.none_dominates, FLOORS, [(0.6, 0.5, 0.4), (0.6, 0.5, 0.4)], 0.01, "no"),
+        (claims.none_dominates, FLOORS, [(0.5, 0.5, 0.4), (0.4, 0.5, 0.3)], 0.01, "no"),
         # the best changes, but within noise
         (claims.none_dominates, FLOORS, [(0.6, 0.59, 0.58), (0.58, 0.59, 0.6)], 0.1, "undecided"),
         (ROBUST, ALPHAS, [(0.6, 0.59, 0.5, 0.4)] * 2, 0.01, "yes"),
@@ -464,8 +473,15 @@ def test_samples_that_are_all_beams_tell_nothing_of_what_is_outside() -> None:
 
 
 def test_a_similarity_without_pairs_of_the_greedy_answer_is_not_asked() -> None:
-    with pytest.raises(NotAskedError, match="lacks pairs of answers and candidates"):
+    with pytest.raises(NotAskedError, match="lacks pairs, or questions differ"):
         judged(claims.small_gap, pool([0.9] * N, lambda *_: 3, {0: 0.1, 5: 0.1}), POOL)
+
+
+def test_questions_with_unequal_numbers_of_candidates_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, every = pool([0.9] * N, lambda *_: 0, {0: 0.1, 5: 0.1}), CandidateSets.rows
+    monkeypatch.setattr(CandidateSets, "rows", lambda sets, of: every(sets, of).iloc[2:])
+    with pytest.raises(NotAskedError, match="differ in their number of candidates"):
+        judged(claims.no_variance, made, POOL)
 
 
 FIVE, NORMALISED, SAMPLED = "unnormalised beam M=5", "normalised beam M=5", "uniform sample T=1.0 M=10"

@@ -53,7 +53,9 @@ MODELS: dict[str, float | None] = {PLAIN: None, WARM: 0.7, COLD: 0.5}
 CELL, OTHER = Cell(PLAIN, "triviaqa", "map", "s"), Cell(PLAIN, "coqa", "map", "s")
 
 
-@pytest.mark.parametrize(("weakest", "outcome"), [(0.02, "yes"), (0.001, "undecided"), (-0.02, "no")])
+@pytest.mark.parametrize(
+    ("weakest", "outcome"), [(0.02, "yes"), (0.001, "undecided"), (-0.0065, "undecided"), (-0.02, "no")]
+)
 def test_beams_win_everywhere_only_where_each_place_is_shown(weakest: float, outcome: str) -> None:
     maps = {CELL: made(CELL, lambda *_: 0.05), OTHER: made(OTHER, lambda _, g, __: weakest if g == 3 else 0.05)}
     assert judged(claims_of_map.beams_win_everywhere, maps, kappas=KAPPAS).outcome == outcome

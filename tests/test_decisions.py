@@ -266,17 +266,9 @@ def test_the_scored_file_says_settings_and_candidates_as_score_does(tmp_path: Pa
     ("kind", "made", "told"),
     [
         ("scores", {"inputs": {"candidates": "0"}}, "scores: was made with another candidates"),
-        (
-            "candidates",
-            {"inputs": {"prompts": "0"}, "settings": {"style": "base"}},
-            "made with another prompts",
-        ),
+        ("candidates", {"inputs": {"prompts": "0"}, "settings": {"style": "base"}}, "made with another prompts"),
         ("quality", {"settings": {"metric": "other"}}, "quality: was made with metric 'other'"),
-        (
-            "candidates",
-            {"settings": {"max_new_tokens": 20}},
-            "max_new_tokens 20, 30 is asked",
-        ),
+        ("candidates", {"settings": {"max_new_tokens": 20}}, "max_new_tokens 20, 30 is asked"),
     ],
 )
 def test_tables_whose_footers_are_not_of_one_run_are_refused(

@@ -48,11 +48,7 @@ def _logprobs(logits: np.ndarray) -> np.ndarray:
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    st.lists(st.integers(0, 3), min_size=2, max_size=30),
-    st.sets(st.integers(0, 29)),
-    st.integers(1, 8),
-)
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=30), st.sets(st.integers(0, 29)), st.integers(1, 8))
 def test_lists_hold_the_best_tokens_and_the_best_that_go_on(logits: list[int], stops: set[int], top: int) -> None:
     stops = {stop for stop in stops if stop < len(logits)}
     query = DistributionQuery(np.array([0]), top=top)

@@ -51,6 +51,10 @@ def test_places_come_in_their_order_and_a_missing_one_is_named() -> None:
         found.at(pd.DataFrame({"method": ["C"]}))
 
 
+def test_nothing_has_no_mean() -> None:
+    assert len(Estimates.from_rows([], []).mean_over_datasets()) == 0
+
+
 def test_a_mean_resamples_each_dataset_on_its_own() -> None:
     cells = made({"dataset": "a", "value": 0.2, "n": 3}, {"dataset": "b", "value": 0.4, "n": 5})
     mean = cells.mean_over_datasets()
@@ -180,9 +184,10 @@ def test_an_interval_of_its_own_stays_with_its_row_and_no_verb_hands_it_on() -> 
 
 
 def test_a_place_without_a_row_is_undefined_for_the_reason_given() -> None:
-    found = made({"method": "A", "value": 1.0}).at(pd.DataFrame({"method": ["B", "A"]}), missing="nothing is shown")
-    assert found.frame["method"].tolist() == ["B", "A"]
-    assert found.summary()["note"].tolist() == ["nothing is shown", ""]
+    places = pd.DataFrame({"method": ["B", "A", "B"]})
+    found = made({"method": "A", "value": 1.0}).at(places, missing="nothing is shown")
+    assert found.frame["method"].tolist() == ["B", "A", "B"]
+    assert found.summary()["note"].tolist() == ["nothing is shown", "", "nothing is shown"]
     assert np.isnan(found.replicates[0]).all()
 
 

@@ -57,8 +57,9 @@ def test_spearman_in_a_resample_is_scipys_of_its_questions(seed: int) -> None:
     np.testing.assert_allclose(spearman(a, b, counts), expected)
 
 
-def test_a_constant_has_no_rank_correlation() -> None:
-    assert np.isnan(spearman(np.zeros(3), np.arange(3.0), np.ones((3, 1), dtype=np.int64))).all()
+def test_a_constant_or_what_is_not_known_has_no_rank_correlation() -> None:
+    for a in (np.zeros(3), np.array([np.nan, 1.0, 2.0])):
+        assert np.isnan(spearman(a, np.arange(3.0), np.ones((3, 1), dtype=np.int64))).all()
 
 
 def test_partial_spearman_is_the_correlation_of_residual_ranks_in_every_resample() -> None:

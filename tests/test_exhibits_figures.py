@@ -88,10 +88,7 @@ OWN: dict[Any, tuple[str, pd.DataFrame]] = {
         "wrong",
         frame(variant=["", "mine"], part="curve", shown=[0.5, 1.0], wrong=[0.1, 0.2]),
     ),
-    of_scores.draw_reliability: (
-        "right",
-        frame(variant=["", "mine"], probability=[0.4, 0.6], right=[0.5, 0.7]),
-    ),
+    of_scores.draw_reliability: ("right", frame(variant=["", "mine"], probability=[0.4, 0.6], right=[0.5, 0.7])),
     draw_reasons: ("value", frame(part="noise", M=[1, 2, 2], draws=[1, 1, 9], value=[0.1, 0.2, 0.3])),
     draw_gains: ("value", frame(bin=[1, 2], highest=[0.996, 1.0], variant="normalised", value=[0.1, 0.2])),
     draw_conditions: ("share", frame(by="covered mass", bin=[".2–.5", "All"], what="fair share", share=[0.1, 0.2])),

@@ -18,10 +18,7 @@ DRAWN = np.array([[False, True, True]])
         # 0.4, 0.1 and 0.3 of 0.8
         (restricted_mass(np.log([[0.4, 0.1, 0.3]]), ALL), [0.5, 0.125, 0.375]),
         # e⁻²⁰⁰⁰ : e⁻²⁰⁰¹ = 1 : e⁻¹ though both are 0 in double precision
-        (
-            restricted_mass(np.array([[-2000.0, -2001.0, -9000.0]]), ALL),
-            [1 / (1 + 1 / np.e), 1 / (1 + np.e), 0.0],
-        ),
+        (restricted_mass(np.array([[-2000.0, -2001.0, -9000.0]]), ALL), [1 / (1 + 1 / np.e), 1 / (1 + np.e), 0.0]),
         # floor 0.2: 0.4, 0.2, 0.4 of 1.0; floor 1: uniform
         (restricted_mass(np.log([[0.4, 0.01, 0.4]]), ALL, 0.2), [0.4, 0.2, 0.4]),
         (restricted_mass(np.log([[0.4, 0.01, 0.4]]), ALL, 1.0), [1 / 3, 1 / 3, 1 / 3]),
@@ -49,6 +46,10 @@ def test_a_hybrid_whose_beams_cover_everything_has_nothing_to_draw(beams: list[f
     w = hybrid(np.log([[*beams, 0.2]]), np.array([[False, False, True]]), ALL)
     np.testing.assert_allclose(w, [[0.7, 0.3, 0.0]], atol=1e-9)
     assert w[0, 2] == 0.0
+
+
+def test_weights_of_a_probability_that_is_not_known_are_not_known() -> None:
+    assert np.isnan(restricted_mass(np.array([[np.nan, -1.0]]), np.ones((1, 2), dtype=bool))).all()
 
 
 def test_padding_weighs_nothing_and_weights_sum_to_one() -> None:

@@ -201,10 +201,7 @@ def own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def folders_of(rule: str) -> dict[str, str]:
-    content: dict[str, str] = Plan.load({"study": "own.yaml", "device": "cpu"}).settings.loading(rule)(where())[
-        "content"
-    ]
-    return content
+    return dict(Plan.load({"study": "own.yaml", "device": "cpu"}).settings.loading(rule)(where())["content"])
 
 
 LOADED = {"candidates": ["model"], "similarity": ["model"], "judgements": ["language_model", "nli"], "quality": []}
@@ -231,10 +228,8 @@ def test_scorers_run_in_float32_whatever_the_language_model_runs_in() -> None:
     cell = where(model="gemma-3-4b-base", dataset="coqa", scorer="nli", metric="alignscore")
     assert loading("candidates")(cell)["dtype"] == "bfloat16"
     assert [loading(rule)(cell)["dtype"] for rule in ("similarity", "quality")] == ["float32", "float32"]
-    assert (loading("judgements")(cell)["dtype"], loading("judgements")(cell)["scorer_dtype"]) == (
-        "bfloat16",
-        "float32",
-    )
+    judged = loading("judgements")(cell)
+    assert (judged["dtype"], judged["scorer_dtype"]) == ("bfloat16", "float32")
 
 
 def test_code_that_a_program_imports_itself_or_through_others_makes_its_rule_run_again() -> None:

@@ -83,10 +83,7 @@ def test_an_archive_holds_no_text_of_a_dataset(packed: tuple[Path, dict[str, str
 
 
 def test_options_that_no_text_names_in_words_are_numbers() -> None:
-    options, texts = (
-        ["a red fox", "the sea", "on land", "air"],
-        ["B", "red fox", "on land, yes", "A, or air?"],
-    )
+    options, texts = (["a red fox", "the sea", "on land", "air"], ["B", "red fox", "on land, yes", "A, or air?"])
     shown = release_archive._as_named(options, texts)
     assert shown == ["a red fox", "[[1]]", "on land", "air"]
     for gold in range(4):

@@ -106,7 +106,8 @@ class Estimates:
         if missing and lost.any():
             undefined: dict[str, Any] = {"value": np.nan, "n": 0, "note": missing}
             names = [str(name) for name in places]
-            rest = [dict(zip(names, place, strict=True)) | undefined for place in places[lost].itertuples(index=False)]
+            distinct = places[lost].drop_duplicates().itertuples(index=False)
+            rest = [dict(zip(names, place, strict=True)) | undefined for place in distinct]
             return joined([self, Estimates.from_rows(rest, [np.nan] * len(rest))]).at(places)
         if lost.any():
             raise KeyError(" ".join(filter(None, positions.index[lost][0])))
@@ -197,7 +198,8 @@ class Estimates:
             rows.append({**part.iloc[0], over: name, "value": value, "n": n, "note": note})
             drawn = np.asarray(self.replicates[kept.index], dtype=np.float64).mean(axis=0)
             replicates.append(np.full_like(drawn, np.nan) if note else drawn)
-        return Estimates(pd.DataFrame(rows, columns=frame.columns), np.array(replicates).reshape(len(rows), -1))
+        shape = len(rows), self.replicates.shape[1]
+        return Estimates(pd.DataFrame(rows, columns=frame.columns), np.array(replicates).reshape(shape))
 
     def p(self) -> Floats:
         """[rows] two-sided p of a value of 0, by how often resampling crosses it; NaN where there is no interval."""

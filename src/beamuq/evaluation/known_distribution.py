@@ -164,7 +164,7 @@ def coordinates(logprob: Floats, right: Bools, counts: Ints, M: int) -> dict[str
 def crossing(mass: npt.ArrayLike, difference: npt.ArrayLike) -> float:
     """The smallest mass from which a difference stays above 0, interpolated; NaN where it is not above 0 at the last.
 
-    mass, difference [G], in any order. Where it is above 0 everywhere, the smallest mass there is.
+    mass, difference [G], in any order. Above 0 everywhere: the smallest mass there is; undefined just before: NaN.
     """
     order = np.argsort(mass)
     x, y = (np.asarray(of, dtype=np.float64)[order] for of in (mass, difference))

@@ -29,9 +29,9 @@ METRICS = ("PRR", "ROC-AUC", "PR-AUC")
 
 @dataclass(frozen=True)
 class RetainedQualityCurves:
-    """Mean quality of what is retained after rejecting the most uncertain, each array [k+1] from nothing rejected on.
+    """Mean quality of what is retained after rejecting the most uncertain, each array [N] from nothing rejected on.
 
-    rejected: the fraction, 0 to k/N; uncertainty, oracle (the worst answers are rejected first), random: mean quality.
+    rejected: the fraction, from 0; uncertainty, oracle (the worst answers are rejected first), random: mean quality.
     """
 
     rejected: Floats
@@ -40,11 +40,10 @@ class RetainedQualityCurves:
     random: Floats
 
 
-def rejection_curves(uncertainty: Floats, quality: Floats, max_rejection: float = 1.0) -> RetainedQualityCurves:
+def rejection_curves(uncertainty: Floats, quality: Floats) -> RetainedQualityCurves:
     """The curves whose areas PRR compares (eq. prr). uncertainty, quality [N]; quality keeps its own scale."""
     N = len(quality)
-    retained = np.arange(N, N - _steps(N, max_rejection) - 1, -1)
-    retained = retained[retained > 0]
+    retained = np.arange(N, 0, -1)
     return RetainedQualityCurves(
         rejected=1.0 - retained / N,
         uncertainty=_retained_quality(uncertainty, quality)[retained - 1],

@@ -14,8 +14,10 @@ BLOCK = 1000  # resamples ranked at once
 def spearman(a: Floats, b: Floats, counts: Ints) -> Floats:
     """[R] Spearman's rank correlation of a and b [N], in [−1, 1], ties at their mean rank.
 
-    ``counts`` [N, R]: how often each resample draws each question. NaN where either is constant.
+    ``counts`` [N, R]: how often each resample draws each question. NaN where either is constant or holds a NaN.
     """
+    if np.isnan([a, b]).any():
+        return np.full(counts.shape[1], np.nan)
     blocks = range(0, counts.shape[1], BLOCK)
     return np.concatenate([_spearman(a, b, counts[:, start : start + BLOCK]) for start in blocks])
 

@@ -42,13 +42,14 @@ def selected_lead(estimates: Estimates, ahead: Bools) -> tuple[float, float]:
     any of ``ahead`` over it is by chance at least the one found, as the best of many leads too far by chance. All of
     the others have to be beaten, so theirs is the largest of these p, and choosing the best of them needs no further
     correction. Choosing anew within each resample would not do: the largest of resampled values is itself too large.
-    More than 1 % of resamples undefined, or a lead that resampling cannot move: p is 1.
+    More than 1 % of resamples undefined, an undefined value, or a lead that resampling cannot move: p is 1.
     """
     values, drawn = estimates.frame["value"].to_numpy(np.float64), estimates.replicates.astype(np.float64)
     off = (drawn - values[:, None])[:, ~np.isnan(drawn).any(axis=0)]
     leads = values[ahead].max() - values[~ahead]
     by_chance = [(off[ahead] - other).max(axis=0) for other in off[~ahead]]
-    if off.shape[1] < (1 - MOST_UNDEFINED) * drawn.shape[1] or any(np.ptp(of) == 0 for of in by_chance):
+    undefined = off.shape[1] < (1 - MOST_UNDEFINED) * drawn.shape[1] or np.isnan(leads).any()
+    if undefined or any(np.ptp(of) == 0 for of in by_chance):
         return float(leads.min()), 1.0
     p = [(1 + int((of >= lead).sum())) / (off.shape[1] + 1) for of, lead in zip(by_chance, leads, strict=True)]
     return float(leads.min()), max(p)

@@ -59,6 +59,7 @@ def _normalized(log_weights: Array, mask: Mask) -> Array:
     """exp(log_weights) over its sum; uniform over a question's candidates where every log weight is −inf."""
     log_weights = np.where(mask, log_weights, -np.inf)
     total = log_sum_exp(log_weights)[:, None]
-    log_weights = np.where(np.isfinite(total), log_weights - np.where(np.isfinite(total), total, 0.0), 0.0)
+    none = np.isneginf(total)
+    log_weights = np.where(none, 0.0, log_weights - np.where(none, 0.0, total))
     weights = np.where(mask, np.exp(log_weights), 0.0)
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))

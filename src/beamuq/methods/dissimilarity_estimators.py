@@ -82,8 +82,8 @@ def _unnormalised(candidates: CandidateArrays) -> Array:
 
 
 def _inclusion(candidates: CandidateArrays) -> Array:
-    log_inclusion = candidates.logprob if candidates.log_inclusion is None else candidates.log_inclusion
-    return np.where(candidates.mask, np.exp(candidates.logprob - log_inclusion), 0.0)
+    assert candidates.log_inclusion is not None
+    return np.where(candidates.mask, np.exp(candidates.logprob - candidates.log_inclusion), 0.0)
 
 
 def _stratified(candidates: CandidateArrays) -> Array:

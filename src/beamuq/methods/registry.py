@@ -173,7 +173,7 @@ LIMITS = {
     "EigValLaplacian": "Of the question, not of this answer: it never looks at the produced answer.",
     "NumSemSets": "Whole numbers, so many ties; one wrong entailment joins two sets.",
     "Dissimilarity": "As good as the similarity. With beams: blind to what lies outside the beam set.",
-    "Eccentricity": "A jump where an eigenvalue crosses alpha; 0 where all similarities are equal.",
+    "Eccentricity": "A jump where an eigenvalue crosses alpha: equal similarities give 0 if high, 1 + 1/M if low.",
     "EigVecDissimilarity": "As Eccentricity; never less than it, since it adds the candidates' spread.",
     "CocoaMSP": "A product: 0 where the candidates agree, however improbable the answer.",
     "CocoaPPL": "As CocoaMSP, with the log-probability per token.",

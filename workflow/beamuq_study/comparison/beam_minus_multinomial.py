@@ -127,7 +127,9 @@ def figure(results: ComparisonInputs, frame: pd.DataFrame) -> Built:
 
 
 def _run(results: ComparisonInputs) -> list[Cell]:
-    every = cells.recipe_cells(results.study, results.study.main.recipe)
+    study, recipe = results.study, results.study.main.recipe
+    tested = set(results.rules.families["methods"]).intersection(study.scoring[recipe].methods)
+    every = cells.recipe_cells(study, recipe) if tested else []
     return [cell for cell in every if not results.lacking([cell], *EVALUATION)]
 
 

@@ -73,9 +73,8 @@ def covered_mass(case: Case, first: int, share: float) -> Verdict:
     leading = p[rows["rank"] < first].sum() / p.sum()
     case.notes.append(f"more in {more:.0%} of the length bins; the first {first} hold {leading:.0%} of the beams' mass")
     verdict = case.clear(*mean_and_std(gain, sets.groups), len(gain))
-    size, clearly = ("yes" if of else "no" for of in (leading > share, verdict.sign == "yes"))
-    parts: dict[str, Any] = {"sign": share_as(more), "size": size, "significance": clearly}
-    return replace(verdict, **parts, opposite=verdict.sign == "no")
+    size, clearly = (share_as(float(of)) for of in (leading > share, verdict.sign == "yes"))
+    return replace(verdict, sign=share_as(more), size=size, significance=clearly, opposite=verdict.sign == "no")
 
 
 def beams_rise(
@@ -187,7 +186,7 @@ def curves_ahead(case: Case, methods: Sequence[str]) -> Verdict:
     for method in methods:
         forms = (scored.scores(method, variant) for variant in (BEAMSEARCH, MULTINOMIAL))
         a, b = (prr_and_auc.rejection_curves(form, scored.quality).uncertainty[1:] for form in forms)
-        shares.append(float(np.mean(a >= b)))
+        shares.append(float(np.mean(a >= b - TIE)))
     case.notes.append(f"ahead over {min(shares):.0%} of the range at least")
     return case.rise(case.gains(methods), len(scored.ids), sign=share_as(min(shares), case.tolerances["nearly_all"]))
 
@@ -221,17 +220,16 @@ def none_dominates(case: Case, table: str) -> Verdict:
     """
     columns = _columns(case, table)
     columns = [column.at(columns[0].frame[["setting"]]) for column in columns]
-    best = {int(column.frame["value"].to_numpy().argmax()) for column in columns}
+    best = np.array([(values := column.frame["value"].to_numpy()) >= values.max() - TIE for column in columns])
     few = case.too_few_resamples(columns[0].replicates.shape[1], len(columns), 1)
     behind = significance.behind_in_some(columns, case.tolerances["level"])
-    case.notes.append(f"{len(best)} of {len(behind)} are best in a column, {behind.sum()} significantly behind in one")
-    sign: Part = "no" if len(best) == 1 else "yes" if not few and behind.all() else "undecided"
+    case.notes.append(f"{best.any(0).sum()} of {len(behind)} are best in a column, {behind.sum()} significantly behind")
+    sign: Part = "no" if best.all(axis=0).any() else "yes" if not few and behind.all() else "undecided"
     return Verdict(judging.questions(joined(columns)), sign, value=float(behind.mean()))
 
 
 def settings_robust(case: Case, table: str, strong: Sequence[str], worse: str, margin: float) -> Verdict:
-    """Whether all ``strong`` settings come within a margin of the best in nearly every column, and the last of them is
-    above the best that begins with ``worse``."""
+    """Whether all ``strong`` are within a margin of the best in nearly every column, the last above all ``worse``."""
     columns, close, leads = _columns(case, table), [], []
     for column in columns:
         setting, values = column.frame["setting"], column.frame.set_index("setting")["value"]
@@ -254,9 +252,10 @@ def _draws(case: Case) -> tuple[list[str], Floats, Bools, Floats, Floats]:
         """Id and token sequence of each candidate; probability and dissimilarity, each [N, candidates]."""
         rows = sets.rows(strategy).set_index("id").loc[sets.ids]
         keys = pd.MultiIndex.from_arrays([rows.index, sets.greedy.loc[rows.index, "text"], rows["text"]])
-        s = pairs.reindex(keys).to_numpy(np.float64).reshape(len(sets.ids), -1)
-        if np.isnan(s).any():
-            raise NotAskedError(f"{similarity.path} lacks pairs of answers and candidates")
+        found = pairs.reindex(keys).to_numpy(np.float64)
+        if np.isnan(found).any() or rows.index.value_counts().nunique() > 1:
+            raise NotAskedError(f"{similarity.path} lacks pairs, or questions differ in their number of candidates")
+        s = found.reshape(len(sets.ids), -1)
         sequences = [(key, *tokens) for key, tokens in zip(rows.index, rows["token_ids"], strict=True)]
         return sequences, np.exp(rows["logprob"].to_numpy(np.float64)).reshape(s.shape), 1.0 - s
 
@@ -267,8 +266,7 @@ def _draws(case: Case) -> tuple[list[str], Floats, Bools, Floats, Floats]:
 
 
 def _errors(case: Case) -> tuple[list[str], Floats, Floats, Floats]:
-    """Of N questions: groups; the variance of Dissimilarity over disjoint draws of M samples; bias and squared error of
-    beams.
+    """Of N questions: groups; variance of Dissimilarity over draws of M samples; bias and squared error of beams.
 
     The distribution's own Dissimilarity is estimated by the mean of all draws, whose own error is taken off the square.
     """

@@ -62,11 +62,11 @@ def _weakest(parts: Collection[Part]) -> Part:
 
 
 def _all_above(case: Case, values: Estimates, least: float) -> Verdict:
-    """Yes: the lower end of each is above ``least``; no: some upper end is below it. The value is the weakest."""
+    """Yes: all lower ends above ``least``; no: an upper one, after Bonferroni, below it; the value is the weakest."""
     tail = (1 - case.results.study.evaluation.confidence) / 2
-    low, high = np.quantile(values.replicates, [tail, 1 - tail], axis=1)  # NaN, shown nowhere, if undefined in one
-    case.notes.append(f"{(low > least).sum()} of {len(low)} places shown")
-    sign: Part = "yes" if (low > least).all() else "no" if (high < least).any() else "undecided"
+    low, high, corrected = np.quantile(values.replicates, [tail, 1 - tail, 1 - tail / len(values)], axis=1)
+    case.notes.append(f"{(low > least).sum()} of {len(low)} places shown")  # not one that is undefined in a resample
+    sign: Part = "yes" if (low > least).all() else "no" if (corrected < least).any() else "undecided"
     weakest = int(np.nan_to_num(low, nan=-np.inf).argmin())
     ends = float(values.frame["value"].iloc[weakest]), float(low[weakest]), float(high[weakest])
     return Verdict(questions(values), sign, "-", "-", sign == "no", *ends)
