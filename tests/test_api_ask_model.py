@@ -208,3 +208,5 @@ def test_many_questions_become_rows_for_calibrate_with_answer_model_and_prompt(
     assert found[0]["value"] == pytest.approx(asked.uncertainty("CocoaPPL"))
     told = {name: getattr(asked, name) for name in ("answer", "model", "model_hash", "prompt_hash")}
     assert {name: found[0][name] for name in told} == told
+    with pytest.raises(BeamUQError, match="answer: unknown column; did you mean 'answers'"):
+        beamuq.ask_all([{"question": "Who?", "answer": "x"}], str(tiny))

@@ -220,6 +220,13 @@ def test_two_forms_are_not_chosen_between() -> None:
     assert calibrate(both, method="CocoaPPL", form="multinomial").form == "multinomial"
 
 
+def test_series_of_the_same_answers_in_two_orders_are_refused() -> None:
+    scores = pd.Series([0.1, 0.2], index=["a", "b"])
+    for function in (beamuq.prr, beamuq.Calibration().fit):
+        with pytest.raises(BeamUQError, match="two orders"):
+            function(scores, scores[::-1])
+
+
 def test_quality_above_its_threshold_is_right(made: CalibrationFile) -> None:
     found = calibrate(
         [row | {"quality": 0.4 + 0.2 * row["correct"], "correct": None} for row in ROWS],

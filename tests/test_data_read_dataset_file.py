@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,13 @@ def test_missing_column_is_named_with_file_and_those_that_are_there(tmp_path: Pa
     row = changed(ROWS[name], "question" if name != "coqa" else "questions", ...)
     with pytest.raises(BeamUQError, match=r"test\.parquet: column 'questions?' is missing \(it has .*\); use a file"):
         read_questions(ADAPTERS[name], parquet(tmp_path / "test.parquet", [row]))
+
+
+@pytest.mark.parametrize("write", [lines, parquet])
+def test_a_column_that_says_more_than_jsonl_reads_is_refused(tmp_path: Path, write: Callable[..., Path]) -> None:
+    path = write(tmp_path / f"a.{'jsonl' if write is lines else 'parquet'}", [ROWS["jsonl"] | {"context": "a passage"}])
+    with pytest.raises(BeamUQError, match="context: only id, question, answers are read; drop it, or take the adapter"):
+        read_questions(ADAPTERS["jsonl"], path)
 
 
 def test_column_of_another_type_is_refused_by_row(tmp_path: Path) -> None:

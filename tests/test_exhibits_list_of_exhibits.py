@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.exhibits.exhibit import Table
 from beamuq_study.machine_config import Machine
 from beamuq_study.parquet_tables import Artifact
+from beamuq_study.plan import check_study
 from beamuq_study.plan.study_on_machine import BEYOND_PAPER, Plan
 from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import STUDIES, load_study
@@ -59,6 +61,15 @@ def test_what_is_held_against_print_is_not_beyond_the_paper_and_the_report_shows
 def test_an_unknown_label_or_one_of_another_study_s_model_is_refused(label: str, told: str) -> None:
     with pytest.raises(BeamUQError, match=told):
         list_of_exhibits.exhibit(label, STUDY)
+
+
+@pytest.mark.parametrize(("kind", "told"), [("figure", "is in .* too; rename one"), ("figur", "write table or figure")])
+def test_a_taken_label_and_an_unknown_kind_are_refused(kind: Any, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = replace(list_of_exhibits.exhibit("redundancy", STUDY), kind=kind)
+    module = SimpleNamespace(__name__="own", exhibits=lambda _: [own])
+    monkeypatch.setattr(list_of_exhibits, "MODULES", (module, *list_of_exhibits.MODULES))
+    with pytest.raises(BeamUQError, match=told):
+        check_study._check_labels(STUDY)
 
 
 CONTENT = exhibits_study.CONTENT

@@ -35,11 +35,8 @@ def results(tmp_path: Path) -> Path:
 
 def test_jobs_are_summed_with_their_shards_and_missing_benchmarks_are_counted(results: Path) -> None:
     missing = Artifact("candidates", "coqa", "smollm2-135m-plain", "beam_widths")
-    rows = (
-        program("job_costs")
-        .ledger(program("job_costs").measured_jobs(results, [DECODED, missing, *OTHERS]))
-        .set_index(["rule", "recipe"])
-    )
+    costs = program("job_costs")
+    rows = costs.ledger(costs.measured_jobs(results, [DECODED, missing, *OTHERS])).set_index(["rule", "recipe"])
     columns = ["jobs", "tables", "seconds", "gpu_seconds", "cpu_seconds", "peak_memory_mb"]
     assert rows.loc[("candidates", ""), columns].tolist() == [1, 2, 32, 32, 3, 200]
     assert rows.loc[("quality", ""), columns].tolist() == [1, 1, 0, 0, 0, 0]

@@ -105,7 +105,7 @@ def test_a_torch_without_cuda_never_waits_for_a_card(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("torch.backends.cuda.is_built", lambda: False)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert devices.prepare("auto", "auto", 1)[0].type == "cpu"
-    with pytest.raises(BeamUQError, match=r"is built without CUDA; set device: cpu in config\.yaml"):
+    with pytest.raises(BeamUQError, match=r"is built without CUDA; give --device cpu, device: cpu in config\.yaml"):
         devices.prepare("cuda", "auto", 1)
 
 

@@ -21,7 +21,7 @@ from beamuq.errors import BeamUQError
 from beamuq.methods import Method
 from beamuq.models.prompt_tokens import chat_prompt_ids
 from beamuq.scorers.quality_metrics import quality_values
-from beamuq.scorers.scorer_protocol import PairScores
+from beamuq.scorers.scorer_protocol import PairScores, scored
 from beamuq_study.stages.recipe_to_policies import policies_of
 from beamuq_study.study_config import Recipe
 
@@ -114,6 +114,8 @@ def test_a_similarity_or_quality_outside_0_to_1_is_refused(
         measured_by(theirs, lambda answers, *_: numbers(len(answers)))
     with in_one_line(f"similarity .*Similarity: entail: {told}"):
         compared_by(theirs, lambda pairs: PairScores(numbers(len(pairs))))
+    with in_one_line("similarity builtins:object: has no method score"):
+        scored(object(), [])  # type: ignore[arg-type]
     with in_one_line(f"similarity .*Similarity: classes: {told}"):
         compared_by(theirs, lambda pairs: PairScores(*np.zeros((2, len(pairs))), numbers(len(pairs))))
 

@@ -211,7 +211,7 @@ def main() -> None:
     options = vars(parser.parse_args())
     try:
         options.pop("run")(**options)
-    except (BeamUQError, subprocess.CalledProcessError) as error:
+    except (BeamUQError, OSError, tarfile.TarError, subprocess.CalledProcessError) as error:
         sys.exit(f"error: {error}")
 
 

@@ -201,22 +201,13 @@ def _decide(options: dict[str, Any]) -> None:
 
 
 COMMANDS: dict[str, tuple[str, Callable[[dict[str, Any]], None]]] = {
-    "ask": (
-        "Ask a model a question, or many, and see how sure it is of its greedy answer, from a beam search.",
-        _ask,
-    ),
-    "score": (
-        "Score anyone's candidates: what a model answered, and what else it might have said.",
-        _score,
-    ),
+    "ask": ("Ask a model a question, or many, and see how sure it is of its greedy answer, from a beam search.", _ask),
+    "score": ("Score anyone's candidates: what a model answered, and what else it might have said.", _score),
     "calibrate": (
         "Learn from answers known to be right or wrong: a probability, and a threshold with a guarantee.",
         lambda options: print(_called(beamuq.calibrate, options)),
     ),
-    "decide": (
-        "Show or withhold answers, by a calibration, with each one's probability of being right.",
-        _decide,
-    ),
+    "decide": ("Show or withhold answers, by a calibration, with each one's probability of being right.", _decide),
     "advise": (
         "Say where questions of one's own are on the map of when beams win, and what it shows there.",
         lambda options: _print(str(_called(beamuq.advise, options))),

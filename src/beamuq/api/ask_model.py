@@ -24,7 +24,7 @@ from beamuq.api.rows import ANSWER_LABELS, Rows, check_settings, no_question, nu
 from beamuq.api.score_candidates import score
 from beamuq.beam_mass_theorem import corrected_threshold, covered_mass
 from beamuq.config_errors import StrictModel, validated
-from beamuq.errors import BeamUQError, hint
+from beamuq.errors import BeamUQError, hint, nearest
 from beamuq.methods import candidate_weights
 from beamuq.prompts import prompt_template as templates
 from beamuq.scorers.quality_metrics import answer_f1
@@ -393,7 +393,11 @@ def ask_all(rows: Rows, model: Any = DEMO_MODEL, **options: Any) -> pd.DataFrame
     >>> beamuq.ask_all(rows, model=(model, tokenizer), similarity="lexical")["quality"].between(0, 1).all().item()
     True
     """
-    items: list[AskedRow] = [validated(AskedRow, dict(row), place) for place, row in placed_rows(rows)]
+    items: list[AskedRow] = []
+    for place, row in placed_rows(rows):
+        if "answers" not in row and (near := [key for key in row if nearest(str(key), ["answers"])]):
+            raise BeamUQError(f"{place}: {near[0]}: unknown column; did you mean 'answers', a list of right ones?")
+        items.append(validated(AskedRow, dict(row), place))
     if not items:
         raise no_question(rows)
     machine = {name: options[name] for name in ("device", "dtype", "threads") if name in options}

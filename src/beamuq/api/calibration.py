@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_v
 
 from beamuq import __version__
 from beamuq.api.candidate_records import Labels, Name, Number, as_number
-from beamuq.api.rows import Rows, check_settings, named, placed_rows
+from beamuq.api.rows import Rows, check_order, check_settings, named, placed_rows
 from beamuq.config_errors import StrictModel, validated, validated_json
 from beamuq.errors import BeamUQError, hint, reading
 from beamuq.evaluation.bootstrap import Estimate
@@ -362,7 +362,9 @@ def check_same(made: CalibrationFile, facts: Mapping[str, Any], *, force: bool, 
     else:
         unknown.append("candidates")
     if told and not force:
-        raise BeamUQError(f"{where}: {'; '.join(told)}; calibrate anew, or give --force to decide all the same")
+        raise BeamUQError(
+            f"{where}: {'; '.join(told)}; give what it was calibrated with, calibrate anew, or give --force"
+        )
     if unknown:
         told.append(f"not known whether the calibration's: {', '.join(unknown)}; the rows or the file lack it")
     return told
@@ -375,7 +377,9 @@ def _rows_of(rows: Rows, method: str, form: str | None, setting: str) -> list[tu
         (place, validated(ScoredRow, dict(row), place)) for place, row in every if row.get("method") == method
     ]
     if not of_method:
-        raise BeamUQError(f"{where}: no such score; {hint(method, {str(row.get('method')): None for _, row in every})}")
+        methods = dict.fromkeys(str(row["method"]) for _, row in every if "method" in row)
+        fix = hint(method, methods) if methods else "score the rows first: beamuq score FILE --output SCORED"
+        raise BeamUQError(f"{where}: no such score; {fix}")
     found = [each for each in of_method if each[1].setting == setting and form in (None, each[1].variant)]
     if not found:
         raise BeamUQError(f"{where}: no row of form {form!r} and setting {setting!r}; correct it")
@@ -464,8 +468,9 @@ class Calibration:
         ``scores`` may be a series of ``beamuq.score``, whose name is the method's. ``groups`` [N]: what belongs
         together (a story, a user).
 
-        Raises BeamUQError if lengths differ, a score or label is missing, or all answers are of one kind.
+        Raises BeamUQError if lengths or the order of two series differ, or a score or label is missing.
         """
+        check_order(scores, correct)
         values, labels = _column("scores", scores), _column("correct", correct)
         if values.shape != labels.shape or (groups is not None and len(groups) != len(values)):
             raise BeamUQError(f"fit: scores {values.shape}, correct {labels.shape}; give one of each per answer")

@@ -51,6 +51,13 @@ def named(rows: Rows) -> str:
     return str(rows) if isinstance(rows, str | Path) else "rows"
 
 
+def check_order(a: object, b: object) -> None:
+    """Refuse two series of the same answers in another order, which would be paired by their places."""
+    indices = [of.index for of in (a, b) if isinstance(of, pd.Series)]
+    if len(indices) == 2 and not indices[0].equals(indices[1]) and set(indices[0]) == set(indices[1]):
+        raise BeamUQError("series of the same answers in two orders; give the second as second.loc[first.index]")
+
+
 def no_question(rows: Rows) -> BeamUQError:
     """What is told of rows among which there is none."""
     return BeamUQError(f"{named(rows)}: no question; give one row a question")

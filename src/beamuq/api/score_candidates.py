@@ -28,7 +28,7 @@ from beamuq.api.candidate_records import (
     read_records,
 )
 from beamuq.api.open_models import Similarity, open_similarity
-from beamuq.api.rows import Rows, check_settings
+from beamuq.api.rows import Rows, check_order, check_settings
 from beamuq.errors import BeamUQError, hint
 from beamuq.evaluation.bootstrap import Estimate, estimate, resample_blocks
 from beamuq.evaluation.prr_and_auc import measure_blocks, why_undefined
@@ -376,13 +376,14 @@ def prr(
     value, low, high and std: at most 1, 0 for a random order, negative for a worse one; None where undefined (constant
     quality), and ``note`` says why.
 
-    Raises BeamUQError if lengths differ, or a score or quality is missing or not finite.
+    Raises BeamUQError if lengths or the order of two series differ, or a score or quality is missing or not finite.
 
     Examples
     --------
     >>> beamuq.prr([0.9, 0.2, 0.7, 0.1], [0, 1, 0, 1]).value
     1.0
     """
+    check_order(scores, quality)
     u, q = np.asarray(scores, dtype=np.float64), np.asarray(quality, dtype=np.float64)
     if u.ndim != 1 or u.shape != q.shape or (groups is not None and len(groups) != len(u)):
         raise BeamUQError(f"scores: shape {u.shape}, quality {q.shape}; give one of each per answer, and of groups")

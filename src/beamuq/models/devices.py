@@ -45,7 +45,9 @@ def resolve(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
     if device not in DEVICES or dtype not in DTYPES:
         raise BeamUQError(f"device {device!r}, dtype {dtype!r}: choose from {DEVICES} and {DTYPES}")
     if device == "cuda" and not torch.cuda.is_available():
-        raise BeamUQError("device 'cuda': this machine has no usable GPU; set device: cpu in config.yaml")
+        raise BeamUQError(
+            "device 'cuda': this machine has no usable GPU; give --device cpu, or device: cpu in config.yaml"
+        )
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if dtype == "auto":
@@ -86,8 +88,8 @@ def prepare(device: str, dtype: str, threads: int, cards: int = 1) -> tuple[torc
         bind(device, cards=cards)
     elif device == "cuda":
         raise BeamUQError(
-            f"device 'cuda': torch {torch.__version__} is built without CUDA; set device: cpu in config.yaml, or "
-            "install a torch with CUDA"
+            f"device 'cuda': torch {torch.__version__} is built without CUDA; give --device cpu, device: cpu in "
+            "config.yaml, or install a torch with CUDA"
         )
     chosen = resolve(device, dtype)
     if cards > 1 and chosen[0].type == "cuda" and torch.cuda.device_count() < cards:

@@ -21,11 +21,7 @@ if TYPE_CHECKING:
     import torch
 
 Normalizer = Callable[[str], str]
-NORMALIZERS: dict[str, Normalizer] = {
-    "squad": normalize_squad,
-    "triviaqa": normalize_triviaqa,
-    "coqa": normalize_squad,
-}
+NORMALIZERS: dict[str, Normalizer] = {"squad": normalize_squad, "triviaqa": normalize_triviaqa, "coqa": normalize_squad}
 
 
 @dataclass(frozen=True)
@@ -109,12 +105,7 @@ def _gold(answers: Sequence[str], references: References, _: Normalizer, learned
     return np.array([gold_label(*row) for row in zip(answers, references, learned.options, strict=True)], np.float64)
 
 
-QUALITY: dict[str, Metric] = {
-    "answer_f1": _answer_f1,
-    "exact_match": _exact,
-    "alignscore": _align,
-    GOLD_LABEL: _gold,
-}
+QUALITY: dict[str, Metric] = {"answer_f1": _answer_f1, "exact_match": _exact, "alignscore": _align, GOLD_LABEL: _gold}
 LEARNED = frozenset({"alignscore"})
 
 

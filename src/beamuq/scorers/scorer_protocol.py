@@ -49,6 +49,8 @@ def scored(scorer: SimilarityScorer, pairs: Sequence[Pair]) -> PairScores:
     class.
     """
     what = f"similarity {type(scorer).__module__}:{type(scorer).__qualname__}"
+    if not callable(getattr(scorer, "score", None)):
+        raise BeamUQError(f"{what}: has no method score(pairs); add it")
     scores: object = plugins.call(what, scorer.score, list(pairs))
     if not isinstance(scores, PairScores) or (scores.neutral is None) != (scores.contradict is None):
         raise BeamUQError(f"{what}: return beamuq.scorers.scorer_protocol.PairScores, with both classes or none")

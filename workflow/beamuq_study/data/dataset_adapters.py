@@ -15,6 +15,7 @@ from beamuq_study.data.question import Adapter, Passage, Question, Row, Turn, qu
 
 NO_ANSWER = "has no gold answer, as in a test split; choose a split with answers"
 COMMONSENSE_QA_OPTIONS = 5
+UNREAD = ("context", "passage", "story", "choices", "options", "history", "group")
 
 
 def _trivia_qa(row: Row, _: str) -> Iterable[Question]:
@@ -125,7 +126,7 @@ ADAPTERS = {  # rc of TriviaQA lists a question once for the web and once for Wi
         ),
         _hotpot_qa,
     ),
-    "jsonl": Adapter(_columns("id", "question", answers=TEXTS), _jsonl),
+    "jsonl": Adapter(_columns("id", "question", answers=TEXTS), _jsonl, unread=UNREAD),
     "trivia_qa": Adapter(
         _columns("question", "question_id", answer=pa.struct({"value": pa.string(), "aliases": TEXTS})),
         _trivia_qa,

@@ -8,7 +8,7 @@ records. A missing column, a null, or a value of another type is refused with fi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from beamuq.errors import BeamUQError, reading
 from beamuq.io import file_sha256, rows_of
 from beamuq_study.data.question import Adapter, Question, Row, questions_of
 
-_FIX = "use a file in the hub's schema of this dataset"
+_FIX = "use a file in the schema of its adapter: the hub's, or of jsonl id, question and answers"
 SOURCE = b"beamuq_source"  # in the footer of a split that was fetched from the hub: what it is
 
 
@@ -28,13 +28,20 @@ def read_questions(adapter: Adapter, path: Path, repeated: list[str] | None = No
 
     Raises BeamUQError if the file is missing, corrupt, foreign or empty, or any row is unusable.
     """
-    return questions_of(adapter, read_rows(path, adapter.columns), path.stem, repeated)
+    return questions_of(adapter, read_rows(path, adapter.columns, adapter.unread), path.stem, repeated)
 
 
-def read_rows(path: Path, columns: pa.Schema) -> Iterator[tuple[str, Row]]:
-    """(place, row) of every row, with exactly ``columns``; the place names file and row (Parquet) or line (JSON)."""
+def read_rows(path: Path, columns: pa.Schema, unread: Sequence[str] = ()) -> Iterator[tuple[str, Row]]:
+    """(place, row) of every row, with exactly ``columns``; the place names file and row (Parquet) or line (JSON).
+
+    Raises BeamUQError if it has one of the columns ``unread``, or as :func:`conform`.
+    """
     place = ""
     for place, row in rows_of(path, columns.names):
+        there = row if not unread or path.suffix == ".jsonl" else pq.read_schema(path).names
+        if lost := [name for name in unread if name in there]:
+            fix = "drop it, or take the adapter and rows of coqa (stories) or ai2_arc (options)"
+            raise BeamUQError(f"{place}: {lost[0]}: only {', '.join(columns.names)} are read; {fix}")
         yield place, conform(row, columns, place)
     if not place:
         raise BeamUQError(f"{path}: holds no rows; put the whole split there")

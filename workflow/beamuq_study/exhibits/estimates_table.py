@@ -233,5 +233,5 @@ def measured(
     try:
         values = inputs.estimates(chosen, quality).where(**of).at(as_stored(study, places))
     except KeyError as error:
-        raise BeamUQError(f"evaluation: no row for {error.args[0]}; run the evaluation again") from error
+        raise BeamUQError(f"evaluation: no row for {error.args[0]}; add it to scoring, or evaluate again") from error
     return values.assign(variant=places["variant"].tolist(), setting=places["setting"].tolist())

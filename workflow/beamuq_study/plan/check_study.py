@@ -23,7 +23,7 @@ from beamuq_study.data.read_dataset_file import source_of
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.plan.cells_of_a_study import SAR, Grid
 from beamuq_study.plan.paths import Paths
-from beamuq_study.study_config import STUDIES, known
+from beamuq_study.study_config import STUDIES, Study, known
 
 
 def check_name(study_file: Path) -> None:
@@ -42,11 +42,23 @@ def check_study(grid: Grid, paths: Paths) -> None:
         _check_adapters(grid)
         _check_plugins(grid)
         _check_methods(grid)
+        _check_labels(grid.study)
         for position, name in enumerate(grid.study.exhibits):
             with _named(f"exhibits[{position}]: {json.dumps(name)}"):
                 list_of_exhibits.exhibit(name, grid.study).artifacts(grid.study)
     _check_files(grid, paths)
     _check_revisions(grid, paths)
+
+
+def _check_labels(study: Study) -> None:
+    modules: dict[str, str] = {}
+    for module in list_of_exhibits.MODULES:
+        for item in getattr(module, "exhibits", lambda _: [])(study):
+            if item.kind not in ("table", "figure"):
+                raise BeamUQError(f"{module.__name__}: {item.label}: kind {item.kind!r}; write table or figure")
+            if item.label in modules:
+                raise BeamUQError(f"{module.__name__}: {item.label}: is in {modules[item.label]} too; rename one")
+            modules[item.label] = module.__name__
 
 
 @contextmanager
