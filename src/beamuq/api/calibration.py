@@ -113,7 +113,7 @@ def read_calibration(path: str | Path) -> CalibrationFile:
     """A calibration file. Raises BeamUQError in one line, if it is missing, cut off, or no file of this kind."""
     with reading(path, "a calibration in UTF-8", "take the file as beamuq calibrate wrote it, or calibrate again"):
         text = Path(path).read_text(encoding="utf-8")
-    calibration: CalibrationFile = validated_json(CalibrationFile, text, path)
+    calibration: CalibrationFile = validated_json(CalibrationFile, text, f"{path}: not as beamuq calibrate wrote it")
     return calibration
 
 
