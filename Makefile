@@ -28,7 +28,7 @@ crate: $(STAMP) ## a finished study as a Workflow Run RO-Crate: make crate STUDY
 	python tools/run_crate.py "$$STUDY"
 
 exhibits-from-release: $(STAMP) ## a study's exhibits from its release archive, without a model: make exhibits-from-release ARCHIVE=small.tar
-	python tools/release_archive.py exhibits "$(ARCHIVE)"
+	python tools/release_archive.py exhibits $(or $(ARCHIVE),$(error say which: make exhibits-from-release ARCHIVE=FILE))
 
 quick: $(STAMP) ## the checks of a minute, while writing
 	ruff check .

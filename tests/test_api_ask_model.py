@@ -210,3 +210,5 @@ def test_many_questions_become_rows_for_calibrate_with_answer_model_and_prompt(
     assert {name: found[0][name] for name in told} == told
     with pytest.raises(BeamUQError, match="answer: unknown column; did you mean 'answers'"):
         beamuq.ask_all([{"question": "Who?", "answer": "x"}], str(tiny))
+    with pytest.raises(BeamUQError, match="row 2: id '2' stands twice"):
+        beamuq.ask_all([{"id": 2, "question": "Who?"}, {"question": "What?"}], str(tiny))

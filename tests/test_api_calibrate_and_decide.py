@@ -225,6 +225,8 @@ def test_series_of_the_same_answers_in_two_orders_are_refused() -> None:
     for function in (beamuq.prr, beamuq.Calibration().fit):
         with pytest.raises(BeamUQError, match="two orders"):
             function(scores, scores[::-1])
+        with pytest.raises(BeamUQError, match="two orders"):
+            function(scores, [0, 1], groups=scores[::-1])
 
 
 def test_quality_above_its_threshold_is_right(made: CalibrationFile) -> None:

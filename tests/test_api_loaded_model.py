@@ -5,7 +5,9 @@ from __future__ import annotations
 import doctest
 import inspect
 import math
+import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 import beamuq
 from beamuq.api.open_models import open_model
@@ -93,6 +96,28 @@ def test_decoded_rows_are_scored_and_their_probabilities_are_the_models_own(load
         scores["Disimilarity"]
 
 
+def test_two_threads_decode_one_model_as_one_does_and_leave_it_as_it_was(loaded: tuple[Any, Any]) -> None:
+    before = loaded[0].config._attn_implementation
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda _: beamuq.decode(*loaded, PROMPTS[:2], beams=3, max_new_tokens=3), range(12)))
+    assert all(rows == found[0] for rows in found)
+    assert loaded[0].config._attn_implementation == before
+
+
+def test_a_model_in_training_mode_is_refused(loaded: tuple[Any, Any]) -> None:
+    loaded[0].train()
+    with pytest.raises(BeamUQError, match=r"call model\.eval\(\)"):
+        beamuq.decode(*loaded, ["a b c"])
+    loaded[0].eval()
+
+
+def test_a_folder_of_other_weights_than_before_is_read_anew(folder: Path, tmp_path: Path) -> None:
+    own = shutil.copytree(folder, tmp_path / "own")
+    first, (weights,) = open_model(own, device="cpu"), own.glob("*.safetensors")
+    save_file({name: 1.1 * values for name, values in load_file(weights).items()}, weights, {"format": "pt"})
+    assert open_model(own, device="cpu").content != first.content
+
+
 def test_few_shot_questions_of_a_batch_run_what_they_share_once(loaded: tuple[Any, Any]) -> None:
     alone, together = Work(), Work()
     one = beamuq.decode(*loaded, PROMPTS[:1], beams=2, max_new_tokens=2, work=alone)
@@ -130,8 +155,13 @@ def test_generates_own_hook_gives_every_beam_with_its_exact_log_probability(load
         steps = model(whole[None]).logits[0, len(prompt) - 1 : -1].double().log_softmax(-1)
         assert float(steps[range(len(answer)), answer].sum()) == pytest.approx(float(logprob), abs=2e-4)
     assert (output.sequences_scores.reshape(2, 3).diff(dim=1) <= 0).all()
-    with pytest.raises(BeamUQError, match=r"RepetitionPenalty.*leave that setting out"):
-        model.generate(**inputs, custom_generate=beamuq.beams, width=3, max_new_tokens=4, repetition_penalty=1.5)
+    for setting, value, told in (
+        ("repetition_penalty", 1.5, "RepetitionP"),
+        ("max_time", 9, "Time"),
+        ("num_beams", 2, "w"),
+    ):
+        with pytest.raises(BeamUQError, match=f"{told}.*leave"):
+            model.generate(**inputs, custom_generate=beamuq.beams, width=3, max_new_tokens=4, **{setting: value})
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
@@ -142,7 +172,7 @@ def test_what_generate_returns_becomes_candidates(loaded: tuple[Any, Any], lengt
     searched = model.generate(**inputs, num_beams=3, output_scores=True, length_penalty=length_penalty, **told)
     drawn = model.generate(**inputs, do_sample=True, temperature=0.5, output_logits=True, **told)
     size = inputs["input_ids"].shape[1]
-    asked = {"prompt_tokens": size, "per_prompt": 3}
+    asked = {"prompt_tokens": size, "per_prompt": 3, "stop_ids": [tokenizer.eos_token_id]}
     (beams,) = beamuq.from_generate(searched, tokenizer, length_penalty=length_penalty, **asked)
     (samples,) = beamuq.from_generate(drawn, tokenizer, **asked)
     for candidate in (*beams, *samples):
@@ -161,7 +191,7 @@ def test_what_generate_returns_becomes_candidates(loaded: tuple[Any, Any], lengt
 def test_an_answer_of_generate_ends_at_its_ending_and_padding_is_none_of_it(loaded: tuple[Any, Any]) -> None:
     tokenizer, end = loaded[1], loaded[1].eos_token_id
     output = SimpleNamespace(sequences=torch.tensor([[7, 8, end, end, end]]), sequences_scores=torch.tensor([-0.5]))
-    ((found,),) = beamuq.from_generate(output, tokenizer, prompt_tokens=1)
+    ((found,),) = beamuq.from_generate(output, tokenizer, prompt_tokens=1, stop_ids=[end])
     assert (found["token_ids"], found["logprob"], found["ended"]) == ([8, end], -1.0, True)
 
 

@@ -264,6 +264,8 @@ def test_files_frames_and_arrays_say_the_same_as_mappings(tmp_path: Path) -> Non
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in mappings))
     (tmp_path / "a.json").write_text(json.dumps(mappings))
     assert read_records(tmp_path / "a.jsonl") == read_records(tmp_path / "a.json") == expected
+    half = [beam | {"ended": True} for beam in FULL["beams"][:1]] + FULL["beams"][1:]  # of the others null in Parquet
+    assert read_records(pa.Table.from_pylist([FULL | {"beams": half}]).to_pandas())
     pq.write_table(pa.Table.from_pylist([FULL, FULL | {"id": "7", "beams": None}]), tmp_path / "a.parquet")
     first, second = read_records(tmp_path / "a.parquet")
     assert (first, second.beams) == (expected[0], [])

@@ -24,7 +24,8 @@ from beamuq_study.parquet_tables import Artifact
 from beamuq_study.result_files import Inputs
 
 LABELS = {"base_accs": "table", "test_datasets": "table", "redundancy": "figure", "when_beams_win": "figure"}
-GRID = [{"recipe": "main", "models": ["tiny-base"], "datasets": ["triviaqa", "commonsenseqa"], "scorers": ["cosine"]}]
+MODELS = {"tiny-1.5b": exhibits_study.CONTENT["models"][exhibits_study.BASE]}  # a dot, as in the paper's
+GRID = [{"recipe": "main", "models": ["tiny-1.5b"], "datasets": ["triviaqa", "commonsenseqa"], "scorers": ["cosine"]}]
 
 
 def with_references(row: dict[str, Any]) -> dict[str, Any]:
@@ -35,8 +36,8 @@ def with_references(row: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture
 def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[str, str]]:
     """An archive of a study called made_up, and the CSVs of its exhibits."""
-    content = exhibits_study.CONTENT | {"grid": GRID, "exhibits": [*LABELS]}
-    of = exhibits_study.study(**{name: content[name] for name in ("grid", "exhibits")})
+    content = exhibits_study.CONTENT | {"grid": GRID, "exhibits": [*LABELS], "models": MODELS}
+    of = exhibits_study.study(**{name: content[name] for name in ("grid", "exhibits", "models")})
     results, csvs = exhibits_study.Results(tmp_path / "results/made_up", of), {}
     for dataset in ("triviaqa", "commonsenseqa"):
         exhibits_study.rewrite(results, Artifact("questions", dataset), with_references)
@@ -63,7 +64,7 @@ def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[
 def test_exhibits_come_out_of_an_archive_as_they_went_in(packed: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
     archive, csvs = packed
     folder, published = release_archive.unpack(archive, tmp_path / "elsewhere")
-    of = exhibits_study.study(grid=GRID, exhibits=[*LABELS])
+    of = exhibits_study.study(grid=GRID, exhibits=[*LABELS], models=MODELS)
     assert published == csvs
     for label, kind in LABELS.items():
         exhibit = list_of_exhibits.exhibit(label, of)

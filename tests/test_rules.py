@@ -19,6 +19,7 @@ import rule_graph
 import run_snakemake
 from beamuq.errors import BeamUQError
 from beamuq_study.parquet_tables import NAMED_BY
+from beamuq_study.plan import check_study
 from beamuq_study.plan.study_on_machine import Plan
 from beamuq_study.rule_programs import OTHERS, arguments_of, words_by_name
 from micro import micro_study
@@ -136,10 +137,16 @@ def test_what_another_study_fetched_at_another_commit_is_refused(tmp_path: Path,
     (tmp_path / "own.lock.json").write_text(json.dumps({"models": {"org/nli": {"commit": "a" * 40}}}))
     Plan.load({"study": "own.yaml", "device": "cpu"})
     (tmp_path / "own.lock.json").write_text(json.dumps({"models": {"org/nli": {"commit": "b" * 40}}}))
-    with pytest.raises(
-        BeamUQError, match=r"org--nli/fetched.json: is of commit a{40}, own.lock.json names b{40}.*delete"
-    ):
+    with pytest.raises(BeamUQError, match=r"nli/fetched.json: is of commit a{40}, own.lock.json names b{40}.*delete"):
         Plan.load({"study": "own.yaml", "device": "cpu"})
+
+
+def test_a_split_of_another_source_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = Plan.load({"study": "paper", "device": "cpu"})
+    monkeypatch.setattr(check_study, "source_of", lambda _: {"source": "hub:other/set"})
+    monkeypatch.setattr(Path, "is_file", lambda path: path.suffix == ".parquet")
+    with pytest.raises(BeamUQError, match=r"is of source hub:other/set, datasets\.\w+ asks for hub:\w+.*; delete it"):
+        check_study._check_revisions(plan.grid, plan.paths)
 
 
 @pytest.mark.packaged

@@ -69,7 +69,7 @@ def test_every_entity_that_is_named_is_there_and_every_file_has_its_hash(archive
     "name", ["results/demo/comparison.html", "results/demo/tables/base_accs.tex", "figures/demo/redundancy.svg"]
 )
 def test_a_page_or_exhibit_that_is_missing_or_a_link_is_refused_in_one_line(finished_demo: Path, name: str) -> None:
-    told = f"{re.escape(name)}: not there, or a link; .* --config study=demo$"
+    told = f"{re.escape(name)}: not there, or a link; .* --config study=demo -- "
     (finished_demo / name).unlink()
     with pytest.raises(SystemExit, match=told):
         run_crate.main()

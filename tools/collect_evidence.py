@@ -53,6 +53,8 @@ def cells(study: Study) -> list[Artifact]:
 def collect(results: Path, into: Path) -> None:
     """Write ``into`` anew from a results folder. Raises BeamUQError if it has no ``study.json``."""
     study, name = load_study(results / "study.json"), results.name
+    if into.exists() and not (into / "CONTENTS.md").is_file():
+        raise BeamUQError(f"{into}: is no evidence, and would be deleted; name a new folder")
     shutil.rmtree(into, ignore_errors=True)
     figures = results.parents[1] / "figures" / name
     for page in PAGES:
@@ -176,12 +178,12 @@ def _write(path: Path, loaded: Loaded) -> None:
 def main() -> None:
     """Collect one study's evidence."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", maxsplit=1)[0])
-    parser.add_argument("results", type=Path, help="such as results/small")
+    parser.add_argument("results", type=lambda text: Path(text).absolute(), help="such as results/small")
     parser.add_argument("into", type=Path, nargs="?", help="default: evidence/NAME")
     options = parser.parse_args()
     try:
         collect(options.results, options.into or ROOT / "evidence" / options.results.name)
-    except BeamUQError as error:
+    except (BeamUQError, OSError) as error:
         raise SystemExit(f"error: {error}") from None
 
 

@@ -47,6 +47,8 @@ TOLERANCE = 1e-9
 def pack(results: Path, archive: Path) -> None:
     """Write the archive of a study's results."""
     study = load_study(ROOT / f"studies/{results.name}.yaml")
+    if load_study(results / STUDY).as_run() != study.as_run():
+        raise BeamUQError(f"studies/{results.name}.yaml: changed after the run; run it again, or change it back")
     with tempfile.TemporaryDirectory() as folder:
         into = Path(folder, results.name)
         for name, text in _csvs(results, study).items():
@@ -56,7 +58,9 @@ def pack(results: Path, archive: Path) -> None:
             path = _place(into / table.path.relative_to(results))
             kept = _of_archive(into, _without_text(study, results, table))
             parquet_tables.write(path, kept.kind, kept.table, cell=kept.cell, provenance=kept.provenance)
-        files = {str(file.relative_to(into)): io.file_sha256(file) for file in sorted(into.rglob("*.*"))}
+        files = {
+            str(file.relative_to(into)): io.file_sha256(file) for file in sorted(into.rglob("*.*")) if file.is_file()
+        }
         io.write_text(into / MANIFEST, json.dumps({"study": results.name, "sha256": files}, indent=1) + "\n")
         with tarfile.open(archive, "w") as tar:
             for name in (MANIFEST, *files):
@@ -87,6 +91,8 @@ def unpack(archive: Path, into: Path) -> tuple[Path, dict[str, str]]:
     with tarfile.open(archive) as tar:
         members = {member.name.partition("/")[2]: tar.extractfile(member) for member in tar}
         content = {name: file.read() for name, file in members.items() if file}
+    if MANIFEST not in content:
+        raise BeamUQError(f"{archive}: no release archive: it lacks {MANIFEST}; take one that pack has written")
     manifest = json.loads(content.pop(MANIFEST))
     for name in (manifest["study"], *manifest["sha256"]):
         if ".." in Path(name).parts or Path(name).is_absolute():
@@ -169,7 +175,8 @@ def _of_archive(into: Path, table: Loaded) -> Loaded:
     inputs, settings = {}, table.provenance.get("settings", {})
     for kind in table.provenance.get("inputs", {}):
         facts = {"metric": settings.get("quality", ""), "style": settings.get("style", "")} | table.cell
-        path = Path(into, kind, *(facts.get(part, "") for part in NAMED_BY.get(kind, ()))).with_suffix(".parquet")
+        names = (parquet_tables.file_name(facts.get(part, "")) for part in NAMED_BY.get(kind, ()))
+        path = into / ("/".join((kind, *names)) + ".parquet")
         if path.is_file():
             inputs[kind] = io.file_sha256(path)
     return replace(table, provenance={**table.provenance, "inputs": inputs})

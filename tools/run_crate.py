@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import mimetypes
+import os
 import subprocess
 import sys
 import zipfile
@@ -55,10 +56,13 @@ def crate(name: str, folder: Path) -> tuple[Entity, dict[str, Path]]:
     given, written = (file, folder / "config.yaml"), [*(folder / made[Path(page).stem] for page in PAGES), *exhibits]
     for path in (*given, *written):
         if path.is_symlink() or not path.is_file():
-            raise BeamUQError(f"{path}: not there, or a link; make it: snakemake --cores all --config study={name}")
+            make = f"snakemake --cores all --config study={name} -- {os.path.relpath(path, folder)}"
+            raise BeamUQError(f"{path}: not there, or a link; make it: {make}")
     times = sorted(datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds") for path in written)
     command = ["git", "-C", ROOT, "ls-files", "-z", "Snakefile", "src", "workflow", *PROJECT]
     tracked = subprocess.check_output(command, text=True).split("\0")[:-1]
+    if not tracked:
+        raise BeamUQError(f"{ROOT}: git tracks nothing here; a crate needs a clone")
     files = {path: ROOT / path for path in tracked if not (ROOT / path).is_symlink()}
     shown = {path: files[path] for path in PROJECT} | dict(zip(asked.values(), given, strict=True))
     shown |= {path.relative_to(folder).as_posix(): path for path in written}

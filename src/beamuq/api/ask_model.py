@@ -46,14 +46,8 @@ LEFT_OUT = ("uncertainties", "has_chat_template")  # of JSON
 LONG = 10  # tokens of an answer with so many wordings that no width finds most of them
 BAR = 30  # characters of a bar at p = 1
 SHOWN_METHODS = (
-    "Dissimilarity",
-    "Eccentricity",
-    "EigVecDissimilarity",
-    "CocoaMSP",
-    "CocoaPPL",
-    "Prob",
-    "MTE",
-    "Perplexity",
+    *("Dissimilarity", "Eccentricity", "EigVecDissimilarity", "CocoaMSP", "CocoaPPL"),
+    *("Prob", "MTE", "Perplexity"),
 )
 
 
@@ -298,7 +292,8 @@ def ask(
     loaded = open_model(model, device=device, dtype=dtype, threads=threads)
     scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
     prompt, examples = _prompts(style, shots, prompt_template)
-    settings = {"width": width, "max_new_tokens": max_new_tokens, "epsilon": epsilon, "alpha": alpha}
+    settings: dict[str, float] = {"width": int(width), "max_new_tokens": int(max_new_tokens)}
+    settings |= {"epsilon": float(epsilon), "alpha": float(alpha)}
     identity = {
         "model": loaded.name,
         "model_hash": loaded.content,
@@ -364,7 +359,7 @@ class AskedRow(AnswerLabels):
 
     model_config = Shot.model_config
 
-    id: Name = ""
+    id: Name
     question: str
     answers: Annotated[list[str] | None, Field(min_length=1)] = None
 
@@ -393,12 +388,14 @@ def ask_all(rows: Rows, model: Any = DEMO_MODEL, **options: Any) -> pd.DataFrame
     >>> beamuq.ask_all(rows, model=(model, tokenizer), similarity="lexical")["quality"].between(0, 1).all().item()
     True
     """
-    items: list[AskedRow] = []
+    asked_rows: dict[str, AskedRow] = {}
     for place, row in placed_rows(rows):
         if "answers" not in row and (near := [key for key in row if nearest(str(key), ["answers"])]):
             raise BeamUQError(f"{place}: {near[0]}: unknown column; did you mean 'answers', a list of right ones?")
-        items.append(validated(AskedRow, dict(row), place))
-    if not items:
+        item: AskedRow = validated(AskedRow, {"id": str(len(asked_rows) + 1)} | dict(row), place)
+        if asked_rows.setdefault(item.id, item) is not item:
+            raise BeamUQError(f"{place}: id {item.id!r} stands twice; give each question its own")
+    if not (items := list(asked_rows.values())):
         raise no_question(rows)
     machine = {name: options[name] for name in ("device", "dtype", "threads") if name in options}
     # once: reading them, and hashing a model in memory, takes as long as a batch
@@ -408,14 +405,14 @@ def ask_all(rows: Rows, model: Any = DEMO_MODEL, **options: Any) -> pd.DataFrame
     for start in tqdm(range(0, len(items), BATCH), desc="batches of questions", disable=None):
         members = items[start : start + BATCH]
         answers: list[Asked] = ask([item.question for item in members], loaded, **options)
-        for position, (item, asked) in enumerate(zip(members, answers, strict=True), start=start + 1):
+        for item, asked in zip(members, answers, strict=True):
             labels: dict[str, Any] = {
                 name: getattr(asked, name) for name in ("answer", "model", "model_hash", "prompt_hash")
             }
             labels |= {name: value for name in ANSWER_LABELS if (value := getattr(item, name)) is not None}
             if item.answers is not None and "quality" not in labels:
                 labels["quality"] = answer_f1(asked.answer, item.answers)
-            frames.append(asked.uncertainties.assign(id=item.id or str(position), **labels))
+            frames.append(asked.uncertainties.assign(id=item.id, **labels))
     return pd.concat(frames, ignore_index=True)
 
 

@@ -362,9 +362,7 @@ def check_same(made: CalibrationFile, facts: Mapping[str, Any], *, force: bool, 
     else:
         unknown.append("candidates")
     if told and not force:
-        raise BeamUQError(
-            f"{where}: {'; '.join(told)}; give what it was calibrated with, calibrate anew, or give --force"
-        )
+        raise BeamUQError(f"{where}: {'; '.join(told)}; decide as was calibrated, calibrate anew, or give --force")
     if unknown:
         told.append(f"not known whether the calibration's: {', '.join(unknown)}; the rows or the file lack it")
     return told
@@ -470,7 +468,7 @@ class Calibration:
 
         Raises BeamUQError if lengths or the order of two series differ, or a score or label is missing.
         """
-        check_order(scores, correct)
+        check_order(scores, correct, groups)
         values, labels = _column("scores", scores), _column("correct", correct)
         if values.shape != labels.shape or (groups is not None and len(groups) != len(values)):
             raise BeamUQError(f"fit: scores {values.shape}, correct {labels.shape}; give one of each per answer")

@@ -37,7 +37,7 @@ def _record(value: Any) -> Any:
         return {"text": value}
     if not isinstance(value, Mapping | BaseModel):
         raise ValueError("give a text, or an object with 'text' and, where known, its log-probabilities")
-    return value
+    return {key: of for key, of in value.items() if of is not None} if isinstance(value, Mapping) else value
 
 
 def _whole_number_as_text(value: Any) -> Any:

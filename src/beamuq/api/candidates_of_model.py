@@ -87,17 +87,10 @@ def decode(
     ]
     stops = decoding.stop_tokens(tokenizer, model)
     candidates: dict[str, list[Candidate]] = {prompt.id: [] for prompt in numbered}
+    options: dict[str, Any] = {"stop_ids": stops, "merge_stop_tokens": decoding.bare_stops(tokenizer, stops)}
+    options |= {"seed": seed, "max_new_tokens": max_new_tokens, "work": work}
     for members in decoding.compose_batches(numbered, batch):
-        for candidate in decoding.decode(
-            model,
-            members,
-            policies,
-            stop_ids=stops,
-            seed=seed,
-            max_new_tokens=max_new_tokens,
-            merge_stop_tokens=decoding.bare_stops(tokenizer, stops),
-            work=work,
-        ):
+        for candidate in decoding.decode(model, members, policies, **options):
             candidates[candidate.prompt_id].append(candidate)
     rows: list[dict[str, Any]] = []
     for prompt, (key, (greedy, *others)) in zip(prompts, candidates.items(), strict=True):
@@ -136,7 +129,7 @@ def beams(
     model: Any,
     input_ids: Any,
     logits_processor: Sequence[Any] = (),
-    stopping_criteria: Sequence[Any] = (),  # noqa: ARG001  (generate passes it; the generation config says as much)
+    stopping_criteria: Sequence[Any] = (),
     generation_config: Any = None,
     width: int = 10,
     **model_inputs: Any,
@@ -156,8 +149,8 @@ def beams(
     ``GenerateBeamDecoderOnlyOutput``: ``sequences`` [prompts × width, length], prompt first, the most probable beam of
     each prompt first; ``sequences_scores`` [prompts × width], natural log p of the whole answer, its ending included.
 
-    Raises BeamUQError if the generation config has a processor that changes the distribution (a penalty, forced or
-    banned tokens), or a prompt has fewer than ``width`` answers.
+    Raises BeamUQError if the generation config has what changes the distribution (a penalty, forced or banned tokens)
+    or stops otherwise (time, strings), or num_beams; or a prompt has fewer than ``width`` answers.
 
     Examples
     --------
@@ -170,9 +163,11 @@ def beams(
 
     from beamuq import decoding
 
-    for processor in logits_processor:
-        if not type(processor).__name__.startswith(SAMPLING):
-            raise BeamUQError(f"{type(processor).__name__}: changes the model's distribution; leave that setting out")
+    for name in (type(each).__name__ for each in (*logits_processor, *stopping_criteria)):
+        if not name.startswith((*SAMPLING, "MaxLength", "EosToken")):
+            raise BeamUQError(f"{name}: changes the model's distribution, or where it ends; leave that setting out")
+    if {generation_config.num_beams, generation_config.num_return_sequences} - {1, None}:
+        raise BeamUQError("num_beams, num_return_sequences: leave them out; width is the number of beams")
     mask = model_inputs.get("attention_mask")
     mask = torch.ones_like(input_ids) if mask is None else mask
     prompts = [
@@ -202,7 +197,7 @@ def from_generate(
     prompt_tokens: int,
     per_prompt: int = 1,
     length_penalty: float = 1.0,
-    stop_ids: Sequence[int] = (),
+    stop_ids: int | Sequence[int],
 ) -> list[list[dict[str, Any]]]:
     """The candidates of ``generate``'s output, for :func:`beamuq.api.score_candidates.score`: one list per prompt.
 
@@ -222,7 +217,7 @@ def from_generate(
     length_penalty
         Of the call, for beams; transformers' default is 1.
     stop_ids
-        Tokens that ended an answer beside the tokenizer's end of sequence.
+        Every token that ended an answer: the call's ``eos_token_id``, or ``model.generation_config``'s.
 
     Returns
     -------
@@ -236,7 +231,8 @@ def from_generate(
     >>> beams = {"num_beams": 4, "num_return_sequences": 4, "output_scores": True, "return_dict_in_generate": True}
     >>> output = model.generate(**inputs, **beams, max_new_tokens=8)
     >>> size = inputs["input_ids"].shape[1]
-    >>> found = beamuq.from_generate(output, tokenizer, prompt_tokens=size, per_prompt=4)
+    >>> ends = model.generation_config.eos_token_id
+    >>> found = beamuq.from_generate(output, tokenizer, prompt_tokens=size, per_prompt=4, stop_ids=ends)
     >>> scores = beamuq.score([{"answer": of[0], "beams": of} for of in found], similarity="lexical")["Prob"]
     >>> bool((scores >= 0).all())
     True
@@ -249,7 +245,7 @@ def from_generate(
     if not beam_search and logits is None:
         fix = "return_dict_in_generate=True with output_scores=True for beams, output_logits=True for samples"
         raise BeamUQError(f"output: {type(output).__name__}: says no log-probabilities; call generate with {fix}")
-    ends = {*stop_ids, *([] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id])}
+    ends = {*np.ravel(stop_ids).tolist(), tokenizer.eos_token_id}
     found = []
     for number, sequence in enumerate(output.sequences[:, prompt_tokens:].tolist()):
         end = next((place for place, token in enumerate(sequence) if token in ends), None)

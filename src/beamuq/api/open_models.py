@@ -106,9 +106,11 @@ def open_model(model: Any, *, device: str = "auto", dtype: str = "auto", threads
         return model
     if isinstance(model, str | Path):
         from beamuq.models import devices
+        from beamuq.models.model_folder import model_identity
 
         on, precision = devices.prepare(device, dtype, threads)
-        return _read_model(str(model), model_folder(str(model)), precision, on)
+        folder = model_folder(str(model))
+        return _read_model(str(model), folder, precision, on, model_identity(folder)["content"])
     if not isinstance(model, tuple) or len(model) != 2:
         raise BeamUQError(f"model: {type(model).__name__}: {GIVE}")
     check_pair(*model)
@@ -123,15 +125,14 @@ def check_pair(model: Any, tokenizer: Any) -> None:
 
 
 @lru_cache(maxsize=1)
-def _read_model(name: str, folder: Path, dtype: Any, device: Any) -> LoadedModel:
+def _read_model(name: str, folder: Path, dtype: Any, device: Any, content: str) -> LoadedModel:
     from transformers.utils import logging
 
     from beamuq.models.load_model import load_causal
-    from beamuq.models.model_folder import model_identity
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     model, tokenizer = load_causal(folder, dtype=dtype, device=device)
-    return LoadedModel(model, tokenizer, name, model_identity(folder)["content"])
+    return LoadedModel(model, tokenizer, name, content)
 
 
 def _content(model: Any) -> str:
@@ -181,6 +182,7 @@ def open_similarity(
 
         return Similarity("lexical", Lexical())
     from beamuq.models import devices
+    from beamuq.models.model_folder import model_identity
     from beamuq.scorers.similarity_by_kind import SCORERS, load_scorer
 
     kind, _, source = ("embedding", ":", MINILM) if name == "minilm" else name.partition(":")
@@ -195,15 +197,15 @@ def open_similarity(
     if not source:
         raise BeamUQError(f"similarity {name!r}: needs a model; write {kind}:FOLDER or {kind}:hub:ORG/NAME")
     on, precision = devices.prepare(device, "float32" if dtype == "auto" else dtype, threads)
-    return _read_similarity(name, kind, model_folder(source), precision, on)
+    folder = model_folder(source)
+    return _read_similarity(name, kind, folder, precision, on, model_identity(folder)["content"])
 
 
 @lru_cache(maxsize=1)
-def _read_similarity(name: str, kind: str, folder: Path, dtype: Any, device: Any) -> Similarity:
+def _read_similarity(name: str, kind: str, folder: Path, dtype: Any, device: Any, content: str) -> Similarity:
     from transformers.utils import logging
 
-    from beamuq.models.model_folder import model_identity
     from beamuq.scorers.similarity_by_kind import load_scorer
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    return Similarity(name, load_scorer(kind, folder, dtype=dtype, device=device), model_identity(folder)["content"])
+    return Similarity(name, load_scorer(kind, folder, dtype=dtype, device=device), content)

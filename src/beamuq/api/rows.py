@@ -51,10 +51,10 @@ def named(rows: Rows) -> str:
     return str(rows) if isinstance(rows, str | Path) else "rows"
 
 
-def check_order(a: object, b: object) -> None:
-    """Refuse two series of the same answers in another order, which would be paired by their places."""
-    indices = [of.index for of in (a, b) if isinstance(of, pd.Series)]
-    if len(indices) == 2 and not indices[0].equals(indices[1]) and set(indices[0]) == set(indices[1]):
+def check_order(*columns: object) -> None:
+    """Refuse series of the same answers in other orders, which would be paired by their places."""
+    indices = [column.index for column in columns if isinstance(column, pd.Series)]
+    if any(not index.equals(indices[0]) and set(index) == set(indices[0]) for index in indices):
         raise BeamUQError("series of the same answers in two orders; give the second as second.loc[first.index]")
 
 

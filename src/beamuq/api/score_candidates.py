@@ -383,7 +383,7 @@ def prr(
     >>> beamuq.prr([0.9, 0.2, 0.7, 0.1], [0, 1, 0, 1]).value
     1.0
     """
-    check_order(scores, quality)
+    check_order(scores, quality, groups)
     u, q = np.asarray(scores, dtype=np.float64), np.asarray(quality, dtype=np.float64)
     if u.ndim != 1 or u.shape != q.shape or (groups is not None and len(groups) != len(u)):
         raise BeamUQError(f"scores: shape {u.shape}, quality {q.shape}; give one of each per answer, and of groups")

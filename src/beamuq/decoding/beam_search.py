@@ -29,7 +29,7 @@ class Beam:
 
     def __post_init__(self) -> None:
         positive("width", self.width)
-        if self.early_stopping not in ("never", True, False):
+        if self.early_stopping != "never" and type(self.early_stopping) is not bool:
             raise ValueError(f"early_stopping must be 'never', True or False, not {self.early_stopping!r}")
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -29,6 +30,7 @@ from beamuq.models.prompt_tokens import context_window
 
 _OURS = (Greedy, Sample, Shipped, Beam, DiverseBeam, Hybrid, Exact, AllAbove, OptimalStratified, Systematic, Stochastic)
 Result = TypeVar("Result")
+_ALONE = threading.RLock()  # a model's attention and head are replaced while it decodes
 
 
 def decode(
@@ -137,7 +139,8 @@ def _in_pieces(prompts: Sequence[Prompt], run: Callable[[Sequence[Prompt]], Resu
     while waiting:
         piece = waiting.pop()
         try:
-            results.append(run(piece))
+            with _ALONE:
+                results.append(run(piece))
             continue
         except RuntimeError as error:
             if not out_of_memory(error):
@@ -160,6 +163,8 @@ def _opened(
     model: PreTrainedModel, prompts: Sequence[Prompt], rows: int | None, work: Work
 ) -> Iterator[tuple[BatchRunner, TokenTrie]]:
     """A batch, or a piece of it, on ``model``, by the path that its check has chosen."""
+    if rows is not None and rows < 1:
+        raise ValueError(f"rows must be at least 1, not {rows}")
     work.rows_at_once = ROWS if rows is None else rows
     trie = TokenTrie(len(prompts))
     runner = RUNNERS[checked(model).path]

@@ -32,7 +32,7 @@ def draw_keys(seed: int, question: str, strategy: str, size: int, steps: int) ->
     counter and the step its position in the stream. So row i and column t are the same numbers for every ``size``
     and ``steps``, and for every batch, shard or order in which questions are decoded.
     """
-    identity = json.dumps([seed, question, strategy], ensure_ascii=False).encode()
+    identity = json.dumps([int(seed), question, strategy], ensure_ascii=False).encode()
     key = np.frombuffer(hashlib.blake2b(identity, digest_size=16).digest(), dtype="<u8").astype(np.uint64)
     keys = np.empty((size, steps), dtype=np.int64)
     for sample in range(size):

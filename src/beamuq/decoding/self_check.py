@@ -81,8 +81,10 @@ FOUND: WeakKeyDictionary[PreTrainedModel, SelfCheck] = WeakKeyDictionary()
 def checked(model: PreTrainedModel) -> SelfCheck:
     """The path that decodes ``model``, found out once.
 
-    Raises BeamUQError if no path gives what the model's own forward pass gives, with the reason of each.
+    Raises BeamUQError in training mode, or if no path gives what the model's own forward pass gives, with the reasons.
     """
+    if model.training:
+        raise BeamUQError("the model is in training mode, where dropout is random; call model.eval()")
     if model not in FOUND:
         FOUND[model] = _check(model)
     return FOUND[model]

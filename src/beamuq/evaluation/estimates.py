@@ -15,17 +15,8 @@ from beamuq.evaluation.bootstrap import Interval, interval
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 
 KEYS = (
-    "model",
-    "dataset",
-    "recipe",
-    "scorer",
-    "answer_source",
-    "quality",
-    "subset",
-    "metric",
-    "method",
-    "variant",
-    "setting",
+    *("model", "dataset", "recipe", "scorer", "answer_source"),
+    *("quality", "subset", "metric", "method", "variant", "setting"),
 )
 MEAN = "mean"
 """What ``dataset`` says of a mean over datasets."""

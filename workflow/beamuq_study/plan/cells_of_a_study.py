@@ -155,6 +155,8 @@ class Grid:
             files += [cell.table("judgements")] if self.judgements_of(cell.recipe) else []
             files += [cell.table("similarity", scorer=scorer) for scorer in self.scorers_of(cell)]
             files += [cell.table(kind, scorer=scorer) for kind in ("scores", "evaluation") for scorer in cell.scorers]
+            if self.study.scoring[cell.recipe].beams_map and self.study.main.scorer in cell.scorers:
+                files.append(cell.table("beams_map", scorer=self.study.main.scorer))
         return files
 
     @cached_property

@@ -51,7 +51,7 @@ def check_study(grid: Grid, paths: Paths) -> None:
 
 
 def _check_labels(study: Study) -> None:
-    modules: dict[str, str] = {}
+    modules = {"paired": "the rule comparison"}
     for module in list_of_exhibits.MODULES:
         for item in getattr(module, "exhibits", lambda _: [])(study):
             if item.kind not in ("table", "figure"):
@@ -133,7 +133,7 @@ def _check_files(grid: Grid, paths: Paths) -> None:
 
 
 def _check_revisions(grid: Grid, paths: Paths) -> None:
-    """Refuse what another study fetched into the same folder at another commit than this one's lock names."""
+    """Refuse what another study fetched into the same folder: another split, or of another commit than the lock's."""
     held: dict[Path, tuple[Kind, str, str | None]] = {
         file: ("models", parse_source(source).name, getattr(read_manifest(file.parent), "revision", None))
         for source in grid.model_uses
@@ -144,6 +144,10 @@ def _check_revisions(grid: Grid, paths: Paths) -> None:
         if paths.is_fetched(dataset):
             for file in paths.splits(key, dataset):
                 if file.is_file() and (fetched := source_of(file)):
+                    for name in ("source", "config"):
+                        if (there := fetched.get(name)) != (asked := getattr(dataset, name)):
+                            fix = "delete it, or give the study a datasets_root of its own"
+                            raise BeamUQError(f"{file}: is of {name} {there}, datasets.{key} asks for {asked}; {fix}")
                     held[file] = ("datasets", dataset.source.removeprefix("hub:"), fetched.get("revision"))
     for file, (kind, repository, revision) in held.items():
         locked = read_commit(paths.lock, kind, repository)

@@ -26,8 +26,8 @@ LIST_OF_EXHIBITS = STUDY / "exhibits" / "list_of_exhibits.py"
 def code_hash(script: str, *modules: str) -> str:
     """A hash of the names and contents of :func:`script_sources`: 16 hexadecimal digits.
 
-    As a parameter of a job it reruns exactly the rules whose code changed, and nothing after a touch or in a fresh
-    checkout. (As input files of every cheap job they cost Snakemake more time than some of the jobs themselves.)
+    As a parameter of a job it reruns exactly the rules whose modules changed; a program's own time stamp counts as
+    well. (As input files of every cheap job they cost Snakemake more time than some of the jobs themselves.)
     """
     digest = hashlib.sha256()
     for path in script_sources(script, *modules):
