@@ -243,7 +243,7 @@ def ask(
     Parameters
     ----------
     question
-        One question; in Python a list too, which is decoded in batches: their common few-shot examples are run once.
+        One question, on one line; in Python a list too, decoded in batches that run common few-shot examples once.
     model
         A folder, hub:ORG/NAME or packaged:NAME, which is kept in memory for the next call; in Python (model, tokenizer)
         of transformers too, on any device.

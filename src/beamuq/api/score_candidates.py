@@ -126,7 +126,7 @@ def score(
     dtype
         Of models; auto: of similarities float32, of the model bfloat16 on cuda and float32 on a CPU.
     threads
-        Of torch on a CPU.
+        Of torch on a CPU, in the whole process from then on.
 
     Returns
     -------

@@ -16,8 +16,8 @@ _vocabularies: WeakKeyDictionary[PreTrainedTokenizerBase, list[str]] = WeakKeyDi
 
 
 def token_strings(tokenizer: PreTrainedTokenizerBase) -> list[str]:
-    """The text of every token on its own, by id. Kept, so that later look-ups are free."""
-    if tokenizer not in _vocabularies:
+    """The text of every token on its own, by id. Kept until tokens are added, so that later look-ups are free."""
+    if len(_vocabularies.get(tokenizer, ())) != len(tokenizer):
         ids = [[token] for token in range(len(tokenizer))]
         _vocabularies[tokenizer] = tokenizer.batch_decode(
             ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
