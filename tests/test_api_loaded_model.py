@@ -158,7 +158,7 @@ def test_generates_own_hook_gives_every_beam_with_its_exact_log_probability(load
     for setting, value, told in (
         ("repetition_penalty", 1.5, "RepetitionP"),
         ("max_time", 9, "Time"),
-        ("num_beams", 2, "w"),
+        ("num_beams", 2, "num_"),
     ):
         with pytest.raises(BeamUQError, match=f"{told}.*leave"):
             model.generate(**inputs, custom_generate=beamuq.beams, width=3, max_new_tokens=4, **{setting: value})
