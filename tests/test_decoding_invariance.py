@@ -140,6 +140,7 @@ def test_a_prompt_may_fill_the_context_but_not_exceed_it(kind: str) -> None:
         (lambda: Sample(0), "size must be positive"),
         (lambda: Sample(3, 0.0), "temperature must be at least 1e-06"),
         (lambda: Beam(0), "width must be positive"),
+        (lambda: Beam(2, 0.0, "maybe"), "early_stopping must be"),  # type: ignore[arg-type]
         (lambda: Beam(2, 0.0, 1), "early_stopping must be"),  # type: ignore[arg-type]
         (lambda: DiverseBeam(10, 3, 0.5), "groups must be a divisor"),
         (lambda: DiverseBeam(10, 2, -1.0), "penalty must be at least 0"),
@@ -149,6 +150,7 @@ def test_a_prompt_may_fill_the_context_but_not_exceed_it(kind: str) -> None:
         (lambda: Exact(3, rows=0), "rows must be positive"),
         (lambda: AllAbove(1.0), "p must be between 0 and 1"),
         (lambda: AllAbove(0.1, 10, 3), "lattices must divide draws 10"),
+        (lambda: OptimalStratified(0), "size must be positive"),
         (lambda: Systematic(0), "size must be positive"),
         (lambda: run("llama", prompts_of("llama"), [Sample(3), Sample(5)]), "strategies repeat"),
         (lambda: run("llama", prompts_of("llama"), [Greedy()], rows=-1), "rows must be at least 1"),

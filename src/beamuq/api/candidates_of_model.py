@@ -87,10 +87,17 @@ def decode(
     ]
     stops = decoding.stop_tokens(tokenizer, model)
     candidates: dict[str, list[Candidate]] = {prompt.id: [] for prompt in numbered}
-    options: dict[str, Any] = {"stop_ids": stops, "merge_stop_tokens": decoding.bare_stops(tokenizer, stops)}
-    options |= {"seed": seed, "max_new_tokens": max_new_tokens, "work": work}
     for members in decoding.compose_batches(numbered, batch):
-        for candidate in decoding.decode(model, members, policies, **options):
+        for candidate in decoding.decode(
+            model,
+            members,
+            policies,
+            stop_ids=stops,
+            seed=seed,
+            max_new_tokens=max_new_tokens,
+            merge_stop_tokens=decoding.bare_stops(tokenizer, stops),
+            work=work,
+        ):
             candidates[candidate.prompt_id].append(candidate)
     rows: list[dict[str, Any]] = []
     for prompt, (key, (greedy, *others)) in zip(prompts, candidates.items(), strict=True):
