@@ -43,8 +43,12 @@ def told(advice: Any) -> dict[str, Any]:
     return dict(zip(NAMES, advice.coordinates.itertuples(), strict=True))
 
 
-MADE = {"flat": (150, 5.0, 1.0, set()), "peaked": (150, 0.05, 1.0, {OUTSIDE})}
-MADE |= {"overconfident": (150, 0.6, 0.5, set()), "few": (9, 0.6, 1.0, {FEW, KAPPA})}
+MADE = {
+    "flat": (150, 5.0, 1.0, set()),
+    "peaked": (150, 0.05, 1.0, {OUTSIDE}),
+    "overconfident": (150, 0.6, 0.5, set()),
+    "few": (9, 0.6, 1.0, {FEW, KAPPA}),
+}
 
 
 @pytest.mark.parametrize("name", MADE)

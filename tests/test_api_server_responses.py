@@ -169,8 +169,12 @@ def beam(text: str, tokens: int, logprob: float, kind: str = "stop") -> dict[str
 
 
 def test_beams_of_sglang_get_their_whole_log_probability_and_unfinished_ones_are_left_out() -> None:
-    found = [beam("Paris", 3, -0.5), beam("Lyon", 2, -2.0)]
-    found += [beam("Par", 4, -3.0, "length"), beam("long", 8, -4.0, "length")]
+    found = [
+        beam("Paris", 3, -0.5),
+        beam("Lyon", 2, -2.0),
+        beam("Par", 4, -3.0, "length"),
+        beam("long", 8, -4.0, "length"),
+    ]
     row = {"answer": "Paris", "beams": {"text": "Paris", "meta_info": {"beam_results": found}}}
     with pytest.warns(UserWarning, match="row 1: beams: 1 unfinished beams were left out"):
         (record,) = read_records([row])

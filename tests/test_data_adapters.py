@@ -34,13 +34,28 @@ HOTPOT = {
         "sentences": [["A fish."], ["Ann is", " Danish.", "She sings."], ["Nobody."], [" Bob is Danish."]],
     },
 }
-CHOICE: dict[str, Any] = {"id": "q1", "question": "Where do you put grapes?", "answerKey": "D"}
-CHOICE |= {"choices": {"label": ["A", "B", "C", "D", "E"], "text": ["pan", "bowl", "shop", "bowl", "hat"]}}
-NUMBERED: dict[str, Any] = {"id": "a1", "question": "Which warms most?", "answerKey": "3"}
-NUMBERED |= {"choices": {"text": ["dry palms", "wet palms", "oil"], "label": ["1", "2", "3"]}}
+CHOICE = {
+    "id": "q1",
+    "question": "Where do you put grapes?",
+    "choices": {"label": ["A", "B", "C", "D", "E"], "text": ["pan", "bowl", "shop", "bowl", "hat"]},
+    "answerKey": "D",
+}
+NUMBERED = {
+    "id": "a1",
+    "question": "Which warms most?",
+    "choices": {"text": ["dry palms", "wet palms", "oil"], "label": ["1", "2", "3"]},
+    "answerKey": "3",
+}
 OWN = {"id": "o1", "question": "Who?", "answers": ["Ann", "Anna", "Ann"]}
-ROWS = {"trivia_qa": TRIVIA, "web_questions": WEB, "coqa": COQA, "hotpot_qa": HOTPOT}
-ROWS |= {"commonsense_qa": CHOICE, "ai2_arc": NUMBERED, "jsonl": OWN}
+ROWS = {
+    "trivia_qa": TRIVIA,
+    "web_questions": WEB,
+    "coqa": COQA,
+    "hotpot_qa": HOTPOT,
+    "commonsense_qa": CHOICE,
+    "ai2_arc": NUMBERED,
+    "jsonl": OWN,
+}
 
 
 def read(

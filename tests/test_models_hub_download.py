@@ -21,9 +21,14 @@ from beamuq.models.model_source import pinned_commit, read_commit
 from run_job import run_job
 
 OLD, NEW = "a" * 40, "b" * 40
-MODEL = {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": b"weights"}
-MODEL |= {"pytorch_model.bin": b"the same weights again", "onnx/model.onnx": b"and again"}
-MODEL |= {"modeling_custom.py": b"raise SystemExit"}
+MODEL = {
+    "config.json": b"{}",
+    "tokenizer.json": b"{}",
+    "model.safetensors": b"weights",
+    "pytorch_model.bin": b"the same weights again",
+    "modeling_custom.py": b"raise SystemExit",
+    "onnx/model.onnx": b"and again",
+}
 WANTED = {"config.json", "tokenizer.json", "model.safetensors"}
 
 

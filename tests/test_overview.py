@@ -33,8 +33,13 @@ def candidates(texts: dict[str, list[tuple[str, bool]]], strategy: str = "greedy
         for key, ranked in texts.items()
         for rank, (text, terminated) in enumerate(ranked)
     ]
-    made = {"settings": {"questions": 5, "batch_questions": 12}, "models": {"model": MODEL}}
-    made |= {"device": "cpu", "dtype": "float32", "self_check": {"told": "cached"}}
+    made = {
+        "settings": {"questions": 5, "batch_questions": 12},
+        "models": {"model": MODEL},
+        "device": "cpu",
+        "dtype": "float32",
+        "self_check": {"told": "cached"},
+    }
     return Loaded(Path(), "candidates", CELL, made | provenance, pa.Table.from_pylist(rows))
 
 

@@ -16,9 +16,17 @@ from beamuq_study.plan.code_hashes import script_sources
 from beamuq_study.plan.study_on_machine import Plan, not_compared
 from beamuq_study.study_config import STUDIES, Study
 
-WHERE = {"model": "smollm2-135m-plain", "dataset": "triviaqa", "recipe": "main", "scorer": "embedding"}
-WHERE |= {"metric": "answer_f1", "style": "base", "folder": "all-minilm-l6-v2", "split": "validation"}
-WHERE |= {"name": "redundancy"}
+WHERE = {
+    "model": "smollm2-135m-plain",
+    "dataset": "triviaqa",
+    "recipe": "main",
+    "scorer": "embedding",
+    "metric": "answer_f1",
+    "style": "base",
+    "folder": "all-minilm-l6-v2",
+    "split": "validation",
+    "name": "redundancy",
+}
 SETTINGS = ("fetch_model", "fetch_dataset", "questions", "candidates", "similarity", "quality", "judgements", "scores")
 SETTINGS += ("evaluation", "decisions")
 LOADING = ("candidates", "similarity", "quality", "judgements")

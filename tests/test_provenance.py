@@ -23,8 +23,12 @@ from run_job import run_job
 
 CELL = {"model": "smollm2-135m-plain", "dataset": "triviaqa", "recipe": "main"}
 SCORER, METRIC = {"scorer": "embedding"}, {"metric": "answer_f1"}
-OF = {"questions": {"dataset": CELL["dataset"]}, "candidates": CELL}
-OF |= {"similarity": CELL | SCORER, "quality": CELL | METRIC}
+OF = {
+    "questions": {"dataset": CELL["dataset"]},
+    "candidates": CELL,
+    "similarity": CELL | SCORER,
+    "quality": CELL | METRIC,
+}
 MAIN = {"sample": "sample T=1.0", "beam": "beam M=10"}
 SCORING = {"methods": ["Prob", "Dissimilarity"], "answer_source": ["greedy", "top_beam"], "main": MAIN}
 MEASURED = {"metrics": ["PRR"], "quality": "answer_f1", "resamples": 100}

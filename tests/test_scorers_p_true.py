@@ -20,9 +20,13 @@ from tiny import tiny_model
 
 TEMPLATE = Path(__file__).resolve().parents[1] / "src" / "beamuq" / "prompts" / "p_true.txt"
 PARTS = load_template(TEMPLATE)
-SHORT = {"story": "S {text}", "passage": "P {title}: {text}", "turn": "{question} {answer}"}
-SHORT |= {"option": "{letter}) {text}"}
-SHORT |= {"prompt": "{passages}\n\n{history}\n\nQ {question}\n{options}\nA {answer}\nTrue?"}
+SHORT = {
+    "story": "S {text}",
+    "passage": "P {title}: {text}",
+    "turn": "{question} {answer}",
+    "option": "{letter}) {text}",
+    "prompt": "{passages}\n\n{history}\n\nQ {question}\n{options}\nA {answer}\nTrue?",
+}
 
 
 def question(text: str, **more: Any) -> dict[str, Any]:

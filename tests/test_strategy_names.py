@@ -49,9 +49,14 @@ def test_what_is_not_of_the_grammar_is_refused(text: str) -> None:
 
 def test_names_of_a_recipe_by_kind() -> None:
     own = {"strategy": "wide M=4 W=8", "policy": "mine:Wide"}
-    recipe: dict[str, Any] = {"sample": {"size": 4, "temperatures": [1.0, 0.5]}, "custom": [own], "shipped": True}
-    recipe |= {"beam": {"widths": [2, 4], "length_penalty": 0.5}, "hybrid": {"size": 4, "beams": [3]}}
-    recipe |= {"diverse": {"size": 4, "groups": [2], "penalties": [0.0]}}
+    recipe: dict[str, Any] = {
+        "sample": {"size": 4, "temperatures": [1.0, 0.5]},
+        "beam": {"widths": [2, 4], "length_penalty": 0.5},
+        "diverse": {"size": 4, "groups": [2], "penalties": [0.0]},
+        "hybrid": {"size": 4, "beams": [3]},
+        "custom": [own],
+        "shipped": True,
+    }
     names = Recipe.model_validate(recipe).strategies()
     beams = ["beam M=2 length_penalty=0.5", "beam M=4 length_penalty=0.5"]
     assert names == [

@@ -26,8 +26,13 @@ from tiny import byte_level
 
 CORPUS = ["Paris is the capital of France.", "the Seine", "a dog and a cat", "William Shakespeare", "yes", "no", "1945"]
 LENGTH = 48
-SHAPE: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
-SHAPE |= {"num_attention_heads": 4, "initializer_range": 0.4}
+SHAPE: dict[str, Any] = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "initializer_range": 0.4,
+}
 MNLI_LABELS = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
 
 
