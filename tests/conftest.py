@@ -1,4 +1,4 @@
-"""What every test shares: the project's folder, a clean environment, a study run once; and that nothing skips in CI."""
+"""What every test shares: a clean environment, a study run once; and that nothing skips in CI."""
 
 from __future__ import annotations
 
@@ -18,14 +18,7 @@ from beamuq.models.offline import FETCHING, SWITCHES, TELEMETRY
 from micro import SIMILARITY, Workplace, build_models, micro_study
 
 gc.set_threshold(100_000)  # what a worker imports is millions of objects, and looking at them takes its time
-ROOT = Path(__file__).resolve().parents[1]
 Once = Callable[[str, Callable[[Path], object]], Path]
-
-
-@pytest.fixture(scope="session")
-def root() -> Path:
-    """The project's folder."""
-    return ROOT
 
 
 @pytest.fixture(scope="session")

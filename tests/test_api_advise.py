@@ -19,7 +19,7 @@ BEAMS = 10
 FEW, KAPPA, OUTSIDE = "questions are few", "κ is not known", "covered mass is outside"
 
 
-def simulated(N: int, concentration: float, kappa: float, seed: int = 0, **more: Any) -> list[dict[str, Any]]:
+def simulated(N: int, concentration: float, kappa: float, seed: int = 0) -> list[dict[str, Any]]:
     """Questions of 30 outcomes, the ten first of them beams, whose right answers are drawn at κ."""
     rng = np.random.default_rng(seed)
     p = -np.sort(-rng.dirichlet(np.full(30, concentration), N) - 1e-9)
@@ -33,7 +33,6 @@ def simulated(N: int, concentration: float, kappa: float, seed: int = 0, **more:
             "beams": [{"text": f"outcome {y}", "logprob": float(np.log(p[n, y]))} for y in range(BEAMS)],
             "samples": [f"outcome {y}" for y in samples[n]],
         }
-        | more
         for n in range(N)
     ]
 

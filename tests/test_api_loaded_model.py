@@ -22,7 +22,7 @@ from beamuq.api.open_models import open_model
 from beamuq.decoding import Work
 from beamuq.errors import BeamUQError
 from beamuq.models.load_model import load_causal
-from tiny import build_tiny_model
+from tiny import build_tiny_model, forced_logprobs
 
 LEXICAL = {"similarity": "lexical"}
 SHOTS = "".join(f"Question: what is {n}?\nAnswer: {n}\n\n" for n in ("one", "two", "three"))
@@ -82,11 +82,9 @@ def test_decoded_rows_are_scored_and_their_probabilities_are_the_models_own(load
     rows = beamuq.decode(*loaded, ["a b c", "d e"], samples=3, beams=4, max_new_tokens=5)
     assert [(row["id"], len(row["samples"]), len(row["beams"])) for row in rows] == [("1", 3, 4), ("2", 3, 4)]
     model, tokenizer = loaded
-    prompt = tokenizer("a b c", return_tensors="pt")["input_ids"]
+    prompt = tokenizer("a b c")["input_ids"]
     for beam in rows[0]["beams"]:
-        sequence = torch.cat([prompt[0], torch.tensor(beam["token_ids"])])
-        steps = model(sequence[None]).logits[0, prompt.shape[1] - 1 : -1].double().log_softmax(-1)
-        own = steps[range(len(beam["token_ids"])), beam["token_ids"]]
+        own = forced_logprobs(model, prompt, beam["token_ids"])
         kept = len(own) if not beam["ended"] else len(own) - 1  # endings that add no text count as one
         assert own[:kept].tolist() == pytest.approx(beam["token_logprobs"][:kept], abs=2e-4)
     scores = beamuq.score(rows, methods=["Dissimilarity", "Prob"], **LEXICAL)
@@ -149,11 +147,9 @@ def test_generates_own_hook_gives_every_beam_with_its_exact_log_probability(load
     ends = torch.as_tensor(model.generation_config.eos_token_id).flatten().tolist()
     for row, (sequence, logprob) in enumerate(zip(output.sequences, output.sequences_scores, strict=True)):
         kept = inputs["attention_mask"][row // 3].bool()
-        prompt, answer = inputs["input_ids"][row // 3][kept], sequence[start:].tolist()
+        prompt, answer = inputs["input_ids"][row // 3][kept].tolist(), sequence[start:].tolist()
         answer = answer[: next((place + 1 for place, token in enumerate(answer) if token in ends), len(answer))]
-        whole = torch.cat([prompt, torch.tensor(answer)])
-        steps = model(whole[None]).logits[0, len(prompt) - 1 : -1].double().log_softmax(-1)
-        assert float(steps[range(len(answer)), answer].sum()) == pytest.approx(float(logprob), abs=2e-4)
+        assert forced_logprobs(model, prompt, answer).sum() == pytest.approx(float(logprob), abs=2e-4)
     assert (output.sequences_scores.reshape(2, 3).diff(dim=1) <= 0).all()
     for setting, value, told in (
         ("repetition_penalty", 1.5, "RepetitionP"),
@@ -176,9 +172,7 @@ def test_what_generate_returns_becomes_candidates(loaded: tuple[Any, Any], lengt
     (beams,) = beamuq.from_generate(searched, tokenizer, length_penalty=length_penalty, **asked)
     (samples,) = beamuq.from_generate(drawn, tokenizer, **asked)
     for candidate in (*beams, *samples):
-        whole = torch.cat([inputs["input_ids"][0], torch.tensor(candidate["token_ids"])])
-        steps = model(whole[None]).logits[0, size - 1 : -1].double().log_softmax(-1)
-        expected = float(steps[range(len(candidate["token_ids"])), candidate["token_ids"]].sum())
+        expected = forced_logprobs(model, inputs["input_ids"][0].tolist(), candidate["token_ids"]).sum()
         assert candidate["logprob"] == pytest.approx(expected, abs=2e-4)
     rows = [{"answer": beams[0], "beams": beams, "samples": samples}]
     scored = beamuq.score(rows, methods=["Prob"], **LEXICAL)["Prob"]

@@ -196,12 +196,10 @@ def written(
     template: str = "t",
     longest: int = 20,
     shots: Sequence[dict[str, Any]] = (),
-    **changed: Any,
 ) -> tuple[Path, Path]:
     paths = {kind: folder / kind for kind in FILES}
     folder.mkdir(exist_ok=True)
     made: dict[str, dict[str, Any]] = {
-        "quality": {"empty": {"greedy": [4, 20]}},
         "candidates": {"models": {"model": {"content": model}}, "settings": {"max_new_tokens": longest}},
         "prompts": {"template_sha256": template},
         "scores": {
@@ -215,7 +213,7 @@ def written(
     for (kind, path), table in zip(paths.items(), rows, strict=True):
         cell = of.get(kind, {"model": "m", "dataset": "d", "recipe": "main", "scorer": "cosine"})
         parquet_tables.write(path, kind, table, cell=cell, provenance=made.get(kind))
-    return decided(folder, settings(**changed))
+    return decided(folder, settings())
 
 
 def decided(folder: Path, of: DecisionSettings, **further: Any) -> tuple[Path, Path]:

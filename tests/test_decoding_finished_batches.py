@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from beamuq.decoding import Prompt, compose_batches
@@ -24,24 +23,20 @@ def decoded(batch: Sequence[Prompt]) -> BatchResult:
     return BatchResult(rows, 10, {"pieces": [len(batch)]} if len(batch) == 1 else {})
 
 
-def run(folder: Path, run: Run = decoded, share: str = WHOLE, **described: object) -> FinishedBatches:
-    return run_batches(BATCHES, run, folder=folder, kind="quality", described=DESCRIBED | described, share=share)
+def run(folder: Path, run: Run = decoded, share: str = WHOLE) -> FinishedBatches:
+    return run_batches(BATCHES, run, folder=folder, kind="quality", described=DESCRIBED, share=share)
 
 
-def whole(folder: Path, **described: object) -> pa.Table:
-    return run(folder, **described).collected()[0]  # type: ignore[arg-type]
-
-
-def fails_at(folder: Path, number: int, error: type[BaseException] = KeyboardInterrupt) -> None:
+def fails_at(folder: Path, number: int) -> None:
     seen: list[int] = []
 
     def failing(batch: Sequence[Prompt]) -> BatchResult:
         seen.append(len(batch))
         if len(seen) > number:
-            raise error
+            raise KeyboardInterrupt
         return decoded(batch)
 
-    with pytest.raises(error):
+    with pytest.raises(KeyboardInterrupt):
         run(folder, failing)
 
 
@@ -71,7 +66,7 @@ def test_finished_batches_are_not_run_again_and_come_in_order(tmp_path: Path) ->
     table, notes = run(tmp_path, counted).collected()
     assert calls == [1]
     assert table.column("id").to_pylist() == [p.id for batch in BATCHES for p in batch]
-    assert table.equals(whole(tmp_path / "undisturbed"))
+    assert table.equals(run(tmp_path / "undisturbed").collected()[0])
     assert run(tmp_path, never).collected()[1] == notes == {3: {"pieces": [1]}}  # what happened then is not lost
     run(tmp_path, never).discard()
     assert not tmp_path.exists()
@@ -91,7 +86,7 @@ def test_every_batch_is_in_one_share(count: int, number: int) -> None:
 
 
 def test_workers_fill_one_folder_whatever_their_number_and_who_was_killed(tmp_path: Path) -> None:
-    whole(tmp_path / "whole")
+    run(tmp_path / "whole")
     fails_at(tmp_path / "shared", 1)  # alone at first, then on two cards, then on three of which one is empty
     run(tmp_path / "shared", share="2-of-2")
     markers = []
@@ -103,7 +98,7 @@ def test_workers_fill_one_folder_whatever_their_number_and_who_was_killed(tmp_pa
     joined, made = marked(tmp_path / "shared", "quality", markers)
     assert made == DESCRIBED
     assert joined.finished() == {0, 1, 2, 3}
-    assert joined.collected()[0].equals(whole(tmp_path / "whole"))
+    assert joined.collected()[0].equals(run(tmp_path / "whole").collected()[0])
 
 
 @pytest.mark.parametrize("change", ["seed", "dtype", "composition", "prompts", "engine"])

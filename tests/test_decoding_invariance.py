@@ -138,7 +138,7 @@ def test_a_prompt_may_fill_the_context_but_not_exceed_it(kind: str) -> None:
     ("make", "told"),
     [
         (lambda: Sample(0), "size must be positive"),
-        (lambda: Sample(3, 0.0), "temperature must be at least 1e-06"),
+        (lambda: Sample(3, 1e-40), "temperature must be at least 1e-06, not 1e-40"),
         (lambda: Beam(0), "width must be positive"),
         (lambda: Beam(2, 0.0, "maybe"), "early_stopping must be"),  # type: ignore[arg-type]
         (lambda: Beam(2, 0.0, 1), "early_stopping must be"),  # type: ignore[arg-type]

@@ -26,6 +26,7 @@ from beamuq.decoding.self_check import FOUND, TOLERANCE, SelfCheck
 from beamuq.errors import BeamUQError
 from model_classes import VOCABULARY, random_model
 from small_batch import FEW, POLICIES, Policies, assert_same, batch_of, decoded, expected
+from test_decoding_memory import tight
 from tiny import forced_logprobs, generated, tiny_model, toy_model
 
 TREE = ("gpt_oss", "granite", "gemma2", "deepseek_v3", "llama4_text", "diffllama", "mixtral", "gemma3")
@@ -82,14 +83,7 @@ def test_both_paths_find_the_same(kind: str, policies: Policies) -> None:
 def test_the_cached_path_goes_on_with_fewer_rows_where_memory_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
     model, work = copy.deepcopy(tiny_model("llama")[0]), Work()
     FOUND[model] = SelfCheck("cached", 0.0, "none")
-    plain = CachedRunner._forward
-
-    def tight(runner: Any, tokens: Any, *rest: Any) -> Any:
-        if len(tokens) > 2:
-            raise torch.OutOfMemoryError("no room")
-        return plain(runner, tokens, *rest)
-
-    monkeypatch.setattr(CachedRunner, "_forward", tight)
+    tight(monkeypatch, CachedRunner, "_forward", lambda _, tokens, *__: len(tokens) > 2)
     assert_same(decoded("llama", model, FEW, work=work), expected("llama", FEW))
     assert work.rows_at_once <= 2
 

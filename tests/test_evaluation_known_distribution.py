@@ -12,8 +12,6 @@ import synthetic
 from beamuq.decoding.most_probable import BestSplit
 from beamuq.evaluation import known_distribution as known
 
-M = 4
-
 
 def distributions(N: int = 5, A: int = 12, seed: int = 0) -> Any:
     """Probabilities [N, A] in falling order, and dissimilarities, without ties."""
@@ -78,14 +76,6 @@ def test_a_truth_is_the_head_raised_to_kappa_with_its_mass_and_the_tail(kappa: f
         raised = P[n, :size] ** kappa
         np.testing.assert_allclose(truth[n, :size], raised / (raised.sum() or 1) * P[n, :size].sum())
         np.testing.assert_array_equal(truth[n, size:], P[n, size:])
-    if kappa == 1:
-        np.testing.assert_allclose(truth, P)
-
-
-def test_a_flat_head_is_the_truth_at_any_kappa() -> None:
-    flat = np.array([[0.2, 0.2, 0.2, 0.4]])
-    head = np.array([[True, True, True, False]])
-    np.testing.assert_allclose(known.truth_distribution(flat, head, 0.3), flat)
 
 
 def test_the_expected_similarity_of_a_calibrated_answer_is_certainty() -> None:

@@ -17,10 +17,6 @@ def test_kendalls_tau_is_scipys_with_ties(seed: int) -> None:
     np.testing.assert_allclose(kendall_tau(a, b), expected)
 
 
-def test_an_order_with_an_undefined_value_or_nothing_but_ties_is_undefined() -> None:
-    assert np.isnan(kendall_tau(np.array([[1.0, np.nan, 3.0], [1.0, 1.0, 1.0]]), np.array([1.0, 2.0, 3.0]))).all()
-
-
 def scores(*values: float, drawn: list[list[float]], note: str = "") -> Estimates:
     rows = [{"model": "m", "dataset": "d", "method": str(k), "value": v, "n": 24} for k, v in enumerate(values)]
     return Estimates.from_rows([row | {"note": note} for row in rows], drawn)

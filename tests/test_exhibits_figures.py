@@ -39,8 +39,6 @@ from beamuq_study.result_files import Cell
 from exhibits_study import BASE, Results
 from run_job import run_job
 
-pytestmark = pytest.mark.slow
-
 STUDY = exhibits_study.study()
 MINE = exhibits_study.labels("figure")
 SAMPLE, BEAM = "sample T=1.0", "beam M=10"

@@ -14,7 +14,6 @@ import exhibits_study
 from beamuq.errors import BeamUQError
 from beamuq_study import parquet_tables
 from beamuq_study.exhibits import list_of_exhibits
-from beamuq_study.exhibits.exhibit import Table
 from beamuq_study.machine_config import Machine
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.plan import check_study
@@ -55,12 +54,9 @@ def test_what_is_held_against_print_is_not_beyond_the_paper_and_the_report_shows
         assert {shown[row["table"].removeprefix("tab:")] for row in csv.DictReader(file)} == {"1 Tables"}
 
 
-@pytest.mark.parametrize(
-    ("label", "told"), [("PRR_curve", "did you mean 'prr_curves'"), ("qa_gemma4b", "no such exhibit")]
-)
-def test_an_unknown_label_or_one_of_another_study_s_model_is_refused(label: str, told: str) -> None:
-    with pytest.raises(BeamUQError, match=told):
-        list_of_exhibits.exhibit(label, STUDY)
+def test_a_label_of_another_study_s_model_is_refused() -> None:
+    with pytest.raises(BeamUQError, match="no such exhibit"):
+        list_of_exhibits.exhibit("qa_gemma4b", STUDY)
 
 
 @pytest.mark.parametrize(("kind", "told"), [("figure", "is in .* too; rename one"), ("figur", "write table or figure")])
@@ -131,7 +127,6 @@ def test_a_study_that_cannot_supply_an_exhibit_is_told_what_it_needs(
 
 def test_a_cell_that_the_study_lacks_has_a_dash(tmp_path: Path) -> None:
     built = exhibits_study.Results(tmp_path, exhibits_study.study(**of_fewer_datasets("cosine"))).built("base_accs")
-    assert isinstance(built.shown, Table)
     texts = {row.titles[0]: [cell.text for cell in row.cells] for row in built.shown.rows}
     assert [text == "–" for text in texts["Tiny 1B instruct"]] == [name != "coqa" for name in exhibits_study.DATASETS]
     assert "–" not in texts["Tiny 1B base"]

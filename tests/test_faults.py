@@ -45,7 +45,8 @@ def test_sigterm_keeps_the_batch_and_the_next_run_goes_on(
     decoded: Workplace, prompted: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(prompted.folder)
-    plan, of = Plan.load({"study": "micro.yaml", "device": "cpu"}), cell()
+    plan = Plan.load({"study": "micro.yaml", "device": "cpu"})
+    of: Any = SimpleNamespace(model="tiny", dataset="triviaqa", recipe="main", style="base")
     read = {"prompts": plan.files.prompts(of), "model": plan.files.model("candidates")(of)[0]}
     settings = {"settings": plan.settings.candidates(of), "loading": plan.settings.loading("candidates")(of)}
     words = {name: str(value) for name, value in (read | settings | {"candidates": CANDIDATES}).items()}
@@ -55,22 +56,15 @@ def test_sigterm_keeps_the_batch_and_the_next_run_goes_on(
     options |= {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     client = subprocess.Popen(command, **options)
     wait_for(lambda: len(prompted.parts()) > 1 or client.poll() is not None)
-    number = prompted.process_of("candidates")
-    assert number is not None, client.communicate()[0]
-    os.kill(number, signal.SIGTERM)
-    client.communicate(timeout=120)
-    assert client.returncode == 143
+    client.send_signal(signal.SIGTERM)  # which hands it on to its program
+    said = client.communicate(timeout=120)[0]
+    assert client.returncode == 143, said
     kept = len(prompted.parts())
     assert 2 <= kept < 20
     assert not Path(CANDIDATES).exists()
     again = subprocess.run(command, check=True, **options)
     assert f"{kept} of 20 questions are there from an earlier run" in again.stdout
     assert Path(CANDIDATES).read_bytes() == (decoded.folder / CANDIDATES).read_bytes()
-
-
-def cell() -> Any:
-    """The wildcards of the study's one cell."""
-    return SimpleNamespace(model="tiny", dataset="triviaqa", recipe="main", style="base")
 
 
 @pytest.mark.parametrize(("count", "cards"), [(1, 1), (3, 0)])

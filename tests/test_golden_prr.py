@@ -14,17 +14,13 @@ from test_golden_methods import golden
 pytestmark = pytest.mark.golden
 
 
-def number(value: Any) -> float:
-    """The reference's manager: a NaN score counts −10⁷, an infinite one ±10⁷."""
-    return float(np.nan_to_num(float(value), nan=-1e7, posinf=1e7, neginf=-1e7))
-
-
 def compared(case: dict[str, Any]) -> list[tuple[str, float, float]]:
     """(what, ours, theirs) of every finite output of a case."""
     quality = np.array([float(q) for q in case["quality"]])
     kept = ~np.isnan(quality)
     quality = quality[kept]
-    uncertainty = np.array([number(u) for u in case["ue"]])[kept]
+    # the reference's manager: a NaN score counts −10⁷, an infinite one ±10⁷
+    uncertainty = np.nan_to_num(np.array(case["ue"], dtype=float), nan=-1e7, posinf=1e7, neginf=-1e7)[kept]
     spread = np.ptp(quality)
     scaled = (quality - quality.min()) / spread if spread > 0 else np.full(len(quality), 0.5)
     pairs: list[tuple[str, float, float]] = []

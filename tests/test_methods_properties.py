@@ -119,15 +119,6 @@ def test_nothing_similar_is_more_uncertain_than_everything_similar(name: str) ->
     assert (compute(METHODS[name], alone) > compute(METHODS[name], agreed) + 0.5).all()
 
 
-def test_a_single_candidate_is_no_disagreement() -> None:
-    for label, e in degenerate():
-        if label.endswith("M 1"):
-            assert (compute(METHODS["LexicalSimilarity"], e) == 0).all()
-            assert (compute(METHODS["SemanticEntropy"], e) == 0).all()
-            assert (compute(METHODS["EigValLaplacian"], e) == 1).all()
-            assert (compute(METHODS["NumSemSets"], e) == 1).all()
-
-
 def test_adding_padding_changes_nothing() -> None:
     e = synthetic.evidence("beam M=10", 30)
     wider = {

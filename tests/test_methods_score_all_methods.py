@@ -35,7 +35,6 @@ def scored(made: Mapping[str, pa.Table] = MADE, /, cross: bool = True, **setting
     return score_cell(cell, chosen).to_pandas()
 
 
-CELL = {"model": "m", "dataset": "d", "recipe": "main"}
 MAIN = {"sample": "sample T=1.0", "beam": "beam M=10"}
 
 

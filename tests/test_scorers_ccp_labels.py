@@ -69,10 +69,6 @@ def test_tokens_are_compared_without_what_surrounds_the_word(text: str, word: st
     assert word_of(text) == word
 
 
-def test_both_directions_make_one_label_and_the_terminator_has_its_own() -> None:
-    assert ccp_labels([ANSWER], Judge(), None) == [LABELS]
-
-
 def test_the_chosen_token_entails_wherever_it_stands_and_is_never_asked_about() -> None:
     judge = Judge()
     turned = answer((3, [" the", "Rome", "paris.", " Paris"]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,12 +13,11 @@ import torch
 from beamuq import decoding
 from beamuq.errors import BeamUQError
 from beamuq.models.prompt_tokens import chat_prompt_ids, plain_prompt_ids
-from beamuq.prompts.prompt_template import placeholders
+from beamuq.prompts.prompt_template import PROMPTS, placeholders
 from beamuq.scorers.judgements import PTrueQuery, load_template, p_true_logprobs, render_prompt, true_token
 from tiny import tiny_model
 
-TEMPLATE = Path(__file__).resolve().parents[1] / "src" / "beamuq" / "prompts" / "p_true.txt"
-PARTS = load_template(TEMPLATE)
+PARTS = load_template(PROMPTS / "p_true.txt")
 SHORT = {
     "story": "S {text}",
     "passage": "P {title}: {text}",
@@ -61,10 +59,6 @@ def test_the_template_shows_all_that_a_question_has() -> None:
     assert {name: set(placeholders(body)) for name, body in PARTS.items()} == {
         name: set(placeholders(body)) for name, body in SHORT.items()
     }
-
-
-def test_braces_in_a_question_are_just_braces() -> None:
-    assert render_prompt(SHORT, question("Is it {answer}?"), "{options}") == "Q Is it {answer}?\nA {options}\nTrue?"
 
 
 def test_true_is_scored_as_it_is_spelled_in_its_place() -> None:

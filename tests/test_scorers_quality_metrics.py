@@ -151,28 +151,22 @@ def test_gold_label_asks_that_the_one_option_named_is_the_gold_one(answer: str, 
     assert quality_values("gold_label", [answer], [["a chair"]], "squad", options).tolist() == [value]
 
 
-def write_inputs(folder: Path, options: Sequence[str] = ()) -> tuple[Path, Path]:
-    """Questions and candidates of two questions."""
-    asked = [("q1", ["Paris", "City of Light"]), ("q2", ["six", "6"])]
-    empty: dict[str, Any] = {"question": "?", "context": [], "history": [], "options": list(options), "group": "g"}
-    rows = [empty | {"id": key, "references": references} for key, references in asked]
-    parquet_tables.write(folder / "questions.parquet", "questions", rows, cell={"dataset": "d"})
-    texts = {("q1", "greedy"): "Rome", ("q1", "beam M=2"): "It is Paris", ("q2", "greedy"): "6", ("q2", "beam M=2"): ""}
-    table = synthetic.candidates(*((key, strategy, 0, text) for (key, strategy), text in texts.items()))
-    parquet_tables.write(folder / "candidates.parquet", "candidates", table, cell={"model": "m", "dataset": "d"})
-    return folder / "questions.parquet", folder / "candidates.parquet"
-
-
 SETTINGS = {"normalizer": "triviaqa", "answer_source": ["greedy", "top_beam"], "beam": "beam M=2", "format": 1}
 
 
-def run_step(
-    folder: Path, settings: dict[str, Any], options: Sequence[str] = (), **models: Path
-) -> parquet_tables.Loaded:
-    questions, candidates = write_inputs(folder, options)
-    job = {"questions": questions, "candidates": candidates, "quality": folder / "quality.parquet"} | models
+def run_step(folder: Path, settings: dict[str, Any], **models: Path) -> parquet_tables.Loaded:
+    """The quality step on questions and candidates of two questions."""
+    questions, candidates, quality = (folder / f"{kind}.parquet" for kind in ("questions", "candidates", "quality"))
+    asked = [("q1", ["Paris", "City of Light"]), ("q2", ["six", "6"])]
+    empty: dict[str, Any] = {"question": "?", "context": [], "history": [], "options": [], "group": "g"}
+    rows = [empty | {"id": key, "references": references} for key, references in asked]
+    parquet_tables.write(questions, "questions", rows, cell={"dataset": "d"})
+    texts = {("q1", "greedy"): "Rome", ("q1", "beam M=2"): "It is Paris", ("q2", "greedy"): "6", ("q2", "beam M=2"): ""}
+    table = synthetic.candidates(*((key, strategy, 0, text) for (key, strategy), text in texts.items()))
+    parquet_tables.write(candidates, "candidates", table, cell={"model": "m", "dataset": "d"})
+    job = {"questions": questions, "candidates": candidates, "quality": quality} | models
     run_job("quality", job | {"settings": SETTINGS | settings, "device": "cpu", "dtype": "auto"})
-    return parquet_tables.read(folder / "quality.parquet", "quality")
+    return parquet_tables.read(quality, "quality")
 
 
 def test_the_step_scores_both_produced_answers(tmp_path: Path) -> None:

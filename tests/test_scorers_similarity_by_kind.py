@@ -20,6 +20,7 @@ from beamuq.models.load_model import load_tokenizer
 from beamuq.scorers import packed_encoder
 from beamuq.scorers.packed_encoder import ScoredPairCache
 from beamuq.scorers.similarity_by_kind import SCORERS, load_scorer
+from beamuq_study.study_config import ROOT
 from tiny import CPU
 
 TEXTS = ["", "Paris", "paris", "the Seine", "William Shakespeare", "a dog and a cat", "1945 " * 30, "東京", "yes"]
@@ -229,8 +230,8 @@ def test_bfloat16_stays_close(folders: dict[str, Path]) -> None:
 
 
 @pytest.mark.packaged
-def test_minilm_gives_the_published_cosines(root: Path) -> None:
-    folder = root / "resources/models/all-minilm-l6-v2"
+def test_minilm_gives_the_published_cosines() -> None:
+    folder = ROOT / "resources/models/all-minilm-l6-v2"
     if not folder.is_dir():
         pytest.skip("resources/models/all-minilm-l6-v2 is not fetched")
     expected = {("Euro", "euro"): 1.00, ("Paris", "London"): 0.58, ("a dog", "a cat"): 0.52, ("1945", "1946"): 0.80}

@@ -44,14 +44,9 @@ CHAT = (
 )
 
 
-def build_tiny_model(
-    kind: str, folder: Path, *, seed: int = 0, vocabulary: int = 320, scale: float = 0.3, context: int = CONTEXT
-) -> Path:
-    """Write a random model of ``kind`` (one of `KINDS`) and its tokenizer to ``folder``; returns the folder.
-
-    ``scale`` is the standard deviation of the weights: larger makes sharper distributions.
-    """
-    tokenizer = tiny_tokenizer(vocabulary)
+def build_tiny_model(kind: str, folder: Path, *, context: int = CONTEXT) -> Path:
+    """Write a random model of ``kind`` (one of `KINDS`) and its tokenizer to ``folder``; returns the folder."""
+    tokenizer = tiny_tokenizer()
     size = len(tokenizer)
     shape: dict[str, Any] = {
         "vocab_size": size,
@@ -62,7 +57,7 @@ def build_tiny_model(
         "num_key_value_heads": 2,
         "head_dim": 8,
         "max_position_embeddings": context,
-        "initializer_range": scale,
+        "initializer_range": 0.3,  # larger makes sharper distributions
         "pad_token_id": 0,
         "bos_token_id": 2,
         "eos_token_id": [1, 3],
@@ -78,8 +73,8 @@ def build_tiny_model(
         tokens = {"image_token_index": 5, "boi_token_index": 6, "eoi_token_index": 7, "mm_tokens_per_image": 4}
         ends = {name: shape[name] for name in ("eos_token_id", "pad_token_id", "bos_token_id", "tie_word_embeddings")}
         config = CONFIG_MAPPING["gemma3"](text_config=config.to_dict(), vision_config=vision, **tokens, **ends)
-        config.initializer_range = scale
-    torch.manual_seed(seed)
+        config.initializer_range = shape["initializer_range"]
+    torch.manual_seed(0)
     make: Any = AutoModelForCausalLM
     model: PreTrainedModel = make.from_config(config)
     model.generation_config.eos_token_id = [1, 3]
@@ -155,9 +150,9 @@ def byte_level(corpus: list[str], vocabulary: int, special: list[str]) -> Tokeni
     return tokenizer
 
 
-def tiny_tokenizer(vocabulary: int = 320) -> PreTrainedTokenizerFast:
-    """A byte-level tokenizer of so many tokens, trained on the corpus, and one for a full stop with a newline."""
-    tokenizer = byte_level(CORPUS * 4, vocabulary, SPECIAL)
+def tiny_tokenizer() -> PreTrainedTokenizerFast:
+    """A byte-level tokenizer of 320 tokens, trained on the corpus, and one for a full stop with a newline."""
+    tokenizer = byte_level(CORPUS * 4, 320, SPECIAL)
     tokenizer.add_tokens([".\n"])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
