@@ -78,7 +78,7 @@ class Workplace:
 
     def _words(self, arguments: tuple[str, ...], settings: tuple[str, ...]) -> list[str]:
         profiled = any("profile" in argument for argument in arguments)
-        usual = () if profiled else ("--cores", "2", "--max-checksum-file-size", str(2**30))
+        usual = () if profiled else ("--cores", "2")
         return [*arguments, *usual, "--config", "study=micro.yaml", "device=cpu", *settings]
 
     def logs(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -18,7 +19,7 @@ import pytest
 import forked_programs
 from beamuq_study.plan.study_on_machine import Plan
 from beamuq_study.study_config import ROOT
-from micro import CANDIDATES, EVALUATION, SIMILARITY, Workplace, wait_for
+from micro import CANDIDATES, EVALUATION, SIMILARITY, Workplace, micro_study, wait_for
 from run_snakemake import ENVIRONMENT
 
 pytestmark = pytest.mark.slow
@@ -92,7 +93,7 @@ def test_nothing_is_decoded_again_in_another_checkout_whose_programs_are_newer(
     history: bool, decoded: Workplace, tmp_path: Path
 ) -> None:
     checkout, place = tmp_path / "checkout", decoded.copy(tmp_path / "place")
-    for name in ("src", "workflow", "studies"):
+    for name in ("src", "workflow", "studies", "profiles"):
         shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "Snakefile", checkout)
     for program in (checkout / "workflow/scripts").iterdir():
@@ -102,3 +103,18 @@ def test_nothing_is_decoded_again_in_another_checkout_whose_programs_are_newer(
     plan = place.run("--dry-run", EVALUATION, "--snakefile", str(checkout / "Snakefile"))
     planned = set(re.findall(r"^(\w+) +\d+$", plan, re.MULTILINE)) - {"total"}
     assert planned == {"quality", "scores", "evaluation"}
+
+
+def test_large_data_that_were_copied_anew_are_not_read_again(tiny_models: Path, tmp_path: Path) -> None:
+    split = tmp_path / "data/test.jsonl"
+    split.parent.mkdir()
+    row = {"url": "x" * 600_000, "question": "Who?", "answers": ["he"]}
+    split.write_text("".join(json.dumps(row | {"question": f"Who was {name}?"}) + "\n" for name in ("Ann", "Bob")))
+    study = micro_study(tiny_models)
+    study["datasets"]["triviaqa"] |= {
+        "adapter": "web_questions", "source": f"folder:{split.parent}", "split": "test", "few_shot": 0, "questions": 2
+    }  # fmt: skip
+    place, questions = Workplace(tmp_path / "place", study), "results/micro/questions/triviaqa.parquet"
+    place.run(questions)
+    split.touch()
+    assert "Nothing to be done" in place.run(questions, "--dry-run")

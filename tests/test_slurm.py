@@ -84,10 +84,10 @@ def test_a_cluster_with_a_cancelled_job_gives_the_bytes_of_a_workstation(tiny_mo
     cluster = Workplace(tmp_path / "cluster", micro_study(tiny_models))
     profile = profile_for_one_node(tmp_path / "profile")
     process = started(cluster, EVALUATION, "--workflow-profile", str(profile))
-    wait_for(lambda: cluster.parts() or process.poll() is not None)
+    wait_for(lambda: cluster.parts() or process.poll() is not None, seconds=400)
     number, partition, cards = queued("candidates")
     subprocess.run(["scancel", number], check=True)
-    output = process.communicate(timeout=400)[0]
+    output = process.communicate(timeout=900)[0]
     log = cluster.folder / "logs/micro/candidates/tiny/triviaqa/main.log"
     assert process.returncode == 0, output
     assert (partition, cards) == ("gpu", "gres:gpu:1")
