@@ -16,7 +16,7 @@ from beamuq.text_normalization import clean
 if TYPE_CHECKING:
     from beamuq.decoding import Candidate, Work
 
-BATCH = 16  # prompts decoded together: those with a common beginning share it
+BATCH = 32  # prompts decoded together: those with a common beginning share it
 SAMPLING = ("Temperature", "TopK", "TopP", "MinP", "TypicalLogits", "EpsilonLogits", "EtaLogits")  # of draws alone
 
 
