@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import sync_evidence
+from beamuq.errors import BeamUQError
 from beamuq_study import parquet_tables
 from beamuq_study.escaped_text import csv_text
 from beamuq_study.exhibits import list_of_exhibits
@@ -22,7 +23,7 @@ from beamuq_study.exhibits.exhibit import CSV_COLUMNS
 from beamuq_study.parquet_tables import Artifact, Loaded, read
 from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Study, load_study
-from collect_evidence import NO_TEXT, cells, shortened
+from collect_evidence import NO_TEXT, cells, collect, shortened
 from evidence_differences import EVIDENCE, Scored, recomputed
 from sync_evidence import MAP, PAGES, packaged_map, written
 
@@ -211,6 +212,15 @@ def test_published_scores_are_short_and_keep_every_order_and_no_new_tie() -> Non
     assert short[0] == np.float32(0.3)
     assert short[8] == np.float32(-2 / 3)
     assert not scores.astype("float32").rank().equals(scores.rank())
+
+
+def test_a_folder_that_is_no_evidence_is_not_deleted(tmp_path: Path) -> None:
+    (results := tmp_path / "results/own").mkdir(parents=True)
+    (results / "study.json").write_bytes((STUDIES[0] / "study.json").read_bytes())
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(BeamUQError, match="mine: is no evidence, and would be deleted"):
+        collect(results, tmp_path / "mine")
+    assert (tmp_path / "mine").is_dir()
 
 
 def test_evidence_is_small() -> None:
