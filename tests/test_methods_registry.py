@@ -46,6 +46,7 @@ def test_a_method_from_outside_is_named_by_its_module(plug_in: Method, evidence:
         ("sar", "unknown name 'sar'; did you mean 'SAR'"),
         ("BLEU", "known: Prob, .*, or module:attribute"),
         ("no_such_module:method", "cannot be imported"),
+        ("their_methods:absent", "their_methods has no 'absent'"),
         ("their_methods:agrement", "their_methods has no 'agrement'; did you mean 'agreement'"),
         ("their_methods:nothing", "is a str"),
     ],

@@ -61,6 +61,10 @@ def test_the_template_shows_all_that_a_question_has() -> None:
     }
 
 
+def test_braces_in_a_question_are_just_braces() -> None:
+    assert render_prompt(SHORT, question("Is it {answer}?"), "{options}") == "Q Is it {answer}?\nA {options}\nTrue?"
+
+
 def test_true_is_scored_as_it_is_spelled_in_its_place() -> None:
     _, tokenizer = tiny_model("llama")
     spaced, bare = (tokenizer(text, add_special_tokens=False).input_ids[0] for text in (" True", "True"))

@@ -95,6 +95,16 @@ def test_repeated_answers_are_asked_about_once_and_questions_are_kept_apart() ->
     assert len(judge.asked) == len(set(judge.asked)) == 2 * len(found[0][:-1])
 
 
+def test_questions_longer_than_the_scorer_reads_make_few_rows(tmp_path: Path) -> None:
+    scorer: Any = load_scorer("cross_encoder", tiny_scorers.build_cross_encoder(tmp_path), **CPU)
+    answers = [candidate([*ids_of(text), END]) for text in (" the Seine", " William Shakespeare", " a tree")]
+    found = token_relevances(answers, {"q1": "why oh why " * 100}, TOKENIZER, scorer)
+    assert sum(map(len, found)) > 10
+    assert scorer.scored == 1
+    inside = [value for of_answer in found for value in of_answer[:-1]]
+    assert len(set(inside)) == 1  # the scorer's own value for two equal texts, not a forced one
+
+
 def test_relevances_do_not_depend_on_company_or_cache(tmp_path: Path) -> None:
     folder = tiny_scorers.build_cross_encoder(tmp_path / "model")
     answers = [candidate([*ids_of(text), END]) for text in (" the Seine", " Paris", " no", "")]

@@ -86,6 +86,7 @@ def decode(
         decoding.Prompt(f"{n}", _token_ids(tokenizer, prompt, chat)) for n, prompt in enumerate(prompts, start=1)
     ]
     stops = decoding.stop_tokens(tokenizer, model)
+    endings = decoding.bare_stops(tokenizer, stops)
     candidates: dict[str, list[Candidate]] = {prompt.id: [] for prompt in numbered}
     for members in decoding.compose_batches(numbered, batch):
         for candidate in decoding.decode(
@@ -95,7 +96,7 @@ def decode(
             stop_ids=stops,
             seed=seed,
             max_new_tokens=max_new_tokens,
-            merge_stop_tokens=decoding.bare_stops(tokenizer, stops),
+            merge_stop_tokens=endings,
             work=work,
         ):
             candidates[candidate.prompt_id].append(candidate)
