@@ -18,6 +18,7 @@ from beamuq.decoding.output_layer import text_decoder
 from beamuq.decoding.tree_attention import attention
 from beamuq.errors import BeamUQError
 from model_classes import random_model
+from tiny import DEVICE, plain_logits
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "models.md"
@@ -40,9 +41,8 @@ class Found:
 
 def plain_logprobs(model: PreTrainedModel, tokens: Sequence[int]) -> torch.Tensor:
     """Log-probabilities (places, vocabulary) after each token by the model's own forward pass, eager and uncached."""
-    known: Any = model
-    with torch.inference_mode(), attention(text_decoder(model), "eager"):
-        logits = known(input_ids=torch.tensor([list(tokens)]), use_cache=False).logits[0]
+    with attention(text_decoder(model), "eager"):
+        logits = plain_logits(model, tokens, use_cache=False)
     return torch.log_softmax(logits.float(), dim=-1)
 
 
@@ -102,7 +102,7 @@ REAL = {
 def real_row(name: str) -> tuple[str, float]:
     """The page's line of real weights, and the largest difference."""
     makers: tuple[Any, Any] = AutoModelForCausalLM, AutoTokenizer
-    model = makers[0].from_pretrained(REAL[name], dtype=torch.float32).eval()
+    model = makers[0].from_pretrained(REAL[name], dtype=torch.float32).eval().to(DEVICE)
     tokenizer = makers[1].from_pretrained(REAL[name])
     prompts = [Prompt(text, tuple(tokenizer(SHOTS + text)["input_ids"])) for text in TEXTS]
     found = found_of(model, prompts, stop_tokens(tokenizer, model))

@@ -13,6 +13,8 @@ import torch
 import yaml
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM, PreTrainedModel
 
+from tiny import DEVICE
+
 VOCABULARY = 96
 SHAPE: dict[str, Any] = {
     "vocab_size": VOCABULARY,
@@ -43,7 +45,7 @@ def settings_of(kind: str) -> dict[str, Any]:
 
 
 def random_model(kind: str, *, seed: int = 0, **overrides: Any) -> PreTrainedModel:
-    """A random model of ``kind`` (a key of `CLASSES`), in float32, whose logits spread."""
+    """A random model of ``kind`` (a key of `CLASSES`), in float32, whose logits spread, on ``DEVICE``."""
     torch.manual_seed(seed)
     config: Any = CONFIG_MAPPING[kind.partition(",")[0]](**settings_of(kind) | overrides)
     make: Any = AutoModelForCausalLM
@@ -58,5 +60,5 @@ def random_model(kind: str, *, seed: int = 0, **overrides: Any) -> PreTrainedMod
                 parameter.normal_(0.0, 0.3)
         if hasattr(config, "logits_scaling"):  # it divides, and would leave little spread
             model.get_output_embeddings().weight.mul_(3.0)
-    found: PreTrainedModel = model
+    found: PreTrainedModel = model.to(DEVICE)
     return found

@@ -37,7 +37,7 @@ from beamuq.decoding import (
 )
 from beamuq.errors import BeamUQError
 from beamuq.methods import answer_probability, candidate_weights, dissimilarity_cocoa
-from tiny import tiny_model, toy_model
+from tiny import plain_logits, tiny_model, toy_model
 
 VOCABULARY, STOPS, STEPS = 6, frozenset({0, 3}), 3
 PROMPT = Prompt("q", (1, 4, 2))
@@ -47,8 +47,7 @@ Tokens = tuple[int, ...]
 @cache
 def next_logprobs(tokens: Tokens, temperature: float = 1.0) -> tuple[float, ...]:
     """Log-probabilities after the prompt and ``tokens``, from a plain forward pass of the untouched model."""
-    with torch.inference_mode():
-        logits = toy_model()(torch.tensor([[*PROMPT.token_ids, *tokens]])).logits[0, -1].double()
+    logits = plain_logits(toy_model(), (*PROMPT.token_ids, *tokens))[-1].double()
     return tuple(torch.log_softmax(logits / temperature, dim=-1).tolist())
 
 
@@ -233,8 +232,7 @@ def test_diverse_beams_are_those_of_the_obvious_implementation(kind: str, groups
 
         @cache
         def logprobs(tokens: Tokens, prompt: Prompt = prompt) -> list[float]:
-            with torch.inference_mode():
-                logits = model(torch.tensor([[*prompt.token_ids, *tokens]])).logits[0, -1]
+            logits = plain_logits(model, (*prompt.token_ids, *tokens))[-1]
             return torch.log_softmax(logits, dim=-1).double().tolist()
 
         ours = [c for c in found if c.prompt_id == prompt.id]
@@ -294,8 +292,7 @@ def test_shipped_draws_from_what_the_warpers_of_generate_leave(policy: Shipped) 
         warpers.append(TopPLogitsWarper(policy.top_p))
     for c in decode(model, prompts, [policy], stop_ids=frozenset({1}), seed=0, max_new_tokens=4):
         ids = torch.tensor([[*prompts[int(c.prompt_id)].token_ids, *c.token_ids]])
-        with torch.inference_mode():
-            logits = model(ids).logits[0, -len(c.token_ids) - 1 : -1]
+        logits = plain_logits(model, ids[0].tolist())[-len(c.token_ids) - 1 : -1]
         logprobs = torch.log_softmax(warpers(ids, logits), dim=-1)
         expected = logprobs.gather(1, torch.tensor(c.token_ids)[:, None]).sum().item()
         assert np.isfinite(expected)
@@ -332,6 +329,5 @@ def test_next_token_log_probabilities_are_those_of_the_model(kind: str) -> None:
     found = next_token_logprobs(model, prompts, [40, 7, 300], rows=11)
     assert found.shape == (3, 3)
     for row, prompt in zip(found, prompts, strict=True):
-        with torch.inference_mode():
-            logprobs = torch.log_softmax(model(torch.tensor([prompt.token_ids])).logits[0, -1], dim=-1)
+        logprobs = torch.log_softmax(plain_logits(model, prompt.token_ids)[-1], dim=-1)
         assert row == pytest.approx(logprobs[[40, 7, 300]].double().numpy(), abs=1e-5)

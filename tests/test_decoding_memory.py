@@ -110,9 +110,9 @@ def test_bfloat16_rescores_with_float32_logits(kind: str) -> None:
     model = copy.deepcopy(usual).to(torch.bfloat16)
     prompt = Prompt("q", tuple(tokenizer(SHOTS)["input_ids"]))
     for c in decode(model, [prompt], [Greedy(), Beam(3)], stop_ids=frozenset({1}), seed=0, max_new_tokens=6):
-        ids = torch.tensor([[*prompt.token_ids, *c.token_ids]])
+        ids = torch.tensor([[*prompt.token_ids, *c.token_ids]], device=model.device)
         with torch.inference_mode():
             states = model.get_decoder()(ids).last_hidden_state[0, -len(c.token_ids) - 1 : -1]
-        logprobs = torch.log_softmax(states.float() @ model.lm_head.weight.detach().float().T, dim=-1)
+        logprobs = torch.log_softmax(states.float() @ model.lm_head.weight.detach().float().T, dim=-1).cpu()
         rescored = logprobs.gather(1, torch.tensor(c.token_ids)[:, None])[:, 0].double().numpy()
         assert np.abs(c.token_logprobs - rescored).max() < 0.15

@@ -27,7 +27,7 @@ from beamuq.errors import BeamUQError
 from model_classes import VOCABULARY, random_model
 from small_batch import FEW, POLICIES, Policies, assert_same, batch_of, decoded, expected
 from test_decoding_memory import tight
-from tiny import forced_logprobs, generated, tiny_model, toy_model
+from tiny import forced_logprobs, generated, plain_logits, tiny_model, toy_model
 
 TREE = ("gpt_oss", "granite", "gemma2", "deepseek_v3", "llama4_text", "diffllama", "mixtral", "gemma3")
 CACHED = ("jamba", "qwen3_next", "bloom", "mamba", "minimax", "lfm2", "recurrent_gemma")
@@ -91,8 +91,7 @@ def test_the_cached_path_goes_on_with_fewer_rows_where_memory_runs_out(monkeypat
 def test_p_true_reads_the_cached_path() -> None:
     model: Any = random_model("mamba")
     found = next_token_logprobs(model, PROMPTS, [40, 50])
-    with torch.inference_mode():
-        logits = [model(input_ids=torch.tensor([prompt.token_ids])).logits[0, -1] for prompt in PROMPTS]
+    logits = [plain_logits(model, prompt.token_ids)[-1] for prompt in PROMPTS]
     assert found == pytest.approx(torch.log_softmax(torch.stack(logits), dim=-1)[:, [40, 50]].numpy(), abs=1e-4)
 
 

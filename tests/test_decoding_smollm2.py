@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from beamuq.decoding import Beam, Candidate, Greedy, Prompt, Sample, candidate_text, decode, stop_tokens
 from beamuq.decoding.random_numbers import draw_keys, gumbel_max
-from tiny import generated
+from tiny import DEVICE, generated, plain_logits
 
 FOLDER = Path(__file__).resolve().parents[1] / "resources" / "models" / "smollm2-135m-instruct"
 SHOTS = (
@@ -32,7 +32,7 @@ pytestmark = [
 @cache
 def _model() -> tuple[Any, Any, frozenset[int]]:
     torch.set_num_threads(1)
-    model = AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32).eval()
+    model = AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32).eval().to(DEVICE)
     tokenizer = AutoTokenizer.from_pretrained(FOLDER)
     return model, tokenizer, stop_tokens(tokenizer, model)
 
@@ -70,11 +70,12 @@ def test_the_answer_to_an_easy_question_is_right() -> None:
 
 def test_draws_survive_another_attention_kernel() -> None:
     model, tokenizer, _ = _model()
-    eager = AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32, attn_implementation="eager").eval()
+    eager = (
+        AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32, attn_implementation="eager").eval().to(DEVICE)
+    )
     assert model.config._attn_implementation != "eager"
-    token_ids = tokenizer(TEXTS[0], return_tensors="pt")["input_ids"]
-    with torch.inference_mode():
-        logprobs = [kernel(token_ids).logits[0].log_softmax(dim=-1) for kernel in (model, eager)]
+    token_ids = tokenizer(TEXTS[0])["input_ids"]
+    logprobs = [plain_logits(kernel, token_ids).log_softmax(dim=-1) for kernel in (model, eager)]
     assert not torch.equal(*logprobs)
     keys = draw_keys(0, "question", "sample", 200, len(logprobs[0]))
     rows = np.tile(np.arange(len(logprobs[0])), 200)

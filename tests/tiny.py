@@ -7,6 +7,7 @@ the prompts of the tests.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -30,6 +31,8 @@ from transformers import (
 KINDS = ("llama", "qwen3", "gemma3", "gemma3_multimodal")
 WINDOW = 8
 CONTEXT = 512
+DEVICE = torch.device(os.environ.get("BEAMUQ_TEST_DEVICE", "cpu"))
+"""Where the engine's tests run their models: ``BEAMUQ_TEST_DEVICE=cuda pytest tests/test_decoding_*.py``."""
 CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
 SPECIAL = ["<pad>", "<eos>", "<bos>", "<end_of_turn>", "<start_of_turn>", "<image>", "<boi>", "<eoi>"]
 CORPUS = [
@@ -92,9 +95,10 @@ def load_tiny_model(folder: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerB
 
 @cache
 def tiny_model(kind: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """A tiny model of ``kind`` that has been through a folder, built once a test run."""
+    """A tiny model of ``kind`` that has been through a folder, built once a test run, on ``DEVICE``."""
     with tempfile.TemporaryDirectory() as folder:
-        return load_tiny_model(build_tiny_model(kind, Path(folder)))
+        model, tokenizer = load_tiny_model(build_tiny_model(kind, Path(folder)))
+    return model.to(DEVICE), tokenizer
 
 
 @cache
@@ -104,14 +108,14 @@ def toy_model(vocabulary: int = 6, *, seed: int = 1, scale: float = 0.5) -> PreT
     shape: dict[str, Any] = {"vocab_size": vocabulary, "hidden_size": 16, "intermediate_size": 24}
     shape |= {"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "initializer_range": scale}
     config = LlamaConfig(**shape, max_position_embeddings=64, tie_word_embeddings=False)
-    return LlamaForCausalLM(config).eval()
+    return LlamaForCausalLM(config).eval().to(DEVICE)
 
 
 def generated(
     model: Any, prompt: Sequence[int], stops: Iterable[int], steps: int, **options: Any
 ) -> list[tuple[int, ...]]:
     """The answers of transformers' ``generate``, each up to its first stop; it does not sample."""
-    ids, stops = torch.tensor([prompt]), sorted(stops)
+    ids, stops = torch.tensor([prompt], device=model.device), sorted(stops)
     usual = {"attention_mask": torch.ones_like(ids), "do_sample": False, "max_new_tokens": steps, "pad_token_id": 0}
     with torch.inference_mode():
         rows = model.generate(ids, eos_token_id=stops, **usual, **options)[:, len(prompt) :].tolist()
@@ -119,16 +123,21 @@ def generated(
     return [tuple(row[:end]) for row, end in zip(rows, ends, strict=True)]
 
 
+def plain_logits(model: Any, tokens: Sequence[int], **options: Any) -> torch.Tensor:
+    """Logits (T, vocabulary) behind each of ``tokens`` by the untouched model, on the CPU."""
+    with torch.inference_mode():
+        logits: torch.Tensor = model(input_ids=torch.tensor([[*tokens]], device=model.device), **options).logits[0]
+    return logits.cpu()
+
+
 def forced_logits(model: Any, prompt: Sequence[int], tokens: Sequence[int], padding: int = 0) -> torch.Tensor:
     """Teacher-forced logits of ``tokens`` (T, vocabulary) in float64, from the untouched model, after so many pads."""
-    ids = torch.tensor([[0] * padding + [*prompt, *tokens]])
+    ids = [0] * padding + [*prompt, *tokens]
     given: dict[str, Any] = {"use_cache": False}
     if padding:
-        mask = (torch.arange(ids.shape[1]) >= padding).long()[None]
+        mask = (torch.arange(len(ids), device=model.device) >= padding).long()[None]
         given |= {"attention_mask": mask, "position_ids": (mask.cumsum(-1) - 1).clamp_min(0)}
-    with torch.inference_mode():
-        logits: torch.Tensor = model(input_ids=ids, **given).logits
-    return logits[0, -len(tokens) - 1 : -1].double()
+    return plain_logits(model, ids, **given)[-len(tokens) - 1 : -1].double()
 
 
 def forced_logprobs(
