@@ -139,13 +139,13 @@ def test_look_ups_are_log_probabilities() -> None:
 
 def test_logits_of_a_bfloat16_head_are_not_rounded_to_bfloat16() -> None:
     model: Any = copy.deepcopy(toy_model(50)).bfloat16()
-    states = 20 * torch.randn(8, 16, generator=torch.Generator().manual_seed(1)).bfloat16()
+    states = 20 * torch.randn(8, 16, generator=torch.Generator().manual_seed(1)).bfloat16().to(model.device)
     with torch.inference_mode():
         output = OutputLayer(model)
         found = NextTokenDistributions(output, frozenset(), frozenset()).lookup(states, list(range(50)), 3)
         logits = states.double() @ model.lm_head.weight.double().T
     assert logits.abs().max() > 50
-    assert found == pytest.approx(torch.log_softmax(logits, dim=-1).numpy(), abs=1e-3)
+    assert found == pytest.approx(torch.log_softmax(logits, dim=-1).cpu().numpy(), abs=1e-3)
 
 
 def test_rows_of_equal_logits_are_all_put_in_order_at_once() -> None:
