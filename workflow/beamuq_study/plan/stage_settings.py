@@ -210,8 +210,9 @@ class StageSettings:
         if kind == "further_qualities":
             made = (self.quality(made_for(**here | {"metric": metric})) for metric in further)
             return [(f"quality {settings['metric']}", settings) for settings in made]
-        settings_of: Callable[[Any], Settings] = getattr(self, kind)
-        return [(kind, settings_of(made_for(**here)))]
+        settings: Settings = getattr(self, kind)(made_for(**here))
+        settings.pop("batch_questions", None)  # rounding alone: what a larger card decoded goes with the rest
+        return [(kind, settings)]
 
     # -- models and what they run on ---------------------------------------------------------------------------------
 
