@@ -27,7 +27,7 @@ from beamuq.errors import BeamUQError
 from model_classes import VOCABULARY, random_model
 from small_batch import FEW, POLICIES, Policies, assert_same, batch_of, decoded, expected
 from test_decoding_memory import tight
-from tiny import forced_logprobs, generated, plain_logits, tiny_model, toy_model
+from tiny import DEVICE, forced_logprobs, generated, plain_logits, tiny_model, toy_model
 
 TREE = ("gpt_oss", "granite", "gemma2", "deepseek_v3", "llama4_text", "diffllama", "mixtral", "gemma3")
 CACHED = ("jamba", "qwen3_next", "bloom", "mamba", "minimax", "lfm2", "recurrent_gemma")
@@ -47,7 +47,7 @@ def test_the_tree_takes_sinks_scales_caps_chunks_and_values_of_another_width(kin
 def test_what_keeps_states_or_attends_by_itself_is_decoded_over_its_cache(kind: str) -> None:
     found = checked(random_model(kind))
     assert found.path == "cached"
-    assert found.difference <= 1e-5
+    assert found.difference <= (1e-5 if DEVICE.type == "cpu" else 1e-4)  # jamba and minimax round more on a card
     assert found.reason
 
 

@@ -56,8 +56,8 @@ class SelfCheck:
     """The result of the check.
 
     ``path`` is "tree" or "cached"; ``difference`` the mean difference in nats, rounded up to a power of ten, so that it
-    is the same wherever the model runs; ``lengths`` says whether windows, chunks and the like were reached: "none",
-    "probed", "probed shortened" or "not probed"; ``reason`` why it is not the tree, empty where it is.
+    is the same on most machines; ``lengths`` says whether windows, chunks and the like were reached: "none", "probed",
+    "probed shortened" or "not probed"; ``reason`` why it is not the tree, empty where it is.
     """
 
     path: str
