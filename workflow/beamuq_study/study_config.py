@@ -261,9 +261,7 @@ class Recipe(StrictModel):
     shipped: bool = Field(
         default=False, description="one draw under the model's shipped generation config (D5, greedy)"
     )
-    batch_questions: int | None = Field(
-        default=None, ge=1, le=4096, description="as the study's key, for this recipe; part of the results' identity"
-    )
+    batch_questions: int | None = Field(default=None, ge=1, le=4096, description="as the study's key, for this recipe")
     merge_stop_tokens: bool = Field(
         default=False,
         description="all bare stop tokens count as one ending, with their summed p (D21, merged endings)",
@@ -493,7 +491,7 @@ class Study(StrictModel):
     newline_stops: bool = Field(
         default=True, description="a token whose text holds a newline ends an answer (D1, ending)"
     )
-    batch_questions: int = Field(ge=1, le=4096, description="questions decoded together; part of the results' identity")
+    batch_questions: int = Field(ge=1, le=4096, description="questions decoded together; rounding alone hangs on it")
     models: dict[Name, Model] = Field(min_length=1)
     datasets: dict[Name, Dataset] = Field(min_length=1)
     recipes: dict[Name, Recipe] = Field(min_length=1)
