@@ -38,12 +38,15 @@ COQA, BOTH, LATER = ("coqa",), ("triviaqa", "coqa"), ("webquestions", "commonsen
 UNSEEN = "unseen-"  # before a recipe: without the questions of recipe reference
 EXACT = "exact-"  # before a recipe: judged by exact match
 ROC = "roc-"  # before a recipe: ROC-AUC in place of PRR
+ANSWERED = "answered-"  # before a recipe: of the questions whose greedy answer is not empty
 # before recipe reference: its first 240 questions, which a pilot asked; the others
 PILOT, LATER_ASKED = "pilot-", "later-"
 PILOT_QUESTIONS = 240
 D, ECC, EIGVEC = "Dissimilarity", "Eccentricity", "EigVecDissimilarity"
 FIVE = f"{D} + {ECC} + {EIGVEC} + CocoaMSP + CocoaPPL"  # the paper's five scores, their mean
+EIGHT = (D, ECC, EIGVEC, "CocoaMSP", "CocoaPPL", "SAR", "SemanticEntropy", "DegreeMatrix")  # with both forms
 MEANS = (*BOTH, *LATER)  # whose answers are not too often empty
+ALL = (*MEANS, "hotpotqa", "arc-challenge")
 Z, POWER = float(ndtri(0.975)), 0.8
 FALL = (
     "beam_widths beamsearch M={0} - beam_widths multinomial M={0}"
@@ -93,6 +96,7 @@ DIFFERENCES: list[tuple[str, tuple[str, ...], tuple[str, ...], str]] = [
         )
     ),
     ("gain", (FIVE,), MEANS, "main beamsearch - main multinomial"),
+    ("gain of the answered", EIGHT, ALL, "answered-main beamsearch - answered-main multinomial"),
     ("gain in ROC-AUC", (*FIVE.split(" + "), FIVE), MEANS, "roc-main beamsearch - roc-main multinomial"),
     ("gain by exact match less by F1", (D, ECC, EIGVEC, FIVE), MEANS, BY_EXACT),
 ]
@@ -140,7 +144,7 @@ def prr(dataset: str, recipe: str) -> dict[tuple[str, ...], np.ndarray]:  # type
     """PRR, or ROC-AUC, of greedy answers by method, variant and setting: of all questions and of each resample,
     [1 + resamples]."""
     folder = EVIDENCE / "small"
-    prefix = next((each for each in (UNSEEN, EXACT, ROC, PILOT, LATER_ASKED) if recipe.startswith(each)), "")
+    prefix = next((each for each in (UNSEEN, EXACT, ROC, ANSWERED, PILOT, LATER_ASKED) if recipe.startswith(each)), "")
     without = set[str]()
     if prefix in (UNSEEN, PILOT, LATER_ASKED):
         truth = read(folder / Artifact("scores", dataset, MODEL, "reference", "embedding").path, "scores").table
@@ -160,10 +164,13 @@ def prr(dataset: str, recipe: str) -> dict[tuple[str, ...], np.ndarray]:  # type
 
     cell = Artifact("evaluation", dataset, MODEL, recipe.removeprefix(prefix), "embedding")
     metric, quality = "ROC-AUC" if prefix == ROC else "PRR", "exact_match" if prefix == EXACT else "answer_f1"
-    found = recomputed(folder, cell, needed, metric, [quality], without=without)
+    found = recomputed(folder, cell, needed, metric, [quality], prefix == ANSWERED, without)
+    subsets = {row["subset"] for row in found[1]}  # of all questions alone where no answer is empty
+    subset = "answered" if prefix == ANSWERED and "answered" in subsets else "all"
+    rows, replicates = ([row for row in part if row["subset"] == subset] for part in found)
     return {
         tuple(row[name] for name in FORM[1:]): np.asarray([row["value"], *drawn["values"]], dtype=np.float64)
-        for row, drawn in zip(*found, strict=True)
+        for row, drawn in zip(rows, replicates, strict=True)
     }
 
 

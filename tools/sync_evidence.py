@@ -13,7 +13,6 @@ import json
 import re
 import sys
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 
 from beamuq_study.exhibits.table_formats import decimal, interval, signed
@@ -23,50 +22,58 @@ PAGES = (ROOT / "docs/evidence.md", ROOT / "docs/when_beams_win.md")
 MAP = ROOT / "src/beamuq/evaluation/when_beams_win.csv"
 MAPPED = ("dataset", "quality", "power", "mass", "kappa", "value", "low", "high", "n")
 BLOCK = re.compile(r"(<!-- (claims|outcomes|table|cells) (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
-VERDICTS = ("yes", "partly", "no", "undecided", "another model", "cannot say")
+OUTCOMES = ("yes", "partly", "no", "undecided", "another model", "too few")
 
 
 def outcomes(name: str) -> str:
     """By outcome and model the claims that have it: a table."""
-    told: dict[str, dict[str, list[str]]] = {}
-    for row in _rows(f"{name}/comparison_claims"):
-        for found in _of_cells(row["in_this_study"]):
-            of, _, rest = found.partition(": ")
-            if (verdict := rest.partition(";")[0]) in VERDICTS:
-                told.setdefault(of.split()[0], {}).setdefault(verdict, []).append(f"`{row['id']}`")
-    lines = [f"| outcome | {' | '.join(told)} |", f"| --- |{' --- |' * len(told)}"]
-    for verdict in VERDICTS:
-        if any(verdict in of for of in told.values()):
-            lines.append(f"| {verdict} | {' | '.join(', '.join(of.get(verdict, ['none'])) for of in told.values())} |")
+    rows = [row for row in _rows(f"{name}/comparison_claims") if row["model"] and row["outcome"] in OUTCOMES]
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    lines = [f"| outcome | {' | '.join(models)} |", f"| --- |{' --- |' * len(models)}"]
+    for outcome in OUTCOMES:
+        having = [
+            [f"`{row['id']}`" for row in rows if (row["model"], row["outcome"]) == (of, outcome)] for of in models
+        ]
+        if any(having):
+            lines.append(f"| {outcome} | {' | '.join(', '.join(ids) or 'none' for ids in having)} |")
     return "\n".join(lines) + "\n"
 
 
 def claims(name: str, whose: str = "") -> str:
     """The claims of a study, ours first, or ``whose`` alone; what came out, with its n and interval."""
-    rows = [
-        row
-        for row in _rows(f"{name}/comparison_claims")
-        if whose in ("", "ours" if row["where"].startswith("ours") else "paper")
-    ]
-    ours = [row for row in rows if row["where"].startswith("ours")]
+    declared: dict[str, dict[str, list[dict[str, str]]]] = {}
+    rows = _rows(f"{name}/comparison_claims")
+    for row in sorted(rows, key=lambda row: not row["where"].startswith("ours")):
+        ours = row["where"].startswith("ours")
+        if whose in ("", "ours" if ours else "paper"):
+            title = row["where"][0].upper() + row["where"][1:] if ours else "The paper's"
+            declared.setdefault(title, {}).setdefault(row["id"], []).append(row)
     lines = []
-    declared = {row["where"]: [of for of in ours if of["where"] == row["where"]] for row in ours}
-    parts = {where[0].upper() + where[1:]: part for where, part in declared.items()}
-    theirs = [row for row in rows if row not in ours]
-    for title, part in (parts | ({"The paper's": theirs} if theirs else {})).items():
-        answered = [row for row in part if not all(map(_not_asked, _of_cells(row["in_this_study"])))]
-        lines += [f"**{title}** (`evidence/{name}/comparison_claims.csv`)", ""]
-        for row in answered:
-            lines += [f"- `{row['id']}` {row['claim']}"]
-            shown = dict(of.split(": ") for of in row["detectable"].split("; ") if of)
-            lines += [f"  - {_verdict(found, shown)}" for found in _of_cells(row["in_this_study"])]
-        waiting = [row for row in part if row not in answered and "was not run" in row["in_this_study"]]
-        others = [row for row in part if row not in answered and row not in waiting]
-        lines += [""] * bool(answered)
-        for told, rows_of in (("Waiting for cells that have not run", waiting), ("Not asked of this study", others)):
-            names = [f"`{row['id']}`" for row in rows_of]
-            lines += [f"{told}: {', '.join(names)}.", ""] if names else []
+    for title, part in declared.items():
+        asked = {label: of for label, of in part.items() if any(row["outcome"] in OUTCOMES for row in of)}
+        lines += [f"**{title}** (`evidence/{name}/comparison_claims.csv`)", ""] if asked else []
+        for label, of in asked.items():
+            lines += [f"- `{label}` {of[0]['claim']}", *(f"  - {_told(row)}" for row in of)]
+        others = [f"`{label}`" for label in part if label not in asked]
+        lines += [""] * bool(asked) + ([f"Not asked of this study: {', '.join(others)}.", ""] if others else [])
     return "\n".join(lines)
+
+
+def _told(row: dict[str, str]) -> str:
+    """``model, datasets: outcome. value [low, high]; n; what was seen``."""
+    datasets = row["datasets"] if row["datasets"].count(", ") < 2 else f"{row['datasets'].count(', ') + 1} datasets"
+    value, low, high, least, n = (float(row[key] or "nan") for key in ("value", "low", "high", "detectable", "n"))
+    seen = []
+    if value == value:
+        seen.append(f"{decimal(value, 3 if abs(value) < 10 else 0)} {interval(low, high)}".strip())
+    if n > 0:
+        seen.append(f"n = {n:,.0f}")
+    if row["found"]:
+        seen.append(row["found"])
+    if least == least:
+        seen.append(f"smallest detectable difference {decimal(least)}")
+    of = f"{row['model']}, {datasets}: " if row["model"] else ""
+    return f"{of}**{row['outcome']}**. {'; '.join(seen)}".replace("[", "\\[")
 
 
 def table(name: str, label: str, title: str = "") -> str:
@@ -77,14 +84,16 @@ def table(name: str, label: str, title: str = "") -> str:
     text = (ROOT / "evidence" / name / "tables" / f"{label}.md").read_text(encoding="utf-8").replace("&#8203;", "")
     lines = [line for line in text.splitlines() if line.startswith("|")]
     rows = [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in lines]
+    heads = [head.split(" · ") for head in rows[0]]
     if title:
-        heads = [head.split(" · ") for head in rows[0]]
         stub = [len(titles) == 1 for titles in heads]
         under = [title in titles for titles in heads]
         if not any(under):
             sys.exit(f"table {name} {label} has no column under {title!r}; it has {', '.join(rows[0])}")
-        rows[0] = [titles[-1] for titles in heads]
+        rows = [[titles[-1] for titles in heads], *rows[1:]]
         rows = [[cell for cell, *kept in zip(row, stub, under, strict=True) if any(kept)] for row in rows]
+    elif len({titles[-1] for titles in heads}) == len(heads):
+        rows[0] = [titles[-1] for titles in heads]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
@@ -123,25 +132,6 @@ def _cell(data: list[dict[str, str]], conditions: list[str], difference: bool) -
 def _rows(file: str) -> list[dict[str, str]]:
     with (ROOT / "evidence" / f"{file}.csv").open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))
-
-
-def _not_asked(found: str) -> bool:
-    return found.startswith("cannot say") or found.endswith("was not run")
-
-
-def _of_cells(text: str) -> list[str]:
-    """The answers by what they are of: ``NAME: verdict; text`` each, one behind the other."""
-    starts = [
-        found.start() for found in re.finditer(rf"(?:^|(?<=; ))[\w.-]+(?: [\w.-]+)*: (?:{'|'.join(VERDICTS)});", text)
-    ]
-    return [text[a:b].rstrip("; ") for a, b in pairwise([*starts, len(text)])] or [text]
-
-
-def _verdict(found: str, detectable: dict[str, str]) -> str:
-    of, _, rest = found.partition(": ")
-    verdict, _, text = rest.partition("; ")
-    text += f"; smallest detectable difference {detectable[of]}" if of in detectable else ""
-    return f"{of}: **{verdict}**. {text}".replace("[", "\\[").rstrip()
 
 
 def written(page: str) -> str:
