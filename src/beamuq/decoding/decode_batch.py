@@ -13,22 +13,18 @@ import torch
 from transformers import PreTrainedModel
 
 from beamuq.array_types import Floats, Ints
-from beamuq.decoding.beam_search import Beam, DiverseBeam
+from beamuq.decoding.beam_search import Beam
 from beamuq.decoding.check_custom_strategy import CheckedSearch
 from beamuq.decoding.forward_passes import ROWS, BatchRunner, StepStatistics, Work, out_of_memory
 from beamuq.decoding.generated_token_trie import TokenTrie
-from beamuq.decoding.greedy_and_samples import Greedy, Sample, Shipped
-from beamuq.decoding.most_probable import Exact
+from beamuq.decoding.greedy_and_samples import Greedy, Shipped
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
-from beamuq.decoding.optimal_set_and_draws import AllAbove, Hybrid, OptimalStratified, Systematic
 from beamuq.decoding.output_layer import OutputLayer
 from beamuq.decoding.search_state import Candidate, Effort, Policy, Prompt, ProvenState, SearchContext, SearchState
 from beamuq.decoding.self_check import RUNNERS, checked
-from beamuq.decoding.stochastic_beams import Stochastic
 from beamuq.errors import BeamUQError
 from beamuq.models.prompt_tokens import context_window
 
-_OURS = (Greedy, Sample, Shipped, Beam, DiverseBeam, Hybrid, Exact, AllAbove, OptimalStratified, Systematic, Stochastic)
 Result = TypeVar("Result")
 _ALONE = threading.RLock()  # a model's attention and head are replaced while it decodes
 
@@ -193,8 +189,9 @@ def _step_statistics(trie: TokenTrie, statistics: StepStatistics, path: Ints, st
 
 
 def _started(policy: Policy, context: SearchContext) -> SearchState:
-    # By type: a policy from outside may be a subclass of one of these.
-    return policy.start(context) if type(policy) in _OURS else CheckedSearch(policy, context)
+    # By its own class: a policy from outside may be a subclass of one of ours.
+    ours = type(policy).__module__.startswith("beamuq.decoding.")
+    return policy.start(context) if ours else CheckedSearch(policy, context)
 
 
 def _check_policies(
