@@ -72,9 +72,7 @@ def decode(
     def decoded(piece: Sequence[Prompt]) -> list[Candidate]:
         with _opened(model, piece, rows, work) as (runner, trie):
             distributions = NextTokenDistributions(OutputLayer(model), stop_ids, merge_stop_tokens)
-            stops = np.zeros(distributions.vocabulary, dtype=bool)
-            stops[list(stop_ids)] = True
-            context = SearchContext(piece, stops, max_new_tokens, seed, trie)
+            context = SearchContext(piece, distributions.stops, max_new_tokens, seed, trie)
             searches = [_started(policy, context) for policy in policies]
             runner.prefill()
             statistics, efforts = runner.follow(searches, distributions)
@@ -95,7 +93,7 @@ def decode(
                         token_logprobs=trie.logprob[path],
                         logprob=float(trie.total[node]),
                         policy_logprob=policy_logprob,
-                        terminated=bool(stops[tokens[-1]]),
+                        terminated=int(tokens[-1]) in stop_ids,
                         effort=None if rank else effort,
                         **(_step_statistics(trie, statistics, path, search.policy.strategy) if first else {}),
                     )
@@ -122,7 +120,9 @@ def next_token_logprobs(
     def looked_up(piece: Sequence[Prompt]) -> Floats:
         with _opened(model, piece, rows, work) as (runner, _):
             runner.prefill()
-            return runner.lookup(NextTokenDistributions(OutputLayer(model), frozenset(), frozenset()), token_ids)
+            states = runner.run(np.arange(len(piece)))
+            distributions = NextTokenDistributions(OutputLayer(model), frozenset(), frozenset())
+            return distributions.lookup(states, token_ids, work.rows_at_once)
 
     return np.concatenate(_in_pieces(prompts, looked_up, work))
 

@@ -136,10 +136,6 @@ class BatchRunner(ABC):
             torch.cuda.synchronize(self._device)
         self._work.prefill_seconds += time.perf_counter() - started
 
-    def lookup(self, distributions: NextTokenDistributions, tokens: Sequence[int]) -> Floats:
-        """Log-probabilities of ``tokens`` right after each prompt: (prompts, tokens)."""
-        return distributions.lookup(self._states_of(np.arange(len(self._prompts))), tokens, self._work.rows_at_once)
-
     def follow(
         self, searches: Sequence[SearchState], distributions: NextTokenDistributions
     ) -> tuple[StepStatistics, Efforts]:
@@ -185,9 +181,6 @@ class BatchRunner(ABC):
         fresh = fresh[np.argsort(self._trie.question[fresh], kind="stable")]
         self._work.decoded_rows += len(fresh)
         self._run_nodes(fresh)
-        return self._states_of(nodes)
-
-    def _states_of(self, nodes: Ints) -> torch.Tensor:
         assert self._states is not None
         return self._states[self._tensor(self._state[nodes])]
 
