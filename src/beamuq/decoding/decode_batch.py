@@ -23,7 +23,7 @@ from beamuq.decoding.output_layer import OutputLayer
 from beamuq.decoding.search_state import Candidate, Effort, Policy, Prompt, ProvenState, SearchContext, SearchState
 from beamuq.decoding.self_check import RUNNERS, checked
 from beamuq.errors import BeamUQError
-from beamuq.models.prompt_tokens import context_window
+from beamuq.models.prompt_tokens import check_prompt_lengths, context_window
 
 Result = TypeVar("Result")
 _ALONE = threading.RLock()  # a model's attention and head are replaced while it decodes
@@ -210,23 +210,17 @@ def _check_prompts(model: PreTrainedModel, prompts: Sequence[Prompt], new_tokens
     if not prompts:
         raise ValueError("a batch needs at least one prompt")
     seen: set[str] = set()
-    limit = context_window(model)
     untyped: Any = model
     vocabulary = untyped.get_input_embeddings().weight.shape[0]
     for prompt in prompts:
-        length = len(prompt.token_ids)
-        if not length:
+        if not prompt.token_ids:
             raise BeamUQError(f"prompt {prompt.id!r} is empty; give it at least one token")
         if prompt.id in seen:
             raise BeamUQError(f"prompt {prompt.id!r} stands twice in one batch; ids must be unique")
-        if limit is not None and length + new_tokens > limit:
-            raise BeamUQError(
-                f"prompt {prompt.id!r}: {length} tokens and {new_tokens} new ones exceed the model's context of "
-                f"{limit} tokens; shorten the prompt or leave the question out"
-            )
         if not 0 <= min(prompt.token_ids) <= max(prompt.token_ids) < vocabulary:
             raise BeamUQError(
                 f"prompt {prompt.id!r}: holds a token id outside the model's 0 … {vocabulary - 1}; the tokenizer is "
                 "another model's"
             )
         seen.add(prompt.id)
+    check_prompt_lengths({prompt.id: prompt.token_ids for prompt in prompts}, context_window(model), new_tokens)
