@@ -95,11 +95,10 @@ class Efforts:
         queried = np.zeros(len(self._trie), dtype=bool)
         queried[nodes] = self._trie.depth[nodes] > 0
         before = self._queried[search]
-        queried[: len(before)] &= ~before
-        fresh = np.bincount(self._trie.question[queried], minlength=self.rows.shape[1])
+        queried[: len(before)] |= before
+        fresh = np.bincount(self._trie.question[queried], minlength=self.rows.shape[1]) - self.rows[search]
         self.rows[search] += fresh
         self.passes[search] += fresh > 0
-        queried[: len(before)] |= before
         self._queried[search] = queried
 
 
@@ -215,9 +214,7 @@ class TreeRunner(BatchRunner):
         self._cache = TreeCache(self._lengths, capacity, pads(self._device), layers, cards)
         self._place: Ints = np.full(len(prompts), -1)
 
-    @staticmethod
-    def opened(model: PreTrainedModel) -> AbstractContextManager[torch.nn.Module]:
-        return tree_attention(model)
+    opened = staticmethod(tree_attention)
 
     def _run_prompts(self) -> None:
         edges = radix_edges(self._prompts)
