@@ -197,4 +197,4 @@ def test_the_packaged_models_are_those_pinned(name: str) -> None:
     assert manifest is not None
     assert (manifest.source, manifest.revision) == (f"packaged:{name}", PACKAGED[name].revision)
     if PACKAGED[name].gguf is None:
-        assert manifest.hashes() == dict(PACKAGED[name].files)
+        assert {file: of.sha256 for file, of in manifest.files.items()} == PACKAGED[name].files
