@@ -81,7 +81,8 @@ def test_a_packaged_model_becomes_a_folder_with_its_manifest(tmp_path: Path) -> 
     left = tmp_path / "models" / ".toy.rrrrrrrrrrrr.partial"  # by a fetch that was killed
     left.mkdir(parents=True)
     (left / "half.safetensors").touch()
-    run_job("fetch_model", {"settings": {"source": "packaged:toy"}, "model": folder / "fetched.json"})
+    job = {"settings": {"source": "packaged:toy"}, "model": folder / "fetched.json", "lock": tmp_path / "lock.json"}
+    run_job("fetch_model", job)
     assert {name: data for name, data in everything(folder).items() if "fetched" not in name} == FILES
     manifest = json.loads((folder / "fetched.json").read_text())
     assert manifest == {
@@ -196,4 +197,4 @@ def test_the_packaged_models_are_those_pinned(name: str) -> None:
     assert manifest is not None
     assert (manifest.source, manifest.revision) == (f"packaged:{name}", PACKAGED[name].revision)
     if PACKAGED[name].gguf is None:
-        assert manifest.hashes() == dict(PACKAGED[name].files)
+        assert {file: of.sha256 for file, of in manifest.files.items()} == PACKAGED[name].files

@@ -8,7 +8,7 @@ from beamuq.models.offline import open_for_fetching
 from beamuq_study.rule_programs import run_program
 
 
-def run(*, settings: dict[str, Any], model: Path, lock: Path | None = None, offline: bool = False) -> None:
+def run(*, settings: dict[str, Any], model: Path, lock: Path, offline: bool = False) -> None:
     """Fetch; ``model`` is the manifest in the model's folder."""
     fetch_model(settings["source"], model.parent, lock=lock, offline=open_for_fetching(offline=offline))
 

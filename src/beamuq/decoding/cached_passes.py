@@ -74,48 +74,45 @@ class CachedRunner(BatchRunner):
     def _run_nodes(self, nodes: Ints) -> None:
         for question in np.unique(self._trie.question[nodes]).tolist():
             own = nodes[self._trie.question[nodes] == question]
-            earlier_caches = [self._roots[question], *self._latest.get(question, [])]
+            root = self._roots[question]
+            earlier_caches = [root, *self._latest.get(question, [])]
             new_caches: list[_Cached] = []
             for depth in np.unique(self._trie.depth[own]).tolist():
                 level = own[self._trie.depth[own] == depth]
                 missing = np.unique(self._trie.parent[level])
                 for cached in earlier_caches:
                     missing = missing[cached.rows_of(missing) < 0]
-                new_caches += self._again(question, missing)
-                for cached in [*earlier_caches, *new_caches]:
-                    new_caches += self._behind(cached, question, level)
+                if len(missing):  # they were run before, but their caches are gone
+                    paths = self._trie.ancestors(missing)
+                    new_caches += [cached for _, cached in self._behind(root, np.zeros(len(paths), np.int64), paths)]
+                for before in [*earlier_caches, *new_caches]:
+                    fresh = level[self._state[level] < 0]
+                    rows = before.rows_of(self._trie.parent[fresh])
+                    for states, cached in self._behind(before, rows[rows >= 0], fresh[rows >= 0, None]):
+                        self._keep(cached.nodes, states)
+                        new_caches.append(cached)
             self._latest[question] = new_caches
 
-    def _behind(self, before: _Cached, question: int, nodes: Ints) -> Iterator[_Cached]:
-        """Run those of ``nodes``, of one depth, whose parents ``before`` holds and that have no hidden states yet."""
-        nodes = nodes[self._state[nodes] < 0]
-        rows = before.rows_of(self._trie.parent[nodes])
-        nodes, rows = nodes[rows >= 0], rows[rows >= 0]
-        while len(nodes):
-            result = self._fitting(question, before.cache, rows, nodes[:, None])
+    def _behind(self, before: _Cached, rows: Ints, paths: Ints) -> Iterator[tuple[torch.Tensor, _Cached]]:
+        """Run the nodes of ``paths`` (rows, depth) one after the other behind ``rows`` of a cache.
+
+        Yields the last hidden states and the cache after as many paths as fit at once, until all are run.
+        """
+        while len(paths):
+            result = self._fitting(before.cache, rows, paths)
             if result is not None:
                 states, cache = result
-                self._keep(nodes[: len(states)], states)
-                yield _Cached(nodes[: len(states)], cache)
-                nodes, rows = nodes[len(states) :], rows[len(states) :]
+                yield states, _Cached(paths[: len(states), -1], cache)
+                rows, paths = rows[len(states) :], paths[len(states) :]
 
-    def _again(self, question: int, nodes: Ints) -> Iterator[_Cached]:
-        """The caches after ``nodes``, which were run before and are of one depth."""
-        while len(nodes):
-            root, paths = self._roots[question].cache, self._trie.ancestors(nodes)
-            result = self._fitting(question, root, np.zeros(len(nodes), dtype=np.int64), paths)
-            if result is not None:
-                states, cache = result
-                yield _Cached(nodes[: len(states)], cache)
-                nodes = nodes[len(states) :]
+    def _fitting(self, cache: Any, rows: Ints, paths: Ints) -> tuple[torch.Tensor, Any] | None:
+        """As many paths of `_behind` as fit, their last hidden states and their cache.
 
-    def _fitting(self, question: int, cache: Any, rows: Ints, paths: Ints) -> tuple[torch.Tensor, Any] | None:
-        """Run the nodes of ``paths`` (rows, depth) one after the other behind ``rows`` of a cache, as many as fit.
-
-        Returns their last hidden states and their cache; None, and half the rows from now on, if that did not fit.
+        None, and half the rows from now on, if that did not fit.
         """
         count = min(len(rows), self._work.rows_at_once)
-        behind = len(self._prompts[question]) + int(self._trie.depth[paths[0, 0]]) - 1
+        first = paths[0, 0]
+        behind = len(self._prompts[self._trie.question[first]]) + int(self._trie.depth[first]) - 1
         try:
             cache = _copied(cache, self._tensor(rows[:count]))
             for place, nodes in enumerate(paths[:count].T, behind):

@@ -13,22 +13,18 @@ import torch
 from transformers import PreTrainedModel
 
 from beamuq.array_types import Floats, Ints
-from beamuq.decoding.beam_search import Beam, DiverseBeam
+from beamuq.decoding.beam_search import Beam
 from beamuq.decoding.check_custom_strategy import CheckedSearch
 from beamuq.decoding.forward_passes import ROWS, BatchRunner, StepStatistics, Work, out_of_memory
 from beamuq.decoding.generated_token_trie import TokenTrie
-from beamuq.decoding.greedy_and_samples import Greedy, Sample, Shipped
-from beamuq.decoding.most_probable import Exact
+from beamuq.decoding.greedy_and_samples import Greedy, Shipped
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
-from beamuq.decoding.optimal_set_and_draws import AllAbove, Hybrid, OptimalStratified, Systematic
 from beamuq.decoding.output_layer import OutputLayer
 from beamuq.decoding.search_state import Candidate, Effort, Policy, Prompt, ProvenState, SearchContext, SearchState
 from beamuq.decoding.self_check import RUNNERS, checked
-from beamuq.decoding.stochastic_beams import Stochastic
 from beamuq.errors import BeamUQError
-from beamuq.models.prompt_tokens import context_window
+from beamuq.models.prompt_tokens import check_prompt_lengths, context_window
 
-_OURS = (Greedy, Sample, Shipped, Beam, DiverseBeam, Hybrid, Exact, AllAbove, OptimalStratified, Systematic, Stochastic)
 Result = TypeVar("Result")
 _ALONE = threading.RLock()  # a model's attention and head are replaced while it decodes
 
@@ -76,9 +72,7 @@ def decode(
     def decoded(piece: Sequence[Prompt]) -> list[Candidate]:
         with _opened(model, piece, rows, work) as (runner, trie):
             distributions = NextTokenDistributions(OutputLayer(model), stop_ids, merge_stop_tokens)
-            stops = np.zeros(distributions.vocabulary, dtype=bool)
-            stops[list(stop_ids)] = True
-            context = SearchContext(piece, stops, max_new_tokens, seed, trie)
+            context = SearchContext(piece, distributions.stops, max_new_tokens, seed, trie)
             searches = [_started(policy, context) for policy in policies]
             runner.prefill()
             statistics, efforts = runner.follow(searches, distributions)
@@ -99,7 +93,7 @@ def decode(
                         token_logprobs=trie.logprob[path],
                         logprob=float(trie.total[node]),
                         policy_logprob=policy_logprob,
-                        terminated=bool(stops[tokens[-1]]),
+                        terminated=int(tokens[-1]) in stop_ids,
                         effort=None if rank else effort,
                         **(_step_statistics(trie, statistics, path, search.policy.strategy) if first else {}),
                     )
@@ -126,7 +120,9 @@ def next_token_logprobs(
     def looked_up(piece: Sequence[Prompt]) -> Floats:
         with _opened(model, piece, rows, work) as (runner, _):
             runner.prefill()
-            return runner.lookup(NextTokenDistributions(OutputLayer(model), frozenset(), frozenset()), token_ids)
+            states = runner.run(np.arange(len(piece)))
+            distributions = NextTokenDistributions(OutputLayer(model), frozenset(), frozenset())
+            return distributions.lookup(states, token_ids, work.rows_at_once)
 
     return np.concatenate(_in_pieces(prompts, looked_up, work))
 
@@ -193,8 +189,9 @@ def _step_statistics(trie: TokenTrie, statistics: StepStatistics, path: Ints, st
 
 
 def _started(policy: Policy, context: SearchContext) -> SearchState:
-    # By type: a policy from outside may be a subclass of one of these.
-    return policy.start(context) if type(policy) in _OURS else CheckedSearch(policy, context)
+    # By its own class: a policy from outside may be a subclass of one of ours.
+    ours = type(policy).__module__.startswith("beamuq.decoding.")
+    return policy.start(context) if ours else CheckedSearch(policy, context)
 
 
 def _check_policies(
@@ -213,23 +210,17 @@ def _check_prompts(model: PreTrainedModel, prompts: Sequence[Prompt], new_tokens
     if not prompts:
         raise ValueError("a batch needs at least one prompt")
     seen: set[str] = set()
-    limit = context_window(model)
     untyped: Any = model
     vocabulary = untyped.get_input_embeddings().weight.shape[0]
     for prompt in prompts:
-        length = len(prompt.token_ids)
-        if not length:
+        if not prompt.token_ids:
             raise BeamUQError(f"prompt {prompt.id!r} is empty; give it at least one token")
         if prompt.id in seen:
             raise BeamUQError(f"prompt {prompt.id!r} stands twice in one batch; ids must be unique")
-        if limit is not None and length + new_tokens > limit:
-            raise BeamUQError(
-                f"prompt {prompt.id!r}: {length} tokens and {new_tokens} new ones exceed the model's context of "
-                f"{limit} tokens; shorten the prompt or leave the question out"
-            )
         if not 0 <= min(prompt.token_ids) <= max(prompt.token_ids) < vocabulary:
             raise BeamUQError(
                 f"prompt {prompt.id!r}: holds a token id outside the model's 0 … {vocabulary - 1}; the tokenizer is "
                 "another model's"
             )
         seen.add(prompt.id)
+    check_prompt_lengths({prompt.id: prompt.token_ids for prompt in prompts}, context_window(model), new_tokens)

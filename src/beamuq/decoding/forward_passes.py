@@ -95,11 +95,10 @@ class Efforts:
         queried = np.zeros(len(self._trie), dtype=bool)
         queried[nodes] = self._trie.depth[nodes] > 0
         before = self._queried[search]
-        queried[: len(before)] &= ~before
-        fresh = np.bincount(self._trie.question[queried], minlength=self.rows.shape[1])
+        queried[: len(before)] |= before
+        fresh = np.bincount(self._trie.question[queried], minlength=self.rows.shape[1]) - self.rows[search]
         self.rows[search] += fresh
         self.passes[search] += fresh > 0
-        queried[: len(before)] |= before
         self._queried[search] = queried
 
 
@@ -135,10 +134,6 @@ class BatchRunner(ABC):
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
         self._work.prefill_seconds += time.perf_counter() - started
-
-    def lookup(self, distributions: NextTokenDistributions, tokens: Sequence[int]) -> Floats:
-        """Log-probabilities of ``tokens`` right after each prompt: (prompts, tokens)."""
-        return distributions.lookup(self._states_of(np.arange(len(self._prompts))), tokens, self._work.rows_at_once)
 
     def follow(
         self, searches: Sequence[SearchState], distributions: NextTokenDistributions
@@ -185,9 +180,6 @@ class BatchRunner(ABC):
         fresh = fresh[np.argsort(self._trie.question[fresh], kind="stable")]
         self._work.decoded_rows += len(fresh)
         self._run_nodes(fresh)
-        return self._states_of(nodes)
-
-    def _states_of(self, nodes: Ints) -> torch.Tensor:
         assert self._states is not None
         return self._states[self._tensor(self._state[nodes])]
 
@@ -222,9 +214,7 @@ class TreeRunner(BatchRunner):
         self._cache = TreeCache(self._lengths, capacity, pads(self._device), layers, cards)
         self._place: Ints = np.full(len(prompts), -1)
 
-    @staticmethod
-    def opened(model: PreTrainedModel) -> AbstractContextManager[torch.nn.Module]:
-        return tree_attention(model)
+    opened = staticmethod(tree_attention)
 
     def _run_prompts(self) -> None:
         edges = radix_edges(self._prompts)

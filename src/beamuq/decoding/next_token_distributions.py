@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from beamuq.array_types import Floats, Ints
+from beamuq.array_types import Bools, Floats, Ints
 from beamuq.decoding.device_copies import to_device
 from beamuq.decoding.output_layer import OutputLayer
 from beamuq.decoding.random_numbers import gumbel_max
@@ -87,9 +87,7 @@ class HostTransfers:
         self._waiting.append((array, place, numbers.double() if numbers.is_floating_point() else numbers.long()))
 
     def fetch(self) -> None:
-        """Fill the arrays."""
-        if not self._waiting:
-            return
+        """Fill the arrays, at least one."""
         bits = torch.cat([numbers.reshape(-1).view(torch.int64) for _, _, numbers in self._waiting]).cpu().numpy()
         ends = np.cumsum([numbers.numel() for _, _, numbers in self._waiting])
         for (array, place, numbers), part in zip(self._waiting, np.split(bits, ends[:-1]), strict=True):
@@ -100,7 +98,8 @@ class HostTransfers:
 class NextTokenDistributions:
     """Turns the logits of a model's output layer into the distribution that policies see.
 
-    ``merge_stop_tokens`` are tokens that count as one: the first of them carries the sum of their probabilities.
+    ``stops`` says which tokens of the vocabulary are ``stop_ids``. ``merge_stop_tokens`` are tokens that count as one:
+    the first of them carries the sum of their probabilities.
     """
 
     def __init__(self, output: OutputLayer, stop_ids: frozenset[int], merge_stop_tokens: frozenset[int]) -> None:
@@ -112,9 +111,9 @@ class NextTokenDistributions:
             )
         device = output.device
         self.most_rows = max(1, _CHUNK["cpu" if device.type == "cpu" else "cuda"] // self.vocabulary)
-        stopping = np.zeros(self.vocabulary, dtype=bool)
-        stopping[list(stop_ids)] = True
-        self._stop_count, self._stopping = len(stop_ids), to_device(stopping, device)
+        self.stops: Bools = np.zeros(self.vocabulary, dtype=bool)
+        self.stops[list(stop_ids)] = True
+        self._stop_count, self._stopping = len(stop_ids), to_device(self.stops, device)
         self._merged = to_device(np.array(sorted(merge_stop_tokens), dtype=np.int64), device)
 
     def read(self, states: torch.Tensor, nodes: Ints, queries: Sequence[DistributionQuery], rows_at_once: int) -> None:

@@ -157,22 +157,23 @@ class SetThenDrawsState:
         self._keys = context.draw_keys(policy.strategy, most)
         self._draws = GrowingAnswers(context, most)
         self._positions: Floats = np.zeros(self._draws.nodes.shape)
-        self._sets: list[list[int]] | None = None
-        self._left: dict[int, float] | None = None
+        self._sets: list[list[int]] = []
+        self._left: dict[int, float] = {}
 
     def query(self) -> DistributionQuery:
         searching = None if self._search is None else self._search.query()
         if searching is not None and len(searching.nodes):
             searching.statistics = False
             return searching
-        if self._sets is None:
+        if not self._sets:
             self._prepare_draws()
         nodes = self._draws.ends
         if not len(nodes):
             return DistributionQuery(nodes)
-        if self._left is None:
-            return self._mass_query()
-        edits = self._excluding(np.unique(nodes).tolist(), self._left)
+        if not self._paths.keys() <= self._left.keys():
+            inner = np.array(list(self._paths))
+            return DistributionQuery(inner, edits=self._excluding(inner), masses=np.zeros(len(inner)))
+        edits = self._excluding(np.unique(nodes))
         keys = self._draws.next_keys(self._keys)
         if self._lattices:
             return DistributionQuery(nodes, uniforms=self._next_uniforms(nodes, uniforms(keys)), edits=edits)
@@ -180,7 +181,7 @@ class SetThenDrawsState:
 
     def advance(self, query: DistributionQuery) -> None:
         if query.masses is not None:
-            self._left = self._leftover(query.nodes.tolist(), query.masses.tolist())
+            self._add_masses(query.nodes.tolist(), query.masses.tolist())
             self._draws.alive[self._residuals(np.arange(len(self._draws.nodes))) < LEAST_RESIDUAL] = False
         elif query.draws:
             self._positions[self._draws.alive] = query.positions
@@ -191,7 +192,8 @@ class SetThenDrawsState:
     def _prepare_draws(self) -> None:
         """Take up the set: its outcomes' paths, how many draws there are, and where the lattices' points begin.
 
-        Of every node on a path its children on such paths are remembered, and those children's tokens.
+        Of every node on a path its children on such paths are remembered. Nothing counts as left below these until the
+        masses off the paths are read.
         """
         trie, questions = self._context.trie, range(len(self._draws.nodes))
         ranked = [[] if self._search is None else self._search.answers(question) for question in questions]
@@ -202,9 +204,7 @@ class SetThenDrawsState:
                 for node in trie.path(end):
                     children[int(trie.parent[node])].add(node)
         self._paths = {node: sorted(below) for node, below in children.items()}
-        self._tokens = {child: int(trie.token[child]) for below in self._paths.values() for child in below}
-        if not self._paths:
-            self._left = {}
+        self._left = {child: 0.0 for below in self._paths.values() for child in below}
         counts = np.array([[self._number_of_draws(len(ends))] for ends in self._sets])
         index = np.arange(self._draws.nodes.shape[1])
         self._counts = counts[:, 0]
@@ -223,41 +223,29 @@ class SetThenDrawsState:
 
     def _residuals(self, nodes: Ints) -> Floats:
         """R of each node; node q is the root of question q."""
-        left = self._left or {}
-        return np.array([left.get(node, 1.0) for node in nodes.tolist()])
+        return np.array([self._left.get(node, 1.0) for node in nodes.tolist()])
 
-    def _mass_query(self) -> DistributionQuery:
-        """The mass off the set's paths at every inner node of them."""
-        nodes = list(self._paths)
-        gone = {child: 0.0 for below in self._paths.values() for child in below}
-        return DistributionQuery(np.array(nodes), edits=self._excluding(nodes, gone), masses=np.zeros(len(nodes)))
-
-    def _excluding(self, nodes: list[int], left: dict[int, float]) -> ProbabilityEdits | None:
-        pairs = [(node, child) for node in nodes for child in self._paths.get(node, [])]
+    def _excluding(self, nodes: Ints) -> ProbabilityEdits | None:
+        pairs = [(node, child) for node in nodes.tolist() for child in self._paths.get(node, [])]
         if not pairs:
             return None
-        return ProbabilityEdits(
-            np.array([node for node, _ in pairs], dtype=np.int64),
-            np.array([self._tokens[child] for _, child in pairs], dtype=np.int64),
-            np.array([left[child] for _, child in pairs], dtype=np.float64),
-        )
+        above, below = np.array(pairs).T
+        return ProbabilityEdits(above, self._context.trie.token[below], self._residuals(below))
 
-    def _leftover(self, nodes: list[int], off_paths: list[float]) -> dict[int, float]:
-        """R of every node on a path of the set, deepest first."""
-        trie = self._context.trie
-        left = dict.fromkeys(self._tokens, 0.0)
+    def _add_masses(self, nodes: list[int], off_paths: list[float]) -> None:
+        """R of every inner node of the set's paths, deepest first, from the mass off the paths there."""
+        trie, left = self._context.trie, self._left
         for node, mass in sorted(zip(nodes, off_paths, strict=True), key=lambda pair: -int(trie.depth[pair[0]])):
             left[node] = mass + sum(float(np.exp(trie.logprob[c])) * left[c] for c in self._paths[node])
-        return left
 
     def proof(self, question: int) -> tuple[bool | None, float | None]:
         """The proof of the search for the set."""
         return self._search.proof(question) if isinstance(self._search, ProvenState) else (None, None)
 
     def answers(self, question: int) -> list[tuple[int, float | None]]:
-        chosen: list[tuple[int, float | None]] = [(node, None) for node in (self._sets or [])[question]]
+        chosen: list[tuple[int, float | None]] = [(node, None) for node in self._sets[question]]
         residual = float(self._residuals(np.array([question]))[0])
-        if self._left is None or residual < LEAST_RESIDUAL:
+        if residual < LEAST_RESIDUAL:
             return chosen
         draws = self._draws.nodes[question, : self._counts[question]].tolist()
         return chosen + [(node, float(self._context.trie.total[node] - np.log(residual))) for node in draws]

@@ -33,10 +33,11 @@ def radix_edges(prompts: Sequence[Tokens]) -> list[Edge]:
     while waiting:
         members, start = waiting.pop()
         for group in (list(same) for _, same in groupby(members, key=lambda index: prompts[index][start])):
-            # Sorted prompts share as much as the first and the last of them do.
-            end = _common(prompts[group[0]], prompts[group[-1]], start)
+            # Sorted prompts share as much as the first and the last of them do; the last goes on if the first ends.
+            first, last = prompts[group[0]], prompts[group[-1]]
+            end = next((place for place in range(start, len(first)) if first[place] != last[place]), len(first))
             ends = [index for index in group if len(prompts[index]) == end]
-            edges.append(Edge(prompts[group[0]][start:end], start, tuple(group), tuple(ends)))
+            edges.append(Edge(first[start:end], start, tuple(group), tuple(ends)))
             if len(ends) < len(group):
                 waiting.append((group[len(ends) :], end))
     return edges
@@ -59,11 +60,3 @@ def cut_into_passes(edges: Sequence[Edge], budget: int) -> Iterator[list[Edge]]:
                 passed, left = [], budget
     if passed:
         yield passed
-
-
-def _common(first: Tokens, last: Tokens, start: int) -> int:
-    end = start
-    limit = min(len(first), len(last))
-    while end < limit and first[end] == last[end]:
-        end += 1
-    return end

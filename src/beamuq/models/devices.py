@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,7 +98,7 @@ def prepare(device: str, dtype: str, threads: int, cards: int = 1) -> tuple[torc
     return chosen
 
 
-def bind(device: str, environment: MutableMapping[str, str] = os.environ, *, cards: int = 1) -> None:
+def bind(device: str, *, cards: int = 1) -> None:
     """Wait for a free card, or so many ``cards``, keep them until this process ends, and hide the others from it.
 
     Call before CUDA is first asked anything. Does nothing for ``cpu``, where ``nvidia-smi`` lists no card, in a
@@ -108,9 +107,9 @@ def bind(device: str, environment: MutableMapping[str, str] = os.environ, *, car
 
     Raises BeamUQError if ``nvidia-smi`` does not answer, or the machine has fewer cards.
     """
-    if device == "cpu" or _held or (VISIBLE in environment and any(name in environment for name in SCHEDULERS)):
+    if device == "cpu" or _held or (VISIBLE in os.environ and any(name in os.environ for name in SCHEDULERS)):
         return
-    choice = usable_cards(environment)
+    choice = usable_cards()
     if not choice:
         return
     if len(choice) < cards:
@@ -137,10 +136,10 @@ def bind(device: str, environment: MutableMapping[str, str] = os.environ, *, car
     _held.extend(locks[name] for name in taken)
     for name in locks.keys() - taken:
         os.close(locks[name])
-    environment[VISIBLE] = ",".join(choice[name] for name in choice if name in taken)
+    os.environ[VISIBLE] = ",".join(choice[name] for name in choice if name in taken)
 
 
-def usable_cards(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+def usable_cards() -> dict[str, str]:
     """The machine's cards that ``CUDA_VISIBLE_DEVICES`` leaves to a job: UUID → what would select it there.
 
     A card is the same whether it is called by number or by UUID. As CUDA does, -1 hides itself and what follows.
@@ -148,10 +147,10 @@ def usable_cards(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     Raises BeamUQError if ``nvidia-smi`` does not answer.
     """
     listed = _listed_cards()
-    if VISIBLE not in environment or not listed:
+    if VISIBLE not in os.environ or not listed:
         return {card: card for card in listed}
     selectors = {}
-    for entry in filter(None, map(str.strip, environment[VISIBLE].split(","))):
+    for entry in filter(None, map(str.strip, os.environ[VISIBLE].split(","))):
         if entry == "-1":
             break
         named = [card for number, card in enumerate(listed) if entry == str(number) or card.startswith(entry)]

@@ -49,10 +49,6 @@ class Manifest(BaseModel):
     upstream: str = ""
     converted_from: str | None = None
 
-    def hashes(self) -> dict[str, str]:
-        """sha256 by name."""
-        return {name: file.sha256 for name, file in self.files.items()}
-
 
 def wanted_files(names: Iterable[str]) -> list[str]:
     """The files at the root of a repository that loading needs: configs, tokenizer and one form of the weights.
@@ -145,7 +141,7 @@ def check_content(folder: Path) -> Manifest | None:
     manifest = read_manifest(folder)
     if manifest is None:
         return None
-    fetched = manifest.hashes()
+    fetched = {name: file.sha256 for name, file in manifest.files.items()}
     there = _hashes(folder, _loaded(folder).union(name for name in fetched if (folder / name).is_file()))
     if wrong := sorted(name for name, _ in fetched.items() ^ there.items()):
         raise BeamUQError(f"{folder / wrong[0]}: is not as it was fetched; delete the folder and fetch the model again")

