@@ -150,15 +150,13 @@ def render(table: pd.DataFrame, form: str) -> str:
     """A table as ``markdown``, ``csv`` or ``jsonl``, numbers exact; a missing value is empty, in JSON ``null``."""
     if form not in ("csv", "jsonl"):
         return markdown(table)
+    if form == "csv":
+        return table.to_csv(index=False)
     rows = [
         {str(key): None if _absent(value) else value for key, value in row.items()} for row in table.to_dict("records")
     ]
-    if form == "jsonl":
-        return "".join(json.dumps(row, ensure_ascii=False).encode(**_WRITTEN).decode() + "\n" for row in rows)
-    return str(pd.DataFrame(rows, columns=table.columns, dtype=object).to_csv(index=False))
-
-
-_WRITTEN: dict[str, Any] = {"encoding": "utf-8", "errors": "backslashreplace"}  # half a surrogate pair is no UTF-8
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    return lines.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair is no UTF-8
 
 
 def visible(text: str) -> str:
