@@ -19,7 +19,6 @@ from beamuq.io import atomic, rows_of, write_text
 from beamuq.strategy_names import LEAST_TEMPERATURE
 
 Rows = str | Path | pd.DataFrame | Iterable[Mapping[str, Any]]
-FORMATS = ("markdown", "csv", "jsonl")
 FILES = (".csv", ".jsonl", ".parquet")
 FORMS = {"": "methods of one form", "multinomial": "over samples (multinomial)", "beamsearch": "over beams"}
 ANSWER_LABELS = ("correct", "quality", "group")
