@@ -32,15 +32,12 @@ from beamuq.scorers.quality_metrics import answer_f1
 DEMO_MODEL = "packaged:smollm2-135m-instruct"
 STYLES = {"plain": "base", "chat": "instruct"}
 """How a model is asked, and the folder of templates for it."""
-EXAMPLES = tuple(
-    {"question": question, "answers": [answer]}
-    for question, answer in (
-        ("What is the capital of Italy?", "Rome"),
-        ("Who is the painter of the Mona Lisa?", "Leonardo da Vinci"),
-        ("How many sides has a hexagon?", "6"),
-        ("Which planet is nearest to the Sun?", "Mercury"),
-        ("In what year did the First World War end?", "1918"),
-    )
+EXAMPLES = (
+    {"question": "What is the capital of Italy?", "answers": ["Rome"]},
+    {"question": "Who is the painter of the Mona Lisa?", "answers": ["Leonardo da Vinci"]},
+    {"question": "How many sides has a hexagon?", "answers": ["6"]},
+    {"question": "Which planet is nearest to the Sun?", "answers": ["Mercury"]},
+    {"question": "In what year did the First World War end?", "answers": ["1918"]},
 )
 LEFT_OUT = ("uncertainties", "has_chat_template")  # of JSON
 LONG = 10  # tokens of an answer with so many wordings that no width finds most of them
