@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from tqdm import tqdm
 
 from beamuq.api.calibration import CalibrationFile, check_same, decided, read_calibration
@@ -342,19 +342,15 @@ def ask(
     return asked[0] if isinstance(question, str) else asked
 
 
-class Shot(StrictModel):
+class Shot(StrictModel, extra="ignore"):
     """A few-shot example; other columns are left out."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
 
     question: str
     answers: Annotated[list[str], Field(min_length=1)]
 
 
-class AskedRow(AnswerLabels):
+class AskedRow(AnswerLabels, extra="ignore"):
     """A question of a file that :func:`ask_all` takes, with right answers; other columns are left out."""
-
-    model_config = Shot.model_config
 
     id: Name
     question: str

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from beamuq import __version__
 from beamuq.api.candidate_records import Labels, Name, Number, as_number
@@ -123,10 +123,8 @@ def _settings_in_json(text: str | None) -> str | None:
     return text
 
 
-class ScoredRow(Labels):
+class ScoredRow(Labels, extra="ignore"):
     """A row as ``score`` prints it, with what calibration needs beside; other columns are left out."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
 
     id: Annotated[Name, Field(min_length=1)]
     method: str
