@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from beamuq import __version__
 from beamuq.api.candidate_records import Labels, Name, Number, as_number
 from beamuq.api.rows import Rows, check_order, check_settings, named, placed_rows
-from beamuq.config_errors import StrictModel, validated, validated_json
+from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError, hint, reading
 from beamuq.evaluation.bootstrap import Estimate
 from beamuq.evaluation.guaranteed_threshold import GuaranteedThreshold, Share, guaranteed_threshold
@@ -113,8 +113,7 @@ def read_calibration(path: str | Path) -> CalibrationFile:
     """A calibration file. Raises BeamUQError in one line, if it is missing, cut off, or no file of this kind."""
     with reading(path, "a calibration in UTF-8", "take the file as beamuq calibrate wrote it, or calibrate again"):
         text = Path(path).read_text(encoding="utf-8")
-    calibration: CalibrationFile = validated_json(CalibrationFile, text, f"{path}: not as beamuq calibrate wrote it")
-    return calibration
+    return validated(CalibrationFile, text, f"{path}: not as beamuq calibrate wrote it", is_json=True)
 
 
 def _settings_in_json(text: str | None) -> str | None:
