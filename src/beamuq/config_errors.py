@@ -119,7 +119,7 @@ for _name, _form in _NUMBERS.items():
     )
 
 
-def parse_json(text: str | bytes, place: str | Path, fix: str) -> Any:
+def parse_json(text: bytes, place: str | Path, fix: str) -> Any:
     """Read a JSON text in UTF-8. Raises BeamUQError: the ``place``, why it cannot be read, and the ``fix``."""
     with reading(place, "valid JSON in UTF-8", fix):
-        return json.loads(text.decode("utf-8") if isinstance(text, bytes) else text)
+        return json.loads(text.decode("utf-8"))
