@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 
 import beamuq
-from beamuq.api.rows import FORMATS, placed_rows, render, write
+from beamuq.api.rows import placed_rows, render, write
 from beamuq.api.score_candidates import score
-from beamuq.cli import COMMANDS, command_parser, main
+from beamuq.cli import CHOICES, COMMANDS, command_parser, main
 from beamuq.errors import BeamUQError, exit_with_one_line
 
 ROW = {"id": "a|b", "answer": {"text": "Rome", "logprob": -0.5}, "samples": ["Rome", "Milan"]}
@@ -83,7 +83,7 @@ def test_a_csv_file_holds_ids_as_they_are(tmp_path: Path) -> None:
     assert [row["id"] for _, row in placed_rows(tmp_path / "scores.csv")] == table["id"].tolist()
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", CHOICES["format"])
 def test_a_terminals_commands_are_escaped(form: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(json.dumps(ROW | {"id": "\x1b[31mred"}) + "\n")
     main(["score", str(file), "--similarity", "lexical", "--format", form])

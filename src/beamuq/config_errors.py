@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,27 +32,16 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-def validated(kind: type[T] | Any, content: object, place: str | Path) -> T:
+def validated(kind: type[T] | Any, content: Any, place: str | Path, *, is_json: bool = False) -> T:
     """``content`` as an object of ``kind``: a pydantic model, or any annotation such as ``list[Claim]``.
+
+    ``is_json``: it is the text of one, in JSON.
 
     Raises BeamUQError in one line, beginning with ``place`` (a file, an option, a row): the key, the value and the fix.
     """
     adapter: TypeAdapter[T] = TypeAdapter(kind)
-    with _one_problem(adapter, place):
-        return adapter.validate_python(content)
-
-
-def validated_json(kind: type[T] | Any, text: str | bytes, place: str | Path) -> T:
-    """A JSON text as an object of ``kind``; raises as :func:`validated`."""
-    adapter: TypeAdapter[T] = TypeAdapter(kind)
-    with _one_problem(adapter, place):
-        return adapter.validate_json(text)
-
-
-@contextmanager
-def _one_problem(adapter: TypeAdapter[Any], place: str | Path) -> Iterator[None]:
     try:
-        yield
+        return adapter.validate_json(content) if is_json else adapter.validate_python(content)
     except ValidationError as error:
         problems = error.errors(include_url=False)
         # report a misspelt key before the key that is missing for it
@@ -132,7 +119,7 @@ for _name, _form in _NUMBERS.items():
     )
 
 
-def parse_json(text: str | bytes, place: str | Path, fix: str) -> Any:
+def parse_json(text: bytes, place: str | Path, fix: str) -> Any:
     """Read a JSON text in UTF-8. Raises BeamUQError: the ``place``, why it cannot be read, and the ``fix``."""
     with reading(place, "valid JSON in UTF-8", fix):
-        return json.loads(text.decode("utf-8") if isinstance(text, bytes) else text)
+        return json.loads(text.decode("utf-8"))

@@ -33,11 +33,6 @@ _LIBRARIES = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platli
 _NOT_THEIRS = ("<frozen", *(f"{folder}{os.sep}" for folder in (*_LIBRARIES, Path(__file__).parent)))
 
 
-def among(**names: str | None) -> set[str]:
-    """Those keys whose value is the name of a plug-in, ``module:attribute``."""
-    return {key for key, name in names.items() if name and ":" in name}
-
-
 def folder(study: Path) -> Path:
     """Where the plug-ins of a study lie: ``plugins/`` beside it."""
     return study.parent / FOLDER

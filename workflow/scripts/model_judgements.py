@@ -7,7 +7,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beamuq import plugins
 from beamuq.errors import BeamUQError
 from beamuq.models import devices
 from beamuq.models.load_model import load_causal, load_tokenizer
@@ -64,7 +63,7 @@ def run(
     _, scorer_dtype = devices.resolve(loading["device"], loading.get("scorer_dtype", loading["dtype"]))
     files = {"language_model": language_model, "nli": nli, "relevance": relevance}
     folders = {name: file.parent if file else None for name, file in files.items()}
-    plugged = plugins.among(**{use: settings[key]["kind"] if settings[key] else None for use, key in JUDGES.items()})
+    plugged = {use for use, key in JUDGES.items() if settings[key] and ":" in settings[key]["kind"]}
     models = identities(folders, loading["content"], plugged)
     answered, asked = loaded.provenance.get("models", {}).get("model"), models.get("language_model")
     if answered and asked and answered["content"] != asked["content"]:

@@ -7,7 +7,6 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from beamuq import plugins
 from beamuq.models import devices
 from beamuq.models.model_folder import identities
 from beamuq.scorers.scorer_protocol import scored
@@ -35,7 +34,7 @@ def run(
         loaded.table, settings["answer_source"], settings["beam"], settings.get("only_with_answer", ())
     )
     folder = model.parent if model else None
-    models = identities({"model": folder}, loading["content"], plugins.among(model=settings["kind"]))
+    models = identities({"model": folder}, loading["content"], {"model"} if ":" in settings["kind"] else ())
     device, dtype = devices.prepare(loading["device"], loading["dtype"], threads) if folder else (None, None)
     scorer = load_scorer(settings["kind"], folder, dtype=dtype, device=device, cache=cache)
     scores = scored(scorer, [(premise, hypothesis) for _, premise, hypothesis in needed])

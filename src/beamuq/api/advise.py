@@ -88,7 +88,9 @@ def advise(rows: Rows) -> Advice:
     groups = [record.group or record.id for record in known]
     counts = np.concatenate([*resample_blocks(groups, RESAMPLES, 0, "advise")], axis=1)
     M = min(MAPPED_M, *(len(record.beams) for record in known))
-    drawn, there = _coordinates(known, counts, M), _map()
+    drawn = _coordinates(known, counts, M)
+    with (resources.files("beamuq.evaluation") / "when_beams_win.csv").open(encoding="utf-8") as file:
+        there = pd.read_csv(file)
     told = pd.DataFrame([vars(estimate(values[0], values[1:])) for values, _ in drawn.values()])
     told = told[["value", "low", "high"]].astype(float).assign(questions=[n for _, n in drawn.values()])
     told.insert(0, "coordinate", list(NAMES.values()))
@@ -145,11 +147,6 @@ def _coordinates(known: list[QuestionRecord], counts: Ints, M: int) -> dict[str,
 
 def _outside(place: float, there: pd.Series[float]) -> bool:
     return place < there.min() or place > there.max()  # NaN is not
-
-
-def _map() -> pd.DataFrame:
-    with (resources.files("beamuq.evaluation") / "when_beams_win.csv").open(encoding="utf-8") as file:
-        return pd.read_csv(file)
 
 
 def _findings(there: pd.DataFrame, masses: Floats, kappas: Floats) -> pd.DataFrame:

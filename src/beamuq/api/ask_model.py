@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from tqdm import tqdm
 
 from beamuq.api.calibration import CalibrationFile, check_same, decided, read_calibration
@@ -32,15 +32,12 @@ from beamuq.scorers.quality_metrics import answer_f1
 DEMO_MODEL = "packaged:smollm2-135m-instruct"
 STYLES = {"plain": "base", "chat": "instruct"}
 """How a model is asked, and the folder of templates for it."""
-EXAMPLES = tuple(
-    {"question": question, "answers": [answer]}
-    for question, answer in (
-        ("What is the capital of Italy?", "Rome"),
-        ("Who is the painter of the Mona Lisa?", "Leonardo da Vinci"),
-        ("How many sides has a hexagon?", "6"),
-        ("Which planet is nearest to the Sun?", "Mercury"),
-        ("In what year did the First World War end?", "1918"),
-    )
+EXAMPLES = (
+    {"question": "What is the capital of Italy?", "answers": ["Rome"]},
+    {"question": "Who is the painter of the Mona Lisa?", "answers": ["Leonardo da Vinci"]},
+    {"question": "How many sides has a hexagon?", "answers": ["6"]},
+    {"question": "Which planet is nearest to the Sun?", "answers": ["Mercury"]},
+    {"question": "In what year did the First World War end?", "answers": ["1918"]},
 )
 LEFT_OUT = ("uncertainties", "has_chat_template")  # of JSON
 LONG = 10  # tokens of an answer with so many wordings that no width finds most of them
@@ -345,19 +342,15 @@ def ask(
     return asked[0] if isinstance(question, str) else asked
 
 
-class Shot(StrictModel):
+class Shot(StrictModel, extra="ignore"):
     """A few-shot example; other columns are left out."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
 
     question: str
     answers: Annotated[list[str], Field(min_length=1)]
 
 
-class AskedRow(AnswerLabels):
+class AskedRow(AnswerLabels, extra="ignore"):
     """A question of a file that :func:`ask_all` takes, with right answers; other columns are left out."""
-
-    model_config = Shot.model_config
 
     id: Name
     question: str

@@ -14,12 +14,12 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from beamuq import __version__
 from beamuq.api.candidate_records import Labels, Name, Number, as_number
 from beamuq.api.rows import Rows, check_order, check_settings, named, placed_rows
-from beamuq.config_errors import StrictModel, validated, validated_json
+from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError, hint, reading
 from beamuq.evaluation.bootstrap import Estimate
 from beamuq.evaluation.guaranteed_threshold import GuaranteedThreshold, Share, guaranteed_threshold
@@ -113,8 +113,7 @@ def read_calibration(path: str | Path) -> CalibrationFile:
     """A calibration file. Raises BeamUQError in one line, if it is missing, cut off, or no file of this kind."""
     with reading(path, "a calibration in UTF-8", "take the file as beamuq calibrate wrote it, or calibrate again"):
         text = Path(path).read_text(encoding="utf-8")
-    calibration: CalibrationFile = validated_json(CalibrationFile, text, f"{path}: not as beamuq calibrate wrote it")
-    return calibration
+    return validated(CalibrationFile, text, f"{path}: not as beamuq calibrate wrote it", is_json=True)
 
 
 def _settings_in_json(text: str | None) -> str | None:
@@ -123,10 +122,8 @@ def _settings_in_json(text: str | None) -> str | None:
     return text
 
 
-class ScoredRow(Labels):
+class ScoredRow(Labels, extra="ignore"):
     """A row as ``score`` prints it, with what calibration needs beside; other columns are left out."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
 
     id: Annotated[Name, Field(min_length=1)]
     method: str

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import ConfigDict
 
 from beamuq.api.candidate_records import CandidateRecord, QuestionRecord, by_probability, read_records
 from beamuq.api.open_models import Similarity, open_similarity
@@ -97,10 +96,8 @@ def _study_page(source: Path, questions: int) -> str:
     return str(study.study_page(source, questions))
 
 
-class _Beside(StrictModel):
+class _Beside(StrictModel, extra="ignore"):
     """What a row may say beside what ``score`` reads of it."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
     references: list[str] = []
     prompt: str = ""

@@ -177,14 +177,12 @@ def open_similarity(
         manifest = fetched_models() / "all-minilm-l6-v2/fetched.json"
         there = importlib.util.find_spec("transformers") is not None and manifest.is_file()
         name = "minilm" if there else "lexical"
-    if name == "lexical":
-        from beamuq.scorers.similarity_by_kind import Lexical
-
-        return Similarity("lexical", Lexical())
     from beamuq.models import devices
     from beamuq.models.model_folder import model_identity
     from beamuq.scorers.similarity_by_kind import SCORERS, load_scorer
 
+    if name == "lexical":
+        return Similarity(name, load_scorer(name))
     kind, _, source = ("embedding", ":", MINILM) if name == "minilm" else name.partition(":")
     if kind not in SCORERS:
         if not source:

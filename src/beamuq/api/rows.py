@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
-import unicodedata
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -19,10 +19,10 @@ from beamuq.io import atomic, rows_of, write_text
 from beamuq.strategy_names import LEAST_TEMPERATURE
 
 Rows = str | Path | pd.DataFrame | Iterable[Mapping[str, Any]]
-FORMATS = ("markdown", "csv", "jsonl")
 FILES = (".csv", ".jsonl", ".parquet")
 FORMS = {"": "methods of one form", "multinomial": "over samples (multinomial)", "beamsearch": "over beams"}
 ANSWER_LABELS = ("correct", "quality", "group")
+COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # all but \t and \n; of direction
 ARRAY = "give an array of objects"
 Inside = Annotated[float, Field(ge=1e-6, le=1 - 1e-6)]
 SETTINGS: dict[str, Any] = {
@@ -150,29 +150,18 @@ def render(table: pd.DataFrame, form: str) -> str:
     """A table as ``markdown``, ``csv`` or ``jsonl``, numbers exact; a missing value is empty, in JSON ``null``."""
     if form not in ("csv", "jsonl"):
         return markdown(table)
+    if form == "csv":
+        return table.to_csv(index=False)
     rows = [
         {str(key): None if _absent(value) else value for key, value in row.items()} for row in table.to_dict("records")
     ]
-    if form == "jsonl":
-        return "".join(json.dumps(row, ensure_ascii=False).encode(**_WRITTEN).decode() + "\n" for row in rows)
-    return str(pd.DataFrame(rows, columns=table.columns, dtype=object).to_csv(index=False))
-
-
-_WRITTEN: dict[str, Any] = {"encoding": "utf-8", "errors": "backslashreplace"}  # half a surrogate pair is no UTF-8
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    return lines.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair is no UTF-8
 
 
 def visible(text: str) -> str:
     """A text whose control characters, among them a terminal's commands, and changes of direction are escaped."""
-    return "".join(c.encode("unicode_escape").decode() if _commands(c) else c for c in text)
-
-
-def _commands(character: str) -> bool:
-    if character in "\n\t":
-        return False
-    return unicodedata.category(character) == "Cc" or unicodedata.bidirectional(character) in _DIRECTIONS
-
-
-_DIRECTIONS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+    return COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def write(table: pd.DataFrame, path: str | Path) -> None:

@@ -174,10 +174,9 @@ def score(
         "without_ending": without_ending,
         "similarity": scorer.content,
     }
-    same = {"direction": DIRECTION, "similarity": scorer.name, "version": __version__}
-    for name, value in (same | {"scored_with": json.dumps(settings)}).items():
-        frame[name] = value
-    frame = frame.reindex(columns=list(COLUMNS))
+    frame = frame.assign(
+        direction=DIRECTION, similarity=scorer.name, scored_with=json.dumps(settings), version=__version__
+    ).reindex(columns=list(COLUMNS))
     for name in LABELS:
         labels = {item.id: getattr(item, name) for item in records}
         if any(label is not None for label in labels.values()):
@@ -292,9 +291,7 @@ def _scores(
             for setting in ("", *method.formulations) if kind == "samples" else ("",):
                 formulation = method.formulation(setting)
                 missing = missing_part(formulation.needs, known[kind]) if kind in known else kind
-                value, low, high, reason = math.nan, math.nan, math.nan, ""
-                summed = [each for need in formulation.needs for each in _summed(item, need, kind, T)]
-                lacking = any(each.without_ending for each in summed)
+                value, low, high, reason, note = math.nan, math.nan, math.nan, "", ""
                 if missing:
                     reason = REASONS.get(missing, f"needs {missing}, which only a study holds")
                     of = _summed(item, missing, kind, T)
@@ -302,11 +299,12 @@ def _scores(
                     reason += f" ({left_out})" if left_out else ""
                 else:
                     value = compute(method, known[kind], setting).item()
+                    summed = [each for need in formulation.needs for each in _summed(item, need, kind, T)]
+                    note = WITHOUT_ENDING if any(each.without_ending for each in summed) else ""
                     whole = not any(each.without_ending for each in (item.answer, *_candidates(item, kind)))
                     if whole and (kind == "beams" or (kind == "samples" and T == 1)):
                         low, high = _interval(method.name, known[kind], drawn=kind == "samples")
                 confidence = _confidence(method.name, formulation.range, value)
-                note = WITHOUT_ENDING if lacking and not missing else ""
                 row = method.name, variant, setting, value, low, high, confidence, formulation.range
                 yield (*row, reason, note, count)
 

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeGuard
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from beamuq.config_errors import validated
 from beamuq.errors import BeamUQError
@@ -46,10 +46,8 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
 """Settings that do so at these values alone."""
 
 
-class _Form(BaseModel):
+class _Form(BaseModel, extra="ignore", strict=True):
     """A part of a response; what is not read of it is ignored."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
 
 class _Token(_Form):

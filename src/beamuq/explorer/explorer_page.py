@@ -81,15 +81,14 @@ def page(title: str, notes: Sequence[str], cells: Sequence[Cell]) -> str:
     """
     if not any(cell.questions for cell in cells):
         raise BeamUQError(f"{title}: no question to show; give a study with candidates, or a file with rows")
-    packed = gzip.compress(json.dumps(explorer_data(title, notes, cells), **_COMPACT).encode(), 9, mtime=0)
+    tables = explorer_data(title, notes, cells)
+    text = json.dumps(tables, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    packed = gzip.compress(text.encode(), 9, mtime=0)
     html, css, js = ((FOLDER / part).read_text(encoding="utf-8") for part in PARTS)
     data = base64.b64encode(packed).decode()
     for name, content in (("TITLE", escape(title)), ("CSS", css), ("DATA", data), ("SCRIPT", js)):
         html = html.replace(f"<!--{name}-->", content)
     return html
-
-
-_COMPACT: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":"), "allow_nan": False}
 
 
 def explorer_data(title: str, notes: Sequence[str], cells: Sequence[Cell]) -> dict[str, Any]:
@@ -122,7 +121,7 @@ def _cell(cell: Cell, tokens: dict[str, int]) -> dict[str, Any]:
                 [
                     [texts.index(row["text"]) for row in rows],
                     [next(last) for _ in rows],
-                    [_scaled(row["logprob"], 1e4) for row in rows],
+                    [_scaled(row["logprob"]) for row in rows],
                     [int(not row.get("terminated", True)) for row in rows],
                     _clusters([row["text"] for row in rows], question) if name != "answer" else [],
                 ]
@@ -213,9 +212,9 @@ def _clusters(texts: Sequence[str], question: Question) -> list[int]:
     return clusters
 
 
-def _scaled(value: float | None, by: float) -> int | None:
-    """A number in units of 1/``by``; None where it is not known."""
-    return None if value is None or not math.isfinite(value) else round(by * value)
+def _scaled(value: float | None) -> int | None:
+    """A number in units of 1e-4; None where it is not known."""
+    return None if value is None or not math.isfinite(value) else round(1e4 * value)
 
 
 def _digits(value: float | None) -> float | None:

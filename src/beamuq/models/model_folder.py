@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from beamuq.config_errors import validated_json
+from beamuq.config_errors import validated
 from beamuq.errors import BeamUQError, reading
 from beamuq.io import exclusive, file_sha256
 
@@ -129,7 +129,7 @@ def read_manifest(folder: Path) -> Manifest | None:
     if not path.is_file():
         return None
     with reading(path, "a readable manifest", "delete its folder and fetch the model again"):
-        return validated_json(Manifest, path.read_bytes(), path)
+        return validated(Manifest, path.read_bytes(), path, is_json=True)
 
 
 def check_content(folder: Path) -> Manifest | None:

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from beamuq.config_errors import StrictModel, validated, validated_json
+from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError, reason
 from beamuq.io import exclusive, write_text
 from beamuq.models.model_folder import fill_folder, missing_parts, wanted_files
@@ -78,7 +78,7 @@ def read_commit(lock: Path, kind: Kind, repo_id: str) -> str | None:
 
     Raises BeamUQError if the lock file is no such file, or what it names is no full commit hash.
     """
-    content: Lock = validated_json(Lock, lock.read_bytes(), lock) if lock.is_file() else {}
+    content: Lock = validated(Lock, lock.read_bytes(), lock, is_json=True) if lock.is_file() else {}
     entry = content.get(kind, {}).get(repo_id)
     return entry.commit if entry else None
 
