@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
@@ -27,43 +26,34 @@ Number = TypeVar("Number", np.float64, np.signedinteger)
 METRICS = ("PRR", "ROC-AUC", "PR-AUC")
 
 
-@dataclass(frozen=True)
-class RetainedQualityCurves:
-    """Mean quality of what is retained after rejecting the most uncertain, each array [N] from nothing rejected on.
+def rejection_curves(uncertainty: Floats, quality: Floats) -> pd.DataFrame:
+    """The curves whose areas PRR compares (eq. prr). uncertainty, quality [N]; quality keeps its own scale.
 
-    rejected: the fraction, from 0; uncertainty, oracle (the worst answers are rejected first), random: mean quality.
+    N rows, from nothing rejected on: ``rejected`` (share, from 0), and the mean quality of what is retained after
+    rejecting the most uncertain (``quality``), the worst (``oracle``) or any (``random``).
     """
-
-    rejected: Floats
-    uncertainty: Floats
-    oracle: Floats
-    random: Floats
-
-
-def rejection_curves(uncertainty: Floats, quality: Floats) -> RetainedQualityCurves:
-    """The curves whose areas PRR compares (eq. prr). uncertainty, quality [N]; quality keeps its own scale."""
-    N = len(quality)
-    retained = np.arange(N, 0, -1)
-    return RetainedQualityCurves(
-        rejected=1.0 - retained / N,
-        uncertainty=_retained_quality(uncertainty, quality)[retained - 1],
-        oracle=_retained_quality(-quality, quality)[retained - 1],
-        random=np.full(len(retained), quality.mean()),
+    retained = np.arange(len(quality), 0, -1)
+    return pd.DataFrame(
+        {
+            "rejected": 1.0 - retained / len(quality),
+            "quality": _retained_quality(uncertainty, quality)[retained - 1],
+            "oracle": _retained_quality(-quality, quality)[retained - 1],
+            "random": quality.mean(),
+        }
     )
 
 
 def rejection_bands(uncertainty: Floats, quality: Floats, counts: Ints, confidence: float = 0.95) -> pd.DataFrame:
     """The curves of :func:`rejection_curves` of uncertainty and quality [N], with the band of a bootstrap.
 
-    counts [N, R]: how often each resample draws each question. Columns ``rejected`` (share, 0 to 1), ``quality`` (mean
-    of what is retained), ``low`` and ``high`` (its band), ``oracle`` and ``random``.
+    counts [N, R]: how often each resample draws each question. Further columns ``low`` and ``high``: the band of
+    ``quality``.
     """
     drawn = rejection_curves(uncertainty, quality)
     again = (rejection_curves(np.repeat(uncertainty, times), np.repeat(quality, times)) for times in counts.T)
-    curves = [np.interp(drawn.rejected, of.rejected, of.uncertainty) for of in again]
+    curves = [np.interp(drawn["rejected"], of["rejected"], of["quality"]) for of in again]
     low, high = np.quantile(curves, [(1 - confidence) / 2, 1 - (1 - confidence) / 2], axis=0)
-    columns = {"rejected": drawn.rejected, "quality": drawn.uncertainty, "low": low, "high": high}
-    return pd.DataFrame(columns | {"oracle": drawn.oracle, "random": drawn.random})
+    return drawn.assign(low=low, high=high)
 
 
 def prediction_rejection_ratio(area: Floats, oracle: Floats, random: Floats) -> Floats:
