@@ -87,6 +87,7 @@ class Evaluator:
         self._positives = counts[self._incorrect].sum(axis=0, dtype=np.int64)
         self._max_rejection = max_rejection
 
+    @np.errstate(divide="ignore", invalid="ignore")
     def measure(self, uncertainty: Floats, metrics: Sequence[str] = METRICS) -> dict[str, Floats]:
         """Each metric of a score [N] on each resample, [R]; NaN where that resample leaves it undefined.
 
@@ -99,15 +100,29 @@ class Evaluator:
         """
         if not np.isfinite(uncertainty).all():
             raise BeamUQError("uncertainty: not all finite; a score must rank on purpose")
-        sums = self._sums(uncertainty, metrics)
-        values = {}
-        with np.errstate(divide="ignore", invalid="ignore"):
-            if "PRR" in metrics:
-                values["PRR"] = self.prr(sums["PRR"] / self._sizes)
-            if "ROC-AUC" in metrics:
-                values["ROC-AUC"] = sums["ROC-AUC"] / (self._positives * (self._total - self._positives))
+        order, starts = _groups(uncertainty)
+        tied, incorrect = len(starts) < len(order), self._incorrect[order]
+        (drawn, retained), values = self._drawn(order, starts), {}
+        if "PRR" in metrics:
+            values["PRR"] = self.prr(
+                self._quality[order] @ self._retained_weights(starts, drawn, retained) / self._sizes
+            )
+        if "ROC-AUC" in metrics or "PR-AUC" in metrics:
+            holding = np.logical_or.reduceat(incorrect, starts)  # groups with an incorrect answer
+            wrong = _cumulated(drawn * incorrect[:, None])[np.append(starts[1:], len(order)) - 1]
+            within = _steps_of(retained)[holding] if tied else drawn[holding]
+            positive = _steps_of(wrong)[holding] if tied else within  # a group of one: all or nothing
+            total, wrong = retained[holding], wrong[holding]
+            if "ROC-AUC" in metrics:  # correct answers ranked below, half of those in the same group
+                below = (total - wrong) - 0.5 * (within - positive)
+                pairs = self._positives * (self._total - self._positives)
+                values["ROC-AUC"] = np.einsum("gr,gr->r", positive, below) / pairs
             if "PR-AUC" in metrics:
-                values["PR-AUC"] = sums["PR-AUC"] / self._positives
+                called = self._total - total  # answers more uncertain than the group
+                wrongly = called - (self._positives - wrong)
+                reciprocals = self._harmonic.take(called + within) - self._harmonic.take(called)
+                precisions = _expected_precisions(called, wrongly, within, positive, reciprocals, tied)
+                values["PR-AUC"] = precisions / self._positives
         return values
 
     def area(self, uncertainty: Floats, qualities: Floats | None = None) -> Floats:
@@ -180,31 +195,6 @@ class Evaluator:
             return weights
         weights /= np.maximum(_steps_of(retained), 1)
         return np.repeat(weights, np.diff(starts, append=len(drawn)), axis=0) * drawn
-
-    def _sums(self, uncertainty: Floats, metrics: Sequence[str]) -> dict[str, Floats]:
-        """What each metric sums over the sorted questions, [R]."""
-        order, starts = _groups(uncertainty)
-        quality, incorrect = self._quality[order], self._incorrect[order]
-        tied = len(starts) < len(order)
-        holding = np.logical_or.reduceat(incorrect, starts)  # groups with an incorrect answer, for the AUCs
-        (drawn, retained), sums = self._drawn(order, starts), {}
-        ends = np.append(starts[1:], len(order)) - 1
-        if "PRR" in metrics:
-            sums["PRR"] = quality @ self._retained_weights(starts, drawn, retained)
-        if "ROC-AUC" in metrics or "PR-AUC" in metrics:
-            wrong = _cumulated(drawn * incorrect[:, None])[ends]
-            within = _steps_of(retained)[holding] if tied else drawn[holding]
-            positive = _steps_of(wrong)[holding] if tied else within  # a group of one: all or nothing
-            total, wrong = retained[holding], wrong[holding]
-            if "ROC-AUC" in metrics:  # correct answers ranked below, half of those in the same group
-                below = (total - wrong) - 0.5 * (within - positive)
-                sums["ROC-AUC"] = np.einsum("gr,gr->r", positive, below)
-            if "PR-AUC" in metrics:
-                called = self._total - total  # answers more uncertain than the group
-                wrongly = called - (self._positives - wrong)
-                reciprocals = self._harmonic.take(called + within) - self._harmonic.take(called)
-                sums["PR-AUC"] = _expected_precisions(called, wrongly, within, positive, reciprocals, tied)
-        return sums
 
 
 def measure_blocks(
