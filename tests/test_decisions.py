@@ -141,7 +141,9 @@ def test_interval_of_the_calibration_error_is_around_what_so_many_answers_give()
     for trial in range(60):
         rng = np.random.default_rng(trial)
         p = rng.random(200)
-        values.append(reliability(p, rng.random(200) < p, [str(k) for k in range(200)], resamples=200, seed=trial).ece)
+        values.append(
+            reliability(p, rng.random(200) < p, [str(k) for k in range(200)], resamples=200, seed=trial)["ece"]
+        )
     mean = np.mean([of.value for of in values])
     held = sum(of.low <= mean <= of.high for of in values)
     assert all(of.low <= of.value <= of.high for of in values)

@@ -119,9 +119,9 @@ def test_no_answer_calibrates_itself_nor_does_one_of_its_group(calibrator: Calib
 
 def test_ece_and_brier_by_hand() -> None:
     found = reliability([0.1, 0.15, 0.9, 1.0], [0, 1, 1, 1], NAMES[:4])
-    assert found.ece.value == pytest.approx(0.5 * abs(0.5 - 0.125) + 0.5 * abs(1 - 0.95))
-    assert found.brier.value == pytest.approx((0.01 + 0.7225 + 0.01 + 0) / 4)
-    assert found.uncertainty.value == pytest.approx(3 / 16)
+    assert found["ece"].value == pytest.approx(0.5 * abs(0.5 - 0.125) + 0.5 * abs(1 - 0.95))
+    assert found["brier"].value == pytest.approx((0.01 + 0.7225 + 0.01 + 0) / 4)
+    assert found["uncertainty"].value == pytest.approx(3 / 16)
     assert in_bins(np.array([0.1, 0.15, 0.9, 1.0])).sum(axis=1).tolist() == [0, 2, 0, 0, 0, 0, 0, 0, 0, 2]
     assert (BIN_NAMES[1], BIN_NAMES[-1]) == ("[0.1, 0.2)", "[0.9, 1]")
 
@@ -129,17 +129,17 @@ def test_ece_and_brier_by_hand() -> None:
 def test_the_brier_score_is_the_sum_of_its_parts_and_within_is_none_where_a_bin_has_one_probability() -> None:
     p = np.minimum(np.floor(SCORES * 10) / 10 + 0.05, 0.95)
     found = reliability(p, RIGHT, NAMES)
-    assert found.within.value == pytest.approx(0, abs=1e-12)
+    assert found["within"].value == pytest.approx(0, abs=1e-12)
     finer = reliability(SCORES, RIGHT, NAMES)
-    values = {name: getattr(finer, name).value for name in ("reliability", "resolution", "uncertainty", "within")}
-    assert finer.brier.value == pytest.approx(
+    values = {name: finer[name].value for name in ("reliability", "resolution", "uncertainty", "within")}
+    assert finer["brier"].value == pytest.approx(
         values["reliability"] - values["resolution"] + values["uncertainty"] + values["within"]
     )
-    assert finer.brier.value == pytest.approx(np.mean((SCORES - RIGHT) ** 2))
+    assert finer["brier"].value == pytest.approx(np.mean((SCORES - RIGHT) ** 2))
 
 
 def test_cross_fitted_probabilities_are_reliable_and_their_intervals_hold_the_value() -> None:
     found = reliability(merged(*cross_fitted("venn_abers", SCORES, RIGHT, NAMES)), RIGHT, NAMES)
     reverse = reliability(SCORES, RIGHT, NAMES)
-    assert found.brier.low < found.brier.value < found.brier.high
-    assert found.ece.value < reverse.ece.value / 2
+    assert found["brier"].low < found["brier"].value < found["brier"].high
+    assert found["ece"].value < reverse["ece"].value / 2

@@ -159,7 +159,7 @@ def test_prr_is_the_ratio_of_the_areas_under_the_curves(levels: int | None) -> N
     if levels:
         uncertainty = rng.integers(0, levels, 31).astype(float)
     curves = rejection_curves(uncertainty, quality)
-    areas = [curve[:15].mean() for curve in (curves.uncertainty, curves.oracle, curves.random)]
+    areas = [curve[:15].mean() for curve in (curves["quality"], curves["oracle"], curves["random"])]
     expected = (areas[0] - areas[2]) / (areas[1] - areas[2])
     assert measure("PRR", uncertainty, quality)[0] == pytest.approx(expected)
 
@@ -167,10 +167,10 @@ def test_prr_is_the_ratio_of_the_areas_under_the_curves(levels: int | None) -> N
 def test_curves_start_at_the_mean_quality_and_end_at_the_best() -> None:
     quality = np.array([0.2, 0.9, 0.4])
     curves = rejection_curves(np.array([2.0, 1.0, 3.0]), quality)
-    np.testing.assert_allclose(curves.rejected, [0, 1 / 3, 2 / 3])
-    np.testing.assert_allclose(curves.uncertainty, [0.5, 0.55, 0.9])
-    np.testing.assert_allclose(curves.oracle, [0.5, 0.65, 0.9])
-    np.testing.assert_allclose(curves.random, 0.5)
+    np.testing.assert_allclose(curves["rejected"], [0, 1 / 3, 2 / 3])
+    np.testing.assert_allclose(curves["quality"], [0.5, 0.55, 0.9])
+    np.testing.assert_allclose(curves["oracle"], [0.5, 0.65, 0.9])
+    np.testing.assert_allclose(curves["random"], 0.5)
 
 
 @pytest.mark.parametrize(
@@ -191,8 +191,8 @@ def test_augrc_of_four_answers(right: list[int], by_hand: float) -> None:
 def by_definition(uncertainty: Floats, right: Floats) -> float:
     """Of Traub et al. (2024), trapezoids over the expected order of equal scores: docs/what_scores_mean.md."""
     curves = rejection_curves(uncertainty, right)
-    shown = np.append(1 - curves.rejected, 0.0)
-    return float(-np.trapezoid(shown * (1 - np.append(curves.uncertainty, 1.0)), shown))
+    shown = np.append(1 - curves["rejected"], 0.0)
+    return float(-np.trapezoid(shown * (1 - np.append(curves["quality"], 1.0)), shown))
 
 
 @pytest.mark.parametrize("levels", [None, 3])

@@ -136,7 +136,7 @@ def ours(inputs: dict[str, Any], key: str) -> Array:
         "weights": lambda: e.weights[0],
         "CocoaMTE": lambda: dissimilarity_cocoa.cocoa(e.answer.mean_entropy, compute(METHODS["Dissimilarity"], e)),
         "SemanticEntropy": lambda: compute(METHODS["SemanticEntropy"], e, "likelihood-summed"),
-        "SentenceSAR": lambda: semantic_entropy_sar.sentence_sar(e.logprob, e.sentence_similarity, e.weights, e.mask),
+        "SentenceSAR": lambda: semantic_entropy_sar.sar(-e.logprob, e.sentence_similarity, e.weights, e.mask),
         "TokenSAR": lambda: semantic_entropy_sar.token_sar(
             1.0 - np.array([inputs["token_similarity_greedy"]]),
             np.array([inputs["greedy_token_lls"]]),

@@ -253,8 +253,8 @@ def calibrate(
             n=known.n.astype(int).tolist(),
             right=known.right.astype(int).tolist(),
         ),
-        ece=measured.ece,
-        brier=measured.brier,
+        ece=measured["ece"],
+        brier=measured["brier"],
         versions=used | ({"beamuq": version} if version else {}),
     )
     if output is not None:

@@ -100,7 +100,9 @@ def guaranteed_threshold(
         )
     expected = max(2 * least, min(FIRST_SHOWN, tested // 2))
     thresholds = thresholds_to_test(values[for_thresholds], tested, expected)
-    shown, failed = counts_below(values[for_tests], errors[for_tests], thresholds)
+    order = for_tests[np.argsort(values[for_tests])]
+    shown = np.searchsorted(values[order], thresholds, side="right")
+    failed = np.append(0, np.cumsum(errors[order]))[shown]
     passed = bdtr(failed, shown, risk) <= level
     count = len(passed) if passed.all() else int(np.argmin(passed))
     if not count:
@@ -151,13 +153,6 @@ def thresholds_to_test(scores: Floats, tested: int, expected: int) -> Floats:
     quantiles = np.unique(np.quantile(scores, levels, method="inverted_cdf"))
     below = np.searchsorted(np.sort(scores), quantiles, side="right") / len(scores) * tested
     return quantiles[min(int(np.searchsorted(below, expected)), len(quantiles) - 1) :]
-
-
-def counts_below(scores: Floats, wrong: Bools, thresholds: Floats) -> tuple[Ints, Ints]:
-    """How many scores are at or below each threshold, and how many of those answers are wrong."""
-    order = np.argsort(scores)
-    shown = np.searchsorted(scores[order], thresholds, side="right")
-    return shown, np.concatenate(([0], np.cumsum(wrong[order])))[shown]
 
 
 def risk_coverage(

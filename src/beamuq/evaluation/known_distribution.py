@@ -11,7 +11,6 @@ one sharpened, and the truth need not be a power of a model's distribution (docs
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from beamuq.array_types import Bools, Floats, Ints
 from beamuq.beam_mass_theorem import covered_mass, left_by_size, meets_fair_share
@@ -50,11 +49,6 @@ def truth_distribution(probability: Floats, head: Bools, kappa: float) -> Floats
     return np.where(head, raised / np.where(total > 0, total, 1.0) * mass, probability)
 
 
-def expected_quality(truth: Floats, quality: Floats) -> Floats:
-    """[N] the mean quality of an answer, in [0, 1] if ``quality`` [N, A], that of it with each outcome right, is."""
-    return np.asarray((truth * quality).sum(axis=1))
-
-
 def tell_kappa(logprob: Floats, head: Bools, right: Bools) -> Bools:
     """[N] which questions tell κ, of the arrays of :func:`estimate_kappa`: those with a right and another outcome."""
     found = head & np.isfinite(logprob)
@@ -70,8 +64,6 @@ def estimate_kappa(logprob: Floats, head: Bools, right: Bools, counts: Ints) -> 
     """
     found, tells = head & np.isfinite(logprob), tell_kappa(logprob, head, right)
     right = right & found
-    if not tells.any():
-        return np.full(counts.shape[1], np.nan)
     scaled = KAPPAS[:, None] * np.where(found, logprob, 0.0)[tells][:, None, :]
     total, of_right = (log_sum_exp(np.where(of[tells][:, None, :], scaled, -np.inf)) for of in (found, right))
     likelihood = (of_right - total).T @ counts[tells]
@@ -161,13 +153,13 @@ def coordinates(logprob: Floats, right: Bools, counts: Ints, M: int) -> dict[str
     return covered(np.exp(known), found, M, counts) | {"kappa": estimate_kappa(known, found, right, counts)}
 
 
-def crossing(mass: npt.ArrayLike, difference: npt.ArrayLike) -> float:
+def crossing(mass: Floats, difference: Floats) -> float:
     """The smallest mass from which a difference stays above 0, interpolated; NaN where it is not above 0 at the last.
 
     mass, difference [G], in any order. Above 0 everywhere: the smallest mass there is; undefined just before: NaN.
     """
     order = np.argsort(mass)
-    x, y = (np.asarray(of, dtype=np.float64)[order] for of in (mass, difference))
+    x, y = mass[order], difference[order]
     below = np.flatnonzero(~(y > 0))  # NaN is not above 0
     if not len(below):
         return float(x[0])

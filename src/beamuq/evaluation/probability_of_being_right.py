@@ -34,24 +34,6 @@ class LabelledScores:
     right: Floats
 
 
-@dataclass(frozen=True)
-class Reliability:
-    """How well probabilities of being right hold, by cross-fitting, with bootstrap intervals over groups.
-
-    ece: expected calibration error, Σ_b n_b/n |share right − mean probability| over the ten bins of equal width
-    ``BIN_NAMES``; of perfect probabilities it is above 0, the more so the fewer answers. brier: mean squared error;
-    brier = reliability − resolution + uncertainty + within (Murphy 1973; within: what the bins hide, Stephenson, Coelho
-    & Jolliffe 2008).
-    """
-
-    ece: Estimate
-    brier: Estimate
-    reliability: Estimate
-    resolution: Estimate
-    uncertainty: Estimate
-    within: Estimate
-
-
 def labelled_scores(scores: npt.ArrayLike, right: npt.ArrayLike) -> LabelledScores:
     """Answers [N] counted by score."""
     values, index, n = np.unique(np.asarray(scores, dtype=np.float64), return_inverse=True, return_counts=True)
@@ -72,7 +54,10 @@ def probabilities(calibrator: Calibrator, calibration: LabelledScores, scores: n
         answers, of_wrong = _pooled_with_one_more_wrong(n[::-1], (n - right)[::-1])  # a right one: the other way round
         high = ((answers - of_wrong) / answers)[len(scores) - np.searchsorted(scores, new_scores, side="right")]
         return low, high
-    probability = np.interp(new_scores, calibration.scores, _isotonic(calibration.n, calibration.right))
+    from scipy.optimize import isotonic_regression  # its import takes a second
+
+    shares = isotonic_regression(calibration.right / calibration.n, weights=calibration.n, increasing=False).x
+    probability = np.interp(new_scores, calibration.scores, shares)
     return probability, probability
 
 
@@ -100,15 +85,23 @@ def cross_fitted(
 
 def reliability(
     probability: npt.ArrayLike, right: npt.ArrayLike, groups: Sequence[str], *, resamples: int = 1000, seed: int = 0
-) -> Reliability:
-    """How well probabilities [N] hold on labels [N]; groups [N] are resampled whole. ``probability`` has no NaN."""
+) -> dict[str, Estimate]:
+    """How well probabilities [N] hold on labels [N]: :func:`reliability_measures`, with intervals over groups [N].
+
+    Groups are resampled whole. ``probability`` has no NaN.
+    """
     p, y = np.asarray(probability, dtype=np.float64), np.asarray(right, dtype=np.float64)
     measures = reliability_measures(p, y, resample_blocks(groups, resamples, seed, "reliability"))
-    return Reliability(**{name: estimate(float(values[0]), values[1:]) for name, values in measures.items()})
+    return {name: estimate(float(values[0]), values[1:]) for name, values in measures.items()}
 
 
 def reliability_measures(p: Floats, y: Floats, blocks: Iterable[npt.NDArray[Any]]) -> dict[str, Floats]:
-    """The measures of :class:`Reliability`, [R] each, where column r of all blocks [N, …] says how often each counts.
+    """How well probabilities hold, [R] each, where column r of all blocks [N, …] says how often each counts.
+
+    ece: expected calibration error, Σ_b n_b/n |share right − mean probability| over the ten bins of equal width
+    ``BIN_NAMES``; of perfect probabilities it is above 0, the more so the fewer answers. brier: mean squared error;
+    brier = reliability − resolution + uncertainty + within (Murphy 1973; within: what the bins hide, Stephenson, Coelho
+    & Jolliffe 2008).
 
     The first column is the data, the others are resamples of them, two at least; the mean of what noise biases (ece,
     reliability, resolution) is put where the data's is, so that their spread is around it.
@@ -165,10 +158,3 @@ def _pooled_with_one_more_wrong(n: Floats, right: Floats) -> Floats:
                 hull.pop()
         pooled.append((x[hull[-1]] - x[start] + 1, y[hull[-1]] - y[start]))
     return np.array(pooled, dtype=np.float64).T
-
-
-def _isotonic(n: Floats, right: Floats) -> Floats:
-    """The shares of right answers, each of ``n``, by the nearest that never rise."""
-    from scipy.optimize import isotonic_regression  # its import takes a second
-
-    return np.asarray(isotonic_regression(right / n, weights=n, increasing=False).x, dtype=np.float64)

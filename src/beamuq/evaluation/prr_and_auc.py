@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
@@ -27,43 +26,34 @@ Number = TypeVar("Number", np.float64, np.signedinteger)
 METRICS = ("PRR", "ROC-AUC", "PR-AUC")
 
 
-@dataclass(frozen=True)
-class RetainedQualityCurves:
-    """Mean quality of what is retained after rejecting the most uncertain, each array [N] from nothing rejected on.
+def rejection_curves(uncertainty: Floats, quality: Floats) -> pd.DataFrame:
+    """The curves whose areas PRR compares (eq. prr). uncertainty, quality [N]; quality keeps its own scale.
 
-    rejected: the fraction, from 0; uncertainty, oracle (the worst answers are rejected first), random: mean quality.
+    N rows, from nothing rejected on: ``rejected`` (share, from 0), and the mean quality of what is retained after
+    rejecting the most uncertain (``quality``), the worst (``oracle``) or any (``random``).
     """
-
-    rejected: Floats
-    uncertainty: Floats
-    oracle: Floats
-    random: Floats
-
-
-def rejection_curves(uncertainty: Floats, quality: Floats) -> RetainedQualityCurves:
-    """The curves whose areas PRR compares (eq. prr). uncertainty, quality [N]; quality keeps its own scale."""
-    N = len(quality)
-    retained = np.arange(N, 0, -1)
-    return RetainedQualityCurves(
-        rejected=1.0 - retained / N,
-        uncertainty=_retained_quality(uncertainty, quality)[retained - 1],
-        oracle=_retained_quality(-quality, quality)[retained - 1],
-        random=np.full(len(retained), quality.mean()),
+    retained = np.arange(len(quality), 0, -1)
+    return pd.DataFrame(
+        {
+            "rejected": 1.0 - retained / len(quality),
+            "quality": _retained_quality(uncertainty, quality)[retained - 1],
+            "oracle": _retained_quality(-quality, quality)[retained - 1],
+            "random": quality.mean(),
+        }
     )
 
 
 def rejection_bands(uncertainty: Floats, quality: Floats, counts: Ints, confidence: float = 0.95) -> pd.DataFrame:
     """The curves of :func:`rejection_curves` of uncertainty and quality [N], with the band of a bootstrap.
 
-    counts [N, R]: how often each resample draws each question. Columns ``rejected`` (share, 0 to 1), ``quality`` (mean
-    of what is retained), ``low`` and ``high`` (its band), ``oracle`` and ``random``.
+    counts [N, R]: how often each resample draws each question. Further columns ``low`` and ``high``: the band of
+    ``quality``.
     """
     drawn = rejection_curves(uncertainty, quality)
     again = (rejection_curves(np.repeat(uncertainty, times), np.repeat(quality, times)) for times in counts.T)
-    curves = [np.interp(drawn.rejected, of.rejected, of.uncertainty) for of in again]
+    curves = [np.interp(drawn["rejected"], of["rejected"], of["quality"]) for of in again]
     low, high = np.quantile(curves, [(1 - confidence) / 2, 1 - (1 - confidence) / 2], axis=0)
-    columns = {"rejected": drawn.rejected, "quality": drawn.uncertainty, "low": low, "high": high}
-    return pd.DataFrame(columns | {"oracle": drawn.oracle, "random": drawn.random})
+    return drawn.assign(low=low, high=high)
 
 
 def prediction_rejection_ratio(area: Floats, oracle: Floats, random: Floats) -> Floats:
@@ -97,6 +87,7 @@ class Evaluator:
         self._positives = counts[self._incorrect].sum(axis=0, dtype=np.int64)
         self._max_rejection = max_rejection
 
+    @np.errstate(divide="ignore", invalid="ignore")
     def measure(self, uncertainty: Floats, metrics: Sequence[str] = METRICS) -> dict[str, Floats]:
         """Each metric of a score [N] on each resample, [R]; NaN where that resample leaves it undefined.
 
@@ -109,15 +100,29 @@ class Evaluator:
         """
         if not np.isfinite(uncertainty).all():
             raise BeamUQError("uncertainty: not all finite; a score must rank on purpose")
-        sums = self._sums(uncertainty, metrics)
-        values = {}
-        with np.errstate(divide="ignore", invalid="ignore"):
-            if "PRR" in metrics:
-                values["PRR"] = self.prr(sums["PRR"] / self._sizes)
-            if "ROC-AUC" in metrics:
-                values["ROC-AUC"] = sums["ROC-AUC"] / (self._positives * (self._total - self._positives))
+        order, starts = _groups(uncertainty)
+        tied, incorrect = len(starts) < len(order), self._incorrect[order]
+        (drawn, retained), values = self._drawn(order, starts), {}
+        if "PRR" in metrics:
+            values["PRR"] = self.prr(
+                self._quality[order] @ self._retained_weights(starts, drawn, retained) / self._sizes
+            )
+        if "ROC-AUC" in metrics or "PR-AUC" in metrics:
+            holding = np.logical_or.reduceat(incorrect, starts)  # groups with an incorrect answer
+            wrong = _cumulated(drawn * incorrect[:, None])[np.append(starts[1:], len(order)) - 1]
+            within = _steps_of(retained)[holding] if tied else drawn[holding]
+            positive = _steps_of(wrong)[holding] if tied else within  # a group of one: all or nothing
+            total, wrong = retained[holding], wrong[holding]
+            if "ROC-AUC" in metrics:  # correct answers ranked below, half of those in the same group
+                below = (total - wrong) - 0.5 * (within - positive)
+                pairs = self._positives * (self._total - self._positives)
+                values["ROC-AUC"] = np.einsum("gr,gr->r", positive, below) / pairs
             if "PR-AUC" in metrics:
-                values["PR-AUC"] = sums["PR-AUC"] / self._positives
+                called = self._total - total  # answers more uncertain than the group
+                wrongly = called - (self._positives - wrong)
+                reciprocals = self._harmonic.take(called + within) - self._harmonic.take(called)
+                precisions = _expected_precisions(called, wrongly, within, positive, reciprocals, tied)
+                values["PR-AUC"] = precisions / self._positives
         return values
 
     def area(self, uncertainty: Floats, qualities: Floats | None = None) -> Floats:
@@ -190,31 +195,6 @@ class Evaluator:
             return weights
         weights /= np.maximum(_steps_of(retained), 1)
         return np.repeat(weights, np.diff(starts, append=len(drawn)), axis=0) * drawn
-
-    def _sums(self, uncertainty: Floats, metrics: Sequence[str]) -> dict[str, Floats]:
-        """What each metric sums over the sorted questions, [R]."""
-        order, starts = _groups(uncertainty)
-        quality, incorrect = self._quality[order], self._incorrect[order]
-        tied = len(starts) < len(order)
-        holding = np.logical_or.reduceat(incorrect, starts)  # groups with an incorrect answer, for the AUCs
-        (drawn, retained), sums = self._drawn(order, starts), {}
-        ends = np.append(starts[1:], len(order)) - 1
-        if "PRR" in metrics:
-            sums["PRR"] = quality @ self._retained_weights(starts, drawn, retained)
-        if "ROC-AUC" in metrics or "PR-AUC" in metrics:
-            wrong = _cumulated(drawn * incorrect[:, None])[ends]
-            within = _steps_of(retained)[holding] if tied else drawn[holding]
-            positive = _steps_of(wrong)[holding] if tied else within  # a group of one: all or nothing
-            total, wrong = retained[holding], wrong[holding]
-            if "ROC-AUC" in metrics:  # correct answers ranked below, half of those in the same group
-                below = (total - wrong) - 0.5 * (within - positive)
-                sums["ROC-AUC"] = np.einsum("gr,gr->r", positive, below)
-            if "PR-AUC" in metrics:
-                called = self._total - total  # answers more uncertain than the group
-                wrongly = called - (self._positives - wrong)
-                reciprocals = self._harmonic.take(called + within) - self._harmonic.take(called)
-                sums["PR-AUC"] = _expected_precisions(called, wrongly, within, positive, reciprocals, tied)
-        return sums
 
 
 def measure_blocks(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from beamuq.array_types import Floats, Ints
 from beamuq.evaluation.estimates import TIE, Estimates
@@ -56,7 +55,8 @@ def kendall_tau(a: Floats, b: Floats) -> Floats:
     Values within 1e-12 tie.
     """
     left, right = np.triu_indices(a.shape[-1], 1)
-    signs = [signs_of(values[..., left] - values[..., right]) for values in (a, b)]
+    differences = [values[..., left] - values[..., right] for values in (a, b)]
+    signs = [np.where(np.abs(of) <= TIE, 0.0, np.sign(of)) for of in differences]
     pairs = np.sqrt((signs[0] ** 2).sum(-1) * (signs[1] ** 2).sum(-1))
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray((signs[0] * signs[1]).sum(-1) / pairs, dtype=np.float64)
@@ -77,9 +77,3 @@ def order_agreement(first: Estimates, second: Estimates) -> Estimates:
         rows.append(place | {"value": tau[0], "note": why if np.isnan(tau[0]) else ""})
         replicates.append(tau[1:])
     return Estimates.from_rows(rows, replicates)
-
-
-def signs_of(differences: npt.ArrayLike) -> Floats:
-    """−1, 0 or 1, NaN for NaN; rounding is no difference."""
-    values = np.asarray(differences, dtype=np.float64)
-    return np.asarray(np.where(np.abs(values) <= TIE, 0.0, np.sign(values)), dtype=np.float64)

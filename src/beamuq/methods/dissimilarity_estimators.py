@@ -157,20 +157,15 @@ def standard_error(candidates: CandidateArrays, lattices: int = 0) -> Array:
     error; they follow one another, equally many draws each. 0: independent draws. Of one lattice, and of fewer
     than two independent draws, there is none: NaN, but 0 where the set leaves at most 1e-3 and nothing was drawn.
     """
-    draws = candidates.mask & candidates.drawn
-    n = draws.sum(axis=1)
+    values, counted = candidates.dissimilarity, candidates.mask & candidates.drawn
+    n = units = counted.sum(axis=1)
     if lattices:
-        number = (np.cumsum(draws, axis=1) - 1) * lattices // np.maximum(n, 1)[:, None]
-        groups = [draws & (number == lattice) for lattice in range(lattices)]
-        values = np.stack([_mean(candidates.dissimilarity, group) for group in groups], axis=1)
-        units = np.broadcast_to(np.where(n >= lattices, lattices, 0)[:, None], values.shape)
-        counted = np.ones(values.shape, dtype=bool)
-    else:
-        values, counted = candidates.dissimilarity, draws
-        units = np.broadcast_to(n[:, None], values.shape)
+        number = (np.cumsum(counted, axis=1) - 1) * lattices // np.maximum(n, 1)[:, None]
+        groups = [counted & (number == lattice) for lattice in range(lattices)]
+        values = np.stack([_mean(values, group) for group in groups], axis=1)
+        counted, units = np.ones(values.shape, dtype=bool), np.where(n >= lattices, lattices, 0)
     mean = _mean(values, counted)[:, None]
     squares = np.where(counted, (values - mean) ** 2, 0.0).sum(axis=1)
-    units = units[:, 0]
     error = candidates.left * np.sqrt(squares / np.maximum(units - 1, 1) / np.maximum(units, 1))
     return np.where(units >= 2, error, np.where((n == 0) & (candidates.left <= EXACT), 0.0, np.nan))
 

@@ -181,21 +181,14 @@ LIMITS = {
 }
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """A function of parts of the evidence, by their names, as one of the evidence."""
-
-    function: Callable[..., Array]
-    reads: tuple[str, ...]
-
-    def __call__(self, evidence: Evidence) -> Array:
-        return self.function(*(attrgetter(name)(evidence) for name in self.reads))
-
-
 def _formulation(score_range: str, function: Callable[..., Array], *reads: str) -> Formulation:
     """A function of the parts of the evidence that it ``reads``, with the needs that follow from them."""
     needs = dict.fromkeys(part for name in reads for part in DERIVED.get(name, (name,)) if part in PARTS)
-    return Formulation(_Reading(function, reads), tuple(needs), score_range)
+
+    def score(evidence: Evidence) -> Array:
+        return function(*(attrgetter(name)(evidence) for name in reads))
+
+    return Formulation(score, tuple(needs), score_range)
 
 
 def _add(

@@ -75,22 +75,16 @@ def token_sar(relevances: Array, logprobs: Array, mask: Mask) -> Array:
     return np.asarray(-(relevances / total * np.where(mask, logprobs, 0.0)).sum(axis=-1))
 
 
-def sentence_sar(logprob: Array, similarity: Array, weights: Array, mask: Mask, t: float = SAR_TEMPERATURE) -> Array:
-    """SentenceSAR, −Σ_i w_i log(p_i + (1/t) Σ_{k≠i} s_ik p_k) (appendix; the beam form is our formulation).
+def sar(token_sar: Array, similarity: Array, weights: Array, mask: Mask, t: float = SAR_TEMPERATURE) -> Array:
+    """SAR: SentenceSAR of the relevance-weighted probabilities q_i = exp(−TokenSAR_i).
 
-    logprob [N, M] of the candidates, similarity [N, M, M] in [0, 1], weights [N, M] → [N], higher = more uncertain.
+    SentenceSAR is −Σ_i w_i log(q_i + (1/t) Σ_{k≠i} s_ik q_k) (appendix; the beam form is our formulation).
+
+    token_sar [N, M] of the candidates, similarity [N, M, M] in [0, 1], weights [N, M] → [N], higher = more uncertain.
     """
     others = mask[:, :, None] & mask[:, None, :] & ~np.eye(mask.shape[1], dtype=bool)
     with np.errstate(divide="ignore"):
         log_similarity = np.log(np.where(others, similarity, 0.0)) - np.log(t)
-    terms = np.concatenate([logprob[:, :, None], log_similarity + logprob[:, None, :]], axis=2)
+    terms = np.concatenate([-token_sar[:, :, None], log_similarity - token_sar[:, None, :]], axis=2)
     support = log_sum_exp(terms)
     return np.asarray(-(weights * np.where(mask, support, 0.0)).sum(axis=1))
-
-
-def sar(token_sar: Array, similarity: Array, weights: Array, mask: Mask, t: float = SAR_TEMPERATURE) -> Array:
-    """SAR: SentenceSAR of the relevance-weighted probabilities q_i = exp(−TokenSAR_i).
-
-    token_sar [N, M] of the candidates → [N], higher = more uncertain.
-    """
-    return sentence_sar(-token_sar, similarity, weights, mask, t)

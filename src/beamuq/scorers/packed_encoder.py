@@ -180,7 +180,7 @@ class PackedEncoder:
         *,
         dtype: torch.dtype,
         device: torch.device,
-        cache: Path | None,
+        cache: Path | None = None,
         width: int,
         longest: int | None = None,
         details: Mapping[str, str] | None = None,

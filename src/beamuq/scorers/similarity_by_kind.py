@@ -30,35 +30,20 @@ BLOCK = 4096  # pairs whose vectors are held at a time: those of all pairs are g
 
 
 class _FolderEncoder(PackedEncoder):
-    """An encoder in a model's folder."""
+    """An encoder in a model's folder; ``options`` are further ones of :class:`.PackedEncoder`."""
 
     auto_class = "AutoModelForSequenceClassification"
     width_in_config = "num_labels"
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        dtype: torch.dtype,
-        device: torch.device,
-        cache: Path | None = None,
-        longest: int | None = None,
-    ) -> None:
+    def __init__(self, folder: Path, *, dtype: torch.dtype, device: torch.device, **options: Any) -> None:
         import transformers
 
         check_folder(folder)
         model = load_whole(getattr(transformers, self.auto_class), folder, dtype=dtype, device=device)
         self.model = model.to(device=device, dtype=dtype)  # DeBERTa's biases come out in float32 whatever was asked
-        super().__init__(
-            self.model,
-            load_tokenizer(folder),
-            model_identity(folder),
-            dtype=dtype,
-            device=device,
-            cache=cache,
-            width=int(getattr(self.model.config, self.width_in_config)),
-            longest=longest,
-        )
+        named = load_tokenizer(folder), model_identity(folder)
+        width = int(getattr(self.model.config, self.width_in_config))
+        super().__init__(self.model, *named, dtype=dtype, device=device, width=width, **options)
 
     def forward(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         """Logits, (B, classes)."""

@@ -185,7 +185,7 @@ def curves_ahead(case: Case, methods: Sequence[str]) -> Verdict:
     scored, shares = case.results.inputs.scores(case.cells[0]), []
     for method in methods:
         forms = (scored.scores(method, variant) for variant in (BEAMSEARCH, MULTINOMIAL))
-        a, b = (prr_and_auc.rejection_curves(form, scored.quality).uncertainty[1:] for form in forms)
+        a, b = (prr_and_auc.rejection_curves(form, scored.quality)["quality"][1:] for form in forms)
         shares.append(float(np.mean(a >= b - TIE)))
     case.notes.append(f"ahead over {min(shares):.0%} of the range at least")
     return case.rise(case.gains(methods), len(scored.ids), sign=share_as(min(shares), case.tolerances["nearly_all"]))

@@ -17,11 +17,9 @@ from beamuq.errors import BeamUQError
 from beamuq.evaluation import known_distribution as known
 from beamuq.evaluation.bootstrap import draws_name, estimate, resample_blocks
 from beamuq.evaluation.prr_and_auc import Evaluator, why_undefined
-from beamuq.methods.answer_probability import perplexity, prob
-from beamuq.methods.dissimilarity_cocoa import cocoa
 from beamuq.methods.dissimilarity_estimators import CandidateArrays
 from beamuq.methods.method_inputs import Answer
-from beamuq.methods.registry import DECIMALS
+from beamuq.methods.registry import DECIMALS, FACTORS
 from beamuq.scorers.named_options import GOLD_LABEL, named_options
 from beamuq.strategy_names import GREEDY, number
 from beamuq_study.parquet_tables import ALL, SCHEMAS
@@ -102,8 +100,8 @@ def map_of_cell(
         worlds: list[tuple[str, float | None, Floats]] = [(real, None, right_in_fact)]
         for kappa in settings.kappas:
             truth = known.truth_distribution(probability, outcomes.in_set, kappa)
-            expected = {EXACT_TEXT: same} if real == GOLD_LABEL else {SIMILARITY: alike, EXACT_TEXT: same}
-            worlds += [(each, kappa, known.expected_quality(truth, values)) for each, values in expected.items()]
+            by_outcome = {EXACT_TEXT: same} if real == GOLD_LABEL else {SIMILARITY: alike, EXACT_TEXT: same}
+            worlds += [(each, kappa, (truth * values).sum(axis=1)) for each, values in by_outcome.items()]
         evaluators = [Evaluator(right, counts, max_rejection=settings.max_rejection) for _, _, right in worlds]
         qualities = np.stack([right for _, _, right in worlds])
         for (method, variant, size), each in scores.items():
@@ -144,7 +142,7 @@ def _scores(
         found[DISSIMILARITY, BEAMS, M] = [known.beam_estimate(probability, d, in_set, M)]
         drawn = known.estimates(probability, d, in_set, M, uniforms[:, :, :M])
         found |= {(DISSIMILARITY, variant, M): list(values.T) for variant, values in drawn.items()}
-    answers = {"CocoaMSP": prob(answer.logprob), "CocoaPPL": perplexity(answer.logprob, answer.length)}
     both = [key for key in found if key[1] in (TRUE, BEAMS, SAMPLES)]
-    found |= {(name, *key[1:]): [cocoa(u, each) for each in found[key]] for name, u in answers.items() for key in both}
+    for name in ("CocoaMSP", "CocoaPPL"):
+        found |= {(name, *key[1:]): [FACTORS[name](answer) * each for each in found[key]] for key in both}
     return {key: [np.round(values, DECIMALS) for values in each] for key, each in found.items()}
