@@ -109,7 +109,7 @@ class StageSettings:
         ccp, relevance = judges.get("nli"), judges.get("relevance")
         return {
             **self._answers(wildcards),
-            "sample": self.grid.decoded(self.study.main.sample, wildcards.recipe),
+            "sample": self.study.recipes[wildcards.recipe].decoded(self.study.main.sample),
             **_picked(self.study.models[wildcards.model], "style", "enable_thinking"),
             "p_true": P_TRUE in self.grid.judgements_of(wildcards.recipe),
             "ccp": _picked(ccp, "kind", "equivalence_threshold") if ccp else None,
@@ -132,7 +132,7 @@ class StageSettings:
         settings = _picked(main, "num_candidates", "alpha", "epsilon") | {
             "methods": scoring.methods,
             "answer_source": answers["answer_source"],
-            "main": {"sample": self.grid.decoded(main.sample, recipe), "beam": answers["beam"]},
+            "main": {"sample": self.study.recipes[recipe].decoded(main.sample), "beam": answers["beam"]},
             "equivalence_threshold": self.study.scorers[wildcards.scorer].equivalence_threshold,
             "recipe": recipe,
             "estimators": self.grid.estimators_of(recipe, scoring.estimators),
@@ -175,7 +175,7 @@ class StageSettings:
 
     def main_beam(self, wildcards: Wildcards) -> str | None:
         """The main beam search, where the cell's recipe decodes it."""
-        return self.grid.decoded(self.study.main.beam, wildcards.recipe)
+        return self.study.recipes[wildcards.recipe].decoded(self.study.main.beam)
 
     def study_json(self, _: Wildcards) -> Settings:
         return self.study.as_run()
