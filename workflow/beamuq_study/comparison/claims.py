@@ -443,8 +443,8 @@ def _judged(results: ComparisonInputs, claim: Claim, model: str, cells: Sequence
     kinds = {"candidates"} if reads == CANDIDATES else {"scores", "any method", metric}
     differing = list[str]()
     for cell in cells:  # the first setting that is not the paper's, the number of questions among them
-        n = grid.asked(results.study, cell) or 0
-        size = claim.questions or (paper[cell.dataset].questions if cell.dataset in paper else n) or 0
+        n = grid.asked(results.study, cell)
+        size = claim.questions or (paper[cell.dataset].questions if cell.dataset in paper else n)
         differing.append(comparison_inputs.first(results.differences(cell), kinds, results.rules))
         differing.append(results.rules.too_few(n, cell.dataset, size))
     return row | {"paper_settings": next(filter(None, differing), "yes") if cells else ""}
