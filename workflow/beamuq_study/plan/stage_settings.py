@@ -29,8 +29,6 @@ from beamuq_study.stages.score_all_methods import ScoringSettings
 from beamuq_study.study_config import Quality, Scorer, Study
 
 Settings = dict[str, Any]
-Device = Literal["auto", "cpu", "cuda"]
-Dtype = Literal["auto", "float32", "bfloat16"]
 
 # Raised by hand when the output of a rule would change whose code is, on purpose, not among its inputs: the expensive
 # rules, and those before them, since Snakemake runs again whatever follows from a job that wrote the same bytes.
@@ -279,14 +277,14 @@ class StageSettings:
         return self.grid.cell(wildcards.model, wildcards.dataset, wildcards.recipe)
 
     @cached_property
-    def device(self) -> Device:
+    def device(self) -> Literal["cpu", "cuda"]:
         """What models run on, "auto" settled by what is here."""
         if self.machine.device != "auto":
             return self.machine.device
         return "cuda" if devices.present() == "cuda" else "cpu"
 
     @cached_property
-    def dtype(self) -> Dtype:
+    def dtype(self) -> Literal["float32", "bfloat16"]:
         """What language models run in: bfloat16 on a card, float32 on a CPU, unless said otherwise."""
         if self.machine.dtype != "auto":
             return self.machine.dtype
