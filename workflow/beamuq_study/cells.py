@@ -9,10 +9,9 @@ from beamuq_study.result_files import Cell
 from beamuq_study.study_config import Study
 
 
-def asked(study: Study, cell: Cell) -> int | None:
-    """How many questions of its dataset the grid's cell asks; None: all."""
-    of = study.entries.get((cell.model, cell.dataset, cell.recipe))
-    return (of and of.questions) or study.datasets[cell.dataset].questions
+def asked(study: Study, cell: Cell) -> int:
+    """How many questions of its dataset the grid's cell asks."""
+    return study.entries[cell.model, cell.dataset, cell.recipe].questions or study.datasets[cell.dataset].questions
 
 
 def recipe_cells(study: Study, recipe: str, scorer: str | None = "") -> list[Cell]:

@@ -11,7 +11,6 @@ import numbers
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,15 @@ from beamuq.html_text import printable
 
 CLASSED = ("status", "outcome")
 DASH = "–"  # in a column of numbers: there is none
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.PackageLoader("beamuq_study"),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    finalize=printable,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
 
 
 @dataclass(frozen=True)
@@ -86,20 +94,7 @@ class PageCell:
 
 def render(template: str, **values: Any) -> str:
     """A page from a template of this package; what is put in is escaped, a name that is not given is an error."""
-    return _environment().get_template(template).render(values)
-
-
-@cache
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("beamuq_study"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=printable,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    return _TEMPLATES.get_template(template).render(values)
 
 
 def _kind(column: pd.Series[Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Literal
 
 from beamuq.errors import BeamUQError
@@ -69,12 +70,9 @@ def needed_pairs(
     needed: list[tuple[str, str, str]] = []
     for question, sets in by_question.items():
         pairs: dict[tuple[str, str], None] = {}
-        for strategy, members in sets.items():
-            for answer in answers.values():
-                if strategy in only_with_answer:
-                    pairs.update(dict.fromkeys((answer[question], text) for text in members))
-                    continue
-                nodes = list(dict.fromkeys([answer[question], *members]))
-                pairs.update(dict.fromkeys((premise, hypothesis) for premise in nodes for hypothesis in nodes))
-        needed += [(question, premise, hypothesis) for premise, hypothesis in pairs]
+        for (strategy, members), answer in product(sets.items(), answers.values()):
+            nodes = list(dict.fromkeys([answer[question], *members]))
+            of_both = product(nodes[:1], members) if strategy in only_with_answer else product(nodes, nodes)
+            pairs.update(dict.fromkeys(of_both))
+        needed += [(question, *pair) for pair in pairs]
     return needed

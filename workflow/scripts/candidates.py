@@ -133,13 +133,8 @@ def _write(
     footer = footer | ({"memory_cuts": cuts} if cuts else {})
     parquet_tables.write(path, "candidates", table, cell=cell, provenance=footer)
     batches.discard()
-    _forget_other_shards(path, cell, shards)
-
-
-def _forget_other_shards(path: Path, cell: dict[str, str], shards: int) -> None:
-    """Delete benchmarks of shards that this table was not made of: its bytes never tell in how many it was decoded."""
     for file in shard_benchmarks(path.parents[3], parquet_tables.Artifact("candidates", **cell)).glob("*.tsv"):
-        if not file.stem.endswith(f"-of-{shards}"):
+        if not file.stem.endswith(f"-of-{shards}"):  # of shards that the table was not made of, which it never tells
             file.unlink(missing_ok=True)
 
 

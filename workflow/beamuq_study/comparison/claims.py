@@ -305,27 +305,20 @@ def small_gap(case: Case) -> Verdict:
     Sign: that is below the printed threshold at more than half of the questions (the value). Size: with the beams' own
     mass their mean squared error is below that of M samples. Under two samples outside tell nothing of a question.
     """
-    groups, gap, squared, of_samples, missing = _gaps(case)
-    threshold = beam_mass_theorem.printed_threshold(case.results.study.main.num_candidates)
-    share, std = mean_and_std((1 - threshold) ** 2 * squared <= of_samples + TIE, groups)
-    gain, n = mean_and_std(of_samples - missing**2 * squared, groups), len(groups)
-    case.notes.append(f"dissimilarity outside minus inside {gap.mean():+.3f}; one draw's error minus {gain[0]:+.4f}")
-    sign, size = case.clear(share - 0.5, std, n).sign, case.clear(*gain, n).sign
-    return replace(case.clear(share, std, n), sign=sign, size=size)
-
-
-def _gaps(case: Case) -> tuple[list[str], Floats, Floats, Floats, Floats]:
-    """Of the questions with two samples that are none of the beams: groups, μ_out − μ_B, its square without its error,
-    the squared error of M samples, and 1 − the beams' mass."""
-    groups, samples, outside, inside, mass = _draws(case)
+    (every, samples, outside, inside, mass), M = _draws(case), case.results.study.main.num_candidates
     count = outside.sum(axis=1)
     of = count >= 2
     judging.enough(int(of.sum()), f"of {case.cells[0].dataset} with two samples that are none of the beams")
-    apart = np.where(outside, samples, np.nan)[of]
+    groups, apart = groups_of(every, of), np.where(outside, samples, np.nan)[of]
     gap = np.nanmean(apart, axis=1) - inside[of]
     squared = gap**2 - np.nanvar(apart, axis=1, ddof=1) / count[of]
-    of_samples = samples[of].var(axis=1, ddof=1) / case.results.study.main.num_candidates
-    return groups_of(groups, of), gap, squared, of_samples, 1 - mass[of]
+    of_samples = samples[of].var(axis=1, ddof=1) / M
+    missing = 1 - beam_mass_theorem.printed_threshold(M)
+    share, std = mean_and_std(missing**2 * squared <= of_samples + TIE, groups)
+    gain, n = mean_and_std(of_samples - (1 - mass[of]) ** 2 * squared, groups), len(groups)
+    case.notes.append(f"dissimilarity outside minus inside {gap.mean():+.3f}; one draw's error minus {gain[0]:+.4f}")
+    sign, size = case.clear(share - 0.5, std, n).sign, case.clear(*gain, n).sign
+    return replace(case.clear(share, std, n), sign=sign, size=size)
 
 
 def estimators(case: Case, comparisons: Sequence[tuple[str, str, float]]) -> Verdict:
@@ -450,8 +443,8 @@ def _judged(results: ComparisonInputs, claim: Claim, model: str, cells: Sequence
     kinds = {"candidates"} if reads == CANDIDATES else {"scores", "any method", metric}
     differing = list[str]()
     for cell in cells:  # the first setting that is not the paper's, the number of questions among them
-        n = grid.asked(results.study, cell) or 0
-        size = claim.questions or (paper[cell.dataset].questions if cell.dataset in paper else n) or 0
+        n = grid.asked(results.study, cell)
+        size = claim.questions or (paper[cell.dataset].questions if cell.dataset in paper else n)
         differing.append(comparison_inputs.first(results.differences(cell), kinds, results.rules))
         differing.append(results.rules.too_few(n, cell.dataset, size))
     return row | {"paper_settings": next(filter(None, differing), "yes") if cells else ""}

@@ -179,7 +179,7 @@ class Case:
         confidence, mean, rules = self.results.study.evaluation.confidence, float(values.mean()), self.results.rules
         low, high = intervals.share_interval(values, groups, confidence) or (np.nan, np.nan)
         paper = rules.paper.datasets.get(self.cells[0].dataset)
-        many = not np.isnan(low) and paper is not None and not rules.too_few(asked, "", paper.questions or 0)
+        many = not np.isnan(low) and paper is not None and not rules.too_few(asked, "", paper.questions)
         std = (high - low) / (2 * float(ndtri((1 + confidence) / 2)))
         far = max(paper_range[0] - mean, mean - paper_range[1], 0.0) > rules.agreement["z"] * np.sqrt(2) * std
         size: Part = "no" if far else "yes" if many or paper_range[0] <= low <= high <= paper_range[1] else "undecided"

@@ -61,7 +61,7 @@ def _ours(results: ComparisonInputs, rows: pd.DataFrame) -> pd.DataFrame:
     name, model, dataset = rows[["table", "model", "dataset"]].iloc[0]
     study, rules, table = results.study, results.rules, results.rules.tables[name]
     paper, accuracies = rules.paper.datasets, table.part == "accuracy"
-    sizes = {of: table.questions or paper[of].questions or 0 for of in (paper if dataset == MEAN else [dataset])}
+    sizes = {of: table.questions or paper[of].questions for of in (paper if dataset == MEAN else [dataset])}
     frame = pd.DataFrame({"note": "", "absent": "", "why": "", "paper_n": sum(sizes.values())}, rows.index)
     places = {of: comparison_inputs.table_cell(study, table, model, of) for of in sizes}
     cells = [cell for cell in places.values() if cell]

@@ -6,8 +6,8 @@ Its footer says what it is.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -29,8 +29,9 @@ def fetch_split(
     where = f"source hub:{repo_id}" + (f", {config}" if config else "") + f", {split}"
     commit = pinned_commit(lock, "datasets", repo_id, offline=offline)
     manifest = {"source": f"hub:{repo_id}", "config": config, "split": split, "revision": commit}
-    if _is_whole(path, manifest):
-        return
+    with suppress(BeamUQError):  # a damaged file is fetched again
+        if path.is_file() and source_of(path) == manifest:
+            return
     if offline:
         raise BeamUQError(f"{where}: not in {path.parent} and offline is set; run once without offline")
     import datasets
@@ -43,11 +44,3 @@ def fetch_split(
     with atomic(path) as temporary:
         footer = {**(table.schema.metadata or {}), SOURCE: json.dumps(manifest, sort_keys=True)}
         pq.write_table(table.replace_schema_metadata(footer), temporary, compression="zstd")
-
-
-def _is_whole(path: Path, manifest: dict[str, Any]) -> bool:
-    """Whether ``path`` holds what is wanted."""
-    try:
-        return path.is_file() and source_of(path) == manifest
-    except BeamUQError:
-        return False  # a damaged file is fetched again

@@ -59,7 +59,9 @@ def options_named(study: Study, footers: Iterable[Footer]) -> pd.DataFrame:
     for footer in footers:
         for answer_source, counts in footer.provenance.get("options_named", {}).items():
             shares = {f"{what} %": 100 * counts[what] / max(1, counts["answers"]) for what in ("none", "several")}
-            rows.append(_titled(study, footer.cell) | {"answer_source": answer_source} | counts | shares)
+            model, dataset = study.models[footer.cell["model"]].title, study.datasets[footer.cell["dataset"]].title
+            place = {"model": model, "dataset": dataset, "recipe": footer.cell["recipe"]}
+            rows.append(place | {"answer_source": answer_source} | counts | shares)
     return pd.DataFrame(rows)
 
 
@@ -116,11 +118,6 @@ def _short(digest: str) -> str:
 
 def _counted(counts: Mapping[tuple[str, ...], int], columns: list[str]) -> pd.DataFrame:
     return pd.DataFrame([(*row, count) for row, count in counts.items()], columns=columns)
-
-
-def _titled(study: Study, cell: Mapping[str, str]) -> dict[str, str]:
-    model, dataset = study.models[cell["model"]].title, study.datasets[cell["dataset"]].title
-    return {"model": model, "dataset": dataset, "recipe": cell["recipe"]}
 
 
 # -- answers that are missing, empty or cut ----------------------------------------------------------------------------

@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 
 from beamuq.errors import BeamUQError
-from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, Row, page
+from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, page
 from beamuq_study.exhibits import captions
+from beamuq_study.exhibits.estimates_table import records
 from beamuq_study.parquet_tables import SCHEMAS, Loaded, read_footer
 from beamuq_study.plan.cells_of_a_study import Grid, GridCell
 from beamuq_study.produced_answers import strategy_of
@@ -116,16 +117,12 @@ def _cell(study: Study, cell: GridCell, scorer: str, tables: dict[str, Loaded], 
     )
 
 
-def _by_question(candidates: pd.DataFrame, strategy: str, name: str) -> dict[str, list[Row]]:
+def _by_question(candidates: pd.DataFrame, strategy: str, name: str) -> dict[str, list[dict[str, Any]]]:
     """The candidates of a strategy by question: as drawn; of a search by descending p, as methods see them."""
     rows = candidates[candidates["strategy"] == strategy].sort_values("rank")
     if name == "beams":
         rows = rows.sort_values("logprob", ascending=False, kind="stable")
-    return {str(key): _records(of_question) for key, of_question in rows.groupby("id", sort=False)}
-
-
-def _records(frame: pd.DataFrame) -> list[Row]:
-    return [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]
+    return {str(key): records(of_question) for key, of_question in rows.groupby("id", sort=False)}
 
 
 def _of_answer(frames: dict[str, pd.DataFrame], kind: str, source: str) -> pd.DataFrame:

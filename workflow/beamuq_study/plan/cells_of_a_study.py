@@ -111,14 +111,10 @@ class Grid:
         """The quality of a cell's answers by each metric that is measured on its dataset, the main one first."""
         return [cell.table("quality", metric=quality.metric) for quality in self.study.qualities(cell.dataset)]
 
-    def decoded(self, strategy: str, recipe: str) -> str | None:
-        """What this recipe decodes for ``strategy``, if it does."""
-        return self.study.recipes[recipe].decoded(strategy)
-
     def produced_answers(self, recipe: str) -> tuple[str, ...]:
         """The study's produced answers that this recipe decodes."""
-        beam = self.study.main.beam
-        return tuple(name for name in self.study.answer_source if self.decoded(strategy_of(name, beam), recipe))
+        of, beam = self.study.recipes[recipe], self.study.main.beam
+        return tuple(name for name in self.study.answer_source if of.decoded(strategy_of(name, beam)))
 
     # -- tables of the study -------------------------------------------------------------------------------------
 

@@ -29,8 +29,6 @@ from beamuq_study.stages.score_all_methods import ScoringSettings
 from beamuq_study.study_config import Quality, Scorer, Study
 
 Settings = dict[str, Any]
-Device = Literal["auto", "cpu", "cuda"]
-Dtype = Literal["auto", "float32", "bfloat16"]
 
 # Raised by hand when the output of a rule would change whose code is, on purpose, not among its inputs: the expensive
 # rules, and those before them, since Snakemake runs again whatever follows from a job that wrote the same bytes.
@@ -109,7 +107,7 @@ class StageSettings:
         ccp, relevance = judges.get("nli"), judges.get("relevance")
         return {
             **self._answers(wildcards),
-            "sample": self.grid.decoded(self.study.main.sample, wildcards.recipe),
+            "sample": self.study.recipes[wildcards.recipe].decoded(self.study.main.sample),
             **_picked(self.study.models[wildcards.model], "style", "enable_thinking"),
             "p_true": P_TRUE in self.grid.judgements_of(wildcards.recipe),
             "ccp": _picked(ccp, "kind", "equivalence_threshold") if ccp else None,
@@ -132,7 +130,7 @@ class StageSettings:
         settings = _picked(main, "num_candidates", "alpha", "epsilon") | {
             "methods": scoring.methods,
             "answer_source": answers["answer_source"],
-            "main": {"sample": self.grid.decoded(main.sample, recipe), "beam": answers["beam"]},
+            "main": {"sample": self.study.recipes[recipe].decoded(main.sample), "beam": answers["beam"]},
             "equivalence_threshold": self.study.scorers[wildcards.scorer].equivalence_threshold,
             "recipe": recipe,
             "estimators": self.grid.estimators_of(recipe, scoring.estimators),
@@ -175,7 +173,7 @@ class StageSettings:
 
     def main_beam(self, wildcards: Wildcards) -> str | None:
         """The main beam search, where the cell's recipe decodes it."""
-        return self.grid.decoded(self.study.main.beam, wildcards.recipe)
+        return self.study.recipes[wildcards.recipe].decoded(self.study.main.beam)
 
     def study_json(self, _: Wildcards) -> Settings:
         return self.study.as_run()
@@ -279,14 +277,14 @@ class StageSettings:
         return self.grid.cell(wildcards.model, wildcards.dataset, wildcards.recipe)
 
     @cached_property
-    def device(self) -> Device:
+    def device(self) -> Literal["cpu", "cuda"]:
         """What models run on, "auto" settled by what is here."""
         if self.machine.device != "auto":
             return self.machine.device
         return "cuda" if devices.present() == "cuda" else "cpu"
 
     @cached_property
-    def dtype(self) -> Dtype:
+    def dtype(self) -> Literal["float32", "bfloat16"]:
         """What language models run in: bfloat16 on a card, float32 on a CPU, unless said otherwise."""
         if self.machine.dtype != "auto":
             return self.machine.dtype

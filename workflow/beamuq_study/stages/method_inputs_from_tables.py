@@ -120,7 +120,9 @@ class CellTables:
         rows = self._rows(strategy, None if budget is None else first + budget, least=budget or 0)[:, first:]
         arrays = self._arrays(rows, answer_source)
         if kind_of(strategy) == "sample":
-            return replace(arrays, repeated=self._repeated(rows))
+            repeated = np.zeros(rows.shape, dtype=bool)
+            repeated[rows >= 0] = self._sequences(rows).duplicated(["question", "tokens"])
+            return replace(arrays, repeated=repeated)
         return (
             replace(arrays, log_inclusion=self._policy_logprob[rows]) if kind_of(strategy) == "stochastic" else arrays
         )
@@ -143,10 +145,8 @@ class CellTables:
         Draws are of the one strategy that is ``all_above``, whose condition the others' outcomes only narrow.
         """
         rows = np.concatenate([self._rows(strategy, least=0) for strategy in strategies], axis=1)
-        flat, tokens = rows[rows >= 0], self._candidates.column("token_ids")
-        frame = pd.DataFrame({"row": flat, "question": np.nonzero(rows >= 0)[0]})
-        frame["tokens"] = list(map(tuple, tokens.take(pa.array(flat)).to_pylist()))
-        frame["drawn"] = ~np.isnan(self._policy_logprob[flat])
+        frame = self._sequences(rows)
+        frame["drawn"] = ~np.isnan(self._policy_logprob[frame["row"]])
         found = frame[~frame["drawn"]].drop_duplicates(["question", "tokens"])
         inside = frame.merge(found, "left", on=["question", "tokens"])["row_y"].notna().to_numpy()
         kept = pd.concat([found, frame[frame["drawn"] & ~inside]]).sort_values(["question", "tokens"], kind="stable")
@@ -228,14 +228,11 @@ class CellTables:
 
     # -- rows, weights and pairs of candidates -------------------------------------------------------------------------
 
-    def _repeated(self, rows: Index) -> Mask:
-        """Which rows hold a token sequence that stands before in the same question, [N, M]."""
-        sequences = self._candidates.column("token_ids").take(pa.array(rows[rows >= 0])).to_pylist()
-        question = np.nonzero(rows >= 0)[0].tolist()
-        named = pd.Series(list(zip(question, map(tuple, sequences), strict=True)), dtype=object)
-        repeated = np.zeros(rows.shape, dtype=bool)
-        repeated[rows >= 0] = named.duplicated().to_numpy()
-        return repeated
+    def _sequences(self, rows: Index) -> pd.DataFrame:
+        """Each of the rows [N, M] that is no padding, question by question: row, place of the question, tokens."""
+        flat = rows[rows >= 0]
+        tokens = map(tuple, self._candidates.column("token_ids").take(pa.array(flat)).to_pylist())
+        return pd.DataFrame({"row": flat, "question": np.nonzero(rows >= 0)[0], "tokens": list(tokens)})
 
     def _rows(self, strategy: str, budget: int | None = None, least: int | None = None) -> Index:
         """Rows of the candidates table, [N, M], −1 on padding; at least one a question, or so many.

@@ -160,8 +160,11 @@ def _estimates(
     if kind_of(strategy) == "sample":
         size = cell.size_of(strategy)
         M = settings.num_candidates or size
-        for budget in _budgets(cell, settings, size):
-            yield from scores(samples_of(strategy, budget), read(budget=budget))
+        # as many as on the main line, as in the budgets, as other strategies have
+        named = {int(of_size) for of in cell.strategies if (of_size := parse(of)[1].get("M"))}
+        for budget in sorted({M, *settings.ablations.budgets, *named}):
+            if budget <= size:
+                yield from scores(samples_of(strategy, budget), read(budget=budget))
         compared = {int(parse(of)[1].get("M", M)) for of in cell.strategies if kind_of(of) in FOR_ESTIMATORS}
         for each in sorted({M, *compared}):
             for draw in range(size // each if size >= 2 * each else 0):
@@ -173,13 +176,6 @@ def _estimates(
     if name == "stratified" and lattices > 1:
         error = standard_error(sets, lattices)
         yield MethodScores("Dissimilarity", "standard error", strategy, _rounded(f"{name} {strategy}", error))
-
-
-def _budgets(cell: CellTables, settings: ScoringSettings, size: int) -> list[int]:
-    """How many samples are looked at: as many as on the main line, as in the budgets, as other strategies have."""
-    named = (parse(strategy)[1].get("M") for strategy in cell.strategies)
-    budgets = {settings.num_candidates or size, *settings.ablations.budgets, *(int(M) for M in named if M)}
-    return sorted(budget for budget in budgets if budget <= size)
 
 
 def _rounded(name: str, values: Array) -> Array:
