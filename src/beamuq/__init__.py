@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from beamuq.api.open_models import model_folder
     from beamuq.api.score_candidates import prr, score
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Calibration",
     "advise",
