@@ -72,7 +72,7 @@ def decode(
     def decoded(piece: Sequence[Prompt]) -> list[Candidate]:
         with _opened(model, piece, rows, work) as (runner, trie):
             distributions = NextTokenDistributions(OutputLayer(model), stop_ids, merge_stop_tokens)
-            context = SearchContext(piece, distributions.stops, max_new_tokens, seed, trie)
+            context = SearchContext(piece, distributions.stops.copy(), max_new_tokens, seed, trie)
             searches = [_started(policy, context) for policy in policies]
             runner.prefill()
             statistics, efforts = runner.follow(searches, distributions)
