@@ -80,7 +80,7 @@ def test_a_truth_is_the_head_raised_to_kappa_with_its_mass_and_the_tail(kappa: f
 
 def test_the_expected_similarity_of_a_calibrated_answer_is_certainty() -> None:
     truth = known.truth_distribution(P, P > 0.05, 1.0)
-    np.testing.assert_allclose((truth * (1 - D)).sum(axis=1), 1 - (P * D).sum(axis=1))
+    np.testing.assert_allclose(known.expected_quality(truth, 1 - D), 1 - (P * D).sum(axis=1))
 
 
 def gold(kappa: float, N: int = 400) -> tuple[Any, Any]:

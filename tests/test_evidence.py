@@ -202,6 +202,28 @@ def test_a_block_of_cells_shows_numbers_of_a_file_and_refuses_rows_that_are_not_
         written(block.format("setting=M=10 as ten"))
 
 
+def test_a_claim_is_told_with_its_outcome_number_interval_and_n(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = (
+        "id,where,claim,model,datasets,outcome,value,low,high,n,detectable,found",
+        'up,section 1,Beams win.,m,"a, b, c",no,-0.25,-0.5,-0.125,1200,0.1,0 of 5 above 0',
+        "mine,ours,Draws win.,m,a,yes,14,,,7,,",
+        "cost,section 2,It is free.,,,not asked,,,,,,missing",
+    )
+    (tmp_path / "evidence/s").mkdir(parents=True)
+    (tmp_path / "evidence/s/comparison_claims.csv").write_text("\n".join(lines), encoding="utf-8")
+    monkeypatch.setattr(sync_evidence, "ROOT", tmp_path)
+    told = r"**no**. -.250 \[-.500, -.125]; n = 1,200; 0 of 5 above 0; smallest detectable difference .100"
+    theirs = written("<!-- claims s paper -->\n<!-- end -->")
+    assert f"- `up` Beams win.\n  - m, 3 datasets: {told}\n\nNot asked of this study: `cost`." in theirs
+    assert "mine" not in theirs
+    assert "- `mine` Draws win.\n  - m, a: **yes**. 14; n = 7" in written("<!-- claims s ours -->\n<!-- end -->")
+    table = written("<!-- outcomes s -->\n<!-- end -->")
+    assert "| outcome | m |" in table
+    assert "| yes | `mine` |\n| no | `up` |" in table
+
+
 def test_published_scores_are_short_and_keep_every_order_and_no_new_tie() -> None:
     scores = pd.Series(
         [0.3, 0.1, 0.1, np.nextafter(0.1, 1), 1 / 3, np.nextafter(1 / 3, 1), 1e-50, 0.0, -2 / 3, math.nan]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import math
 import re
 import sys
 from collections.abc import Callable
@@ -64,13 +65,13 @@ def _told(row: dict[str, str]) -> str:
     datasets = row["datasets"] if row["datasets"].count(", ") < 2 else f"{row['datasets'].count(', ') + 1} datasets"
     value, low, high, least, n = (float(row[key] or "nan") for key in ("value", "low", "high", "detectable", "n"))
     seen = []
-    if value == value:
+    if not math.isnan(value):
         seen.append(f"{decimal(value, 3 if abs(value) < 10 else 0)} {interval(low, high)}".strip())
     if n > 0:
         seen.append(f"n = {n:,.0f}")
     if row["found"]:
         seen.append(row["found"])
-    if least == least:
+    if not math.isnan(least):
         seen.append(f"smallest detectable difference {decimal(least)}")
     of = f"{row['model']}, {datasets}: " if row["model"] else ""
     return f"{of}**{row['outcome']}**. {'; '.join(seen)}".replace("[", "\\[")

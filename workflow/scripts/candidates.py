@@ -134,7 +134,7 @@ def _write(
     parquet_tables.write(path, "candidates", table, cell=cell, provenance=footer)
     batches.discard()
     for file in shard_benchmarks(path.parents[3], parquet_tables.Artifact("candidates", **cell)).glob("*.tsv"):
-        if not file.stem.endswith(f"-of-{shards}"):  # of shards that the table was not made of, which it never tells
+        if not file.stem.endswith(f"-of-{shards}"):  # left by a run that decoded in another number of shards
             file.unlink(missing_ok=True)
 
 

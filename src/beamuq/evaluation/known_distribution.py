@@ -49,6 +49,11 @@ def truth_distribution(probability: Floats, head: Bools, kappa: float) -> Floats
     return np.where(head, raised / np.where(total > 0, total, 1.0) * mass, probability)
 
 
+def expected_quality(truth: Floats, quality: Floats) -> Floats:
+    """[N] the mean quality of an answer, in [0, 1] if ``quality`` [N, A], that of it with each outcome right, is."""
+    return np.asarray((truth * quality).sum(axis=1))
+
+
 def tell_kappa(logprob: Floats, head: Bools, right: Bools) -> Bools:
     """[N] which questions tell κ, of the arrays of :func:`estimate_kappa`: those with a right and another outcome."""
     found = head & np.isfinite(logprob)

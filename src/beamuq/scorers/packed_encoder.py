@@ -14,6 +14,7 @@ import hashlib
 import json
 import platform
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,7 +162,7 @@ class ScoredPairCache:
         self._flushed = time.monotonic()
 
 
-class PackedEncoder:
+class PackedEncoder(ABC):
     """A network with its tokenizer and cache; each kind of scorer says in :meth:`forward` what the network gives.
 
     ``body`` reads the tokens: its config says how long a row may be, beside ``longest``. A row gets ``width`` values.
@@ -195,9 +196,9 @@ class PackedEncoder:
             key = fingerprint(identity, dtype=str(dtype), device=device, output=self.output, **(details or {}))
             self.cache = ScoredPairCache(cache / key)
 
+    @abstractmethod
     def forward(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         """The values of a batch, (B, width), from the network's keyword arguments, each of shape (B, L)."""
-        raise NotImplementedError
 
     def values(self, rows: Sequence[EncoderInput]) -> Values:
         """The values of each row, (len(rows), width) in float32; each distinct row is run once, or found in the cache.

@@ -101,7 +101,7 @@ def map_of_cell(
         for kappa in settings.kappas:
             truth = known.truth_distribution(probability, outcomes.in_set, kappa)
             by_outcome = {EXACT_TEXT: same} if real == GOLD_LABEL else {SIMILARITY: alike, EXACT_TEXT: same}
-            worlds += [(each, kappa, (truth * values).sum(axis=1)) for each, values in by_outcome.items()]
+            worlds += [(each, kappa, known.expected_quality(truth, values)) for each, values in by_outcome.items()]
         evaluators = [Evaluator(right, counts, max_rejection=settings.max_rejection) for _, _, right in worlds]
         qualities = np.stack([right for _, _, right in worlds])
         for (method, variant, size), each in scores.items():
