@@ -69,13 +69,10 @@ def regenerable() -> list[Any]:
             published = (folder / f"{exhibit.kind}s" / f"{label}.csv").is_file()
             if published and all(is_published(folder, need) for need in exhibit.artifacts(study)):
                 alike.setdefault((folder, *measured_by(label, study)), []).append(label)
-    for_minutes = {True: pytest.mark.slow, False: pytest.mark.evidence}
-    return [
-        pytest.param(*of, labels, id=f"{of[0].name}-{of[1]}-{of[2]}", marks=for_minutes[of[0].name == "real"])
-        for of, labels in alike.items()
-    ]
+    return [pytest.param(*of, labels, id=f"{of[0].name}-{of[1]}-{of[2]}") for of, labels in alike.items()]
 
 
+@pytest.mark.evidence
 @pytest.mark.parametrize(("folder", "metric", "answer_source", "labels"), regenerable())
 def test_tables_and_figures_are_regenerated_from_what_is_published(
     folder: Path, metric: str, answer_source: str, labels: list[str]

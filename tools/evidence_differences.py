@@ -39,6 +39,7 @@ UNSEEN = "unseen-"  # before a recipe: without the questions of recipe reference
 EXACT = "exact-"  # before a recipe: judged by exact match
 ROC = "roc-"  # before a recipe: ROC-AUC in place of PRR
 ANSWERED = "answered-"  # before a recipe: of the questions whose greedy answer is not empty
+BFLOAT16 = "bfloat16-"  # before a recipe: decoded in bfloat16
 # before recipe reference: its first 240 questions, which a pilot asked; the others
 PILOT, LATER_ASKED = "pilot-", "later-"
 PILOT_QUESTIONS = 240
@@ -98,6 +99,14 @@ DIFFERENCES: list[tuple[str, tuple[str, ...], tuple[str, ...], str]] = [
     ("gain", (FIVE,), MEANS, "main beamsearch - main multinomial"),
     ("gain of the answered", EIGHT, ALL, "answered-main beamsearch - answered-main multinomial"),
     ("gain in ROC-AUC", (*FIVE.split(" + "), FIVE), MEANS, "roc-main beamsearch - roc-main multinomial"),
+    ("gain in bfloat16", (*FIVE.split(" + "), FIVE), MEANS, "bfloat16-main beamsearch - bfloat16-main multinomial"),
+    ("beams in bfloat16 less in float32", (*FIVE.split(" + "), FIVE), MEANS, "bfloat16-main beamsearch - main beamsearch"),
+    (
+        "samples in bfloat16 less in float32",
+        (*FIVE.split(" + "), FIVE),
+        MEANS,
+        "bfloat16-main multinomial - main multinomial",
+    ),
     ("gain by exact match less by F1", (D, ECC, EIGVEC, FIVE), MEANS, BY_EXACT),
 ]
 
@@ -143,8 +152,9 @@ def recomputed(
 def prr(dataset: str, recipe: str) -> dict[tuple[str, ...], np.ndarray]:  # type: ignore[type-arg]
     """PRR, or ROC-AUC, of greedy answers by method, variant and setting: of all questions and of each resample,
     [1 + resamples]."""
-    folder = EVIDENCE / "small"
-    prefix = next((each for each in (UNSEEN, EXACT, ROC, ANSWERED, PILOT, LATER_ASKED) if recipe.startswith(each)), "")
+    prefixes = (UNSEEN, EXACT, ROC, ANSWERED, BFLOAT16, PILOT, LATER_ASKED)
+    prefix = next((each for each in prefixes if recipe.startswith(each)), "")
+    folder = EVIDENCE / ("small_bfloat16" if prefix == BFLOAT16 else "small")
     without = set[str]()
     if prefix in (UNSEEN, PILOT, LATER_ASKED):
         truth = read(folder / Artifact("scores", dataset, MODEL, "reference", "embedding").path, "scores").table

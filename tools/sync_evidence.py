@@ -142,9 +142,9 @@ def written(page: str) -> str:
 
 
 def packaged_map() -> str:
-    """What ``beamuq advise`` knows: of study ``map`` each dataset whose answers a similarity judges."""
-    titles = json.loads((ROOT / "evidence/map/study.json").read_text(encoding="utf-8"))["datasets"]
-    rows = [row for row in _rows("map/figures/when_beams_win_by_dataset") if row["what"] == "beams - samples"]
+    """What ``beamuq advise`` knows: of the map each dataset whose answers a similarity judges."""
+    titles = json.loads((ROOT / "evidence/small/study.json").read_text(encoding="utf-8"))["datasets"]
+    rows = [row for row in _rows("small/figures/when_beams_win_by_dataset") if row["what"] == "beams - samples"]
     judged = {row["dataset"] for row in rows if row["quality"] == "similarity"}
     rows = [row | {"dataset": titles[row["dataset"]]["title"]} for row in rows if row["dataset"] in judged]
     for row in rows:
