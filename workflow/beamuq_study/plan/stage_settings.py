@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal, Protocol, cast
@@ -222,7 +222,7 @@ class StageSettings:
 
         def of_wildcards(wildcards: Wildcards) -> Settings:
             content = {
-                name: self._content(source, rule == "quality" or ":" in used_as)
+                name: self._content(Path(source.removeprefix("folder:")), rule == "quality" or ":" in used_as)
                 for name, (source, used_as) in self.models(rule, wildcards).items()
                 if source and source.startswith("folder:")
             }
@@ -293,16 +293,10 @@ class StageSettings:
     def _judges(self, recipe: str) -> dict[str, Scorer]:
         return {use: self.study.scorers[name] for use, name in self.grid.judges_of(recipe).items()}
 
-    def _content(self, source: str, every_file: bool) -> str:
-        """A plug-in and a learned quality may read every file of a model."""
-        if (source, every_file) not in self._contents:
-            identity = model_identity(Path(source.removeprefix("folder:")), every_file=every_file)
-            self._contents[source, every_file] = identity["content"]
-        return self._contents[source, every_file]
-
     @cached_property
-    def _contents(self) -> dict[tuple[str, bool], str]:
-        return {}
+    def _content(self) -> Callable[[Path, bool], str]:
+        """Of a folder, read once; a plug-in and a learned quality may read every file of a model."""
+        return cache(lambda folder, every_file: model_identity(folder, every_file=every_file)["content"])
 
 
 def _picked(described: object, *names: str) -> Settings:
