@@ -595,7 +595,20 @@ class Study(StrictModel):
     @model_validator(mode="after")
     def _every_decoded_recipe_is_scored(self) -> Study:
         for recipe in dict.fromkeys([*(entry.recipe for entry in self.grid), self.main.recipe]):
-            self._is_scored(recipe)
+            # what scoring would find missing after all the decoding
+            if recipe not in self.scoring:
+                raise ValueError(f"scoring: recipe {recipe!r} of the grid is not scored; add scoring.{recipe}.methods")
+            decoded = self.recipes[recipe]
+            looked_at = self.main.sample in decoded.samples() or self.scoring[recipe].every_strategy
+            if decoded.sample and looked_at and self.main.num_candidates > decoded.sample.size:
+                raise ValueError(
+                    f"main.num_candidates: {self.main.num_candidates} is more than recipes.{recipe}.sample.size "
+                    f"({decoded.sample.size}); lower it or raise that one"
+                )
+            if not any(decoded.decoded(strategy_of(name, self.main.beam)) for name in self.answer_source):
+                raise ValueError(
+                    f"answer_source: recipes.{recipe} decodes none of {', '.join(self.answer_source)}; add greedy"
+                )
         for name, scoring in self.scoring.items():
             decoded = self.recipes[name]
             if of := scoring.beams_map:
@@ -614,22 +627,6 @@ class Study(StrictModel):
                         f"recipes.{name} has beam.widths {widths} and sample.size {drawn}"
                     )
         return self
-
-    def _is_scored(self, recipe: str) -> None:
-        """Refuse what scoring a recipe of the grid would find missing after all its decoding."""
-        if recipe not in self.scoring:
-            raise ValueError(f"scoring: recipe {recipe!r} of the grid is not scored; add scoring.{recipe}.methods")
-        decoded = self.recipes[recipe]
-        looked_at = self.main.sample in decoded.samples() or self.scoring[recipe].every_strategy
-        if decoded.sample and looked_at and self.main.num_candidates > decoded.sample.size:
-            raise ValueError(
-                f"main.num_candidates: {self.main.num_candidates} is more than recipes.{recipe}.sample.size "
-                f"({decoded.sample.size}); lower it or raise that one"
-            )
-        if not any(decoded.decoded(strategy_of(name, self.main.beam)) for name in self.answer_source):
-            raise ValueError(
-                f"answer_source: recipes.{recipe} decodes none of {', '.join(self.answer_source)}; add greedy"
-            )
 
 
 def known(key: str, names: Iterable[str], choices: Iterable[str]) -> None:
