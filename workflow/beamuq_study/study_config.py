@@ -59,11 +59,9 @@ def shaped(pattern: str, meaning: str) -> Any:
 
 def each_once(items: list[Any]) -> list[Any]:
     """The same list. Raises ValueError naming the first item that stands twice."""
-    seen = set()
-    for item in items:
-        if item in seen:
+    for place, item in enumerate(items):
+        if item in items[:place]:
             raise ValueError(f"{json.dumps(item)} stands twice; drop one")
-        seen.add(item)
     return items
 
 
