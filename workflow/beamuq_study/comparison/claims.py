@@ -139,10 +139,13 @@ def plateau(case: Case, near: int) -> Verdict:
     It may miss the claimed M by a declared share of it. What has to be significant is the rise from the smallest M to
     the end.
     """
-    every, slack = case.estimates(), case.tolerances["plateau_slack"] * near
+    every, study, slack = case.estimates(), case.results.study, case.tolerances["plateau_slack"] * near
     parts, rises, starts = list[Part](), list[Estimates](), list[float]()
     for cell in case.cells:
-        curve, start, earliest = _plateau_of(case, every, cell)
+        sizes = sorted(study.scoring[cell.recipe].budgets)
+        keys = {"dataset": cell.dataset, "metric": "PRR", "method": "Dissimilarity", "variant": BEAMSEARCH}
+        curve = at(every, pd.DataFrame([keys | {"setting": ablation("M", M)} for M in sizes]))
+        start, earliest = significance.plateau(curve, sizes, case.tolerances["plateau"], study.evaluation.confidence)
         missed = earliest > near + slack or start < near - slack
         parts.append("no" if missed else "yes" if start <= near + slack else "undecided")
         rises.append(curve.rows([-1]).minus(curve.rows([0])))
@@ -150,15 +153,6 @@ def plateau(case: Case, near: int) -> Verdict:
         case.notes.append(f"M = {start if start == start else f'{earliest} or later'} on {cell.dataset}")
     verdict = case.rise(joined(rises), judging.questions(every), size=judging.together(parts), opposite="no" in parts)
     return replace(verdict, value=float(np.mean(starts)), low=np.nan, high=np.nan, std=np.nan)
-
-
-def _plateau_of(case: Case, every: Estimates, cell: Cell) -> tuple[Estimates, float, int]:
-    """PRR of Dissimilarity over beams by M, where its plateau starts (NaN: nowhere), and the earliest M it could."""
-    study = case.results.study
-    sizes = sorted(study.scoring[cell.recipe].budgets)
-    keys = {"dataset": cell.dataset, "metric": "PRR", "method": "Dissimilarity", "variant": BEAMSEARCH}
-    curve = at(every, pd.DataFrame([keys | {"setting": ablation("M", M)} for M in sizes]))
-    return curve, *significance.plateau(curve, sizes, case.tolerances["plateau"], study.evaluation.confidence)
 
 
 def gain_on_short_answers(case: Case, below: int) -> Verdict:
