@@ -100,7 +100,12 @@ def ranking(case: Case, place: str, method: str = "") -> Verdict:
 
     That it is "best" is tested; no test says how far another rank is one by chance, which leaves it undecided.
     """
-    means = _means_of_main_table(case.answered())
+    case = case.answered()
+    numbers, estimates = case.results.paper_numbers, case.estimates().where(metric="PRR", setting="")
+    listed = estimates.where(method=set(numbers["method"][numbers["table"] == "tab:qa_mean_prr"]))
+    everywhere = listed.frame.groupby(["method", "variant"])["dataset"].transform("size") == len(case.cells)
+    means = listed.rows(everywhere).mean_over_datasets()
+    means = at(means, means.frame[["method", "variant"]])
     of_method = means.frame["method"] == method if method else True
     ahead = ((means.frame["variant"] == BEAMSEARCH) & of_method).to_numpy()
     if not ahead.any() or ahead.all():
@@ -111,15 +116,6 @@ def ranking(case: Case, place: str, method: str = "") -> Verdict:
         return Verdict(judging.questions(means), "undecided")
     lead, p = significance.tested_lead(means, ahead)
     return case.above_zero(np.array([lead]), np.array([p]), means.replicates.shape[1], judging.questions(means))
-
-
-def _means_of_main_table(case: Case) -> Estimates:
-    """Mean PRR of each form of the methods of the paper's main table that is measured in every cell."""
-    numbers, estimates = case.results.paper_numbers, case.estimates().where(metric="PRR", setting="")
-    listed = estimates.where(method=set(numbers["method"][numbers["table"] == "tab:qa_mean_prr"]))
-    everywhere = listed.frame.groupby(["method", "variant"])["dataset"].transform("size") == len(case.cells)
-    means = listed.rows(everywhere).mean_over_datasets()
-    return at(means, means.frame[["method", "variant"]])
 
 
 def ahead_at_budgets(case: Case, better: Forms, worse: Forms, first: int = 2, last: float = np.inf) -> Verdict:
