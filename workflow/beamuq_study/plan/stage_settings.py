@@ -175,9 +175,6 @@ class StageSettings:
         """The main beam search, where the cell's recipe decodes it."""
         return self.study.recipes[wildcards.recipe].decoded(self.study.main.beam)
 
-    def study_json(self, _: Wildcards) -> Settings:
-        return self.study.as_run()
-
     def exhibit_code(self, wildcards: Wildcards) -> str:
         """The code that makes an exhibit: of its rule's program and of the module that specifies it."""
         exhibit = list_of_exhibits.exhibit(wildcards.name, self.study)
