@@ -27,7 +27,7 @@ from beamuq_study.exhibits.captions import BEAMSEARCH, CONSISTENCY, MULTINOMIAL
 from beamuq_study.exhibits.estimates_table import beam_gains
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES
 from beamuq_study.parquet_tables import Artifact
-from beamuq_study.result_files import Cell
+from beamuq_study.result_files import Cell, as_stored
 from beamuq_study.study_config import Main, Study
 
 OF_VERDICT = ("outcome", "value", "low", "high", "n")
@@ -185,7 +185,7 @@ def _columns(case: Case, table: str) -> list[Estimates]:
     """Of each cell and method the estimates of every setting that a table of the paper has, under its name there."""
     numbers = case.results.paper_numbers
     rows = numbers[numbers["table"] == table].drop_duplicates(["method", "variant", "setting"])
-    keys, columns = comparison_inputs.stored_keys(case.results.study, rows), []
+    keys, columns = as_stored(case.results.study, rows)[comparison_inputs.STORED], []
     for cell in case.cells:
         each = at(case.of(cell).estimates(), keys).assign(setting=list(rows["setting"]))
         columns += [each.where(method=method) for method in dict.fromkeys(rows["method"])]
