@@ -158,9 +158,7 @@ def run_batches(
         if before:
             print(f"{before} of {total} questions are there from an earlier run", file=sys.stderr, flush=True)
         with progress_bar(total, "decoding", "question", before) as progress:
-            for number in numbers:
-                if number in done:
-                    continue
+            for number in sorted(set(numbers) - done):
                 result = run(batches[number])
                 kept.write(number, result.rows, result.note)
                 tokens += result.tokens
