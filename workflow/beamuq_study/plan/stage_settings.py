@@ -194,9 +194,8 @@ class StageSettings:
             return [(kind, self.questions(wildcards))]
         cell, made_for = self.cell(wildcards), cast("type[Any]", SimpleNamespace)
         main, *further = (file_name(quality.metric) for quality in self.study.qualities(cell.dataset))
-        here = {"scorer": getattr(wildcards, "scorer", ""), "metric": main} | _picked(
-            cell, "model", "dataset", "recipe"
-        )
+        place = _picked(cell, "model", "dataset", "recipe")
+        here = place | {"scorer": getattr(wildcards, "scorer", ""), "metric": main}
         if kind == "judgements" and not self.grid.judgements_of(cell.recipe):
             return []
         if kind == "cross_similarity":
