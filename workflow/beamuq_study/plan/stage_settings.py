@@ -57,7 +57,7 @@ class StageSettings:
     # -- fetching, questions and prompts -------------------------------------------------------------------------
 
     def fetch_model(self, wildcards: Wildcards) -> Settings:
-        sources = {model_folder_name(source): source for source in self.grid.model_uses}
+        sources = {model_folder_name(source): source for source in self.grid.model_sources}
         if wildcards.folder not in sources:
             raise BeamUQError(f"no model, scorer or quality of this study is called {wildcards.folder!r}")
         return {"source": sources[wildcards.folder]}
