@@ -11,7 +11,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -31,30 +31,26 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64, de
 Positive = Annotated[int, Field(ge=1, le=1_000_000)]  # far above what is decoded, and what memory bears
 
 
-def _refused_as(problem: Callable[[str], str]) -> Any:
-    """A text that has no ``problem``, in words."""
+def one_of(choices: tuple[str, ...]) -> Any:
+    """One of ``choices``, or ``module:attribute`` of one's own; another name is refused with the nearest of them."""
 
-    def check(text: Any) -> Any:
-        if isinstance(text, str) and (wrong := problem(text)):
-            raise ValueError(wrong)
-        return text
+    def check(name: Any) -> Any:
+        if isinstance(name, str) and name not in choices and not re.fullmatch(FORM, name):
+            raise ValueError(f"unknown name; {hint(name, choices, ', or module:attribute of your own')}")
+        return name
 
     return BeforeValidator(check)
 
 
-def one_of(choices: tuple[str, ...]) -> Any:
-    """One of ``choices``, or ``module:attribute`` of one's own; another name is refused with the nearest of them."""
-
-    def problem(name: str) -> str:
-        fix = hint(name, choices, ", or module:attribute of your own")
-        return "" if name in choices or re.fullmatch(FORM, name) else f"unknown name; {fix}"
-
-    return _refused_as(problem)
-
-
 def shaped(pattern: str, meaning: str) -> Any:
     """A text of this pattern; another is refused with what is meant, not the pattern."""
-    return _refused_as(lambda text: "" if re.fullmatch(pattern, text) else f"write {meaning}")
+
+    def check(text: Any) -> Any:
+        if isinstance(text, str) and not re.fullmatch(pattern, text):
+            raise ValueError(f"write {meaning}")
+        return text
+
+    return BeforeValidator(check)
 
 
 def each_once(items: list[Any]) -> list[Any]:
