@@ -576,13 +576,12 @@ class Study(StrictModel):
         known("main.relevance", [main.relevance] if main.relevance else [], self.scorers)
         known("scoring", self.scoring, self.recipes)
         decoded = self.recipes[main.recipe]
-        for key, chosen, choices in (
-            ("sample", main.sample, decoded.samples()),
-            ("beam", main.beam, decoded.searches()),
+        for key, what, chosen, choices in (
+            ("sample", "sample strategy", main.sample, decoded.samples()),
+            ("beam", "search", main.beam, decoded.searches()),
         ):
             if chosen not in choices:
                 fix = hint(chosen, choices) if choices else f"add recipes.{main.recipe}.{key}"
-                what = "sample strategy" if key == "sample" else "search"
                 raise ValueError(f"main.{key}: {chosen!r} is no {what} of recipes.{main.recipe}; {fix}")
         return self
 

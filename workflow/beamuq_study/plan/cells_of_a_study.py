@@ -50,10 +50,9 @@ class Grid:
 
     def cell(self, model: str, dataset: str, recipe: str) -> GridCell:
         """One cell. Raises BeamUQError if the grid has none such."""
-        try:
-            return self.cells[model, dataset, recipe]
-        except KeyError:
-            raise BeamUQError(f"grid: holds no {model}/{dataset}/{recipe}; add it there") from None
+        if (model, dataset, recipe) not in self.cells:
+            raise BeamUQError(f"grid: holds no {model}/{dataset}/{recipe}; add it there")
+        return self.cells[model, dataset, recipe]
 
     @property
     def datasets(self) -> list[str]:

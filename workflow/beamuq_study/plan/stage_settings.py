@@ -222,9 +222,8 @@ class StageSettings:
                 for name, (source, used_as) in self.models(rule, wildcards).items()
                 if source and source.startswith("folder:")
             }
-            settings: Settings = {"device": self.device, "dtype": self.dtype, "content": content}
-            if rule in ("similarity", "quality"):
-                settings["dtype"] = self.machine.scorer_dtype
+            dtype = self.machine.scorer_dtype if rule in ("similarity", "quality") else self.dtype
+            settings: Settings = {"device": self.device, "dtype": dtype, "content": content}
             if rule == "judgements" and self.machine.scorer_dtype != self.dtype:
                 settings["scorer_dtype"] = self.machine.scorer_dtype
             return settings
