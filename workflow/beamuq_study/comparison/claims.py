@@ -276,8 +276,7 @@ def small_bias(case: Case, most: float) -> Verdict:
     """Whether the interval of the beams' mean bias lies within ± ``most``; no: outside."""
     groups, _, bias, _ = _errors(case)
     found = case.clear(*mean_and_std(bias, groups), len(groups))
-    inside, outside = -most <= found.low <= found.high <= most, found.low > most or found.high < -most
-    return replace(found, sign="-", size="yes" if inside else "no" if outside else "undecided")
+    return replace(found, sign="-", size=significance.within(pd.DataFrame([vars(found)]), most)[0])
 
 
 def smaller_error(case: Case) -> Verdict:
