@@ -211,10 +211,7 @@ class StageSettings:
     # -- models and what they run on ---------------------------------------------------------------------------------
 
     def loading(self, rule: str) -> Callable[[Wildcards], Settings]:
-        """The parameter function of a rule that loads models: device, dtype, and the content of each own folder.
-
-        ``content``: a hash of the content of each model that is a folder of one's own, by the rule's name for it.
-        """
+        """The parameter function of a rule that loads models: device, dtype and, by name, a hash of each own folder."""
 
         def of_wildcards(wildcards: Wildcards) -> Settings:
             content = {
