@@ -20,9 +20,9 @@ from beamuq.methods.registry import METHODS
 from beamuq_study import parquet_tables
 from beamuq_study.comparison import comparison_inputs
 from beamuq_study.comparison.claims import needed_files
-from beamuq_study.comparison.comparison_inputs import ComparisonInputs, stored_keys, table_cell, touching
+from beamuq_study.comparison.comparison_inputs import STORED, ComparisonInputs, table_cell, touching
 from beamuq_study.parquet_tables import Artifact
-from beamuq_study.result_files import Cell, Inputs
+from beamuq_study.result_files import Cell, Inputs, as_stored
 from beamuq_study.study_config import STUDIES, Study
 
 RULES, NUMBERS = comparison_inputs.read_rules(), comparison_inputs.read_paper_numbers()
@@ -83,9 +83,9 @@ class Simulated:
         self.rows: dict[Cell, dict[Key, tuple[float, float]]] = defaultdict(dict)
         doubtful = touching(comparison_inputs.read_errata(), NUMBERS, "std") != ""
         spreads = NUMBERS["printed_std"].mask(doubtful).fillna(SPREAD)
-        numbers = zip(NUMBERS.itertuples(), stored_keys(of, NUMBERS).itertuples(index=False), spreads, strict=True)
+        keys = as_stored(of, NUMBERS)[STORED].itertuples(index=False)
         means = []
-        for row, stored, spread in numbers:
+        for row, stored, spread in zip(NUMBERS.itertuples(), keys, spreads, strict=True):
             table = RULES.tables[row.table]  # type: ignore[index]
             place = (table, row.model, (table.answer_source, *stored), (row.printed, spread))
             if row.dataset == MEAN:

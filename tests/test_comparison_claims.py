@@ -17,7 +17,7 @@ from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.evaluation.estimator_errors import QuestionScores
 from beamuq.evaluation.significance import selected_lead
-from beamuq_study.comparison import claims, comparison_inputs, judging
+from beamuq_study.comparison import claims, judging
 from beamuq_study.comparison.comparison_inputs import Claim, ComparisonInputs
 from beamuq_study.comparison.judging import Case, NotAskedError, TooFewError, Verdict
 from beamuq_study.parquet_tables import Artifact
@@ -380,7 +380,7 @@ def test_settings_of_an_ablation(
     values = [dict(zip(keys, column, strict=True)) for column in columns]
     results = in_memory(*(measured(cell, of, spread) for cell, of in zip(cells, values, strict=True)))
     results.paper_numbers = pd.DataFrame(keys, columns=["method", "variant", "setting"]).assign(table="t", metric="PRR")
-    monkeypatch.setattr(comparison_inputs, "stored_keys", lambda _, rows: rows[comparison_inputs.STORED])
+    monkeypatch.setattr(claims, "as_stored", lambda _, rows: rows)
     verdict = judged(judge, results, *cells, table="t")
     assert verdict.outcome == outcome, verdict
 

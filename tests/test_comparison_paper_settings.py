@@ -14,9 +14,9 @@ from beamuq.methods.registry import METHODS
 from beamuq.prompts.prompt_template import PROMPTS
 from beamuq_study import parquet_tables
 from beamuq_study.comparison import comparison_inputs
-from beamuq_study.comparison.comparison_inputs import ComparisonInputs, differences, settings, stored_keys, table_cell
+from beamuq_study.comparison.comparison_inputs import ComparisonInputs, differences, settings, table_cell
 from beamuq_study.parquet_tables import Artifact
-from beamuq_study.result_files import Cell, Inputs
+from beamuq_study.result_files import Cell, Inputs, as_stored
 from beamuq_study.study_config import STUDIES, Study, load_study
 from simulated_paper_run import NUMBERS, RULES, study
 
@@ -87,7 +87,7 @@ def test_a_row_of_the_paper_is_stored_under_its_form_and_setting(
     method: str, variant: str, setting: str, stored: tuple[str, str]
 ) -> None:
     row = NUMBERS.iloc[:1].assign(method=method, variant=variant, setting=setting)
-    assert tuple(stored_keys(study(), row).iloc[0][["variant", "setting"]]) == stored
+    assert tuple(as_stored(study(), row).iloc[0][["variant", "setting"]]) == stored
 
 
 def test_what_makes_a_measurement_the_papers_is_compared_or_harmless_with_its_reason() -> None:

@@ -19,12 +19,13 @@ Run = Callable[[Sequence[Prompt]], BatchResult]
 
 
 def decoded(batch: Sequence[Prompt]) -> BatchResult:
-    rows = [{"id": p.id, "answer_source": "greedy", "value": sum(p.token_ids) / 3} for p in batch]
+    alike = {"strategy": "greedy", "rank": 0, "text": "", "token_texts": [], "token_logprobs": [], "terminated": True}
+    rows = [alike | {"id": p.id, "token_ids": p.token_ids, "logprob": -sum(p.token_ids) / 3} for p in batch]
     return BatchResult(rows, 10, {"pieces": [len(batch)]} if len(batch) == 1 else {})
 
 
 def run(folder: Path, run: Run = decoded, share: str = WHOLE) -> FinishedBatches:
-    return run_batches(BATCHES, run, folder=folder, kind="quality", described=DESCRIBED, share=share)
+    return run_batches(BATCHES, run, folder=folder, described=DESCRIBED, share=share)
 
 
 def fails_at(folder: Path, number: int) -> None:
@@ -95,7 +96,7 @@ def test_workers_fill_one_folder_whatever_their_number_and_who_was_killed(tmp_pa
         markers.append(tmp_path / f"{share}.parquet")
         kept.write_marker(markers[-1], share, DESCRIBED)
     assert files(tmp_path / "shared") == files(tmp_path / "whole")
-    joined, made = marked(tmp_path / "shared", "quality", markers)
+    joined, made = marked(tmp_path / "shared", markers)
     assert made == DESCRIBED
     assert joined.finished() == {0, 1, 2, 3}
     assert joined.collected()[0].equals(run(tmp_path / "whole").collected()[0])
@@ -113,7 +114,7 @@ def test_batches_of_another_run_are_never_taken(change: str, tmp_path: Path, mon
         batches = compose_batches([*PROMPTS[:-1], Prompt("q6", (1, 0, 99))], 2)
     else:
         described[change] = 2
-    other = run_batches(batches, decoded, folder=tmp_path, kind="quality", described=described)
+    other = run_batches(batches, decoded, folder=tmp_path, described=described)
     assert other.folder != kept.folder
     assert other.collected()[0].num_rows == len(PROMPTS)
 

@@ -44,7 +44,7 @@ def plan() -> Plan:
 def compared(plan: Plan, **of: str) -> dict[str, Any]:
     """All that Snakemake compares of the jobs of one cell, by rule."""
     settings = {rule: getattr(plan.settings, rule)(where(**of)) for rule in SETTINGS}
-    settings["study"] = plan.settings.study_json(where(**of))
+    settings["study"] = plan.study.as_run()
     return settings | {f"{rule} loading": plan.settings.loading(rule)(where(**of)) for rule in LOADING}
 
 

@@ -171,10 +171,10 @@ def test_a_scorer_that_nothing_asks_is_not_fetched(tmp_path: Path) -> None:
     content = copy.deepcopy(DEMO)
     content["scorers"]["unused"] = content["scorers"]["embedding"] | {"source": "hub:someone/unused"}
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content))
-    assert "hub:someone/unused" not in Plan.load({"study": str(tmp_path / "mine.yaml")}).grid.model_uses
+    assert "hub:someone/unused" not in Plan.load({"study": str(tmp_path / "mine.yaml")}).grid.model_sources
     content["main"]["scorer"] = "unused"  # the judge of CCP, in no cell of the grid
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content | {"exhibits": []}))
-    assert Plan.load({"study": str(tmp_path / "mine.yaml")}).grid.model_uses["hub:someone/unused"] == "scorer unused"
+    assert "hub:someone/unused" in Plan.load({"study": str(tmp_path / "mine.yaml")}).grid.model_sources
 
 
 def test_a_missing_data_root_is_told_before_anything_runs(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 AnswerSource = Literal["greedy", "top_beam", "shipped"]
+COLUMNS = ["id", "strategy", "rank", "text"]
 
 
 def strategy_of(answer_source: str, beam: str | None) -> str:
@@ -33,7 +34,7 @@ def produced_texts(candidates: pa.Table, answer_source: Sequence[str], beam: str
 
     Raises BeamUQError as :func:`strategy_of`, or if a question has no such candidate.
     """
-    rows = list(zip(*candidate_columns(candidates), strict=True))
+    rows = list(zip(*candidates.select(COLUMNS).to_pydict().values(), strict=True))
     first = {(strategy, question): text for question, strategy, rank, text in rows if rank == 0}
     texts: dict[str, dict[str, str]] = {name: {} for name in answer_source}
     for name in answer_source:
@@ -43,12 +44,6 @@ def produced_texts(candidates: pa.Table, answer_source: Sequence[str], beam: str
                 raise BeamUQError(f"candidates: question {question!r} has no {strategy!r} for answer_source {name!r}")
             texts[name][question] = first[strategy, question]
     return texts
-
-
-def candidate_columns(candidates: pa.Table) -> tuple[list[str], list[str], list[int], list[str]]:
-    """Id, strategy, rank and text of every candidate."""
-    id_, strategy, rank, text = (candidates.column(name).to_pylist() for name in ("id", "strategy", "rank", "text"))
-    return id_, strategy, rank, text
 
 
 def needed_pairs(
@@ -63,9 +58,8 @@ def needed_pairs(
     Raises BeamUQError as :func:`produced_texts`.
     """
     answers = produced_texts(candidates, answer_source, beam)
-    ids, strategies, _, texts = candidate_columns(candidates)
     by_question: dict[str, dict[str, dict[str, None]]] = {}
-    for question, strategy, text in zip(ids, strategies, texts, strict=True):
+    for question, strategy, _, text in zip(*candidates.select(COLUMNS).to_pydict().values(), strict=True):
         by_question.setdefault(question, {}).setdefault(strategy, {})[text] = None
     needed: list[tuple[str, str, str]] = []
     for question, sets in by_question.items():

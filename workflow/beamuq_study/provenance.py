@@ -1,7 +1,4 @@
-"""What a table says of how it was made, and whether tables that are read together are of one run.
-
-A footer holds settings, hashes of what was read, and versions; never a time, host or path.
-"""
+"""What a table says of how it was made, and whether tables that are read together are of one run."""
 
 from __future__ import annotations
 

@@ -95,11 +95,12 @@ def on_map(each: Estimates) -> Estimates:
     return Estimates(each.frame.join(parsed), each.replicates)
 
 
-class Inputs:
-    """The files that were asked for, by :class:`~beamuq_study.parquet_tables.Artifact`, and readings of a cell's."""
+class Inputs(dict[Artifact, Loaded]):
+    """The files that were asked for, and readings of a cell's."""
 
     def __init__(self, loaded: dict[Artifact, Loaded], study: Study) -> None:
-        self.study, self._loaded = study, loaded
+        super().__init__(loaded)
+        self.study = study
         self._frames: dict[Artifact, pd.DataFrame] = {}
         self._estimates: dict[tuple[Cell, str], Estimates] = {}
 
@@ -118,16 +119,10 @@ class Inputs:
         check_one_run(loaded.values())
         return cls(loaded, study)
 
-    def __getitem__(self, need: Artifact) -> Loaded:
-        return self._loaded[need]
-
-    def __contains__(self, need: Artifact) -> bool:
-        return need in self._loaded
-
     def frame(self, need: Artifact) -> pd.DataFrame:
         """The table of ``need`` as a frame. Shared between calls: do not write into it."""
         if need not in self._frames:
-            self._frames[need] = self._loaded[need].table.to_pandas()
+            self._frames[need] = self[need].table.to_pandas()
         return self._frames[need]
 
     def of(self, cell: Cell, kind: str) -> pd.DataFrame:

@@ -3,8 +3,6 @@
 Each has one function ``run`` whose keyword arguments are called like the rule's files, parameters and wildcards. The
 tables among the inputs, or the outputs, that it does not name are its ``**tables``, or ``**outputs``. A rule with
 ``shell:`` passes them as ``--name value …``, a rule with ``script:`` as Snakemake's object.
-
-Exit status 0: done; 2: bad input, told in one line on stderr; 143: stopped by a signal, can be gone on with.
 """
 
 from __future__ import annotations

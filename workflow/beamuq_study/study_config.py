@@ -11,7 +11,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -31,39 +31,33 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64, de
 Positive = Annotated[int, Field(ge=1, le=1_000_000)]  # far above what is decoded, and what memory bears
 
 
-def _refused_as(problem: Callable[[str], str]) -> Any:
-    """A text that has no ``problem``, in words."""
+def one_of(choices: tuple[str, ...]) -> Any:
+    """One of ``choices``, or ``module:attribute`` of one's own; another name is refused with the nearest of them."""
+
+    def check(name: Any) -> Any:
+        if isinstance(name, str) and name not in choices and not re.fullmatch(FORM, name):
+            raise ValueError(f"unknown name; {hint(name, choices, ', or module:attribute of your own')}")
+        return name
+
+    return BeforeValidator(check)
+
+
+def shaped(pattern: str, meaning: str) -> Any:
+    """A text of this pattern; another is refused with what is meant, not the pattern."""
 
     def check(text: Any) -> Any:
-        if isinstance(text, str) and (wrong := problem(text)):
-            raise ValueError(wrong)
+        if isinstance(text, str) and not re.fullmatch(pattern, text):
+            raise ValueError(f"write {meaning}")
         return text
 
     return BeforeValidator(check)
 
 
-def one_of(choices: tuple[str, ...]) -> Any:
-    """One of ``choices``, or ``module:attribute`` of one's own; another name is refused with the nearest of them."""
-
-    def problem(name: str) -> str:
-        fix = hint(name, choices, ", or module:attribute of your own")
-        return "" if name in choices or re.fullmatch(FORM, name) else f"unknown name; {fix}"
-
-    return _refused_as(problem)
-
-
-def shaped(pattern: str, meaning: str) -> Any:
-    """A text of this pattern; another is refused with what is meant, not the pattern."""
-    return _refused_as(lambda text: "" if re.fullmatch(pattern, text) else f"write {meaning}")
-
-
 def each_once(items: list[Any]) -> list[Any]:
     """The same list. Raises ValueError naming the first item that stands twice."""
-    seen = set()
-    for item in items:
-        if item in seen:
+    for place, item in enumerate(items):
+        if item in items[:place]:
             raise ValueError(f"{json.dumps(item)} stands twice; drop one")
-        seen.add(item)
     return items
 
 
@@ -582,20 +576,32 @@ class Study(StrictModel):
         known("main.relevance", [main.relevance] if main.relevance else [], self.scorers)
         known("scoring", self.scoring, self.recipes)
         decoded = self.recipes[main.recipe]
-        for key, chosen, choices in (
-            ("sample", main.sample, decoded.samples()),
-            ("beam", main.beam, decoded.searches()),
+        for key, what, chosen, choices in (
+            ("sample", "sample strategy", main.sample, decoded.samples()),
+            ("beam", "search", main.beam, decoded.searches()),
         ):
             if chosen not in choices:
                 fix = hint(chosen, choices) if choices else f"add recipes.{main.recipe}.{key}"
-                what = "sample strategy" if key == "sample" else "search"
                 raise ValueError(f"main.{key}: {chosen!r} is no {what} of recipes.{main.recipe}; {fix}")
         return self
 
     @model_validator(mode="after")
     def _every_decoded_recipe_is_scored(self) -> Study:
         for recipe in dict.fromkeys([*(entry.recipe for entry in self.grid), self.main.recipe]):
-            self._is_scored(recipe)
+            # what scoring would find missing after all the decoding
+            if recipe not in self.scoring:
+                raise ValueError(f"scoring: recipe {recipe!r} of the grid is not scored; add scoring.{recipe}.methods")
+            decoded = self.recipes[recipe]
+            looked_at = self.main.sample in decoded.samples() or self.scoring[recipe].every_strategy
+            if decoded.sample and looked_at and self.main.num_candidates > decoded.sample.size:
+                raise ValueError(
+                    f"main.num_candidates: {self.main.num_candidates} is more than recipes.{recipe}.sample.size "
+                    f"({decoded.sample.size}); lower it or raise that one"
+                )
+            if not any(decoded.decoded(strategy_of(name, self.main.beam)) for name in self.answer_source):
+                raise ValueError(
+                    f"answer_source: recipes.{recipe} decodes none of {', '.join(self.answer_source)}; add greedy"
+                )
         for name, scoring in self.scoring.items():
             decoded = self.recipes[name]
             if of := scoring.beams_map:
@@ -614,22 +620,6 @@ class Study(StrictModel):
                         f"recipes.{name} has beam.widths {widths} and sample.size {drawn}"
                     )
         return self
-
-    def _is_scored(self, recipe: str) -> None:
-        """Refuse what scoring a recipe of the grid would find missing after all its decoding."""
-        if recipe not in self.scoring:
-            raise ValueError(f"scoring: recipe {recipe!r} of the grid is not scored; add scoring.{recipe}.methods")
-        decoded = self.recipes[recipe]
-        looked_at = self.main.sample in decoded.samples() or self.scoring[recipe].every_strategy
-        if decoded.sample and looked_at and self.main.num_candidates > decoded.sample.size:
-            raise ValueError(
-                f"main.num_candidates: {self.main.num_candidates} is more than recipes.{recipe}.sample.size "
-                f"({decoded.sample.size}); lower it or raise that one"
-            )
-        if not any(decoded.decoded(strategy_of(name, self.main.beam)) for name in self.answer_source):
-            raise ValueError(
-                f"answer_source: recipes.{recipe} decodes none of {', '.join(self.answer_source)}; add greedy"
-            )
 
 
 def known(key: str, names: Iterable[str], choices: Iterable[str]) -> None:

@@ -9,7 +9,7 @@ rule study:
         mem_mb=500,
         runtime=5,
     params:
-        settings=settings.study_json,
+        settings=lambda wildcards: plan.study.as_run(),
     script:
         "../scripts/write_study.py"
 

@@ -44,7 +44,7 @@ def run(
     kept = (candidates.parent if shard else candidates).with_suffix(".batches")
     write = partial(_write, candidates, settings["cell"], [row["id"] for row in asked], len(shards))
     if shards:
-        batches, footer = finished_batches.marked(kept, "candidates", shards)
+        batches, footer = finished_batches.marked(kept, shards)
         with batches.locked():
             complete = len(batches.finished()) == batches.count
         if complete:  # neither model nor card is needed
@@ -101,7 +101,6 @@ def run(
         ),
         run_batch,
         folder=kept,
-        kind="candidates",
         described=footer,
         share=shard or finished_batches.WHOLE,
     )

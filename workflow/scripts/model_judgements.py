@@ -20,7 +20,6 @@ from beamuq_study.provenance import provenance, read_cell
 from beamuq_study.rule_programs import run_program
 
 Row = dict[str, Any]
-Settings = dict[str, Any]
 JUDGES = {"nli": "ccp", "relevance": "relevance"}  # models by what the settings call their use
 COLUMNS = ["id", "strategy", "rank", "text", "token_ids", "terminated", "top_ids", "top_texts"]
 
@@ -33,7 +32,7 @@ def run(
     language_model: Path | None = None,
     nli: Path | None = None,
     relevance: Path | None = None,
-    settings: Settings,
+    settings: dict[str, Any],
     made_with: dict[str, Any],
     loading: dict[str, Any],
     cards: int = 1,
@@ -105,7 +104,7 @@ def run(
     parquet_tables.write(judgements, "judgements", rows, cell=loaded.cell, provenance=footer)
 
 
-def _answers_and_candidates(table: pa.Table, settings: Settings) -> tuple[list[tuple[str, Row]], list[Row]]:
+def _answers_and_candidates(table: pa.Table, settings: dict[str, Any]) -> tuple[list[tuple[str, Row]], list[Row]]:
     """The rows of the produced answers, with the name of each, and of the candidates whose tokens are judged for SAR.
 
     Raises BeamUQError if a question lacks a produced answer, or the file the main strategies.

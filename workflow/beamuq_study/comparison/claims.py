@@ -27,7 +27,7 @@ from beamuq_study.exhibits.captions import BEAMSEARCH, CONSISTENCY, MULTINOMIAL
 from beamuq_study.exhibits.estimates_table import beam_gains
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES
 from beamuq_study.parquet_tables import Artifact
-from beamuq_study.result_files import Cell
+from beamuq_study.result_files import Cell, as_stored
 from beamuq_study.study_config import Main, Study
 
 OF_VERDICT = ("outcome", "value", "low", "high", "n")
@@ -100,7 +100,12 @@ def ranking(case: Case, place: str, method: str = "") -> Verdict:
 
     That it is "best" is tested; no test says how far another rank is one by chance, which leaves it undecided.
     """
-    means = _means_of_main_table(case.answered())
+    case = case.answered()
+    numbers, estimates = case.results.paper_numbers, case.estimates().where(metric="PRR", setting="")
+    listed = estimates.where(method=set(numbers["method"][numbers["table"] == "tab:qa_mean_prr"]))
+    everywhere = listed.frame.groupby(["method", "variant"])["dataset"].transform("size") == len(case.cells)
+    means = listed.rows(everywhere).mean_over_datasets()
+    means = at(means, means.frame[["method", "variant"]])
     of_method = means.frame["method"] == method if method else True
     ahead = ((means.frame["variant"] == BEAMSEARCH) & of_method).to_numpy()
     if not ahead.any() or ahead.all():
@@ -111,15 +116,6 @@ def ranking(case: Case, place: str, method: str = "") -> Verdict:
         return Verdict(judging.questions(means), "undecided")
     lead, p = significance.tested_lead(means, ahead)
     return case.above_zero(np.array([lead]), np.array([p]), means.replicates.shape[1], judging.questions(means))
-
-
-def _means_of_main_table(case: Case) -> Estimates:
-    """Mean PRR of each form of the methods of the paper's main table that is measured in every cell."""
-    numbers, estimates = case.results.paper_numbers, case.estimates().where(metric="PRR", setting="")
-    listed = estimates.where(method=set(numbers["method"][numbers["table"] == "tab:qa_mean_prr"]))
-    everywhere = listed.frame.groupby(["method", "variant"])["dataset"].transform("size") == len(case.cells)
-    means = listed.rows(everywhere).mean_over_datasets()
-    return at(means, means.frame[["method", "variant"]])
 
 
 def ahead_at_budgets(case: Case, better: Forms, worse: Forms, first: int = 2, last: float = np.inf) -> Verdict:
@@ -139,10 +135,13 @@ def plateau(case: Case, near: int) -> Verdict:
     It may miss the claimed M by a declared share of it. What has to be significant is the rise from the smallest M to
     the end.
     """
-    every, slack = case.estimates(), case.tolerances["plateau_slack"] * near
+    every, study, slack = case.estimates(), case.results.study, case.tolerances["plateau_slack"] * near
     parts, rises, starts = list[Part](), list[Estimates](), list[float]()
     for cell in case.cells:
-        curve, start, earliest = _plateau_of(case, every, cell)
+        sizes = sorted(study.scoring[cell.recipe].budgets)
+        keys = {"dataset": cell.dataset, "metric": "PRR", "method": "Dissimilarity", "variant": BEAMSEARCH}
+        curve = at(every, pd.DataFrame([keys | {"setting": ablation("M", M)} for M in sizes]))
+        start, earliest = significance.plateau(curve, sizes, case.tolerances["plateau"], study.evaluation.confidence)
         missed = earliest > near + slack or start < near - slack
         parts.append("no" if missed else "yes" if start <= near + slack else "undecided")
         rises.append(curve.rows([-1]).minus(curve.rows([0])))
@@ -150,15 +149,6 @@ def plateau(case: Case, near: int) -> Verdict:
         case.notes.append(f"M = {start if start == start else f'{earliest} or later'} on {cell.dataset}")
     verdict = case.rise(joined(rises), judging.questions(every), size=judging.together(parts), opposite="no" in parts)
     return replace(verdict, value=float(np.mean(starts)), low=np.nan, high=np.nan, std=np.nan)
-
-
-def _plateau_of(case: Case, every: Estimates, cell: Cell) -> tuple[Estimates, float, int]:
-    """PRR of Dissimilarity over beams by M, where its plateau starts (NaN: nowhere), and the earliest M it could."""
-    study = case.results.study
-    sizes = sorted(study.scoring[cell.recipe].budgets)
-    keys = {"dataset": cell.dataset, "metric": "PRR", "method": "Dissimilarity", "variant": BEAMSEARCH}
-    curve = at(every, pd.DataFrame([keys | {"setting": ablation("M", M)} for M in sizes]))
-    return curve, *significance.plateau(curve, sizes, case.tolerances["plateau"], study.evaluation.confidence)
 
 
 def gain_on_short_answers(case: Case, below: int) -> Verdict:
@@ -195,7 +185,7 @@ def _columns(case: Case, table: str) -> list[Estimates]:
     """Of each cell and method the estimates of every setting that a table of the paper has, under its name there."""
     numbers = case.results.paper_numbers
     rows = numbers[numbers["table"] == table].drop_duplicates(["method", "variant", "setting"])
-    keys, columns = comparison_inputs.stored_keys(case.results.study, rows), []
+    keys, columns = as_stored(case.results.study, rows)[comparison_inputs.STORED], []
     for cell in case.cells:
         each = at(case.of(cell).estimates(), keys).assign(setting=list(rows["setting"]))
         columns += [each.where(method=method) for method in dict.fromkeys(rows["method"])]
@@ -286,8 +276,7 @@ def small_bias(case: Case, most: float) -> Verdict:
     """Whether the interval of the beams' mean bias lies within ± ``most``; no: outside."""
     groups, _, bias, _ = _errors(case)
     found = case.clear(*mean_and_std(bias, groups), len(groups))
-    inside, outside = -most <= found.low <= found.high <= most, found.low > most or found.high < -most
-    return replace(found, sign="-", size="yes" if inside else "no" if outside else "undecided")
+    return replace(found, sign="-", size=significance.within(pd.DataFrame([vars(found)]), most)[0])
 
 
 def smaller_error(case: Case) -> Verdict:

@@ -20,7 +20,7 @@ from beamuq.errors import BeamUQError
 from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.strategy_names import parse
 from beamuq_study.parquet_tables import ALL, Artifact, read_footer
-from beamuq_study.result_files import Cell, Inputs, as_stored
+from beamuq_study.result_files import Cell, Inputs
 from beamuq_study.study_config import ROOT, STUDIES, Study, load_study
 
 FOLDER = ROOT / "workflow" / "paper_numbers"
@@ -180,11 +180,6 @@ def table_cell(study: Study, table: PaperTable, model: str, dataset: str) -> Cel
         if model in entry.models and dataset in entry.datasets and scorers and varied.get(table.part, main):
             return Cell(model, dataset, entry.recipe, scorers[0])
     return None
-
-
-def stored_keys(study: Study, paper_numbers: pd.DataFrame) -> pd.DataFrame:
-    """The keys under which an evaluation holds the paper's numbers: :data:`STORED`."""
-    return as_stored(study, paper_numbers)[STORED]
 
 
 # -- settings that are not the paper's ---------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from beamuq.evaluation.significance import smallest_detectable, z_score
 from beamuq_study.comparison import comparison_inputs
 from beamuq_study.comparison.comparison_inputs import KEYS, STORED, ComparisonInputs, Erratum, first, touching
 from beamuq_study.exhibits.exhibit import EVALUATION
+from beamuq_study.result_files import as_stored
 
 # Of sampled Semantic Entropy, by the setting under which it is stored (D12)
 FORMULATIONS = {"": "entropy of counts", "printed": "as printed", "likelihood-summed": "as in the official code"}
@@ -73,7 +74,7 @@ def _ours(results: ComparisonInputs, rows: pd.DataFrame) -> pd.DataFrame:
         absent += " was not run"
     if absent:
         return frame.assign(absent=absent, **dict.fromkeys(OURS, np.nan))
-    stored = comparison_inputs.stored_keys(study, rows)
+    stored = as_stored(study, rows)[STORED]
     stored["setting"] = rows["formulation"].where(rows["formulation"] != "", stored["setting"])
     if accuracies:  # stories count as groups
         quality, questions = (results.inputs.of(cells[0], kind) for kind in OF_ACCURACY)

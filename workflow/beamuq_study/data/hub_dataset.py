@@ -1,7 +1,4 @@
-"""A split of a hub dataset, at the commit that the study's lock file names, as one Parquet file in the hub's schema.
-
-Its footer says what it is.
-"""
+"""A split of a hub dataset, at the commit that the study's lock file names, as one Parquet file in the hub's schema."""
 
 from __future__ import annotations
 

@@ -45,12 +45,10 @@ def choose_shots(
 
     Raises BeamUQError if fewer are left.
     """
-    seen = {_folded(question) for question in evaluated}
-    eligible = []
+    asked, distinct = set(map(_folded, evaluated)), dict[str, Question]()
     for question in candidates:
-        if _folded(question) not in seen:
-            seen.add(_folded(question))
-            eligible.append(question)
+        distinct.setdefault(_folded(question), question)
+    eligible = [question for folded, question in distinct.items() if folded not in asked]
     if count > len(eligible):
         raise BeamUQError(
             f"datasets.{dataset}.few_shot: {count} is more than the {len(eligible)} questions of the few-shot split "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import string
 from collections.abc import Mapping, Sequence
-from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -22,6 +21,10 @@ _SHORT = {"Dissimilarity": "Dissim", "Eccentricity": "Ecc", "EigVecDissimilarity
 ARROWS = "; ↑: the beam form is better than its multinomial counterpart"
 NEEDS = "Needs: "
 DEMO_WARNING = "This is a demo: its numbers show that the machinery works and are no results of the paper."
+_, *_BLOCKS = (resources.files("beamuq_study.exhibits") / "captions.txt").read_text(encoding="utf-8").split("\n== ")
+_TEMPLATES = dict(block.split(" ==\n", 1) for block in _BLOCKS)
+# Of the paper's baseline methods: the category of each, and its title.
+BASELINES = {name: of for name, *of in (line.split(" | ") for line in _TEMPLATES["baseline methods"].splitlines())}
 
 
 def method_title(method: str, variant: str = "") -> str:
@@ -51,18 +54,8 @@ def listing(items: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(items[:-1]), items[-1]))) if items else ""
 
 
-@cache
-def _templates() -> dict[str, str]:
-    _, *blocks = (resources.files("beamuq_study.exhibits") / "captions.txt").read_text(encoding="utf-8").split("\n== ")
-    return dict(block.split(" ==\n", 1) for block in blocks)
-
-
-# Of the paper's baseline methods: the category of each, and its title.
-BASELINES = {name: of for name, *of in (line.split(" | ") for line in _templates()["baseline methods"].splitlines())}
-
-
 def _lines(caption: str, *, of_needs: bool) -> list[str]:
-    return [s for s in _templates().get(caption, caption).splitlines() if s and s.startswith(NEEDS) == of_needs]
+    return [s for s in _TEMPLATES.get(caption, caption).splitlines() if s and s.startswith(NEEDS) == of_needs]
 
 
 def text(caption: str, facts: Mapping[str, Any]) -> list[str]:

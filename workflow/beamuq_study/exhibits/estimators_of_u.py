@@ -29,7 +29,6 @@ EFFORT = ("candidates", "distinct texts", "rows", "passes")
 HEADS = {"bias": "Bias", "RMSE ratio": "RMSE ÷", "Spearman with U": "Spearman", "PRR": "PRR"}
 SPREAD = {"first": "First draw", "mean": "Mean", "sd": "SD", "lowest": "Lowest", "highest": "Highest", "beams": "Beams"}
 LARGE_ERROR = 0.01  # questions whose U has a larger standard error are counted in captions
-READS = tuple(dict.fromkeys((*CANDIDATES, *SCORES, *EVALUATION)))
 LARGEST = 15  # M of the figure of reasons
 REASONS = figure_style.looks("reasons")
 BINS, LEAST = 5, 12  # bins of questions, or fewer where the least would have fewer questions
@@ -327,7 +326,7 @@ def draw_by_rows(data: pd.DataFrame, ax: figure_style.Axes) -> None:
 def exhibits(study: Study) -> list[Exhibit]:
     pooled = {dataset for each in study.grid if study.recipes[each.recipe].all_above for dataset in each.datasets}
     datasets = {"estimators": "", **{f"estimators_{name}": name for name in study.datasets if name in pooled}}
-    exact = partial(Exhibit, reads=READS, beyond_paper=True, cells=with_exact_value)
+    exact = partial(Exhibit, reads=(*CANDIDATES, *SCORES, *EVALUATION), beyond_paper=True, cells=with_exact_value)
     of_dataset = partial(exact, kind="table", build=estimators_table, caption="estimators")
     beams, drawn = partial(with_exact_value, strategies=[study.main.beam]), partial(exact, kind="figure")
     controls = "uniform beam", "match beam", "match sample"

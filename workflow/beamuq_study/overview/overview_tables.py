@@ -131,30 +131,24 @@ def counts(study: Study, question_ids: Mapping[str, Sequence[str]], candidates: 
     left nothing, ``cut`` texts that reached the largest number of tokens.
     """
     rows = []
-    for loaded in candidates:
-        frame, ids = _frame(loaded), _asked(question_ids, loaded)
-        strategies = study.recipes[loaded.cell["recipe"]].strategies()
-        whole = [("", strategy, frame[frame["strategy"] == strategy]) for strategy in strategies]
-        for answer_source, strategy, texts in [*_produced(study, loaded, frame), *whole]:
-            dropped = len(set(ids) - set(texts["id"]))
-            numbers = len(ids), dropped, len(texts), (texts["text"] == "").sum(), (~texts["terminated"]).sum()
-            rows.append((*(loaded.cell[name] for name in CELL), answer_source, strategy, *map(int, numbers)))
+    for keys, ids, texts in _texts(study, question_ids, candidates):
+        dropped = len(set(ids) - set(texts["id"]))
+        numbers = len(ids), dropped, len(texts), (texts["text"] == "").sum(), (~texts["terminated"]).sum()
+        rows.append((*keys, *map(int, numbers)))
     return pd.DataFrame(rows, columns=COUNTED)
 
 
 def listed(study: Study, question_ids: Mapping[str, Sequence[str]], candidates: Sequence[Loaded]) -> pd.DataFrame:
     """A row a produced answer that is dropped, empty or cut (``what``), with its question's id, in the order asked."""
     rows = []
-    for loaded in candidates:
-        ids = _asked(question_ids, loaded)
-        for answer_source, _, texts in _produced(study, loaded, _frame(loaded)):
+    for (*cell, answer_source, _), ids, texts in _texts(study, question_ids, candidates):
+        if answer_source:
             lists = {
                 "dropped": set(ids) - set(texts["id"]),
                 "empty": set(texts.loc[texts["text"] == "", "id"]),
                 "cut": set(texts.loc[~texts["terminated"], "id"]),
             }
-            place = (*(loaded.cell[name] for name in CELL), answer_source)
-            rows += [(*place, what, key) for what in lists for key in ids if key in lists[what]]
+            rows += [(*cell, answer_source, what, key) for what in lists for key in ids if key in lists[what]]
     return pd.DataFrame(rows, columns=[*CELL, "answer_source", "what", "id"])
 
 
@@ -166,18 +160,16 @@ def answers_shown(study: Study, counted: pd.DataFrame) -> pd.DataFrame:
     return answers.replace(titles).assign(**shares)[[*COUNTED[:7], "empty", "empty %", "cut", "cut %"]]
 
 
-def _asked(question_ids: Mapping[str, Sequence[str]], loaded: Loaded) -> list[str]:
-    return list(question_ids[loaded.cell["dataset"]][: loaded.provenance["settings"]["questions"]])
-
-
-def _frame(loaded: Loaded) -> pd.DataFrame:
-    frame: pd.DataFrame = loaded.table.select(["id", "strategy", "rank", "text", "terminated"]).to_pandas()
-    return frame
-
-
-def _produced(study: Study, loaded: Loaded, frame: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """Each produced answer that a recipe decodes, the strategy whose first text it is, and those texts."""
-    recipe = study.recipes[loaded.cell["recipe"]]
-    for name in study.answer_source:
-        if strategy := recipe.decoded(strategy_of(name, study.main.beam)):
-            yield name, strategy, frame[(frame["strategy"] == strategy) & (frame["rank"] == 0)]
+def _texts(
+    study: Study, question_ids: Mapping[str, Sequence[str]], candidates: Sequence[Loaded]
+) -> Iterator[tuple[list[str], Sequence[str], pd.DataFrame]]:
+    """Of each cell's produced answers, then strategies: cell, answer source, strategy; questions asked; the texts."""
+    for loaded in candidates:
+        cell, recipe = [loaded.cell[name] for name in CELL], study.recipes[loaded.cell["recipe"]]
+        ids = question_ids[loaded.cell["dataset"]][: loaded.provenance["settings"]["questions"]]
+        frame = loaded.table.select(["id", "strategy", "rank", "text", "terminated"]).to_pandas()
+        for name in study.answer_source:
+            if strategy := recipe.decoded(strategy_of(name, study.main.beam)):
+                yield [*cell, name, strategy], ids, frame[(frame["strategy"] == strategy) & (frame["rank"] == 0)]
+        for strategy in recipe.strategies():
+            yield [*cell, "", strategy], ids, frame[frame["strategy"] == strategy]

@@ -52,9 +52,8 @@ def study_page(source: Path, most: int = MOST_QUESTIONS) -> str:
         notes.append(f"Without candidates yet, so not here: {'; '.join(missing)}.")
     cells = []
     for cell, scorer in shown:
-        tables = there[cell, scorer]
-        inputs = Inputs.read(results, tables, study)
-        by_kind = {table.kind: inputs[table] for table in tables}
+        read = Inputs.read(results, there[cell, scorer], study)
+        by_kind = {table.kind: loaded for table, loaded in read.items()}
         cells.append(_cell(study, cell, scorer, by_kind, max(1, most // len(shown))))
     return page(captions.titled(study, study.title), notes, cells)
 

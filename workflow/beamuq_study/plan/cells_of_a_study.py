@@ -50,10 +50,9 @@ class Grid:
 
     def cell(self, model: str, dataset: str, recipe: str) -> GridCell:
         """One cell. Raises BeamUQError if the grid has none such."""
-        try:
-            return self.cells[model, dataset, recipe]
-        except KeyError:
-            raise BeamUQError(f"grid: holds no {model}/{dataset}/{recipe}; add it there") from None
+        if (model, dataset, recipe) not in self.cells:
+            raise BeamUQError(f"grid: holds no {model}/{dataset}/{recipe}; add it there")
+        return self.cells[model, dataset, recipe]
 
     @property
     def datasets(self) -> list[str]:
@@ -178,14 +177,11 @@ class Grid:
         ]
 
     @cached_property
-    def model_uses(self) -> dict[str, str]:
-        """Every source of a model that the study loads, and what for; a scorer that nothing asks is none of them."""
+    def model_sources(self) -> list[str]:
+        """Every source of a model that the study loads, each once; that of a scorer that nothing asks is not there."""
         study, cells = self.study, self.cells.values()
         scorers = {key for cell in cells for key in (*self.scorers_of(cell), *self.judges_of(cell.recipe).values())}
-        loaded = [(study.models[cell.model].source, f"model {cell.model}") for cell in cells]
-        loaded += [(scorer.source or "", f"scorer {key}") for key, scorer in study.scorers.items() if key in scorers]
-        loaded += [(source or "", f"quality {q.metric}") for q in study.quality for source in (q.source, q.backbone)]
-        uses: dict[str, dict[str, None]] = {}
-        for source, use in loaded:
-            uses.setdefault(source, {})[use] = None
-        return {source: ", ".join(names) for source, names in uses.items() if source}
+        loaded: list[str | None] = [study.models[cell.model].source for cell in cells]
+        loaded += [scorer.source for key, scorer in study.scorers.items() if key in scorers]
+        loaded += [source for quality in study.quality for source in (quality.source, quality.backbone)]
+        return list(dict.fromkeys(filter(None, loaded)))

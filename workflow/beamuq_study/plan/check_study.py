@@ -121,7 +121,7 @@ def _check_files(grid: Grid, paths: Paths) -> None:
                 local = dataset.source.startswith("hub:")
                 where = "config.yaml: data_root" if local else f"{paths.study_file}: datasets.{key}"
                 raise BeamUQError(f"{where}: {file} does not exist; put the split there or name another")
-    for source in grid.model_uses:
+    for source in grid.model_sources:
         if source.startswith("packaged:"):
             with _named(str(paths.study_file)):
                 known("source", [source], [f"packaged:{name}" for name in PACKAGED])
@@ -136,7 +136,7 @@ def _check_revisions(grid: Grid, paths: Paths) -> None:
     """Refuse what another study fetched into the same folder: another split, or of another commit than the lock's."""
     held: dict[Path, tuple[Kind, str, str | None]] = {
         file: ("models", parse_source(source).name, getattr(read_manifest(file.parent), "revision", None))
-        for source in grid.model_uses
+        for source in grid.model_sources
         if source.startswith("hub:") and (file := paths.model_manifest(source)).is_file()
     }
     for key in grid.datasets:

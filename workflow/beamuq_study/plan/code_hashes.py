@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import beamuq
+from beamuq.io import file_sha256
 
 STUDY = Path(__file__).resolve().parents[1]
 LIBRARY = Path(beamuq.__file__).resolve().parent
@@ -20,6 +21,7 @@ READ_BY = {  # what is no Python, by the module that reads it
     STUDY / "exhibits" / "figure_style.py": [STUDY / "exhibits" / of for of in ("figures.mplstyle", "series.yaml")],
 }
 LIST_OF_EXHIBITS = STUDY / "exhibits" / "list_of_exhibits.py"
+_content_hash = cache(file_sha256)
 
 
 @cache
@@ -51,11 +53,6 @@ def script_sources(script: str, *modules: str) -> list[Path]:
     for module in sources.intersection(READ_BY):
         sources.update(READ_BY[module])
     return sorted(sources)
-
-
-@cache
-def _content_hash(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @cache

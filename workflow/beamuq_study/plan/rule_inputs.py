@@ -101,7 +101,7 @@ class RuleInputs:
 
     def manifests(self, _: Wildcards) -> Files:
         """What was fetched of every model."""
-        sources = (source for source in self.grid.model_uses if not source.startswith("folder:"))
+        sources = (source for source in self.grid.model_sources if not source.startswith("folder:"))
         return sorted({self.paths.model_manifest(source) for source in sources})
 
     def study_tables(self, _: Wildcards) -> Files:

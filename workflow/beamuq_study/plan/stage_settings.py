@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal, Protocol, cast
@@ -57,7 +57,7 @@ class StageSettings:
     # -- fetching, questions and prompts -------------------------------------------------------------------------
 
     def fetch_model(self, wildcards: Wildcards) -> Settings:
-        sources = {model_folder_name(source): source for source in self.grid.model_uses}
+        sources = {model_folder_name(source): source for source in self.grid.model_sources}
         if wildcards.folder not in sources:
             raise BeamUQError(f"no model, scorer or quality of this study is called {wildcards.folder!r}")
         return {"source": sources[wildcards.folder]}
@@ -175,9 +175,6 @@ class StageSettings:
         """The main beam search, where the cell's recipe decodes it."""
         return self.study.recipes[wildcards.recipe].decoded(self.study.main.beam)
 
-    def study_json(self, _: Wildcards) -> Settings:
-        return self.study.as_run()
-
     def exhibit_code(self, wildcards: Wildcards) -> str:
         """The code that makes an exhibit: of its rule's program and of the module that specifies it."""
         exhibit = list_of_exhibits.exhibit(wildcards.name, self.study)
@@ -197,9 +194,8 @@ class StageSettings:
             return [(kind, self.questions(wildcards))]
         cell, made_for = self.cell(wildcards), cast("type[Any]", SimpleNamespace)
         main, *further = (file_name(quality.metric) for quality in self.study.qualities(cell.dataset))
-        here = {"scorer": getattr(wildcards, "scorer", ""), "metric": main} | _picked(
-            cell, "model", "dataset", "recipe"
-        )
+        place = _picked(cell, "model", "dataset", "recipe")
+        here = place | {"scorer": getattr(wildcards, "scorer", ""), "metric": main}
         if kind == "judgements" and not self.grid.judgements_of(cell.recipe):
             return []
         if kind == "cross_similarity":
@@ -215,20 +211,16 @@ class StageSettings:
     # -- models and what they run on ---------------------------------------------------------------------------------
 
     def loading(self, rule: str) -> Callable[[Wildcards], Settings]:
-        """The parameter function of a rule that loads models: device, dtype, and the content of each own folder.
-
-        ``content``: a hash of the content of each model that is a folder of one's own, by the rule's name for it.
-        """
+        """The parameter function of a rule that loads models: device, dtype and, by name, a hash of each own folder."""
 
         def of_wildcards(wildcards: Wildcards) -> Settings:
             content = {
-                name: self._content(source, rule == "quality" or ":" in used_as)
+                name: self._content(Path(source.removeprefix("folder:")), rule == "quality" or ":" in used_as)
                 for name, (source, used_as) in self.models(rule, wildcards).items()
                 if source and source.startswith("folder:")
             }
-            settings: Settings = {"device": self.device, "dtype": self.dtype, "content": content}
-            if rule in ("similarity", "quality"):
-                settings["dtype"] = self.machine.scorer_dtype
+            dtype = self.machine.scorer_dtype if rule in ("similarity", "quality") else self.dtype
+            settings: Settings = {"device": self.device, "dtype": dtype, "content": content}
             if rule == "judgements" and self.machine.scorer_dtype != self.dtype:
                 settings["scorer_dtype"] = self.machine.scorer_dtype
             return settings
@@ -293,16 +285,10 @@ class StageSettings:
     def _judges(self, recipe: str) -> dict[str, Scorer]:
         return {use: self.study.scorers[name] for use, name in self.grid.judges_of(recipe).items()}
 
-    def _content(self, source: str, every_file: bool) -> str:
-        """A plug-in and a learned quality may read every file of a model."""
-        if (source, every_file) not in self._contents:
-            identity = model_identity(Path(source.removeprefix("folder:")), every_file=every_file)
-            self._contents[source, every_file] = identity["content"]
-        return self._contents[source, every_file]
-
     @cached_property
-    def _contents(self) -> dict[tuple[str, bool], str]:
-        return {}
+    def _content(self) -> Callable[[Path, bool], str]:
+        """Of a folder, read once; a plug-in and a learned quality may read every file of a model."""
+        return cache(lambda folder, every_file: model_identity(folder, every_file=every_file)["content"])
 
 
 def _picked(described: object, *names: str) -> Settings:

@@ -54,13 +54,12 @@ class BatchResult:
 
 @dataclass(frozen=True)
 class FinishedBatches:
-    """The finished batches of one run, ``count`` when complete, as tables of ``kind``.
+    """The finished batches of one run, ``count`` when complete, as tables of candidates.
 
     ``parent`` holds one folder for each run, which is called like the first letters of its hash ``run``.
     """
 
     parent: Path
-    kind: str
     run: str
     count: int
 
@@ -97,11 +96,12 @@ class FinishedBatches:
         path = self._path(number)
         for leftover in self.folder.glob(f".{path.name}.*.tmp"):  # of a worker that was killed while it wrote
             leftover.unlink()
-        parquet_tables.write(path, self.kind, rows, provenance={"run": self.run, "batch": number, "note": dict(note)})
+        content = {"run": self.run, "batch": number, "note": dict(note)}
+        parquet_tables.write(path, "candidates", rows, provenance=content)
 
     def read(self, number: int) -> parquet_tables.Loaded:
         """One batch. Raises BeamUQError if the file is not whole, of another run or another batch."""
-        loaded = parquet_tables.read(self._path(number), self.kind)
+        loaded = parquet_tables.read(self._path(number), "candidates")
         if (loaded.provenance.get("run"), loaded.provenance.get("batch")) != (self.run, number):
             raise BeamUQError(
                 f"{loaded.path}: is of another run, or another batch than its name says; delete {self.folder}"
@@ -111,7 +111,7 @@ class FinishedBatches:
     def collected(self) -> tuple[pa.Table, dict[int, dict[str, Json]]]:
         """The rows of all batches in their order, and the notes that are not empty, by batch."""
         loaded = [self.read(number) for number in range(self.count)]
-        nothing = parquet_tables.SCHEMAS[self.kind].empty_table()
+        nothing = parquet_tables.SCHEMAS["candidates"].empty_table()
         table = pa.concat_tables([nothing, *(batch.table for batch in loaded)])
         return table, {n: batch.provenance["note"] for n, batch in enumerate(loaded) if batch.provenance["note"]}
 
@@ -122,7 +122,7 @@ class FinishedBatches:
     def write_marker(self, path: Path, share: str, provenance: Mapping[str, Json]) -> None:
         """Leave the marker of a finished share; ``provenance`` is what the whole table's will be."""
         content = {"provenance": dict(provenance), "share": share, "run": self.run, "count": self.count}
-        parquet_tables.write(path, self.kind, [], provenance=content)
+        parquet_tables.write(path, "candidates", [], provenance=content)
 
     def _path(self, number: int) -> Path:
         return self.folder / f"batch-{number:05}.parquet"
@@ -133,7 +133,6 @@ def run_batches(
     run: Callable[[Sequence[Prompt]], BatchResult],
     *,
     folder: Path,
-    kind: str,
     described: Mapping[str, Json],
     share: str = WHOLE,
 ) -> FinishedBatches:
@@ -147,7 +146,7 @@ def run_batches(
     """
     composition = [[(prompt.id, prompt.token_ids) for prompt in batch] for batch in batches]
     text = json.dumps([described, composition, FORMAT], sort_keys=True, ensure_ascii=False)
-    kept = FinishedBatches(folder, kind, hashlib.sha256(text.encode()).hexdigest(), len(batches))
+    kept = FinishedBatches(folder, hashlib.sha256(text.encode()).hexdigest(), len(batches))
     numbers = share_of(share, len(batches))
     with kept.locked(share), _sigterm_noted() as asked_to_stop:
         done = kept.finished() & set(numbers)
@@ -158,9 +157,7 @@ def run_batches(
         if before:
             print(f"{before} of {total} questions are there from an earlier run", file=sys.stderr, flush=True)
         with progress_bar(total, "decoding", "question", before) as progress:
-            for number in numbers:
-                if number in done:
-                    continue
+            for number in sorted(set(numbers) - done):
                 result = run(batches[number])
                 kept.write(number, result.rows, result.note)
                 tokens += result.tokens
@@ -183,12 +180,12 @@ def share_of(share: str, count: int) -> list[int]:
     return list(range(count))[number - 1 :: shares]
 
 
-def marked(folder: Path, kind: str, markers: Sequence[Path]) -> tuple[FinishedBatches, dict[str, Json]]:
+def marked(folder: Path, markers: Sequence[Path]) -> tuple[FinishedBatches, dict[str, Json]]:
     """The batches that the workers of these markers finished, and the provenance of the table to be made of them.
 
     Raises BeamUQError if the markers are not of all shares of one run, each once.
     """
-    marks = [parquet_tables.read(marker, kind).provenance for marker in markers]
+    marks = [parquet_tables.read(marker, "candidates").provenance for marker in markers]
     parts = sorted(str(mark.get("share")) for mark in marks)
     whole = sorted(f"{n}-of-{len(marks)}" for n in range(1, len(marks) + 1))
     if parts != whole:
@@ -199,7 +196,7 @@ def marked(folder: Path, kind: str, markers: Sequence[Path]) -> tuple[FinishedBa
             ours, theirs = first["provenance"], mark["provenance"]
             differing = sorted(key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key)) or ["prompts"]
             raise BeamUQError(f"{marker}: differs from {markers[0].name} in {', '.join(differing)}; delete both")
-    return FinishedBatches(folder, kind, first["run"], first["count"]), first["provenance"]
+    return FinishedBatches(folder, first["run"], first["count"]), first["provenance"]
 
 
 @contextmanager

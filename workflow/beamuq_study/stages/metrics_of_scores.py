@@ -21,10 +21,7 @@ PART = ["method", "variant", "setting"]
 
 
 class EvaluationSettings(StrictModel):
-    """What is measured. Correct is strictly above ``threshold``; ``further_qualities``: thresholds by metric.
-
-    ``max_rejection``: PRR is to the first; to a further one, such as 1, it is a row of its own, ``PRR@1``.
-    """
+    """What is measured. Correct is strictly above ``threshold``; ``further_qualities``: thresholds by metric."""
 
     metrics: tuple[Literal["PRR", "ROC-AUC", "PR-AUC"], ...]
     quality: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from beamuq import plugins
@@ -14,10 +13,7 @@ def policies_of(recipe: Recipe, shipped: Any) -> list[Any]:
     """A recipe's policies, in the order of ``Recipe.strategies``; ``shipped`` is the model's generation config."""
     from beamuq import decoding
 
-    makers: dict[str, Callable[..., Any]] = vars(decoding) | {
-        "custom": _custom,
-        "Shipped": lambda: decoding.Shipped.from_config(shipped),
-    }
+    makers = vars(decoding) | {"custom": _custom, "Shipped": lambda: decoding.Shipped.from_config(shipped)}
     return [makers[policy](*arguments) for _, policy, arguments in recipe.policies()]
 
 
