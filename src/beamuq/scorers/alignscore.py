@@ -75,13 +75,8 @@ class AlignScore(PackedEncoder):
             parts, statements = chunks(context), sentences(claim)
             shapes.append((len(statements), len(parts)))
             pairs += [(part, statement) for statement in statements for part in parts]
-        aligned = self._aligned(pairs)
-        scores, start = [], 0
-        for statements_count, parts_count in shapes:
-            size = statements_count * parts_count
-            table = aligned[start : start + size].reshape(statements_count, parts_count)
-            scores.append(table.max(axis=1).mean())
-            start += size
+        tables = np.split(self._aligned(pairs), np.cumsum([rows * columns for rows, columns in shapes])[:-1])
+        scores = [table.reshape(shape).max(axis=1).mean() for table, shape in zip(tables, shapes, strict=True)]
         return np.array(scores, dtype=np.float64)
 
     def _aligned(self, pairs: Sequence[tuple[str, str]]) -> Floats:
