@@ -98,14 +98,6 @@ def chunks(context: str) -> list[str]:
     return [" ".join(parts[start : start + size]) for start in range(0, len(parts), size)]
 
 
-def best_over_references(scorer: AlignScore, answers: Sequence[str], references: Sequence[Sequence[str]]) -> Floats:
-    """The best score over each answer's references, shape (A,): context = answer, claim = reference."""
-    contexts = [answer for answer, claims in zip(answers, references, strict=True) for _ in claims]
-    values = scorer.score(contexts, [claim for claims in references for claim in claims])
-    ends = np.cumsum([len(claims) for claims in references])
-    return np.array([part.max() for part in np.split(values, ends[:-1])], dtype=np.float64)
-
-
 def find_checkpoint(path: Path) -> Path:
     """The one ``.ckpt`` file of a folder, or the file itself. Raises BeamUQError if there is none, or more than one."""
     if path.is_file():
