@@ -119,7 +119,8 @@ def bind(device: str, *, cards: int = 1) -> None:
         folder.mkdir(exist_ok=True)
         folder.chmod(0o777)  # of all users of the machine
     begun, announced = time.monotonic(), False
-    locks = {name: _open(folder / name) for name in ("queue", *choice)}
+    flags = os.O_CREAT | os.O_RDONLY | os.O_NOFOLLOW  # of another user's file too: a lock needs no right to write
+    locks = {name: os.open(folder / name, flags, 0o444) for name in ("queue", *choice)}
     taken: list[str] = []
     while len(taken) < cards:
         if _is_had(locks["queue"]):
@@ -176,8 +177,3 @@ def _is_had(lock: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _open(path: Path) -> int:
-    """A descriptor to lock, of our own file or another user's: a lock needs no right to write."""
-    return os.open(path, os.O_CREAT | os.O_RDONLY | os.O_NOFOLLOW, 0o444)
