@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -124,9 +125,7 @@ def bind(device: str, *, cards: int = 1) -> None:
     taken: list[str] = []
     while len(taken) < cards:
         if _is_had(locks["queue"]):
-            for name in choice:
-                if len(taken) < cards and name not in taken and _is_had(locks[name]):
-                    taken.append(name)
+            taken = list(islice((name for name in choice if _is_had(locks[name])), cards))
         if len(taken) < cards:
             if not announced:
                 print(f"too many of {len(choice)} cards are taken; waiting", file=sys.stderr, flush=True)
@@ -137,7 +136,7 @@ def bind(device: str, *, cards: int = 1) -> None:
     _held.extend(locks[name] for name in taken)
     for name in locks.keys() - taken:
         os.close(locks[name])
-    os.environ[VISIBLE] = ",".join(choice[name] for name in choice if name in taken)
+    os.environ[VISIBLE] = ",".join(choice[name] for name in taken)
 
 
 def usable_cards() -> dict[str, str]:
