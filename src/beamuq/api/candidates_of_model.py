@@ -101,11 +101,9 @@ def decode(
         ):
             candidates[candidate.prompt_id].append(candidate)
     rows: list[dict[str, Any]] = []
-    for prompt, (key, (greedy, *others)) in zip(prompts, candidates.items(), strict=True):
-        answer, *records = (
-            _record(decoding.candidate_text(tokenizer, c.token_ids, stops), c) for c in (greedy, *others)
-        )
-        answer["token_entropies"] = np.asarray(greedy.entropies).tolist()
+    for prompt, (key, found) in zip(prompts, candidates.items(), strict=True):
+        answer, *records = (_record(decoding.candidate_text(tokenizer, each.token_ids, stops), each) for each in found)
+        answer["token_entropies"] = np.asarray(found[0].entropies).tolist()
         question = {"question": prompt} if isinstance(prompt, str) else {}
         rows.append({"id": key, **question, "answer": answer, "samples": records[:samples], "beams": records[samples:]})
     return rows
