@@ -22,11 +22,10 @@ FILES = (".csv", ".jsonl", ".parquet")
 FORMS = {"": "methods of one form", "multinomial": "over samples (multinomial)", "beamsearch": "over beams"}
 ANSWER_LABELS = ("correct", "quality", "group")
 COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # all but \t and \n; of direction
-Inside = Annotated[float, Field(ge=1e-6, le=1 - 1e-6)]
 SETTINGS: dict[str, Any] = {
     **dict.fromkeys(("width", "max_new_tokens", "batch", "threads"), Annotated[int, Field(ge=1)]),
     **dict.fromkeys(("samples", "beams"), Annotated[int, Field(ge=0)]),
-    **dict.fromkeys(("risk", "confidence"), Inside),
+    **dict.fromkeys(("risk", "confidence"), Annotated[float, Field(ge=1e-6, le=1 - 1e-6)]),
     "tried": Annotated[int, Field(ge=1, le=10**9)],
     "questions": Annotated[int, Field(ge=1, le=40_000)],
     "epsilon": Annotated[float, Field(ge=0, le=1)],
