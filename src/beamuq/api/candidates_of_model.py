@@ -11,6 +11,7 @@ import numpy as np
 from beamuq.api.open_models import check_models_extra, check_pair
 from beamuq.api.rows import check_settings
 from beamuq.errors import BeamUQError
+from beamuq.models import prompt_tokens
 from beamuq.text_normalization import clean
 
 if TYPE_CHECKING:
@@ -110,8 +111,6 @@ def decode(
 
 
 def _token_ids(tokenizer: Any, prompt: str | Sequence[int], chat: bool) -> tuple[int, ...]:
-    from beamuq.models import prompt_tokens
-
     if not isinstance(prompt, str):
         return tuple(int(token) for token in prompt)
     if not chat:
