@@ -147,7 +147,7 @@ def test_fetched_models_lie_where_the_environment_says_or_here_or_in_the_cache(
 
 
 def test_models_are_found_by_folder_and_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beamuq.models.model_source.fetch_model", lambda *_, **__: pytest.fail("asked the hub"))
+    monkeypatch.setattr("beamuq.api.open_models.fetch_model", lambda *_, **__: pytest.fail("asked the hub"))
     assert model_folder(str(ROOT)) == model_folder(f"folder:{ROOT}") == ROOT
     with pytest.raises(BeamUQError, match="'some/folder': no such folder; give a folder, hub:some/folder"):
         model_folder("some/folder")

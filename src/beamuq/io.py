@@ -88,21 +88,17 @@ def rows_of(path: Path, names: Sequence[str] | None = None, first: int = 0) -> I
 
     Rows of Parquet are numbered from ``first`` on.
 
-    Raises BeamUQError if it is no such file or damaged, a column occurs twice, or one of ``names`` is missing; as
-    :func:`json_lines`.
+    Raises BeamUQError if it is no such file or damaged, a column occurs twice, one of ``names`` is missing, or a line
+    that is not empty is not a JSON object in UTF-8.
     """
     if path.suffix not in SUFFIXES:
         raise BeamUQError(f"{path}: must end in {' or '.join(SUFFIXES)}")
     if not path.is_file():
         raise BeamUQError(f"{path}: {'a folder or a device, no file' if path.exists() else 'no such file'}")
-    return json_lines(path) if path.suffix == ".jsonl" else _parquet(path, names, first)
+    return _json_lines(path) if path.suffix == ".jsonl" else _parquet(path, names, first)
 
 
-def json_lines(path: Path) -> Iterator[tuple[str, Row]]:
-    """(place, object) of every line that is not empty; the place names file and line.
-
-    Raises BeamUQError if a line is not a JSON object in UTF-8.
-    """
+def _json_lines(path: Path) -> Iterator[tuple[str, Row]]:
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             text = line.removeprefix(codecs.BOM_UTF8).strip()

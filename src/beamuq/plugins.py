@@ -192,6 +192,5 @@ def _imported_names(path: Path) -> set[tuple[int, str]]:
     names = {(0, alias.name) for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     for node in nodes:
         if isinstance(node, ast.ImportFrom):
-            module = [node.module] if node.module else []
-            names |= {(node.level, ".".join([*module, alias.name])) for alias in node.names}
+            names |= {(node.level, f"{node.module or ''}.{alias.name}") for alias in node.names}
     return names

@@ -1,12 +1,9 @@
 """The grammar of strategies and settings: the one place that spells and reads their names.
 
 A strategy's name stands in the column ``strategy`` of every table, and its draws' random numbers are keyed by it. It
-is a kind and ``key=value`` pairs: ``greedy``, ``sample T=1.0``, ``beam M=10``,
-``beam M=10 length_penalty=-1.0 early_stopping=True``, ``diverse G=2 lambda=0.5``, ``hybrid B=3``, ``shipped``,
-``exact M=10``, ``all_above p=0.002``,
-``all_above p=0.002 draws=100 lattices=10``, ``systematic M=10``, ``stochastic M=10``, ``optimal_stratified M=10``,
-``adaptive M=10``, or your own search such as ``wide M=4 W=8``. A value is a number, of either sign, or ``True`` or
-``False``.
+is a kind and ``key=value`` pairs, as the functions below write them: ``greedy``, ``shipped``,
+``beam M=10 length_penalty=-1.0 early_stopping=True``, or your own search such as ``wide M=4 W=8``. A value is a number,
+of either sign, or ``True`` or ``False``.
 
 The column ``setting`` of scores holds a strategy, or one parameter of an ablation, which is its own kind:
 ``epsilon=0.1``, ``alpha=0.9``, ``K=3``, ``M=5``.
@@ -65,12 +62,9 @@ def hybrid(beams: int) -> str:
 
 
 def of_size(kind: str, size: int) -> str:
-    """A strategy of one size and no more: ``exact M=10``, ``systematic M=10``.
+    """A strategy of one size and no more: ``exact M=10``. The policies of :mod:`beamuq.decoding` say what each kind is.
 
-    ``exact``: the most probable outcomes, proven; ``systematic``: the points of one lattice through the cumulative
-    distribution; ``stochastic``: beams drawn without replacement; ``optimal_stratified``: as many of the most
-    probable outcomes as is best, then independent draws from outside; ``adaptive``: the same with the points of one
-    lattice for draws.
+    ``adaptive`` is ``optimal_stratified`` whose draws are the points of one lattice.
     """
     return f"{kind} M={size}"
 

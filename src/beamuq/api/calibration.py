@@ -335,7 +335,7 @@ def decided(made: CalibrationFile, scores: Sequence[float]) -> tuple[pd.DataFram
 def check_same(made: CalibrationFile, facts: Mapping[str, Any], *, force: bool, where: str) -> list[str]:
     """Refuse what differs from the calibration, or warn with ``force``; warn of what one of both does not say.
 
-    ``facts``: similarity, model, model_hash, prompt_hash, scored_with, version; candidates, the fewest and the most.
+    ``facts``, where known: similarity, model, model_hash, prompt_hash, scored_with, version, candidates (fewest, most).
     """
     # one model may lie in two places: its name counts where a hash is not known
     by_hash = made.model_hash and facts.get("model_hash")

@@ -154,8 +154,7 @@ class AnswerRecord(CandidateRecord):
         return len(known) if known else self.tokens
 
 
-Candidates = list[Annotated[CandidateRecord, BeforeValidator(_record)]]
-AtMost = Field(max_length=MOST_CANDIDATES)
+Candidates = Annotated[list[Annotated[CandidateRecord, BeforeValidator(_record)]], Field(max_length=MOST_CANDIDATES)]
 
 
 class QuestionRecord(Labels):
@@ -168,9 +167,9 @@ class QuestionRecord(Labels):
     question: Annotated[str | None, Field(description="not used; so that a person can read the file")] = None
     answers: Annotated[list[str] | None, Field(description="right answers, for advise")] = None
     answer: Annotated[AnswerRecord, BeforeValidator(_record), Field(description="the produced answer")]
-    samples: Annotated[Candidates, AtMost, Field(description="drawn independently from the model; repeats count")] = []
+    samples: Annotated[Candidates, Field(description="drawn independently from the model; repeats count")] = []
     beams: Annotated[
-        Candidates, AtMost, Field(description="of one beam search: distinct token sequences, texts may repeat")
+        Candidates, Field(description="of one beam search: distinct token sequences, texts may repeat")
     ] = []
     request: Annotated[
         dict[str, Any] | None,

@@ -11,6 +11,7 @@ import numpy as np
 from beamuq.api.open_models import check_models_extra, check_pair
 from beamuq.api.rows import check_settings
 from beamuq.errors import BeamUQError
+from beamuq.models import prompt_tokens
 from beamuq.text_normalization import clean
 
 if TYPE_CHECKING:
@@ -101,19 +102,15 @@ def decode(
         ):
             candidates[candidate.prompt_id].append(candidate)
     rows: list[dict[str, Any]] = []
-    for prompt, (key, (greedy, *others)) in zip(prompts, candidates.items(), strict=True):
-        answer, *records = (
-            _record(decoding.candidate_text(tokenizer, c.token_ids, stops), c) for c in (greedy, *others)
-        )
-        answer["token_entropies"] = np.asarray(greedy.entropies).tolist()
+    for prompt, (key, found) in zip(prompts, candidates.items(), strict=True):
+        answer, *records = (_record(decoding.candidate_text(tokenizer, each.token_ids, stops), each) for each in found)
+        answer["token_entropies"] = np.asarray(found[0].entropies).tolist()
         question = {"question": prompt} if isinstance(prompt, str) else {}
         rows.append({"id": key, **question, "answer": answer, "samples": records[:samples], "beams": records[samples:]})
     return rows
 
 
 def _token_ids(tokenizer: Any, prompt: str | Sequence[int], chat: bool) -> tuple[int, ...]:
-    from beamuq.models import prompt_tokens
-
     if not isinstance(prompt, str):
         return tuple(int(token) for token in prompt)
     if not chat:

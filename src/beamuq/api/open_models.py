@@ -10,15 +10,19 @@ import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from beamuq.errors import BeamUQError, hint
 from beamuq.io import file_sha256
+from beamuq.models import devices
+from beamuq.models.load_model import load_causal
+from beamuq.models.model_folder import MANIFEST, model_identity
+from beamuq.models.model_source import fetch_model, parse_source
 from beamuq.models.offline import is_offline
+from beamuq.models.packaged_weights import PACKAGED
 from beamuq.plugins import source_files
-
-if TYPE_CHECKING:
-    from beamuq.scorers.scorer_protocol import SimilarityScorer
+from beamuq.scorers.scorer_protocol import SimilarityScorer
+from beamuq.scorers.similarity_by_kind import SCORERS, load_scorer
 
 MINILM = "packaged:all-minilm-l6-v2"
 HASHED_VALUES = 64  # of each parameter of a model in memory
@@ -63,10 +67,6 @@ def model_folder(source: str) -> Path:
     'my-model'
     """
     check_models_extra()
-    from beamuq.models.model_folder import MANIFEST
-    from beamuq.models.model_source import fetch_model, parse_source
-    from beamuq.models.packaged_weights import PACKAGED
-
     root = fetched_models()
     local = Path(source.removeprefix("folder:")).expanduser()
     if source and (source.startswith("folder:") or local.is_dir()):
@@ -105,9 +105,6 @@ def open_model(model: Any, *, device: str = "auto", dtype: str = "auto", threads
     if isinstance(model, LoadedModel):
         return model
     if isinstance(model, str | Path):
-        from beamuq.models import devices
-        from beamuq.models.model_folder import model_identity
-
         on, precision = devices.prepare(device, dtype, threads)
         folder = model_folder(str(model))
         return _read_model(str(model), folder, precision, on, model_identity(folder)["content"])
@@ -127,8 +124,6 @@ def check_pair(model: Any, tokenizer: Any) -> None:
 @lru_cache(maxsize=1)
 def _read_model(name: str, folder: Path, dtype: Any, device: Any, content: str) -> LoadedModel:
     from transformers.utils import logging
-
-    from beamuq.models.load_model import load_causal
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     model, tokenizer = load_causal(folder, dtype=dtype, device=device)
@@ -177,10 +172,6 @@ def open_similarity(
         manifest = fetched_models() / "all-minilm-l6-v2/fetched.json"
         there = importlib.util.find_spec("transformers") is not None and manifest.is_file()
         name = "minilm" if there else "lexical"
-    from beamuq.models import devices
-    from beamuq.models.model_folder import model_identity
-    from beamuq.scorers.similarity_by_kind import SCORERS, load_scorer
-
     if name == "lexical":
         return Similarity(name, load_scorer(name))
     kind, _, source = ("embedding", ":", MINILM) if name == "minilm" else name.partition(":")
@@ -202,8 +193,6 @@ def open_similarity(
 @lru_cache(maxsize=1)
 def _read_similarity(name: str, kind: str, folder: Path, dtype: Any, device: Any, content: str) -> Similarity:
     from transformers.utils import logging
-
-    from beamuq.scorers.similarity_by_kind import load_scorer
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     return Similarity(name, load_scorer(kind, folder, dtype=dtype, device=device), content)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,7 +12,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, Strict
 
-from beamuq.config_errors import parse_json, validated
+from beamuq.config_errors import validated
 from beamuq.errors import BeamUQError, reading
 from beamuq.io import atomic, rows_of, write_text
 from beamuq.strategy_names import LEAST_TEMPERATURE
@@ -23,12 +22,10 @@ FILES = (".csv", ".jsonl", ".parquet")
 FORMS = {"": "methods of one form", "multinomial": "over samples (multinomial)", "beamsearch": "over beams"}
 ANSWER_LABELS = ("correct", "quality", "group")
 COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # all but \t and \n; of direction
-ARRAY = "give an array of objects"
-Inside = Annotated[float, Field(ge=1e-6, le=1 - 1e-6)]
 SETTINGS: dict[str, Any] = {
     **dict.fromkeys(("width", "max_new_tokens", "batch", "threads"), Annotated[int, Field(ge=1)]),
     **dict.fromkeys(("samples", "beams"), Annotated[int, Field(ge=0)]),
-    **dict.fromkeys(("risk", "confidence"), Inside),
+    **dict.fromkeys(("risk", "confidence"), Annotated[float, Field(ge=1e-6, le=1 - 1e-6)]),
     "tried": Annotated[int, Field(ge=1, le=10**9)],
     "questions": Annotated[int, Field(ge=1, le=40_000)],
     "epsilon": Annotated[float, Field(ge=0, le=1)],
@@ -98,12 +95,8 @@ def _csv(path: Path) -> pd.DataFrame:
     return table.iloc[1:]
 
 
-def _json(path: Path) -> Any:
-    return parse_json(path.read_bytes().removeprefix(codecs.BOM_UTF8), path, ARRAY)
-
-
 READERS: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
-    ".json": ("valid JSON", ARRAY, _json),
+    ".json": ("valid JSON", "give an array of objects", lambda path: json.loads(path.read_bytes().decode("utf-8-sig"))),
     ".csv": ("CSV", "give what score writes", _csv),
 }
 

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -119,13 +120,12 @@ def bind(device: str, *, cards: int = 1) -> None:
         folder.mkdir(exist_ok=True)
         folder.chmod(0o777)  # of all users of the machine
     begun, announced = time.monotonic(), False
-    locks = {name: _open(folder / name) for name in ("queue", *choice)}
+    flags = os.O_CREAT | os.O_RDONLY | os.O_NOFOLLOW  # of another user's file too: a lock needs no right to write
+    locks = {name: os.open(folder / name, flags, 0o444) for name in ("queue", *choice)}
     taken: list[str] = []
     while len(taken) < cards:
         if _is_had(locks["queue"]):
-            for name in choice:
-                if len(taken) < cards and name not in taken and _is_had(locks[name]):
-                    taken.append(name)
+            taken = list(islice((name for name in choice if _is_had(locks[name])), cards))
         if len(taken) < cards:
             if not announced:
                 print(f"too many of {len(choice)} cards are taken; waiting", file=sys.stderr, flush=True)
@@ -136,7 +136,7 @@ def bind(device: str, *, cards: int = 1) -> None:
     _held.extend(locks[name] for name in taken)
     for name in locks.keys() - taken:
         os.close(locks[name])
-    os.environ[VISIBLE] = ",".join(choice[name] for name in choice if name in taken)
+    os.environ[VISIBLE] = ",".join(choice[name] for name in taken)
 
 
 def usable_cards() -> dict[str, str]:
@@ -176,8 +176,3 @@ def _is_had(lock: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _open(path: Path) -> int:
-    """A descriptor to lock, of our own file or another user's: a lock needs no right to write."""
-    return os.open(path, os.O_CREAT | os.O_RDONLY | os.O_NOFOLLOW, 0o444)

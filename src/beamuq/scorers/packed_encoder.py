@@ -17,6 +17,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -110,9 +111,7 @@ class ScoredPairCache:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._own: dict[bytes, NDArray[np.float32]] = {}
-        self._keys: list[bytes] = []
-        self._values: list[NDArray[np.float32]] = []
-        self._flushed = time.monotonic()
+        self._written, self._flushed = 0, time.monotonic()  # how many of our own are on the disk, and since when
         halves: list[NDArray[np.uint64]] = [np.empty((0, 2), np.uint64)]
         values: list[NDArray[np.float32]] = []
         for file in sorted(folder.glob("*.npz")):
@@ -143,23 +142,20 @@ class ScoredPairCache:
 
     def add(self, keys: Sequence[bytes], values: NDArray[np.float32]) -> None:
         """Remember ``values[i]`` under ``keys[i]``; written to disk about once a minute and by :meth:`flush`."""
-        for key, value in zip(keys, values, strict=True):
-            self._own[key] = value.copy()
-        self._keys += keys
-        self._values.append(np.array(values))
+        self._own |= zip(keys, np.array(values), strict=True)
         if time.monotonic() - self._flushed > FLUSH_SECONDS:
             self.flush()
 
     def flush(self) -> None:
         """Write what was added since the last time as one more file, named by its keys."""
-        if not self._keys:
+        new = dict(islice(self._own.items(), self._written, None))
+        if not new:
             return
-        name = hashlib.blake2b(b"".join(self._keys), digest_size=16).hexdigest()
+        name = hashlib.blake2b(b"".join(new), digest_size=16).hexdigest()
         with atomic(self.folder / f"{name}.npz") as temporary, temporary.open("wb") as file:
-            keys = np.frombuffer(b"".join(self._keys), np.uint8).reshape(len(self._keys), -1)
-            np.savez(file, keys=keys, values=np.concatenate(self._values))
-        self._keys, self._values = [], []
-        self._flushed = time.monotonic()
+            keys = np.frombuffer(b"".join(new), np.uint8).reshape(len(new), -1)
+            np.savez(file, keys=keys, values=np.stack([*new.values()]))
+        self._written, self._flushed = len(self._own), time.monotonic()
 
 
 class PackedEncoder(ABC):

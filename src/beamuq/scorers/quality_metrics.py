@@ -13,7 +13,7 @@ import numpy as np
 from beamuq import plugins
 from beamuq.array_types import Floats
 from beamuq.errors import BeamUQError, hint
-from beamuq.scorers.alignscore import AlignScore, best_over_references
+from beamuq.scorers.alignscore import AlignScore
 from beamuq.scorers.named_options import GOLD_LABEL, named_options
 from beamuq.text_normalization import clean, normalize_squad, normalize_triviaqa
 
@@ -96,7 +96,9 @@ def _align(answers: Sequence[str], refs: References, normalize: Normalizer, lear
     options: dict[str, Any] = {"dtype": learned.dtype, "device": learned.device, "cache": learned.cache}
     scorer = AlignScore(learned.model, learned.backbone, **options)
     claims = [list(dict.fromkeys(normalize(reference) for reference in texts)) for texts in refs]
-    return best_over_references(scorer, [normalize(answer) for answer in answers], claims)
+    contexts = [normalize(answer) for answer, texts in zip(answers, claims, strict=True) for _ in texts]
+    values = scorer.score(contexts, [claim for texts in claims for claim in texts])
+    return np.maximum.reduceat(values, np.cumsum([0, *map(len, claims[:-1])]))  # the best of each answer's
 
 
 def _gold(answers: Sequence[str], references: References, _: Normalizer, learned: Learned) -> Floats:
