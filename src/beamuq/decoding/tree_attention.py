@@ -558,9 +558,5 @@ def attention(decoder: torch.nn.Module, name: str) -> Iterator[None]:
 
 def _kernels(device: torch.device) -> AbstractContextManager[None]:
     """On a GPU, attention without cuDNN: it plans anew, on the host, for every shape, and decoding changes shapes."""
-    if device.type != "cuda":
-        return nullcontext()
-    allowed: AbstractContextManager[None] = sdpa_kernel(
-        [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-    )
-    return allowed
+    others = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    return sdpa_kernel(others) if device.type == "cuda" else nullcontext()
