@@ -510,9 +510,8 @@ def _attention(
 ) -> tuple[Tensor, None]:
     if is_causal is False:
         others["is_causal=False"] = True
-    given = (name for name, value in others.items() if name not in _HARMLESS and value is not None)
-    unknown = sorted(name for name in given if others[name] is not False)
-    if unknown:
+    asked = {name for name, value in others.items() if value is not None and value is not False}
+    if unknown := sorted(asked - _HARMLESS):
         raise BeamUQError(f"its attention is handed {', '.join(unknown)}, of which tree attention knows nothing")
     run, layer = _running.get().to(query.device), int(module.layer_idx)
     rule = AttentionRule(scaling, _window(module, sliding_window), softcap, s_aux)
