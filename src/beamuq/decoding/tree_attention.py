@@ -197,9 +197,8 @@ class ForwardPass:
     calls: Counter[int] = field(default_factory=Counter)
     _elsewhere: dict[torch.device, ForwardPass] = field(default_factory=dict, repr=False)
 
-    def to(self, device: torch.device | str) -> ForwardPass:
+    def to(self, device: torch.device) -> ForwardPass:
         """The pass with its indices on ``device``, made once: for layers on another card."""
-        device = torch.device(device)
         if device == self.target.device:
             return self
         if device not in self._elsewhere:
