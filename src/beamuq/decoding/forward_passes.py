@@ -224,7 +224,6 @@ class TreeRunner(BatchRunner):
             return
         spans: list[RowSpan] = []
         tokens: list[int] = []
-        positions: list[int] = []
         target: list[int] = []
         source: list[int] = []
         ends: list[tuple[int, int]] = []
@@ -233,7 +232,6 @@ class TreeRunner(BatchRunner):
             end = edge.start + len(edge.tokens)
             spans.append(RowSpan.of_prompt(edge.members[0], first, edge.start, end))
             tokens.extend(edge.tokens)
-            positions.extend(range(edge.start, end))
             for member in edge.members:
                 row = member * self._cache.capacity
                 target.extend(range(row + edge.start, row + end))
@@ -241,7 +239,7 @@ class TreeRunner(BatchRunner):
             ends.extend((member, last - 1) for member in edge.ends)
         pieces = padded_prompts(spans, self._device) if self._cache.padded else spans
         run = ForwardPass(self._cache, self._tensor(target), self._tensor(source), pieces)
-        states = self._forward(tokens, positions, run)
+        states = self._forward(tokens, np.concatenate([span.positions for span in spans]), run)
         if states is None:
             self._prefill(edges)
         elif ends:
