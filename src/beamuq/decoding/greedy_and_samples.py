@@ -141,10 +141,8 @@ class SamplesState:
 
     def __init__(self, policy: Sample | Shipped, context: SearchContext) -> None:
         self.policy = policy
-        if isinstance(policy, Sample):
-            self._keys = context.draw_keys("sample", policy.size)
-        else:
-            self._keys = context.draw_keys(policy.strategy, 1)
+        name, size = ("sample", policy.size) if isinstance(policy, Sample) else (policy.strategy, 1)
+        self._keys = context.draw_keys(name, size)
         self._answers = GrowingAnswers(context, self._keys.shape[1])
         self._logprobs: Floats = np.zeros(self._answers.nodes.shape)
 
