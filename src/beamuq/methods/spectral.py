@@ -94,8 +94,6 @@ def num_sem_sets(linked: Mask, mask: Mask) -> Array:
     question, row, column = np.nonzero(linked & mask[:, :, None] & mask[:, None, :])
     edges = coo_array((np.ones(len(row), dtype=bool), (question * M + row, question * M + column)), (N * M, N * M))
     _, component = connected_components(edges, directed=False)
-    sets = np.zeros(N)
     members = np.flatnonzero(mask)
     _, first = np.unique(component[members], return_index=True)
-    np.add.at(sets, members[first] // M, 1.0)
-    return sets
+    return np.bincount(members[first] // M, minlength=N).astype(np.float64)
