@@ -29,8 +29,7 @@ def laplacian(similarity: Array, mask: Mask) -> Array:
 
 def spectrum(similarity: Array, mask: Mask) -> tuple[Array, Array]:
     """Eigenvalues [N, n], ascending, and eigenvectors [N, n, n] (last axis: which eigenvector) of the Laplacian."""
-    values, vectors = np.linalg.eigh(laplacian(similarity, mask))
-    return values, vectors
+    return np.linalg.eigh(laplacian(similarity, mask))
 
 
 def below_threshold(eigenvalues: Array, alpha: float) -> Array:
