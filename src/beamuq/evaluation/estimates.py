@@ -95,10 +95,8 @@ class Estimates:
         positions = self._places(list(places.columns)).reindex(pd.MultiIndex.from_frame(places))
         lost = positions.isna().to_numpy()
         if missing and lost.any():
-            undefined: dict[str, Any] = {"value": np.nan, "n": 0, "note": missing}
-            names = [str(name) for name in places]
-            distinct = places[lost].drop_duplicates().itertuples(index=False)
-            rest = [dict(zip(names, place, strict=True)) | undefined for place in distinct]
+            undefined = places[lost].drop_duplicates().assign(value=np.nan, n=0, note=missing)
+            rest: list[Any] = undefined.to_dict("records")
             return joined([self, Estimates.from_rows(rest, [np.nan] * len(rest))]).at(places)
         if lost.any():
             raise KeyError(" ".join(filter(None, positions.index[lost][0])))
