@@ -147,8 +147,7 @@ class Estimates:
         """
 
         def why(part: pd.DataFrame) -> tuple[pd.DataFrame, str, int]:
-            lost = part[part["value"].isna()]
-            return part, "" if lost.empty else lost["note"].iloc[0], part["n"].iloc[0]
+            return part, next(iter(part["note"][part["value"].isna()]), ""), part["n"].iloc[0]
 
         return self._means("setting", setting, why)
 
@@ -193,8 +192,7 @@ class Estimates:
     def p(self) -> Floats:
         """[rows] two-sided p of a value of 0, by how often resampling crosses it; NaN where there is no interval."""
         defined = ~np.isnan(self.replicates)
-        with np.errstate(invalid="ignore"):
-            crossed = np.minimum((self.replicates <= 0).sum(axis=1), (self.replicates >= 0).sum(axis=1))
+        crossed = np.minimum((self.replicates <= 0).sum(axis=1), (self.replicates >= 0).sum(axis=1))
         p = np.minimum(1.0, 2 * (crossed + 1) / (defined.sum(axis=1) + 1))
         return np.where(self.summary()["low"].isna(), np.nan, p)
 
