@@ -139,8 +139,7 @@ class Evaluator:
         """PRR of an area, [R]; of the mean area of several scores the mean of their PRR."""
         with np.errstate(divide="ignore", invalid="ignore"):
             found = prediction_rejection_ratio(area, self._oracle, self._random)
-        found[self._undefined] = np.nan
-        return found
+        return np.where(self._undefined, np.nan, found)
 
     @cached_property
     def _sizes(self) -> Counts:
