@@ -301,7 +301,7 @@ class EstimatorsOfCell:
         count = sets.rows(estimator.strategy, size).groupby("id").size().loc[sets.ids].to_numpy(dtype=np.float64)
         distinct = sets.distinct(estimator.strategy, size or int(count.max()))
         named = {"candidates": count, "distinct texts": distinct, "rows": rows, "passes": passes}
-        return {name: np.nan if values is None else float(values.mean()) for name, values in named.items()}
+        return {name: float(values.mean()) for name, values in named.items()}
 
 
 def samples(strategy: str, M: int, weighting: str = "uniform") -> Estimator:
