@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from beamuq import strategy_names
-from beamuq.array_types import Ints
 from beamuq.decoding.next_token_distributions import DistributionQuery, ProbabilityEdits
 from beamuq.decoding.random_numbers import draw_keys, uniforms
 from beamuq.decoding.search_state import SearchContext, positive
@@ -69,17 +68,17 @@ class StochasticState:
         self._queried: list[tuple[int, _Part]] = []
         self._ask()
 
-    def _keys_of(self, question: str) -> Iterator[Ints]:
-        """The keys of a question, one after the other, each of shape (1,)."""
+    def _keys_of(self, question: str) -> Iterator[np.int64]:
+        """The keys of a question, one after the other."""
         used = 0
         while True:
             keys = draw_keys(self._context.seed, question, self.policy.strategy, 1, 2 * used + 64)[0]
-            yield from keys[used:, None]
+            yield from keys[used:]
             used = len(keys)
 
     def _gumbel(self, question: int, location: float = 0.0, below: float = np.inf) -> float:
         """A Gumbel number about ``location``, truncated at ``below``."""
-        uniform = 1.0 - float(uniforms(next(self._keys[question]))[0])
+        uniform = 1.0 - float(uniforms(np.array([next(self._keys[question])]))[0])
         exponential = -np.log(uniform) + np.exp(location - below)
         return float(location - np.log(exponential)) if exponential > 0 else below
 
@@ -120,8 +119,7 @@ class StochasticState:
             threshold = first[-1].largest if len(first) > self.policy.size else -np.inf
             self._queried += [(question, part) for part in parts if not part.has_mass and part.largest > threshold]
             self._queried += [(question, part) for part in first if not part.complete]
-        keys = [next(self._keys[question]) for question, _ in self._queried]
-        self._query_keys = np.concatenate(keys) if keys else np.zeros(0, dtype=np.int64)
+        self._query_keys = np.array([next(self._keys[question]) for question, _ in self._queried], dtype=np.int64)
 
     def _first(self, parts: list[_Part]) -> list[_Part]:
         """The ``size`` + 1 parts of the largest known values, largest first."""
