@@ -374,9 +374,7 @@ def node_spans(questions: Ints, positions: Ints, lengths: Ints, visible: Ints) -
     """
     present, firsts = np.unique(questions, return_index=True)
     spans = []
-    for question, first, last in zip(
-        present.tolist(), firsts.tolist(), [*firsts[1:].tolist(), len(questions)], strict=True
-    ):
+    for question, first, last in np.stack([present, firsts, np.append(firsts[1:], len(questions))], axis=1).tolist():
         own, prompt, places = visible[first:last], int(lengths[question]), None
         keys = int(own.max()) + 1
         nodes, rank = np.unique(own, return_inverse=True)
