@@ -56,7 +56,5 @@ def combined_label(forward: str, backward: str) -> str:
 
     Equal labels remain; entailment against contradiction is neutral; otherwise the label that is not neutral.
     """
-    if forward == backward:
-        return forward
     named = {forward, backward} - {"neutral"}
     return named.pop() if len(named) == 1 else "neutral"
