@@ -229,7 +229,8 @@ class PaddedRows:
 
     ``rows`` are those of the pass, all of a span together, ``spans`` which span each belongs to (0, 0, 1, 1, 1, 2 …),
     ``questions`` whose keys each span reads. A row sees the ``prompts`` first keys and ``visible`` (rows, depth), from
-    ``positions`` backwards. ``causal``: each span is the beginning of a prompt.
+    ``positions`` backwards. ``causal``: each span is the beginning of a prompt. ``size``: spans, rows and keys of the
+    call, padding included.
     """
 
     def __init__(
@@ -253,6 +254,7 @@ class PaddedRows:
         # Reading a few questions that have no rows is cheaper than a copy of the others' keys.
         dense = bool((np.diff(questions) > 0).all()) and lanes <= 2 * len(questions)
         self._lanes = lanes if dense else len(questions)
+        self.size = self._lanes, self._height, self._keys
         self._questions = slice(low, low + lanes) if dense else to_device(questions, device)
         self._lane = questions[spans] - low if dense else spans
         self._rank = rank
@@ -268,11 +270,6 @@ class PaddedRows:
         other._where = tuple(index.to(device) for index in self._where)
         other._questions = self._questions if isinstance(self._questions, slice) else self._questions.to(device)
         return other
-
-    @property
-    def size(self) -> tuple[int, int, int]:
-        """Spans, rows and keys of the call, padding included."""
-        return self._lanes, self._height, self._keys
 
     def holds_in_order(self, count: int) -> bool:
         """Whether these are all ``count`` rows of the pass, in their order."""
