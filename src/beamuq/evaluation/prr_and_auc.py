@@ -144,7 +144,7 @@ class Evaluator:
     @cached_property
     def _sizes(self) -> Counts:
         """k of each resample, how many sizes the area averages over."""
-        return (self._max_rejection * self._total).astype(np.int64)
+        return np.asarray(self._max_rejection * self._total, dtype=np.int64)
 
     @cached_property
     def _oracle(self) -> Floats:
