@@ -141,9 +141,8 @@ class BeamState:
         lost = (tokens[..., None] == penalties[:, None, None, :, 0]) @ penalties[:, None, :, 1:]
         scores = self._scores[:, :, None] + logprobs - lost[..., 0]
         parents = np.broadcast_to(self._running[:, :, None], shape)
-        rank = np.broadcast_to(np.arange(shape[1])[:, None], shape)
         flat = [array.reshape(shape[0], -1) for array in (tokens, logprobs, parents, scores)]
-        order = np.lexsort((rank.reshape(shape[0], -1), flat[0], -flat[3]), axis=1)
+        order = np.lexsort((flat[0], -flat[3]), axis=1)  # stable: in the order of beams beyond that
         tokens, logprobs, parents, scores = (np.take_along_axis(array, order, axis=1) for array in flat)
         return tokens, logprobs, parents, scores
 

@@ -20,8 +20,6 @@ _ONLY_SEARCHES = (
 def check_custom(name: str, policy: object) -> None:
     """Refuse a strategy of a study's own that is no search; ``name`` is the study's name for it.
 
-    Weights by probability are right for a search alone: a draw comes up as often as it is probable already.
-
     Raises BeamUQError if it draws, or has no ``strategy`` and ``start``.
     """
     drawing = isinstance(policy, Sample | Hybrid | Shipped | OptimalStratified | Systematic | Stochastic)

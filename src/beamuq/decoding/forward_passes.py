@@ -56,26 +56,20 @@ class Work:
     decode_seconds: float = 0.0
 
 
-class StepStatistics:
-    """Entropies and alternatives of the nodes whose distributions a search has read."""
-
-    def __init__(self) -> None:
-        self._read: dict[int, tuple[int, Floats, Ints, Floats]] = {}
+class StepStatistics(dict[int, tuple[int, Floats, Ints, Floats]]):
+    """Entropies and alternatives by node whose distribution a search has read."""
 
     def add(self, query: DistributionQuery) -> None:
         nodes = query.nodes.tolist()
         # Most nodes were read by another search before.
-        fresh = [row for row, node in enumerate(nodes) if node not in self._read]
+        fresh = [row for row, node in enumerate(nodes) if node not in self]
         if fresh:
             read = query.entropies[fresh], query.top_tokens[fresh], query.top_logprobs[fresh]
-            self._read |= {nodes[row]: (place, *read) for place, row in enumerate(fresh)}
-
-    def __contains__(self, node: int) -> bool:
-        return node in self._read
+            self.update({nodes[row]: (place, *read) for place, row in enumerate(fresh)})
 
     def at(self, node: int) -> tuple[float, tuple[int, ...], tuple[float, ...]]:
         """The entropy after ``node`` in nats, the most probable tokens there and their log-probabilities."""
-        place, entropies, tokens, logprobs = self._read[node]
+        place, entropies, tokens, logprobs = self[node]
         real = int((logprobs[place] > -np.inf).sum())
         return float(entropies[place]), tuple(tokens[place, :real].tolist()), tuple(logprobs[place, :real].tolist())
 
@@ -230,7 +224,6 @@ class TreeRunner(BatchRunner):
             return
         spans: list[RowSpan] = []
         tokens: list[int] = []
-        positions: list[int] = []
         target: list[int] = []
         source: list[int] = []
         ends: list[tuple[int, int]] = []
@@ -239,7 +232,6 @@ class TreeRunner(BatchRunner):
             end = edge.start + len(edge.tokens)
             spans.append(RowSpan.of_prompt(edge.members[0], first, edge.start, end))
             tokens.extend(edge.tokens)
-            positions.extend(range(edge.start, end))
             for member in edge.members:
                 row = member * self._cache.capacity
                 target.extend(range(row + edge.start, row + end))
@@ -247,7 +239,7 @@ class TreeRunner(BatchRunner):
             ends.extend((member, last - 1) for member in edge.ends)
         pieces = padded_prompts(spans, self._device) if self._cache.padded else spans
         run = ForwardPass(self._cache, self._tensor(target), self._tensor(source), pieces)
-        states = self._forward(tokens, positions, run)
+        states = self._forward(tokens, np.concatenate([span.positions for span in spans]), run)
         if states is None:
             self._prefill(edges)
         elif ends:

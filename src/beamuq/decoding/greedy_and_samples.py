@@ -40,9 +40,7 @@ _OTHER_WARPERS = {
 class Greedy:
     """The most probable token at every step; ties by token id."""
 
-    @property
-    def strategy(self) -> str:
-        return strategy_names.GREEDY
+    strategy = strategy_names.GREEDY
 
     def start(self, context: SearchContext) -> GreedyState:
         return GreedyState(self, context)
@@ -78,6 +76,7 @@ class Shipped:
     temperature: float = 1.0
     top_k: int = 50
     top_p: float = 1.0
+    strategy = strategy_names.SHIPPED
 
     def __post_init__(self) -> None:
         _warm(self.temperature)
@@ -107,10 +106,6 @@ class Shipped:
             raise BeamUQError(
                 f"generation_config.json: {error}; leave 'shipped' out of the study for this model"
             ) from error
-
-    @property
-    def strategy(self) -> str:
-        return strategy_names.SHIPPED
 
     def start(self, context: SearchContext) -> SamplesState:
         return SamplesState(self, context)
@@ -146,10 +141,8 @@ class SamplesState:
 
     def __init__(self, policy: Sample | Shipped, context: SearchContext) -> None:
         self.policy = policy
-        if isinstance(policy, Sample):
-            self._keys = context.draw_keys("sample", policy.size)
-        else:
-            self._keys = context.draw_keys(policy.strategy, 1)
+        name, size = ("sample", policy.size) if isinstance(policy, Sample) else (policy.strategy, 1)
+        self._keys = context.draw_keys(name, size)
         self._answers = GrowingAnswers(context, self._keys.shape[1])
         self._logprobs: Floats = np.zeros(self._answers.nodes.shape)
 

@@ -206,14 +206,11 @@ class NextTokenDistributions:
         own = _shaped(plain, query.temperature, query.top_k, query.top_p) if shaped else plain
         if query.keys is None or query.masses is not None:
             weights = self._weights(own) if shaped else _rows(probabilities, distinct)
-            if query.edits is not None:
-                weights = _edited(weights, query.edits, nodes[distinct], logarithms=False)
+            weights = _edited(weights, query.edits, nodes[distinct], logarithms=False)
         if query.masses is not None:
             transfers.add(query.masses, inside, weights.sum(dim=-1, dtype=torch.float64)[place])
         if query.keys is not None:
-            edited = own
-            if query.edits is not None:
-                edited = _edited(own, query.edits, nodes[distinct], logarithms=True)
+            edited = _edited(own, query.edits, nodes[distinct], logarithms=True)
             token = gumbel_max(edited, row.astype(np.int64), query.keys[inside])
         elif query.uniforms is not None:
             token, position = _inverse(weights, place, to_device(query.uniforms[inside], weights.device))
@@ -293,8 +290,10 @@ def _shaped(distribution: torch.Tensor, temperature: float, top_k: int, top_p: f
     return own
 
 
-def _edited(table: torch.Tensor, edits: ProbabilityEdits, nodes: Ints, logarithms: bool) -> torch.Tensor:
-    """A copy of ``table``, weights of ``nodes`` (sorted) or their ``logarithms``, with the factors applied."""
+def _edited(table: torch.Tensor, edits: ProbabilityEdits | None, nodes: Ints, logarithms: bool) -> torch.Tensor:
+    """``table``, weights of ``nodes`` (sorted) or their ``logarithms``; a copy with the factors applied if any are."""
+    if edits is None:
+        return table
     row = np.searchsorted(nodes, edits.nodes)
     own = (row < len(nodes)) & (nodes[np.minimum(row, len(nodes) - 1)] == edits.nodes)
     place = to_device(row[own], table.device), to_device(edits.tokens[own], table.device)

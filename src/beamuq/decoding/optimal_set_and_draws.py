@@ -38,8 +38,8 @@ class Hybrid:
         return strategy_names.hybrid(self.beams)
 
     def start(self, context: SearchContext) -> SetThenDrawsState:
-        draws = self.size - self.beams
-        return SetThenDrawsState(self, context, BeamState(Beam(self.beams), context), draws, lambda _: draws)
+        search = BeamState(Beam(self.beams), context)
+        return SetThenDrawsState(self, context, search, lambda _: self.size - self.beams)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class AllAbove:
         search = MostProbableState(self, context, AtLeast(self.p), self.rows, 0 if self.draws else 1)
         if not self.draws:
             return search
-        return SetThenDrawsState(self, context, search, self.draws, lambda _: self.draws, self.lattices)
+        return SetThenDrawsState(self, context, search, lambda _: self.draws, self.lattices)
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,7 @@ class OptimalStratified:
 
     def start(self, context: SearchContext) -> SetThenDrawsState:
         search = MostProbableState(self, context, BestSplit(self.size), self.rows, 0)
-        return SetThenDrawsState(
-            self, context, search, self.size, lambda set_size: self.size - set_size, int(self.systematic)
-        )
+        return SetThenDrawsState(self, context, search, lambda set_size: self.size - set_size, int(self.systematic))
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,7 @@ class Systematic:
         return strategy_names.of_size("systematic", self.size)
 
     def start(self, context: SearchContext) -> SetThenDrawsState:
-        return SetThenDrawsState(self, context, None, self.size, lambda _: self.size, 1)
+        return SetThenDrawsState(self, context, None, lambda _: self.size, 1)
 
 
 class SetThenDrawsState:
@@ -136,8 +134,8 @@ class SetThenDrawsState:
     lattice's spacing, no other point is there and this one is uniform inside it; from then on fresh uniform numbers
     serve as well, and the position has never lost more bits than the spacing has.
 
-    ``search`` finds the set; None: it is empty. A question has at most ``most`` draws, ``draws`` of them by the size of
-    its set; they make up ``lattices``, one after the other; 0: they are independent.
+    ``search`` finds the set; None: it is empty. A question has ``draws`` by the size of its set, the most of an empty
+    one; they make up ``lattices``, one after the other; 0: they are independent.
     """
 
     def __init__(
@@ -145,7 +143,6 @@ class SetThenDrawsState:
         policy: Policy,
         context: SearchContext,
         search: SearchState | None,
-        most: int,
         draws: Callable[[int], int],
         lattices: int = 0,
     ) -> None:
@@ -154,8 +151,8 @@ class SetThenDrawsState:
         self._search = search
         self._number_of_draws = draws
         self._lattices = lattices
-        self._keys = context.draw_keys(policy.strategy, most)
-        self._draws = GrowingAnswers(context, most)
+        self._keys = context.draw_keys(policy.strategy, draws(0))
+        self._draws = GrowingAnswers(context, draws(0))
         self._positions: Floats = np.zeros(self._draws.nodes.shape)
         self._sets: list[list[int]] = []
         self._left: dict[int, float] = {}

@@ -34,11 +34,8 @@ def draw_keys(seed: int, question: str, strategy: str, size: int, steps: int) ->
     """
     identity = json.dumps([int(seed), question, strategy], ensure_ascii=False).encode()
     key = np.frombuffer(hashlib.blake2b(identity, digest_size=16).digest(), dtype="<u8").astype(np.uint64)
-    keys = np.empty((size, steps), dtype=np.int64)
-    for sample in range(size):
-        counter = np.array([0, sample, 0, 0], dtype=np.uint64)
-        keys[sample] = np.random.Philox(counter=counter, key=key).random_raw(steps).view(np.int64)
-    return keys
+    rows = [np.random.Philox(counter=[0, sample, 0, 0], key=key).random_raw(steps) for sample in range(size)]
+    return np.array(rows, dtype=np.uint64).reshape(size, steps).view(np.int64)
 
 
 def uniforms(keys: Ints) -> Floats:

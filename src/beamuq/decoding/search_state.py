@@ -1,9 +1,7 @@
 """The types of decoding: prompts, policies that choose tokens, the searches they start, the candidates they yield.
 
 A policy is a value; every later table names its candidates by its ``strategy``. A policy starts a search on a batch of
-questions; the search asks for next-token distributions and chooses tokens from them. Each policy of the package is in
-the module of its search: ``greedy_and_samples``, ``beam_search``, ``most_probable``, ``optimal_set_and_draws``.
-``check_custom_strategy`` checks a policy from outside the package.
+questions; the search asks for next-token distributions and chooses tokens from them.
 """
 
 from __future__ import annotations

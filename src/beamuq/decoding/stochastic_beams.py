@@ -8,12 +8,12 @@ their mass, truncated there. So only prefixes on the way to the largest are run,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from beamuq import strategy_names
-from beamuq.array_types import Ints
 from beamuq.decoding.next_token_distributions import DistributionQuery, ProbabilityEdits
 from beamuq.decoding.random_numbers import draw_keys, uniforms
 from beamuq.decoding.search_state import SearchContext, positive
@@ -63,24 +63,22 @@ class StochasticState:
     def __init__(self, policy: Stochastic, context: SearchContext) -> None:
         self.policy = policy
         self._context = context
-        self._keys: list[Ints] = [np.zeros(0, dtype=np.int64) for _ in context.prompts]
-        self._used = [0] * len(context.prompts)
+        self._keys = [self._keys_of(prompt.id) for prompt in context.prompts]
         self._parts = [[_Part(question, self._gumbel(question))] for question in range(len(context.prompts))]
         self._queried: list[tuple[int, _Part]] = []
         self._ask()
 
-    def _next_key(self, question: int) -> Ints:
-        """The next key of a question, shape (1,); each question counts its own."""
-        at = self._used[question]
-        if at == len(self._keys[question]):
-            seed, prompt = self._context.seed, self._context.prompts[question].id
-            self._keys[question] = draw_keys(seed, prompt, self.policy.strategy, 1, 2 * at + 64)[0]
-        self._used[question] += 1
-        return self._keys[question][at : at + 1]
+    def _keys_of(self, question: str) -> Iterator[np.int64]:
+        """The keys of a question, one after the other."""
+        used = 0
+        while True:
+            keys = draw_keys(self._context.seed, question, self.policy.strategy, 1, 2 * used + 64)[0]
+            yield from keys[used:]
+            used = len(keys)
 
     def _gumbel(self, question: int, location: float = 0.0, below: float = np.inf) -> float:
         """A Gumbel number about ``location``, truncated at ``below``."""
-        uniform = 1.0 - float(uniforms(self._next_key(question))[0])
+        uniform = 1.0 - float(uniforms(np.array([next(self._keys[question])]))[0])
         exponential = -np.log(uniform) + np.exp(location - below)
         return float(location - np.log(exponential)) if exponential > 0 else below
 
@@ -121,8 +119,7 @@ class StochasticState:
             threshold = first[-1].largest if len(first) > self.policy.size else -np.inf
             self._queried += [(question, part) for part in parts if not part.has_mass and part.largest > threshold]
             self._queried += [(question, part) for part in first if not part.complete]
-        keys = [self._next_key(question) for question, _ in self._queried]
-        self._query_keys = np.concatenate(keys) if keys else np.zeros(0, dtype=np.int64)
+        self._query_keys = np.array([next(self._keys[question]) for question, _ in self._queried], dtype=np.int64)
 
     def _first(self, parts: list[_Part]) -> list[_Part]:
         """The ``size`` + 1 parts of the largest known values, largest first."""

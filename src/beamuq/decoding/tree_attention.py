@@ -197,9 +197,8 @@ class ForwardPass:
     calls: Counter[int] = field(default_factory=Counter)
     _elsewhere: dict[torch.device, ForwardPass] = field(default_factory=dict, repr=False)
 
-    def to(self, device: torch.device | str) -> ForwardPass:
+    def to(self, device: torch.device) -> ForwardPass:
         """The pass with its indices on ``device``, made once: for layers on another card."""
-        device = torch.device(device)
         if device == self.target.device:
             return self
         if device not in self._elsewhere:
@@ -230,7 +229,8 @@ class PaddedRows:
 
     ``rows`` are those of the pass, all of a span together, ``spans`` which span each belongs to (0, 0, 1, 1, 1, 2 …),
     ``questions`` whose keys each span reads. A row sees the ``prompts`` first keys and ``visible`` (rows, depth), from
-    ``positions`` backwards. ``causal``: each span is the beginning of a prompt.
+    ``positions`` backwards. ``causal``: each span is the beginning of a prompt. ``size``: spans, rows and keys of the
+    call, padding included.
     """
 
     def __init__(
@@ -254,6 +254,7 @@ class PaddedRows:
         # Reading a few questions that have no rows is cheaper than a copy of the others' keys.
         dense = bool((np.diff(questions) > 0).all()) and lanes <= 2 * len(questions)
         self._lanes = lanes if dense else len(questions)
+        self.size = self._lanes, self._height, self._keys
         self._questions = slice(low, low + lanes) if dense else to_device(questions, device)
         self._lane = questions[spans] - low if dense else spans
         self._rank = rank
@@ -269,11 +270,6 @@ class PaddedRows:
         other._where = tuple(index.to(device) for index in self._where)
         other._questions = self._questions if isinstance(self._questions, slice) else self._questions.to(device)
         return other
-
-    @property
-    def size(self) -> tuple[int, int, int]:
-        """Spans, rows and keys of the call, padding included."""
-        return self._lanes, self._height, self._keys
 
     def holds_in_order(self, count: int) -> bool:
         """Whether these are all ``count`` rows of the pass, in their order."""
@@ -375,9 +371,7 @@ def node_spans(questions: Ints, positions: Ints, lengths: Ints, visible: Ints) -
     """
     present, firsts = np.unique(questions, return_index=True)
     spans = []
-    for question, first, last in zip(
-        present.tolist(), firsts.tolist(), [*firsts[1:].tolist(), len(questions)], strict=True
-    ):
+    for question, first, last in np.stack([present, firsts, np.append(firsts[1:], len(questions))], axis=1).tolist():
         own, prompt, places = visible[first:last], int(lengths[question]), None
         keys = int(own.max()) + 1
         nodes, rank = np.unique(own, return_inverse=True)
@@ -510,9 +504,8 @@ def _attention(
 ) -> tuple[Tensor, None]:
     if is_causal is False:
         others["is_causal=False"] = True
-    given = (name for name, value in others.items() if name not in _HARMLESS and value is not None)
-    unknown = sorted(name for name in given if others[name] is not False)
-    if unknown:
+    asked = {name for name, value in others.items() if value is not None and value is not False}
+    if unknown := sorted(asked - _HARMLESS):
         raise BeamUQError(f"its attention is handed {', '.join(unknown)}, of which tree attention knows nothing")
     run, layer = _running.get().to(query.device), int(module.layer_idx)
     rule = AttentionRule(scaling, _window(module, sliding_window), softcap, s_aux)
@@ -558,9 +551,5 @@ def attention(decoder: torch.nn.Module, name: str) -> Iterator[None]:
 
 def _kernels(device: torch.device) -> AbstractContextManager[None]:
     """On a GPU, attention without cuDNN: it plans anew, on the host, for every shape, and decoding changes shapes."""
-    if device.type != "cuda":
-        return nullcontext()
-    allowed: AbstractContextManager[None] = sdpa_kernel(
-        [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-    )
-    return allowed
+    others = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    return sdpa_kernel(others) if device.type == "cuda" else nullcontext()

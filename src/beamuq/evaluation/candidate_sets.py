@@ -83,11 +83,10 @@ class CandidateSets:
         wide = rows[rows["place"] < size].pivot(index="id", columns="place", values="logprob")
         return wide.reindex(columns=range(size)).loc[self.ids].to_numpy(dtype=np.float64)
 
-    def effort(self, strategy: str) -> tuple[Floats | None, Floats | None]:
-        """[N] decoded rows and passes that a search alone takes, as its rows say; None where they do not."""
+    def effort(self, strategy: str) -> tuple[Floats, Floats]:
+        """[N] decoded rows and passes that a search alone takes, as its rows say; NaN where they do not."""
         first = self.rows(strategy, 1).set_index("id").loc[self.ids]
-        rows, passes = (first[name].to_numpy(dtype=np.float64) for name in ("search_rows", "search_passes"))
-        return (None, None) if np.isnan(rows).any() or np.isnan(passes).any() else (rows, passes)
+        return first["search_rows"].to_numpy(dtype=np.float64), first["search_passes"].to_numpy(dtype=np.float64)
 
     def effort_of_samples(self, strategy: str, size: int) -> tuple[Floats, Floats]:
         """[N] what the first samples alone take: their distinct prefixes that were continued, and the longest one."""

@@ -95,10 +95,8 @@ class Estimates:
         positions = self._places(list(places.columns)).reindex(pd.MultiIndex.from_frame(places))
         lost = positions.isna().to_numpy()
         if missing and lost.any():
-            undefined: dict[str, Any] = {"value": np.nan, "n": 0, "note": missing}
-            names = [str(name) for name in places]
-            distinct = places[lost].drop_duplicates().itertuples(index=False)
-            rest = [dict(zip(names, place, strict=True)) | undefined for place in distinct]
+            undefined = places[lost].drop_duplicates().assign(value=np.nan, n=0, note=missing)
+            rest: list[Any] = undefined.to_dict("records")
             return joined([self, Estimates.from_rows(rest, [np.nan] * len(rest))]).at(places)
         if lost.any():
             raise KeyError(" ".join(filter(None, positions.index[lost][0])))
@@ -149,8 +147,7 @@ class Estimates:
         """
 
         def why(part: pd.DataFrame) -> tuple[pd.DataFrame, str, int]:
-            lost = part[part["value"].isna()]
-            return part, "" if lost.empty else lost["note"].iloc[0], part["n"].iloc[0]
+            return part, next(iter(part["note"][part["value"].isna()]), ""), part["n"].iloc[0]
 
         return self._means("setting", setting, why)
 
@@ -195,8 +192,7 @@ class Estimates:
     def p(self) -> Floats:
         """[rows] two-sided p of a value of 0, by how often resampling crosses it; NaN where there is no interval."""
         defined = ~np.isnan(self.replicates)
-        with np.errstate(invalid="ignore"):
-            crossed = np.minimum((self.replicates <= 0).sum(axis=1), (self.replicates >= 0).sum(axis=1))
+        crossed = np.minimum((self.replicates <= 0).sum(axis=1), (self.replicates >= 0).sum(axis=1))
         p = np.minimum(1.0, 2 * (crossed + 1) / (defined.sum(axis=1) + 1))
         return np.where(self.summary()["low"].isna(), np.nan, p)
 

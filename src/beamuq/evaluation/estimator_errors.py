@@ -126,35 +126,29 @@ class Estimator:
         return _TITLES.get((self.weighting, self.kind), f"{self.kind}, {self.weighting}")
 
 
+@dataclass(eq=False)
 class EstimatorsOfCell:
-    """One cell's U and its standard error, [N], and every estimate of it, in the order of the questions.
+    """One cell's U and its standard error, [N], and every estimate of it, in the order of the ``n`` questions.
 
-    ``prr`` is that of the ``scores``, with the replicates of ``counts`` [N, R]: how often each resample draws each
+    ``measured`` is PRR of the ``scores``, with the replicates of ``counts`` [N, R]: how often each resample draws each
     question. ``exact`` is the setting of the scores that are the true dissimilarity, ``main`` the first M main samples,
     uniformly weighted, and ``draws`` how many disjoint draws of M there are.
     """
 
-    def __init__(
-        self,
-        scores: QuestionScores,
-        candidates: CandidateSets,
-        prr: Estimates,
-        counts: Ints,
-        exact: str,
-        main: Estimator,
-        draws: int,
-    ) -> None:
-        self.scores, self.candidates, self.measured = scores, candidates, prr
-        self.counts, self.exact, self.main, self.draws = counts, exact, main, draws
-        first = prr.frame.iloc[0]
-        self.keys: Mapping[str, Any] = {name: first[name] for name in ("model", "dataset", "recipe", "scorer", "empty")}
-        self.true_dissimilarity = scores.scores(METHOD, TRUTH, exact)
-        self.error = scores.scores(METHOD, ERROR, exact)
+    scores: QuestionScores
+    candidates: CandidateSets
+    measured: Estimates
+    counts: Ints
+    exact: str
+    main: Estimator
+    draws: int
 
-    @property
-    def n(self) -> int:
-        """Questions."""
-        return len(self.true_dissimilarity)
+    def __post_init__(self) -> None:
+        first = self.measured.frame.iloc[0]
+        self.keys: Mapping[str, Any] = {name: first[name] for name in ("model", "dataset", "recipe", "scorer", "empty")}
+        self.true_dissimilarity = self.scores.scores(METHOD, TRUTH, self.exact)
+        self.error = self.scores.scores(METHOD, ERROR, self.exact)
+        self.n = len(self.true_dissimilarity)
 
     def settings(self, estimator: Estimator) -> list[str]:
         """The settings of its scores: every disjoint draw where several are scored, else the one."""
@@ -307,7 +301,7 @@ class EstimatorsOfCell:
         count = sets.rows(estimator.strategy, size).groupby("id").size().loc[sets.ids].to_numpy(dtype=np.float64)
         distinct = sets.distinct(estimator.strategy, size or int(count.max()))
         named = {"candidates": count, "distinct texts": distinct, "rows": rows, "passes": passes}
-        return {name: np.nan if values is None else float(values.mean()) for name, values in named.items()}
+        return {name: float(values.mean()) for name, values in named.items()}
 
 
 def samples(strategy: str, M: int, weighting: str = "uniform") -> Estimator:

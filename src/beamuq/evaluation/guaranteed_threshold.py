@@ -169,8 +169,7 @@ def risk_coverage(
     order = np.argsort(uncertainty, kind="stable")
     ends = np.flatnonzero(np.append(np.diff(uncertainty[order]) > 0, True))
     shown, failed = (np.cumsum(each[order], axis=0)[ends] for each in (weights, weights * wrong[:, None]))
-    with np.errstate(invalid="ignore"):
-        risk = failed / shown
+    risk = np.divide(failed, shown, out=np.full_like(shown, np.nan), where=shown > 0)
     defined, band = np.isnan(risk).mean(axis=1) <= MOST_UNDEFINED, np.full((2, len(ends)), np.nan)
     band[:, defined] = np.nanquantile(risk[defined, 1:], [(1 - confidence) / 2, (1 + confidence) / 2], axis=1)
     columns = {"score": uncertainty[order][ends], "shown": shown[:, 0] / shown[-1, 0], "wrong": risk[:, 0]}

@@ -139,13 +139,12 @@ class Evaluator:
         """PRR of an area, [R]; of the mean area of several scores the mean of their PRR."""
         with np.errstate(divide="ignore", invalid="ignore"):
             found = prediction_rejection_ratio(area, self._oracle, self._random)
-        found[self._undefined] = np.nan
-        return found
+        return np.where(self._undefined, np.nan, found)
 
     @cached_property
     def _sizes(self) -> Counts:
-        """k of each resample."""
-        return np.array([_steps(int(total), self._max_rejection) for total in self._total])
+        """k of each resample, how many sizes the area averages over."""
+        return np.asarray(self._max_rejection * self._total, dtype=np.int64)
 
     @cached_property
     def _oracle(self) -> Floats:
@@ -173,7 +172,7 @@ class Evaluator:
         tables = []
         for n in sizes:
             reciprocal = 1.0 / np.arange(1, n + 1)
-            reciprocal[: n - _steps(int(n), self._max_rejection)] = 0.0
+            reciprocal[: n - int(self._max_rejection * n)] = 0.0
             tables.append(np.concatenate([[0.0], np.cumsum(reciprocal[::-1].cumsum()[::-1])]))
         return np.concatenate(tables), (np.cumsum(sizes + 1) - (sizes + 1))[which]
 
@@ -224,17 +223,12 @@ def why_undefined(metric: str, quality: Floats, max_rejection: float = 0.5, thre
     """Why a metric is undefined on these answers; empty if it is defined."""
     incorrect = quality <= threshold
     if metric == "PRR":
-        if _steps(len(quality), max_rejection) < 2:
+        if int(max_rejection * len(quality)) < 2:
             return f"undefined: rejecting {max_rejection:.0%} of {len(quality)} answers leaves fewer than two sizes"
         return "undefined: every answer has the same quality" if np.ptp(quality) == 0 else ""
     if not incorrect.any():
         return "undefined: every answer is correct"
     return "undefined: every answer is incorrect" if metric == "ROC-AUC" and incorrect.all() else ""
-
-
-def _steps(n: int, max_rejection: float) -> int:
-    """k, how many sizes the area averages over."""
-    return int(max_rejection * n)
 
 
 def _groups(values: Floats) -> tuple[Counts, Counts]:

@@ -25,8 +25,8 @@ def _spearman(a: Floats, b: Floats, counts: Ints) -> Floats:
     size = counts.sum(axis=0)
     ranks_a, ranks_b = (_ranks(values, counts) - (size + 1) / 2 for values in (a, b))
     squares = (counts * ranks_a**2).sum(axis=0) * (counts * ranks_b**2).sum(axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray((counts * ranks_a * ranks_b).sum(axis=0) / np.sqrt(squares), dtype=np.float64)
+    products = (counts * ranks_a * ranks_b).sum(axis=0)
+    return np.asarray(np.divide(products, np.sqrt(squares), out=np.full_like(squares, np.nan), where=squares > 0))
 
 
 def _ranks(values: Floats, counts: Ints) -> Floats:
@@ -58,8 +58,7 @@ def kendall_tau(a: Floats, b: Floats) -> Floats:
     differences = [values[..., left] - values[..., right] for values in (a, b)]
     signs = [np.where(np.abs(of) <= TIE, 0.0, np.sign(of)) for of in differences]
     pairs = np.sqrt((signs[0] ** 2).sum(-1) * (signs[1] ** 2).sum(-1))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray((signs[0] * signs[1]).sum(-1) / pairs, dtype=np.float64)
+    return np.asarray(np.divide((signs[0] * signs[1]).sum(-1), pairs, out=np.full_like(pairs, np.nan), where=pairs > 0))
 
 
 def order_agreement(first: Estimates, second: Estimates) -> Estimates:

@@ -47,9 +47,7 @@ def claim_conditioned_probability(logprobs: Array, labels: npt.NDArray[np.int8],
     """
     entailing = log_sum_exp(np.where(mask & (labels == ENTAIL), logprobs, -np.inf))
     claiming = log_sum_exp(np.where(mask & (labels != NEUTRAL), logprobs, -np.inf))
-    nothing = np.isneginf(claiming)
-    with np.errstate(invalid="ignore"):
-        step = np.where(nothing, 0.0, entailing - claiming)
+    step = np.subtract(entailing, claiming, out=np.zeros_like(claiming), where=~np.isneginf(claiming))
     return np.asarray(-np.expm1(np.minimum(step.sum(axis=1), 0.0)))
 
 
@@ -58,7 +56,5 @@ def combined_label(forward: str, backward: str) -> str:
 
     Equal labels remain; entailment against contradiction is neutral; otherwise the label that is not neutral.
     """
-    if forward == backward:
-        return forward
     named = {forward, backward} - {"neutral"}
     return named.pop() if len(named) == 1 else "neutral"

@@ -59,7 +59,6 @@ def _normalized(log_weights: Array, mask: Mask) -> Array:
     """exp(log_weights) over its sum; uniform over a question's candidates where every log weight is −inf."""
     log_weights = np.where(mask, log_weights, -np.inf)
     total = log_sum_exp(log_weights)[:, None]
-    none = np.isneginf(total)
-    log_weights = np.where(none, 0.0, log_weights - np.where(none, 0.0, total))
+    log_weights = np.subtract(log_weights, total, out=np.zeros_like(log_weights), where=~np.isneginf(total))
     weights = np.where(mask, np.exp(log_weights), 0.0)
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))

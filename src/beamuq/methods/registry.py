@@ -139,8 +139,7 @@ def compute(method: Method, evidence: Evidence, setting: str = "") -> Array:
     number a question: nothing may rank by accident.
     """
     formulation = method.formulation(setting)
-    missing = missing_part(formulation.needs, evidence)
-    if missing:
+    if missing := missing_part(formulation.needs, evidence):
         raise BeamUQError(
             f"method {method.name!r} needs {missing}, which this cell's files do not hold; drop the method"
         )

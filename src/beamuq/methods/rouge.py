@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib.util import find_spec, module_from_spec
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -75,14 +76,11 @@ def longest_common_subsequence(text: Sequence[str], other_text: Sequence[str]) -
 
 def rouge_matrix(texts: Texts, mask: Mask) -> Array:
     """ROUGE-L among the texts [N, M] of each question, [N, M, M]; 0 on padding."""
-    N, M = mask.shape
-    similarity = np.zeros((N, M, M))
-    for n in range(N):
-        members = np.flatnonzero(mask[n])
-        for position, i in enumerate(members):
-            for j in members[position:]:
-                text, other = sorted((texts[n, i], texts[n, j]))
-                similarity[n, i, j] = similarity[n, j, i] = rouge_l(text, other)
+    similarity = np.zeros((*mask.shape, mask.shape[1]))
+    for n, members in enumerate(mask):
+        for i, j in combinations_with_replacement(np.flatnonzero(members), 2):
+            text, other = sorted((texts[n, i], texts[n, j]))
+            similarity[n, i, j] = similarity[n, j, i] = rouge_l(text, other)
     return similarity
 
 

@@ -69,10 +69,9 @@ def token_sar(relevances: Array, logprobs: Array, mask: Mask) -> Array:
     [0, ∞). Where no token is relevant all are, equally.
     """
     relevances = np.where(mask, relevances, 0.0)
+    relevances = np.where(relevances.sum(axis=-1, keepdims=True) > 0, relevances, mask)
     total = relevances.sum(axis=-1, keepdims=True)
-    relevances = np.where(total > 0, relevances, mask)
-    total = np.where(total > 0, total, np.maximum(mask.sum(axis=-1, keepdims=True), 1))
-    return np.asarray(-(relevances / total * np.where(mask, logprobs, 0.0)).sum(axis=-1))
+    return np.asarray(-(relevances / np.where(total > 0, total, 1.0) * np.where(mask, logprobs, 0.0)).sum(axis=-1))
 
 
 def sar(token_sar: Array, similarity: Array, weights: Array, mask: Mask, t: float = SAR_TEMPERATURE) -> Array:

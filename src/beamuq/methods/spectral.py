@@ -29,8 +29,7 @@ def laplacian(similarity: Array, mask: Mask) -> Array:
 
 def spectrum(similarity: Array, mask: Mask) -> tuple[Array, Array]:
     """Eigenvalues [N, n], ascending, and eigenvectors [N, n, n] (last axis: which eigenvector) of the Laplacian."""
-    values, vectors = np.linalg.eigh(laplacian(similarity, mask))
-    return values, vectors
+    return np.linalg.eigh(laplacian(similarity, mask))
 
 
 def below_threshold(eigenvalues: Array, alpha: float) -> Array:
@@ -94,8 +93,6 @@ def num_sem_sets(linked: Mask, mask: Mask) -> Array:
     question, row, column = np.nonzero(linked & mask[:, :, None] & mask[:, None, :])
     edges = coo_array((np.ones(len(row), dtype=bool), (question * M + row, question * M + column)), (N * M, N * M))
     _, component = connected_components(edges, directed=False)
-    sets = np.zeros(N)
     members = np.flatnonzero(mask)
     _, first = np.unique(component[members], return_index=True)
-    np.add.at(sets, members[first] // M, 1.0)
-    return sets
+    return np.bincount(members[first] // M, minlength=N).astype(np.float64)

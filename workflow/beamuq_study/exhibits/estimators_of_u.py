@@ -297,7 +297,7 @@ def matched_rows(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
     for cell in of_cells:
         effort, _ = cell.candidates.effort(cell.exact)
         parts += [cell.prr(estimator) for estimator in (None, *listed)]
-        rows.append((TRUE_DISSIMILARITY, np.nan, np.nan if effort is None else effort.mean()))
+        rows.append((TRUE_DISSIMILARITY, np.nan, effort.mean()))
         rows += [(estimator.title, float(estimator.M), cell.effort(estimator)["rows"]) for estimator in listed]
     data = joined(parts).summary(study.evaluation.confidence)
     data = data.join(pd.DataFrame(rows, columns=["estimator", "M", "rows"]))
