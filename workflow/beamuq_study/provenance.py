@@ -1,4 +1,7 @@
-"""What a table says of how it was made, and whether tables that are read together are of one run."""
+"""What a table says of how it was made, and whether tables that are read together are of one run.
+
+A footer holds settings, hashes of what was read, and versions; never a time, host or path.
+"""
 
 from __future__ import annotations
 
