@@ -99,6 +99,13 @@ OWN: dict[Any, tuple[str, pd.DataFrame]] = {
 }
 
 
+def test_a_cell_of_the_study_is_on_the_map_wherever_its_kappa_lies() -> None:
+    _, data = OWN[draw_map]
+    own = data.iloc[:1].assign(what="cell of the study", kappa=0.0, value=np.nan)
+    bottom, top = on_axes(draw_map, pd.concat([data, own], ignore_index=True)).get_ylim()
+    assert bottom < 0 < 1 < top
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("draw", OWN, ids=lambda draw: draw.__name__)
 def test_numbers_of_ones_own_are_drawn_and_so_are_undefined_ones(draw: Callable[..., None]) -> None:

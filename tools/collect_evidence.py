@@ -153,10 +153,12 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _picture(source: Path, target: Path) -> None:
-    """A figure in 128 colours, which it does not have, and a third of the bytes."""
+    """A figure in 128 colours that keep those of its legend, and a third of the bytes."""
     if source.is_file():
         target.parent.mkdir(parents=True, exist_ok=True)
-        Image.open(source).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(target, optimize=True)
+        Image.open(source).convert("RGB").quantize(128, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+            target, optimize=True
+        )
 
 
 def _write(path: Path, loaded: Loaded) -> None:

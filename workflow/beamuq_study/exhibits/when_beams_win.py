@@ -152,7 +152,6 @@ def draw_map(data: pd.DataFrame, ax: figure_style.Axes) -> None:
         for mass, kappa, value in grid.loc[apart, ["mass", "kappa", "value"]].to_numpy():
             side = "left" if mass == x[0] else "center"
             ax.text(mass, kappa, signed(value), ha=side, va="center", fontsize=5.5, bbox=box)
-        ax.set_ylim(y[0] - 0.1, y[-1] + 0.1)
         ax.plot([], [], color=BLACK, label="beams = samples")
         ax.plot([], [], color=BLACK, linestyle="--", linewidth=0.8, label="ends of its interval")
         for colour, label in ((beams, "beams ahead"), (samples, "samples ahead")):
@@ -161,6 +160,8 @@ def draw_map(data: pd.DataFrame, ax: figure_style.Axes) -> None:
     style: dict[str, Any] = {"color": BLACK, "marker": "D", "markersize": 3, "linestyle": "", "elinewidth": 0.5}
     ax.errorbar(own["mass"], own["kappa"], up, across, label="this study's questions", zorder=5, **style)
     ax.set_xlim(0, 1.04)
+    ax.use_sticky_edges = False
+    ax.autoscale(axis="y")  # room above and below the numbers, and for cells off the map
 
 
 def beams_map(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
