@@ -153,10 +153,10 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _picture(source: Path, target: Path) -> None:
-    """A figure in 128 colours that keep those of its legend, and a third of the bytes."""
+    """A figure in 256 colours that keep those of its legend, and a third of the bytes."""
     if source.is_file():
         target.parent.mkdir(parents=True, exist_ok=True)
-        Image.open(source).convert("RGB").quantize(128, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+        Image.open(source).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
             target, optimize=True
         )
 
