@@ -143,8 +143,8 @@ class Evaluator:
 
     @cached_property
     def _sizes(self) -> Counts:
-        """k of each resample, how many sizes the area averages over."""
-        return np.asarray(self._max_rejection * self._total, dtype=np.int64)
+        """k of each resample."""
+        return _number_of_sizes(self._total, self._max_rejection)
 
     @cached_property
     def _oracle(self) -> Floats:
@@ -172,7 +172,7 @@ class Evaluator:
         tables = []
         for n in sizes:
             reciprocal = 1.0 / np.arange(1, n + 1)
-            reciprocal[: n - int(self._max_rejection * n)] = 0.0
+            reciprocal[: n - _number_of_sizes(n, self._max_rejection)] = 0.0
             tables.append(np.concatenate([[0.0], np.cumsum(reciprocal[::-1].cumsum()[::-1])]))
         return np.concatenate(tables), (np.cumsum(sizes + 1) - (sizes + 1))[which]
 
@@ -223,12 +223,17 @@ def why_undefined(metric: str, quality: Floats, max_rejection: float = 0.5, thre
     """Why a metric is undefined on these answers; empty if it is defined."""
     incorrect = quality <= threshold
     if metric == "PRR":
-        if int(max_rejection * len(quality)) < 2:
+        if _number_of_sizes(len(quality), max_rejection) < 2:
             return f"undefined: rejecting {max_rejection:.0%} of {len(quality)} answers leaves fewer than two sizes"
         return "undefined: every answer has the same quality" if np.ptp(quality) == 0 else ""
     if not incorrect.any():
         return "undefined: every answer is correct"
     return "undefined: every answer is incorrect" if metric == "ROC-AUC" and incorrect.all() else ""
+
+
+def _number_of_sizes(n: npt.ArrayLike, max_rejection: float) -> Counts:
+    """k, how many sizes the area of each of ``n`` questions averages over."""
+    return np.asarray(max_rejection * np.asarray(n), dtype=np.int64)
 
 
 def _groups(values: Floats) -> tuple[Counts, Counts]:

@@ -75,7 +75,7 @@ class AlignScore(PackedEncoder):
             parts, statements = chunks(context), sentences(claim)
             shapes.append((len(statements), len(parts)))
             pairs += [(part, statement) for statement in statements for part in parts]
-        tables = np.split(self._aligned(pairs), np.cumsum([rows * columns for rows, columns in shapes])[:-1])
+        *tables, _ = np.split(self._aligned(pairs), np.cumsum([rows * columns for rows, columns in shapes], dtype=int))
         scores = [table.reshape(shape).max(axis=1).mean() for table, shape in zip(tables, shapes, strict=True)]
         return np.array(scores, dtype=np.float64)
 
