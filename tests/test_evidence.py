@@ -133,7 +133,7 @@ def in_order(values: pd.DataFrame) -> pd.DataFrame:
 def without_fixed_intervals(values: pd.DataFrame) -> pd.DataFrame:
     """Without intervals of a single point: where all resamples are equal there is none, and once there was."""
     ends = [name for name in ("std", "low", "high") if name in values]
-    point = (values["high"] - values["low"] < 1e-9) if len(ends) == 3 else pd.Series(False, values.index)
+    point = values["high"] - values["low"] < 1e-9 if {"low", "high"} <= {*ends} else pd.Series(False, values.index)
     return values.assign(**{name: values[name].mask(point) for name in ends})
 
 

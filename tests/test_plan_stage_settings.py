@@ -171,7 +171,7 @@ def test_the_settings_of_the_tables_that_a_job_reads_are_asked_for(plan: Plan) -
     assert further == plan.settings.quality(where(metric="exact_match"))
     assert made.pop("cross_similarity") == plan.settings.similarity(where(scorer=plan.study.main.relevance))
     candidates = plan.settings.candidates(where())
-    assert candidates.pop("batch_questions") == 12  # rounding alone, so not asked of them
+    assert candidates.pop("batch_questions") == plan.study.batch_questions  # rounding alone, so not asked of them
     assert made.pop("candidates") == candidates
     assert made == {name: getattr(plan.settings, name)(where()) for name in made}
     assert "judgements" not in plan.settings.made_with(*kinds)(where(recipe="beam_widths"))

@@ -232,7 +232,7 @@ class Estimates:
     def summary(self, confidence: float = 0.95) -> pd.DataFrame:
         """The frame with ``low``, ``high``, ``std`` of each row.
 
-        NaN where over 1 % of its resamples are undefined, or all are equal: such a bootstrap shows nothing.
+        NaN where over 1 % of its resamples are undefined, or all are equal but for rounding: a bootstrap of nothing.
         A row with an interval of its own has that one, and no ``std``.
         """
         intervals: list[tuple[float | None, float | None, float | None, str]] = []
@@ -242,7 +242,7 @@ class Estimates:
             ends = Interval(None, None, None, note) if np.isnan(value) else Interval(low, high, None)
             if np.isnan(low) and not np.isnan(value):
                 ends = interval(drawn, confidence)
-                if ends.low is not None and np.nanmin(drawn) == np.nanmax(drawn):
+                if ends.low is not None and np.nanmax(drawn) - np.nanmin(drawn) <= TIE:
                     ends = Interval(None, None, None, CANNOT_MOVE)
             intervals.append((ends.low, ends.high, ends.std, ends.note))
         bounds = pd.DataFrame(intervals, self.frame.index, ["low", "high", "std", "note"])

@@ -9,7 +9,7 @@ precision is averaged position by position. A question drawn twice is such a gro
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TypeVar
 
@@ -21,9 +21,11 @@ from beamuq.array_types import Bools, Floats, Ints
 from beamuq.errors import BeamUQError
 
 Counts = npt.NDArray[np.signedinteger]
+
 Number = TypeVar("Number", np.float64, np.signedinteger)
 
 METRICS = ("PRR", "ROC-AUC", "PR-AUC")
+_CELLS = 2**16  # resamples times questions at a time, whose arrays stay in the cache
 
 
 def rejection_curves(uncertainty: Floats, quality: Floats) -> pd.DataFrame:
@@ -81,13 +83,12 @@ class Evaluator:
         if not len(quality) or not np.isfinite(quality).all():
             raise BeamUQError("quality: needs at least one question and finite values only; score the answers again")
         self._quality = quality
-        self._incorrect = quality <= threshold
-        self._counts = np.ascontiguousarray(counts, dtype=np.int32)
-        self._total = counts.sum(axis=0, dtype=np.int64)
-        self._positives = counts[self._incorrect].sum(axis=0, dtype=np.int64)
+        self._correct = quality > threshold
+        self._counts = np.ascontiguousarray(counts.T, dtype=np.int32)
+        self._total = self._counts.sum(axis=1, dtype=np.int64)
+        self._positives = self._counts @ ~self._correct
         self._max_rejection = max_rejection
 
-    @np.errstate(divide="ignore", invalid="ignore")
     def measure(self, uncertainty: Floats, metrics: Sequence[str] = METRICS) -> dict[str, Floats]:
         """Each metric of a score [N] on each resample, [R]; NaN where that resample leaves it undefined.
 
@@ -100,40 +101,14 @@ class Evaluator:
         """
         if not np.isfinite(uncertainty).all():
             raise BeamUQError("uncertainty: not all finite; a score must rank on purpose")
-        order, starts = _groups(uncertainty)
-        tied, incorrect = len(starts) < len(order), self._incorrect[order]
-        (drawn, retained), values = self._drawn(order, starts), {}
-        if "PRR" in metrics:
-            values["PRR"] = self.prr(
-                self._quality[order] @ self._retained_weights(starts, drawn, retained) / self._sizes
-            )
-        if "ROC-AUC" in metrics or "PR-AUC" in metrics:
-            holding = np.logical_or.reduceat(incorrect, starts)  # groups with an incorrect answer
-            wrong = _cumulated(drawn * incorrect[:, None])[np.append(starts[1:], len(order)) - 1]
-            within = _steps_of(retained)[holding] if tied else drawn[holding]
-            positive = _steps_of(wrong)[holding] if tied else within  # a group of one: all or nothing
-            total, wrong = retained[holding], wrong[holding]
-            if "ROC-AUC" in metrics:  # correct answers ranked below, half of those in the same group
-                below = (total - wrong) - 0.5 * (within - positive)
-                pairs = self._positives * (self._total - self._positives)
-                values["ROC-AUC"] = np.einsum("gr,gr->r", positive, below) / pairs
-            if "PR-AUC" in metrics:
-                called = self._total - total  # answers more uncertain than the group
-                wrongly = called - (self._positives - wrong)
-                reciprocals = self._harmonic.take(called + within) - self._harmonic.take(called)
-                precisions = _expected_precisions(called, wrongly, within, positive, reciprocals, tied)
-                values["PR-AUC"] = precisions / self._positives
-        return values
+        return self._measure(_Ranks(uncertainty), metrics)
 
     def area(self, uncertainty: Floats, qualities: Floats | None = None) -> Floats:
         """The area under the rejection curve, [R]: mean quality over the k retained sizes; NaN for k = 0.
 
         Of other ``qualities`` [Q, N] of the same questions [Q, R], with one sort for all.
         """
-        order, starts = _groups(uncertainty)
-        weights = self._retained_weights(starts, *self._drawn(order, starts))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray((self._quality if qualities is None else qualities)[..., order] @ weights / self._sizes)
+        return self._area(_Ranks(uncertainty), self._quality if qualities is None else qualities)
 
     def prr(self, area: Floats) -> Floats:
         """PRR of an area, [R]; of the mean area of several scores the mean of their PRR."""
@@ -153,13 +128,13 @@ class Evaluator:
     @cached_property
     def _random(self) -> Floats:
         """The exact expectation of the area under random rejection: the mean quality."""
-        return np.asarray(self._quality @ self._counts / self._total)
+        return np.asarray(self._counts @ self._quality / self._total)
 
     @cached_property
     def _undefined(self) -> Bools:
         """Resamples in which PRR is undefined: k < 2, or a single distinct quality."""
         order, starts = _groups(self._quality)
-        largest = np.add.reduceat(self._counts[order], starts).max(axis=0)
+        largest = np.add.reduceat(self._counts.take(order, axis=1), starts, axis=1).max(axis=1)
         return np.asarray((self._sizes < 2) | (largest == self._total))
 
     @cached_property
@@ -181,19 +156,75 @@ class Evaluator:
         """Σ_{p ≤ P} 1/p for P = 0 … the most drawn."""
         return np.append(0.0, np.cumsum(1.0 / np.arange(1, self._total.max() + 1)))
 
-    def _drawn(self, order: Counts, starts: Counts) -> tuple[Counts, Counts]:
-        """How often each sorted question is drawn, [N, R], and how often those up to the end of each group, [G, R]."""
-        drawn = self._counts[order]
-        return drawn, _cumulated(drawn)[np.append(starts[1:], len(order)) - 1]
+    def _resamples(self, ranks: _Ranks) -> Iterator[tuple[slice, Counts, Counts]]:
+        """All resamples, some at a time: which, how often each sorted question is drawn [r, N], and cumulated."""
+        width = max(1, _CELLS // len(ranks.order))
+        for start in range(0, len(self._counts), width):
+            rows = slice(start, start + width)
+            counts = self._counts[rows].take(ranks.order, axis=1)
+            yield rows, counts, _cumulated(counts)
 
-    def _retained_weights(self, starts: Counts, drawn: Counts, retained: Counts) -> Floats:
-        """What the quality of each sorted question counts, [N, R]: within a group each draw of one counts alike."""
-        table, offsets = self._position_weights
-        weights = _steps_of(table.take(retained + offsets))
-        if len(starts) == len(drawn):
-            return weights
-        weights /= np.maximum(_steps_of(retained), 1)
-        return np.repeat(weights, np.diff(starts, append=len(drawn)), axis=0) * drawn
+    @np.errstate(divide="ignore", invalid="ignore")
+    def _area(self, ranks: _Ranks, qualities: Floats) -> Floats:
+        """:meth:`area` by a score's ranks."""
+        (table, offsets), values, areas = self._position_weights, qualities[..., ranks.order], []
+        steps = -np.diff(values * ranks.single, prepend=0.0, append=0.0)
+        for rows, counts, drawn in self._resamples(ranks):
+            upto = table.take(drawn + offsets[rows, None] if offsets.any() else drawn)
+            sums = steps @ upto.T  # Σ quality (upto − the one before), summed by parts
+            if len(ranks.first):  # within a group each draw of a question counts alike
+                tied = counts.take(ranks.tied, axis=1) * values[..., None, ranks.tied]
+                means = np.add.reduceat(tied, ranks.first_tied, axis=-1) / np.maximum(ranks.of_ties(drawn), 1)
+                sums += (means * ranks.of_ties(upto)).sum(axis=-1)
+            areas.append(sums)
+        return np.asarray(np.concatenate(areas, axis=-1) / self._sizes)
+
+    @np.errstate(divide="ignore", invalid="ignore")
+    def _measure(self, ranks: _Ranks, metrics: Sequence[str]) -> dict[str, Floats]:
+        """:meth:`measure` by a score's ranks."""
+        values = {"PRR": self.prr(self._area(ranks, self._quality))} if "PRR" in metrics else {}
+        of_incorrect: dict[str, list[Floats]] = {metric: [] for metric in METRICS[1:] if metric in metrics}
+        correct = self._correct[ranks.order]
+        incorrect = ranks.single & ~correct  # of its own rank: all its draws are incorrect
+        for rows, counts, drawn in self._resamples(ranks) if of_incorrect else ():
+            right, positives = _cumulated(counts * correct), self._positives[rows]
+            negatives, negative = self._total[rows] - positives, ranks.of_ties(right)
+            positive = ranks.of_ties(drawn) - negative
+            if "ROC-AUC" in metrics:  # correct answers ranked below, half of those in the same group
+                below = right[:, ranks.first] + 0.5 * negative
+                pairs = np.einsum("rn,rn->r", counts * incorrect, right[:, 1:]) + (positive * below).sum(axis=1)
+                of_incorrect["ROC-AUC"].append(pairs / (positives * negatives))
+            if "PR-AUC" in metrics:
+                # answers more uncertain than each place, all and the correct ones
+                called, wrongly = self._total[rows, None] - drawn, negatives[:, None] - right
+                harmonic, last = self._harmonic.take(called), ranks.last
+                tied = _expected_precisions(
+                    called[:, last], wrongly[:, last], positive + negative, positive, -ranks.of_ties(harmonic)
+                )
+                single = ((harmonic[:, :-1] - harmonic[:, 1:]) * wrongly[:, 1:]) @ incorrect
+                precisions = positives - positive.sum(axis=1) - single + tied
+                of_incorrect["PR-AUC"].append(precisions / positives)
+        return values | {metric: np.concatenate(parts) for metric, parts in of_incorrect.items()}
+
+
+class _Ranks:
+    """The ascending ``order`` of values [N]; which have a rank of their own (``single``, in that order), and the ties.
+
+    Each of G groups of equal values begins at ``first`` and ends before ``last``, of the tied alone at ``first_tied``.
+    """
+
+    def __init__(self, values: Floats) -> None:
+        self.order, starts = _groups(values)
+        lengths = np.diff(starts, append=len(values))
+        ties = lengths > 1
+        self.single = np.repeat(~ties, lengths)
+        self.tied = np.flatnonzero(~self.single)
+        self.first, self.last = starts[ties], (starts + lengths)[ties]
+        self.first_tied = np.cumsum(lengths[ties]) - lengths[ties]
+
+    def of_ties(self, cumulated: npt.NDArray[Number]) -> npt.NDArray[Number]:
+        """What each group adds, [r, N + 1] → [r, G]."""
+        return cumulated.take(self.last, axis=1) - cumulated.take(self.first, axis=1)
 
 
 def measure_blocks(
@@ -243,39 +274,26 @@ def _groups(values: Floats) -> tuple[Counts, Counts]:
     return order, np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
 
 
-def _expected_precisions(
-    called: Counts, wrongly: Counts, within: Counts, positive: Counts, reciprocals: Floats, tied: bool
-) -> Floats:
-    """Σ over incorrect answers of the expected precision at their position, each array [G, R] → [R].
+def _expected_precisions(called: Counts, wrongly: Counts, within: Counts, positive: Counts, harmonic: Floats) -> Floats:
+    """Σ over incorrect answers of the expected precision at their position, each array [R, G] → [R].
 
     Of n = ``within`` equal scores p = ``positive`` are incorrect; c = ``called`` answers are more uncertain, of them
     w = ``wrongly`` correct. The answer at position c + j is incorrect with probability p/n, and then the first c + j
     hold c − w + 1 + (j − 1) r incorrect ones, r = (p − 1)/(n − 1). Summed over j, with
-    h = ``reciprocals`` = Σ_j 1/(c + j), it is p r + (p/n) ((1 − r)(c + 1) − w) h.
-    Without ties p is n or 0 (copies of one question): p − w h.
+    h = ``harmonic`` = Σ_j 1/(c + j), it is p r + (p/n) ((1 − r)(c + 1) − w) h.
+    Where p = n, as of copies of one question, it is p − w h.
     """
-    if not tied:
-        return np.asarray(positive.sum(axis=0) - np.einsum("gr,gr->r", wrongly, reciprocals))
     share = (positive - 1) / np.maximum(within - 1, 1)
     share[within == positive] = 1.0
     before = (1.0 - share) * (called + 1) - wrongly
-    return np.asarray((positive * (share + before * reciprocals / np.maximum(within, 1))).sum(axis=0))
+    return np.asarray((positive * (share + before * harmonic / np.maximum(within, 1))).sum(axis=1))
 
 
-def _cumulated(rows: npt.NDArray[Number]) -> npt.NDArray[Number]:
-    """Cumulative sums down the rows; row by row, which numpy's own cumsum along this axis is four times slower at."""
-    total = np.empty_like(rows)
-    running = np.zeros(rows.shape[1], dtype=rows.dtype)
-    for row, out in zip(rows, total, strict=True):
-        running = np.add(running, row, out=out)
-    return total
-
-
-def _steps_of(cumulated: npt.NDArray[Number]) -> npt.NDArray[Number]:
-    """What each row adds to the one before: the inverse of :func:`_cumulated`."""
-    steps = cumulated.copy()
-    steps[1:] -= cumulated[:-1]
-    return steps
+def _cumulated(counts: Counts) -> Counts:
+    """Cumulative sums along the rows, from 0 on: [r, N] → [r, N + 1]."""
+    sums = np.zeros((len(counts), counts.shape[1] + 1), dtype=np.int64)
+    np.cumsum(counts, axis=1, out=sums[:, 1:])
+    return sums
 
 
 def _retained_quality(uncertainty: Floats, quality: Floats) -> Floats:
