@@ -96,6 +96,13 @@ def test_one_percent_of_undefined_resamples_keeps_an_interval_and_more_does_not(
     assert lost.holm()[0] == 1.0
 
 
+@pytest.mark.parametrize(("spread", "is_one"), [(0.0, False), (1e-14, False), (1e-6, True)])
+def test_resamples_that_are_equal_but_for_rounding_are_no_interval(spread: float, is_one: bool) -> None:
+    row = made({}, spread=spread).summary().loc[0]
+    assert row[["low", "high", "std"]].notna().all() == is_one
+    assert row["note"] == ("" if is_one else "all resamples are equal: no interval")
+
+
 def test_an_undefined_resample_of_one_dataset_is_undefined_in_the_mean() -> None:
     cells = made({"dataset": "a"}, {"dataset": "b"})
     cells.replicates[1, 7] = np.nan

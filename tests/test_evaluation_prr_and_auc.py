@@ -79,7 +79,7 @@ def test_every_resample_is_measured_as_if_it_were_written_out(
     levels: int | None, max_rejection: float, per_group: int
 ) -> None:
     rng = np.random.default_rng(levels)
-    N, R = 83, 300  # more than one block
+    N, R = 83, 900  # more than are measured at a time
     uncertainty, quality = rng.normal(size=N), rng.random(N).round(1)
     if levels:
         uncertainty = rng.integers(0, levels, N).astype(float)
@@ -88,7 +88,7 @@ def test_every_resample_is_measured_as_if_it_were_written_out(
     found = evaluator.measure(uncertainty)
     of_two = evaluator.area(uncertainty, np.stack([rng.random(N), quality]))
     np.testing.assert_allclose(evaluator.prr(of_two[1]), found["PRR"], atol=1e-12)
-    for r in range(0, R, 23):
+    for r in range(0, R, 69):
         u, q = np.repeat(uncertainty, counts[:, r]), np.repeat(quality, counts[:, r])
         assert found["PRR"][r] == pytest.approx(plain_prr(u, q, max_rejection))
         assert found["ROC-AUC"][r] == pytest.approx(roc_auc_score(q <= 0.5, u))

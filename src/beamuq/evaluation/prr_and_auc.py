@@ -21,7 +21,6 @@ from beamuq.array_types import Bools, Floats, Ints
 from beamuq.errors import BeamUQError
 
 Counts = npt.NDArray[np.signedinteger]
-
 Number = TypeVar("Number", np.float64, np.signedinteger)
 
 METRICS = ("PRR", "ROC-AUC", "PR-AUC")
@@ -89,6 +88,7 @@ class Evaluator:
         self._positives = self._counts @ ~self._correct
         self._max_rejection = max_rejection
 
+    @np.errstate(divide="ignore", invalid="ignore")
     def measure(self, uncertainty: Floats, metrics: Sequence[str] = METRICS) -> dict[str, Floats]:
         """Each metric of a score [N] on each resample, [R]; NaN where that resample leaves it undefined.
 
@@ -101,7 +101,30 @@ class Evaluator:
         """
         if not np.isfinite(uncertainty).all():
             raise BeamUQError("uncertainty: not all finite; a score must rank on purpose")
-        return self._measure(_Ranks(uncertainty), metrics)
+        ranks = _Ranks(uncertainty)
+        values = {"PRR": self.prr(self._area(ranks, self._quality))} if "PRR" in metrics else {}
+        of_incorrect: dict[str, list[Floats]] = {metric: [] for metric in METRICS[1:] if metric in metrics}
+        correct = self._correct[ranks.order]
+        incorrect = ranks.single & ~correct  # of its own rank: all its draws are incorrect
+        for rows, counts, drawn in self._resamples(ranks) if of_incorrect else ():
+            right, positives = _cumulated(counts * correct), self._positives[rows]
+            negatives, negative = self._total[rows] - positives, ranks.of_ties(right)
+            positive = ranks.of_ties(drawn) - negative
+            if "ROC-AUC" in metrics:  # correct answers ranked below, half of those in the same group
+                below = right[:, ranks.first] + 0.5 * negative
+                pairs = np.einsum("rn,rn->r", counts * incorrect, right[:, 1:]) + (positive * below).sum(axis=1)
+                of_incorrect["ROC-AUC"].append(pairs / (positives * negatives))
+            if "PR-AUC" in metrics:
+                # answers more uncertain than each place, all and the correct ones
+                called, wrongly = self._total[rows, None] - drawn, negatives[:, None] - right
+                harmonic, last = self._harmonic.take(called), ranks.last
+                tied = _expected_precisions(
+                    called[:, last], wrongly[:, last], positive + negative, positive, -ranks.of_ties(harmonic)
+                )
+                single = ((harmonic[:, :-1] - harmonic[:, 1:]) * wrongly[:, 1:]) @ incorrect
+                precisions = positives - positive.sum(axis=1) - single + tied
+                of_incorrect["PR-AUC"].append(precisions / positives)
+        return values | {metric: np.concatenate(parts) for metric, parts in of_incorrect.items()}
 
     def area(self, uncertainty: Floats, qualities: Floats | None = None) -> Floats:
         """The area under the rejection curve, [R]: mean quality over the k retained sizes; NaN for k = 0.
@@ -178,33 +201,6 @@ class Evaluator:
                 sums += (means * ranks.of_ties(upto)).sum(axis=-1)
             areas.append(sums)
         return np.asarray(np.concatenate(areas, axis=-1) / self._sizes)
-
-    @np.errstate(divide="ignore", invalid="ignore")
-    def _measure(self, ranks: _Ranks, metrics: Sequence[str]) -> dict[str, Floats]:
-        """:meth:`measure` by a score's ranks."""
-        values = {"PRR": self.prr(self._area(ranks, self._quality))} if "PRR" in metrics else {}
-        of_incorrect: dict[str, list[Floats]] = {metric: [] for metric in METRICS[1:] if metric in metrics}
-        correct = self._correct[ranks.order]
-        incorrect = ranks.single & ~correct  # of its own rank: all its draws are incorrect
-        for rows, counts, drawn in self._resamples(ranks) if of_incorrect else ():
-            right, positives = _cumulated(counts * correct), self._positives[rows]
-            negatives, negative = self._total[rows] - positives, ranks.of_ties(right)
-            positive = ranks.of_ties(drawn) - negative
-            if "ROC-AUC" in metrics:  # correct answers ranked below, half of those in the same group
-                below = right[:, ranks.first] + 0.5 * negative
-                pairs = np.einsum("rn,rn->r", counts * incorrect, right[:, 1:]) + (positive * below).sum(axis=1)
-                of_incorrect["ROC-AUC"].append(pairs / (positives * negatives))
-            if "PR-AUC" in metrics:
-                # answers more uncertain than each place, all and the correct ones
-                called, wrongly = self._total[rows, None] - drawn, negatives[:, None] - right
-                harmonic, last = self._harmonic.take(called), ranks.last
-                tied = _expected_precisions(
-                    called[:, last], wrongly[:, last], positive + negative, positive, -ranks.of_ties(harmonic)
-                )
-                single = ((harmonic[:, :-1] - harmonic[:, 1:]) * wrongly[:, 1:]) @ incorrect
-                precisions = positives - positive.sum(axis=1) - single + tied
-                of_incorrect["PR-AUC"].append(precisions / positives)
-        return values | {metric: np.concatenate(parts) for metric, parts in of_incorrect.items()}
 
 
 class _Ranks:
