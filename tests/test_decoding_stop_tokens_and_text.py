@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from transformers import ByT5Tokenizer, PreTrainedTokenizerBase
 
 from beamuq.decoding import bare_stops, candidate_text, stop_tokens, token_texts
 from beamuq.errors import BeamUQError
 from tiny import tiny_model
+from tiny_scorers import roberta_tokenizer
 
 MODEL, TOKENIZER = tiny_model("llama")
 STOPS = stop_tokens(TOKENIZER, MODEL)
@@ -19,6 +21,13 @@ def test_stop_tokens_hold_every_end_and_every_newline() -> None:
     assert {token for token, text in enumerate(texts) if "\n" in text} | {1, 3} == STOPS
     assert DOTTED in STOPS
     assert stop_tokens(TOKENIZER, MODEL, newline=False) == {1, 3}
+
+
+@pytest.mark.parametrize("tokenizer", [TOKENIZER, roberta_tokenizer(), ByT5Tokenizer()])
+def test_token_texts_are_those_of_the_tokenizers_own_decoding(tokenizer: PreTrainedTokenizerBase) -> None:
+    ids = [[token] for token in range(len(tokenizer))]
+    expected = tokenizer.batch_decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    assert token_texts(tokenizer, range(len(tokenizer))) == expected
 
 
 @pytest.mark.parametrize("declared", ["x", [1, "x"], 1.5, -1, True, [[1]]])

@@ -21,7 +21,8 @@ import tiny
 import tiny_scorers
 from beamuq import decoding
 from beamuq.errors import BeamUQError
-from beamuq.models import load_model, prompt_tokens
+from beamuq.io import file_sha256
+from beamuq.models import load_model, model_folder, prompt_tokens
 from beamuq.models.model_folder import fill_folder, identities, model_identity, wanted_files
 from beamuq.scorers.alignscore import AlignScore
 from beamuq.scorers.similarity_by_kind import SCORERS, load_scorer
@@ -140,6 +141,42 @@ def test_a_file_that_is_not_the_fetched_one_is_refused(name: str, llama: Path, t
     for load in (lambda folder: load_model.load_causal(folder, **CPU), model_identity):
         with pytest.raises(BeamUQError, match=re.escape(f"{folder / name}: ")):
             load(folder)
+
+
+def test_a_file_of_a_fetched_folder_is_hashed_once_until_it_changes(
+    llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, read = fetched(llama, tmp_path / "model"), []
+
+    def sha256(path: Path, _: str) -> str:
+        read.append(path.name)
+        return file_sha256(path)
+
+    monkeypatch.setattr(model_folder, "_sha256", sha256)
+    model_identity(folder)
+    assert not (folder / model_folder.HASHES).exists()  # files this young can change and keep their times
+    monkeypatch.setattr(model_folder, "SETTLED", 0)
+    identity = model_identity(folder)
+    read.clear()
+    assert model_identity(folder) == identity
+    assert read == []
+    config = folder / "config.json"
+    config.write_bytes(config.read_bytes().replace(b"\n", b" "))  # of the same size
+    os.utime(config, (1, 1))
+    with pytest.raises(BeamUQError, match=r"config.json: is not as it was fetched"):
+        model_identity(folder)
+    assert read == ["config.json"]
+
+
+@pytest.mark.parametrize("damage", [lambda file: file.write_text("[3]"), lambda file: file.write_text("{"), Path.mkdir])
+def test_without_readable_hashes_every_file_is_read(
+    damage: Callable[[Path], object], llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_folder, "SETTLED", 0)
+    folder = fetched(llama, tmp_path / "model")
+    damage(folder / model_folder.HASHES)
+    assert model_identity(folder)["content"] == model_identity(llama)["content"]
+    assert not (llama / model_folder.HASHES).exists()  # a folder of the user's own is left as it is
 
 
 def test_a_chat_template_in_a_folder_of_its_own_is_part_of_the_tokenizers_hash(llama: Path, tmp_path: Path) -> None:

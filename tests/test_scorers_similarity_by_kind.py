@@ -100,6 +100,18 @@ def test_the_cache_serves_only_lengths_whose_places_in_a_batch_are_alike(tmp_pat
     assert ScoredPairCache(tmp_path).find([row.key() for row in short]) == {}
 
 
+@pytest.mark.parametrize(("length", "shape"), [(3, (32, 8)), (30, (8, 32)), (128, (8, 128)), (300, (2, 304))])
+def test_a_batch_is_filled_up_to_few_tokens(length: int, shape: tuple[int, int]) -> None:
+    shapes = []
+
+    def forward(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        shapes.append(tuple(inputs["input_ids"].shape))
+        return inputs["input_ids"][:, :1].float()
+
+    encoder(forward).values([packed_encoder.EncoderInput((number,) * length) for number in range(shape[0] - 1)])
+    assert shapes == [shape]
+
+
 def test_a_value_that_is_not_finite_is_never_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def forward(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         ids = inputs["input_ids"][:, :1]

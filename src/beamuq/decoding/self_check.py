@@ -48,8 +48,6 @@ _SHORT = 8
 _LONGEST = 24
 _SHARED, _OWN = 10, (6, 22)
 
-Logprobs = list[torch.Tensor]
-
 
 @dataclass(frozen=True)
 class SelfCheck:
@@ -123,12 +121,12 @@ def _agreement(model: PreTrainedModel, runner: type[BatchRunner]) -> tuple[float
     prompts, branches = _probe(model)
     decoder = text_decoder(model)
 
-    def compared(tolerance: float) -> tuple[float, Logprobs]:
-        texts, logprobs_by_path = _by_path(model, runner, prompts, branches)
-        plain = _plainly(model, texts, [len(logprobs) for logprobs in logprobs_by_path])
-        if not all(logprobs.isfinite().all() for logprobs in plain):
+    def compared(tolerance: float) -> tuple[float, torch.Tensor]:
+        texts, by_path = _by_path(model, runner, prompts, branches)
+        plain = _plainly(model, texts, by_path.shape[1])
+        if not plain.isfinite().all():
             raise BeamUQError("its own forward pass gives logits that are not finite; use dtype float32")
-        difference = _mean(logprobs_by_path, plain)
+        difference = _mean_difference(by_path, plain)
         if difference > tolerance:
             raise BeamUQError(f"differs by {difference:.2g} nats on average ({tolerance:g} allowed)")
         return difference, plain
@@ -141,7 +139,7 @@ def _agreement(model: PreTrainedModel, runner: type[BatchRunner]) -> tuple[float
             if not shortened:
                 return difference, "probed"
             shorter, otherwise = compared(tolerance)
-        reached = _mean(otherwise, plain) > tolerance
+        reached = _mean_difference(otherwise, plain) > tolerance
         return max(difference, shorter), "probed shortened" if reached else "not probed"
 
     if next(decoder.parameters()).dtype is torch.float32:
@@ -190,8 +188,8 @@ def _in_float32(model: PreTrainedModel) -> Iterator[None]:
             narrow(module)
 
 
-def _mean(some: Logprobs, others: Logprobs) -> float:
-    return float(torch.cat([first - second for first, second in zip(some, others, strict=True)]).abs().mean())
+def _mean_difference(some: torch.Tensor, others: torch.Tensor) -> float:
+    return float((some - others).abs().mean())
 
 
 def _probe(model: PreTrainedModel) -> tuple[list[tuple[int, ...]], list[int]]:
@@ -216,8 +214,10 @@ def _probe(model: PreTrainedModel) -> tuple[list[tuple[int, ...]], list[int]]:
 
 def _by_path(
     model: PreTrainedModel, runner: type[BatchRunner], prompts: Sequence[Sequence[int]], branches: Sequence[int]
-) -> tuple[list[tuple[int, ...]], Logprobs]:
-    """Texts of the probe with the log-probabilities after each token from the prompt's last on: (places, vocabulary).
+) -> tuple[list[tuple[int, ...]], torch.Tensor]:
+    """Texts of the probe, and the log-probabilities after each token from the prompt's last on.
+
+    They have shape (texts, places, vocabulary).
 
     The probe returns to a node after its children were run: the state that a path keeps of it must not have changed.
     """
@@ -234,30 +234,31 @@ def _by_path(
         run.run(np.concatenate([left, right]))
         deeper = grown(left, third)
         run.run(np.concatenate([deeper, grown(right, first)]))
-        deepest = grown(deeper, fourth)
-        run.run(deepest)
-        late = grown(left[:1], fifth)
-        run.run(late)
-        latest = np.concatenate([grown(late, second), grown(right[:1], fourth)])
+        deepest, late = grown(deeper, fourth), grown(np.array([left[0], right[0]]), fifth)
+        run.run(np.concatenate([deepest, late]))
+        latest = grown(late, second)
         run.run(latest)
         leaves = np.concatenate([deepest, latest])
-        places = [np.array([trie.question[leaf], *trie.path(leaf)]) for leaf in leaves.tolist()]
-        output = OutputLayer(model)
-        logprobs = [torch.log_softmax(output.logits(run.run(nodes)), dim=-1) for nodes in places]
+        places = np.array([[trie.question[leaf], *trie.path(leaf)] for leaf in leaves.tolist()])
+        logits = OutputLayer(model).logits(run.run(places.ravel()))
+        logprobs = torch.log_softmax(logits, dim=-1).view(*places.shape, -1)
         texts = [(*prompts[trie.question[leaf]], *trie.tokens(leaf)) for leaf in leaves.tolist()]
     return texts, logprobs
 
 
-def _plainly(model: Any, texts: Sequence[tuple[int, ...]], behind: Sequence[int]) -> Logprobs:
-    """Log-probabilities after the last ``behind`` tokens of each text by the model's own forward pass."""
-    logprobs, chooses = [], "logits_to_keep" in inspect.signature(model.forward).parameters
+def _plainly(model: Any, texts: Sequence[tuple[int, ...]], places: int) -> torch.Tensor:
+    """Log-probabilities after the last ``places`` tokens of each text by the model's own forward pass.
+
+    Texts of one length are run together: nothing is padded.
+    """
+    kept = {"logits_to_keep": places} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
+    logits: dict[tuple[int, ...], torch.Tensor] = {}
     with torch.inference_mode(), attention(text_decoder(model), "eager"):
-        for text, places in zip(texts, behind, strict=True):
-            ids = torch.tensor([text], device=model.device)
-            kept = {"logits_to_keep": places} if chooses else {}
-            logits = model(input_ids=ids, use_cache=False, **kept).logits[0, -places:]
-            logprobs.append(torch.log_softmax(logits.float(), dim=-1))
-    return logprobs
+        for length in {len(text) for text in texts}:
+            together = [text for text in texts if len(text) == length]
+            ids = torch.tensor(together, device=model.device)
+            logits |= zip(together, model(input_ids=ids, use_cache=False, **kept).logits[:, -places:], strict=True)
+        return torch.log_softmax(torch.stack([logits[text] for text in texts]).float(), dim=-1)
 
 
 @contextmanager

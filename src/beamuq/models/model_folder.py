@@ -9,7 +9,9 @@ import hashlib
 import json
 import re
 import shutil
+import time
 from collections.abc import Callable, Container, Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -18,9 +20,11 @@ from pydantic import BaseModel
 
 from beamuq.config_errors import validated
 from beamuq.errors import BeamUQError, reading
-from beamuq.io import exclusive, file_sha256
+from beamuq.io import exclusive, file_sha256, write_text
 
 MANIFEST = "fetched.json"
+HASHES = ".sha256.json"
+SETTLED = 2 * 10**9  # ns for which a file has not changed: a later change has another time on every file system
 CONFIG = "config.json"
 TOKENIZER = re.compile(
     r"(tokenizer.*\.(json|model)|vocab\.(json|txt)|merges\.txt|spiece\.model|sentencepiece.*\.model|special_tokens_map\.json"
@@ -233,16 +237,29 @@ def _loaded(folder: Path) -> set[str]:
 
 
 def _hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """sha256 of files of a folder, by name."""
-    hashes = {}
+    """sha256 of files of a folder, by name; a file is read again when its inode, size or times change.
+
+    Other processes find them in ``.sha256.json`` of a folder that a fetch made, but for files too young to tell a
+    change by their times.
+    """
+    hashes, kept, now = {}, {}, time.time_ns()
+    with suppress(OSError, ValueError, TypeError):  # none, or damaged: all files are read
+        kept = dict(json.loads((folder / HASHES).read_text(encoding="utf-8")))
+    known = kept.copy()
     for name in names:
         facts = (folder / name).stat()
-        hashes[name] = _sha256(folder / name, (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns))
+        stamp = f"{name} {facts.st_ino} {facts.st_size} {facts.st_mtime_ns} {facts.st_ctime_ns}"
+        hashes[name] = str(kept.get(stamp) or _sha256(folder / name, stamp))
+        if facts.st_ctime_ns < now - SETTLED:
+            known[stamp] = hashes[name]
+    if known != kept and (folder / MANIFEST).is_file():
+        with suppress(BeamUQError):  # a folder of others: its files are read each time
+            write_text(folder / HASHES, json.dumps(known, indent=1, sort_keys=True) + "\n")
     return hashes
 
 
 @cache
-def _sha256(path: Path, stamp: tuple[int, ...]) -> str:  # noqa: ARG001
+def _sha256(path: Path, stamp: str) -> str:  # noqa: ARG001
     """sha256 of a file, read once by a process until its ``stamp`` changes."""
     return file_sha256(path)
 

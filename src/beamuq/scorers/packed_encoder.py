@@ -1,8 +1,8 @@
 """Run encoders over packed batches, so that a row's result does not depend on the rest of its batch.
 
 Rows (one text or one pair each, as token ids) are made distinct, sorted by length and run in batches of a shape that
-follows from the row's own length alone: lengths are rounded up to a multiple of 8, the number of rows is the power of
-two that fills the token budget, and places left over are copies of the first. The same row is then computed on the same
+follows from the row's own length alone: lengths are rounded up to a multiple of 8, the number of rows is a power of two
+that fills a number of tokens, and places left over are copies of the first. The same row is then computed on the same
 shape whatever its company: equal to 1e-5 anywhere, and bit for bit where the matrix kernels treat all places of a batch
 alike. Each batch checks that on its first row, which also has the last place; where it fails no cache is used for rows
 of that length, so that the same file gives the same bytes whatever was cached.
@@ -36,7 +36,8 @@ Truncation = Literal["longest_first", "only_first"]
 FLUSH_SECONDS = 60.0
 BLOCK = 4096  # texts encoded at a time
 STEP = 8  # lengths are rounded up to a multiple of it
-TOKENS = {"cpu": 1024, "cuda": 32_768}  # padded tokens of a batch
+TOKENS = {"cpu": (256, 1024), "cuda": (32_768, 32_768)}  # padded tokens of a batch, and the most for the least rows
+LEAST = 8  # rows of a batch, one of which is only there to be compared
 
 
 @dataclass(frozen=True)
@@ -217,7 +218,7 @@ class PackedEncoder(ABC):
 
             def score(length: int, members: Sequence[int], kept: ScoredPairCache | None) -> bool:
                 """Fill in ``members``' values; False, and done in part, if places differ and they are to be kept."""
-                size = 1 << max(0, (TOKENS[self.device.type] // length).bit_length() - 1)
+                size = _batch_rows(length, self.device)
                 for start in range(0, len(members), max(1, size - 1)):
                     batch = list(members[start : start + max(1, size - 1)])
                     filled = batch + [batch[0]] * (size - len(batch))
@@ -244,6 +245,17 @@ class PackedEncoder(ABC):
         return values[[position[row] for row in rows]]
 
 
+def _batch_rows(length: int, device: torch.device) -> int:
+    """Rows of a batch: the power of two that fills its tokens, or the least, if those are not too many tokens."""
+    tokens, most = TOKENS[device.type]
+    return max(1, min(_power_of_two(most // length), max(LEAST, _power_of_two(tokens // length))))
+
+
+def _power_of_two(most: int) -> int:
+    """The largest power of two up to ``most``; 0 for 0."""
+    return 1 << most.bit_length() >> 1
+
+
 def fingerprint(folder_identity: dict[str, str], *, dtype: str, device: torch.device, **details: Any) -> str:
     """The dependencies of a cached value beside its row: checkpoint, arithmetic, machine kind, library versions."""
     import torch
@@ -257,7 +269,7 @@ def fingerprint(folder_identity: dict[str, str], *, dtype: str, device: torch.de
         "machine": f"{device.type} {machine} {kernels}",
         "torch": torch.__version__,
         "transformers": transformers.__version__,
-        "batch": [STEP, TOKENS[device.type]],
+        "batch": [STEP, LEAST, *TOKENS[device.type]],
         **details,
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
