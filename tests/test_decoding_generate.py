@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from beamuq.decoding import Beam, Candidate, DiverseBeam, Greedy, Hybrid, Prompt, Sample, decode, stop_tokens
+from beamuq.decoding import Beam, Candidate, DiverseBeam, Greedy, Hybrid, Prompt, Sample, Work, decode, stop_tokens
+from beamuq.decoding.beam_search import BeamState
+from small_batch import assert_same, decoded
 from tiny import KINDS, WINDOW, forced_logits, forced_logprobs, generated, tiny_model
 
 STEPS = 12
@@ -155,3 +157,12 @@ def test_the_model_is_left_as_it_was() -> None:
     model, _ = tiny_model("gemma3_multimodal")
     _decoded("gemma3_multimodal")
     assert model.get_decoder().config._attn_implementation == "sdpa"
+
+
+@pytest.mark.parametrize("beam", [Beam(4), Beam(2, 0.5)])
+def test_a_beam_that_cannot_enter_is_not_run(beam: Beam, monkeypatch: pytest.MonkeyPatch) -> None:
+    pruned, whole = Work(), Work()
+    found = decoded("llama", policies=[beam], work=pruned, max_new_tokens=STEPS)
+    monkeypatch.setattr(BeamState, "_drop_hopeless", lambda _: None)
+    assert_same(found, decoded("llama", policies=[beam], work=whole, max_new_tokens=STEPS))
+    assert pruned.decoded_rows < whole.decoded_rows

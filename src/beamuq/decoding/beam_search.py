@@ -94,6 +94,14 @@ class BeamState:
 
     def advance(self, query: DistributionQuery) -> None:
         self.choose(query, np.zeros((len(self._running), 0, 2)))
+        self._drop_hopeless()
+
+    def _drop_hopeless(self) -> None:
+        """Run no beam that cannot enter its full pool: whatever takes its place scores less, and cannot either."""
+        if self.policy.length_penalty >= 0:
+            highest = self._scores / self._context.steps**self.policy.length_penalty
+            hopeless = highest <= self._pool_scores[:, -1:]
+            self._running[hopeless], self._scores[hopeless] = -1, -np.inf
 
     def choose(self, query: DistributionQuery, penalties: Floats) -> Ints:
         """One step; ``penalties`` (questions, tokens, 2) are pairs of a token and the loss of its score.
