@@ -32,6 +32,7 @@ BEAMS = [
 ]
 # Narrow searches fill their pool early, so that how they stop decides what they return.
 BEAMS += [Beam(width, 1.0, stopping) for width in (2, 3) for stopping in ("never", False)]  # type: ignore[arg-type]
+BEAMS += [Beam(3, -1.0)]
 # How a search stops is no matter of the model: one class has all of them, the others the engine's and that of generate.
 SEARCHED = [("llama", beam) for beam in BEAMS]
 SEARCHED += [(kind, beam) for kind in KINDS if kind != "llama" for beam in (BEAMS[0], BEAMS[4])]
@@ -159,7 +160,7 @@ def test_the_model_is_left_as_it_was() -> None:
     assert model.get_decoder().config._attn_implementation == "sdpa"
 
 
-@pytest.mark.parametrize("beam", [Beam(4), Beam(2, 0.5)])
+@pytest.mark.parametrize("beam", [Beam(4), Beam(2, 0.5), Beam(4, -1.0)])
 def test_a_beam_that_cannot_enter_is_not_run(beam: Beam, monkeypatch: pytest.MonkeyPatch) -> None:
     pruned, whole = Work(), Work()
     found = decoded("llama", policies=[beam], work=pruned, max_new_tokens=STEPS)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from transformers import ByT5Tokenizer, PreTrainedTokenizerBase
+from tokenizers import Tokenizer, models
+from transformers import ByT5Tokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from beamuq.decoding import bare_stops, candidate_text, stop_tokens, token_texts
 from beamuq.errors import BeamUQError
@@ -21,6 +22,12 @@ def test_stop_tokens_hold_every_end_and_every_newline() -> None:
     assert {token for token, text in enumerate(texts) if "\n" in text} | {1, 3} == STOPS
     assert DOTTED in STOPS
     assert stop_tokens(TOKENIZER, MODEL, newline=False) == {1, 3}
+
+
+def test_the_unknown_token_that_a_turns_end_becomes_is_no_stop() -> None:
+    words = Tokenizer(models.WordLevel({"[UNK]": 40, "Paris": 41}, unk_token="[UNK]"))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]")
+    assert 40 not in stop_tokens(tokenizer, MODEL, newline=False)
 
 
 @pytest.mark.parametrize("tokenizer", [TOKENIZER, roberta_tokenizer(), ByT5Tokenizer()])

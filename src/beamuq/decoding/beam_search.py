@@ -98,10 +98,10 @@ class BeamState:
 
     def _drop_hopeless(self) -> None:
         """Run no beam that cannot enter its full pool: whatever takes its place scores less, and cannot either."""
-        if self.policy.length_penalty >= 0:
-            highest = self._scores / self._context.steps**self.policy.length_penalty
-            hopeless = highest <= self._pool_scores[:, -1:]
-            self._running[hopeless], self._scores[hopeless] = -1, -np.inf
+        penalty = self.policy.length_penalty
+        flattering = self._context.steps if penalty > 0 else self._length
+        hopeless = self._scores / flattering**penalty <= self._pool_scores[:, -1:]
+        self._running[hopeless], self._scores[hopeless] = -1, -np.inf
 
     def choose(self, query: DistributionQuery, penalties: Floats) -> Ints:
         """One step; ``penalties`` (questions, tokens, 2) are pairs of a token and the loss of its score.

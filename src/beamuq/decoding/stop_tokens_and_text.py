@@ -52,8 +52,10 @@ def stop_tokens(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, *, n
                 "correct config.json or generation_config.json"
             )
         stops.update(ends)
-    vocabulary = tokenizer.get_vocab()
-    stops.update(vocabulary[token] for token in CHAT_TURN_ENDS if token in vocabulary)
+    for turn_end in CHAT_TURN_ENDS:
+        token: Any = tokenizer.convert_tokens_to_ids(turn_end)
+        if token is not None and tokenizer.convert_ids_to_tokens(token) == turn_end:  # not the unknown token's
+            stops.add(token)
     if newline:
         stops.update(token for token, text in enumerate(token_strings(tokenizer)) if "\n" in text)
     return frozenset(stops)

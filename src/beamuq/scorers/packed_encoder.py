@@ -36,7 +36,7 @@ Truncation = Literal["longest_first", "only_first"]
 FLUSH_SECONDS = 60.0
 BLOCK = 4096  # texts encoded at a time
 STEP = 8  # lengths are rounded up to a multiple of it
-TOKENS = {"cpu": (256, 1024), "cuda": (32_768, 32_768)}  # padded tokens of a batch, and the most for the least rows
+TOKENS = {"cpu": (128, 1024), "cuda": (32_768, 32_768)}  # padded tokens of a batch, and the most for the least rows
 LEAST = 8  # rows of a batch, one of which is only there to be compared
 
 
