@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tokenizers import Tokenizer, models
 from transformers import ByT5Tokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
@@ -30,7 +32,17 @@ def test_the_unknown_token_that_a_turns_end_becomes_is_no_stop() -> None:
     assert 40 not in stop_tokens(tokenizer, MODEL, newline=False)
 
 
-@pytest.mark.parametrize("tokenizer", [TOKENIZER, roberta_tokenizer(), ByT5Tokenizer()])
+class Shouting(PreTrainedTokenizerFast):  # type: ignore[misc]
+    """Decodes otherwise than its backend, as some of transformers' do."""
+
+    def _decode(self, *arguments: Any, **options: Any) -> str:
+        return str(super()._decode(*arguments, **options)).upper()
+
+
+@pytest.mark.parametrize(
+    "tokenizer",
+    [TOKENIZER, roberta_tokenizer(), ByT5Tokenizer(), Shouting(tokenizer_object=roberta_tokenizer().backend_tokenizer)],
+)
 def test_token_texts_are_those_of_the_tokenizers_own_decoding(tokenizer: PreTrainedTokenizerBase) -> None:
     ids = [[token] for token in range(len(tokenizer))]
     expected = tokenizer.batch_decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)

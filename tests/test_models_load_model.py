@@ -153,6 +153,7 @@ def test_a_file_of_a_fetched_folder_is_hashed_once_until_it_changes(
         return file_sha256(path)
 
     monkeypatch.setattr(model_folder, "_sha256", sha256)
+    monkeypatch.setattr(model_folder, "SETTLED", 10**12)
     model_identity(folder)
     assert not (folder / model_folder.HASHES).exists()  # files this young can change and keep their times
     monkeypatch.setattr(model_folder, "SETTLED", 0)
@@ -168,7 +169,10 @@ def test_a_file_of_a_fetched_folder_is_hashed_once_until_it_changes(
     assert read == ["config.json"]
 
 
-@pytest.mark.parametrize("damage", [lambda file: file.write_text("[3]"), lambda file: file.write_text("{"), Path.mkdir])
+@pytest.mark.parametrize(
+    "damage",
+    [*(partial(Path.write_text, data=text) for text in ("[3]", "[[3, 4]]", "{", '{"config.json": 3}')), Path.mkdir],
+)
 def test_without_readable_hashes_every_file_is_read(
     damage: Callable[[Path], object], llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

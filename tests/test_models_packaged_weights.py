@@ -63,7 +63,8 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shelf:
 
 
 def everything(root: Path) -> dict[str, bytes]:
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    """The files below a folder that are not hidden, as processes' own notes are."""
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("[!.]*") if path.is_file()}
 
 
 def models(root: Path) -> list[str]:

@@ -97,10 +97,13 @@ class BeamState:
         self._drop_hopeless()
 
     def _drop_hopeless(self) -> None:
-        """Run no beam that cannot enter its full pool: whatever takes its place scores less, and cannot either."""
+        """Stop running beams that cannot enter a full pool at any length.
+
+        What takes their places scores no more, so it cannot enter either. Needs scores that never rise.
+        """
         penalty = self.policy.length_penalty
-        flattering = self._context.steps if penalty > 0 else self._length
-        hopeless = self._scores / flattering**penalty <= self._pool_scores[:, -1:]
+        best_length = self._context.steps if penalty > 0 else self._length
+        hopeless = self._scores / best_length**penalty <= self._pool_scores[:, -1:]
         self._running[hopeless], self._scores[hopeless] = -1, -np.inf
 
     def choose(self, query: DistributionQuery, penalties: Floats) -> Ints:

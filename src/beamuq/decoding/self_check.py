@@ -215,9 +215,7 @@ def _probe(model: PreTrainedModel) -> tuple[list[tuple[int, ...]], list[int]]:
 def _by_path(
     model: PreTrainedModel, runner: type[BatchRunner], prompts: Sequence[Sequence[int]], branches: Sequence[int]
 ) -> tuple[list[tuple[int, ...]], torch.Tensor]:
-    """Texts of the probe, and the log-probabilities after each token from the prompt's last on.
-
-    They have shape (texts, places, vocabulary).
+    """Texts of the probe, and log-probabilities (texts, places, vocabulary) after each token from the prompt's last on.
 
     The probe returns to a node after its children were run: the state that a path keeps of it must not have changed.
     """
@@ -254,7 +252,7 @@ def _plainly(model: Any, texts: Sequence[tuple[int, ...]], places: int) -> torch
     kept = {"logits_to_keep": places} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
     logits: dict[tuple[int, ...], torch.Tensor] = {}
     with torch.inference_mode(), attention(text_decoder(model), "eager"):
-        for length in {len(text) for text in texts}:
+        for length in sorted({len(text) for text in texts}):
             together = [text for text in texts if len(text) == length]
             ids = torch.tensor(together, device=model.device)
             logits |= zip(together, model(input_ids=ids, use_cache=False, **kept).logits[:, -places:], strict=True)

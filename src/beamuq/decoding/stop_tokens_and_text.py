@@ -20,7 +20,8 @@ def token_strings(tokenizer: PreTrainedTokenizerBase) -> list[str]:
     """The text of every token on its own, by id. Kept until tokens are added, so that later look-ups are free."""
     if len(_vocabularies.get(tokenizer, ())) != len(tokenizer):
         decode: Callable[..., Any] = partial(tokenizer.decode, clean_up_tokenization_spaces=False)
-        if isinstance(tokenizer, PreTrainedTokenizerFast):
+        kind, usual = type(tokenizer), PreTrainedTokenizerFast
+        if isinstance(tokenizer, usual) and (kind.decode, kind._decode) == (usual.decode, usual._decode):
             decode = tokenizer.backend_tokenizer.decode  # a sixth of the time of what transformers wraps around it
         strings = [decode([token], skip_special_tokens=False) for token in range(len(tokenizer))]
         _vocabularies[tokenizer] = strings

@@ -24,7 +24,7 @@ from beamuq.io import exclusive, file_sha256, write_text
 
 MANIFEST = "fetched.json"
 HASHES = ".sha256.json"
-SETTLED = 2 * 10**9  # ns for which a file has not changed: a later change has another time on every file system
+SETTLED = 2 * 10**9  # ns after its last change: file systems round times to two seconds at most, so a later one shows
 CONFIG = "config.json"
 TOKENIZER = re.compile(
     r"(tokenizer.*\.(json|model)|vocab\.(json|txt)|merges\.txt|spiece\.model|sentencepiece.*\.model|special_tokens_map\.json"
@@ -239,21 +239,23 @@ def _loaded(folder: Path) -> set[str]:
 def _hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """sha256 of files of a folder, by name; a file is read again when its inode, size or times change.
 
-    Other processes find them in ``.sha256.json`` of a folder that a fetch made, but for files too young to tell a
-    change by their times.
+    Other processes find the hashes of settled files in ``.sha256.json`` of a folder that a fetch made.
     """
-    hashes, kept, now = {}, {}, time.time_ns()
+    fetched, hashes, now = (folder / MANIFEST).is_file(), {}, time.time_ns()
+    kept: dict[str, tuple[str, str]] = {}
     with suppress(OSError, ValueError, TypeError):  # none, or damaged: all files are read
-        kept = dict(json.loads((folder / HASHES).read_text(encoding="utf-8")))
+        listed = dict(json.loads((folder / HASHES).read_text(encoding="utf-8"))) if fetched else {}
+        kept = {name: (str(stamp), str(sha256)) for name, (stamp, sha256) in listed.items()}
     known = kept.copy()
     for name in names:
         facts = (folder / name).stat()
-        stamp = f"{name} {facts.st_ino} {facts.st_size} {facts.st_mtime_ns} {facts.st_ctime_ns}"
-        hashes[name] = str(kept.get(stamp) or _sha256(folder / name, stamp))
+        stamp = f"{facts.st_ino} {facts.st_size} {facts.st_mtime_ns} {facts.st_ctime_ns}"
+        before, sha256 = kept.get(name, ("", ""))
+        hashes[name] = sha256 if before == stamp else _sha256(folder / name, stamp)
         if facts.st_ctime_ns < now - SETTLED:
-            known[stamp] = hashes[name]
-    if known != kept and (folder / MANIFEST).is_file():
-        with suppress(BeamUQError):  # a folder of others: its files are read each time
+            known[name] = stamp, hashes[name]
+    if fetched and known != kept:
+        with suppress(BeamUQError):  # it may not be written: each process reads its files
             write_text(folder / HASHES, json.dumps(known, indent=1, sort_keys=True) + "\n")
     return hashes
 

@@ -1,11 +1,11 @@
 """Run encoders over packed batches, so that a row's result does not depend on the rest of its batch.
 
 Rows (one text or one pair each, as token ids) are made distinct, sorted by length and run in batches of a shape that
-follows from the row's own length alone: lengths are rounded up to a multiple of 8, the number of rows is a power of two
-that fills a number of tokens, and places left over are copies of the first. The same row is then computed on the same
-shape whatever its company: equal to 1e-5 anywhere, and bit for bit where the matrix kernels treat all places of a batch
-alike. Each batch checks that on its first row, which also has the last place; where it fails no cache is used for rows
-of that length, so that the same file gives the same bytes whatever was cached.
+follows from the row's own length alone: lengths are rounded up to a multiple of 8, they alone decide the number of
+rows, and places left over are copies of the first. The same row is then computed on the same shape whatever its
+company: equal to 1e-5 anywhere, and bit for bit where the matrix kernels treat all places of a batch alike. Each batch
+checks that on its first row, which also has the last place; where it fails no cache is used for rows of that length, so
+that the same file gives the same bytes whatever was cached.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ Truncation = Literal["longest_first", "only_first"]
 FLUSH_SECONDS = 60.0
 BLOCK = 4096  # texts encoded at a time
 STEP = 8  # lengths are rounded up to a multiple of it
-TOKENS = {"cpu": (128, 1024), "cuda": (32_768, 32_768)}  # padded tokens of a batch, and the most for the least rows
-LEAST = 8  # rows of a batch, one of which is only there to be compared
+ROWS = 8  # of a batch, one of which is only there to be compared
+TOKENS = {"cpu": (128, 1024), "cuda": (32_768, 32_768)}  # padded: of a batch of more rows, and the most for so many
 
 
 @dataclass(frozen=True)
@@ -246,9 +246,9 @@ class PackedEncoder(ABC):
 
 
 def _batch_rows(length: int, device: torch.device) -> int:
-    """Rows of a batch: the power of two that fills its tokens, or the least, if those are not too many tokens."""
+    """A power of two: so many as fill a number of tokens, at least ``ROWS``, fewer if those were too many tokens."""
     tokens, most = TOKENS[device.type]
-    return max(1, min(_power_of_two(most // length), max(LEAST, _power_of_two(tokens // length))))
+    return max(1, min(_power_of_two(most // length), max(ROWS, _power_of_two(tokens // length))))
 
 
 def _power_of_two(most: int) -> int:
@@ -269,7 +269,7 @@ def fingerprint(folder_identity: dict[str, str], *, dtype: str, device: torch.de
         "machine": f"{device.type} {machine} {kernels}",
         "torch": torch.__version__,
         "transformers": transformers.__version__,
-        "batch": [STEP, LEAST, *TOKENS[device.type]],
+        "batch": [STEP, ROWS, *TOKENS[device.type]],
         **details,
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
