@@ -92,7 +92,7 @@ def test_the_cache_serves_only_lengths_whose_places_in_a_batch_are_alike(tmp_pat
 
     short = [packed_encoder.EncoderInput((number, 7)) for number in range(1, 40)]
     long = [packed_encoder.EncoderInput((number, *[7] * 10)) for number in range(1, 40)]
-    alone = encoder(forward).values(short + long)
+    alone = encoder(forward, ScoredPairCache(tmp_path / "other")).values(short + long)
     encoder(forward, ScoredPairCache(tmp_path)).values(long[:30])
     remembering = encoder(forward, ScoredPairCache(tmp_path))
     assert remembering.values(short + long).tolist() == alone.tolist()
@@ -101,7 +101,7 @@ def test_the_cache_serves_only_lengths_whose_places_in_a_batch_are_alike(tmp_pat
 
 
 @pytest.mark.parametrize(("length", "shape"), [(3, (16, 8)), (30, (8, 32)), (128, (8, 128)), (300, (2, 304))])
-def test_a_batch_is_filled_up_to_few_tokens(length: int, shape: tuple[int, int]) -> None:
+def test_without_a_cache_few_texts_are_filled_up_to_few_tokens(length: int, shape: tuple[int, int]) -> None:
     shapes = []
 
     def forward(inputs: dict[str, torch.Tensor]) -> torch.Tensor:

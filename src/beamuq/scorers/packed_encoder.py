@@ -1,11 +1,12 @@
 """Run encoders over packed batches, so that a row's result does not depend on the rest of its batch.
 
 Rows (one text or one pair each, as token ids) are made distinct, sorted by length and run in batches of a shape that
-follows from the row's own length alone: lengths are rounded up to a multiple of 8, they alone decide the number of
-rows, and places left over are copies of the first. The same row is then computed on the same shape whatever its
-company: equal to 1e-5 anywhere, and bit for bit where the matrix kernels treat all places of a batch alike. Each batch
-checks that on its first row, which also has the last place; where it fails no cache is used for rows of that length, so
-that the same file gives the same bytes whatever was cached.
+follows from the row's own length alone: lengths are rounded up to a multiple of 8, the number of rows is the power of
+two that fills the token budget, on a CPU without a cache a smaller one, and places left over are copies of the first.
+The same row is then computed on the same shape whatever its company: equal to 1e-5 anywhere, and bit for bit where the
+matrix kernels treat all places of a batch alike. Each batch checks that on its first row, which also has the last
+place; where it fails no cache is used for rows of that length, so that the same file gives the same bytes whatever was
+cached.
 """
 
 from __future__ import annotations
@@ -36,8 +37,7 @@ Truncation = Literal["longest_first", "only_first"]
 FLUSH_SECONDS = 60.0
 BLOCK = 4096  # texts encoded at a time
 STEP = 8  # lengths are rounded up to a multiple of it
-ROWS = 8  # of a batch, one of which is only there to be compared
-TOKENS = {"cpu": (128, 1024), "cuda": (32_768, 32_768)}  # padded: of a batch of more rows, and the most for so many
+TOKENS = {"cpu": 1024, "cuda": 32_768}  # padded tokens of a batch
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,9 @@ class PackedEncoder(ABC):
 
             def score(length: int, members: Sequence[int], kept: ScoredPairCache | None) -> bool:
                 """Fill in ``members``' values; False, and done in part, if places differ and they are to be kept."""
-                size = _batch_rows(length, self.device)
+                size = 1 << max(0, (TOKENS[self.device.type] // length).bit_length() - 1)
+                if self.cache is None and self.device.type == "cpu":  # few texts of a person who waits
+                    size = min(size, max(8, 128 // length))
                 for start in range(0, len(members), max(1, size - 1)):
                     batch = list(members[start : start + max(1, size - 1)])
                     filled = batch + [batch[0]] * (size - len(batch))
@@ -245,17 +247,6 @@ class PackedEncoder(ABC):
         return values[[position[row] for row in rows]]
 
 
-def _batch_rows(length: int, device: torch.device) -> int:
-    """A power of two: so many as fill a number of tokens, at least ``ROWS``, fewer if those were too many tokens."""
-    tokens, most = TOKENS[device.type]
-    return max(1, min(_power_of_two(most // length), max(ROWS, _power_of_two(tokens // length))))
-
-
-def _power_of_two(most: int) -> int:
-    """The largest power of two up to ``most``; 0 for 0."""
-    return 1 << most.bit_length() >> 1
-
-
 def fingerprint(folder_identity: dict[str, str], *, dtype: str, device: torch.device, **details: Any) -> str:
     """The dependencies of a cached value beside its row: checkpoint, arithmetic, machine kind, library versions."""
     import torch
@@ -269,7 +260,7 @@ def fingerprint(folder_identity: dict[str, str], *, dtype: str, device: torch.de
         "machine": f"{device.type} {machine} {kernels}",
         "torch": torch.__version__,
         "transformers": transformers.__version__,
-        "batch": [STEP, ROWS, *TOKENS[device.type]],
+        "batch": [STEP, TOKENS[device.type]],
         **details,
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
