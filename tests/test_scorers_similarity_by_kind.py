@@ -100,7 +100,7 @@ def test_the_cache_serves_only_lengths_whose_places_in_a_batch_are_alike(tmp_pat
     assert ScoredPairCache(tmp_path).find([row.key() for row in short]) == {}
 
 
-@pytest.mark.parametrize(("length", "shape"), [(3, (16, 8)), (30, (8, 32)), (128, (8, 128)), (300, (2, 304))])
+@pytest.mark.parametrize(("length", "shape"), [(3, (32, 8)), (30, (12, 32)), (128, (8, 128)), (300, (2, 304))])
 def test_without_a_cache_few_texts_are_filled_up_to_few_tokens(length: int, shape: tuple[int, int]) -> None:
     shapes = []
 
@@ -108,7 +108,7 @@ def test_without_a_cache_few_texts_are_filled_up_to_few_tokens(length: int, shap
         shapes.append(tuple(inputs["input_ids"].shape))
         return inputs["input_ids"][:, :1].float()
 
-    encoder(forward).values([packed_encoder.EncoderInput((number,) * length) for number in range(shape[0] - 1)])
+    encoder(forward).values([packed_encoder.EncoderInput((number,) * length) for number in range(shape[0])])
     assert shapes == [shape]
 
 

@@ -4,9 +4,9 @@ Rows (one text or one pair each, as token ids) are made distinct, sorted by leng
 follows from the row's own length alone: lengths are rounded up to a multiple of 8, the number of rows is the power of
 two that fills the token budget, on a CPU without a cache a smaller one, and places left over are copies of the first.
 The same row is then computed on the same shape whatever its company: equal to 1e-5 anywhere, and bit for bit where the
-matrix kernels treat all places of a batch alike. Each batch checks that on its first row, which also has the last
-place; where it fails no cache is used for rows of that length, so that the same file gives the same bytes whatever was
-cached.
+matrix kernels treat all places of a batch alike. Where there is a cache, each batch checks that on its first row, which
+also has the last place; where it fails no cache is used for rows of that length, so that the same file gives the same
+bytes whatever was cached.
 """
 
 from __future__ import annotations
@@ -220,9 +220,10 @@ class PackedEncoder(ABC):
                 """Fill in ``members``' values; False, and done in part, if places differ and they are to be kept."""
                 size = 1 << max(0, (TOKENS[self.device.type] // length).bit_length() - 1)
                 if self.cache is None and self.device.type == "cpu":  # few texts of a person who waits
-                    size = min(size, max(8, 128 // length))
-                for start in range(0, len(members), max(1, size - 1)):
-                    batch = list(members[start : start + max(1, size - 1)])
+                    size = min(size, max(12, 256 // length))
+                new = size if self.cache is None else max(1, size - 1)
+                for start in range(0, len(members), new):
+                    batch = list(members[start : start + new])
                     filled = batch + [batch[0]] * (size - len(batch))
                     out = self.forward(_tensors([distinct[i] for i in filled], length, self.pad, self.device))
                     if kept is not None and not torch.equal(out[0], out[-1]):
