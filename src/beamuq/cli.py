@@ -77,9 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if arguments is None:
         mask_output(results=False)
         warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
-        gc.set_threshold(
-            1_000_000
-        )  # so many objects torch and transformers make; else collecting takes a third as long
+        gc.set_threshold(1_000_000)  # what is imported is as many objects; looking at them would take a third as long
     words = sys.argv[1:] if arguments is None else arguments
     options = command_parser([word for word in words if word in COMMANDS][:1]).parse_args(words)
     exit_with_one_line(lambda: COMMANDS[options.command][1](vars(options)))
