@@ -17,7 +17,7 @@ import yaml
 
 import exhibits_study
 from beamuq.errors import BeamUQError
-from beamuq_study.exhibits import list_of_exhibits, table_formats
+from beamuq_study.exhibits import captions, list_of_exhibits, table_formats
 from beamuq_study.plan.study_on_machine import Plan
 from beamuq_study.stages.recipe_to_policies import policies_of
 from beamuq_study.study_config import Recipe
@@ -134,6 +134,13 @@ def test_the_figure_draws_both_forms_of_every_dataset(results: exhibits_study.Re
     assert set(built.frame["dataset"]) == set(exhibits_study.DATASETS)
     drawn = built.shown.draw(built.title, built.footnote)
     assert [len(ax.containers) for ax in drawn.axes] == [4, 4]  # bars and their intervals, of two forms
+
+
+def test_a_fact_that_a_caption_has_not_is_named() -> None:
+    with pytest.raises(
+        BeamUQError, match=r"^caption 'Of \{smaples\}': \{smaples\}: no fact here; did you mean 'samples'"
+    ):
+        captions.text("Samples\nOf {smaples}", {"samples": 10})
 
 
 def test_what_is_added_takes_the_lines_that_the_page_says_and_at_most_45() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from beamuq.beam_mass_theorem import corrected_threshold, printed_threshold
+from beamuq.errors import BeamUQError, hint
 from beamuq.methods.registry import TITLES
 from beamuq_study.study_config import Study
 
@@ -58,13 +59,17 @@ def _lines(caption: str, *, of_needs: bool) -> list[str]:
     return [s for s in _TEMPLATES.get(caption, caption).splitlines() if s and s.startswith(NEEDS) == of_needs]
 
 
+def _filled(line: str, facts: Mapping[str, Any]) -> str:
+    """A line with its facts; empty if one is None. Raises BeamUQError naming one that is no fact."""
+    names = [name for _, name, _, _ in string.Formatter().parse(line) if name]
+    if unknown := [name for name in names if name not in facts]:
+        raise BeamUQError(f"caption {line!r}: {{{unknown[0]}}}: no fact here; {hint(unknown[0], facts)}")
+    return "" if None in map(facts.get, names) else line.format_map(facts)
+
+
 def text(caption: str, facts: Mapping[str, Any]) -> list[str]:
     """The title and the sentences of a caption, filled in; a sentence goes if a fact of it is None."""
-
-    def known(line: str) -> bool:
-        return all(facts[name] is not None for _, name, _, _ in string.Formatter().parse(line) if name)
-
-    title, *sentences = (line.format_map(facts) for line in _lines(caption, of_needs=False) if known(line))
+    title, *sentences = (_filled(line, facts) for line in _lines(caption, of_needs=False))
     return [title, *(sentence for sentence in sentences if sentence.strip())]
 
 
@@ -72,7 +77,7 @@ def needs(study: Study, caption: str) -> str:
     """What a study needs for an exhibit, as the caption's block says; else every model of the main recipe."""
     every = "every model of recipe {recipe!r} in the grid, under the main scorer"
     (line, *_) = [*_lines(caption, of_needs=True), every]
-    return line.removeprefix(NEEDS).format_map(study_facts(study))
+    return _filled(line.removeprefix(NEEDS), study_facts(study))
 
 
 def study_facts(study: Study) -> dict[str, Any]:
