@@ -61,10 +61,12 @@ def _lines(caption: str, *, of_needs: bool) -> list[str]:
 
 def _filled(line: str, facts: Mapping[str, Any]) -> str:
     """A line with its facts; empty if one is None. Raises BeamUQError naming one that is no fact."""
-    names = [name for _, name, _, _ in string.Formatter().parse(line) if name]
-    if unknown := [name for name in names if name not in facts]:
-        raise BeamUQError(f"caption {line!r}: {{{unknown[0]}}}: no fact here; {hint(unknown[0], facts)}")
-    return "" if None in map(facts.get, names) else line.format_map(facts)
+    try:
+        known = all(facts[name] is not None for _, name, _, _ in string.Formatter().parse(line) if name)
+    except KeyError as error:
+        name = error.args[0]
+        raise BeamUQError(f"caption {line!r}: {{{name}}}: no fact here; {hint(name, facts)}") from error
+    return line.format_map(facts) if known else ""
 
 
 def text(caption: str, facts: Mapping[str, Any]) -> list[str]:
