@@ -161,8 +161,8 @@ class BeamState:
         """Questions whose pool is full and which, by ``early_stopping``, score ``best`` cannot improve."""
         penalty, stopping = self.policy.length_penalty, self.policy.early_stopping
         worst = self._pool_scores[:, -1]
-        flattering = self._context.steps if stopping == "never" and penalty > 0 else self._length
-        hopeless: Bools = ~(best / flattering**penalty > worst)
+        best_length = self._context.steps if stopping == "never" and penalty > 0 else self._length
+        hopeless: Bools = ~(best / best_length**penalty > worst)
         return (worst > -np.inf) & (hopeless | (stopping is True))
 
     def answers(self, question: int) -> list[tuple[int, float | None]]:

@@ -23,8 +23,7 @@ def token_strings(tokenizer: PreTrainedTokenizerBase) -> list[str]:
         kind, usual = type(tokenizer), PreTrainedTokenizerFast
         if isinstance(tokenizer, usual) and (kind.decode, kind._decode) == (usual.decode, usual._decode):
             decode = tokenizer.backend_tokenizer.decode  # a sixth of the time of what transformers wraps around it
-        strings = [decode([token], skip_special_tokens=False) for token in range(len(tokenizer))]
-        _vocabularies[tokenizer] = strings
+        _vocabularies[tokenizer] = [decode([token], skip_special_tokens=False) for token in range(len(tokenizer))]
     return _vocabularies[tokenizer]
 
 

@@ -38,6 +38,7 @@ FLUSH_SECONDS = 60.0
 BLOCK = 4096  # texts encoded at a time
 STEP = 8  # lengths are rounded up to a multiple of it
 TOKENS = {"cpu": 1024, "cuda": 32_768}  # padded tokens of a batch
+FEW_TOKENS, FEW_ROWS = 256, 12  # on a CPU without a cache: of a batch, or so many rows; a person waits for few texts
 
 
 @dataclass(frozen=True)
@@ -219,8 +220,8 @@ class PackedEncoder(ABC):
             def score(length: int, members: Sequence[int], kept: ScoredPairCache | None) -> bool:
                 """Fill in ``members``' values; False, and done in part, if places differ and they are to be kept."""
                 size = 1 << max(0, (TOKENS[self.device.type] // length).bit_length() - 1)
-                if self.cache is None and self.device.type == "cpu":  # few texts of a person who waits
-                    size = min(size, max(12, 256 // length))
+                if self.cache is None and self.device.type == "cpu":
+                    size = min(size, max(FEW_ROWS, FEW_TOKENS // length))
                 new = size if self.cache is None else max(1, size - 1)
                 for start in range(0, len(members), new):
                     batch = list(members[start : start + new])
