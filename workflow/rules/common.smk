@@ -6,9 +6,9 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-project = Path(workflow.basedir)
-if not (project / "workflow").is_dir():
-    project = project.parent  # started from workflow/Snakefile
+# of this file, not of the Snakefile that was started: another workflow may use this one as a module
+rules_folder = Path(workflow.current_basedir.get_path_or_uri(secret_free=False))
+project = rules_folder.parents[1]
 sys.path[:0] = [str(project / "src"), str(project / "workflow")]
 
 from beamuq.errors import BeamUQError, line_of
