@@ -28,17 +28,6 @@ include: "workflow/rules/explorer.smk"
 include: "workflow/rules/comparison.smk"
 
 
-localrules:
-    all,
-    tables,
-    figures,
-    evaluations,
-    generations,
-    fetched,
-    study,
-    ledger,
-
-
 rule all:
     default_target: True
     input:
@@ -47,28 +36,34 @@ rule all:
         plan.targets["evaluations"],
         plan.targets["decisions"],
         plan.targets["pages"],
+    localrule: True
 
 
 rule tables:
     input:
         plan.targets["tables"],
+    localrule: True
 
 
 rule figures:
     input:
         plan.targets["figures"],
+    localrule: True
 
 
 rule evaluations:
     input:
         plan.targets["evaluations"],
+    localrule: True
 
 
 rule generations:
     input:
         plan.targets["generations"],
+    localrule: True
 
 
 rule fetched:
     input:
         files.fetched,
+    localrule: True

@@ -26,51 +26,6 @@ pytestmark = pytest.mark.slow
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("**/*.md"))]
 
-WORDS = {
-    "README.md": 800,
-    "claims.md": 250,
-    "decide.md": 1200,
-    "design.md": 2000,
-    "evidence.md": 3500,
-    "extend.md": 1200,
-    "gallery.md": 500,
-    "index.md": 300,
-    "models.md": 400,
-    "performance.md": 1000,
-    "running.md": 1500,
-    "theory.md": 1500,
-    "tutorial.md": 1200,
-    "what_scores_mean.md": 1200,
-    "when_beams_win.md": 1200,
-    "your_own_answers.md": 1500,
-    "reference/candidates.md": 250,
-    "reference/config.md": 100,
-    "reference/glossary.md": 350,
-    "reference/methods.md": 250,
-    "reference/python.md": 250,
-    "reference/tables.md": 50,
-}
-"""The most words that a page may have by hand."""
-WRITTEN_BY_A_PROGRAM = re.compile(r"<!-- (generated|measured|claims|outcomes|table|cells)\b.*?<!-- end -->", re.DOTALL)
-PAGES_WITH_A_BUDGET = {"README.md": ROOT / "README.md"} | {
-    path.relative_to(DOCS).as_posix(): path for path in sorted(DOCS.glob("**/*.md"))
-}
-
-
-def words(page: str) -> int:
-    """What stands between spaces and has a letter or a digit, code and tables included."""
-    text = WRITTEN_BY_A_PROGRAM.sub("", PAGES_WITH_A_BUDGET[page].read_text(encoding="utf-8"))
-    return len(re.findall(r"\S*\w\S*", text))
-
-
-@pytest.mark.parametrize("page", PAGES_WITH_A_BUDGET)
-def test_a_page_is_read_in_the_time_that_its_budget_of_words_gives(page: str) -> None:
-    assert words(page) <= WORDS[page]
-
-
-def test_all_pages_together_have_at_most_20_000_words_by_hand() -> None:
-    assert sum(map(words, PAGES_WITH_A_BUDGET)) - words("README.md") <= 20_000
-
 
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     """Dead links and unknown references are warnings."""
@@ -86,6 +41,22 @@ def test_files_that_a_page_links_or_names_exist(page: Path) -> None:
         assert (page.parent / target).exists(), target
     for path in re.findall(r"`((?:workflow|studies|profiles|envs|tools|tests|evidence)/[\w./-]+)`", text):
         assert (ROOT / path).exists(), path
+
+
+NAMING = ["Containerfile", "Makefile", ".ci/run", "config.yaml", *PAGES]
+NAMING += [
+    *ROOT.glob("profiles/*/*.yaml"),
+    *ROOT.glob(".github/workflows/*.yml"),
+    ROOT / ".snakemake-workflow-catalog.yml",
+]
+
+
+@pytest.mark.parametrize("file", NAMING, ids=str)
+def test_every_profile_and_program_that_a_file_names_exists(file: str | Path) -> None:
+    text = (ROOT / file).read_text(encoding="utf-8")
+    named = re.findall(r"(?<![\w./<{-])((?:profiles|envs|tools|studies)/[\w-]+(?:[./][\w-]+)*)", text)
+    own = {"studies/NAME.yaml", "studies/my-study.yaml"}  # what a reader writes
+    assert [path for path in named if path not in own and not (ROOT / path).exists()] == []
 
 
 def test_citation_changelog_and_package_name_the_same_version() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import re
 from typing import Any
 
@@ -49,6 +50,21 @@ def test_the_analysis_environment_has_no_torch_and_the_other_all_of_it() -> None
     assert not {"torch", "transformers", "datasets"} & analysis.keys()
     assert {"torch", "transformers", "datasets"} <= gpu.keys()
     assert analysis.items() <= gpu.items()
+
+
+def test_environments_and_container_have_the_python_that_ci_tests() -> None:
+    ci = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
+    tested = ci["jobs"]["checks"]["env"]["PYTHON"].removeprefix("python")
+    for name in NAMES:
+        environment = yaml.safe_load((ROOT / f"envs/{name}.yaml").read_text())
+        assert f"python={tested}" in environment["dependencies"]
+    assert f"FROM python:{tested}-" in (ROOT / "Containerfile").read_text()
+
+
+def test_the_container_s_command_is_a_whole_run() -> None:
+    command = re.search(r"^CMD (.*)$", (ROOT / "Containerfile").read_text(), re.MULTILINE)
+    assert command is not None
+    assert json.loads(command[1]) == ["snakemake", "--cores", "all"]
 
 
 def test_a_workstation_plans_the_paper_for_cards() -> None:

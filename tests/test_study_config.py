@@ -120,6 +120,17 @@ def test_what_versions_of_yaml_read_as_other_numbers_is_no_number(number: str, t
     assert read_yaml(tmp_path / "mine.yaml") == {"seed": number}
 
 
+@pytest.mark.parametrize("key", ["2024", "no", "1.0", "true", "null", "~", "2024-11-27"])
+def test_a_key_is_the_text_that_is_written(key: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(f"base: &base {{{key}: 1}}\nmodels: {{<<: *base, other: 2}}")
+    assert read_yaml(tmp_path / "mine.yaml") == {"base": {key: 1}, "models": {key: 1, "other": 2}}
+
+
+def test_a_name_in_a_list_that_yaml_reads_as_a_number_is_to_be_quoted(tmp_path: Path) -> None:
+    message = refused(tmp_path, changed(DEMO, "grid.0.models", [2024]))
+    assert all(words in message for words in ("grid[0].models", "2024", "quotes")), message
+
+
 def test_decimal_numbers_of_yaml_are_numbers(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("[0, -7, +12, 1.5, .5, 2., 1e-3, -0.0, 1.5E+2, .inf, 0.10]")
     found = read_yaml(tmp_path / "mine.yaml")
@@ -144,6 +155,16 @@ def test_a_file_that_is_no_yaml_mapping_is_told_in_one_line(content: str, told: 
 def test_an_unknown_study_suggests_a_near_one() -> None:
     with pytest.raises(BeamUQError, match="did you mean 'demo'"):
         study_path("dmo")
+
+
+@pytest.mark.parametrize(("value", "name"), [(2024, "2024"), (1.5, "1.5"), ("2024", "2024")])
+def test_a_study_may_be_called_like_a_number(value: object, name: str) -> None:
+    assert load_machine({"study": value}).study == name
+
+
+def test_a_study_that_yaml_reads_as_a_truth_value_is_to_be_quoted() -> None:
+    with pytest.raises(BeamUQError, match=r"config\.yaml: study: false: .*quotes"):
+        load_machine({"study": False})
 
 
 def test_an_unknown_key_of_the_machine_is_refused() -> None:

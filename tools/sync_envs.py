@@ -17,6 +17,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
+PYTHON = "3.11"  # which CI tests
 # torch's own metadata pins these; they differ between CPU and CUDA builds of one version
 ACCELERATOR = re.compile(r"^(nvidia|cuda|triton)")
 
@@ -58,7 +59,7 @@ def environment(name: str, requirements: list[str], versions: dict[str, str]) ->
         "channels:",
         "  - conda-forge",
         "dependencies:",
-        "  - python=3.12",
+        f"  - python={PYTHON}",
         "  - pip",
         "  - pip:",
         *(f"      - {package}=={versions[package]}" for package in packages),

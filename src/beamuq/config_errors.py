@@ -52,6 +52,8 @@ def validated(kind: type[T] | Any, content: Any, place: str | Path, *, is_json: 
             value, message = {}, "this key is missing; add it" if kind == "missing" else message
         elif kind in UNKNOWN_KEY and SECRET.fullmatch(name := str(location[-1])):
             value, message = {}, A_SECRET
+        elif kind == "string_type" and isinstance(value, bool | int | float):
+            message = "must be a text; put it in quotes"
         elif kind in UNKNOWN_KEY:
             message = f"unknown key; {hint(name, _keys_beside(adapter.json_schema(), location))}"
         key = ".".join(f"[{part}]" if isinstance(part, int) else str(part) for part in location).replace(".[", "[")
@@ -97,8 +99,15 @@ _NUMBERS = {
 }
 
 
+_MERGE_KEY = "tag:yaml.org,2002:merge"
+_TEXT = "tag:yaml.org,2002:str"
+
+
 class _UniqueKeyLoader(yaml.SafeLoader):
-    """Safe YAML in which a repeated key is an error, not a silent override; errors name the line."""
+    """Safe YAML in which a key is a text as written, and a repeated one an error; errors name the line.
+
+    YAML would read the keys ``2024``, ``no`` and ``1.0`` as a number, False and another number.
+    """
 
     yaml_implicit_resolvers = {
         first: [(tag, form) for tag, form in resolvers if tag.rpartition(":")[2] not in _NUMBERS]
@@ -106,10 +115,14 @@ class _UniqueKeyLoader(yaml.SafeLoader):
     }
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [key.value for key, _ in node.value]
-        for position, (key, _) in enumerate(node.value):
-            if isinstance(key, yaml.ScalarNode) and key.value in keys[:position]:
+        keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        written: set[str] = set()
+        for key in keys:
+            if key.value in written:
                 raise yaml.constructor.ConstructorError(None, None, f"key {key.value!r} stands twice", key.start_mark)
+            written.add(key.value)
+            if key.tag != _MERGE_KEY:
+                key.tag = _TEXT
         return super().construct_mapping(node, deep)
 
 

@@ -41,11 +41,23 @@ class Machine(StrictModel):
     )
 
 
+_SCALARS = {"true": True, "false": False, "null": None}
+_TEXTS = frozenset(name for name, field in Machine.model_fields.items() if field.annotation in (str, str | None))
+
+
 def load_machine(content: dict[str, Any], path: Path | str = "config.yaml") -> Machine:
     """Check the machine's configuration (a mapping, as Snakemake has merged it from file and command line).
 
-    From the command line ``true``, ``false`` and ``null`` come as text; they mean what they mean in YAML.
+    From the command line ``true``, ``false`` and ``null`` come as text; they mean what they mean in YAML. A name that
+    looks like a number comes as one, and is the text of it: ``study=2024``.
     """
-    scalars = {"true": True, "false": False, "null": None}
-    meant = {key: scalars.get(value, value) if isinstance(value, str) else value for key, value in content.items()}
+    meant = {key: _meant(key, value) for key, value in content.items()}
     return validated(Machine, meant, path)
+
+
+def _meant(key: str, value: Any) -> Any:
+    if isinstance(value, str):
+        return _SCALARS.get(value, value)
+    if key in _TEXTS and isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    return value

@@ -3,6 +3,7 @@ rule study:
         study="results/{study}/study.json",
     log:
         "logs/{study}/study.log",
+    localrule: True
     conda:
         "../../envs/analysis.yaml"
     resources:

@@ -8,6 +8,7 @@ rule ledger:
         html=in_report("results/{study}/ledger.html", "ledger.rst", page="what it cost"),
     log:
         "logs/{study}/ledger.log",
+    localrule: True
     conda:
         "../../envs/analysis.yaml"
     resources:
