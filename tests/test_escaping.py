@@ -79,7 +79,8 @@ def test_every_text_of_a_page_is_escaped_nothing_is_loaded_and_it_is_the_same_ea
     frame = pd.DataFrame({"a_name": [hostile, "total"], "n": [1234, 5], "share": [0.25, 50.0], "empty": ["–", 3]})
     values = {"title": hostile, "warning": hostile, "table": html_pages.PageTable(frame)}
     text = html_pages.render("ledger.html.jinja", **values)
-    assert not any(word in text for word in ("<script>", "49", "\x00", "src=", "href=", "url(", "@import"))
+    assert re.findall("href=\"(.*?)\"", text) == ["overview.html"]  # a link, which loads nothing
+    assert not any(word in text for word in ("<script>", "49", "\x00", "src=", "url(", "@import"))
     assert "<td>&lt;script&gt;" in text
     assert text == html_pages.render("ledger.html.jinja", **values)
 
@@ -88,7 +89,12 @@ def test_every_text_of_a_page_is_escaped_nothing_is_loaded_and_it_is_the_same_ea
 def test_markdown_is_one_cell_without_markup(text: str) -> None:
     escaped = markdown_text(text)
     assert len(escaped.splitlines()) <= 1
-    assert not re.search(r"[<>]|(?<!\\)(?:\\\\)*[|`*_\[\]$~]", escaped)
+    assert not re.search(r"<|^>|(?<!\\)(?:\\\\)*[|`*_\[\]$~]", escaped)
+
+
+def test_markdown_shows_a_comparison_as_it_is_and_begins_no_quotation() -> None:
+    assert markdown_text("right where > 0.5") == "right where > 0.5"
+    assert markdown_text("> said he") == r"\> said he"
 
 
 @pytest.mark.parametrize("style", ["base", "instruct"])

@@ -88,3 +88,33 @@ def test_the_page_opens_with_results_and_links_every_exhibit_there_is(study: Stu
     linked = {"comparison.html", "explorer.html", "ledger.html", "answers.csv", "answers_listed.csv"}
     linked |= {"tables/qa_mean_prr.html", *(f"../../figures/demo/{name}.svg" for name in ("paired", "prr_curves"))}
     assert set(re.findall('href="(.*?)"', page)) == linked
+
+
+def overview_of(study: Study, folder: Path, names: list[str], claims: list[tuple[str, str]]) -> str:
+    """The page of a study with these tables, and these claims by id and outcome."""
+    exhibits = tuple(folder / f"tables/{name}.csv" for name in names)
+    (folder / "tables").mkdir()
+    for path in exhibits:
+        text = f"<title>{path.stem}</title>\n<p>{path.stem}. What it shows.</p>\n<div>{path.stem} body</div>\n</body>"
+        path.with_suffix(".html").write_text(text)
+    rows = [(key, f"claim {key}", outcome, "mine", "here") for key, outcome in claims]
+    frame = pd.DataFrame(rows, columns=["id", "claim", "outcome", "model", "where"])
+    frame.to_csv(folder / "claims.csv")
+    return program("overview").page(study, exhibits, folder / "claims.csv", folder, {})
+
+
+def test_a_study_of_one_s_own_opens_with_its_first_table(study: Study, tmp_path: Path) -> None:
+    page = overview_of(study, tmp_path, ["base_accs", "augrc"], [])
+    assert "base_accs body" in page
+    assert "augrc body" not in page
+
+
+def test_claims_about_datasets_that_a_study_does_not_have_are_not_listed(study: Study, tmp_path: Path) -> None:
+    own = study.model_copy(update={"datasets": {"mine": study.datasets["triviaqa"]}})
+    page = overview_of(own, tmp_path, [], [("mass-condition", "too few"), ("theorem", "no")])
+    assert "claim theorem" in page
+    assert "claim mass-condition" not in page
+
+
+def test_no_heading_promises_results_where_there_are_none(study: Study, tmp_path: Path) -> None:
+    assert "What was found" not in overview_of(study, tmp_path, [], [("theorem", "not asked")])

@@ -11,7 +11,7 @@ import pandas as pd
 
 FORMULA = re.compile(r"[=+\-@\t\n\r＝＋－＠]")  # beginnings of formulas; the wide ones in some languages
 _SIGNED_NUMBER = re.compile(r"[+-]|[+-]?(\d[\d,]*\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_MARKUP = re.compile(r"([\\`*_\[\]|~$])|^(#|[+-](?![\d.])|\d+(?=[.)](\s|$)))")  # a number begins no list
+_MARKUP = re.compile(r"([\\`*_\[\]|~$]|^>)|^(#|[+-](?![\d.])|\d+(?=[.)](\s|$)))")  # a number begins no list
 _LATEX = {character: f"\\{character}" for character in "{}$&#%_"}
 _LATEX |= {"-": "{-}", "\u00a0": "~", "−": "$-$"}  # no ligature may turn two hyphens into a dash
 _NAMES = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "<": "less", ">": "greater", "|": "bar"}
@@ -43,7 +43,7 @@ def csv_text(frame: pd.DataFrame) -> str:
 
 def markdown_text(text: str) -> str:
     """For a cell of a GitHub table: one line, nothing read as markup or HTML."""
-    flat = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    flat = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
     return _MARKUP.sub(lambda match: f"\\{match[1]}" if match[1] else f"&#8203;{match[2]}", flat)
 
 

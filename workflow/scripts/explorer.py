@@ -9,7 +9,7 @@ from beamuq_study.rule_programs import run_script
 
 def run(*, study: Path, html: Path) -> None:
     """Read what lies beside the study, write the page."""
-    io.write_text(html, study_page(study.parent))
+    io.write_text(html, study_page(study.parent, overview="overview.html"))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 
 from beamuq import io
 from beamuq_study import parquet_tables
+from beamuq_study.comparison import comparison_inputs
 from beamuq_study.escaped_text import csv_text
 from beamuq_study.exhibits import captions
 from beamuq_study.html_pages import Drawing, PageTable, render, title_of
@@ -23,6 +24,7 @@ from beamuq_study.study_config import Study, load_study
 
 MAIN_TABLE = "qa_mean_prr"
 MAIN_FIGURES = ("paired", "abl_nsamples", "redundancy")
+MOST_FIGURES = 3
 Files = tuple[Path, ...]
 
 
@@ -61,23 +63,34 @@ def run(*, study: Path, manifests: Files, exhibits: Files, claims: Path, **outpu
 def page(study: Study, exhibits: Files, claims: Path, folder: Path, made_of: Mapping[str, pd.DataFrame]) -> str:
     """The page: what was found, links from ``folder`` to all of ``exhibits``, then what the run was made of.
 
-    It shows the main table, where the study has that, and three figures: the main ones, then the study's first.
+    It shows the main table, or where the study has none its first, and three figures: the main ones, then its first.
+    A claim is listed that is asked of this study and about all datasets or one that the study has.
     """
     tables = [path.with_suffix(".html") for path in exhibits if path.parent.name == "tables"]
     figures = [path.with_suffix(".svg") for path in exhibits if path.parent.name != "tables"]
+    first_tables = sorted(tables, key=lambda path: path.stem != MAIN_TABLE)
+    first_figures = sorted(figures, key=lambda path: path.stem not in MAIN_FIGURES)
     judged = pd.read_csv(claims, keep_default_na=False)
-    asked = judged[judged["outcome"] != "not asked"].groupby(["claim", "where"], sort=False)["outcome"]
+    elsewhere = _claims_about_other_datasets(study)
+    listed = judged[(judged["outcome"] != "not asked") & ~judged["id"].isin(elsewhere)]
+    outcomes = listed.groupby(["claim", "where"], sort=False)["outcome"]
     return render(
         "overview.html.jinja",
         title=captions.titled(study, study.title),
-        warning=captions.DEMO_WARNING * study.demo,
-        table=next((_shown(path) for path in tables if path.stem == MAIN_TABLE), None),
-        drawings=[Drawing.read(path) for path in sorted(figures, key=lambda of: of.stem not in MAIN_FIGURES)[:3]],
-        claims=[(*claim, of.value_counts(sort=False).to_dict()) for claim, of in asked],
+        warning=captions.DEMO_WARNING if study.demo else "",
+        table=_shown(first_tables[0]) if first_tables else None,
+        drawings=[Drawing.read(path) for path in first_figures[:MOST_FIGURES]],
+        claims=[(*claim, counts.value_counts(sort=False).to_dict()) for claim, counts in outcomes],
         declared=judged["id"].nunique(),
         exhibits={"Tables": _links(tables, folder), "Figures": _links(figures, folder)},
         made_of={heading: PageTable(frame) for heading, frame in made_of.items() if len(frame)},
     )
+
+
+def _claims_about_other_datasets(study: Study) -> list[str]:
+    """The claims about datasets of the paper of which the study has none."""
+    claims = comparison_inputs.read_claims()
+    return [claim.id for claim in claims if claim.datasets and not study.datasets.keys() & set(claim.datasets)]
 
 
 def _shown(table: Path) -> dict[str, Any]:

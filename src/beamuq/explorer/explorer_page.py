@@ -74,8 +74,10 @@ class Cell:
     notes: Sequence[str] = ()
 
 
-def page(title: str, notes: Sequence[str], cells: Sequence[Cell]) -> str:
+def page(title: str, notes: Sequence[str], cells: Sequence[Cell], *, overview: str = "") -> str:
     """The page: it opens from a file, asks for nothing, and treats every text of a question as text.
+
+    ``overview``: the address of the page to go back to, where there is one.
 
     Raises BeamUQError if there is no question.
     """
@@ -86,7 +88,9 @@ def page(title: str, notes: Sequence[str], cells: Sequence[Cell]) -> str:
     packed = gzip.compress(text.encode(), 9, mtime=0)
     html, css, js = ((FOLDER / part).read_text(encoding="utf-8") for part in PARTS)
     data = base64.b64encode(packed).decode()
-    for name, content in (("TITLE", escape(title)), ("CSS", css), ("DATA", data), ("SCRIPT", js)):
+    back = f'<nav><a href="{escape(overview)}">← Overview</a></nav>' if overview else ""
+    parts = {"TITLE": escape(title), "BACK": back, "CSS": css, "DATA": data, "SCRIPT": js}
+    for name, content in parts.items():
         html = html.replace(f"<!--{name}-->", content)
     return html
 

@@ -21,7 +21,7 @@ NEEDED = {"questions", "prompts", "candidates"}
 CANDIDATE = ["id", "strategy", "rank", "text", "token_ids", "token_texts", "token_logprobs", "logprob", "terminated"]
 
 
-def study_page(source: Path, most: int = MOST_QUESTIONS) -> str:
+def study_page(source: Path, most: int = MOST_QUESTIONS, *, overview: str = "") -> str:
     """The page of a study's folder of results, or of a cell of it by one of its files: ``most`` questions in all.
 
     A cell without candidates is left out; without quality, similarity or scores it is shown without them.
@@ -55,7 +55,7 @@ def study_page(source: Path, most: int = MOST_QUESTIONS) -> str:
         read = Inputs.read(results, there[cell, scorer], study)
         by_kind = {table.kind: loaded for table, loaded in read.items()}
         cells.append(_cell(study, cell, scorer, by_kind, max(1, most // len(shown))))
-    return page(captions.titled(study, study.title), notes, cells)
+    return page(captions.titled(study, study.title), notes, cells, overview=overview)
 
 
 def _name(study: Study, cell: GridCell) -> str:
