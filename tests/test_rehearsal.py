@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
 
@@ -18,7 +19,7 @@ from beamuq_study.study_config import STUDIES
 from conftest import Once
 from run_snakemake import snakemake
 from stand_in_hub import ACCEPTED, NOT_ACCEPTED, Hub, running_hub
-from stand_in_repositories import MODELS, build_repositories
+from stand_in_repositories import DATASETS, MODELS, build_repositories
 
 pytestmark = pytest.mark.rehearsal
 
