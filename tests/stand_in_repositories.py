@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import yaml
 from datasets import Dataset
+from tokenizers import Regex, Tokenizer, pre_tokenizers
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 
 from beamuq_study.study_config import DEMO_DATA
@@ -38,6 +39,8 @@ GEMMA_CHAT = (
     "<start_of_turn>{{ 'model' if message.role == 'assistant' else message.role }}\n{{ message.content | trim }}"
     "<end_of_turn>\n{% endfor %}{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
 )
+QWEN_WORDS = r"\s*[\r\n]+|[^\S\r\n]?\p{L}+|\p{N}|[^\s\p{L}\p{N}]+|\s+"
+"""Line breaks are never joined to the word behind them, whatever stands before."""
 SAMPLING = {"do_sample": True, "temperature": 0.6, "top_p": 0.9}  # as the real ones ship
 
 MODELS: dict[str, tuple[str, str | None]] = {
@@ -81,12 +84,22 @@ def _build_causal(folder: Path, kind: str, template: str | None, seed: int) -> N
             shutil.copy(path, folder / path.name)
         if (whole / "chat_template.jinja").is_file() and template is not None:
             (folder / "chat_template.jinja").write_text(template)
+        if kind == "qwen3":
+            _split_as_qwen(folder / "tokenizer.json")
         generation = json.loads((whole / "generation_config.json").read_text())
     (folder / "generation_config.json").write_text(json.dumps(generation | SAMPLING))
     (folder / "README.md").write_text("---\nlicense: other\n---\n")
     (folder / "original").mkdir()
     (folder / "original/consolidated.00.pth").write_bytes(b"the same weights in another form")
     assert (folder / "model.safetensors.index.json").is_file()
+
+
+def _split_as_qwen(file: Path) -> None:
+    tokenizer = Tokenizer.from_file(str(file))
+    words = pre_tokenizers.Split(Regex(QWEN_WORDS), "isolated")
+    as_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([words, as_bytes])
+    tokenizer.save(str(file))
 
 
 def _build_scorers(models: Path) -> None:
