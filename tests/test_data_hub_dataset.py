@@ -37,18 +37,29 @@ class Hub:
         self.resolved.append(repo_id)
         return SimpleNamespace(sha=self.commit)
 
-    def load(self, repo_id: str, config: str | None, *, split: str, revision: str) -> datasets.Dataset:
-        self.loaded.append((repo_id, config, split, revision))
+    def builder(self, repo_id: str, config: str | None, *, revision: str) -> Any:
+        """What ``datasets`` gives before anything is downloaded; it then holds the files of the splits."""
         if self.fails:
             raise self.fails
-        return datasets.Dataset.from_list(self.rows)
+        settings = SimpleNamespace(data_files={"train": ["train.parquet"], "test": ["test.parquet"]})
+
+        def download(verification_mode: str) -> None:
+            assert verification_mode == "no_checks"
+            (split,) = settings.data_files
+            self.loaded.append((repo_id, config, split, revision))
+
+        return SimpleNamespace(
+            config=settings,
+            download_and_prepare=download,
+            as_dataset=lambda split: datasets.Dataset.from_list(self.rows if split in settings.data_files else []),
+        )
 
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     made = Hub()
     monkeypatch.setattr(huggingface_hub, "HfApi", lambda: made)
-    monkeypatch.setattr(datasets, "load_dataset", made.load)
+    monkeypatch.setattr(datasets, "load_dataset_builder", made.builder)
     return made
 
 
@@ -125,6 +136,12 @@ def test_hub_failure_is_one_line_and_leaves_no_file(tmp_path: Path, fake: Hub, f
         fetch(tmp_path)
     assert "\n" not in str(error.value)
     assert files_in(tmp_path) == ["paper.lock.json"]
+
+
+def test_a_split_that_the_dataset_does_not_have_names_those_that_it_has(tmp_path: Path, fake: Hub) -> None:
+    with pytest.raises(BeamUQError, match="no split 'dev' but train, test"):
+        fetch(tmp_path, split="dev")
+    assert fake.loaded == []
 
 
 def test_test_split_without_answers_is_refused_before_it_is_written(tmp_path: Path, fake: Hub) -> None:

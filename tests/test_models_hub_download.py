@@ -61,6 +61,7 @@ class Hub:
         for name in allow_patterns:
             (local_dir / name).write_bytes(self.files[revision][name])
             if name == self.breaks_after:
+                (local_dir / ".cache" / "model.safetensors.1.incomplete").write_bytes(b"weig")
                 raise ConnectionError("connection reset")
         return str(local_dir)
 
@@ -114,13 +115,14 @@ def test_afterwards_the_lock_rules(hub: Hub, tmp_path: Path) -> None:
 
 def test_a_broken_download_is_kept_and_resumed(hub: Hub, tmp_path: Path) -> None:
     hub.breaks_after = "config.json"
-    with pytest.raises(BeamUQError, match=r"hub:org/name: connection reset; .*what came is kept"):
+    with pytest.raises(BeamUQError, match=r"hub:org/name: connection reset; .*finished files are kept"):
         fetch(tmp_path)
     assert models(tmp_path) == [partial := f".name.{OLD[:12]}.partial"]
     assert (tmp_path / "models" / partial / "config.json").is_file()
     hub.breaks_after = None
     assert {path.name for path in fetch(tmp_path).iterdir()} >= WANTED
     assert models(tmp_path) == ["name"]
+    assert list((tmp_path / "models").rglob("*.incomplete")) == []
 
 
 def test_one_checkpoint_file_of_a_repository(hub: Hub, tmp_path: Path) -> None:

@@ -46,7 +46,10 @@ onstart:
 
 
 onsuccess:
-    print(f"Tables: {plan.paths.results}/tables/, figures: figures/{plan.name}/")
+    places = (plan.paths.results / "tables", Path("figures", plan.name))
+    made = [f"{place}/" for place in places if place.is_dir()]
+    if made:
+        print(f"Tables and figures: {', '.join(made)}")
 
 
 def in_report(path, caption, category="0 Study", **labels):

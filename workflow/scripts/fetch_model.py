@@ -10,7 +10,9 @@ from beamuq_study.rule_programs import run_program
 
 def run(*, settings: dict[str, Any], model: Path, lock: Path, offline: bool = False) -> None:
     """Fetch; ``model`` is the manifest in the model's folder."""
-    fetch_model(settings["source"], model.parent, lock=lock, offline=open_for_fetching(offline=offline))
+    offline = open_for_fetching(offline=offline)
+    weights = settings.get("weights", True)
+    fetch_model(settings["source"], model.parent, lock=lock, offline=offline, weights=weights)
 
 
 if __name__ == "__main__":

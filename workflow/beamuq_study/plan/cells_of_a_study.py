@@ -177,11 +177,18 @@ class Grid:
         ]
 
     @cached_property
-    def model_sources(self) -> list[str]:
-        """Every source of a model that the study loads, each once; that of a scorer that nothing asks is not there."""
-        study, cells = self.study, self.cells.values()
+    def sources_of_weights(self) -> list[str]:
+        """Every source of a model whose weights the study loads, each once; not of a scorer that nothing asks."""
+        study = self.study
+        cells = list(self.cells.values())
         scorers = {key for cell in cells for key in (*self.scorers_of(cell), *self.judges_of(cell.recipe).values())}
-        loaded: list[str | None] = [study.models[cell.model].source for cell in cells]
-        loaded += [scorer.source for key, scorer in study.scorers.items() if key in scorers]
-        loaded += [source for quality in study.quality for source in (quality.source, quality.backbone)]
-        return list(dict.fromkeys(filter(None, loaded)))
+        sources: list[str | None] = [study.models[cell.model].source for cell in cells]
+        sources += [scorer.source for key, scorer in study.scorers.items() if key in scorers]
+        sources += [quality.source for quality in study.quality]
+        return list(dict.fromkeys(filter(None, sources)))
+
+    @cached_property
+    def model_sources(self) -> list[str]:
+        """Those, and the backbones of judges, of which config and tokenizer are read."""
+        backbones = [quality.backbone for quality in self.study.quality if quality.backbone]
+        return list(dict.fromkeys([*self.sources_of_weights, *backbones]))

@@ -60,7 +60,11 @@ class StageSettings:
         sources = {model_folder_name(source): source for source in self.grid.model_sources}
         if wildcards.folder not in sources:
             raise BeamUQError(f"no model, scorer or quality of this study is called {wildcards.folder!r}")
-        return {"source": sources[wildcards.folder]}
+        source = sources[wildcards.folder]
+        settings: Settings = {"source": source}
+        if source not in self.grid.sources_of_weights:
+            settings["weights"] = False
+        return settings
 
     def fetch_dataset(self, wildcards: Wildcards) -> Settings:
         dataset = self.study.datasets[wildcards.dataset]
