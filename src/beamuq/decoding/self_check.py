@@ -23,6 +23,7 @@ from transformers import PreTrainedModel
 from beamuq.decoding.cached_passes import CachedRunner
 from beamuq.decoding.forward_passes import BatchRunner, TreeRunner, Work, out_of_memory
 from beamuq.decoding.generated_token_trie import TokenTrie
+from beamuq.decoding.model_state import State, state_of
 from beamuq.decoding.next_token_distributions import fault_of_logits, log_probabilities
 from beamuq.decoding.output_layer import OutputLayer, text_decoder, widened
 from beamuq.decoding.search_state import Prompt
@@ -73,20 +74,33 @@ class SelfCheck:
         return f"{paths[self.path]} (within {self.difference:g} nats of its plain forward pass{unprobed}{because})"
 
 
-FOUND: WeakKeyDictionary[PreTrainedModel, SelfCheck] = WeakKeyDictionary()
-"""The results of this process. They are kept nowhere else: another process has other packages, which choose paths."""
+_RESULTS: WeakKeyDictionary[PreTrainedModel, tuple[State, SelfCheck]] = WeakKeyDictionary()
+"""The results of this process, each with the state that its model was in. They are kept nowhere else: another process
+has other packages, which choose paths."""
 
 
 def checked(model: PreTrainedModel) -> SelfCheck:
-    """The path that decodes ``model``, found out once.
+    """The path that decodes ``model``, found out once, and again whenever the model has changed (`model_state`).
 
-    Raises BeamUQError in training mode, or if no path gives what the model's own forward pass gives, with the reasons.
+    Raises BeamUQError if a part is in training mode, or if no path gives what the model's own forward pass gives, with
+    the reasons.
     """
-    if model.training:
-        raise BeamUQError("the model is in training mode, where dropout is random; call model.eval()")
-    if model not in FOUND:
-        FOUND[model] = _check(model)
-    return FOUND[model]
+    for name, module in model.named_modules():
+        if module.training:
+            what = f"its module {name!r}" if name else "the model"
+            raise BeamUQError(f"{what} is in training mode, where dropout is random; call model.eval()")
+    if model in _RESULTS:
+        state, result = _RESULTS[model]
+        if state == state_of(model):
+            return result
+    result = _check(model)
+    remember(model, result)
+    return result
+
+
+def remember(model: PreTrainedModel, result: SelfCheck) -> None:
+    """Let ``result`` be that of ``model`` until the model changes."""
+    _RESULTS[model] = state_of(model), result
 
 
 def _check(model: PreTrainedModel) -> SelfCheck:
