@@ -55,7 +55,7 @@ class ListedModel:
 
     def _logits(self, tokens: Tokens) -> np.ndarray:
         with np.errstate(divide="ignore"):
-            logits = np.maximum(np.log(np.asarray(self._probabilities(tokens), dtype=np.float64)), -1e30)
+            logits = np.log(np.asarray(self._probabilities(tokens), dtype=np.float64))
         return logits.astype(np.float32)
 
     def _logprobs(self, tokens: Tokens) -> np.ndarray:
@@ -101,12 +101,22 @@ class ListedModel:
         }
 
 
-def trigram(seed: int, vocabulary: int = 5, steps: int = 4, sharpness: float = 1.5) -> ListedModel:
-    """A random model whose next token depends on the last two; its token 0 ends."""
+def trigram(
+    seed: int, vocabulary: int = 5, steps: int = 4, sharpness: float = 1.5, *, possible: float = 1.0
+) -> ListedModel:
+    """A random model whose next token depends on the last two; its token 0 ends.
+
+    Each token is ``possible`` with that probability, and else of probability 0; one always is.
+    """
 
     def probabilities(tokens: Tokens) -> np.ndarray:
         last = ((-1, -1, *tokens)[-2:], min(len(tokens), 2))
         random = np.random.default_rng([seed, *(number + 2 for number in last[0]), last[1]])
-        return np.exp(sharpness * random.normal(size=vocabulary))
+        weights = np.exp(sharpness * random.normal(size=vocabulary))
+        if possible < 1.0:
+            alive = random.random(vocabulary) < possible
+            alive[random.integers(vocabulary)] = True
+            weights[~alive] = 0.0
+        return weights
 
     return ListedModel(probabilities, vocabulary, {0}, steps)

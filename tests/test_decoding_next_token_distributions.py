@@ -17,10 +17,10 @@ from beamuq.decoding.next_token_distributions import (
     DistributionQuery,
     NextTokenDistributions,
     ProbabilityEdits,
+    UndefinedDistributionError,
 )
 from beamuq.decoding.output_layer import OutputLayer
 from beamuq.decoding.random_numbers import draw_keys
-from beamuq.errors import BeamUQError
 from beamuq.strategy_names import LEAST_TEMPERATURE
 from tiny import toy_model
 
@@ -157,7 +157,10 @@ def test_rows_of_equal_logits_are_all_put_in_order_at_once() -> None:
     assert (query.tokens[1::2, :5] == [7, 0, 1, 5, 6]).all()
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize(
+    ("place", "bad", "fault"),
+    [(7, np.nan, "are NaN"), (7, np.inf, "hold +inf"), (slice(None), -np.inf, "are nothing but -inf")],
+)
 @pytest.mark.parametrize(
     "query",
     [
@@ -169,11 +172,57 @@ def test_rows_of_equal_logits_are_all_put_in_order_at_once() -> None:
     ],
     ids=["list", "statistics", "draw", "inverse", "mass"],
 )
-def test_logits_that_are_no_numbers_are_refused(bad: float, query: DistributionQuery) -> None:
+def test_logits_that_make_no_distribution_are_refused_by_their_fault(
+    place: int | slice, bad: float, fault: str, query: DistributionQuery
+) -> None:
     logits = np.zeros((2, 300))
-    logits[1, 7] = bad
-    with pytest.raises(BeamUQError, match="logits are not finite after 1 of 2 prefixes; use dtype float32"):
+    logits[1, place] = bad
+    with pytest.raises(UndefinedDistributionError, match="use dtype float32") as raised:
         _read(_distributions(300, {0, 3}, {0, 3}), logits, query)
+    assert (raised.value.fault, raised.value.nodes.tolist()) == (fault, [1])
+
+
+@pytest.mark.parametrize("masked", [-np.inf, float(np.finfo(np.float32).min), -65504.0])
+@pytest.mark.parametrize("vocabulary", [300, 5000])
+def test_masked_tokens_are_in_no_list_no_draw_no_entropy_and_no_mass(masked: float, vocabulary: int) -> None:
+    random = np.random.default_rng(0)
+    logits = np.full((3, vocabulary), masked)
+    alive = np.sort(random.choice(vocabulary, 4, replace=False))
+    logits[:, alive] = random.normal(0, 2, (3, 4))
+    nodes = np.repeat(np.arange(3), 200)
+    listed = DistributionQuery(np.arange(3), top=12, statistics=True)
+    drawn = DistributionQuery(nodes, keys=draw_keys(0, "q", "sample", 600, 1)[:, 0].copy())
+    cold = DistributionQuery(nodes, keys=drawn.keys, temperature=0.5, top_k=50, top_p=0.999)
+    placed = DistributionQuery(nodes, uniforms=np.tile(np.linspace(0, 1 - 2**-53, 200), 3))
+    weighed = DistributionQuery(np.arange(3), masses=np.zeros(3))
+    _read(_distributions(vocabulary, {0, 3, int(alive[0])}), logits, listed, drawn, cold, placed, weighed)
+
+    truth = np.sort(_logprobs(logits[:, alive]))[:, ::-1]
+    assert (listed.logprobs > -np.inf).sum(axis=1).tolist() == [4, 4, 4]
+    assert listed.logprobs[:, :4] == pytest.approx(truth, abs=1e-5)
+    assert (listed.top_logprobs[:, 4:] == -np.inf).all()
+    assert listed.entropies == pytest.approx(-(np.exp(truth) * truth).sum(axis=1), abs=1e-5)
+    for query in (drawn, cold, placed):
+        assert np.isin(query.tokens, alive).all()
+        assert np.isfinite(query.policy_logprobs).all()
+    assert set(placed.tokens.tolist()) == set(alive.tolist())
+    assert weighed.masses == pytest.approx(1.0)
+
+
+def test_a_token_looked_up_that_is_masked_has_a_log_probability_of_minus_infinity() -> None:
+    logits = torch.tensor([[0.0, -torch.inf, 0.0], [0.0, 0.0, -torch.inf]])
+    with torch.inference_mode():
+        found = _distributions(3, set()).lookup(logits, [0, 1], 2)
+    assert found[0].tolist() == [pytest.approx(-np.log(2)), -np.inf]
+    assert found[1].tolist() == pytest.approx([-np.log(2)] * 2)
+
+
+def test_merged_endings_that_are_all_masked_stay_so() -> None:
+    logits = np.array([[-np.inf, 1.0, 2.0, -np.inf]])
+    query = DistributionQuery(np.array([0]), top=4)
+    _read(_distributions(4, {0, 3}, {0, 3}), logits, query)
+    assert query.tokens[0, :2].tolist() == [2, 1]
+    assert (query.logprobs[0, 2:] == -np.inf).all()
 
 
 def test_the_coldest_draws_are_the_most_probable_token() -> None:

@@ -22,7 +22,7 @@ from beamuq.decoding import (
     tree_attention,
 )
 from beamuq.decoding.cached_passes import CachedRunner
-from beamuq.decoding.self_check import FOUND, TOLERANCE, SelfCheck
+from beamuq.decoding.self_check import TOLERANCE, SelfCheck, remember
 from beamuq.errors import BeamUQError
 from model_classes import VOCABULARY, random_model
 from small_batch import FEW, POLICIES, Policies, assert_same, batch_of, decoded, expected
@@ -74,7 +74,7 @@ def test_greedy_and_beams_are_those_of_generate(kind: str) -> None:
 @pytest.mark.parametrize(("kind", "policies"), [("llama", POLICIES), ("gemma3", FEW)])
 def test_both_paths_find_the_same(kind: str, policies: Policies) -> None:
     model = copy.deepcopy(tiny_model(kind)[0])
-    FOUND[model] = SelfCheck("cached", 0.0, "none")
+    remember(model, SelfCheck("cached", 0.0, "none"))
     work = Work()
     assert_same(decoded(kind, model, policies, work=work), expected(kind, policies))
     assert work.prompt_rows == sum(len(prompt.token_ids) for prompt in batch_of(kind))
@@ -82,7 +82,7 @@ def test_both_paths_find_the_same(kind: str, policies: Policies) -> None:
 
 def test_the_cached_path_goes_on_with_fewer_rows_where_memory_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
     model, work = copy.deepcopy(tiny_model("llama")[0]), Work()
-    FOUND[model] = SelfCheck("cached", 0.0, "none")
+    remember(model, SelfCheck("cached", 0.0, "none"))
     tight(monkeypatch, CachedRunner, "_forward", lambda _, tokens, *__: len(tokens) > 2)
     assert_same(decoded("llama", model, FEW, work=work), expected("llama", FEW))
     assert work.rows_at_once <= 2

@@ -21,7 +21,7 @@ from transformers.integrations.accelerate import infer_auto_device_map
 import tiny_scorers
 from beamuq.decoding import ROWS, Candidate, Sample, Work, stop_tokens
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
-from beamuq.decoding.self_check import FOUND, SelfCheck, checked
+from beamuq.decoding.self_check import SelfCheck, checked, remember
 from beamuq.decoding.tree_attention import AttentionRule, ForwardPass, TreeCache, padded_nodes
 from beamuq.scorers.alignscore import AlignScore
 from beamuq.scorers.similarity_by_kind import load_scorer
@@ -145,7 +145,7 @@ def test_layers_spread_over_two_cards_find_the_same_answers(kind: str, monkeypat
                 lambda _, args, kwargs, device=device: send_to_device((args, kwargs), device), with_kwargs=True
             )
         found = _decoded(kind, model)
-        FOUND[model] = SelfCheck("cached", 0.0, "none")
+        remember(model, SelfCheck("cached", 0.0, "none"))
         over_its_own_cache = _decoded(kind, model)
     assert_same(found, expected)
     assert_same(over_its_own_cache, expected)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import copy
 import inspect
+import re
+import typing
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
+from transformers import Cache, DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from beamuq.array_types import Ints
 from beamuq.decoding.forward_passes import BatchRunner, out_of_memory
@@ -24,7 +26,8 @@ from beamuq.decoding.output_layer import text_decoder
 from beamuq.errors import BeamUQError
 
 _Place = tuple[torch.nn.Module, str]
-_NAMES = ("past_key_values", "cache_params")
+_NAMES = ("cache", "past_key_values", "cache_params")
+"""What versions of transformers call a cache, as an argument and in the output."""
 
 
 @dataclass
@@ -46,7 +49,7 @@ class CachedRunner(BatchRunner):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._taken = inspect.signature(self._decoder.forward).parameters
-        self._name = next((name for name in _NAMES if name in self._taken), "")
+        self._name = cache_argument(self._taken)
         self._roots: list[_Cached] = []
         self._latest: dict[int, list[_Cached]] = {}
         self._clean = _held(self._decoder)
@@ -140,15 +143,50 @@ class CachedRunner(BatchRunner):
         output = self._decoder(**given)
         if cache is None and not self._roots:
             self._moving = _changed(self._decoder, self._clean)
-        new_cache = getattr(output, self._name, None) if self._name else None
+        new_cache = _returned_cache(output, self._name)
+        if cache is None and not self._name:
+            raise BeamUQError("keeps no cache")
         if new_cache is None and cache is None:
-            if not self._name:
-                raise BeamUQError("keeps no cache")
             config: Any = self._decoder.config  # one that fills what it is given, and returns none
             return self._forward(tokens, behind, {self._name: DynamicCache(config=config)})
         beside = {(module, name): getattr(module, name) for module, name in self._moving}
         states = output.last_hidden_state[:, -1].to(self._device)  # the last layers may lie on another card
         return states, {self._name: held.get(self._name) if new_cache is None else new_cache, **beside}
+
+
+def cache_argument(parameters: Mapping[str, inspect.Parameter]) -> str:
+    """The name under which a forward with these parameters takes its cache; "" if it takes none.
+
+    A name that no version has had yet is known by its annotation.
+    """
+    for name in _NAMES:
+        if name in parameters:
+            return name
+    for name, parameter in parameters.items():
+        if _is_cache_type(parameter.annotation):
+            return name
+    return ""
+
+
+def _is_cache_type(annotation: Any) -> bool:
+    """Whether an annotation, such as ``Cache | None``, allows a cache of transformers; it may be written as text."""
+    if isinstance(annotation, str):
+        return any(word.endswith("Cache") for word in re.findall(r"\w+", annotation))
+    kinds = typing.get_args(annotation) or (annotation,)
+    return any(isinstance(kind, type) and issubclass(kind, Cache) for kind in kinds)
+
+
+def _returned_cache(output: Any, argument: str) -> Any:
+    """The cache in a decoder's ``output``; None if it returns none.
+
+    It need not have the name of the ``argument``: a class of an older version may return its cache in an output of
+    the newest.
+    """
+    for name in (argument, *_NAMES):
+        cache = getattr(output, name, None) if name else None
+        if cache is not None:
+            return cache
+    return next((value for value in output.values() if isinstance(value, Cache)), None)
 
 
 def _held(decoder: torch.nn.Module) -> dict[_Place, torch.Tensor | None]:

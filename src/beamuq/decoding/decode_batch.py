@@ -62,8 +62,8 @@ def decode(
     Raises
     ------
     BeamUQError
-        If no path gives what the model's own forward pass gives (`self_check`), or a prompt is empty, repeated, too
-        long for the model's context, or does not fit into memory alone.
+        If no path gives what the model's own forward pass gives (`self_check`), a prompt is empty, repeated, too
+        long for the model's context, or does not fit into memory alone, or logits are NaN, +inf or nothing but -inf.
     """
     _check_policies(policies, stop_ids, max_new_tokens, merge_stop_tokens)
     _check_prompts(model, prompts, max_new_tokens)
@@ -112,7 +112,7 @@ def next_token_logprobs(
 ) -> Floats:
     """Log-probabilities of ``token_ids`` right after each prompt of one batch: (prompts, tokens). For P(True).
 
-    ``rows`` and the errors raised are those of `decode`.
+    -inf where the model gives a token a probability of 0. ``rows`` and the errors raised are those of `decode`.
     """
     _check_prompts(model, prompts, 1)
     work = Work()
@@ -122,7 +122,8 @@ def next_token_logprobs(
             runner.prefill()
             states = runner.run(np.arange(len(piece)))
             distributions = NextTokenDistributions(OutputLayer(model), frozenset(), frozenset())
-            return distributions.lookup(states, token_ids, work.rows_at_once)
+            with runner.naming_prompts():
+                return distributions.lookup(states, token_ids, work.rows_at_once)
 
     return np.concatenate(_in_pieces(prompts, looked_up, work))
 

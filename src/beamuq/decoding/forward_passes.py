@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +15,12 @@ from transformers import PreTrainedModel
 from beamuq.array_types import Floats, Ints
 from beamuq.decoding.device_copies import to_device
 from beamuq.decoding.generated_token_trie import TokenTrie
-from beamuq.decoding.next_token_distributions import DistributionQuery, NextTokenDistributions
+from beamuq.decoding.next_token_distributions import (
+    FIX_OF_LOGITS,
+    DistributionQuery,
+    NextTokenDistributions,
+    UndefinedDistributionError,
+)
 from beamuq.decoding.prompt_prefix_tree import Edge, cut_into_passes, radix_edges
 from beamuq.decoding.search_state import Prompt, SearchState
 from beamuq.decoding.tree_attention import (
@@ -102,6 +107,7 @@ class BatchRunner(ABC):
     def __init__(self, decoder: torch.nn.Module, prompts: Sequence[Prompt], trie: TokenTrie, work: Work) -> None:
         self._decoder = decoder
         self._prompts = [prompt.token_ids for prompt in prompts]
+        self._prompt_ids = [prompt.id for prompt in prompts]
         self._work = work
         self._device = next(decoder.parameters()).device
         self._states: torch.Tensor | None = None
@@ -143,13 +149,29 @@ class BatchRunner(ABC):
                 return statistics, efforts
             choosing = [query.nodes for query in queries if query.masses is None or query.draws]
             self._work.decoded_rows_unmerged += sum(int((self._trie.depth[own] > 0).sum()) for own in choosing)
-            self._read(distributions, nodes, self.run(nodes), queries)
+            with self.naming_prompts():
+                self._read(distributions, nodes, self.run(nodes), queries)
             for number, (search, query) in enumerate(zip(searches, queries, strict=True)):
                 if len(query.nodes):
                     efforts.add(number, query.nodes)
                     search.advance(query)
                     if query.statistics:
                         statistics.add(query)
+
+    @contextmanager
+    def naming_prompts(self) -> Iterator[None]:
+        """Let an error about nodes name the prompt and the step of the first of them instead."""
+        try:
+            yield
+        except UndefinedDistributionError as error:
+            node = int(error.nodes[0])
+            prompt = self._prompt_ids[self._trie.question[node]]
+            step = int(self._trie.depth[node]) + 1
+            more = f" (and {len(error.nodes) - 1} more)" if len(error.nodes) > 1 else ""
+            raise BeamUQError(
+                f"{error.model}: prompt {prompt!r}: its logits {error.fault} at step {step} of the answer{more}; "
+                f"{FIX_OF_LOGITS}"
+            ) from error
 
     def _read(
         self,

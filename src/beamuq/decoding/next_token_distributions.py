@@ -2,10 +2,16 @@
 
 Logits are made a chunk of rows at a time, in float32, and never leave the device: only token lists,
 draws, masses and entropies do.
+
+A logit of -inf is a probability of 0, a legal one: models mask entries that pad their vocabulary. So is a finite logit
+so low that its probability is below the least float64 (log p < -744.4), as the least number of a dtype, another usual
+mask. Such a token is in no list, is never drawn, and adds nothing to an entropy or a mass. NaN, +inf and rows of
+nothing but -inf are faults.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +32,9 @@ _BLOCK = 256
 _CHUNK = {"cpu": 1 << 25, "cuda": 1 << 28}  # logits at once; on a card each chunk costs host round trips
 _CACHED = 1 << 19
 _NEVER = torch.finfo(torch.float32).min
+"""Stands for a log-probability of -inf: times a probability of 0 it is 0, and not NaN."""
+_LEAST = math.log(5e-324)
+"""Log-probabilities below it have a probability of 0, also in float64."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +85,39 @@ class DistributionQuery:
         return self.keys is not None or self.uniforms is not None
 
 
+class UndefinedDistributionError(BeamUQError):
+    """Logits after some ``nodes`` that make no distribution; ``fault`` says what they hold."""
+
+    def __init__(self, model: str, nodes: Ints, fault: str) -> None:
+        self.model = model
+        self.nodes = nodes
+        self.fault = fault
+        super().__init__(f"{model}: its logits {fault} after {len(nodes)} prefixes; {FIX_OF_LOGITS}")
+
+
+FIX_OF_LOGITS = "use dtype float32, or mend the weights"
+
+
+def fault_of_logits(logits: torch.Tensor) -> str:
+    """What makes ``logits`` (…, vocabulary) no distribution, as a verb and its object; "" where all of them are one.
+
+    A logit of -inf is legal, as long as its row has one that is finite.
+    """
+    if logits.isnan().any():
+        return "are NaN"
+    if logits.isposinf().any():
+        return "hold +inf"
+    if logits.isneginf().all(dim=-1).any():
+        return "are nothing but -inf"
+    return ""
+
+
+def log_probabilities(logits: torch.Tensor) -> torch.Tensor:
+    """Log-probabilities of float32 ``logits`` (…, vocabulary), -inf for each probability of 0 as this module has it."""
+    distribution = functional.log_softmax(logits, dim=-1)
+    return distribution.masked_fill(distribution < _LEAST, -torch.inf)
+
+
 class HostTransfers:
     """Numbers on their way from the device into arrays of the host, which waits for all of them once."""
 
@@ -119,7 +161,8 @@ class NextTokenDistributions:
     def read(self, states: torch.Tensor, nodes: Ints, queries: Sequence[DistributionQuery], rows_at_once: int) -> None:
         """Answer ``queries`` about ``nodes`` (sorted), whose last hidden states are ``states`` (nodes, width).
 
-        Raises BeamUQError if the model gives no distribution after some node: logits that are NaN or infinite.
+        Raises UndefinedDistributionError if the model gives no distribution after some node: logits that are NaN, +inf,
+        or nothing but -inf.
         """
         rows = [np.searchsorted(nodes, query.nodes) for query in queries]
         listed, counted = np.zeros(len(nodes), dtype=bool), np.zeros(len(nodes), dtype=bool)
@@ -135,7 +178,7 @@ class NextTokenDistributions:
         tokens, logprobs = np.zeros((len(nodes), width), dtype=np.int64), np.full((len(nodes), width), -np.inf)
         entropies, doubtful = np.zeros(len(nodes)), np.zeros(len(nodes), dtype=np.int64)
         nowhere = np.zeros(len(nodes), dtype=np.int64)
-        for start, distribution, undefined in self._distributions(states, rows_at_once):
+        for start, distribution, logits, undefined in self._distributions(states, rows_at_once):
             here, transfers = slice(start, start + len(distribution)), HostTransfers()
             transfers.add(nowhere, here, undefined)
             local = np.flatnonzero(listed[here])
@@ -153,7 +196,7 @@ class NextTokenDistributions:
                         query, inside, own[inside] - start, nodes[here], distribution, probabilities, transfers
                     )
             transfers.fetch()
-            self._check_defined(nowhere[here])
+            self._check_defined(nowhere[here], nodes[here], logits)
             local = np.flatnonzero(doubtful[here])
             if len(local):
                 for array, listed_rows in zip(
@@ -170,23 +213,27 @@ class NextTokenDistributions:
                 query.top_tokens, query.top_logprobs = tokens[own, :ALTERNATIVES], logprobs[own, :ALTERNATIVES]
 
     def lookup(self, states: torch.Tensor, tokens: Sequence[int], rows_at_once: int) -> Floats:
-        """Log-probabilities of ``tokens`` after ``states`` (nodes, width): (nodes, tokens). Raises as `read`."""
+        """Log-probabilities of ``tokens`` after ``states`` (nodes, width): (nodes, tokens); -inf: probability 0.
+
+        Raises as `read`, with the rows of ``states`` as nodes.
+        """
         columns = torch.tensor(tokens, dtype=torch.long, device=self._output.device)
         logprobs, nowhere = np.zeros((len(states), len(tokens))), np.zeros(len(states), dtype=np.int64)
-        for start, distribution, undefined in self._distributions(states, rows_at_once):
+        nodes = np.arange(len(states))
+        for start, distribution, logits, undefined in self._distributions(states, rows_at_once):
             here, transfers = slice(start, start + len(distribution)), HostTransfers()
             transfers.add(nowhere, here, undefined)
             transfers.add(logprobs, here, distribution[:, columns])
             transfers.fetch()
-            self._check_defined(nowhere[here])
+            self._check_defined(nowhere[here], nodes[here], logits)
+        logprobs[logprobs <= _NEVER] = -np.inf
         return logprobs
 
-    def _check_defined(self, undefined: NDArray[Any]) -> None:
-        if undefined.any():
-            raise BeamUQError(
-                f"{self._output.name}: its logits are not finite after {undefined.sum()} of {len(undefined)} prefixes; "
-                "use dtype float32, or mend the weights"
-            )
+    def _check_defined(self, undefined: NDArray[Any], nodes: Ints, logits: torch.Tensor) -> None:
+        bad = np.flatnonzero(undefined)
+        if len(bad):
+            fault = fault_of_logits(_rows(logits, bad))
+            raise UndefinedDistributionError(self._output.name, nodes[bad], fault)
 
     def _draw_or_weigh(
         self,
@@ -222,22 +269,27 @@ class NextTokenDistributions:
         transfers.add(query.logprobs, inside, plain[place, token])
         transfers.add(query.policy_logprobs, inside, own[place, token])
 
-    def _distributions(self, states: torch.Tensor, many: int) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
-        """The first of consecutive rows, few enough at a time to stay in a CPU's cache, their log-probabilities, and
-        whether these are undefined: NaN in a whole row, as log_softmax makes of a NaN or an infinite logit.
+    def _distributions(
+        self, states: torch.Tensor, many: int
+    ) -> Iterator[tuple[int, torch.Tensor, torch.Tensor, torch.Tensor]]:
+        """The first of consecutive rows, few enough at a time to stay in a CPU's cache, their log-probabilities, their
+        logits, and whether the log-probabilities are undefined: NaN in a whole row, as log_softmax makes of a NaN, of
+        +inf, or of -inf alone.
         """
         many = min(many, self.most_rows)
         few = many if states.is_cuda else max(1, _CACHED // self.vocabulary)
         for first in range(0, len(states), many):
             logits = self._output.logits(states[first : first + many])
             for start in range(0, len(logits), few):
-                distribution = functional.log_softmax(logits[start : start + few], dim=-1)
+                chunk = logits[start : start + few]
+                distribution = functional.log_softmax(chunk, dim=-1)
                 undefined = distribution[:, 0].isnan()
+                functional.threshold_(distribution, _LEAST, _NEVER)
                 if len(self._merged):
                     together = distribution[:, self._merged].logsumexp(dim=-1, keepdim=True)
                     distribution[:, self._merged] = _NEVER
                     distribution[:, self._merged[:1]] = together
-                yield first + start, distribution, undefined
+                yield first + start, distribution, chunk, undefined
 
     def _weights(self, distribution: torch.Tensor) -> torch.Tensor:
         """Probabilities, with zeros up to a whole number of blocks."""
@@ -255,7 +307,7 @@ class NextTokenDistributions:
         tokens = tokens.gather(1, order)
         doubtful = torch.zeros(len(distribution), dtype=torch.bool, device=distribution.device)
         if values.shape[1] > width:
-            doubtful |= values[:, -1] == values[:, -2]
+            doubtful |= (values[:, -1] == values[:, -2]) & (values[:, -1] > _NEVER)
             if self._stop_count > top:
                 doubtful |= (~self._stopping[tokens[:, :width]]).sum(dim=-1) < top
         return tokens[:, :width], values[:, :width], doubtful

@@ -51,12 +51,15 @@ class OutputLayer:
                 self._weight = self._weight.float()
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
-        """Float32 logits (rows, vocabulary), on ``device``, of last hidden states (rows, width)."""
+        """Float32 logits (rows, vocabulary), on ``device``, of last hidden states (rows, width).
+
+        A model that leaves entries out that pad its vocabulary has logits of -inf there.
+        """
         decoder_output = _States(last_hidden_state=states[:, None])
         ids = torch.zeros((len(states), 1), dtype=torch.long, device=states.device)
         with _replaced(self._decoder, lambda *_, **__: decoder_output), _replaced(self._head, self._in_float32):
             logits: torch.Tensor = self._model(input_ids=ids, use_cache=False).logits
-        return logits[:, 0].float().to(self.device)
+        return widened(logits[:, 0].float().to(self.device), self.vocabulary)
 
     def _in_float32(self, states: torch.Tensor) -> torch.Tensor:
         rows = states.reshape(-1, states.shape[-1]).to(self._weight.device)
@@ -67,6 +70,17 @@ class OutputLayer:
         if self._bias is not None:
             logits += self._bias
         return logits.view(*states.shape[:-1], -1)
+
+
+def widened(logits: torch.Tensor, vocabulary: int) -> torch.Tensor:
+    """``logits`` (…, fewer or as many entries) with -inf for the entries that a ``vocabulary`` has beyond them.
+
+    Raises BeamUQError if there are more logits than that.
+    """
+    missing = vocabulary - logits.shape[-1]
+    if missing < 0:
+        raise BeamUQError(f"its forward pass gives {logits.shape[-1]} logits for a vocabulary of {vocabulary}")
+    return functional.pad(logits, (0, missing), value=-torch.inf) if missing else logits
 
 
 class _States(BaseModelOutputWithPast):

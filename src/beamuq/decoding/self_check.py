@@ -13,17 +13,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from beamuq.decoding.attention_lengths import Length, lengths_of, shortened
 from beamuq.decoding.cached_passes import CachedRunner
 from beamuq.decoding.forward_passes import BatchRunner, TreeRunner, Work, out_of_memory
 from beamuq.decoding.generated_token_trie import TokenTrie
-from beamuq.decoding.output_layer import OutputLayer, text_decoder
+from beamuq.decoding.model_state import State, state_of
+from beamuq.decoding.next_token_distributions import fault_of_logits, log_probabilities
+from beamuq.decoding.output_layer import OutputLayer, text_decoder, widened
 from beamuq.decoding.search_state import Prompt
 from beamuq.decoding.tree_attention import attention
 from beamuq.errors import BeamUQError
@@ -42,10 +45,10 @@ A model of another dtype has to pass twice: as it will be run, where up to 0.1 w
 rounding chooses), within ``ROUNDED``; and in float32, a layer at a time, within ``STRUCTURE``, which leaves room for
 the shortened products of some cards. From 0.5 on was measured where a recurrent state or a mask is missing.
 """
-_LENGTHS = ("sliding_window", "attention_chunk_size", "attention_window_size", "window_size", "floor_scale")
 _ATTENDING = ("full_attention", "sliding_attention", "chunked_attention")
 _SHORT = 8
 _LONGEST = 24
+_FAR = 512
 _SHARED, _OWN = 10, (6, 22)
 
 
@@ -55,37 +58,52 @@ class SelfCheck:
 
     ``path`` is "tree" or "cached"; ``difference`` the mean difference in nats, rounded up to a power of ten, so that it
     is the same on most machines; ``lengths`` says whether windows, chunks and the like were reached: "none", "probed",
-    "probed shortened" or "not probed"; ``reason`` why it is not the tree, empty where it is.
+    "probed shortened" or "not probed", where ``unprobed`` names those that were not; ``reason`` why it is not the tree,
+    empty where it is.
     """
 
     path: str
     difference: float
     lengths: str
     reason: str = ""
+    unprobed: tuple[str, ...] = ()
 
     @property
     def summary(self) -> str:
         """The check's result in one line."""
         paths = {TREE: "decoded by attention over a tree", CACHED: "decoded over its own cache, which is slower"}
-        unprobed = "; its window was not probed" if self.lengths == "not probed" else ""
+        unprobed = f"; not probed: {', '.join(self.unprobed)}" if self.unprobed else ""
         because = f"; not over a tree: {self.reason}" if self.reason else ""
         return f"{paths[self.path]} (within {self.difference:g} nats of its plain forward pass{unprobed}{because})"
 
 
-FOUND: WeakKeyDictionary[PreTrainedModel, SelfCheck] = WeakKeyDictionary()
-"""The results of this process. They are kept nowhere else: another process has other packages, which choose paths."""
+_RESULTS: WeakKeyDictionary[PreTrainedModel, tuple[State, SelfCheck]] = WeakKeyDictionary()
+"""The results of this process, each with the state that its model was in. They are kept nowhere else: another process
+has other packages, which choose paths."""
 
 
 def checked(model: PreTrainedModel) -> SelfCheck:
-    """The path that decodes ``model``, found out once.
+    """The path that decodes ``model``, found out once, and again whenever the model has changed (`model_state`).
 
-    Raises BeamUQError in training mode, or if no path gives what the model's own forward pass gives, with the reasons.
+    Raises BeamUQError if a part is in training mode, or if no path gives what the model's own forward pass gives, with
+    the reasons.
     """
-    if model.training:
-        raise BeamUQError("the model is in training mode, where dropout is random; call model.eval()")
-    if model not in FOUND:
-        FOUND[model] = _check(model)
-    return FOUND[model]
+    for name, module in model.named_modules():
+        if module.training:
+            what = f"its module {name!r}" if name else "the model"
+            raise BeamUQError(f"{what} is in training mode, where dropout is random; call model.eval()")
+    if model in _RESULTS:
+        state, result = _RESULTS[model]
+        if state == state_of(model):
+            return result
+    result = _check(model)
+    remember(model, result)
+    return result
+
+
+def remember(model: PreTrainedModel, result: SelfCheck) -> None:
+    """Let ``result`` be that of ``model`` until the model changes."""
+    _RESULTS[model] = state_of(model), result
 
 
 def _check(model: PreTrainedModel) -> SelfCheck:
@@ -93,7 +111,7 @@ def _check(model: PreTrainedModel) -> SelfCheck:
     reasons: dict[str, str] = {}
     for path, runner in RUNNERS.items():
         try:
-            difference, lengths = _agreement(model, runner)
+            agreement = _agreement(model, runner)
         except Exception as error:  # whatever a foreign model raises when it is run otherwise than it expects
             if isinstance(error, RuntimeError) and out_of_memory(error):
                 raise BeamUQError(
@@ -105,53 +123,94 @@ def _check(model: PreTrainedModel) -> SelfCheck:
             if path == TREE and (own := sorted({kind for kind in kinds if not kind.endswith(_ATTENDING)})):
                 reasons[path] += f"; it has layers of kind {', '.join(own)}"
         else:
-            rounded = float(10.0 ** np.ceil(np.log10(max(difference, 1e-9))))
-            return SelfCheck(path, rounded, lengths, reasons.get(TREE, ""))
+            rounded = float(10.0 ** np.ceil(np.log10(max(agreement.difference, 1e-9))))
+            return SelfCheck(path, rounded, agreement.lengths, reasons.get(TREE, ""), agreement.unprobed)
     raise BeamUQError(
         f"{name}: model type {model.config.model_type!r} cannot be decoded: over a tree: {reasons[TREE]}; over its own "
         f"cache: {reasons[CACHED]}; use another model, or dtype float32"
     )
 
 
-def _agreement(model: PreTrainedModel, runner: type[BatchRunner]) -> tuple[float, str]:
-    """The mean difference between a path and the plain forward pass, and which lengths were reached.
+class _Agreement(NamedTuple):
+    """What a comparison came to; as in `SelfCheck`."""
+
+    difference: float
+    lengths: str
+    unprobed: tuple[str, ...] = ()
+
+
+def _agreement(model: PreTrainedModel, runner: type[BatchRunner]) -> _Agreement:
+    """How a path compares with the plain forward pass.
 
     Raises BeamUQError if they differ by more than is tolerated.
     """
-    prompts, branches = _probe(model)
-    decoder = text_decoder(model)
-
-    def compared(tolerance: float) -> tuple[float, torch.Tensor]:
-        texts, by_path = _by_path(model, runner, prompts, branches)
-        plain = _plainly(model, texts, by_path.shape[1])
-        if not plain.isfinite().all():
-            raise BeamUQError("its own forward pass gives logits that are not finite; use dtype float32")
-        difference = _mean_difference(by_path, plain)
-        if difference > tolerance:
-            raise BeamUQError(f"differs by {difference:.2g} nats on average ({tolerance:g} allowed)")
-        return difference, plain
-
-    def at_all_lengths(tolerance: float) -> tuple[float, str]:
-        difference, plain = compared(tolerance)
-        if not any(_is_length(decoder.config, name, 1) for name in _LENGTHS):
-            return difference, "none"
-        with _shortened(decoder) as shortened:
-            if not shortened:
-                return difference, "probed"
-            shorter, otherwise = compared(tolerance)
-        reached = _mean_difference(otherwise, plain) > tolerance
-        return max(difference, shorter), "probed shortened" if reached else "not probed"
-
-    if next(decoder.parameters()).dtype is torch.float32:
-        return at_all_lengths(TOLERANCE)
-    compared(ROUNDED)
+    if next(text_decoder(model).parameters()).dtype is torch.float32:
+        return _at_all_lengths(model, runner, TOLERANCE)
+    _compared(model, runner, ROUNDED)
     try:
         with _in_float32(model):
-            return at_all_lengths(STRUCTURE)
+            return _at_all_lengths(model, runner, STRUCTURE)
     except BeamUQError:
         raise
     except Exception:  # weights that have no float32, such as quantised ones, or no room for it
-        return at_all_lengths(ROUNDED)
+        return _at_all_lengths(model, runner, ROUNDED)
+
+
+def _compared(
+    model: PreTrainedModel, runner: type[BatchRunner], tolerance: float, longest: int = 0
+) -> tuple[float, torch.Tensor, list[tuple[int, ...]]]:
+    """The mean difference of a path from the plain forward pass, the latter's log-probabilities, and the texts.
+
+    Raises BeamUQError if it is above ``tolerance``.
+    """
+    prompts, branches = _probe(model, longest)
+    texts, by_path = _by_path(model, runner, prompts, branches)
+    plain = _plainly(model, texts, by_path.shape[1], by_path.shape[2])
+    difference = _mean_difference(by_path, plain)
+    if not difference <= tolerance:
+        raise BeamUQError(f"differs by {difference:.2g} nats on average ({tolerance:g} allowed)")
+    return difference, plain, texts
+
+
+def _at_all_lengths(model: PreTrainedModel, runner: type[BatchRunner], tolerance: float) -> _Agreement:
+    """A comparison in which windows and the like are reached, as far as they can be.
+
+    Those that the probe is too short for are made short, each on its own. Where that changes nothing, or breaks the
+    model, whose parts were made for the longer one, the probe is made long instead, up to ``_FAR`` tokens.
+    """
+    difference, plain, texts = _compared(model, runner, tolerance)
+    lengths = lengths_of(text_decoder(model))
+    if not lengths:
+        return _Agreement(difference, "none")
+    differences = [difference]
+    label = "probed"
+    remaining: list[Length] = []
+    for length in lengths:
+        if length.value < _LONGEST:
+            continue
+        with shortened(length, _SHORT):
+            if _reaches(model, texts, plain, tolerance):
+                differences.append(_compared(model, runner, tolerance)[0])
+                label = "probed shortened"
+            else:
+                remaining.append(length)
+    most = min(_FAR, (context_window(model) or _FAR) - _LONGEST)
+    near = [length.value for length in remaining if length.value <= most]
+    if near:
+        differences.append(_compared(model, runner, tolerance, max(near))[0])
+    unprobed = tuple(str(length) for length in remaining if length.value > most)
+    return _Agreement(max(differences), "not probed" if unprobed else label, unprobed)
+
+
+def _reaches(model: Any, texts: Sequence[tuple[int, ...]], before: torch.Tensor, tolerance: float) -> bool:
+    """Whether the plain forward pass works as the model is now, and gives something else than ``before``."""
+    try:
+        now = _plainly(model, texts, before.shape[1], before.shape[2])
+    except Exception as error:  # whatever a foreign model raises whose parts no longer fit together
+        if isinstance(error, RuntimeError) and out_of_memory(error):
+            raise
+        return False
+    return _mean_difference(now, before) > tolerance
 
 
 @contextmanager
@@ -189,11 +248,16 @@ def _in_float32(model: PreTrainedModel) -> Iterator[None]:
 
 
 def _mean_difference(some: torch.Tensor, others: torch.Tensor) -> float:
-    return float((some - others).abs().mean())
+    """The mean absolute difference over the places that are not -inf in both: those would only dilute it."""
+    different = (some - others).abs()
+    return float(different[~(some.isneginf() & others.isneginf())].mean())
 
 
-def _probe(model: PreTrainedModel) -> tuple[list[tuple[int, ...]], list[int]]:
-    """Prompts with a shared beginning, and the tokens of branches behind them; none that a config gives a meaning."""
+def _probe(model: PreTrainedModel, longest: int) -> tuple[list[tuple[int, ...]], list[int]]:
+    """Prompts with a shared beginning, and the tokens of branches behind them; none that a config gives a meaning.
+
+    The last prompt is of more than ``longest`` tokens.
+    """
     config = model.config.get_text_config()
     untyped: Any = model
     size = min(untyped.get_input_embeddings().weight.shape[0], config.vocab_size)
@@ -209,6 +273,9 @@ def _probe(model: PreTrainedModel) -> tuple[list[tuple[int, ...]], list[int]]:
     shared, own, branches = draws[:_SHARED], draws[_SHARED:-5], draws[-5:]
     room = (context_window(model) or 1 << 30) - 4
     ends = np.cumsum([0, *_OWN]).tolist()
+    if longest:
+        own += np.random.default_rng(1).choice(ordinary, longest).tolist()
+        ends[-1] += longest
     return [(*shared, *own[start:end])[:room] for start, end in pairwise(ends)], branches
 
 
@@ -239,15 +306,15 @@ def _by_path(
         leaves = np.concatenate([deepest, latest])
         places = np.array([[trie.question[leaf], *trie.path(leaf)] for leaf in leaves.tolist()])
         logits = OutputLayer(model).logits(run.run(places.ravel()))
-        logprobs = torch.log_softmax(logits, dim=-1).view(*places.shape, -1)
+        logprobs = log_probabilities(logits).view(*places.shape, -1)
         texts = [(*prompts[trie.question[leaf]], *trie.tokens(leaf)) for leaf in leaves.tolist()]
     return texts, logprobs
 
 
-def _plainly(model: Any, texts: Sequence[tuple[int, ...]], places: int) -> torch.Tensor:
+def _plainly(model: Any, texts: Sequence[tuple[int, ...]], places: int, vocabulary: int) -> torch.Tensor:
     """Log-probabilities after the last ``places`` tokens of each text by the model's own forward pass.
 
-    Texts of one length are run together: nothing is padded.
+    Texts of one length are run together: nothing is padded. Raises BeamUQError if its logits make no distribution.
     """
     kept = {"logits_to_keep": places} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
     logits: dict[tuple[int, ...], torch.Tensor] = {}
@@ -256,27 +323,7 @@ def _plainly(model: Any, texts: Sequence[tuple[int, ...]], places: int) -> torch
             together = [text for text in texts if len(text) == length]
             ids = torch.tensor(together, device=model.device)
             logits |= zip(together, model(input_ids=ids, use_cache=False, **kept).logits[:, -places:], strict=True)
-        return torch.log_softmax(torch.stack([logits[text] for text in texts]).float(), dim=-1)
-
-
-@contextmanager
-def _shortened(decoder: torch.nn.Module) -> Iterator[bool]:
-    """Within the block, windows and the like that the probe is too short for are short; whether there are any."""
-    long = [
-        (holder, name, getattr(holder, name))
-        for holder in (decoder.config, *decoder.modules())
-        for name in _LENGTHS
-        if _is_length(holder, name, _LONGEST)
-    ]
-    for holder, name, _ in long:
-        setattr(holder, name, _SHORT)
-    try:
-        yield bool(long)
-    finally:
-        for holder, name, value in long:
-            setattr(holder, name, value)
-
-
-def _is_length(holder: Any, name: str, least: int) -> bool:
-    value = getattr(holder, name, None)
-    return isinstance(value, int) and value >= least
+        of_texts = widened(torch.stack([logits[text] for text in texts]).float(), vocabulary)
+        if fault := fault_of_logits(of_texts):
+            raise BeamUQError(f"its own forward pass gives logits that {fault}")
+        return log_probabilities(of_texts)

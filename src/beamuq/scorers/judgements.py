@@ -99,7 +99,7 @@ def p_true_logprobs(
     ``rows``: (name for messages, row of ``questions``, answer); equal prompts are run once, and what they share too.
     ``batch`` prompts are held at once; a result moves with it by no more than rounding.
 
-    Raises BeamUQError if a prompt is longer than the model's context, or a log-probability is not finite.
+    Raises BeamUQError if a prompt is longer than the model's context, or the model gives "True" a probability of 0.
     """
     from beamuq.decoding import Prompt, compose_batches, next_token_logprobs
 
@@ -116,7 +116,9 @@ def p_true_logprobs(
             progress.update(len(members))
     for ids, name in names.items():
         if not math.isfinite(log_p[ids]):
-            raise BeamUQError(f"P(True) of {name}: log-probability {log_p[ids]}; use dtype float32")
+            raise BeamUQError(
+                f"P(True) of {name}: the model gives 'True' a probability of 0, whose logarithm is no score; drop PTrue"
+            )
     return [log_p[ids] for ids in prompts]
 
 
