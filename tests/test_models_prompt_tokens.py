@@ -101,6 +101,7 @@ def test_the_context_window_ends_where_positions_do(config: dict[str, Any], wind
 
 TURNS = "{% for message in messages %}<start_of_turn>{{ message['role'] }}\n{{ message['content'] }}<end_of_turn>\n"
 CLOSED = "{% endfor %}<start_of_turn>assistant\n"
+PAIRED = "{% for message in messages %}{{ 'Q: ' if message['role'] in ('system', 'user') else 'A: ' }}{% if 1 %}"
 KNOWN = "{% for message in messages %}{% if message['role'] in ('system', 'user') %}"
 
 
@@ -163,6 +164,8 @@ def test_a_conversation_is_rendered_as_the_tokenizer_renders_it() -> None:
     ("template", "message", "told"),
     [
         (KNOWN, {"role": "developer"}, r"leaves out messages\[0\], whose role is 'developer'"),
+        (PAIRED, {"role": "tool"}, r"takes messages\[0\], whose role is 'tool', for the assistant's"),
+        (PAIRED, {"role": "system"}, r"takes messages\[0\], whose role is 'system', for the user's"),
         (KNOWN, {"role": "user", "name": "Ann"}, r"does not read messages\[0\]\.name"),
         ("{{ raise_exception('only user') }}{% for message in messages %}{% if 1 %}", {"role": "user"}, "only user"),
     ],

@@ -12,6 +12,7 @@ from beamuq.models.thoughts import closing, open_thought, thought_at_start
 
 # The date that Llama's templates write where they are given none.
 DATE = "26 Jul 2024"
+USUAL = ("user", "assistant", "model")  # roles that are what they are called; Gemma calls the assistant model
 # What no message says and no template writes: it shows where a message ends in the prompt.
 _SENTINEL = "qZ7endOfMessage7Zq"
 
@@ -103,27 +104,42 @@ class _Rendering:
         return text
 
     def check_nothing_is_left_out(self, messages: Sequence[Message], text: str) -> None:
-        """Refuse what a template passes over: a message of a role that it does not know, a key that it does not read.
+        """Refuse what a template passes over: a message, a role that it takes for another, a key that it does not read.
 
         What it leaves out makes no difference to what it writes.
         """
         for number, message in enumerate(messages):
+            role = message["role"]
             longer = message | {"content": f"{message['content']}{_SENTINEL}"}
-            if self.of([*messages[:number], longer, *messages[number + 1 :]]) == text:
+            if self._writes(messages, number, longer) == text:
                 raise BeamUQError(
-                    f"{self.what}: leaves out messages[{number}], whose role is {message['role']!r:.40}; put it "
-                    "into the user's message, or leave it out"
+                    f"{self.what}: leaves out messages[{number}], whose role is {role!r:.40}; put it into the user's "
+                    "message, or leave it out"
                 )
+            for other in ("user", "assistant") if role not in USUAL else ():
+                if self._writes(messages, number, message | {"role": other}) == text:
+                    raise BeamUQError(
+                        f"{self.what}: takes messages[{number}], whose role is {role!r:.40}, for the {other}'s; put it "
+                        "into the user's message, or leave it out"
+                    )
             for key in message.keys() - {"role", "content"}:
                 shorter = {name: value for name, value in message.items() if name != key}
-                if self.of([*messages[:number], shorter, *messages[number + 1 :]]) == text:
+                if self._writes(messages, number, shorter) == text:
                     raise BeamUQError(f"{self.what}: does not read messages[{number}].{key}; leave the key out")
+
+    def _writes(self, messages: Sequence[Message], number: int, changed: Message) -> str | None:
+        """The prompt with one message changed; None where the template rejects it."""
+        try:
+            return self.of([*messages[:number], changed, *messages[number + 1 :]])
+        except BeamUQError:
+            return None
 
     def behind_the_last(self, messages: Sequence[Message], text: str) -> str | None:
         """What the template writes behind the last message; None where that cannot be told."""
         last = messages[-1]
         longer = last | {"content": f"{last['content']}{_SENTINEL}"}
-        _, found, behind = self.of([*messages[:-1], longer]).rpartition(_SENTINEL)
+        written = self._writes(messages, len(messages) - 1, longer) or ""
+        _, found, behind = written.rpartition(_SENTINEL)
         return behind if found and text.endswith(behind) else None
 
 
