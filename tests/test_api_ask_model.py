@@ -19,7 +19,7 @@ from beamuq.api.rows import visible
 from beamuq.cli import main
 from beamuq.errors import BeamUQError
 from beamuq_study.study_config import ROOT
-from tiny import build_tiny_model
+from tiny import build_tiny_model, likes_newlines
 
 QUESTION = "Which river runs through Paris?"
 OPTIONS: dict[str, Any] = {"width": 4, "max_new_tokens": 5, "similarity": "lexical", "device": "cpu"}
@@ -212,3 +212,117 @@ def test_many_questions_become_rows_for_calibrate_with_answer_model_and_prompt(
         beamuq.ask_all([{"question": "Who?", "answer": "x"}], str(tiny))
     with pytest.raises(BeamUQError, match="row 2: id '2' stands twice"):
         beamuq.ask_all([{"id": 2, "question": "Who?"}, {"question": "What?"}], str(tiny))
+
+
+SYSTEM = {"role": "system", "content": "Answer in one word."}
+USER = {"role": "user", "content": QUESTION}
+CHAT = OPTIONS | {"style": "chat"}
+
+
+def test_a_conversation_is_asked_as_it_is_and_a_list_of_them_gives_a_list(tiny: Path) -> None:
+    one = ask([SYSTEM, USER], str(tiny), **CHAT)
+    other, again = ask([[USER], [SYSTEM, USER]], str(tiny), **CHAT)
+    assert (one.question, one.messages, one.examples) == (QUESTION, 2, 0)
+    assert (again.answer, again.prompt_hash) == (one.answer, one.prompt_hash)
+    assert list(again.texts.values()) == pytest.approx(list(one.texts.values()), rel=1e-4)
+    assert list(other.texts.values()) != pytest.approx(list(one.texts.values()), rel=1e-2)
+    assert "in the model's chat template, a conversation of 2 messages" in str(one)
+    assert json.loads(one.as_json())["messages"] == 2
+
+
+def test_the_hash_of_a_conversation_s_prompt_covers_the_system_prompt_and_no_turn(tiny: Path) -> None:
+    turns = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "Ann"}]
+    talks = [[SYSTEM, USER], [SYSTEM, *turns, USER], [USER], [SYSTEM | {"content": "Be short."}, USER]]
+    hashes = [each.prompt_hash for each in ask(talks, str(tiny), **CHAT)]
+    assert hashes[0] == hashes[1]
+    assert len(set(hashes)) == 3
+    assert ask(QUESTION, str(tiny), shots=[], **CHAT).prompt_hash not in hashes
+
+
+def test_a_calibration_of_another_system_prompt_is_refused_for_the_conversation_that_has_it(tiny: Path) -> None:
+    asked = ask([SYSTEM, USER], str(tiny), **CHAT)
+    (known,) = asked.uncertainties[asked.uncertainties["method"] == "CocoaPPL"].to_dict("records")
+    known |= {"model_hash": asked.model_hash, "prompt_hash": asked.prompt_hash}
+    rows = [known | {"id": k, "correct": k < 200} for k in range(300)]
+    made = beamuq.calibrate(rows, method="CocoaPPL")
+    assert ask([SYSTEM, USER], str(tiny), calibration=made, **CHAT).decision is not None
+    with pytest.raises(BeamUQError, match=r"prompt_hash .* calibrated with"):
+        ask([[SYSTEM, USER], [USER]], str(tiny), calibration=made, **CHAT)
+
+
+@pytest.mark.parametrize(
+    ("asked", "options", "told"),
+    [
+        ([USER], {"style": "plain"}, r"question 1: messages: .*chat template, and style is 'plain'; give style chat"),
+        ([USER], {"shots": [{"question": "Who?", "answers": ["Ann"]}]}, "shots: .*as turns"),
+        ([USER], {"prompt_template": "mine.txt"}, "prompt_template: .*leave the template out"),
+        ([[USER], QUESTION], {}, "question 2: a question beside a conversation"),
+        ([QUESTION, [USER]], {}, "question 1: a question beside a conversation"),
+        ([QUESTION, USER], {}, "question 2: a dict; give a text, or a conversation"),
+        ([[]], {}, "question 1: messages: empty"),
+        ([USER, {"role": "assistant", "content": "x"}], {}, r"question 1: messages\[1\]: role: .assistant."),
+        (USER, {}, "question: a dict; give a question, a conversation"),
+        (7, {}, "question: a int; give a question, a conversation"),
+        ([QUESTION, " "], {}, "question 2: the question is empty; write one"),
+        ([], {}, "no question; give one"),
+    ],
+)
+def test_what_a_conversation_cannot_be_asked_with_is_refused(
+    asked: Any, options: dict[str, Any], told: str, tiny: Path
+) -> None:
+    with pytest.raises(BeamUQError, match=f"^{told}"):
+        ask(asked, str(tiny), **CHAT | options)
+
+
+def test_conversations_of_a_file_are_asked_and_bad_ones_are_told_by_their_line(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "talks.jsonl"
+    scored = tmp_path / "scored.jsonl"
+    rows = [{"id": "a", "messages": [SYSTEM, USER]}, {"id": "b", "messages": [USER], "answers": ["x"]}]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    on_the_line = [*ON_THE_LINE, "--style", "chat", "--output", str(scored)]
+    main(["ask", "--questions", str(file), "--model", str(tiny), *on_the_line])
+    assert "CocoaPPL" in capsys.readouterr().out
+    found = {row["id"]: row for row in map(json.loads, scored.read_text().splitlines())}
+    first, second = ask([[SYSTEM, USER], [USER]], str(tiny), **CHAT)
+    told = {key: (found[key]["answer"], found[key]["prompt_hash"]) for key in ("a", "b")}
+    assert told == {"a": (first.answer, first.prompt_hash), "b": (second.answer, second.prompt_hash)}
+    for row, problem in (
+        ({"messages": [USER], "question": "Who?"}, "question and messages; give one of both"),
+        ({"messages": []}, "messages: empty"),
+        ({"messages": [USER, USER | {"content": None}]}, r"messages\[1\]: content: missing"),
+        ({"messages": "Who?"}, "messages: .*valid list"),
+        ({"question": "Who?"}, "a question beside a conversation"),
+        ({"message": [USER]}, "message: unknown column; did you mean 'messages'"),
+        ({"id": "c"}, "question: this key is missing; add it, or messages"),
+    ):
+        with pytest.raises(BeamUQError, match=f"^row 2: {problem}"):
+            beamuq.ask_all([rows[0], row], str(tiny), **CHAT)
+
+
+def test_whole_answers_are_asked_for_by_stop_which_is_part_of_the_prompt_s_hash(
+    tiny: Path, asked: Asked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = OPTIONS | {"max_new_tokens": 12, "width": 8}
+    model = likes_newlines(tiny)
+    whole = ask(QUESTION, model, stop="eos", **options)
+    lines = ask(QUESTION, model, stop="newline", **options)
+    assert any("\n" in beam.text for beam in whole.beams)
+    assert not any("\n" in beam.text for beam in lines.beams)
+    assert whole.prompt_hash != lines.prompt_hash
+    shown = str(whole).splitlines()
+    assert sum(line.startswith(" 0.") for line in shown) == len(whole.texts) + 1  # each text on one line
+    assert any("\\n" in line for line in shown)
+    main(["ask", QUESTION, "--model", str(tiny), "--stop", "eos", *ON_THE_LINE, "--json"])
+    assert json.loads(capsys.readouterr().out)["stop"] == "eos"
+    assert asked.stop == "newline"
+    with pytest.raises(BeamUQError, match=r"^stop: 'x': choose from newline, eos"):
+        ask(QUESTION, str(tiny), stop="x", **OPTIONS)
+
+
+def test_doubts_about_texts_are_among_the_warnings(asked: Asked) -> None:
+    doubtful = replace(asked, doubts=("the answer begins with a thought (<think>)",))
+    assert doubtful.warnings == ("the answer begins with a thought (<think>)", *asked.warnings)
+    assert json.loads(doubtful.as_json())["warnings"][0] == doubtful.doubts[0]
+    assert "warning: the answer begins with a thought" in str(doubtful)

@@ -22,7 +22,7 @@ from beamuq.api.open_models import open_model
 from beamuq.decoding import Work
 from beamuq.errors import BeamUQError
 from beamuq.models.load_model import load_causal
-from tiny import build_tiny_model, forced_logprobs
+from tiny import build_tiny_model, forced_logprobs, likes_newlines
 
 LEXICAL = {"similarity": "lexical"}
 SHOTS = "".join(f"Question: what is {n}?\nAnswer: {n}\n\n" for n in ("one", "two", "three"))
@@ -247,3 +247,134 @@ def test_an_answer_alone_is_told_what_it_lacks_instead_of_getting_no_score(row: 
         ValueError, match=rf"row 1: an answer alone cannot be scored; give samples or .*_logprobs{unused}$"
     ):
         beamuq.score([row], **LEXICAL)
+
+
+TALK = [
+    {"role": "system", "content": "Answer in one word."},
+    {"role": "user", "content": "What is one?"},
+    {"role": "assistant", "content": "one"},
+    {"role": "user", "content": "What is two?"},
+]
+
+
+def test_a_conversation_is_decoded_as_the_ids_that_the_tokenizer_renders(loaded: tuple[Any, Any]) -> None:
+    tokenizer = loaded[1]
+    options: dict[str, Any] = {"samples": 2, "beams": 2, "max_new_tokens": 3}
+    ids = tokenizer.apply_chat_template(TALK, add_generation_prompt=True, return_dict=False)
+    text = tokenizer.apply_chat_template(TALK, add_generation_prompt=True, tokenize=False)
+    (talked,) = beamuq.decode(*loaded, [TALK], chat=True, **options)
+    for rendered in (ids, np.array(ids), torch.tensor(ids), text):
+        (other,) = beamuq.decode(*loaded, [rendered], **options)
+        assert [talked[name] for name in ("answer", "samples", "beams")] == [
+            other[name] for name in ("answer", "samples", "beams")
+        ]
+    assert talked["question"] == "What is two?"
+    (without,) = beamuq.decode(*loaded, [TALK[1:]], chat=True, **options)
+    assert without["answer"]["token_logprobs"] != talked["answer"]["token_logprobs"]
+
+
+def test_texts_ids_and_conversations_stand_in_one_list(loaded: tuple[Any, Any]) -> None:
+    rows = beamuq.decode(*loaded, ["What is two?", TALK[3:], [5, 6]], chat=True, beams=2, max_new_tokens=2)
+    assert [row.get("question") for row in rows] == ["What is two?", "What is two?", None]
+    assert rows[0]["beams"] == rows[1]["beams"]
+
+
+@pytest.mark.parametrize(
+    ("prompts", "told"),
+    [
+        ([TALK[:3]], r'prompt 1: messages\[2\]: role: "assistant"'),
+        (["a", [TALK[1], {"role": "user"}]], r"prompt 2: messages\[1\]: content: missing"),
+        ([[TALK[1] | {"name": "Ann"}]], r"prompt 1: .*does not read messages\[0\]\.name"),
+        (TALK, "prompts: a message stands where a conversation .* give a list of conversations"),
+        (TALK[0], "prompts: a dict; give a list of prompts"),
+        ([{"input_ids": [5]}], "prompts: what a tokenizer returned; give its input_ids"),
+        (7, "prompts: a int; give a list of prompts"),
+        ([[]], "prompt 1: empty; give a text"),
+        ([["a", "b"]], "prompt 1: a list of texts; give"),
+        ([[5, 6.5]], r"prompt 1: 6\.5: no token id; give"),
+        ([[True]], "prompt 1: True: no token id; give"),
+        ([[[5, 6]]], r"prompt 1: \[5, 6\]: no token id; give"),
+        ([None], "prompt 1: a NoneType; give"),
+        (["\ud800"], r"prompt 1: holds '\\ud800', half a surrogate"),
+    ],
+)
+def test_a_prompt_that_is_none_is_refused_with_its_place(prompts: Any, told: str, loaded: tuple[Any, Any]) -> None:
+    with pytest.raises(BeamUQError, match=f"^{told}"):
+        beamuq.decode(*loaded, prompts, chat=True)
+
+
+def test_a_conversation_without_the_chat_template_is_refused(loaded: tuple[Any, Any]) -> None:
+    with pytest.raises(BeamUQError, match=r"^prompt 1: messages: .*chat template; say chat=True"):
+        beamuq.decode(*loaded, [TALK])
+
+
+@pytest.mark.parametrize("form", ["text", "ids"])
+def test_a_prompt_that_ends_in_a_thought_is_refused_in_every_form(form: str, loaded: tuple[Any, Any]) -> None:
+    text = "Question: what is two?\nAnswer:\n<think>\n"
+    prompt = text if form == "text" else loaded[1](text)["input_ids"]
+    with pytest.raises(BeamUQError, match=r"^prompt 2: .*leaves a thought open \(<think>\).*</think>"):
+        beamuq.decode(*loaded, ["a b c", prompt])
+    closed = f"{text}</think>\n"
+    assert beamuq.decode(*loaded, [closed], beams=1, max_new_tokens=1)
+
+
+class Spoken:
+    """A tokenizer whose answers begin with a text."""
+
+    def __init__(self, tokenizer: Any, text: str) -> None:
+        self._tokenizer, self._text = tokenizer, text
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tokenizer, name)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return self._tokenizer(*arguments, **options)
+
+    def __len__(self) -> int:
+        return len(self._tokenizer)
+
+    def decode(self, ids: list[int], **options: Any) -> str:
+        return self._text + str(self._tokenizer.decode(ids, **options))
+
+
+def test_answers_that_begin_with_a_thought_are_warned_of(loaded: tuple[Any, Any]) -> None:
+    model, tokenizer = loaded
+    with pytest.warns(
+        UserWarning, match=r"^prompt 1: the answer begins with a thought \(<think>\), which is no answer"
+    ):
+        beamuq.decode(model, Spoken(tokenizer, "<think>"), ["a b c"], beams=2, max_new_tokens=2)
+
+
+def test_an_answer_that_is_empty_as_where_it_begins_with_a_newline_is_warned_of(folder: Path) -> None:
+    model, tokenizer = likes_newlines(folder, 3.0)
+    with pytest.warns(UserWarning, match=r"^prompt 1: the answer is empty, .* newline, .* stop eos"):
+        (row,) = beamuq.decode(model, tokenizer, ["a b c"], beams=2, max_new_tokens=2)
+    assert row["answer"]["text"] == ""
+    assert row["answer"]["ended"]
+
+
+def test_with_stop_eos_answers_have_all_their_lines(folder: Path) -> None:
+    model, tokenizer = likes_newlines(folder)
+    options: dict[str, Any] = {"samples": 30, "beams": 0, "max_new_tokens": 12, "seed": 3}
+    (whole,) = beamuq.decode(model, tokenizer, ["a b c"], stop="eos", **options)
+    (lines,) = beamuq.decode(model, tokenizer, ["a b c"], **options)
+    assert any("\n" in sample["text"] for sample in whole["samples"])
+    assert not any("\n" in sample["text"] for sample in lines["samples"])
+    for sample in whole["samples"]:
+        ids = sample["token_ids"]
+        assert not set(ids[:-1]) & {1, 3}
+        assert sample["text"] == tokenizer.decode(ids, skip_special_tokens=True).strip()
+        own = forced_logprobs(model, tokenizer("a b c")["input_ids"], ids)
+        assert own[:-1].tolist() == pytest.approx(sample["token_logprobs"][:-1], abs=2e-4)
+
+
+def test_scores_compare_texts_of_several_lines_whole() -> None:
+    lists = ["red\nblue", "red\ngreen", "red\nblack"]
+    scores = beamuq.score([{"answer": lists[0], "samples": lists}], methods=["Dissimilarity"], **LEXICAL)
+    assert scores["Dissimilarity"]["1"] > 0.2
+
+
+@pytest.mark.parametrize("stop", ["line", "\n", None, True])
+def test_another_stop_is_refused(stop: Any, loaded: tuple[Any, Any]) -> None:
+    with pytest.raises(BeamUQError, match=r"^stop: .*: choose from newline, eos"):
+        beamuq.decode(*loaded, ["a b c"], stop=stop)

@@ -8,7 +8,7 @@ import pytest
 from tokenizers import Tokenizer, models
 from transformers import ByT5Tokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from beamuq.decoding import bare_stops, candidate_text, stop_tokens, token_texts
+from beamuq.decoding import answer_text, bare_stops, candidate_text, stop_tokens, token_texts
 from beamuq.errors import BeamUQError
 from tiny import tiny_model
 from tiny_scorers import roberta_tokenizer
@@ -75,3 +75,19 @@ def test_bare_stops_add_nothing_to_the_text() -> None:
 )
 def test_the_text_ends_at_the_newline_or_the_stop(tokens: list[int], stops: frozenset[int], text: str) -> None:
     assert candidate_text(TOKENIZER, tokens, stops) == text
+
+
+WRITTEN = "<b>Red</b>\nAnswer: blue</think>\n\ngreen"
+
+
+def test_without_newline_an_answer_has_all_its_lines_and_only_special_tokens_and_outer_space_are_taken_off() -> None:
+    ids = [*TOKENIZER(f"\n {WRITTEN} \n")["input_ids"], 3]
+    assert answer_text(TOKENIZER, ids, frozenset({1, 3}), newline=False) == WRITTEN
+    assert answer_text(TOKENIZER, [4, *ids, 3], frozenset({1, 3}), newline=False) == WRITTEN
+    assert answer_text(TOKENIZER, [*PARIS, DOTTED], frozenset({DOTTED}), newline=False) == "Paris."
+
+
+def test_with_newline_an_answer_is_its_first_line_cleaned() -> None:
+    ids = TOKENIZER(f"{WRITTEN}")["input_ids"]
+    assert answer_text(TOKENIZER, ids, STOPS) == "Red"
+    assert answer_text(TOKENIZER, [*NEWLINE, *PARIS], STOPS) == ""

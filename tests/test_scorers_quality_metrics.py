@@ -154,16 +154,20 @@ def test_gold_label_asks_that_the_one_option_named_is_the_gold_one(answer: str, 
 SETTINGS = {"normalizer": "triviaqa", "answer_source": ["greedy", "top_beam"], "beam": "beam M=2", "format": 1}
 
 
-def run_step(folder: Path, settings: dict[str, Any], **models: Path) -> parquet_tables.Loaded:
-    """The quality step on questions and candidates of two questions."""
+def run_step(
+    folder: Path, settings: dict[str, Any], *, greedy: str = "Rome", made: dict[str, Any] | None = None, **models: Path
+) -> parquet_tables.Loaded:
+    """The quality step on questions and candidates of two questions; ``made``: the settings of the candidates."""
     questions, candidates, quality = (folder / f"{kind}.parquet" for kind in ("questions", "candidates", "quality"))
     asked = [("q1", ["Paris", "City of Light"]), ("q2", ["six", "6"])]
-    empty: dict[str, Any] = {"question": "?", "context": [], "history": [], "options": [], "group": "g"}
+    options = ["Paris", "six"]
+    empty: dict[str, Any] = {"question": "?", "context": [], "history": [], "options": options, "group": "g"}
     rows = [empty | {"id": key, "references": references} for key, references in asked]
     parquet_tables.write(questions, "questions", rows, cell={"dataset": "d"})
-    texts = {("q1", "greedy"): "Rome", ("q1", "beam M=2"): "It is Paris", ("q2", "greedy"): "6", ("q2", "beam M=2"): ""}
+    texts = {("q1", "greedy"): greedy, ("q1", "beam M=2"): "It is Paris", ("q2", "greedy"): "6", ("q2", "beam M=2"): ""}
     table = synthetic.candidates(*((key, strategy, 0, text) for (key, strategy), text in texts.items()))
-    parquet_tables.write(candidates, "candidates", table, cell={"model": "m", "dataset": "d"})
+    facts = {"settings": made or {}}
+    parquet_tables.write(candidates, "candidates", table, cell={"model": "m", "dataset": "d"}, provenance=facts)
     job = {"questions": questions, "candidates": candidates, "quality": quality} | models
     run_job("quality", job | {"settings": SETTINGS | settings, "device": "cpu", "dtype": "auto"})
     return parquet_tables.read(quality, "quality")
@@ -175,6 +179,16 @@ def test_the_step_scores_both_produced_answers(tmp_path: Path) -> None:
     expected = {("q1", "greedy"): 0.0, ("q2", "greedy"): 1.0, ("q1", "top_beam"): 1.0, ("q2", "top_beam"): 0.0}
     assert values == expected
     assert loaded.cell == {"model": "m", "dataset": "d", "metric": "answer_f1"}
+
+
+def test_of_an_answer_with_all_its_lines_the_gold_option_is_looked_for_in_all(tmp_path: Path) -> None:
+    def value(**made: bool) -> float:
+        loaded = run_step(tmp_path, {"metric": "gold_label"}, greedy="Let us see.\nParis", made=made)
+        (found,) = [row["value"] for row in loaded.table.to_pylist() if row["answer_source"] == "greedy"][:1]
+        return float(found)
+
+    assert value(newline_stops=False) == 1
+    assert value(newline_stops=True) == 0
 
 
 def test_the_step_scores_with_alignscore(checkpoint: tuple[Path, Path], tmp_path: Path) -> None:

@@ -117,3 +117,13 @@ def test_relevances_do_not_depend_on_company_or_cache(tmp_path: Path) -> None:
     assert scored(*answers, cache=tmp_path / "cache") == together
     assert np.ptp([value for of_answer in together for value in of_answer[:-1]]) > 1e-3
     assert all(0 <= value <= 1 for of_answer in together for value in of_answer)
+
+
+def test_an_answer_of_several_lines_is_left_whole_without_a_token_where_newlines_end_none() -> None:
+    ids = [*ids_of("a"), *ids_of("\n"), *ids_of("b"), END]
+    assert without_each_token(TOKENIZER, ids, True, newline=False) == ["b", "ab", "a"]
+    assert without_each_token(TOKENIZER, ids, True) == ["", "ab", "a"]
+    judge = Counting()
+    whole = {"id": "q1", "text": "a\nb", "token_ids": ids, "terminated": True}
+    token_relevances([whole], QUESTIONS, TOKENIZER, judge, newline=False)
+    assert judge.asked[0] == ("Which river? a\nb", "Which river? b")

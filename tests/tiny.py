@@ -93,6 +93,17 @@ def load_tiny_model(folder: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerB
     return model, AutoTokenizer.from_pretrained(folder)
 
 
+def likes_newlines(folder: Path, factor: float = 2.0) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A tiny model whose answers often hold newlines: of two newline tokens one is probable behind any prompt."""
+    model, tokenizer = load_tiny_model(folder)
+    embedding = model.get_input_embeddings().weight
+    newline = tokenizer.convert_tokens_to_ids("Ċ")
+    with torch.no_grad():
+        embedding[newline] *= factor
+        embedding[tokenizer.convert_tokens_to_ids(".\n")] = -embedding[newline]
+    return model, tokenizer
+
+
 @cache
 def tiny_model(kind: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """A tiny model of ``kind`` that has been through a folder, built once a test run, on ``DEVICE``."""

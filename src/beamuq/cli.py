@@ -49,6 +49,7 @@ EXAMPLES = {
 }
 CHOICES: dict[str, Sequence[str]] = {
     "style": ("plain", "chat"),
+    "stop": ("newline", "eos"),
     "device": DEVICES,
     "dtype": DTYPES,
     "probability": ("venn_abers", "isotonic"),
@@ -59,8 +60,8 @@ METAVARS = {"model": "MODEL", "similarity": "NAME", "methods": "NAMES", "method"
 WRITTEN = {"format": "Of what is printed.", "output": "Write all rows there too: .csv, .jsonl or .parquet."}
 BESIDE: dict[str, dict[str, str]] = {
     "ask": {
-        "questions": "Ask every question of a file: question, and answers (right ones), or as for score id, correct, "
-        "quality, group.",
+        "questions": "Ask every question of a file: question, or messages with --style chat, and answers (right "
+        "ones), or as for score id, correct, quality, group.",
         "output": "For --questions: the scores, for calibrate and decide.",
         "verbose": "Every beam, with its probability and weight.",
         "json": "One JSON object instead of text.",

@@ -76,7 +76,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         id=STRING,
         strategy=STRING,  # "greedy", "sample T=1.0", "beam M=10", "diverse G=2 lambda=0.5", "hybrid B=3"
         rank=INT,  # 0-based: draw number of a sample; the search's own order of beams (log p unless length-penalised)
-        text=STRING,  # decoded up to the first newline or stop, then cleaned (D1, D9)
+        text=STRING,  # up to the first newline or stop, cleaned; whole without newline_stops (D1, D9)
         token_ids=INTS,  # terminator included
         token_texts=STRINGS,
         token_logprobs=FLOATS,  # natural log, of the model's own distribution at T = 1

@@ -104,6 +104,12 @@ def settings_of(study: Study, table: Footer) -> dict[str, Any]:
     return settings
 
 
+def newline_ended(candidates: Footer) -> bool:
+    """Whether a newline ended the answers of a table of candidates; else their texts have all lines (D1, ending)."""
+    settings = candidates.provenance.get("settings", {})
+    return bool(settings.get("newline_stops", True))
+
+
 def check_settings(table: Footer, current: Mapping[str, Any]) -> None:
     """Refuse a table that was made with other settings than ``current``, of those that its footer names.
 

@@ -483,7 +483,9 @@ class Study(StrictModel):
     demo: bool = Field(description="true: every exhibit carries the word demo")
     seed: int = Field(ge=0, lt=2**63)
     newline_stops: bool = Field(
-        default=True, description="a token whose text holds a newline ends an answer (D1, ending)"
+        default=True,
+        description="a token whose text holds a newline ends an answer, whose text is cleaned; false: texts are "
+        "whole, with all their lines (D1, ending)",
     )
     batch_questions: int = Field(ge=1, le=4096, description="questions decoded together; rounding alone hangs on it")
     models: dict[Name, Model] = Field(min_length=1)

@@ -1,7 +1,8 @@
 """Prompts to candidates: every strategy of a recipe from one prefill, batch by batch."""
 
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cache, partial
 from pathlib import Path
@@ -10,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from beamuq.errors import BeamUQError
-from beamuq.text_normalization import clean
 from beamuq_study import parquet_tables
 from beamuq_study.data.render_prompts import read_prompts
 from beamuq_study.plan.paths import shard_benchmarks
@@ -61,10 +61,7 @@ def run(
     check_folder(folder)
     models = identities({"model": folder}, loading["content"])
     tokenizer = load_model.load_tokenizer(folder)  # what is wrong with prompts is told before the weights are read
-    ids_of = prompt_tokens.plain_prompt_ids
-    if settings["style"] == "instruct":
-        ids_of = partial(prompt_tokens.chat_prompt_ids, enable_thinking=settings["enable_thinking"])
-    tokens = {row["id"]: tuple(ids_of(tokenizer, row["prompt"])) for row in asked}
+    tokens = {row["id"]: _token_ids(tokenizer, row, settings) for row in asked}
     network, tokenizer = load_model.load_causal(folder, dtype=dtype, device=device, cards=cards)
     if "temperature" in settings:
         load_model.temper(network, settings["temperature"])
@@ -77,6 +74,7 @@ def run(
     print(f"{folder.name}: {path.summary}")
     self_check = {"self_check": {**asdict(path), "told": path.summary}}
     work = decoding.Work()
+    thoughts: Counter[str] = Counter()  # by mark, the answers that begin with one
 
     def run_batch(batch: Sequence[decoding.Prompt]) -> BatchResult:
         before = work.prompt_rows + work.decoded_rows
@@ -90,7 +88,9 @@ def run(
             merge_stop_tokens=merge_stop_tokens,
             work=work,
         )
-        text = cache(lambda ids: clean(decoding.candidate_text(tokenizer, ids, stops)))
+        text = cache(lambda ids: decoding.answer_text(tokenizer, ids, stops, newline=settings["newline_stops"]))
+        first = [candidate.token_ids for candidate in decoded if candidate.rank == 0]
+        thoughts.update(mark for ids in first if (mark := prompt_tokens.mark_of_thought(tokenizer, ids)))
         rows = [candidate_row(candidate, text(candidate.token_ids), tokenizer) for candidate in decoded]
         note = {} if work.pieces == [(len(batch), decoding.ROWS)] else {"pieces": work.pieces}
         return BatchResult(rows, work.prompt_rows + work.decoded_rows - before, note)
@@ -104,6 +104,12 @@ def run(
         described=footer,
         share=shard or finished_batches.WHOLE,
     )
+    for mark, count in thoughts.items():
+        print(
+            f"warning: {count} answers begin with a thought ({mark}), which is no answer; set enable_thinking: false, "
+            "or close the thought in the template of a copy of the model",
+            file=sys.stderr,
+        )
     if shard:
         batches.write_marker(candidates, shard, footer | self_check)
     else:
@@ -113,6 +119,18 @@ def run(
         f"{work.decoded_rows_unmerged} rows asked, {work.decoded_rows} decoded; "
         f"prefill {work.prefill_seconds:.1f} s, decoding {work.decode_seconds:.1f} s"
     )
+
+
+def _token_ids(tokenizer: Any, row: Mapping[str, Any], settings: Mapping[str, Any]) -> tuple[int, ...]:
+    """A prompt's tokens, in the model's chat template for an instruct model; one that ends in a thought is refused."""
+    from beamuq.models import prompt_tokens
+
+    place = f"prompt {row['id']!r}"
+    if settings["style"] == "instruct":
+        thinking = settings["enable_thinking"]
+        return tuple(prompt_tokens.chat_prompt_ids(tokenizer, row["prompt"], thinking, place=place))
+    prompt_tokens.check_no_open_thought(tokenizer, row["prompt"], place)
+    return tuple(prompt_tokens.plain_prompt_ids(tokenizer, row["prompt"]))
 
 
 def _write(

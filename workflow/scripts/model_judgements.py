@@ -16,7 +16,7 @@ from beamuq.scorers.scorer_protocol import SimilarityScorer
 from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq_study import parquet_tables
 from beamuq_study.produced_answers import produced_texts, strategy_of
-from beamuq_study.provenance import provenance, read_cell
+from beamuq_study.provenance import newline_ended, provenance, read_cell
 from beamuq_study.rule_programs import run_program
 
 Row = dict[str, Any]
@@ -92,7 +92,9 @@ def run(
         judge = judge_of("relevance")
         asked_of = {key: str(row["question"]) for key, row in by_id.items()}
         tokenizer = load_tokenizer(language_model.parent)
-        judged["token_relevances"] = list(token_relevances([*texts, *others], asked_of, tokenizer, judge))
+        newline = newline_ended(loaded)
+        relevances = token_relevances([*texts, *others], asked_of, tokenizer, judge, newline=newline)
+        judged["token_relevances"] = list(relevances)
 
     rows = [dict(zip(columns, key, strict=True)) for key in keys]
     for name, values in judged.items():

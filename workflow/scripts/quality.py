@@ -8,10 +8,10 @@ from beamuq.errors import BeamUQError
 from beamuq.models import devices
 from beamuq.models.model_folder import identities
 from beamuq.scorers.named_options import GOLD_LABEL, named_options
-from beamuq.scorers.quality_metrics import LEARNED, Learned, quality_values
+from beamuq.scorers.quality_metrics import LEARNED, QUALITY, Learned, quality_values
 from beamuq_study import parquet_tables
 from beamuq_study.produced_answers import produced_texts
-from beamuq_study.provenance import provenance, read_cell
+from beamuq_study.provenance import newline_ended, provenance, read_cell
 from beamuq_study.rule_programs import run_program
 
 
@@ -47,6 +47,8 @@ def run(
         device, dtype = devices.prepare(loading["device"], loading["dtype"], threads)
         learned = Learned(options=options, **folders, dtype=dtype, device=device, cache=cache)
     produced = [text for _, _, text in texts]
+    if settings["metric"] in QUALITY and not newline_ended(read["candidates"]):
+        produced = [" ".join(text.split()) for text in produced]  # a label reads the first line of several
     values = quality_values(settings["metric"], produced, references, settings["normalizer"], learned)
     rows = [
         {"id": question, "answer_source": name, "value": float(value)}
@@ -56,7 +58,7 @@ def run(
     footer["empty"] = {name: [list(by_id.values()).count(""), len(by_id)] for name, by_id in answers.items()}
     if settings["metric"] == GOLD_LABEL:
         counts = {name: Counter({"answers": 0, "none": 0, "several": 0}) for name in answers}
-        for (name, _, text), shown in zip(texts, options, strict=True):
+        for (name, _, _), text, shown in zip(texts, produced, options, strict=True):
             named = len(named_options(text, shown))
             counts[name].update({"answers": 1, "none": named == 0, "several": named > 1})
         footer["options_named"] = counts

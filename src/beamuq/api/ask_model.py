@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,14 +18,15 @@ from tqdm import tqdm
 
 from beamuq.api.calibration import CalibrationFile, check_same, decided, read_calibration
 from beamuq.api.candidate_records import AnswerLabels, Name
-from beamuq.api.candidates_of_model import BATCH, decode
+from beamuq.api.candidates_of_model import BATCH, check_stop, decoded_rows
 from beamuq.api.open_models import Similarity, open_model, open_similarity
-from beamuq.api.rows import ANSWER_LABELS, Rows, check_settings, no_question, number, placed_rows
+from beamuq.api.rows import ANSWER_LABELS, Rows, check_settings, no_question, number, placed_rows, plain
 from beamuq.api.score_candidates import score
 from beamuq.beam_mass_theorem import corrected_threshold, covered_mass
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError, hint, nearest
 from beamuq.methods import candidate_weights
+from beamuq.models.conversations import Message, around, read_conversation
 from beamuq.prompts import prompt_template as templates
 from beamuq.scorers.quality_metrics import answer_f1
 
@@ -39,7 +40,7 @@ EXAMPLES = (
     {"question": "Which planet is nearest to the Sun?", "answers": ["Mercury"]},
     {"question": "In what year did the First World War end?", "answers": ["1918"]},
 )
-LEFT_OUT = ("uncertainties", "has_chat_template")  # of JSON
+LEFT_OUT = ("uncertainties", "has_chat_template", "doubts")  # of JSON
 LONG = 10  # tokens of an answer with so many wordings that no width finds most of them
 BAR = 30  # characters of a bar at p = 1
 SHOWN_METHODS = (
@@ -67,8 +68,10 @@ class Asked:
     whatever there is beside the beams; threshold: what it is held against.
     style, examples: ``plain`` or ``chat``, and how many few-shot examples stand before the question.
     model_hash, prompt_hash: sha256 of the model's files, and of the prompt around the question with the settings that
-    change scores. decision: by a calibration, its method, the score, right_low and right_high (its two probabilities),
-    shown, reason, warnings; or None.
+    change scores; of a conversation of its system prompt. decision: by a calibration, its method, the score, right_low
+    and right_high (its two probabilities), shown, reason, warnings; or None.
+    messages: how many a conversation has, whose last one is the question; 0: a question alone was asked. stop: what
+    ends an answer. doubts: why the texts may be no answers.
     """
 
     question: str
@@ -91,6 +94,9 @@ class Asked:
     model_hash: str
     prompt_hash: str
     decision: dict[str, Any] | None
+    messages: int = 0
+    stop: str = "newline"
+    doubts: tuple[str, ...] = ()
 
     def uncertainty(self, method: str = "Dissimilarity") -> float:
         """One method's score: the beam form of a method in two forms. Higher = more uncertain."""
@@ -109,7 +115,7 @@ class Asked:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Why these numbers may mislead; empty where nothing speaks against them."""
-        told = []
+        told = list(self.doubts)
         if self.covered_mass < 0.5:
             told.append(
                 f"the beams cover {self.covered_mass:.2f} of the probability: the estimate of Dissimilarity may be off "
@@ -156,7 +162,7 @@ class Asked:
     def as_text(self, *, verbose: bool = False) -> str:
         """What ``beamuq ask`` prints; with ``verbose`` every beam too."""
         lines = [
-            f"question      {self.question}",
+            f"question      {_on_one_line(self.question)}",
             f"asked         {self._asked()}",
             f"answer        {_shown(self.answer)}",
             *([f"decision      {self._decision()}"] if self.decision else []),
@@ -181,6 +187,8 @@ class Asked:
         return "\n".join(lines)
 
     def _asked(self) -> str:
+        if self.messages:
+            return f"in the model's chat template, a conversation of {self.messages} messages"
         shown = f" with {self.examples} examples" if self.examples else ""
         other = "; --style chat uses the model's chat template" if self.has_chat_template else ""
         return f"plainly{shown}{other}" if self.style == "plain" else f"in the model's chat template{shown}"
@@ -203,7 +211,11 @@ class Asked:
 
 
 def _shown(text: str) -> str:
-    return text or "(empty)"
+    return _on_one_line(text) or "(empty)"
+
+
+def _on_one_line(text: str) -> str:
+    return text.replace("\n", "\\n")
 
 
 def _bar(p: float, text: str, block: str = "█") -> str:
@@ -213,7 +225,7 @@ def _bar(p: float, text: str, block: str = "█") -> str:
 
 
 def ask(
-    question: str | Sequence[str],
+    question: str | Sequence[str | Sequence[Mapping[str, Any]]] | Sequence[Mapping[str, Any]],
     model: Any = DEMO_MODEL,
     *,
     style: str = "plain",
@@ -221,6 +233,7 @@ def ask(
     prompt_template: str | Path | None = None,
     width: int = 10,
     max_new_tokens: int = 20,
+    stop: str = "newline",
     calibration: CalibrationFile | str | Path | None = None,
     force: bool = False,
     threshold: float | None = None,
@@ -240,7 +253,8 @@ def ask(
     Parameters
     ----------
     question
-        One question, on one line; in Python a list too, decoded in batches that run common few-shot examples once.
+        One question, on one line; in Python a list too, decoded in batches that run common few-shot examples once, and
+        with style chat a conversation, as for decode, or a list of them: asked as it is, without examples or template.
     model
         A folder, hub:ORG/NAME or packaged:NAME, which is kept in memory for the next call; in Python (model, tokenizer)
         of transformers too, on any device.
@@ -255,6 +269,8 @@ def ask(
         Beams.
     max_new_tokens
         An answer that has not ended by then is cut.
+    stop
+        newline: an answer is one line, as in the paper; eos: it ends where the model ends it, and its text is whole.
     calibration
         Of beamuq calibrate: say how probably the answer is right, and whether it is shown.
     force
@@ -268,8 +284,11 @@ def ask(
     -------
     :class:`Asked`: what the model answers and how sure it is, to ``print``; of a list of questions a list.
 
-    Raises BeamUQError in one line: an unknown model, a prompt that is too long, a bad template, a model the engine
-    does not know.
+    The hash of a conversation's prompt is of its messages of the system and the developer; its other turns are the
+    question.
+
+    Raises BeamUQError in one line: an unknown model, a prompt that is too long or leaves a thought open, a malformed
+    conversation or one beside questions, a bad template, a model the engine does not know.
 
     Examples
     --------
@@ -277,68 +296,153 @@ def ask(
     >>> answer.low <= answer.uncertainty("Dissimilarity") <= answer.high
     True
     """
-    questions = [question] if isinstance(question, str) else list(question)
     if style not in STYLES:
         raise BeamUQError(f"style {style!r}: choose from {', '.join(STYLES)}")
-    if not questions or not all(isinstance(each, str) and each.strip() for each in questions):
-        raise BeamUQError("the question is empty; write one" if questions else "no question; give one")
+    check_stop(stop)
+    questions = _questions(question)
+    talks = any(each.messages for each in questions)
+    if talks:
+        _check_conversations(questions, style, shots, prompt_template)
     check_settings(width=width, max_new_tokens=max_new_tokens, epsilon=epsilon, alpha=alpha, threshold=threshold)
     made = calibration if isinstance(calibration, CalibrationFile | None) else read_calibration(calibration)
     if made is not None and made.form == "multinomial":
         raise BeamUQError(f"calibration: form {made.form!r}: ask scores beams; calibrate with --form beamsearch")
     loaded = open_model(model, device=device, dtype=dtype, threads=threads)
     scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
-    prompt, examples = _prompts(style, shots, prompt_template)
-    settings: dict[str, float] = {"width": int(width), "max_new_tokens": int(max_new_tokens)}
+    prompt, examples = _prompts(style, [] if talks else shots, prompt_template)
+    settings: dict[str, float | str] = {"width": int(width), "max_new_tokens": int(max_new_tokens), "stop": stop}
     settings |= {"epsilon": float(epsilon), "alpha": float(alpha)}
-    identity = {
-        "model": loaded.name,
-        "model_hash": loaded.content,
-        "prompt_hash": _prompt_hash(f"{STYLES[style]}\n{prompt('?')}", settings),
-    }
+    hashes = []
+    for each in questions:
+        fixed = f"conversation\n{around(each.messages)}" if each.messages else f"{STYLES[style]}\n{prompt('?')}"
+        hashes.append(_prompt_hash(fixed, settings))
+    named = {"model": loaded.name, "model_hash": loaded.content}
     if made is not None:  # before minutes of decoding
-        check_same(made, identity | {"similarity": scorer.name}, force=force, where="calibration")
-    prompts = [prompt(each) for each in questions]
-    rows = decode(
-        loaded.model, loaded.tokenizer, prompts, beams=width, max_new_tokens=max_new_tokens, chat=style == "chat"
+        for prompt_hash in dict.fromkeys(hashes):
+            facts = {**named, "prompt_hash": prompt_hash, "similarity": scorer.name}
+            check_same(made, facts, force=force, where="calibration")
+    rows, doubts = decoded_rows(
+        loaded.model,
+        loaded.tokenizer,
+        [each.messages or prompt(each.text) for each in questions],
+        beams=width,
+        max_new_tokens=max_new_tokens,
+        chat=style == "chat",
+        stop=stop,
+        places=[each.place for each in questions],
     )
     methods = list(dict.fromkeys((*SHOWN_METHODS, *([made.method] if made else ()))))
     scores = score(rows, similarity=scorer, methods=methods, epsilon=epsilon, alpha=alpha)
     scores = scores[scores["variant"] != "multinomial"]
     asked = []
-    for text, row in zip(questions, rows, strict=True):
+    for each, row, told, prompt_hash in zip(questions, rows, doubts, hashes, strict=True):
         own = scores[scores["id"] == row["id"]].assign(id="1").reset_index(drop=True)
-        dissimilarity = own[own["method"] == "Dissimilarity"].iloc[0]
-        answer, beams = row["answer"], row["beams"]
-        logprob = np.array([[beam["logprob"] for beam in beams]])
-        mask = np.ones(logprob.shape, dtype=bool)
-        shares = candidate_weights.restricted_mass(logprob, mask, epsilon)[0].tolist()
+        identity: dict[str, Any] = {**named, "prompt_hash": prompt_hash}
         asked.append(
             Asked(
-                question=text,
+                question=each.text,
                 style=style,
                 examples=examples,
                 has_chat_template=bool(getattr(loaded.tokenizer, "chat_template", None)),
-                answer=answer["text"],
-                probability=math.exp(answer["logprob"]),
-                tokens=len(answer["token_ids"]),
-                ended=answer["ended"],
-                beams=tuple(
-                    AskedBeam(beam["text"], math.exp(beam["logprob"]), share, beam["ended"])
-                    for beam, share in zip(beams, shares, strict=True)
-                ),
                 width=width,
-                covered_mass=float(covered_mass(logprob, mask)[0]),
                 corrected_threshold=corrected_threshold(width),
-                low=float(dissimilarity["low"]),
-                high=float(dissimilarity["high"]),
                 threshold=threshold,
-                uncertainties=own,
+                **_found(row, own, epsilon),
                 **identity,
                 decision=None if made is None else _decision(made, own, identity, force=force),
+                messages=len(each.messages),
+                stop=stop,
+                doubts=tuple(told),
             )
         )
-    return asked[0] if isinstance(question, str) else asked
+    return asked[0] if _is_one(question) else asked
+
+
+def _found(row: Mapping[str, Any], scores: pd.DataFrame, epsilon: float) -> dict[str, Any]:
+    """What :class:`Asked` says of the answer, its beams and their scores."""
+    answer = row["answer"]
+    beams = row["beams"]
+    logprob = np.array([[beam["logprob"] for beam in beams]])
+    mask = np.ones(logprob.shape, dtype=bool)
+    shares = candidate_weights.restricted_mass(logprob, mask, epsilon)[0].tolist()
+    dissimilarity = scores[scores["method"] == "Dissimilarity"].iloc[0]
+    return {
+        "answer": answer["text"],
+        "probability": math.exp(answer["logprob"]),
+        "tokens": len(answer["token_ids"]),
+        "ended": answer["ended"],
+        "beams": tuple(
+            AskedBeam(beam["text"], math.exp(beam["logprob"]), share, beam["ended"])
+            for beam, share in zip(beams, shares, strict=True)
+        ),
+        "covered_mass": float(covered_mass(logprob, mask)[0]),
+        "low": float(dissimilarity["low"]),
+        "high": float(dissimilarity["high"]),
+        "uncertainties": scores,
+    }
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What is asked: a question's text, or the messages of a conversation and the last one's text; and its place."""
+
+    text: str
+    messages: list[Message]
+    place: str
+
+
+def _is_one(question: Any) -> bool:
+    """Whether it is one question, or one conversation, and no list of them."""
+    if isinstance(question, str):
+        return True
+    return bool(question) and all(isinstance(plain(each), Mapping) for each in question)
+
+
+def _questions(question: Any) -> list[_Question]:
+    """What a call of :func:`ask` asks. Raises BeamUQError if it asks nothing, or what is neither text nor messages."""
+    if isinstance(question, Mapping) or not isinstance(question, Iterable):
+        raise BeamUQError(f"question: a {type(question).__name__}; give a question, a conversation, or a list of them")
+    listed = [question] if _is_one(question) else list(question)
+    if not listed:
+        raise BeamUQError("no question; give one")
+    return [
+        each if isinstance(each, _Question) else _read_question(each, f"question {number}")
+        for number, each in enumerate(listed, start=1)
+    ]
+
+
+def _read_question(asked: Any, place: str) -> _Question:
+    if isinstance(asked, str):
+        if not asked.strip():
+            raise BeamUQError(f"{place}: the question is empty; write one")
+        return _Question(asked, [], place)
+    messages = plain(asked)
+    if not isinstance(messages, list):
+        raise BeamUQError(f"{place}: a {type(asked).__name__}; give a text, or a conversation: a list of messages")
+    read = read_conversation(messages, place)
+    return _Question(read[-1]["content"], read, place)
+
+
+def _check_conversations(
+    questions: Sequence[_Question], style: str, shots: Rows | None, prompt_template: str | Path | None
+) -> None:
+    """Refuse what conversations cannot be asked with: each would be dropped."""
+    talk = next(each for each in questions if each.messages)
+    for each in questions:
+        if not each.messages:
+            raise BeamUQError(
+                f"{each.place}: a question beside a conversation ({talk.place}), which is asked without examples and "
+                'template; ask them apart, or give it as messages: [{"role": "user", "content": "…"}]'
+            )
+    if style != "chat":
+        raise BeamUQError(
+            f"{talk.place}: messages: they go through the model's chat template, and style is {style!r}; give style "
+            "chat"
+        )
+    if prompt_template is not None:
+        raise BeamUQError("prompt_template: a conversation is asked as it is; leave the template out")
+    if shots is not None and list(placed_rows(shots)):
+        raise BeamUQError("shots: a conversation is asked as it is; write examples as turns, and leave shots out")
 
 
 class Shot(StrictModel, extra="ignore"):
@@ -352,7 +456,8 @@ class AskedRow(AnswerLabels, extra="ignore"):
     """A question of a file that :func:`ask_all` takes, with right answers; other columns are left out."""
 
     id: Name
-    question: str
+    question: str | None = None
+    messages: list[Any] | None = None
     answers: Annotated[list[str] | None, Field(min_length=1)] = None
 
 
@@ -362,9 +467,9 @@ def ask_all(rows: Rows, model: Any = DEMO_MODEL, **options: Any) -> pd.DataFrame
     Parameters
     ----------
     rows
-        A file as ``score`` takes it, mappings or a frame, with ``question``, and ``id``, ``group``, ``correct`` or
-        ``quality``; or ``answers``, a list of right ones, from which quality is found: the larger of token F1 and
-        containment.
+        A file as ``score`` takes it, mappings or a frame, with ``question``, or ``messages`` of a conversation, and
+        ``id``, ``group``, ``correct`` or ``quality``; or ``answers``, a list of right ones, from which quality is
+        found: the larger of token F1 and containment.
     model, options
         As for :func:`ask`.
 
@@ -381,12 +486,14 @@ def ask_all(rows: Rows, model: Any = DEMO_MODEL, **options: Any) -> pd.DataFrame
     True
     """
     asked_rows: dict[str, AskedRow] = {}
+    questions: list[_Question] = []
     for place, row in placed_rows(rows):
         if "answers" not in row and (near := [key for key in row if nearest(str(key), ["answers"])]):
             raise BeamUQError(f"{place}: {near[0]}: unknown column; did you mean 'answers', a list of right ones?")
         item: AskedRow = validated(AskedRow, {"id": str(len(asked_rows) + 1)} | dict(row), place)
         if asked_rows.setdefault(item.id, item) is not item:
             raise BeamUQError(f"{place}: id {item.id!r} stands twice; give each question its own")
+        questions.append(_question_of_row(item, row, place))
     if not (items := list(asked_rows.values())):
         raise no_question(rows)
     machine = {name: options[name] for name in ("device", "dtype", "threads") if name in options}
@@ -396,23 +503,36 @@ def ask_all(rows: Rows, model: Any = DEMO_MODEL, **options: Any) -> pd.DataFrame
     frames = []
     for start in tqdm(range(0, len(items), BATCH), desc="batches of questions", disable=None):
         members = items[start : start + BATCH]
-        answers: list[Asked] = ask([item.question for item in members], loaded, **options)
+        answers: list[Asked] = ask(questions[start : start + BATCH], loaded, **options)  # type: ignore[arg-type]
         for item, asked in zip(members, answers, strict=True):
             labels: dict[str, Any] = {
                 name: getattr(asked, name) for name in ("answer", "model", "model_hash", "prompt_hash")
             }
             labels |= {name: value for name in ANSWER_LABELS if (value := getattr(item, name)) is not None}
             if item.answers is not None and "quality" not in labels:
-                labels["quality"] = answer_f1(asked.answer, item.answers)
+                labels["quality"] = answer_f1(" ".join(asked.answer.split()), item.answers)  # no line is left out
             frames.append(asked.uncertainties.assign(id=item.id, **labels))
     return pd.concat(frames, ignore_index=True)
 
 
-def _prompt_hash(around: str, settings: Mapping[str, float]) -> str:
+def _question_of_row(item: AskedRow, row: Mapping[str, Any], place: str) -> _Question:
+    if item.question is not None and item.messages is not None:
+        raise BeamUQError(f"{place}: question and messages; give one of both")
+    if item.messages is not None:
+        return _read_question(item.messages, place)
+    if item.question is not None:
+        return _read_question(item.question, place)
+    for key in row:
+        if near := nearest(str(key), ["question", "messages"]):
+            raise BeamUQError(f"{place}: {key}: unknown column; did you mean {near!r}?")
+    raise BeamUQError(f"{place}: question: this key is missing; add it, or messages")
+
+
+def _prompt_hash(fixed: str, settings: Mapping[str, float | str]) -> str:
     """Of the prompt without its question, and of those settings that change scores and are not the defaults."""
     defaults = inspect.signature(ask).parameters
     other = {name: value for name, value in settings.items() if value != defaults[name].default}
-    return hashlib.sha256((around + (json.dumps(other) if other else "")).encode()).hexdigest()
+    return hashlib.sha256((fixed + (json.dumps(other) if other else "")).encode()).hexdigest()
 
 
 def _decision(made: CalibrationFile, scores: pd.DataFrame, identity: dict[str, str], *, force: bool) -> dict[str, Any]:

@@ -15,7 +15,13 @@ from beamuq.decoding.optimal_set_and_draws import AllAbove, Hybrid, OptimalStrat
 from beamuq.decoding.search_state import Candidate, Policy, Prompt, SearchContext, SearchState, compose_batches
 from beamuq.decoding.self_check import checked
 from beamuq.decoding.stochastic_beams import Stochastic
-from beamuq.decoding.stop_tokens_and_text import bare_stops, candidate_text, stop_tokens, token_texts
+from beamuq.decoding.stop_tokens_and_text import (
+    answer_text,
+    bare_stops,
+    candidate_text,
+    stop_tokens,
+    token_texts,
+)
 
 __all__ = [
     "ROWS",
@@ -36,6 +42,7 @@ __all__ = [
     "Stochastic",
     "Systematic",
     "Work",
+    "answer_text",
     "bare_stops",
     "candidate_text",
     "checked",

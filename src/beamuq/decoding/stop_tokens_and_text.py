@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from beamuq.errors import BeamUQError
+from beamuq.text_normalization import clean
 
 CHAT_TURN_ENDS = ("<|im_end|>", "<end_of_turn>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<|endoftext|>")
 
@@ -76,8 +77,24 @@ def candidate_text(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int],
     A stop token that ends in a newline contributes the text before it; any other stop and every special token
     contribute nothing.
     """
+    return _decoded(tokenizer, token_ids, stop_ids).split("\n", 1)[0]
+
+
+def answer_text(
+    tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int], stop_ids: frozenset[int], *, newline: bool = True
+) -> str:
+    """The text of an answer as it is compared (D1, ending; D9, texts).
+
+    With ``newline``, where a newline ends an answer: :func:`candidate_text`, cleaned. Without: all lines, of which
+    only special tokens and outer space are taken off.
+    """
+    if newline:
+        return clean(candidate_text(tokenizer, token_ids, stop_ids))
+    return _decoded(tokenizer, token_ids, stop_ids).strip()
+
+
+def _decoded(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int], stop_ids: frozenset[int]) -> str:
     kept = list(token_ids)
     if kept and kept[-1] in stop_ids and "\n" not in token_texts(tokenizer, kept[-1:])[0]:
         kept.pop()
-    decoded = tokenizer.decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-    return str(decoded).split("\n", 1)[0]
+    return str(tokenizer.decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False))

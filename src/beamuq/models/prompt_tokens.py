@@ -7,54 +7,174 @@ from typing import Any
 
 from beamuq import plugins
 from beamuq.errors import BeamUQError
+from beamuq.models.conversations import Message
+from beamuq.models.thoughts import closing, open_thought, thought_at_start
 
 # The date that Llama's templates write where they are given none.
 DATE = "26 Jul 2024"
+USUAL = ("user", "assistant", "model")  # roles that are what they are called; Gemma calls the assistant model
+# What no message says and no template writes: it shows where a message ends in the prompt.
+_SENTINEL = "qZ7endOfMessage7Zq"
 
 
 def plain_prompt_ids(tokenizer: Any, text: str) -> list[int]:
-    """Token ids of a plain prompt, with the BOS that the tokenizer is configured to add and never an EOS."""
+    """Token ids of a plain prompt, with the BOS that the tokenizer is configured to add and never an EOS.
+
+    A text that begins with that BOS, as one that a chat template has rendered, gets no second one.
+    """
     ids = list(tokenizer(text).input_ids)
     bare = list(tokenizer(text, add_special_tokens=False).input_ids)
-    ends = (end for end in range(len(ids), len(bare) - 1, -1) if ids[end - len(bare) : end] == bare)
-    return ids[: next(ends, len(ids))]
+    for end in range(len(ids), len(bare) - 1, -1):
+        start = end - len(bare)
+        if ids[start:end] == bare:
+            added = ids[:start]
+            return bare if added and bare[:start] == added else ids[:end]
+    return ids
 
 
-def chat_prompt_ids(tokenizer: Any, message: str, enable_thinking: bool | None = None) -> list[int]:
-    """Token ids of one user message in the model's chat template, up to where its answer begins.
+def chat_prompt_ids(
+    tokenizer: Any,
+    message: str | Sequence[Message],
+    enable_thinking: bool | None = None,
+    *,
+    place: str = "",
+) -> list[int]:
+    """Token ids of one user message, or of a conversation, in the model's chat template, up to where the answer begins.
 
     The template writes its own BOS; the tokenizer adds no second one. ``enable_thinking`` goes to a template that
     knows it, and a template that writes the date gets a fixed one, so that an answer does not depend on the day.
+    A conversation is a list of messages as :func:`beamuq.models.conversations.read_conversation` gives it. ``place``
+    names the prompt in errors.
 
     Raises BeamUQError if the tokenizer has no chat template, thinking is set for a template that does not know it or
-    not set for one that does, or the template writes a date that cannot be fixed, fails or writes nothing.
+    not set for one that does, or the template writes a date that cannot be fixed, fails, writes nothing, leaves out
+    what a message says, or leaves a thought open.
     """
     template = tokenizer.chat_template
+    model = tokenizer.name_or_path
     if not template:
-        raise BeamUQError(f"{tokenizer.name_or_path}: has no chat template; use style: base for this model")
+        raise BeamUQError(f"{model}: has no chat template; use style: base for this model")
     options: dict[str, Any] = {}
     if enable_thinking is not None:
         if not can_think(tokenizer):
-            raise BeamUQError(f"{tokenizer.name_or_path}: its chat template knows no enable_thinking; remove the key")
+            raise BeamUQError(f"{model}: its chat template knows no enable_thinking; remove the key")
         options["enable_thinking"] = enable_thinking
     elif can_think(tokenizer):
         # Left unset such a template lets the model think first: its answer would be the opening mark of a thought.
-        raise BeamUQError(f"{tokenizer.name_or_path}: its chat template can think first; set enable_thinking: false")
+        raise BeamUQError(f"{model}: its chat template can think first; set enable_thinking: false")
     if "date_string" in str(template):
         options["date_string"] = DATE
     elif "strftime_now" in str(template):
         raise BeamUQError(
-            f"{tokenizer.name_or_path}: its chat template writes today's date, so answers would change with the day; "
+            f"{model}: its chat template writes today's date, so answers would change with the day; "
             "put a fixed date into the template of a copy of the model"
         )
-    messages = [{"role": "user", "content": message}]
-    what = f"{tokenizer.name_or_path}: its chat template"
-    text: object = plugins.call(
-        what, tokenizer.apply_chat_template, messages, tokenize=False, add_generation_prompt=True, **options
-    )
-    if not isinstance(text, str) or not text:
-        raise BeamUQError(f"{what}: gave {text!r:.60}, not the text of a prompt; mend it")
+    messages = [{"role": "user", "content": message}] if isinstance(message, str) else list(message)
+    rendering = _Rendering(tokenizer, options, f"{place}: " if place else "")
+    text = rendering.of(messages)
+    rendering.check_nothing_is_left_out(messages, text)
+    behind = rendering.behind_the_last(messages, text)
+    written = text if behind is None else behind
+    mark = open_thought(written, turn_tokens(tokenizer), mentions=behind is None)
+    if mark:
+        raise BeamUQError(f"{rendering.what} leaves a thought open ({mark}){_way_out(mark, enable_thinking)}")
     return list(tokenizer(text, add_special_tokens=False).input_ids)
+
+
+class _Rendering:
+    """What a chat template writes of messages, with fixed options."""
+
+    def __init__(self, tokenizer: Any, options: Mapping[str, Any], place: str) -> None:
+        self._tokenizer = tokenizer
+        self._options = options
+        self.what = f"{place}{tokenizer.name_or_path}: its chat template"
+
+    def of(self, messages: Sequence[Message]) -> str:
+        """The prompt of these messages, up to where the answer begins."""
+        text: object = plugins.call(
+            self.what,
+            self._tokenizer.apply_chat_template,
+            list(messages),
+            tokenize=False,
+            add_generation_prompt=True,
+            **self._options,
+        )
+        if not isinstance(text, str) or not text:
+            raise BeamUQError(f"{self.what}: gave {text!r:.60}, not the text of a prompt; mend it")
+        return text
+
+    def check_nothing_is_left_out(self, messages: Sequence[Message], text: str) -> None:
+        """Refuse what a template passes over: a message, a role that it takes for another, a key that it does not read.
+
+        What it leaves out makes no difference to what it writes.
+        """
+        for number, message in enumerate(messages):
+            role = message["role"]
+            longer = message | {"content": f"{message['content']}{_SENTINEL}"}
+            if self._writes(messages, number, longer) == text:
+                raise BeamUQError(
+                    f"{self.what}: leaves out messages[{number}], whose role is {role!r:.40}; put it into the user's "
+                    "message, or leave it out"
+                )
+            for other in ("user", "assistant") if role not in USUAL else ():
+                if self._writes(messages, number, message | {"role": other}) == text:
+                    raise BeamUQError(
+                        f"{self.what}: takes messages[{number}], whose role is {role!r:.40}, for the {other}'s; put it "
+                        "into the user's message, or leave it out"
+                    )
+            for key in message.keys() - {"role", "content"}:
+                shorter = {name: value for name, value in message.items() if name != key}
+                if self._writes(messages, number, shorter) == text:
+                    raise BeamUQError(f"{self.what}: does not read messages[{number}].{key}; leave the key out")
+
+    def _writes(self, messages: Sequence[Message], number: int, changed: Message) -> str | None:
+        """The prompt with one message changed; None where the template rejects it."""
+        try:
+            return self.of([*messages[:number], changed, *messages[number + 1 :]])
+        except BeamUQError:
+            return None
+
+    def behind_the_last(self, messages: Sequence[Message], text: str) -> str | None:
+        """What the template writes behind the last message; None where that cannot be told."""
+        last = messages[-1]
+        longer = last | {"content": f"{last['content']}{_SENTINEL}"}
+        written = self._writes(messages, len(messages) - 1, longer) or ""
+        _, found, behind = written.rpartition(_SENTINEL)
+        return behind if found and text.endswith(behind) else None
+
+
+def _way_out(mark: str, enable_thinking: bool | None) -> str:
+    if enable_thinking:
+        return ", and the answer would be the thought; set enable_thinking: false"
+    return (
+        f", and the answer would be the thought; close it ({closing(mark)}) in the template of a copy of the model, or "
+        "render the prompt, write a thought and its end behind it, and give decode that text"
+    )
+
+
+def check_no_open_thought(tokenizer: Any, text: str, place: str) -> None:
+    """Refuse a prompt that ends within a thought: what the model writes next is no answer.
+
+    Raises BeamUQError naming the ``place``, the mark and the fix.
+    """
+    mark = open_thought(text, turn_tokens(tokenizer))
+    if mark:
+        raise BeamUQError(
+            f"{place}: the prompt leaves a thought open ({mark}), and the answer would be the thought; write the "
+            f"thought and its end ({closing(mark)}) into the prompt"
+        )
+
+
+def turn_tokens(tokenizer: Any) -> list[str]:
+    """Tokens that were added to the vocabulary: those that part the turns of a chat are among them."""
+    added = getattr(tokenizer, "get_added_vocab", None)
+    return list(added()) if added else []
+
+
+def mark_of_thought(tokenizer: Any, token_ids: Sequence[int]) -> str:
+    """The mark of a thought with which an answer begins, as the text of its tokens or as a special one; "": none."""
+    text = tokenizer.decode(list(token_ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    return thought_at_start(str(text))
 
 
 def can_think(tokenizer: Any) -> bool:

@@ -23,7 +23,6 @@ from beamuq.models.prompt_tokens import chat_prompt_ids, plain_prompt_ids
 from beamuq.progress import progress_bar
 from beamuq.prompts.prompt_template import fill_part, lettered, read_template, split_parts
 from beamuq.scorers.scorer_protocol import PairScores, SimilarityScorer, scored
-from beamuq.text_normalization import clean
 
 BATCH_PROMPTS = 16  # prompts held at once; part of the bytes, so not a machine's setting
 _PROBE: Mapping[str, Any] = {"question": "Is it?", "context": [], "history": [], "options": []}
@@ -194,7 +193,12 @@ def _steps(answer: Mapping[str, Any]) -> list[_Step]:
 
 
 def token_relevances(
-    candidates: Sequence[Mapping[str, Any]], questions: Mapping[str, str], tokenizer: Any, scorer: SimilarityScorer
+    candidates: Sequence[Mapping[str, Any]],
+    questions: Mapping[str, str],
+    tokenizer: Any,
+    scorer: SimilarityScorer,
+    *,
+    newline: bool = True,
 ) -> list[list[float]]:
     """R_l = 1 − s(question answer, question answer without token l) of each candidate's tokens, in [0, 1].
 
@@ -202,15 +206,16 @@ def token_relevances(
     TokenSAR reads as all alike. Higher = more relevant.
 
     ``questions`` are the bare ones by id: no passage, no examples. An answer without a token is what its other tokens
-    decode to by the language model's ``tokenizer``, cleaned like any answer. The scorer is asked once for each distinct
-    pair, over all candidates; premise is the whole answer.
+    decode to by the language model's ``tokenizer``, a text as any answer's: ``newline`` says whether a newline ended
+    answers (:func:`beamuq.decoding.answer_text`). The scorer is asked once for each distinct pair, over all candidates;
+    premise is the whole answer.
     """
     cropped: dict[tuple[tuple[int, ...], bool], list[str]] = {}
     pairs_of_candidates: list[list[tuple[str, str]]] = []
     for candidate in candidates:
         key = tuple(candidate["token_ids"]), candidate["terminated"]
         if key not in cropped:
-            cropped[key] = without_each_token(tokenizer, *key)
+            cropped[key] = without_each_token(tokenizer, *key, newline=newline)
         question = questions[candidate["id"]]
         whole = _sentence(question, candidate["text"])
         pairs_of_candidates.append([(whole, _sentence(question, text)) for text in cropped[key]])
@@ -222,13 +227,15 @@ def token_relevances(
     ]
 
 
-def without_each_token(tokenizer: Any, token_ids: Sequence[int], terminated: bool) -> list[str]:
+def without_each_token(
+    tokenizer: Any, token_ids: Sequence[int], terminated: bool, *, newline: bool = True
+) -> list[str]:
     """The answer's text without its first token, its second, …; the terminator is never left out."""
-    from beamuq.decoding import candidate_text
+    from beamuq.decoding import answer_text
 
     stops = frozenset(token_ids[-1:]) if terminated else frozenset()
     return [
-        clean(candidate_text(tokenizer, [*token_ids[:left_out], *token_ids[left_out + 1 :]], stops))
+        answer_text(tokenizer, [*token_ids[:left_out], *token_ids[left_out + 1 :]], stops, newline=newline)
         for left_out in range(len(token_ids) - terminated)
     ]
 

@@ -82,6 +82,7 @@ class StageSettings:
         recipe, temperature = study.recipes[cell.recipe], study.models[cell.model].temperature
         return {
             **({} if temperature is None else {"temperature": temperature}),
+            **({} if study.newline_stops else {"texts": "whole"}),
             "cell": _picked(cell, "model", "dataset", "recipe"),
             "recipe": recipe.searched(),
             "questions": cell.questions,
