@@ -159,8 +159,9 @@ def seed_of(settings: Mapping[str, Any]) -> int | None:
         value = int(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    fixed = isinstance(value, int) and not isinstance(value, bool) and value not in RANDOM_SEEDS
-    return int(value) if fixed else None
+    if not isinstance(value, int) or isinstance(value, bool) or value in RANDOM_SEEDS:
+        return None
+    return value
 
 
 def check_seeds(request: Mapping[str, Any], own: Sequence[int | None], drawn: int, place: str) -> None:

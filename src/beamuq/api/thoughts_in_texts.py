@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 
 MARK = re.compile(
-    r"[<\[◁]\s*[/|]?\s*(?:seed:|antml:|begin_of_|start_of_|end_of_|begin_|start_|end_)?"
-    r"(?:think(?:ing)?|thoughts?|reasoning|scratchpad)(?:\s[^<>]{0,80})?\s*\|?\s*[>\]▷]"
+    r"[<\[◁][/|]?(?:seed:|antml:|begin_of_|start_of_|end_of_|begin_|start_|end_)?"
+    r"(?:think(?:ing)?|thoughts?|reasoning|scratchpad)(?:\s+\w+=[^<>]{0,80})?\s*\|?[>\]▷]"
     r"|<\|channel\|?>\s*(?:analysis|thought)|<unused94>",
     re.IGNORECASE,
 )

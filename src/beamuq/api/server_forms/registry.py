@@ -56,8 +56,9 @@ def refuse_what_is_no_answer(value: Mapping[str, Any], place: str) -> None:
 
 def _of_beam_search(value: Mapping[str, Any]) -> bool:
     sequences = value.get("sequences")
-    listed = isinstance(sequences, list) and bool(sequences)
-    return listed and all(isinstance(each, Mapping) and "cum_logprob" in each for each in sequences)
+    if not isinstance(sequences, list) or not sequences:
+        return False
+    return all(isinstance(each, Mapping) and "cum_logprob" in each for each in sequences)
 
 
 def _of_a_choice(value: Mapping[str, Any]) -> bool:
