@@ -105,8 +105,9 @@ def test_the_reason_of_a_score_names_what_the_server_left_out() -> None:
 def test_samples_may_be_several_responses_among_other_candidates_and_objects_of_a_client() -> None:
     client = SimpleNamespace(model_dump=lambda: response(chat("Paris", ENDED), chat("Nice", ENDED)))
     beams = response(completed("Rome", [("Rome", -0.1), ("\n", -0.2)]))
-    item = read_records([{"answer": "Paris", "samples": [client, "Lyon"], "beams": beams}])[0]
+    item = read_records([{"answer": "Paris", "samples": [client, "Lyon"]}])[0]
     assert [(each.text, each.total) for each in item.samples] == [("Paris", -0.875), ("Nice", None), ("Lyon", None)]
+    item = read_records([{"answer": "Paris", "beams": beams, "request": {"use_beam_search": True}}])[0]
     assert item.beams[0].total == pytest.approx(-0.3)
 
 
@@ -236,6 +237,7 @@ def test_the_page_prints_what_it_shows_and_scores_each_servers_responses(tmp_pat
 def test_without_ending_scores_what_lacks_it_alone_with_a_note_and_no_interval() -> None:
     rome: Tokens = [("Rome", -2.0), ("</s>", -0.1)]
     row = {"answer": response(chat("Paris", PARIS)), "beams": response(chat("Paris", PARIS), chat("Rome", rome))}
+    row |= {"request": {"use_beam_search": True, "n": 2}}
     frame = score([row], similarity="lexical", methods="Prob,Dissimilarity,LexicalSimilarity", without_ending=True)
     frame = frame.set_index(["method", "variant"])
     assert frame.value["Prob", ""] == pytest.approx(0.75)

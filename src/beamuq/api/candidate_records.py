@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_va
 
 from beamuq.api.rows import Rows, no_question, placed_rows
 from beamuq.api.server_responses import read_responses
+from beamuq.api.thoughts_in_texts import marks_of_thoughts
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError, nearest
 
@@ -70,6 +72,9 @@ class Labels(AnswerLabels):
     model: Annotated[str | None, Field(description="which gave the answer")] = None
     model_hash: Annotated[str | None, Field(description="of the model's files")] = None
     prompt_hash: Annotated[str | None, Field(description="of the prompt around the question")] = None
+    sampled_with: Annotated[
+        str | None, Field(description="how a server was asked for samples, in JSON; default: what its responses say")
+    ] = None
 
 
 LABELS = tuple(Labels.model_fields)
@@ -213,25 +218,38 @@ def read_records(
         return rows
     known = QuestionRecord.model_fields
     found: dict[str, QuestionRecord] = {}
+    texts: list[tuple[str, str]] = []
     for number, (place, row) in enumerate(islice(placed_rows(rows), most), start=1):
-        for key in row:
+        read = read_responses(row, place, without_ending=without_ending, temperature=temperature)
+        for key in read:
             if key not in known and (near := nearest(str(key), known.keys() - LABELS)):
                 raise BeamUQError(f"{place}: {key}: unknown column; did you mean {near!r}?")
-        read = read_responses(row, place, without_ending=without_ending, temperature=temperature)
         # as a row of Parquet has it, null says nothing
         said = {key: value for key, value in read.items() if value is not None or key == "answer"}
         content = {"id": str(number)} | {key: value for key, value in said.items() if key in known}
         item: QuestionRecord = validated(QuestionRecord, content, place)
         if not (item.samples or item.beams or item.answer.says_something):
-            unused = ", ".join(str(key) for key in row if key not in known)
+            unused = ", ".join(str(key) for key in read if key not in known)
             fix = "give samples or beams to compare it with, or its token_logprobs"
             raise BeamUQError(f"{place}: an answer alone cannot be scored; {fix}{unused and f' (not used: {unused})'}")
         if item.id in found:
             raise BeamUQError(f"{place}: id {item.id!r} stands twice; give each question its own")
         found[item.id] = item
+        texts += [(f"{place}: {kind}", text) for kind, text in _texts(item)]
     if not found:
         raise no_question(rows)
+    if warning := marks_of_thoughts(texts):
+        warnings.warn(warning, stacklevel=2)
     return Records(found.values())
+
+
+def _texts(item: QuestionRecord) -> Iterator[tuple[str, str]]:
+    """Every text of a question, with what it is."""
+    yield "answer", item.answer.text
+    for sample in item.samples:
+        yield "samples", sample.text
+    for beam in item.beams:
+        yield "beams", beam.text
 
 
 def by_probability(beams: Sequence[CandidateRecord]) -> list[CandidateRecord]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -103,6 +104,13 @@ class _Beside(StrictModel, extra="ignore"):
     prompt: str = ""
 
 
+def _beside(place: str, row: Mapping[str, Any]) -> _Beside:
+    """Of a row of ours; a line that is a server's response has keys of its own."""
+    said = {key: value for key, value in row.items() if value is not None} if "answer" in row else {}
+    beside: _Beside = validated(_Beside, said, place)
+    return beside
+
+
 class _Remembering:
     """A similarity that keeps what it said of each pair: s, and whether both mean the same."""
 
@@ -129,7 +137,7 @@ def _of_file(path: Path, similarity: str, threshold: float, questions: int) -> C
     ]
     if len(placed) > questions:
         notes.append(f"The first {questions} of {len(placed)} questions; all of them: --questions {len(placed)}.")
-    beside: list[_Beside] = [validated(_Beside, dict(row), place) for place, row in places]
+    beside = [_beside(place, row) for place, row in places]
     cards = [_question(item, more, remembering.said) for item, more in zip(shown, beside, strict=True)]
     sources = {"samples": "given", "beams": "given"}
     return Cell(path.name, path.name, cards, scores, sources, scorer.name, notes=notes)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any, cast
 
 import numpy as np
 import pandas as pd
 from pydantic import Field, Strict
 
+from beamuq.api.server_forms import vllm_output
 from beamuq.config_errors import validated
 from beamuq.errors import BeamUQError, reading
 from beamuq.io import atomic, rows_of, write_text
@@ -79,10 +82,13 @@ def placed_rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
         content = [{str(key): value for key, value in row.items() if not _absent(value)} for row in mappings]
     if not isinstance(content, Iterable):
         raise BeamUQError(f"{where or 'rows: '}a {type(content).__name__}; give a list of mappings, one a question")
+    if isinstance(content, Mapping) or _is_object(content):
+        raise BeamUQError(f"{where or 'rows: '}one object; give a list of them, one a question")
     for number, row in enumerate(content, start=1):
-        if not isinstance(row, Mapping):
+        mapping = plain(row)
+        if not isinstance(mapping, Mapping):
             raise BeamUQError(f"{where}row {number}: a {type(row).__name__}; give a list of mappings, one a question")
-        yield f"{where}row {number}", plain(row)
+        yield f"{where}row {number}", mapping
 
 
 def _csv(path: Path) -> pd.DataFrame:
@@ -106,15 +112,32 @@ def _absent(value: Any) -> bool:
     return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
+def _is_object(value: Any) -> bool:
+    """Whether it is a client's object, of a kind that has parts with names."""
+    named_parts = hasattr(value, "model_dump") or isinstance(value, SimpleNamespace)
+    return named_parts or (is_dataclass(value) and not isinstance(value, type))
+
+
 def plain(value: Any) -> Any:
     """Arrays, tuples, numpy's numbers and clients' objects, as a frame or a list holds them, as JSON would."""
-    if hasattr(value, "model_dump"):
-        value = value.model_dump()
+    output = vllm_output.as_mapping(value)
+    if output is not None:
+        value = output
+    elif _is_object(value):
+        value = _named_parts(value)
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Mapping):
-        return {key: plain(each) for key, each in value.items()}
-    return [plain(each) for each in value] if isinstance(value, list | tuple) else value
+        return {key: plain(part) for key, part in value.items()}
+    return [plain(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _named_parts(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return value.model_dump()
+    if isinstance(value, SimpleNamespace):
+        return vars(value)
+    return {part.name: getattr(value, part.name) for part in fields(value) if hasattr(value, part.name)}
 
 
 def by_question(scores: pd.DataFrame) -> str:

@@ -1,0 +1,46 @@
+"""Anthropic's Messages API, which gives no log-probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from beamuq.api.server_forms.reply import (
+    AGAIN,
+    Asked,
+    Form,
+    FormPart,
+    Reply,
+    candidate,
+    refused,
+    said,
+    text_of,
+    was_cut,
+)
+from beamuq.config_errors import validated
+from beamuq.errors import BeamUQError
+
+
+class _Message(FormPart):
+    content: list[Any]
+    stop_reason: str | None = None
+    model: str | None = None
+
+
+def _fits(value: Mapping[str, Any]) -> bool:
+    return value.get("type") == "message" and isinstance(value.get("content"), list)
+
+
+def _read(value: Mapping[str, Any], place: str, asked: Asked) -> Reply:
+    message: _Message = validated(_Message, said(value), place)
+    if message.stop_reason == "refusal":
+        raise refused(place, text_of(message.content, place) or "no text")
+    whole = ("end_turn", "stop_sequence")
+    cut = was_cut(message.stop_reason, f"{place}: stop_reason", whole=whole, cut=("max_tokens",))
+    text = text_of(message.content, place)
+    if text is None:
+        raise BeamUQError(f"{place}: no text; {AGAIN}")
+    return Reply([candidate(text, None, asked, cut=cut)], message.model)
+
+
+FORM = Form("Anthropic's Messages API", _fits, _read)

@@ -1,0 +1,181 @@
+"""What a response holds, whatever its form; and the parts that forms share: endings, content in parts, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from beamuq.api.server_forms.tokens_along_text import Token, Verdict, token, verdict
+from beamuq.errors import BeamUQError
+
+FLOOR = -9999.0  # what OpenAI and vLLM write for a token too unlikely to say
+NO_LOGPROBS = "the response has no log-probabilities; ask the server for logprobs"
+NO_ENDING = (
+    "the server left out the ending's log-probability, without which the tokens' sum is the probability of no outcome; "
+    "without_ending scores it all the same"
+)
+NO_TOKEN = f"a token's log-probability is null or the server's floor of {FLOOR:g}"
+NO_SPELLING = "the tokens with log-probabilities do not spell the text: reasoning, an echoed prompt, or token ids alone"
+UNCLEAR_ENDING = (
+    "the tokens fit the text both with and without an ending: what stands behind it may be text that was cut away; a "
+    "stop string is known where 'request' says it, as stop"
+)
+NO_END_SAID = "the response does not say how it ended"
+TEMPERED = "the server's log-probabilities are those at the temperature asked for, not the model's own"
+WHY = {
+    Verdict.NO_ENDING: NO_ENDING,
+    Verdict.UNCLEAR: UNCLEAR_ENDING,
+    Verdict.NO_SPELLING: NO_SPELLING,
+}
+AGAIN = "ask again, or leave this one out"
+THOUGHT_PARTS = ("reasoning", "thinking", "redacted_thinking", "reasoning_text", "summary_text")
+
+
+class FormPart(BaseModel, extra="ignore", strict=True):
+    """A part of a response; what is not read of it is ignored."""
+
+
+class TokenLogprob(FormPart):
+    """A token as OpenAI's chat, and those that follow it, give it."""
+
+    token: str
+    logprob: float | None = None
+    bytes: list[Annotated[int, Field(ge=0, le=255)]] | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is known of a request.
+
+    ``stops``: its stop strings. ``tempered``: its candidates were drawn at a temperature other than 1.
+    ``without_ending``: where only the ending's log-probability is left out, the tokens' are taken.
+    """
+
+    stops: tuple[str, ...] = ()
+    tempered: bool = False
+    without_ending: bool = False
+
+    def known_stops(self, found: object = None) -> tuple[str, ...]:
+        """Its stop strings, and that by which a response says that it ended."""
+        return (*self.stops, found) if isinstance(found, str) and found else self.stops
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The candidates of a response, as records; what it says of the model and of how it was asked.
+
+    ``settings_at``: where in it the settings stand. ``beams``: they are of one beam search by the response's own form.
+    """
+
+    candidates: list[dict[str, Any]]
+    model: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings_at: str = ": generation_settings"
+    beams: bool = False
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form of response: its name, whether a mapping has it, and how it is read.
+
+    ``read`` takes the mapping, its place and what is known of the request, and raises BeamUQError in one line.
+    """
+
+    name: str
+    fits: Callable[[Mapping[str, Any]], bool]
+    read: Callable[[Mapping[str, Any], str, Asked], Reply]
+
+
+def was_cut(end: object, place: str, *, whole: Sequence[str], cut: Sequence[str]) -> bool:
+    """Whether an answer was cut at the largest number of tokens, by the ending that its response names.
+
+    Raises BeamUQError for any other ending: an abort, a filter, a call of a tool, none.
+    """
+    if end in cut:
+        return True
+    if end in whole:
+        return False
+    known = " or ".join((*whole, *cut))
+    raise BeamUQError(f"{place}: {end!r:.80}: give whole answers, which end by {known}; {AGAIN}")
+
+
+def refused(place: str, words: object) -> BeamUQError:
+    """What is told of an answer that the server refused to give."""
+    return BeamUQError(f"{place}: the server refused: {words!s:.200}; ask in another way, or leave this one out")
+
+
+def failed(place: str, error: object) -> BeamUQError:
+    """What is told of an error in the place of an answer."""
+    words: object = error
+    if isinstance(error, Mapping):
+        words = error.get("message") or error.get("msg") or error.get("type") or dict(error)
+    return BeamUQError(f"{place}: the server's error: {words!s:.200}; {AGAIN}")
+
+
+def text_of(content: object, place: str) -> str | None:
+    """The text of a message's content, which may be in parts; thoughts are none of it. None: there is none.
+
+    Raises BeamUQError if a part is a refusal, or anything else that is no text.
+    """
+    if content is None or isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise BeamUQError(f"{place}: content: a {type(content).__name__}; give a text, or its parts in a list")
+    texts = [_text_of_part(part, f"{place}: content[{number}]") for number, part in enumerate(content)]
+    told = [text for text in texts if text is not None]
+    return "".join(told) if told else None
+
+
+def _text_of_part(part: object, place: str) -> str | None:
+    if isinstance(part, str):
+        return part
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if isinstance(part, Mapping) and part.get("refusal"):
+        raise refused(place, part["refusal"])
+    if kind in THOUGHT_PARTS:
+        return None
+    if isinstance(part, Mapping) and kind in (None, "text", "output_text") and isinstance(part.get("text"), str):
+        return str(part["text"])
+    raise BeamUQError(f"{place}: type: {kind!r:.80}: no text; only answers of text can be compared; {AGAIN}")
+
+
+def candidate(
+    text: str,
+    tokens: Sequence[TokenLogprob] | None,
+    asked: Asked,
+    *,
+    cut: bool,
+    stops: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """A candidate's record: the log-probabilities of its tokens, if its ending's is among them, or why it has none."""
+    if tokens is None:
+        return {"text": text, "left_out": NO_LOGPROBS}
+    logprobs = [each.logprob for each in tokens]
+    why = left_out(text, [token(each.token, each.bytes) for each in tokens], logprobs, cut=cut, stops=stops)
+    if why == NO_ENDING and asked.without_ending:
+        return {"text": text, "token_logprobs": logprobs, "without_ending": True}
+    return {"text": text, "left_out": why} if why else {"text": text, "token_logprobs": logprobs}
+
+
+def left_out(
+    text: str,
+    tokens: Sequence[Token],
+    logprobs: Sequence[float | None],
+    *,
+    cut: bool,
+    stops: tuple[str, ...] = (),
+) -> str | None:
+    """Why the tokens' log-probabilities do not give the text's; None: they do."""
+    if not tokens:
+        return NO_LOGPROBS
+    if any(logprob is None or logprob <= FLOOR for logprob in logprobs):
+        return NO_TOKEN
+    return WHY.get(verdict(text, tokens, cut=cut, stops=stops))
+
+
+def said(value: Mapping[str, Any]) -> dict[str, Any]:
+    """What a mapping says: as a row of Parquet has it, null says nothing."""
+    return {key: part for key, part in value.items() if part is not None}
