@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import beamuq
@@ -226,6 +227,7 @@ def test_a_conversation_is_asked_as_it_is_and_a_list_of_them_gives_a_list(tiny: 
     assert (again.answer, again.prompt_hash) == (one.answer, one.prompt_hash)
     assert list(again.texts.values()) == pytest.approx(list(one.texts.values()), rel=1e-4)
     assert list(other.texts.values()) != pytest.approx(list(one.texts.values()), rel=1e-2)
+    assert [each.answer for each in ask(pd.Series([QUESTION]), str(tiny), **CHAT)]  # type: ignore[arg-type]
     assert "in the model's chat template, a conversation of 2 messages" in str(one)
     assert json.loads(one.as_json())["messages"] == 2
 

@@ -299,7 +299,7 @@ def ask(
     if style not in STYLES:
         raise BeamUQError(f"style {style!r}: choose from {', '.join(STYLES)}")
     check_stop(stop)
-    questions = _questions(question)
+    questions, one = _questions(question)
     talks = any(each.messages for each in questions)
     if talks:
         _check_conversations(questions, style, shots, prompt_template)
@@ -355,7 +355,7 @@ def ask(
                 doubts=tuple(told),
             )
         )
-    return asked[0] if _is_one(question) else asked
+    return asked[0] if one else asked
 
 
 def _found(row: Mapping[str, Any], scores: pd.DataFrame, epsilon: float) -> dict[str, Any]:
@@ -391,24 +391,25 @@ class _Question:
     place: str
 
 
-def _is_one(question: Any) -> bool:
-    """Whether it is one question, or one conversation, and no list of them."""
+def _questions(question: Any) -> tuple[list[_Question], bool]:
+    """What a call of :func:`ask` asks, and whether it is one question or one conversation, and no list of them.
+
+    Raises BeamUQError if it asks nothing, or what is neither text nor messages.
+    """
     if isinstance(question, str):
-        return True
-    return bool(question) and all(isinstance(plain(each), Mapping) for each in question)
-
-
-def _questions(question: Any) -> list[_Question]:
-    """What a call of :func:`ask` asks. Raises BeamUQError if it asks nothing, or what is neither text nor messages."""
+        return [_read_question(question, "question 1")], True
     if isinstance(question, Mapping) or not isinstance(question, Iterable):
         raise BeamUQError(f"question: a {type(question).__name__}; give a question, a conversation, or a list of them")
-    listed = [question] if _is_one(question) else list(question)
+    listed = list(question)
     if not listed:
         raise BeamUQError("no question; give one")
-    return [
-        each if isinstance(each, _Question) else _read_question(each, f"question {number}")
-        for number, each in enumerate(listed, start=1)
-    ]
+    if all(isinstance(plain(each), Mapping) for each in listed):
+        return [_read_question(listed, "question 1")], True
+    questions = []
+    for place, each in enumerate(listed, start=1):
+        read = each if isinstance(each, _Question) else _read_question(each, f"question {place}")
+        questions.append(read)
+    return questions, False
 
 
 def _read_question(asked: Any, place: str) -> _Question:
