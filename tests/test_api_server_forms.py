@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,10 +12,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from pydantic import BaseModel
 
 from beamuq.api.calibration import Calibration, calibrate, decide
 from beamuq.api.candidate_records import QuestionRecord, read_records
 from beamuq.api.explore_results import explore
+from beamuq.api.rows import plain
 from beamuq.api.score_candidates import score
 from beamuq.api.server_forms.reply import (
     NO_ENDING,
@@ -291,8 +294,11 @@ def test_objects_are_rows_too_and_frames_and_parquet_hold_responses(tmp_path: Pa
 
 
 def test_one_object_in_place_of_a_list_of_them_is_told() -> None:
-    with pytest.raises(BeamUQError, match="rows: one object; give a list"):
-        read_records(chat(PARIS))  # type: ignore[arg-type]
+    class Completion(BaseModel):  # which can be iterated over
+        choices: list[Row] = chat(PARIS)["choices"]
+
+    with pytest.raises(BeamUQError, match="rows: a Completion; give a list"):
+        read_records(Completion())  # type: ignore[arg-type]
 
 
 def test_a_line_with_beams_has_the_most_probable_as_its_answer() -> None:
@@ -502,6 +508,28 @@ def test_a_thoughts_mark_in_a_text_is_warned_of(text: str) -> None:
 def test_an_ordinary_text_is_not_warned_of(text: str, recwarn: pytest.WarningsRecorder) -> None:
     read_records([{"answer": text, "samples": [text]}])
     assert not recwarn.list
+
+
+ODD: tuple[Any, ...] = (0, "", [], {}, [None], {"a": [1]}, 1.5)
+
+
+def damaged(value: Any) -> Iterator[Any]:
+    """The same with each of its parts in turn replaced by something else."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from (value | {key: other} for other in (*ODD, *damaged(part)))
+    if isinstance(value, list):
+        for place, part in enumerate(value):
+            yield from ([*value[:place], other, *value[place + 1 :]] for other in (*ODD, *damaged(part)))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["chat", "Responses", "Ollama", "Inspect", "vLLM, its tokens", "SGLang", "llama.cpp"])
+def test_a_damaged_response_is_read_or_refused_in_one_line_and_nothing_else(name: str) -> None:
+    whole = plain((KNOWN | UNKNOWN)[name][0])
+    for given in damaged(whole):
+        with contextlib.suppress(BeamUQError):
+            read_records([{"answer": given}])
 
 
 def test_a_reader_of_ones_own_rows_is_as_before() -> None:

@@ -80,10 +80,8 @@ def placed_rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if isinstance(content, pd.DataFrame):
         mappings = content.to_dict("records")
         content = [{str(key): value for key, value in row.items() if not _absent(value)} for row in mappings]
-    if not isinstance(content, Iterable):
+    if not isinstance(content, Iterable) or _is_object(content):
         raise BeamUQError(f"{where or 'rows: '}a {type(content).__name__}; give a list of mappings, one a question")
-    if isinstance(content, Mapping) or _is_object(content):
-        raise BeamUQError(f"{where or 'rows: '}one object; give a list of them, one a question")
     for number, row in enumerate(content, start=1):
         mapping = plain(row)
         if not isinstance(mapping, Mapping):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -167,7 +168,7 @@ def seed_of(settings: Mapping[str, Any]) -> int | None:
 def check_seeds(request: Mapping[str, Any], own: Sequence[int | None], drawn: int, place: str) -> None:
     """Refuse samples of several requests with one seed: each is the same draw as the others.
 
-    ``own``: the seed that each response names, if it does; ``drawn``: the samples that are no responses.
+    ``own``: the seed that each response names, if it does; ``drawn``: how many samples are no responses.
 
     Raises BeamUQError naming the seed.
     """
@@ -177,8 +178,8 @@ def check_seeds(request: Mapping[str, Any], own: Sequence[int | None], drawn: in
         raise BeamUQError(f"{place}: several responses of seed {twice[0]}, which are the same draws; {fix}")
     seed = seed_of(request)
     at_once = flat(request).get("n", 1)
-    several = drawn > (at_once if isinstance(at_once, int) else 1)
-    if seed is not None and (own.count(None) > 1 or several):
+    of_texts = math.ceil(drawn / at_once) if isinstance(at_once, int) and at_once > 0 else drawn
+    if seed is not None and own.count(None) + of_texts > 1:
         why = "several requests of one seed, which are the same draws"
         raise BeamUQError(f"{place}: request.seed: {seed}: {why}; {fix}")
 

@@ -65,6 +65,7 @@ class _RowReader:
         self.models: list[str] = []
         self.settings: dict[str, Any] = {}
         self.seeds: list[int | None] = []
+        self.texts_drawn = 0
 
     def read(self) -> dict[str, Any]:
         """The row with candidates, a model and ``sampled_with``."""
@@ -79,16 +80,14 @@ class _RowReader:
 
     def _of_response(self) -> dict[str, Any] | None:
         """The row of a line that is a response; None: it is none."""
-        value = _unwrapped(self.row, self.place)
-        form = form_of(value)
-        if form is None:
-            refuse_what_is_no_answer(value, self.place)
+        value = _response(self.row, self.place)
+        form = None if value is None else form_of(value)
+        if value is None or form is None:
             return None
-        named = [kind for kind in ("samples", "beams") if self.row.get(kind) is not None]
+        named = [kind for kind in ("samples", "beams") if self.row.get(kind)]
         if named:
             fix = "put the response under answer"
             raise BeamUQError(f"{self.place}: {named[0]}: beside a whole response, whose choices are samples; {fix}")
-        refuse_what_is_no_answer({"error": value.get("error")}, self.place)
         reply = self._reply(form, value, "samples", self.place)
         if len(reply.candidates) > 1 and not reply.beams:
             self._note_samples(reply, self.place)
@@ -102,24 +101,23 @@ class _RowReader:
         return row | {"answer": _as_answer(first), "samples": others}
 
     def _of_kind(self, kind: str) -> Any:
-        """The candidates of one place of the row."""
+        """The candidates of one place of the row; as it is where none of them is a response."""
         place = f"{self.place}: {kind}"
         parts = self.row[kind] if isinstance(self.row[kind], list) else [self.row[kind]]
         seen: list[Mapping[str, Any]] = []
         candidates: list[Any] = []
         for part in parts:
-            value = _unwrapped(part, place) if isinstance(part, Mapping) else None
+            value = _response(part, place)
             form = None if value is None else form_of(value)
             if value is None or form is None:
-                if value is not None:
-                    refuse_what_is_no_answer(value, place)
+                if kind == "samples":
+                    self.texts_drawn += 1
                 candidates.append(part)
                 continue
             # two samples may say the same, in responses with ids of their own or without
             if value in seen and (value.get("id") or value.get("request_id")):
                 raise BeamUQError(f"{place}: the same response stands twice; give each once")
             seen.append(value)
-            refuse_what_is_no_answer({"error": value.get("error")}, place)
             candidates += self._of_form(form, value, kind, place)
         if not seen:
             return self.row[kind]
@@ -165,8 +163,7 @@ class _RowReader:
         elif self.request is not None and found.get("beams"):
             check_beams_request(self.request, place)
         if samples and "answer" in self.row:
-            drawn = 0 if self.seeds else len(samples)
-            check_seeds(self.request or {}, self.seeds, drawn, f"{self.place}: samples")
+            check_seeds(self.request or {}, self.seeds, self.texts_drawn, f"{self.place}: samples")
 
     def _kept(self, found: Mapping[str, Any]) -> dict[str, Any]:
         """The model that the responses name, and the settings of samples, in JSON."""
@@ -187,8 +184,28 @@ class _RowReader:
         if seeds:
             settings["seed"] = seeds[0] if len(seeds) == 1 else seeds
         if settings and found.get("sampled_with") is None:
-            more["sampled_with"] = json.dumps(settings, ensure_ascii=False, sort_keys=True)
+            more["sampled_with"] = json.dumps(settings, ensure_ascii=False, sort_keys=True, default=str)
         return more
+
+
+def _is_ours(candidate: Mapping[str, Any]) -> bool:
+    """Whether it is a candidate of our own: of the forms, only SGLang's has its text where ours have it."""
+    return isinstance(candidate.get("text"), str) and not candidate.keys() & {"meta_info", "finish_reason", "error"}
+
+
+def _response(part: Any, place: str) -> Mapping[str, Any] | None:
+    """A response, or what may be one, without what it leaves unsaid; None: a candidate of our own.
+
+    Raises BeamUQError for an error in the place of an answer, and for a form that is not read.
+    """
+    if not isinstance(part, Mapping) or _is_ours(part):
+        return None
+    value = _unwrapped(part, place)
+    if form_of(value) is None:
+        refuse_what_is_no_answer(value, place)
+    else:
+        refuse_what_is_no_answer({"error": value.get("error")}, place)
+    return value
 
 
 def _unwrapped(value: Mapping[str, Any], place: str) -> Mapping[str, Any]:

@@ -57,7 +57,7 @@ class _Completion(FormPart):
 
 
 def _fits(value: Mapping[str, Any]) -> bool:
-    return value.get("choices") is not None
+    return isinstance(value.get("choices"), list)
 
 
 def _read(value: Mapping[str, Any], place: str, asked: Asked) -> Reply:
