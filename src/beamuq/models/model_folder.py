@@ -163,12 +163,12 @@ def model_identity(folder: Path, *, every_file: bool = False) -> dict[str, str]:
     manifest = check_content(folder)
     names = manifest.files if manifest else _visible(folder) if every_file else sorted(_loaded(folder))
     hashes = _hashes(folder, names)
-    content = _hash_of(hashes)
+    content = content_of(hashes)
     return {
         "source": manifest.source if manifest else f"folder:{folder.resolve().name}",
         "revision": manifest.revision if manifest else content,
         "content": content,
-        "tokenizer": _hash_of({name: sha256 for name, sha256 in hashes.items() if TOKENIZER.fullmatch(name)}),
+        "tokenizer": content_of({name: sha256 for name, sha256 in hashes.items() if TOKENIZER.fullmatch(name)}),
     }
 
 
@@ -266,6 +266,6 @@ def _sha256(path: Path, stamp: str) -> str:  # noqa: ARG001
     return file_sha256(path)
 
 
-def _hash_of(hashes: Mapping[str, str]) -> str:
-    """One sha256 over names and hashes of files."""
+def content_of(hashes: Mapping[str, str]) -> str:
+    """The content of a model: one sha256 over the names and hashes of its files."""
     return hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()
