@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import os
+import shutil
 import tarfile
 from io import BytesIO
 from pathlib import Path
@@ -36,9 +37,10 @@ def with_references(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"options": options, "references": ["The Fastnet!" if not options else "Fastnet"]}
 
 
-@pytest.fixture
-def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[str, str]]:
-    """An archive of a study called made_up, and the CSVs of its exhibits."""
+@pytest.fixture(scope="module")
+def packed_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """A folder with an archive of a study called made_up, and the CSVs of its exhibits."""
+    tmp_path = tmp_path_factory.mktemp("packed")
     content = exhibits_study.CONTENT | {"grid": GRID, "exhibits": [*LABELS], "models": MODELS}
     of = exhibits_study.study(**{name: content[name] for name in ("grid", "exhibits", "models")})
     results, csvs = exhibits_study.Results(tmp_path / "results/made_up", of), {}
@@ -59,8 +61,21 @@ def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[
     (results.folder / "study.json").write_text(json.dumps(of.as_run()), "utf-8")
     (tmp_path / "studies").mkdir()
     (tmp_path / "studies/made_up.yaml").write_text(yaml.safe_dump(content, sort_keys=False), "utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(release_archive, "ROOT", tmp_path)
+        release_archive.pack(results.folder, tmp_path / "made_up.tar")
+    return tmp_path, csvs
+
+
+@pytest.fixture
+def packed(
+    packed_once: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Path, dict[str, str]]:
+    """The archive and its study in a folder of the test's own, and the CSVs."""
+    made, csvs = packed_once
+    shutil.copy(made / "made_up.tar", tmp_path)
+    shutil.copytree(made / "studies", tmp_path / "studies")
     monkeypatch.setattr(release_archive, "ROOT", tmp_path)
-    release_archive.pack(results.folder, tmp_path / "made_up.tar")
     return tmp_path / "made_up.tar", csvs
 
 
