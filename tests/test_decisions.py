@@ -279,3 +279,18 @@ def test_tables_whose_footers_are_not_of_one_run_are_refused(
     parquet_tables.write(tmp_path / kind, kind, table.table, cell=table.cell, provenance=table.provenance | made)
     with pytest.raises(BeamUQError, match=told):
         decided(tmp_path, settings(), made_with={"candidates": {"max_new_tokens": 30}} if "asked" in told else {})
+
+
+def test_nothing_is_decided_by_foreign_scores(tmp_path: Path) -> None:
+    """Their similarity, which the step does not read, is of another scorer than the study's."""
+    written(tmp_path, cell(20))
+    table = parquet_tables.read(tmp_path / "scores", "scores")
+    behind = {"similarity": {"name": "cosine", "kind": "nli", "models": {"model": {"source": "hub:org/other"}}}}
+    footer = table.provenance | {"settings_behind": behind}
+    parquet_tables.write(tmp_path / "scores", "scores", table.table, cell=table.cell, provenance=footer)
+    for asked, told in (
+        ({"kind": "embedding"}, "kind 'nli', 'embedding'"),
+        ({"kind": "nli", "models": {"model": {"source": "hub:org/own"}}}, "source of model 'hub:org/other'"),
+    ):
+        with pytest.raises(BeamUQError, match=f"scores: was made from similarity with {told}"):
+            decided(tmp_path, settings(), made_with={"similarity": asked})

@@ -169,9 +169,27 @@ def test_a_file_of_a_fetched_folder_is_hashed_once_until_it_changes(
     assert read == ["config.json"]
 
 
+STAMPED = '{"config.json": ["1 2 3 4", "0"]}'
+NO_HASHES = ["[3]", "[[3, 4]]", '[["config.json", ["a", "b"]]]', "{", '{"config.json": 3}', STAMPED, "null", "3"]
+NO_HASHES += ['{"config.json": [1, 2]}', '{"config.json": {"a": 1}}', '{"config.json": ["a", "b", "c"]}', "[" * 100_000]
+NO_HASHES += ['{"a":' * 100_000, "\x00", '"\\ud800"']
+
+
+def as_link(target: str) -> Callable[[Path], object]:
+    return lambda path: path.symlink_to(target)
+
+
 @pytest.mark.parametrize(
     "damage",
-    [*(partial(Path.write_text, data=text) for text in ("[3]", "[[3, 4]]", "{", '{"config.json": 3}')), Path.mkdir],
+    [
+        *(partial(Path.write_text, data=text) for text in NO_HASHES),
+        partial(Path.write_bytes, data=b"\xff"),
+        Path.mkdir,
+        os.mkfifo,
+        as_link(".sha256.json"),
+        as_link("/dev/zero"),
+        as_link("missing"),
+    ],
 )
 def test_without_readable_hashes_every_file_is_read(
     damage: Callable[[Path], object], llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -180,7 +198,18 @@ def test_without_readable_hashes_every_file_is_read(
     folder = fetched(llama, tmp_path / "model")
     damage(folder / model_folder.HASHES)
     assert model_identity(folder)["content"] == model_identity(llama)["content"]
+    assert model_identity(folder)["content"] == model_identity(llama)["content"]
     assert not (llama / model_folder.HASHES).exists()  # a folder of the user's own is left as it is
+
+
+def test_a_hash_that_is_none_is_not_believed(llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_folder, "SETTLED", 0)
+    folder = fetched(llama, tmp_path / "model")
+    identity = model_identity(folder)
+    kept = json.loads((folder / model_folder.HASHES).read_text())
+    kept["config.json"][1] = "none"
+    (folder / model_folder.HASHES).write_text(json.dumps(kept))
+    assert model_identity(folder) == identity
 
 
 def test_a_chat_template_in_a_folder_of_its_own_is_part_of_the_tokenizers_hash(llama: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import yaml
 from pydantic import ValidationError
 
 from beamuq.errors import BeamUQError
+from beamuq.models.model_folder import content_of
 from beamuq_study.plan.code_hashes import script_sources
 from beamuq_study.plan.study_on_machine import Plan, not_compared
 from beamuq_study.study_config import STUDIES, Study
@@ -175,6 +177,29 @@ def test_the_settings_of_the_tables_that_a_job_reads_are_asked_for(plan: Plan) -
     assert made.pop("candidates") == candidates
     assert made == {name: getattr(plan.settings, name)(where()) for name in made}
     assert "judgements" not in plan.settings.made_with(*kinds)(where(recipe="beam_widths"))
+
+
+def test_the_models_of_the_tables_behind_a_job_are_asked_for_as_far_as_they_are_known(tmp_path: Path) -> None:
+    plan = Plan.load({"study": "demo", "device": "cpu", "models_root": str(tmp_path)})
+    expected = plan.settings.expected("questions", "candidates", "similarity", "quality")
+    before = expected(where(), None)
+    study = plan.study
+    source = study.scorers[where().scorer].source
+    assert source is not None
+    assert before["similarity"]["models"] == {"model": {"source": source}}
+    assert before["candidates"]["models"] == {"model": {"source": study.models[where().model].source}}
+    assert before["candidates"]["dtype"] == {"cpu": "float32", "cuda": "bfloat16"}
+    assert before["similarity"]["dtype"] == {"cpu": "float32", "cuda": "float32"}
+    assert before["questions"] == plan.settings.questions(where())
+    folder = tmp_path / source.split(":")[1].replace("/", "--")
+    folder.mkdir()
+    manifest = {"source": source, "revision": "r", "files": {"config.json": {"sha256": "a"}}}
+    (folder / "fetched.json").write_text(json.dumps(manifest))
+    again = replace(plan).settings.expected("similarity")(where(), None)["similarity"]["models"]["model"]
+    assert again == {"source": source, "content": content_of({"config.json": "a"})}
+    asked = Plan.load({"study": "demo", "device": "cpu", "dtype": "bfloat16"}).settings.expected("candidates")
+    assert asked(where(), None)["candidates"]["dtype"] == {"cpu": "bfloat16", "cuda": "bfloat16"}
+    assert expected.__code__.co_varnames[:2] == ("wildcards", "output")  # so that Snakemake does not compare it
 
 
 @pytest.mark.parametrize(("kind", "name"), [("table", "redundancy"), ("figure", "base_accs")])

@@ -12,11 +12,12 @@ import pytest
 import synthetic
 from beamuq import io
 from beamuq.errors import BeamUQError
+from beamuq.models.model_folder import content_of
 from beamuq.prompts.prompt_template import PROMPTS
 from beamuq_study import parquet_tables
 from beamuq_study.data.question import question
 from beamuq_study.parquet_tables import Artifact, Footer
-from beamuq_study.provenance import check_one_run, provenance, read_cell
+from beamuq_study.provenance import check_one_run, check_weights, provenance, read_cell
 from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import STUDIES, load_study
 from run_job import run_job
@@ -106,6 +107,146 @@ def test_scores_and_evaluations_name_the_models_behind_them(kind: str, own: dict
     evaluate(own, 1)
     behind = parquet_tables.read_footer(own[kind]).provenance["models_behind"]
     assert behind == {f"candidates of {CELL['model']!r} (model)": {"content": "c1", "dtype": "float32"}}
+
+
+def rewritten(path: Path, kind: str, **change: Any) -> None:
+    """The table with a footer that says other things."""
+    table = parquet_tables.read(path, kind)
+    parquet_tables.write(path, kind, table.table, cell=table.cell, provenance=table.provenance | change)
+
+
+def test_scores_and_evaluations_name_the_settings_behind_them(own: dict[str, Path]) -> None:
+    behind = parquet_tables.read_footer(own["scores"]).provenance["settings_behind"]
+    assert behind == {"questions": {"seed": 1}, "candidates": {"seed": 1}, "similarity": {}}
+    further = parquet_tables.read_footer(own["evaluation"]).provenance["settings_behind"]
+    assert further.pop("scores")["methods"] == SCORING["methods"]
+    assert further == behind | {"quality": METRIC}
+
+
+WEIGHTS = {"source": "hub:org/name", "revision": "r", "content": "c1", "tokenizer": "t"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "made", "asked", "told"),
+    [
+        (
+            "candidates",
+            {"dtype": "bfloat16", "device": "cpu"},
+            {"dtype": {"cpu": "float32"}},
+            "dtype on cpu 'bfloat16'",
+        ),
+        (
+            "candidates",
+            {"dtype": "bfloat16", "device": "cuda"},
+            {"dtype": {"cpu": "float32", "cuda": "float32"}},
+            "dtype on cuda 'bfloat16', 'float32' is asked for",
+        ),
+        (
+            "similarity",
+            {"models": {"model": WEIGHTS}},
+            {"models": {"model": {"source": "hub:org/other"}}},
+            "source of model 'hub:org/name', 'hub:org/other' is asked for",
+        ),
+        (
+            "similarity",
+            {"models": {"model": WEIGHTS}},
+            {"models": {"model": {"source": "hub:org/name", "content": "c2"}}},
+            "content of model 'c1', 'c2' is asked for",
+        ),
+    ],
+)
+def test_a_table_of_other_weights_or_dtype_is_not_scored_though_it_is_the_only_one(
+    kind: str, made: dict[str, Any], asked: dict[str, Any], told: str, own: dict[str, Path]
+) -> None:
+    rewritten(own[kind], kind, **made)
+    read = {name: own[name] for name in ("questions", "candidates", "similarity", "scores")}
+    with pytest.raises(BeamUQError, match=f"{kind}.*: was made with {told}.*; delete it and run again"):
+        run_job("scores", read | {"settings": SCORING | {"seed": 1}, "made_with": {kind: asked}})
+
+
+@pytest.mark.parametrize(
+    ("behind", "asked", "told"),
+    [
+        ({"candidates": {"max_new_tokens": 20}}, {"candidates": {"max_new_tokens": 30}}, "candidates with max_new_tok"),
+        (
+            {"candidates": {"temperature": 0.7}},
+            {"candidates": {"temperature": None}},
+            "candidates with temperature 0.7",
+        ),
+        ({"similarity": {"kind": "a"}}, {"similarity": {"kind": "b"}}, "similarity with kind 'a', 'b'"),
+        (
+            {"similarity": {"models": {"model": {"content": "c1"}}}},
+            {"similarity": {"models": {"model": {"content": "c2"}}}},
+            "similarity with content of model 'c1'",
+        ),
+        ({"cross_similarity": {"kind": "a"}}, {"cross_similarity": {"kind": "b"}}, "cross_similarity with kind"),
+        ({"candidates": {"seed": 2}}, {}, "candidates with seed 2, 1"),
+    ],
+)
+def test_foreign_scores_are_not_evaluated_whatever_is_read_beside_them(
+    behind: dict[str, Any], asked: dict[str, Any], told: str, own: dict[str, Path]
+) -> None:
+    rewritten(own["scores"], "scores", settings_behind=behind)
+    read = {name: own[name] for name in ("questions", "scores", "quality", "evaluation", "replicates")}
+    with pytest.raises(BeamUQError, match=rf"scores/.*: was made from {told}.*; delete it and run again"):
+        run_job("evaluation", read | {"settings": MEASURED | {"seed": 1}, "made_with": asked})
+
+
+@pytest.mark.parametrize(
+    ("behind", "told"),
+    [
+        ({"candidates": {"max_new_tokens": 3}}, "candidates with max_new_tokens 3"),
+        ({"candidates": {"models": {"model": {"source": "hub:org/other"}}}}, "candidates with source of model"),
+        ({"similarity": {"kind": "nli"}}, "similarity with kind 'nli', 'embedding'"),
+        ({"similarity": {"models": {"model": {"source": "hub:org/other"}}}}, "similarity with source of model"),
+        ({"similarity": {"name": "nli_large", "kind": "embedding"}}, None),  # of a scorer that the study does not have
+        ({"scores": {"epsilon": 0.3}}, "scores with epsilon 0.3"),
+        ({"quality exact_match": {"metric": "exact_match"}}, None),
+    ],
+)
+def test_an_exhibit_reads_no_table_made_from_foreign_ones(
+    behind: dict[str, Any], told: str | None, own: dict[str, Path]
+) -> None:
+    rewritten(own["evaluation"], "evaluation", settings_behind=behind, settings={"seed": 1})
+    study = load_study(STUDIES / "demo.yaml").model_copy(update={"seed": 1})
+    wanted = [Artifact("evaluation", **(CELL | SCORER))]
+    if told is None:
+        Inputs.read(own["questions"].parents[1], wanted, study)
+        return
+    with pytest.raises(BeamUQError, match=rf"evaluation/.*: was made from {told}.*; delete it and run again"):
+        Inputs.read(own["questions"].parents[1], wanted, study)
+
+
+def test_tables_that_earlier_versions_wrote_are_read_and_it_is_said(
+    own: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    evaluate(own, 1)
+    assert "earlier version" not in capsys.readouterr().err
+    table = parquet_tables.read(own["scores"], "scores")
+    before = {name: of for name, of in table.provenance.items() if name != "settings_behind"}
+    parquet_tables.write(own["scores"], "scores", table.table, cell=table.cell, provenance=before)
+    evaluate(own, 1)
+    assert f"{own['scores']}: written by an earlier version" in capsys.readouterr().err
+
+
+def test_models_of_one_run_have_one_dtype(tmp_path: Path) -> None:
+    tables = []
+    for model, dtype in (("one", "float32"), ("other", "bfloat16")):
+        facts = {"dtype": dtype, "models": {"model": {"content": model}}}
+        tables.append(Footer(tmp_path / f"{model}.parquet", "candidates", CELL | {"model": model}, facts))
+        tables[-1].path.write_bytes(b"")
+    with pytest.raises(BeamUQError, match=r"other.parquet: was made with another dtype of candidates than .*one.parq"):
+        check_one_run(tables)
+
+
+def test_weights_are_those_that_were_fetched(tmp_path: Path) -> None:
+    fetched = {"hub:org/name": {"model.safetensors": "a"}}
+    own = {"source": "hub:org/name", "content": content_of(fetched["hub:org/name"])}
+    for identity in (own, {"source": "folder:own", "content": "c"}):
+        check_weights([Footer(tmp_path, "similarity", {}, {"models": {"model": identity}})], fetched)
+    other = Footer(tmp_path / "s.parquet", "similarity", {}, {"models": {"model": own | {"content": "c" * 64}}})
+    with pytest.raises(BeamUQError, match=r"s\.parquet: was made with other weights .*hub:org/name"):
+        check_weights([other], fetched)
 
 
 READ = {score: ("questions", "candidates", "similarity"), evaluate: ("questions", "scores", "quality")}

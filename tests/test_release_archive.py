@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import json
+import os
+import shutil
 import tarfile
 from io import BytesIO
 from pathlib import Path
@@ -33,9 +37,10 @@ def with_references(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"options": options, "references": ["The Fastnet!" if not options else "Fastnet"]}
 
 
-@pytest.fixture
-def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[str, str]]:
-    """An archive of a study called made_up, and the CSVs of its exhibits."""
+@pytest.fixture(scope="module")
+def packed_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """A folder with an archive of a study called made_up, and the CSVs of its exhibits."""
+    tmp_path = tmp_path_factory.mktemp("packed")
     content = exhibits_study.CONTENT | {"grid": GRID, "exhibits": [*LABELS], "models": MODELS}
     of = exhibits_study.study(**{name: content[name] for name in ("grid", "exhibits", "models")})
     results, csvs = exhibits_study.Results(tmp_path / "results/made_up", of), {}
@@ -56,8 +61,21 @@ def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[
     (results.folder / "study.json").write_text(json.dumps(of.as_run()), "utf-8")
     (tmp_path / "studies").mkdir()
     (tmp_path / "studies/made_up.yaml").write_text(yaml.safe_dump(content, sort_keys=False), "utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(release_archive, "ROOT", tmp_path)
+        release_archive.pack(results.folder, tmp_path / "made_up.tar")
+    return tmp_path, csvs
+
+
+@pytest.fixture
+def packed(
+    packed_once: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Path, dict[str, str]]:
+    """The archive and its study in a folder of the test's own, and the CSVs."""
+    made, csvs = packed_once
+    shutil.copy(made / "made_up.tar", tmp_path)
+    shutil.copytree(made / "studies", tmp_path / "studies")
     monkeypatch.setattr(release_archive, "ROOT", tmp_path)
-    release_archive.pack(results.folder, tmp_path / "made_up.tar")
     return tmp_path / "made_up.tar", csvs
 
 
@@ -109,3 +127,169 @@ def test_an_archive_that_does_not_fit_is_refused(
     with pytest.raises(BeamUQError, match=says.get(fault, fault)):
         release_archive.unpack(archive, into)
     assert not list(into.rglob("*.parquet"))
+
+
+Member = tuple[tarfile.TarInfo, bytes]
+
+
+def members_of(archive: Path) -> list[Member]:
+    with tarfile.open(archive) as tar:
+        return [(member, tar.extractfile(member).read()) for member in tar]  # type: ignore[union-attr]
+
+
+def write_members(archive: Path, members: list[Member]) -> None:
+    with tarfile.open(archive, "w") as tar:
+        for member, content in members:
+            member.size = len(content) if member.isreg() else 0
+            tar.addfile(member, BytesIO(content))
+
+
+def special(name: str, kind: bytes, target: str = "") -> Member:
+    member = tarfile.TarInfo(f"made_up/{name}")
+    member.type = kind
+    member.linkname = target
+    return member, b""
+
+
+def with_manifest(members: list[Member], change: Any) -> list[Member]:
+    manifest = json.loads(members[0][1])
+    change(manifest)
+    return [(members[0][0], json.dumps(manifest).encode()), *members[1:]]
+
+
+def named(name: str) -> Any:
+    def change(manifest: Any) -> None:
+        manifest["sha256"][name] = "0" * 64
+
+    return change
+
+
+MANIFESTS = {
+    "no JSON": (b"{", "MANIFEST.json: .*JSON"),
+    "brackets": (b"[" * 100_000, "MANIFEST.json: .*JSON"),
+    "no UTF-8": (b'{"study": "\xff"}', "MANIFEST.json: "),
+    "a list": (b"[1]", "MANIFEST.json: "),
+    "no study": (b'{"sha256": {}}', "MANIFEST.json: (study|sha256): "),
+    "a number": (b'{"study": 3, "sha256": {"study.json": "0"}}', "MANIFEST.json: study: 3"),
+    "a list of hashes": (b'{"study": "made_up", "sha256": ["0"]}', "MANIFEST.json: sha256: "),
+    "no hash": (b'{"study": "made_up", "sha256": {"study.json": "0"}}', "MANIFEST.json: sha256.study.json: "),
+    "another study": (json.dumps({"study": "other", "sha256": {"study.json": "0" * 64}}).encode(), "of study 'other'"),
+    "a study above": (json.dumps({"study": "../x", "sha256": {"study.json": "0" * 64}}).encode(), "study: .*x"),
+    "no study.json": (json.dumps({"study": "made_up", "sha256": {"a.csv": "0" * 64}}).encode(), "names no study.json"),
+    "too large": (b" " * 10_000_001, "MANIFEST.json: 10000001 bytes"),
+}
+
+
+@pytest.mark.parametrize("fault", MANIFESTS)
+def test_a_malformed_manifest_is_refused_in_one_line(
+    fault: str, packed: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
+    content, told = MANIFESTS[fault]
+    (first, _), *others = members_of(packed[0])
+    write_members(packed[0], [(first, content), *others])
+    refused(packed[0], tmp_path / "elsewhere", told)
+
+
+NAMES = ["../a.csv", "/etc/a.csv", "tables/../../a.csv", "tables//a.csv", "./a.csv", "tables/", "", "a\0b", "a\\b.csv"]
+NAMES += ["questions/\ud800.parquet", "tables/a\r.csv", ".hidden.csv", "study.json/a.csv", "C:/a.csv", "x" * 501]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_in_a_manifest_is_a_path_of_a_result(
+    name: str, packed: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
+    write_members(packed[0], with_manifest(members_of(packed[0]), named(name)))
+    refused(packed[0], tmp_path / "elsewhere", r"MANIFEST\.json: ")
+
+
+LIES = "made_up/tables/base_accs.csv"
+MEMBERS: dict[str, tuple[list[Member], str]] = {
+    "link": ([special("tables/a.csv", tarfile.SYMTYPE, "/etc/passwd")], "tables/a.csv: a link"),
+    "links in circles": (
+        [special("a", tarfile.SYMTYPE, "b"), special("b", tarfile.SYMTYPE, "a")],
+        "made_up/a: a link",
+    ),
+    "link to itself": ([special("a", tarfile.SYMTYPE, "a")], "made_up/a: a link"),
+    "hard link": ([special("tables/a.csv", tarfile.LNKTYPE, LIES)], "tables/a.csv: a link"),
+    "FIFO": ([special("a", tarfile.FIFOTYPE)], "made_up/a: a device or FIFO"),
+    "device": ([special("a", tarfile.CHRTYPE)], "made_up/a: a device or FIFO"),
+    "folder": ([special("a", tarfile.DIRTYPE)], "made_up/a: a folder"),
+    "not named": ([(tarfile.TarInfo("made_up/a.csv"), b"x")], "a.csv: is not in MANIFEST.json"),
+    "of another folder": ([(tarfile.TarInfo("other/study.json"), b"x")], "other/study.json: is not in MANIFEST.json"),
+    "above": ([(tarfile.TarInfo("../a"), b"x")], "../a: is not in MANIFEST.json"),
+    "absolute": ([(tarfile.TarInfo("/tmp/a"), b"x")], "/tmp/a: is not in MANIFEST.json"),
+    "twice": ([(tarfile.TarInfo(LIES), b"x")], "base_accs.csv: (stands twice|damaged)"),
+    "a second manifest": ([(tarfile.TarInfo("made_up/MANIFEST.json"), b"{}")], "MANIFEST.json: is not in"),
+}
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("fault", MEMBERS)
+def test_members_are_plain_files_that_the_manifest_names_once(
+    fault: str, last: bool, packed: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
+    added, told = MEMBERS[fault]
+    manifest, *others = members_of(packed[0])
+    write_members(packed[0], [manifest, *others, *added] if last else [manifest, *added, *others])
+    refused(packed[0], tmp_path / "elsewhere", told)
+
+
+def test_the_manifest_comes_first_and_is_a_file(packed: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+    manifest, *others = members_of(packed[0])
+    for members in ([*others, manifest], others, [special("MANIFEST.json", tarfile.SYMTYPE, "study.json"), *others]):
+        write_members(packed[0], members)
+        refused(packed[0], tmp_path / "elsewhere", "its first member is not MANIFEST.json")
+
+
+def test_what_a_study_does_not_have_is_not_unpacked(packed: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+    members = members_of(packed[0])
+    for name in ("tables/unheard.csv", "plugin.py", "scores/a.parquet"):
+        content = b"x"
+        digest = hashlib.sha256(content).hexdigest()
+        changed = with_manifest(members, lambda made, name=name, digest=digest: made["sha256"].update({name: digest}))
+        write_members(packed[0], [*changed, (tarfile.TarInfo(f"made_up/{name}"), content)])
+        refused(packed[0], tmp_path / "elsewhere", f"{name}: neither a table nor an exhibit")
+
+
+@pytest.mark.parametrize("part", [0.0, 0.001, 0.3, 0.97])
+def test_an_archive_that_is_cut_off_is_refused(
+    part: float, packed: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
+    content = packed[0].read_bytes()
+    end = len(content.rstrip(b"\0"))
+    packed[0].write_bytes(content[: int(end * part)])
+    refused(packed[0], tmp_path / "elsewhere", "not a whole tar|damaged or missing|no release archive|MANIFEST.json: ")
+
+
+def test_a_size_that_is_not_the_files_is_refused(packed: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+    whole = members_of(packed[0])
+    for size in (10**15, -512):
+        header = tarfile.TarInfo("made_up/study.json")
+        header.size = size
+        write_members(packed[0], whole[:1])
+        kept = packed[0].read_bytes().rstrip(b"\0")
+        kept += b"\0" * (-len(kept) % 512)
+        packed[0].write_bytes(kept + header.tobuf(tarfile.GNU_FORMAT) + b"\0" * 1024)
+        refused(packed[0], tmp_path / "elsewhere", "not a whole tar|damaged")
+
+
+def test_what_is_no_archive_is_refused(packed: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+    squeezed, pipe = tmp_path / "a.tar.gz", tmp_path / "pipe"
+    squeezed.write_bytes(gzip.compress(packed[0].read_bytes()))
+    os.mkfifo(pipe)
+    for path, told in (
+        (squeezed, "without compression"),
+        (pipe, "a folder or a device"),
+        (tmp_path, "a folder or a device"),
+        (tmp_path / "none", "no such file"),
+    ):
+        refused(path, tmp_path / "elsewhere", told)
+
+
+def refused(archive: Path, into: Path, told: str) -> None:
+    """It is refused in one line that names the archive, and nothing is left."""
+    with pytest.raises(BeamUQError, match=told) as caught:
+        release_archive.unpack(archive, into)
+    assert str(archive) in str(caught.value)
+    assert len(str(caught.value)) < 1500
+    assert not into.exists() or not list(into.iterdir())

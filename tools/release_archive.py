@@ -12,13 +12,13 @@ prints no question, and compares their CSVs with those of the archive.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import subprocess
 import sys
 import tarfile
 import tempfile
+from contextlib import suppress
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -26,18 +26,19 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 
+from archive_members import MANIFEST, STUDY, TAKE_ANOTHER, Manifest, unpacked
 from beamuq import io
-from beamuq.errors import BeamUQError
+from beamuq.errors import BeamUQError, line_of, reading
 from beamuq.scorers.named_options import named_options
 from beamuq.scorers.quality_metrics import exact_match
 from beamuq.text_normalization import normalize_squad, normalize_triviaqa
 from beamuq_study import parquet_tables
 from beamuq_study.exhibits import list_of_exhibits
+from beamuq_study.exhibits.exhibit import Exhibit
 from beamuq_study.parquet_tables import NAMED_BY, Loaded
 from beamuq_study.study_config import Study, load_study
 
 ROOT = Path(__file__).resolve().parents[1]
-MANIFEST, STUDY = "MANIFEST.json", "study.json"
 NO_TEXT = {"question": "", "context": [], "history": [], "prompt": ""}
 # in the order in which they are made from one another
 KINDS = ("questions", "shots", "prompts", "candidates", "similarity", "quality", "judgements")
@@ -87,40 +88,64 @@ def exhibits(archive: Path) -> None:
 def unpack(archive: Path, into: Path) -> tuple[Path, dict[str, str]]:
     """The results folder that the archive was unpacked to, and its exhibits' CSVs by name.
 
-    Raises BeamUQError if the archive is damaged, of another study than this clone's, or there are results already.
+    Raises BeamUQError as :func:`~archive_members.unpacked`; or if the archive is of another study than this clone's, or
+    there are results already. Nothing is left behind then.
     """
-    with tarfile.open(archive) as tar:
-        members = {member.name.partition("/")[2]: tar.extractfile(member) for member in tar}
-        content = {name: file.read() for name, file in members.items() if file}
-    if MANIFEST not in content:
-        raise BeamUQError(f"{archive}: no release archive: it lacks {MANIFEST}; take one that pack has written")
-    manifest = json.loads(content.pop(MANIFEST))
-    for name in (manifest["study"], *manifest["sha256"]):
-        if ".." in Path(name).parts or Path(name).is_absolute():
-            raise BeamUQError(f"{archive}: {name} leads out of the results; do not use this archive")
-    for name, expected in manifest["sha256"].items():
-        if hashlib.sha256(content.get(name, b"")).hexdigest() != expected:
-            raise BeamUQError(f"{archive}: {name} is damaged or missing; fetch the archive again")
-    results, own = into / manifest["study"], ROOT / f"studies/{manifest['study']}.yaml"
-    if results.exists():
-        raise BeamUQError(f"{results}: exists; move it away, or unpack in another clone")
-    if json.loads(content[STUDY]) != load_study(own).as_run():
-        raise BeamUQError(f"{own}: is not the archive's study; take the version that the archive was made with")
-    for name in manifest["sha256"]:
-        if name.endswith(".parquet"):
-            _place(results / name).write_bytes(content[name])
-            os.utime(results / name, (0, 0))  # older than whatever is made from it
-    return results, {name: text.decode() for name, text in content.items() if name.endswith(".csv")}
+    into.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=into, prefix=".archive.") as folder:
+        partial = Path(folder, "results")
+        partial.mkdir()
+        manifest = unpacked(archive, partial)
+        results = into / manifest.study
+        if results.exists() or results.is_symlink():
+            raise BeamUQError(f"{results}: exists; move it away, or unpack in another clone")
+        own = ROOT / f"studies/{manifest.study}.yaml"
+        study = load_study(own)
+        with reading(f"{archive}: {STUDY}", "a study in JSON", TAKE_ANOTHER):
+            is_own = json.loads((partial / STUDY).read_bytes()) == study.as_run()
+        if not is_own:
+            raise BeamUQError(f"{own}: is not the archive's study; take the version that the archive was made with")
+        published = _taken_out(archive, partial, manifest, study)
+        (partial / STUDY).unlink()
+        partial.rename(results)
+    return results, published
+
+
+def _taken_out(archive: Path, folder: Path, manifest: Manifest, study: Study) -> dict[str, str]:
+    """The CSVs of exhibits by name, removed from the folder, where tables alone are left.
+
+    Raises BeamUQError if there is a file that is neither a table nor an exhibit of the study.
+    """
+    published: dict[str, str] = {}
+    exhibits = _exhibits(study)
+    for name in manifest.sha256:
+        path = folder / name
+        if name in exhibits:
+            with reading(f"{archive}: {name}", "text in UTF-8", TAKE_ANOTHER):
+                published[name] = path.read_bytes().decode()
+            path.unlink()
+        elif name.endswith(".parquet") and name.partition("/")[0] in KINDS:
+            os.utime(path, (0, 0))  # older than whatever is made from it
+        elif name != STUDY:
+            raise BeamUQError(f"{archive}: {name}: neither a table nor an exhibit of this study; {TAKE_ANOTHER}")
+    for kind in ("tables", "figures"):
+        with suppress(FileNotFoundError):
+            (folder / kind).rmdir()
+    return published
+
+
+def _exhibits(study: Study) -> dict[str, Exhibit]:
+    """The study's exhibits that print no question, by ``tables/LABEL.csv`` or ``figures/LABEL.csv``."""
+    shown = (list_of_exhibits.exhibit(label, study) for label in study.exhibits)
+    return {f"{exhibit.kind}s/{exhibit.label}.csv": exhibit for exhibit in shown if not exhibit.shows_questions}
 
 
 def _csvs(results: Path, study: Study) -> dict[str, str]:
-    """The CSVs of the study's exhibits that print no question, by ``tables/LABEL.csv`` or ``figures/LABEL.csv``."""
-    shown = (list_of_exhibits.exhibit(label, study) for label in study.exhibits)
+    """The CSVs of the study's exhibits that print no question, by their names in the archive."""
     folder = {"table": results / "tables", "figure": results.parents[1] / "figures" / results.name}
     return {
-        f"{of.kind}s/{of.label}.csv": (folder[of.kind] / f"{of.label}.csv").read_text("utf-8")
-        for of in shown
-        if not of.shows_questions
+        name: (folder[exhibit.kind] / f"{exhibit.label}.csv").read_text("utf-8")
+        for name, exhibit in _exhibits(study).items()
     }
 
 
@@ -220,7 +245,7 @@ def main() -> None:
     try:
         options.pop("run")(**options)
     except (BeamUQError, OSError, tarfile.TarError, subprocess.CalledProcessError) as error:
-        sys.exit(f"error: {error}")
+        sys.exit(f"error: {line_of(error)}")
 
 
 if __name__ == "__main__":

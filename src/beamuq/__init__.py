@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from beamuq.api.advise import advise
     from beamuq.api.ask_model import ask, ask_all
-    from beamuq.api.calibration import Calibration, calibrate, decide
+    from beamuq.api.calibration import calibrate, decide
+    from beamuq.api.calibration_class import Calibration
     from beamuq.api.candidates_of_model import beams, decode, from_generate
     from beamuq.api.explore_results import explore
     from beamuq.api.open_models import model_folder
@@ -36,7 +37,8 @@ __all__ = [
 _MODULES = {
     "advise": ("advise",),
     "ask_model": ("ask", "ask_all"),
-    "calibration": ("Calibration", "calibrate", "decide"),
+    "calibration": ("calibrate", "decide"),
+    "calibration_class": ("Calibration",),
     "candidates_of_model": ("beams", "decode", "from_generate"),
     "explore_results": ("explore",),
     "open_models": ("model_folder",),

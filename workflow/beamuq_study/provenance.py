@@ -5,7 +5,9 @@ A footer holds settings, hashes of what was read, and versions; never a time, ho
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +17,7 @@ from pydantic import BaseModel
 from beamuq import __version__
 from beamuq.errors import BeamUQError
 from beamuq.io import file_sha256
+from beamuq.models.model_folder import content_of
 from beamuq_study.parquet_tables import NAMED_BY, Footer, Loaded, file_name, read
 from beamuq_study.study_config import Study
 
@@ -23,6 +26,10 @@ if TYPE_CHECKING:
 
 
 # Tables that models make, and what names these models in a study.
+MODELS = "models"
+BEHIND = "settings_behind"
+MADE_OF_OTHERS = ("scores", "evaluation", "replicates", "beams_map", "decisions")
+"""Tables that are computed from tables alone, whose footers tell the settings behind them."""
 OF_MODELS = {"candidates": "model", "similarity": "scorer", "quality": "metric", "judgements": "model"}
 
 
@@ -38,8 +45,8 @@ def provenance(
     """The provenance in a table's footer.
 
     ``settings``: the job's own parameters; ``inputs``: files read, by the job's name for them, whose sha256 is kept
-    (None: not read); ``tables``: those of them whose models stay known; ``models``: the identity of each model loaded,
-    None for a step that never loads any; ``dtype`` and ``device``: what they ran in and on.
+    (None: not read); ``tables``: those of them whose settings and models stay known; ``models``: the identity of each
+    model loaded, None for a step that never loads any; ``dtype`` and ``device``: what they ran in and on.
     """
     packages = ("numpy", "torch", "transformers", "tokenizers") if models else ("numpy",)
     facts: dict[str, Any] = {
@@ -49,6 +56,12 @@ def provenance(
     }
     if behind := {name: value for table in (tables or {}).values() for name, value in _models_behind(table).items()}:
         facts["models_behind"] = behind
+    settings_behind: dict[str, Any] = {}
+    for name, table in (tables or {}).items():
+        settings_behind |= table.provenance.get(BEHIND, {})
+        settings_behind[name] = _used(table)
+    if settings_behind:
+        facts[BEHIND] = settings_behind
     if models is not None:
         facts["models"] = dict(models)
     if models:
@@ -61,21 +74,23 @@ def read_cell(
 ) -> dict[str, Loaded]:
     """Tables of one cell and one run, by name: a kind, ``cross_similarity`` or ``quality METRIC``; None: not read.
 
-    ``expected``: the settings that each must have, by name; ``asked``: those that all must have which name them.
+    ``expected``: the settings that each must have, by name, and those that it was made from; ``asked``: settings that
+    all must have which name them.
 
     Raises BeamUQError as ``parquet_tables.read``, :func:`check_settings` and :func:`check_one_run`; or if a file is of
     another model, dataset or recipe than another.
     """
-    kinds = {name: name.removeprefix("cross_").partition(" ")[0] for name in files}
-    tables = {name: read(path, kinds[name]) for name, path in files.items() if path is not None}
+    tables = {name: read(path, _kind(name)) for name, path in files.items() if path is not None}
     for name, table in tables.items():
         check_settings(table, asked | dict(expected.get(name, {})))
+        check_settings_behind(table, lambda of, _: asked | dict(expected.get(of, {})))
+    _tell_of_silent(tables.values())
     check_one_run(tables.values(), one_cell=True)
     return tables
 
 
 def settings_of(study: Study, table: Footer) -> dict[str, Any]:
-    """What the footer of a study's table may name of it, by the names there."""
+    """What the footer of a study's table may name of it, by the names there, and the sources of its models."""
     main, quality = study.main, study.main_quality
     settings: dict[str, Any] = study.evaluation.model_dump(mode="json") | {
         "seed": study.seed,
@@ -89,17 +104,26 @@ def settings_of(study: Study, table: Footer) -> dict[str, Any]:
         "num_candidates": main.num_candidates,
     }
     if table.kind == "similarity":
-        settings["kind"] = study.scorers[table.cell["scorer"]].kind
+        scorer = study.scorers[table.cell["scorer"]]
+        settings["kind"] = scorer.kind
+        settings[MODELS] = {"model": recorded_source(scorer.source)}
+    if table.kind == "scores":
+        settings["methods"] = study.scoring[table.cell["recipe"]].methods
+        settings["equivalence_threshold"] = study.scorers[table.cell["scorer"]].equivalence_threshold
     if table.kind == "beams_map":
         settings |= study.map_settings(table.cell["recipe"], table.cell["dataset"])
     if table.kind == "candidates":
         recipe = study.recipes[table.cell["recipe"]]
+        model = study.models[table.cell["model"]]
         settings |= {
             "recipe": recipe.searched(),
             "max_new_tokens": study.datasets[table.cell["dataset"]].max_new_tokens,
             "newline_stops": study.newline_stops,
             "merge_stop_tokens": recipe.merge_stop_tokens,
-            "temperature": study.models[table.cell["model"]].temperature,
+            "temperature": model.temperature,
+            "style": model.style,
+            "enable_thinking": model.enable_thinking,
+            MODELS: {"model": recorded_source(model.source)},
         }
     return settings
 
@@ -110,17 +134,135 @@ def newline_ended(candidates: Footer) -> bool:
     return bool(settings.get("newline_stops", True))
 
 
+def check_study(study: Study, tables: Iterable[Footer]) -> None:
+    """Refuse tables that were made, or made from others, with other settings or models than the study's.
+
+    Raises BeamUQError as :func:`check_settings`.
+    """
+    tables = list(tables)
+    for table in tables:
+        check_settings(table, settings_of(study, table))
+        check_settings_behind(table, partial(_settings_of_another, study, table.cell))
+    _tell_of_silent(tables)
+
+
+def _tell_of_silent(tables: Iterable[Footer]) -> None:
+    """Say in the job's log which tables do not tell what is behind them, as earlier versions wrote them."""
+    silent = [table for table in tables if table.kind in MADE_OF_OTHERS and BEHIND not in table.provenance]
+    if silent:
+        further = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
+        print(
+            f"{silent[0].path}{further}: written by an earlier version, whose footers do not tell the settings of the "
+            "tables behind them; these are not compared",
+            file=sys.stderr,
+        )
+
+
+def _settings_of_another(study: Study, cell: Mapping[str, str], name: str, used: Mapping[str, Any]) -> dict[str, Any]:
+    """As :func:`settings_of`, of a table behind one of this cell, called ``name`` and made with ``used``."""
+    kind = _kind(name)
+    of_table = dict(cell)
+    if kind == "similarity":
+        of_table["scorer"] = used.get("name", cell.get("scorer", ""))
+    if kind not in NAMED_BY or of_table.get("scorer", "") not in ("", *study.scorers):
+        return {}
+    return settings_of(study, Footer(Path(), kind, of_table, {}))
+
+
 def check_settings(table: Footer, current: Mapping[str, Any]) -> None:
-    """Refuse a table that was made with other settings than ``current``, of those that its footer names.
+    """Refuse a table that was made with other settings or models than ``current``, of those that its footer names.
+
+    ``current``: settings by name; and under ``models``, by use, source and content of each model, under ``dtype``, by
+    device, what models must have run in.
 
     Raises BeamUQError naming the file, the setting and both values.
     """
-    unnamed = {"temperature": None} if table.kind == "candidates" else {}  # the model's own
-    for name, used in (unnamed | table.provenance.get("settings", {})).items():
-        if name in current and used != current[name]:
+    for name, used, asked in _differences(table.kind, _used(table), current):
+        raise BeamUQError(
+            f"{table.path}: was made with {name} {used!r}, {asked!r} is asked for; delete it and run again"
+        )
+
+
+def check_settings_behind(table: Footer, current: Callable[[str, Mapping[str, Any]], Mapping[str, Any]]) -> None:
+    """:func:`check_settings` of the tables that a table was made from, and those behind them, as its footer tells.
+
+    ``current``: from such a table's name and what it was made with to what it must be made with. Footers that earlier
+    versions wrote tell nothing of this, and are read.
+
+    Raises BeamUQError naming the file, the table behind it, the setting and both values.
+    """
+    for name, used in table.provenance.get(BEHIND, {}).items():
+        for setting, value, asked in _differences(_kind(name), used, current(name, used)):
             raise BeamUQError(
-                f"{table.path}: was made with {name} {used!r}, {current[name]!r} is asked for; delete it and run again"
+                f"{table.path}: was made from {name} with {setting} {value!r}, {asked!r} is asked for; delete it and "
+                "run again"
             )
+
+
+def check_weights(tables: Iterable[Footer], manifests: Mapping[str, Mapping[str, str]]) -> None:
+    """Refuse tables that other weights made than those that were fetched.
+
+    ``manifests``: from a model's source to the sha256 of its files by name.
+
+    Raises BeamUQError naming the file, the source and both contents.
+    """
+    contents = {source: content_of(files) for source, files in manifests.items()}
+    for table in tables:
+        for use, identity in table.provenance.get(MODELS, {}).items():
+            fetched = contents.get(identity.get("source"))
+            made = identity.get("content")
+            if fetched and made and made != fetched:
+                raise BeamUQError(
+                    f"{table.path}: was made with other weights ({use}: {made[:12]}…) than those fetched of "
+                    f"{identity['source']} ({fetched[:12]}…); delete it and run again, or fetch the model that made it"
+                )
+
+
+def recorded_source(source: str | None) -> dict[str, str]:
+    """A source as the footer of a table that its model made names it: of a folder its name alone."""
+    if source is None:
+        return {}
+    if source.startswith("folder:"):
+        return {"source": f"folder:{Path(source.removeprefix('folder:')).resolve().name}"}
+    return {"source": source}
+
+
+def _used(table: Footer) -> dict[str, Any]:
+    """What a table was made with: its settings, and of its models source, content, dtype and device."""
+    recorded = table.provenance
+    used = dict(recorded.get("settings", {}))
+    used |= {name: recorded[name] for name in ("dtype", "scorer_dtype", "device") if name in recorded}
+    models = {
+        use: {fact: identity[fact] for fact in ("source", "content") if fact in identity}
+        for use, identity in recorded.get(MODELS, {}).items()
+    }
+    return used | ({MODELS: models} if models else {})
+
+
+def _differences(kind: str, used: Mapping[str, Any], current: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """(what, value, value asked for) of each setting and fact of a model that both name and that differs."""
+    if kind == "candidates":
+        used = {"temperature": None} | dict(used)  # the model's own
+    for name, asked in current.items():
+        if name not in used:
+            continue
+        if name == MODELS:
+            for use, facts in asked.items():
+                made = used[MODELS].get(use, {})
+                for fact, value in facts.items():
+                    if fact in made and made[fact] != value:
+                        yield f"{fact} of {use}", made[fact], value
+        elif name in ("dtype", "scorer_dtype") and isinstance(asked, Mapping):
+            wanted = asked.get(used.get("device"))
+            if wanted is not None and used[name] != wanted:
+                yield f"{name} on {used['device']}", used[name], wanted
+        elif used[name] != asked:
+            yield name, used[name], asked
+
+
+def _kind(name: str) -> str:
+    """The kind of a table by a job's name for it: ``cross_similarity`` and ``quality METRIC`` too."""
+    return name.removeprefix("cross_").partition(" ")[0]
 
 
 def check_one_run(tables: Iterable[Footer], *, one_cell: bool = False) -> None:
@@ -162,6 +304,8 @@ def _records(table: Footer) -> Iterator[tuple[tuple[Any, ...], Any]]:
     recorded = table.provenance
     for name, models in _models_behind(table).items():
         yield (f"model or dtype in {name}",), models
+        if name.startswith("candidates of") and "dtype" in models:
+            yield ("dtype of candidates",), models["dtype"]  # of one run, whatever the model
     if "seed" in recorded.get("settings", {}):
         yield ("seed",), recorded["settings"]["seed"]
     for name, digest in recorded.get("inputs", {}).items():

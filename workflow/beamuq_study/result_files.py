@@ -21,7 +21,7 @@ from beamuq.methods.registry import stored_variant
 from beamuq.strategy_names import from_print, parse
 from beamuq_study.parquet_tables import ALL, ANSWERED, NAMED_BY, Artifact, Loaded, read
 from beamuq_study.produced_answers import strategy_of
-from beamuq_study.provenance import check_one_run, check_settings, settings_of
+from beamuq_study.provenance import check_one_run, check_study
 from beamuq_study.study_config import Study
 
 OF_CANDIDATES = ["id", "strategy", "rank", "text", "token_ids", "logprob", "terminated"]  # the others are large
@@ -115,7 +115,7 @@ class Inputs(dict[Artifact, Loaded]):
             if table.cell != artifact.cell:
                 told = f"holds {table.cell}, expected {artifact.cell}"
                 raise BeamUQError(f"{table.path}: {told}; delete it and run again")
-            check_settings(table, settings_of(study, table))
+        check_study(study, loaded.values())
         check_one_run(loaded.values())
         return cls(loaded, study)
 

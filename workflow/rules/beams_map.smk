@@ -17,7 +17,7 @@ rule beams_map:
         runtime=60,
     params:
         settings=settings.beams_map,
-        made_with=settings.made_with("questions", "candidates", "similarity", "quality"),
+        made_with=settings.expected("questions", "candidates", "similarity", "quality"),
         code=code_hash("beams_map"),
     script:
         "../scripts/beams_map.py"

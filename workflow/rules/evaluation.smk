@@ -20,8 +20,15 @@ rule evaluation:
     params:
         settings=settings.evaluation,
         beam=settings.main_beam,
-        made_with=settings.made_with(
-            "questions", "candidates", "scores", "quality", "further_qualities"
+        made_with=settings.expected(
+            "questions",
+            "candidates",
+            "similarity",
+            "judgements",
+            "cross_similarity",
+            "scores",
+            "quality",
+            "further_qualities",
         ),
         code=code_hash("evaluation"),
     script:
@@ -48,8 +55,15 @@ rule decisions:
         runtime=20,
     params:
         settings=settings.decisions,
-        made_with=settings.made_with(
-            "questions", "shots", "candidates", "scores", "quality"
+        made_with=settings.expected(
+            "questions",
+            "shots",
+            "candidates",
+            "similarity",
+            "judgements",
+            "cross_similarity",
+            "scores",
+            "quality",
         ),
         code=code_hash("decisions"),
     script:

@@ -19,7 +19,7 @@ rule scores:
         runtime=20,
     params:
         settings=settings.scores,
-        made_with=settings.made_with(
+        made_with=settings.expected(
             "questions", "candidates", "similarity", "judgements", "cross_similarity"
         ),
         code=code_hash("scores"),

@@ -18,7 +18,7 @@ from beamuq_study.exhibits import captions
 from beamuq_study.html_pages import Drawing, PageTable, render, title_of
 from beamuq_study.overview import overview_tables
 from beamuq_study.plan.cells_of_a_study import Grid
-from beamuq_study.provenance import check_one_run, check_settings, settings_of
+from beamuq_study.provenance import check_one_run, check_study, check_weights
 from beamuq_study.rule_programs import run_script
 from beamuq_study.study_config import Study, load_study
 
@@ -42,9 +42,9 @@ def run(*, study: Path, manifests: Files, exhibits: Files, claims: Path, **outpu
     others = [artifact for artifact in (*grid.prompts, *grid.measured) if artifact.kind != "candidates"]
     footers = [*questions, *candidates, *(parquet_tables.read_footer(results / artifact.path) for artifact in others)]
     check_one_run(footers)
-    for table in footers:
-        check_settings(table, settings_of(content, table))
+    check_study(content, footers)
     fetched = {made["source"]: made for made in (json.loads(path.read_bytes()) for path in manifests)}
+    check_weights(footers, {source: _hashes(made) for source, made in fetched.items()})
     question_ids = {loaded.cell["dataset"]: loaded.table["id"].to_pylist() for loaded in questions}
     counts = overview_tables.counts(content, question_ids, candidates)
     made_of = {
@@ -91,6 +91,10 @@ def _claims_about_other_datasets(study: Study) -> list[str]:
     """The claims about datasets of the paper of which the study has none."""
     claims = comparison_inputs.read_claims()
     return [claim.id for claim in claims if claim.datasets and not study.datasets.keys() & set(claim.datasets)]
+
+
+def _hashes(manifest: Mapping[str, Any]) -> dict[str, str]:
+    return {name: file["sha256"] for name, file in manifest["files"].items()}
 
 
 def _shown(table: Path) -> dict[str, Any]:

@@ -2,118 +2,44 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from beamuq import __version__
+from beamuq.api.calibration_file import CalibrationFile, Map, read_calibration
 from beamuq.api.candidate_records import Labels, Name, Number, as_number
-from beamuq.api.rows import Rows, check_order, check_settings, named, placed_rows
-from beamuq.config_errors import StrictModel, validated
-from beamuq.errors import BeamUQError, hint, reading
-from beamuq.evaluation.bootstrap import Estimate
-from beamuq.evaluation.guaranteed_threshold import GuaranteedThreshold, Share, guaranteed_threshold
+from beamuq.api.rows import Rows, check_settings, named, placed_rows
+from beamuq.array_types import Floats
+from beamuq.config_errors import validated
+from beamuq.errors import BeamUQError, hint
+from beamuq.evaluation.guaranteed_threshold import guaranteed_threshold
 from beamuq.evaluation.probability_of_being_right import (
     CALIBRATORS,
     Calibrator,
-    LabelledScores,
     cross_fitted,
     labelled_scores,
     merged,
     probabilities,
     reliability,
 )
-from beamuq.io import write_text
+
+__all__ = ["CalibrationFile", "Decisions", "Map", "calibrate", "check_same", "decide", "decided", "read_calibration"]
 
 SHIFT = 0.01  # p of the two-sample test below which new scores are said to come from elsewhere
 RESAMPLES = 1000
 SEED = 0  # of every draw; to choose among several would be to try as many calibrations
 COMPARED = ("similarity", "model", "model_hash", "prompt_hash", "scored_with")  # what new scores share with those here
+NO_SCORE = "no score"
 CALIBRATED_ON = "these are the scores that were calibrated on: the guarantee is of new answers"
-
-
-class Map(StrictModel):
-    """From a score to the probability of being right: what is known of the calibration's answers, by score."""
-
-    kind: Calibrator
-    scores: Annotated[list[float], Field(min_length=1, description="each once, rising")]
-    n: Annotated[list[Annotated[int, Field(ge=1)]], Field(description="answers of each score")]
-    right: Annotated[list[Annotated[int, Field(ge=0)]], Field(description="how many of them are right")]
-
-    @model_validator(mode="after")
-    def _fits(self) -> Map:
-        if not len(self.scores) == len(self.n) == len(self.right) or sorted(set(self.scores)) != self.scores:
-            raise ValueError("scores, n and right: give one of each, scores rising; calibrate again")
-        return self
-
-    def known(self) -> LabelledScores:
-        """As the calibrators take it."""
-        return LabelledScores(*(np.array(each, dtype=np.float64) for each in (self.scores, self.n, self.right)))
-
-
-class CalibrationFile(StrictModel):
-    """What ``decide`` reads. A model, prompt, setting or version that is null is not known and cannot be compared."""
-
-    format: Literal["beamuq calibration 2"] = "beamuq calibration 2"
-    method: str
-    form: Annotated[str, Field(description="the column variant: multinomial, beamsearch or, of one form, empty")]
-    setting: Annotated[str, Field(description="the further formulation of the method, mostly empty")]
-    similarity: str
-    model: str | None
-    model_hash: Annotated[str | None, Field(description="sha256 of the model's files")]
-    prompt_hash: Annotated[str | None, Field(description="sha256 of the prompt around the question")]
-    scored_with: Annotated[str | None, Field(description="the settings of score, in JSON")]
-    candidates: Annotated[tuple[int, int] | None, Field(description="the fewest and the most of a score")]
-    n: Annotated[int, Field(ge=1, description="answers")]
-    groups: Annotated[int, Field(ge=1, description="groups of them; without groups as many as answers")]
-    right: Annotated[Share, Field(description="share of right answers")]
-    threshold: GuaranteedThreshold
-    map: Map
-    ece: Annotated[Estimate, Field(description="expected calibration error, ten bins of equal width, cross-fitted")]
-    brier: Annotated[Estimate, Field(description="mean squared error of the probability, cross-fitted")]
-    versions: dict[str, str]
-
-    def write(self, path: str | Path) -> None:
-        """Write it, atomically."""
-        write_text(Path(path), json.dumps(self.model_dump(), indent=1, ensure_ascii=False) + "\n")
-
-    def __str__(self) -> str:
-        found, form = self.threshold, f" + {self.form}" if self.form else ""
-        of = f"{found.risk:.0%} wrong, confidence {found.confidence:.0%}"
-        shown = (
-            f"none at {of}: {found.note}"
-            if found.value is None
-            else f"{found.value:.6g} ({of}): of {found.tested} tested {found.shown} shown, {found.wrong} wrong; "
-            f"risk at most {found.upper:.3f}"
-        )
-        return (
-            f"calibrated    {self.method}{form}: {self.n} answers in {self.groups} groups, {self.right:.1%} right\n"
-            f"threshold     {shown}\n"
-            f"probability   {self.map.kind}; expected calibration error {_with_interval(self.ece)} (10 equal bins), "
-            f"Brier score {_with_interval(self.brier)}, cross-fitted"
-        )
-
-
-def _with_interval(estimate: Estimate) -> str:
-    around = "" if estimate.low is None else f" [{estimate.low:.3f}, {estimate.high:.3f}]"
-    return f"{estimate.value:.3f}{around}"
-
-
-def read_calibration(path: str | Path) -> CalibrationFile:
-    """A calibration file. Raises BeamUQError in one line, if it is missing, cut off, or no file of this kind."""
-    with reading(path, "a calibration in UTF-8", "take the file as beamuq calibrate wrote it, or calibrate again"):
-        text = Path(path).read_text(encoding="utf-8")
-    return validated(CalibrationFile, text, f"{path}: not as beamuq calibrate wrote it", is_json=True)
 
 
 def _settings_in_json(text: str | None) -> str | None:
@@ -249,9 +175,9 @@ def calibrate(
         ),
         map=Map(
             kind=probability,
-            scores=known.scores.tolist(),
-            n=known.n.astype(int).tolist(),
-            right=known.right.astype(int).tolist(),
+            scores=tuple(known.scores.tolist()),
+            n=tuple(known.n.astype(int).tolist()),
+            right=tuple(known.right.astype(int).tolist()),
         ),
         ece=measured["ece"],
         brier=measured["brier"],
@@ -290,44 +216,64 @@ def decide(rows: Rows, calibration: CalibrationFile | str | Path, *, force: bool
     >>> beamuq.decide([{"id": "new", "method": "Prob", "value": 0.1}], made).table["shown"].tolist()
     [True]
     """
-    from scipy.stats import ks_2samp  # takes a second
-
     made = calibration if isinstance(calibration, CalibrationFile) else read_calibration(calibration)
     placed = _rows_of(rows, made.method, made.form, made.setting)
-    facts = {name: _one(placed, name) for name in (*COMPARED, "version")} | {"candidates": _counts(placed)}
-    told = check_same(made, facts, force=force, where=named(rows))
-    table, outside = decided(made, [np.nan if item.value is None else item.value for _, item in placed])
+    told = check_same(made, facts_of(placed), force=force, where=named(rows))
+    decisions = decisions_of(made, [np.nan if item.value is None else item.value for _, item in placed], told)
+    table = decisions.table
     table.insert(0, "id", [item.id for _, item in placed])
     missing = table["value"].isna()
-    table.loc[missing, "reason"] = [item.reason or "no score" for _, item in placed if item.value is None]
-    new = table.loc[~missing, "value"].to_numpy()
+    table.loc[missing, "reason"] = [item.reason or NO_SCORE for _, item in placed if item.value is None]
+    return decisions
+
+
+def facts_of(placed: Sequence[tuple[str, ScoredRow]]) -> dict[str, Any]:
+    """What rows say that a calibration is compared with; raises BeamUQError naming a row that says another thing."""
+    facts = {name: _one(placed, name) for name in (*COMPARED, "version")}
+    return facts | {"candidates": _counts(placed)}
+
+
+def decisions_of(made: CalibrationFile, scores: Sequence[float] | Floats, told: Sequence[str]) -> Decisions:
+    """The decisions of scores [N], NaN: none; warned of are what was ``told`` before, and scores unlike the known ones.
+
+    The table has no column of ids.
+    """
+    from scipy.stats import ks_2samp  # takes a second
+
+    table, outside = decided(made, scores)
+    new = table.loc[table["value"].notna(), "value"].to_numpy()
     p = float(ks_2samp(np.repeat(made.map.scores, made.map.n), new).pvalue) if len(new) else None
+    warnings = list(told)
     if p is not None and p < SHIFT:
-        told.append(
+        warnings.append(
             f"the scores are not distributed as the calibration's (two-sample Kolmogorov–Smirnov test: p = {p:.2g}, "
             f"n = {len(new)} and {made.n}): neither probabilities nor the guarantee need hold"
         )
     if outside:
-        told.append(f"{outside} of {len(placed)} scores lie outside the calibrated range")
+        warnings.append(f"{outside} of {len(table)} scores lie outside the calibrated range")
     if _calibrated_on(made, new):
-        told.append(CALIBRATED_ON)
-    return Decisions(table, len(new), p, tuple(told))
+        warnings.append(CALIBRATED_ON)
+    return Decisions(table, len(new), p, tuple(warnings))
 
 
-def decided(made: CalibrationFile, scores: Sequence[float]) -> tuple[pd.DataFrame, int]:
+def decided(made: CalibrationFile, scores: Sequence[float] | Floats) -> tuple[pd.DataFrame, int]:
     """value, right_low, right_high, shown, reason of scores [N], NaN: none, withheld; how many are out of range."""
     values = np.array(scores, dtype=np.float64)
-    known, there = made.map.known(), ~np.isnan(values)
-    low, high = np.full(len(values), np.nan), np.full(len(values), np.nan)
-    low[there], high[there] = probabilities(made.map.kind, known, values[there]) if there.any() else ([], [])
+    known = made.map.known()
+    present = ~np.isnan(values)
+    low = np.full(len(values), np.nan)
+    high = np.full(len(values), np.nan)
+    if present.any():
+        low[present], high[present] = probabilities(made.map.kind, known, values[present])
     limit = made.threshold.value
-    shown = there & (values <= (-np.inf if limit is None else limit))
-    outside = there & ((values < known.scores[0]) | (values > known.scores[-1]))
+    shown = present & (values <= (-np.inf if limit is None else limit))
+    outside = present & ((values < known.scores[0]) | (values > known.scores[-1]))
     withheld = "no threshold has the guarantee" if limit is None else "above the threshold"
-    reasons = [
-        "; ".join(filter(None, ("" if s else withheld, "outside the calibrated range" if o else "")))
-        for s, o in zip(shown, outside, strict=True)
-    ]
+    reasons = []
+    for has_score, is_shown, is_outside in zip(present, shown, outside, strict=True):
+        why = withheld if has_score else NO_SCORE
+        parts = ["" if is_shown else why, "outside the calibrated range" if is_outside else ""]
+        reasons.append("; ".join(part for part in parts if part))
     table = pd.DataFrame({"value": values, "right_low": low, "right_high": high, "shown": shown, "reason": reasons})
     return table, int(outside.sum())
 
@@ -335,31 +281,66 @@ def decided(made: CalibrationFile, scores: Sequence[float]) -> tuple[pd.DataFram
 def check_same(made: CalibrationFile, facts: Mapping[str, Any], *, force: bool, where: str) -> list[str]:
     """Refuse what differs from the calibration, or warn with ``force``; warn of what one of both does not say.
 
+    ``facts``: as for :func:`compared`.
+    """
+    differences, unknown = compared(made, facts)
+    return refused_or_told(differences, unknown, force=force, where=where)
+
+
+def compared(made: CalibrationFile, facts: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """In what scores differ from the calibration's, in words, and the names of what one of both does not say.
+
     ``facts``, where known: similarity, model, model_hash, prompt_hash, scored_with, version, candidates (fewest, most).
     """
     # one model may lie in two places: its name counts where a hash is not known
     by_hash = made.model_hash and facts.get("model_hash")
-    names = ("similarity", "model_hash" if by_hash else "model", "prompt_hash")
-    pairs = {name: (getattr(made, name), facts.get(name)) for name in names}
-    unknown = [name.removesuffix("_hash") for name, pair in pairs.items() if not all(pair)]
-    compared = {name: pair for name, pair in pairs.items() if all(pair)}
+    pairs: dict[str, tuple[Any, Any]] = {}
+    unknown: list[str] = []
+    for name in ("similarity", "model_hash" if by_hash else "model", "prompt_hash"):
+        calibrated = getattr(made, name)
+        if calibrated and facts.get(name):
+            pairs[name] = (calibrated, facts[name])
+        else:
+            unknown.append(name.removesuffix("_hash"))
     if made.scored_with and facts.get("scored_with"):
-        settings, others = json.loads(made.scored_with), json.loads(facts["scored_with"])
-        both = {f"setting {name}": (settings.get(name), others.get(name)) for name in settings | others}
-        unknown += [name for name, pair in both.items() if pair.count(None) == 1]
-        compared |= {name: pair for name, pair in both.items() if name not in unknown}
+        settings = json.loads(made.scored_with)
+        others = json.loads(facts["scored_with"])
+        for name in settings | others:
+            pair = (settings.get(name), others.get(name))
+            if pair.count(None) == 1:
+                unknown.append(f"setting {name}")
+            else:
+                pairs[f"setting {name}"] = pair
     else:
         unknown.append("settings")
-    compared["version"] = made.versions.get("beamuq"), facts.get("version") or __version__
-    told = [f"{name} {found!r}, calibrated with {of!r}" for name, (of, found) in compared.items() if of != found]
-    if made.candidates and (counts := facts.get("candidates")):
-        most, calibrated_most = max(counts), max(made.candidates)  # a question may have fewer outcomes
+    pairs["version"] = (made.versions.get("beamuq"), facts.get("version") or __version__)
+    differences = [
+        f"{name} {found!r}, calibrated with {calibrated!r}"
+        for name, (calibrated, found) in pairs.items()
+        if calibrated != found
+    ]
+    counts = facts.get("candidates")
+    if made.candidates and counts:
+        most = max(counts)  # a question may have fewer outcomes
+        calibrated_most = max(made.candidates)
         if most != calibrated_most:
-            told.append(f"candidates up to {most}, calibrated with up to {calibrated_most}")
+            differences.append(f"candidates up to {most}, calibrated with up to {calibrated_most}")
     else:
         unknown.append("candidates")
-    if told and not force:
-        raise BeamUQError(f"{where}: {'; '.join(told)}; decide as was calibrated, calibrate anew, or give --force")
+    return differences, unknown
+
+
+def refused_or_told(differences: Sequence[str], unknown: Sequence[str], *, force: bool, where: str) -> list[str]:
+    """Warnings of what differs, with ``force``, and of what is not known.
+
+    Raises BeamUQError of what differs, without ``force``.
+    """
+    if differences and not force:
+        raise BeamUQError(
+            f"{where}: {'; '.join(differences)}; decide as was calibrated, calibrate anew, or give --force "
+            "(in Python force=True)"
+        )
+    told = list(differences)
     if unknown:
         told.append(f"not known whether the calibration's: {', '.join(unknown)}; the rows or the file lack it")
     return told
@@ -377,7 +358,10 @@ def _rows_of(rows: Rows, method: str, form: str | None, setting: str) -> list[tu
         raise BeamUQError(f"{where}: no such score; {fix}")
     found = [each for each in of_method if each[1].setting == setting and form in (None, each[1].variant)]
     if not found:
-        raise BeamUQError(f"{where}: no row of form {form!r} and setting {setting!r}; correct it")
+        known = sorted({f"{item.variant!r} and {item.setting!r}" for _, item in of_method})
+        raise BeamUQError(
+            f"{where}: no row of form {form!r} and setting {setting!r}; give one of those here: {', '.join(known)}"
+        )
     if form is None and (forms := sorted({item.variant for _, item in found if item.value is not None})):
         if len(forms) > 1:
             raise BeamUQError(f"{where}: in the forms {', '.join(forms)}; choose one with --form")
@@ -419,98 +403,3 @@ def _counts(placed: Sequence[tuple[str, ScoredRow]]) -> tuple[int, int] | None:
 
 def _calibrated_on(made: CalibrationFile, scores: npt.NDArray[np.float64]) -> bool:
     return sorted(scores.tolist()) == np.repeat(made.map.scores, made.map.n).tolist()
-
-
-def _column(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    with contextlib.suppress(TypeError, ValueError):
-        column = np.asarray(values, dtype=np.float64)
-        if column.ndim == 1:
-            return column
-    raise BeamUQError(f"{name}: give a list of numbers, one an answer; of correct 1 for right and 0 for wrong")
-
-
-class Calibration:
-    """A threshold with a guarantee, and a probability of being right, for one method's scores.
-
-    Parameters
-    ----------
-    risk, confidence
-        With probability ≥ ``confidence`` over calibrations, at most a share ``risk`` of the shown answers is wrong.
-    tried
-        How many methods, forms and risks are tried on these answers in all; each is tested that much more strictly.
-
-    Returns
-    -------
-    An object to ``fit``. ``fitted``: what ``fit`` or ``load`` found, as ``beamuq calibrate`` writes it; None before.
-
-    Examples
-    --------
-    >>> scores, correct = [k / 300 for k in range(300)], [k < 240 for k in range(300)]
-    >>> calibration = beamuq.Calibration(risk=0.2).fit(scores, correct)
-    >>> calibration.decide([0.1, 0.99])["shown"].tolist()
-    [True, False]
-    """
-
-    def __init__(self, *, risk: float = 0.1, confidence: float = 0.95, tried: int = 1) -> None:
-        self.risk, self.confidence, self.tried = risk, confidence, tried
-        self.fitted: CalibrationFile | None = None
-
-    def fit(
-        self, scores: npt.ArrayLike, correct: npt.ArrayLike, *, groups: Sequence[object] | None = None
-    ) -> Calibration:
-        """Calibrate on scores [N] (higher = more uncertain) of answers that are right (1) or wrong (0).
-
-        ``scores`` may be a series of ``beamuq.score``, whose name is the method's. ``groups`` [N]: what belongs
-        together (a story, a user).
-
-        Raises BeamUQError if lengths or the order of two series differ, or a score or label is missing.
-        """
-        check_order(scores, correct, groups)
-        values, labels = _column("scores", scores), _column("correct", correct)
-        if values.shape != labels.shape or (groups is not None and len(groups) != len(values)):
-            raise BeamUQError(f"fit: scores {values.shape}, correct {labels.shape}; give one of each per answer")
-        method = str(getattr(scores, "name", None) or "score")
-        rows = pd.DataFrame({"id": map(str, range(len(values))), "method": method, "value": values, "correct": labels})
-        if groups is not None:
-            rows["group"] = [str(group) for group in groups]
-        self.fitted = calibrate(rows, method=method, risk=self.risk, confidence=self.confidence, tried=self.tried)
-        return self
-
-    def decide(self, scores: npt.ArrayLike) -> pd.DataFrame:
-        """Show or withhold each answer: value, right_low and right_high (two probabilities), shown, reason.
-
-        Warns where these are the scores that were calibrated on: the guarantee is of new answers.
-
-        Raises BeamUQError before ``fit``; a score that is missing is withheld.
-        """
-        fitted, values = self._fitted(), _column("scores", scores)
-        if _calibrated_on(fitted, values):
-            warnings.warn(CALIBRATED_ON, stacklevel=2)
-        table, _ = decided(fitted, values.tolist())
-        return table.set_index(scores.index) if isinstance(scores, pd.Series) else table
-
-    def __repr__(self) -> str:
-        return "not fitted; call fit(scores, correct)" if self.fitted is None else str(self.fitted)
-
-    @property
-    def threshold(self) -> float | None:
-        """The largest score that is shown; None: no threshold has the guarantee."""
-        return self._fitted().threshold.value
-
-    def save(self, path: str | Path) -> None:
-        """Write it as ``beamuq calibrate`` does."""
-        self._fitted().write(path)
-
-    @classmethod
-    def load(cls, path: str | Path) -> Calibration:
-        """Read what :meth:`save` or ``beamuq calibrate`` wrote. Raises BeamUQError if it is no calibration."""
-        found = read_calibration(path)
-        limit = found.threshold
-        calibration = cls(risk=limit.risk, confidence=limit.confidence, tried=limit.tried)
-        calibration.fitted = found
-        return calibration
-
-    def _fitted(self) -> CalibrationFile:
-        if self.fitted is None:
-            raise BeamUQError("this calibration is not fitted; call fit(scores, correct) first, or Calibration.load")
-        return self.fitted

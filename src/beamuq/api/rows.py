@@ -51,13 +51,6 @@ def named(rows: Rows) -> str:
     return str(rows) if isinstance(rows, str | Path) else "rows"
 
 
-def check_order(*columns: object) -> None:
-    """Refuse series of the same answers in other orders, which would be paired by their places."""
-    indices = [column.index for column in columns if isinstance(column, pd.Series)]
-    if any(not index.equals(indices[0]) and set(index) == set(indices[0]) for index in indices):
-        raise BeamUQError("series of the same answers in two orders; give the second as second.loc[first.index]")
-
-
 def no_question(rows: Rows) -> BeamUQError:
     """What is told of rows among which there is none."""
     return BeamUQError(f"{named(rows)}: no question; give one row a question")

@@ -28,7 +28,9 @@ from beamuq.api.candidate_records import (
     read_records,
 )
 from beamuq.api.open_models import Similarity, open_similarity
-from beamuq.api.rows import Rows, check_order, check_settings
+from beamuq.api.paired_columns import check_order, group_column, number_column
+from beamuq.api.rows import Rows, check_settings
+from beamuq.api.score_series import ScoreSeries, score_series
 from beamuq.errors import BeamUQError, hint
 from beamuq.evaluation.bootstrap import Estimate, estimate, resample_blocks
 from beamuq.evaluation.prr_and_auc import measure_blocks, why_undefined
@@ -73,13 +75,29 @@ class Scores(pd.DataFrame):
         """A column; or the scores of a method: over beams where there are any, else over samples."""
         if not isinstance(key, str) or key in self.columns or "method" not in self.columns:
             return super().__getitem__(key)
-        rows = self[(self["method"] == key) & (self["setting"] == "") & self["value"].notna()]
+        return self.scores_of(key)
+
+    def scores_of(self, method: str, form: str | None = None, setting: str = "") -> ScoreSeries:
+        """The scores of a method in one form, by id, with what ``Calibration`` compares; without those of no value.
+
+        ``form``: ``multinomial`` (over samples), ``beamsearch`` or, of a method in one form, ""; without it over beams
+        where there are any, else over samples. ``setting``: a further formulation.
+
+        Raises BeamUQError naming the method, if it has no such score.
+        """
+        of_method = self[self["method"] == method]
+        rows = of_method[(of_method["setting"] == setting) & of_method["value"].notna()]
+        if form is not None:
+            rows = rows[rows["variant"] == form]
         if rows.empty:
-            reasons = self[self["method"] == key]["reason"]
-            why = f": {reasons.iloc[0]}" if len(reasons) else f"; {hint(key, dict.fromkeys(self['method']))}"
-            raise BeamUQError(f"{key!r}: no such column or score{why}")
-        form = rows["variant"].min()  # "" before beamsearch before multinomial
-        return rows[rows["variant"] == form].set_index("id")["value"].rename(key)
+            if of_method.empty:
+                raise BeamUQError(f"{method!r}: no such column or score; {hint(method, dict.fromkeys(self['method']))}")
+            reasons = [reason for reason in of_method["reason"] if reason]
+            asked = f" of form {form!r}" if form is not None else ""
+            asked += f" of setting {setting!r}" if setting else ""
+            raise BeamUQError(f"{method!r}: no such column or score{asked}: {reasons[0] if reasons else 'not scored'}")
+        chosen = rows["variant"].min()  # "" before beamsearch before multinomial
+        return score_series(rows[rows["variant"] == chosen], method)
 
 
 def score(
@@ -381,11 +399,17 @@ def prr(
     >>> beamuq.prr([0.9, 0.2, 0.7, 0.1], [0, 1, 0, 1]).value
     1.0
     """
-    check_order(scores, quality, groups)
-    u, q = np.asarray(scores, dtype=np.float64), np.asarray(quality, dtype=np.float64)
-    if u.ndim != 1 or u.shape != q.shape or (groups is not None and len(groups) != len(u)):
-        raise BeamUQError(f"scores: shape {u.shape}, quality {q.shape}; give one of each per answer, and of groups")
-    units = [str(each) for each in (range(len(u)) if groups is None else groups)]
+    check_order(scores=scores, quality=quality, groups=groups)
+    u = number_column("scores", scores)
+    q = number_column("quality", quality, truth_values=True)
+    units = [str(place) for place in range(len(u))] if groups is None else group_column(groups)
+    if not len(u) == len(q) == len(units):
+        counted = f"scores: {len(u)}, quality: {len(q)}" + ("" if groups is None else f", groups: {len(units)}")
+        raise BeamUQError(f"{counted}; give one of each per answer")
+    for name, column in (("scores", u), ("quality", q)):
+        missing = np.flatnonzero(np.isnan(column))
+        if len(missing):
+            raise BeamUQError(f"{name}: row {missing[0] + 1}: missing; leave this answer out of both")
     if why := why_undefined("PRR", q, max_rejection):
         return Estimate(None, None, None, None, why)
     blocks = resample_blocks(units, resamples, seed, "prr")

@@ -14,9 +14,9 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, TypeAdapter
 
 from beamuq.config_errors import validated
 from beamuq.errors import BeamUQError, reading
@@ -25,6 +25,7 @@ from beamuq.io import exclusive, file_sha256, write_text
 MANIFEST = "fetched.json"
 HASHES = ".sha256.json"
 SETTLED = 2 * 10**9  # ns after its last change: file systems round times to two seconds at most, so a later one shows
+MOST_OF_HASHES = 10_000_000  # bytes: of a model of thousands of files it has one
 CONFIG = "config.json"
 TOKENIZER = re.compile(
     r"(tokenizer.*\.(json|model)|vocab\.(json|txt)|merges\.txt|spiece\.model|sentencepiece.*\.model|special_tokens_map\.json"
@@ -41,6 +42,10 @@ MOST_LAYERS = 10_000  # or experts: more are a slip, and making them takes for e
 
 class _File(BaseModel):
     sha256: str
+
+
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+_KEPT: TypeAdapter[dict[str, tuple[str, Sha256]]] = TypeAdapter(dict[str, tuple[str, Sha256]])
 
 
 class Manifest(BaseModel):
@@ -168,12 +173,12 @@ def model_identity(folder: Path, *, every_file: bool = False) -> dict[str, str]:
     manifest = check_content(folder)
     names = manifest.files if manifest else _visible(folder) if every_file else sorted(_loaded(folder))
     hashes = _hashes(folder, names)
-    content = _hash_of(hashes)
+    content = content_of(hashes)
     return {
         "source": manifest.source if manifest else f"folder:{folder.resolve().name}",
         "revision": manifest.revision if manifest else content,
         "content": content,
-        "tokenizer": _hash_of({name: sha256 for name, sha256 in hashes.items() if TOKENIZER.fullmatch(name)}),
+        "tokenizer": content_of({name: sha256 for name, sha256 in hashes.items() if TOKENIZER.fullmatch(name)}),
     }
 
 
@@ -257,23 +262,38 @@ def _hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
 
     Other processes find the hashes of settled files in ``.sha256.json`` of a folder that a fetch made.
     """
-    fetched, hashes, now = (folder / MANIFEST).is_file(), {}, time.time_ns()
-    kept: dict[str, tuple[str, str]] = {}
-    with suppress(OSError, ValueError, TypeError):  # none, or damaged: all files are read
-        listed = dict(json.loads((folder / HASHES).read_text(encoding="utf-8"))) if fetched else {}
-        kept = {name: (str(stamp), str(sha256)) for name, (stamp, sha256) in listed.items()}
+    fetched = (folder / MANIFEST).is_file()
+    kept = _kept_hashes(folder / HASHES) if fetched else {}
     known = kept.copy()
+    hashes: dict[str, str] = {}
+    now = time.time_ns()
     for name in names:
         facts = (folder / name).stat()
         stamp = f"{facts.st_ino} {facts.st_size} {facts.st_mtime_ns} {facts.st_ctime_ns}"
         before, sha256 = kept.get(name, ("", ""))
         hashes[name] = sha256 if before == stamp else _sha256(folder / name, stamp)
         if facts.st_ctime_ns < now - SETTLED:
-            known[name] = stamp, hashes[name]
+            known[name] = (stamp, hashes[name])
     if fetched and known != kept:
-        with suppress(BeamUQError):  # it may not be written: each process reads its files
-            write_text(folder / HASHES, json.dumps(known, indent=1, sort_keys=True) + "\n")
+        _keep_hashes(folder / HASHES, known)
     return hashes
+
+
+def _kept_hashes(path: Path) -> dict[str, tuple[str, str]]:
+    """By file its stamp and sha256, as an earlier process wrote them; empty where it is no such file: all are read."""
+    with suppress(OSError, ValueError):
+        if path.is_file() and path.stat().st_size <= MOST_OF_HASHES:  # a FIFO would never end
+            kept: dict[str, tuple[str, str]] = _KEPT.validate_json(path.read_bytes())
+            return kept
+    return {}
+
+
+def _keep_hashes(path: Path, known: Mapping[str, tuple[str, str]]) -> None:
+    """Write them for other processes, where that can be: else each process reads the files."""
+    if path.exists() and not path.is_file():
+        return  # a FIFO, which nobody reads
+    with suppress(BeamUQError):
+        write_text(path, json.dumps(known, indent=1, sort_keys=True) + "\n")
 
 
 @cache
@@ -282,6 +302,6 @@ def _sha256(path: Path, stamp: str) -> str:  # noqa: ARG001
     return file_sha256(path)
 
 
-def _hash_of(hashes: Mapping[str, str]) -> str:
-    """One sha256 over names and hashes of files."""
+def content_of(hashes: Mapping[str, str]) -> str:
+    """The content of a model: one sha256 over the names and hashes of its files."""
     return hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()

@@ -15,13 +15,14 @@ from typing import Any, Literal, Protocol, cast
 
 from beamuq.errors import BeamUQError
 from beamuq.models import devices
-from beamuq.models.model_folder import model_identity
+from beamuq.models.model_folder import content_of, model_identity, read_manifest
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.machine_config import Machine
 from beamuq_study.parquet_tables import file_name
 from beamuq_study.plan.cells_of_a_study import P_TRUE, SAR, Grid, GridCell
 from beamuq_study.plan.code_hashes import code_hash
 from beamuq_study.plan.paths import model_folder_name
+from beamuq_study.provenance import MODELS, OF_MODELS, recorded_source
 from beamuq_study.stages.beams_map import MapSettings
 from beamuq_study.stages.decisions_of_scores import DecisionSettings
 from beamuq_study.stages.metrics_of_scores import EvaluationSettings
@@ -33,6 +34,10 @@ Settings = dict[str, Any]
 # Raised by hand when the output of a rule would change whose code is, on purpose, not among its inputs: the expensive
 # rules, and those before them, since Snakemake runs again whatever follows from a job that wrote the same bytes.
 FORMATS = {"questions": 2, "prompts": 1, "candidates": 3, "judgements": 2, "similarity": 2, "quality": 1}
+
+DTYPES: dict[str, Literal["float32", "bfloat16"]] = {"cpu": "float32", "cuda": "bfloat16"}
+"""What ``dtype: auto`` is for language models on each device."""
+DEVICES = tuple(DTYPES)
 
 MINILM = "embedding:packaged:all-minilm-l6-v2"  # which the command line calls minilm
 
@@ -194,6 +199,52 @@ class StageSettings:
         """
         return lambda wildcards: {name: made for kind in inputs for name, made in self._made_with(kind, wildcards)}
 
+    def expected(self, *inputs: str) -> Callable[..., dict[str, Settings]]:
+        """As :meth:`made_with`, with the models that made each of these inputs, as far as they are known here.
+
+        These are source and dtype, and the content where the folder is one's own or has been fetched. It holds for
+        tables behind the inputs too, so kinds may be named that the job does not read. Snakemake does not compare it,
+        since it asks for the output: what it names reruns the job that makes the table.
+        """
+
+        def of_wildcards(wildcards: Wildcards, output: object) -> dict[str, Settings]:  # noqa: ARG001
+            found = self.made_with(*inputs)(wildcards)
+            return {name: settings | self._made_by(name, settings, wildcards) for name, settings in found.items()}
+
+        return of_wildcards
+
+    def _made_by(self, name: str, settings: Settings, wildcards: Wildcards) -> Settings:
+        """The models of a table that a job calls ``name``, by use, and by device the dtype that they run in."""
+        kind = name.removeprefix("cross_").partition(" ")[0]
+        if kind not in OF_MODELS:
+            return {}
+        made_for = SimpleNamespace(
+            model=wildcards.model,
+            dataset=wildcards.dataset,
+            recipe=wildcards.recipe,
+            scorer=settings.get("name", ""),
+            metric=file_name(settings.get("metric", "")),
+        )
+        sources = self.models(kind, cast("Any", made_for))
+        models = {use: self._identity(kind, source, used_as) for use, (source, used_as) in sources.items() if source}
+        if kind in ("similarity", "quality"):
+            return {MODELS: models, "dtype": dict.fromkeys(DEVICES, self.machine.scorer_dtype)}
+        asked = self.machine.dtype
+        dtypes = {device: DTYPES[device] if asked == "auto" else asked for device in DEVICES}
+        further = {"scorer_dtype": dict.fromkeys(DEVICES, self.machine.scorer_dtype)} if kind == "judgements" else {}
+        return {MODELS: models, "dtype": dtypes} | further
+
+    def _identity(self, kind: str, source: str, used_as: str) -> dict[str, str]:
+        """The source of a model and, where it is here, the content, as a table that it makes records them."""
+        identity = recorded_source(source)
+        if source.startswith("folder:"):
+            folder = Path(source.removeprefix("folder:"))
+            if folder.is_dir():
+                identity["content"] = self._content(folder, _reads_every_file(kind, used_as))
+            return identity
+        content = self._fetched(source)
+        return identity | ({"content": content} if content else {})
+
     def _made_with(self, kind: str, wildcards: Wildcards) -> list[tuple[str, Settings]]:
         if kind in ("questions", "shots"):
             return [(kind, self.questions(wildcards))]
@@ -220,7 +271,7 @@ class StageSettings:
 
         def of_wildcards(wildcards: Wildcards) -> Settings:
             content = {
-                name: self._content(Path(source.removeprefix("folder:")), rule == "quality" or ":" in used_as)
+                name: self._content(Path(source.removeprefix("folder:")), _reads_every_file(rule, used_as))
                 for name, (source, used_as) in self.models(rule, wildcards).items()
                 if source and source.startswith("folder:")
             }
@@ -285,7 +336,7 @@ class StageSettings:
         """What language models run in: bfloat16 on a card, float32 on a CPU, unless said otherwise."""
         if self.machine.dtype != "auto":
             return self.machine.dtype
-        return "bfloat16" if self.device == "cuda" else "float32"
+        return DTYPES[self.device]
 
     def _judges(self, recipe: str) -> dict[str, Scorer]:
         return {use: self.study.scorers[name] for use, name in self.grid.judges_of(recipe).items()}
@@ -294,6 +345,21 @@ class StageSettings:
     def _content(self) -> Callable[[Path, bool], str]:
         """Of a folder, read once; a plug-in and a learned quality may read every file of a model."""
         return cache(lambda folder, every_file: model_identity(folder, every_file=every_file)["content"])
+
+    @cached_property
+    def _fetched(self) -> Callable[[str], str | None]:
+        """Of a source, read once: the content that its manifest names; None: it has not been fetched."""
+
+        def content(source: str) -> str | None:
+            manifest = read_manifest(Path(self.machine.models_root, model_folder_name(source)))
+            return content_of({name: file.sha256 for name, file in manifest.files.items()}) if manifest else None
+
+        return cache(content)
+
+
+def _reads_every_file(rule: str, used_as: str) -> bool:
+    """Whether a model's every file counts: a learned quality and a plug-in may read any."""
+    return rule == "quality" or ":" in used_as
 
 
 def _picked(described: object, *names: str) -> Settings:

@@ -1,0 +1,109 @@
+"""What a calibration is, as ``beamuq calibrate`` writes it and ``beamuq decide`` reads it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from beamuq.config_errors import StrictModel, validated
+from beamuq.errors import reading
+from beamuq.evaluation.bootstrap import Estimate
+from beamuq.evaluation.guaranteed_threshold import GuaranteedThreshold, Share
+from beamuq.evaluation.probability_of_being_right import Calibrator, LabelledScores
+from beamuq.io import write_text
+
+Count = Annotated[int, Field(ge=1)]
+Right = Annotated[int, Field(ge=0)]
+
+
+class Map(StrictModel):
+    """From a score to the probability of being right: what is known of the calibration's answers, by score."""
+
+    kind: Calibrator
+    scores: Annotated[tuple[float, ...], Field(min_length=1, description="each once, rising")]
+    n: Annotated[tuple[Count, ...], Field(description="answers of each score")]
+    right: Annotated[tuple[Right, ...], Field(description="how many of them are right")]
+
+    @model_validator(mode="after")
+    def _fits(self) -> Map:
+        same_lengths = len(self.scores) == len(self.n) == len(self.right)
+        if not same_lengths or tuple(sorted(set(self.scores))) != self.scores:
+            raise ValueError("scores, n and right: give one of each, scores rising; calibrate again")
+        if any(right > n for right, n in zip(self.right, self.n, strict=True)):
+            raise ValueError("right: more right answers than answers of one score; calibrate again")
+        return self
+
+    def known(self) -> LabelledScores:
+        """As the calibrators take it."""
+        return LabelledScores(
+            np.array(self.scores, dtype=np.float64),
+            np.array(self.n, dtype=np.float64),
+            np.array(self.right, dtype=np.float64),
+        )
+
+
+class CalibrationFile(StrictModel):
+    """What ``decide`` reads. A model, prompt, setting or version that is null is not known and cannot be compared."""
+
+    format: Literal["beamuq calibration 2"] = "beamuq calibration 2"
+    method: str
+    form: Annotated[str, Field(description="the column variant: multinomial, beamsearch or, of one form, empty")]
+    setting: Annotated[str, Field(description="the further formulation of the method, mostly empty")]
+    similarity: str
+    model: str | None
+    model_hash: Annotated[str | None, Field(description="sha256 of the model's files")]
+    prompt_hash: Annotated[str | None, Field(description="sha256 of the prompt around the question")]
+    scored_with: Annotated[str | None, Field(description="the settings of score, in JSON")]
+    candidates: Annotated[tuple[int, int] | None, Field(description="the fewest and the most of a score")]
+    n: Annotated[int, Field(ge=1, description="answers")]
+    groups: Annotated[int, Field(ge=1, description="groups of them; without groups as many as answers")]
+    right: Annotated[Share, Field(description="share of right answers")]
+    threshold: GuaranteedThreshold
+    map: Map
+    ece: Annotated[Estimate, Field(description="expected calibration error, ten bins of equal width, cross-fitted")]
+    brier: Annotated[Estimate, Field(description="mean squared error of the probability, cross-fitted")]
+    versions: dict[str, str]
+
+    @model_validator(mode="after")
+    def _is_of_the_same_answers(self) -> CalibrationFile:
+        if sum(self.map.n) != self.n:
+            raise ValueError(f"n: {self.n}, and the map is of {sum(self.map.n)} answers; calibrate again")
+        return self
+
+    def write(self, path: str | Path) -> None:
+        """Write it, atomically."""
+        write_text(Path(path), json.dumps(self.model_dump(), indent=1, ensure_ascii=False) + "\n")
+
+    def __str__(self) -> str:
+        form = f" + {self.form}" if self.form else ""
+        threshold = self.threshold
+        asked = f"{threshold.risk:.0%} wrong, confidence {threshold.confidence:.0%}"
+        if threshold.value is None:
+            shown = f"none at {asked}: {threshold.note}"
+        else:
+            shown = (
+                f"{threshold.value:.6g} ({asked}): of {threshold.tested} tested {threshold.shown} shown, "
+                f"{threshold.wrong} wrong; risk at most {threshold.upper:.3f}"
+            )
+        return (
+            f"calibrated    {self.method}{form}: {self.n} answers in {self.groups} groups, {self.right:.1%} right\n"
+            f"threshold     {shown}\n"
+            f"probability   {self.map.kind}; expected calibration error {_with_interval(self.ece)} (10 equal bins), "
+            f"Brier score {_with_interval(self.brier)}, cross-fitted"
+        )
+
+
+def _with_interval(estimate: Estimate) -> str:
+    around = "" if estimate.low is None else f" [{estimate.low:.3f}, {estimate.high:.3f}]"
+    return f"{estimate.value:.3f}{around}"
+
+
+def read_calibration(path: str | Path) -> CalibrationFile:
+    """A calibration file. Raises BeamUQError in one line, if it is missing, cut off, or no file of this kind."""
+    with reading(path, "a calibration in UTF-8", "take the file as beamuq calibrate wrote it, or calibrate again"):
+        text = Path(path).read_text(encoding="utf-8")
+    return validated(CalibrationFile, text, f"{path}: not as beamuq calibrate wrote it", is_json=True)

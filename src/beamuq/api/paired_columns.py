@@ -1,0 +1,163 @@
+"""Columns given side by side in Python, one value an answer: scores, labels, groups, and whether they belong together.
+
+Nothing is converted that may have meant something else: a truth value is no score, the text "0.3" no number, and the
+imaginary part of a number is not dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from beamuq.array_types import Floats
+from beamuq.errors import BeamUQError
+
+NUMBERS = "fiu"  # numpy's kinds: floats, integers with and without sign
+TRUTH = "b"
+
+
+def number_column(name: str, values: object, *, truth_values: bool = False) -> Floats:
+    """A column [N] of numbers as float64; a value that is missing (None, NaN, NA, masked) is NaN.
+
+    ``values``: a list, tuple, array, tensor on the CPU or series of real numbers; with ``truth_values`` of True and
+    False too, which are 1 and 0.
+
+    Raises BeamUQError naming the column, the row (from 1) and the value: of another type, infinite, or no column.
+    """
+    column = _one_column(name, values)
+    kinds = NUMBERS + TRUTH if truth_values else NUMBERS
+    if column.dtype.kind == "O":
+        numbers = np.array(
+            [_number(name, row, value, truth_values) for row, value in enumerate(column, start=1)], dtype=np.float64
+        )
+    elif column.dtype.kind in kinds:
+        numbers = column.astype(np.float64)
+    else:
+        raise _no_numbers(name, f"of type {column.dtype}")
+    infinite = np.flatnonzero(np.isinf(numbers))
+    if len(infinite):
+        row = int(infinite[0])
+        fix = "mend it, or give None where there is none"
+        raise BeamUQError(f"{name}: row {row + 1}: {numbers[row]}: must be finite; {fix}")
+    return numbers
+
+
+def group_column(groups: object) -> list[str]:
+    """What belongs together, [N], as text: a text stays, a whole number is written without a point, so 1.0 is ``1``.
+
+    Raises BeamUQError naming the row (from 1) and the value: missing, or neither text nor whole number.
+    """
+    column = _one_column("groups", groups)
+    return [_group(row, value) for row, value in enumerate(column.tolist(), start=1)]
+
+
+def check_order(**columns: object) -> None:
+    """Refuse series of other answers or in another order: by their places they would be paired with one another's.
+
+    An index counts as the names of answers. The one that pandas gives by itself, 0, 1, 2, …, names nothing beside one
+    of texts, and the series is taken in its order.
+
+    Raises BeamUQError naming both series and an answer that one of them lacks.
+    """
+    series = {name: column for name, column in columns.items() if isinstance(column, pd.Series)}
+    if len(series) < 2:
+        return
+    (first, reference), *others = series.items()
+    for name, column in others:
+        _check_two(first, reference.index, name, column.index)
+
+
+def _check_two(first: str, left: pd.Index, second: str, right: pd.Index) -> None:
+    if left.equals(right):
+        return
+    names = [_label(label) for label in left]
+    others = [_label(label) for label in right]
+    if names == others:
+        return
+    if sorted(names) == sorted(others):
+        raise BeamUQError(
+            f"{first}, {second}: series of the same answers in two orders; give the second as second.loc[first.index]"
+        )
+    numbered = [pd.api.types.is_integer_dtype(index.dtype) for index in (left, right)]
+    if len(names) == len(others) and numbered.count(True) == 1 and _counts_places(left if numbered[0] else right):
+        return
+    only = [name for name in names if name not in set(others)] or [name for name in others if name not in set(names)]
+    lacking = f"{only[0]!r} is in one of them alone" if only else "some stand in one of them more often"
+    raise BeamUQError(
+        f"{first}, {second}: series of different answers ({lacking}); give both of the same answers, as "
+        "second.loc[first.index]; or, if they are in one order, give one as second.to_numpy()"
+    )
+
+
+def _counts_places(index: pd.Index) -> bool:
+    return list(index) == list(range(len(index)))
+
+
+def _label(label: Any) -> str:
+    """A label of an index as a text; a whole number is the same answer as its text."""
+    if isinstance(label, float) and label.is_integer():
+        return str(int(label))
+    return str(label)
+
+
+def _one_column(name: str, values: object) -> npt.NDArray[Any]:
+    """Whatever may be a column as an array [N], a list's elements as they are."""
+    if isinstance(values, list | tuple):
+        column = np.empty(len(values), dtype=object)
+        for place, value in enumerate(values):
+            column[place] = value
+        return column
+    if isinstance(values, pd.DataFrame):
+        raise BeamUQError(
+            f"{name}: a frame; give one column of it (of score's frame one method's scores, scores['Dissimilarity']), "
+            "or give all rows to beamuq.calibrate and beamuq.decide"
+        )
+    if isinstance(values, str | bytes | Mapping | set | frozenset) or not isinstance(values, Iterable):
+        raise _no_numbers(name, f"a {type(values).__name__}")
+    if np.ma.isMaskedArray(values):
+        masked: Any = values
+        given = np.array(masked.data, dtype=object)
+        given[np.ma.getmaskarray(masked)] = None
+        values = given
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:  # of tensors on a card, or with a gradient
+        raise BeamUQError(f"{name}: a {type(values).__name__} ({error}); give it as a list or array") from error
+    if array.ndim != 1:
+        raise _no_numbers(name, f"a {type(values).__name__} of shape {array.shape}")
+    return array
+
+
+def _number(name: str, row: int, value: object, truth_values: bool) -> float:
+    if value is None or value is pd.NA or value is pd.NaT:
+        return np.nan
+    if isinstance(value, bool | np.bool_):
+        if truth_values:
+            return float(value)
+    elif isinstance(value, Real):
+        return float(value)
+    raise _no_numbers(f"{name}: row {row}", f"{value!r:.40}")
+
+
+def _no_numbers(place: str, given: str) -> BeamUQError:
+    fix = "1 or 0, one an answer" if place.startswith("correct") else "a list of numbers, one an answer"
+    return BeamUQError(f"{place}: {given}: not {fix}; convert it first")
+
+
+def _group(row: int, value: Any) -> str:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if pd.api.types.is_scalar(value) and pd.isna(value):
+        raise BeamUQError(f"groups: row {row}: missing; give all or none")
+    raise BeamUQError(f"groups: row {row}: {value!r:.40}: neither a text nor a whole number; give what names the group")
