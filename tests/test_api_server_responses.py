@@ -72,6 +72,14 @@ LEFT_OUT = {
         response(chat("Z\u00fc", [("Z", -0.25), ("\ufffd", -0.25), ("\ufffd", -0.25)])),
         NO_ENDING,
     ),
+    "an emoji in four parts before a word": (
+        response(chat("\U0001f60a ok", [*[("\ufffd", -0.1)] * 4, (" ok", -0.7)])),
+        NO_ENDING,
+    ),
+    "half characters before other text": (
+        response(chat("Z\u00fcrich", [("Z", -0.1), ("\ufffd", -0.1), ("\ufffd", -0.1), ("rich", -0.7)])),
+        NO_ENDING,
+    ),
     "text ends in a line break of its own": (response(completed(" Paris\n", [*PARIS, ("\n", -0.1)])), NO_ENDING),
     "not asked for": (response(chat("Paris", None)), NO_LOGPROBS),
     "the server's floor": (response(chat("Paris", [("Paris", -9999.0), ("</s>", -0.1)])), NO_TOKEN),

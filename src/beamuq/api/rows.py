@@ -103,6 +103,9 @@ def _absent(value: Any) -> bool:
     return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
+PLAIN = (str, int, float, bool)  # most of all, which nothing need be asked of
+
+
 def _is_object(value: Any) -> bool:
     """Whether it is a client's object, of a kind that has parts with names."""
     named_parts = hasattr(value, "model_dump") or isinstance(value, SimpleNamespace)
@@ -111,7 +114,9 @@ def _is_object(value: Any) -> bool:
 
 def plain(value: Any) -> Any:
     """Arrays, tuples, numpy's numbers and clients' objects, as a frame or a list holds them, as JSON would."""
-    output = vllm_output.as_mapping(value)
+    if value is None or type(value) in PLAIN:
+        return value
+    output = None if isinstance(value, dict | list) else vllm_output.as_mapping(value)
     if output is not None:
         value = output
     elif _is_object(value):

@@ -95,7 +95,7 @@ def _read(value: Mapping[str, Any], place: str, asked: Asked) -> Reply:
 
 def _of_drawn_tokens(parts: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
     """Of the alternatives at each place, that which was drawn."""
-    ids = validated(list[int], parts.get("token_ids"), f"{place}: token_ids")
+    ids: list[int] = validated(list[int], parts.get("token_ids"), f"{place}: token_ids")
     given = parts["logprobs"]
     if not isinstance(given, list) or len(given) != len(ids):
         raise BeamUQError(f"{place}: logprobs: not one for each of {len(ids)} token_ids; give them as vLLM wrote them")
