@@ -114,13 +114,52 @@ def test_a_scale_behind_the_engines_back_is_caught_and_nothing_is_decoded() -> N
         ("mistral", {"sliding_window": 8}, "probed"),
         ("mistral", {"sliding_window": 4096}, "probed shortened"),
         ("gpt_oss", {"sliding_window": 4096}, "probed shortened"),
-        ("llama4_text", {"attention_chunk_size": 4096}, "probed shortened"),
-        ("gpt_neo", {"window_size": 256}, "not probed"),  # its masks are made with the model
+        ("ministral3", {"sliding_window": 4096}, "probed shortened"),
+        ("recurrent_gemma", {"attention_window_size": 2048}, "probed shortened"),
+        ("deepseek_v32", {"index_topk": 2048}, "probed shortened"),
+        ("minimax_m3_vl_text", {"index_block_size": 128, "index_topk_blocks": 16}, "probed shortened"),
+        ("gpt_neo", {"window_size": 256}, "probed"),  # its masks are made with the model: the probe is long instead
         ("cohere", {}, "none"),
     ],
 )
-def test_a_window_longer_than_the_probe_is_probed_shortened(kind: str, length: dict[str, int], told: str) -> None:
-    assert checked(random_model(kind, **length)).lengths == told
+def test_a_length_longer_than_the_probe_is_probed_shortened_or_by_a_longer_probe(
+    kind: str, length: dict[str, int], told: str
+) -> None:
+    found = checked(random_model(kind, **length))
+    assert (found.lengths, found.unprobed) == (told, ())
+
+
+def test_a_length_that_no_probe_reaches_is_named_with_its_value() -> None:
+    found = checked(random_model("gpt_neo", window_size=2048, max_position_embeddings=4096))
+    assert (found.lengths, found.unprobed) == ("not probed", ("window_size=2048",))
+    assert "not probed: window_size=2048" in found.summary
+
+
+@pytest.mark.parametrize(
+    ("kind", "length"),
+    [
+        ("deepseek_v32", {"index_topk": 2048}),
+        ("minimax_m3_vl_text", {"index_block_size": 128, "index_topk_blocks": 16}),
+    ],
+)
+def test_sparse_attention_is_not_decoded_over_a_tree_though_the_probe_is_shorter_than_where_it_begins(
+    kind: str, length: dict[str, int]
+) -> None:
+    assert checked(random_model(kind, **length)).path == "cached"
+
+
+def test_a_wrong_window_is_found_by_the_longer_probe_where_it_cannot_be_shortened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The class reads its window when it is made; a path that forgets what lies far back has another one."""
+    plain = CachedRunner._forward
+
+    def forgetful(runner: Any, tokens: np.ndarray, behind: int, cache: Any) -> Any:
+        return plain(runner, np.roll(tokens, 1, axis=1) if tokens.shape[1] > 250 else tokens, behind, cache)
+
+    monkeypatch.setattr(CachedRunner, "_forward", forgetful)
+    with pytest.raises(BeamUQError, match="over its own cache: differs"):
+        checked(random_model("gpt_neo", window_size=256))
 
 
 def test_a_wrong_window_is_found_though_it_is_longer_than_the_probe(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,6 +86,16 @@ def test_a_prompt_must_leave_room_for_its_answer() -> None:
             },
             512,
         ),
+        (
+            {
+                "max_position_embeddings": 4096,
+                "rope_parameters": {
+                    "full_attention": {"rope_type": "longrope", "original_max_position_embeddings": 512},
+                    "sliding_attention": {"rope_type": "default"},
+                },
+            },
+            512,
+        ),
         ({"max_position_embeddings": 512, "rope_parameters": {"rope_type": "linear", "factor": 4.0}}, 512),
     ],
 )

@@ -21,14 +21,21 @@ _LENGTH = re.compile(
 _NO_LENGTH = re.compile(
     "expert|layer|group|head|method|dim|dropout|pattern|moe|router|rank|feed_forward|rope|norm|^top_k$"
 )
-_CHOOSES_EXPERTS = re.compile("Router|MoE|Moe|Expert|Gate|MLP|TopK")
+_CHOOSES_EXPERTS = re.compile("Router|Expert|Gate$|Gating|MLP|Mlp|MoE$|Moe$|Moe.*Block$|TopK")
+_COUNTS_BLOCKS = re.compile("blocks|top_?k")
+_SHORT = 8
+_FEW = 2
+_LONGEST = 24
 _SCALED_BY_POSITION = "llama_4_scaling_beta"
 _SCALED_FROM = "original_max_position_embeddings"
 
 
 @dataclass
 class Length:
-    """A length of a model: its ``name``, its largest ``value`` in tokens, and the attributes that hold it."""
+    """A length of a model: its ``name``, its largest ``value``, and the attributes that hold it.
+
+    It is in tokens, or where the name says so in what may be blocks of them: how many blocks or best keys are seen.
+    """
 
     name: str
     value: int
@@ -37,9 +44,35 @@ class Length:
     def __str__(self) -> str:
         return f"{self.name}={self.value}"
 
+    @property
+    def in_blocks(self) -> bool:
+        """Whether it may count blocks, so that not even a text of more tokens need have as many."""
+        return _COUNTS_BLOCKS.search(self.name) is not None
+
+    @property
+    def is_short(self) -> bool:
+        """Whether a text of forty tokens is longer, so that nothing need be done to reach it."""
+        return self.value < _LONGEST and not self.in_blocks
+
+    @contextmanager
+    def shortened(self) -> Iterator[None]:
+        """Within the block it is so short, wherever it is held, that a text of forty tokens is longer."""
+        tokens = _FEW if self.in_blocks else _SHORT
+        before = [(holder, name, vars(holder)[name]) for holder, name in self.places]
+        for holder, name, held in before:
+            vars(holder)[name] = _cut(name, held, tokens)
+        try:
+            yield
+        finally:
+            for holder, name, held in before:
+                vars(holder)[name] = held
+
 
 def lengths_of(decoder: torch.nn.Module) -> list[Length]:
-    """The lengths of a decoder's config and modules, by name; empty if it has none."""
+    """The lengths of a decoder's config and modules, by name; empty if it has none.
+
+    Two names of one value, one of which the config or the form of the other makes its alias, are one length.
+    """
     found: dict[str, Length] = {}
     for holder in (decoder.config, *filter(_attends, decoder.modules())):
         for name, held in vars(holder).items():
@@ -48,7 +81,17 @@ def lengths_of(decoder: torch.nn.Module) -> list[Length]:
                 length = found.setdefault(name, Length(name, value))
                 length.value = max(length.value, value)
                 length.places.append((holder, name))
-    return [found[name] for name in sorted(found)]
+    aliases: Mapping[str, str] = getattr(decoder.config, "attribute_map", {})
+    merged: list[Length] = []
+    for name in sorted(found, key=lambda name: (-len(name), name)):
+        length = found[name]
+        same = [other for other in merged if other.value == length.value]
+        other = next((other for other in same if name in other.name or aliases.get(name) == other.name), None)
+        if other is None:
+            merged.append(length)
+        else:
+            other.places += length.places
+    return sorted(merged, key=lambda length: length.name)
 
 
 def _attends(module: torch.nn.Module) -> bool:
@@ -74,19 +117,6 @@ def _tokens(name: str, held: object) -> int | None:
     return max(numbers, default=None)
 
 
-@contextmanager
-def shortened(length: Length, tokens: int) -> Iterator[None]:
-    """Within the block ``length`` is of so many ``tokens`` wherever it was more."""
-    before = [(holder, name, vars(holder)[name]) for holder, name in length.places]
-    for holder, name, held in before:
-        vars(holder)[name] = _cut(name, held, tokens)
-    try:
-        yield
-    finally:
-        for holder, name, held in before:
-            vars(holder)[name] = held
-
-
 def _cut(name: str, held: Any, tokens: int) -> Any:
     if name == "rope_parameters":
         return {**held, _SCALED_FROM: min(held[_SCALED_FROM], tokens)}
@@ -96,4 +126,4 @@ def _cut(name: str, held: Any, tokens: int) -> Any:
         return cut
     if isinstance(held, list | tuple):
         return type(held)(_cut("", part, tokens) for part in held)
-    return min(held, tokens) if type(held) is int else held
+    return min(held, tokens) if type(held) is int and held > 0 else held

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from beamuq.decoding.attention_lengths import Length, lengths_of, shortened
+from beamuq.decoding.attention_lengths import Length, lengths_of
 from beamuq.decoding.cached_passes import CachedRunner
 from beamuq.decoding.forward_passes import BatchRunner, TreeRunner, Work, out_of_memory
 from beamuq.decoding.generated_token_trie import TokenTrie
@@ -46,8 +46,7 @@ rounding chooses), within ``ROUNDED``; and in float32, a layer at a time, within
 the shortened products of some cards. From 0.5 on was measured where a recurrent state or a mask is missing.
 """
 _ATTENDING = ("full_attention", "sliding_attention", "chunked_attention")
-_SHORT = 8
-_LONGEST = 24
+_ROOM = 24
 _FAR = 512
 _SHARED, _OWN = 10, (6, 22)
 
@@ -175,7 +174,8 @@ def _compared(
 def _at_all_lengths(model: PreTrainedModel, runner: type[BatchRunner], tolerance: float) -> _Agreement:
     """A comparison in which windows and the like are reached, as far as they can be.
 
-    Those that the probe is too short for are made short, each on its own. Where that changes nothing, or breaks the
+    Those that the probe is too short for are made short: each on its own, then those together where one alone changes
+    nothing, such as the size of blocks and how many of them are seen. Where that changes nothing either, or breaks the
     model, whose parts were made for the longer one, the probe is made long instead, up to ``_FAR`` tokens.
     """
     difference, plain, texts = _compared(model, runner, tolerance)
@@ -183,22 +183,26 @@ def _at_all_lengths(model: PreTrainedModel, runner: type[BatchRunner], tolerance
     if not lengths:
         return _Agreement(difference, "none")
     differences = [difference]
-    label = "probed"
-    remaining: list[Length] = []
-    for length in lengths:
-        if length.value < _LONGEST:
-            continue
-        with shortened(length, _SHORT):
-            if _reaches(model, texts, plain, tolerance):
+
+    def is_probed(together: Sequence[Length]) -> bool:
+        with ExitStack() as short:
+            for length in together:
+                short.enter_context(length.shortened())
+            reached = _reaches(model, texts, plain, tolerance)
+            if reached:
                 differences.append(_compared(model, runner, tolerance)[0])
-                label = "probed shortened"
-            else:
-                remaining.append(length)
-    most = min(_FAR, (context_window(model) or _FAR) - _LONGEST)
-    near = [length.value for length in remaining if length.value <= most]
+        return reached
+
+    long = [length for length in lengths if not length.is_short]
+    remaining = [length for length in long if not is_probed([length])]
+    if len(remaining) > 1 and is_probed(remaining):
+        remaining = []
+    label = "probed shortened" if len(remaining) < len(long) else "probed"
+    most = min(_FAR, (context_window(model) or _FAR) - _ROOM)
+    near = [length.value for length in remaining if length.value <= most and not length.in_blocks]
     if near:
         differences.append(_compared(model, runner, tolerance, max(near))[0])
-    unprobed = tuple(str(length) for length in remaining if length.value > most)
+    unprobed = tuple(str(length) for length in remaining if length.value > most or length.in_blocks)
     return _Agreement(max(differences), "not probed" if unprobed else label, unprobed)
 
 

@@ -191,8 +191,10 @@ def context_window(model: Any) -> int | None:
     config = model.config.get_text_config()
     windows = [getattr(config, name, None) for name in ("max_position_embeddings", "max_seq_len", "seq_length")]
     rope = getattr(config, "rope_parameters", None) or {}
-    if rope.get("rope_type") in ("longrope", "dynamic"):
-        windows.insert(0, rope.get("original_max_position_embeddings"))
+    of_kinds = [part for part in rope.values() if isinstance(part, Mapping)]  # of each kind of layers their own
+    for part in (rope, *of_kinds):
+        if part.get("rope_type") in ("longrope", "dynamic"):
+            windows.insert(0, part.get("original_max_position_embeddings"))
     return next((window for window in windows if isinstance(window, int) and window > 0), None)
 
 
