@@ -7,13 +7,18 @@ from typing import Any
 
 from beamuq import plugins
 from beamuq.errors import BeamUQError
+from beamuq.written_texts import check_whole
 
 # The date that Llama's templates write where they are given none.
 DATE = "26 Jul 2024"
 
 
 def plain_prompt_ids(tokenizer: Any, text: str) -> list[int]:
-    """Token ids of a plain prompt, with the BOS that the tokenizer is configured to add and never an EOS."""
+    """Token ids of a plain prompt, with the BOS that the tokenizer is configured to add and never an EOS.
+
+    Raises BeamUQError if the prompt holds half a surrogate pair.
+    """
+    check_whole(text, "prompt")
     ids = list(tokenizer(text).input_ids)
     bare = list(tokenizer(text, add_special_tokens=False).input_ids)
     ends = (end for end in range(len(ids), len(bare) - 1, -1) if ids[end - len(bare) : end] == bare)
@@ -54,6 +59,7 @@ def chat_prompt_ids(tokenizer: Any, message: str, enable_thinking: bool | None =
     )
     if not isinstance(text, str) or not text:
         raise BeamUQError(f"{what}: gave {text!r:.60}, not the text of a prompt; mend it")
+    check_whole(text, "prompt")
     return list(tokenizer(text, add_special_tokens=False).input_ids)
 
 
