@@ -92,7 +92,14 @@ def test_names_of_all_scripts_are_kept_by_every_file(name: str, tmp_path: Path) 
 
 
 def test_a_carriage_return_in_a_text_comes_back_from_csv(tmp_path: Path) -> None:
-    table = pd.DataFrame({"id": ["1", "2"], "answer": ["a\rb", "c\r\nd"], "value": [0.5, None], "shown": [True, False]})
+    table = pd.DataFrame(
+        {
+            "id": ["1", "2"],
+            "answer": ["a\rb", "c\r\nd"],
+            "value": [0.5, None],
+            "shown": [True, False],
+        }
+    )
     write(table, tmp_path / "o.csv")
     read = [row for _, row in placed_rows(tmp_path / "o.csv")]
     assert [row["answer"] for row in read] == ["a\rb", "c\r\nd"]

@@ -1,4 +1,4 @@
-"""Texts that can be written down: in UTF-8, and of names those that are one line and show all that they hold."""
+"""Texts that UTF-8 can write, and names that are one line and show all that they hold."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from beamuq.errors import BeamUQError
 
 _HALF = re.compile("[\ud800-\udfff]")
 UNSEEN = ("Cf", "Zl", "Zp")
-"""Unicode's categories of format characters, which have a width of 0 or turn the direction, and of line ends."""
+"""Unicode's categories of format characters (of width 0, or of direction) and of line ends."""
 LINE_ENDS = "\0\n\r\v\f\x1c\x1d\x1e\x85"
-"""Controls that end a line or, NUL, a text. Others, as a terminal's commands, are escaped where they are printed."""
+"""Controls that end a line or, NUL, a text. Others are escaped where they are printed."""
 
 
 def half_surrogate(text: str) -> str | None:
-    """The first half of a surrogate pair in a text, as U+D83D: no character, and not to be written in UTF-8."""
+    """The first half of a surrogate pair in a text, as U+D83D: no character; None: there is none."""
     half = _HALF.search(text)
     return None if half is None else _code(half[0])
 
 
 def unseen_character(text: str) -> str | None:
-    """The first character of a text that does not show, or ends the line, as U+000D; None: there is none."""
+    """The first character that does not show, or ends the line, as U+000D; None: there is none."""
     if text.isprintable():
         return None
     for character in text:
@@ -48,7 +48,8 @@ def whole_text(value: Any) -> Any:
 
 
 def name(value: Any) -> Any:
-    """A validator of ids and other names: as :func:`whole_text`; refuses line ends and characters that do not show too.
+    """A validator of ids and other names: as :func:`whole_text`; refuses line ends and characters
+    that do not show too.
 
     A file of rows would lose or change them, and two names that look alike would be two.
 
@@ -62,7 +63,7 @@ def name(value: Any) -> Any:
 
 
 def check_whole(text: str, what: str) -> None:
-    """Refuse half a surrogate pair in a text; raises BeamUQError that begins with ``what`` the text is."""
+    """Refuse half a surrogate pair; raises BeamUQError that begins with ``what`` the text is."""
     try:
         whole_text(text)
     except ValueError as error:
