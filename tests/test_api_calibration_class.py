@@ -34,7 +34,12 @@ def questions(count: int, seed: int, samples: int = 8, **labels: str) -> list[di
 
 
 def scored(rows: list[dict[str, Any]], **options: Any) -> Any:
-    return beamuq.score(rows, similarity="lexical", methods=["Dissimilarity", "Eccentricity", "NumSemSets"], **options)
+    return beamuq.score(
+        rows,
+        similarity="lexical",
+        methods=["Dissimilarity", "Eccentricity", "NumSemSets"],
+        **options,
+    )
 
 
 LABELS = {"model": "m", "model_hash": "a1", "prompt_hash": "b2"}
@@ -84,8 +89,14 @@ def test_fitted_in_python_it_is_the_calibration_of_the_command(known: Scores) ->
 
 
 FOREIGN: dict[str, tuple[Callable[[], Any], str]] = {
-    "method": (lambda: scored(questions(9, 3, **LABELS))["Eccentricity"], "method 'Eccentricity', calibrated with 'D"),
-    "renamed": (lambda: scored(questions(9, 3, **LABELS))["Eccentricity"].rename("Dissimilarity"), "method 'Ecc"),
+    "method": (
+        lambda: scored(questions(9, 3, **LABELS))["Eccentricity"],
+        "method 'Eccentricity', calibrated with 'D",
+    ),
+    "renamed": (
+        lambda: scored(questions(9, 3, **LABELS))["Eccentricity"].rename("Dissimilarity"),
+        "method 'Ecc",
+    ),
     "named": (lambda: pd.Series([0.1], name="Eccentricity"), "method 'Eccentricity'"),
     "threshold": (
         lambda: scored(questions(9, 3, **LABELS), equivalence_threshold=0.3)["Dissimilarity"],
@@ -98,9 +109,18 @@ FOREIGN: dict[str, tuple[Callable[[], Any], str]] = {
         )["Dissimilarity"],
         "setting temperature 0.5",
     ),
-    "candidates": (lambda: scored(questions(9, 3, 2, **LABELS))["Dissimilarity"], "candidates up to 2, .* up to 8"),
-    "model": (lambda: scored(questions(9, 3, **LABELS | {"model_hash": "a2"}))["Dissimilarity"], "model_hash 'a2'"),
-    "prompt": (lambda: scored(questions(9, 3, **LABELS | {"prompt_hash": "b3"}))["Dissimilarity"], "prompt_hash 'b3'"),
+    "candidates": (
+        lambda: scored(questions(9, 3, 2, **LABELS))["Dissimilarity"],
+        "candidates up to 2, .* up to 8",
+    ),
+    "model": (
+        lambda: scored(questions(9, 3, **LABELS | {"model_hash": "a2"}))["Dissimilarity"],
+        "model_hash 'a2'",
+    ),
+    "prompt": (
+        lambda: scored(questions(9, 3, **LABELS | {"prompt_hash": "b3"}))["Dissimilarity"],
+        "prompt_hash 'b3'",
+    ),
     "form": (
         lambda: scored([row | {"beams": [{"text": "a", "logprob": -1.0}]} for row in questions(9, 3, **LABELS)])[
             "Dissimilarity"
@@ -154,11 +174,20 @@ def test_what_is_known_of_scores_survives_usual_operations(
 
 
 LOST: dict[str, tuple[Callable[[pd.Series], Any], str]] = {
-    "array": (lambda scores: scores.to_numpy(), "method, form, setting, similarity, model, prompt, settings, cand"),
+    "array": (
+        lambda scores: scores.to_numpy(),
+        "method, form, setting, similarity, model, prompt, settings, cand",
+    ),
     "list": (lambda scores: scores.tolist(), "method, form"),
-    "frame": (lambda scores: scores.to_frame()["Dissimilarity"], "whether the calibration's: form, setting"),
+    "frame": (
+        lambda scores: scores.to_frame()["Dissimilarity"],
+        "whether the calibration's: form, setting",
+    ),
     "other ids": (lambda scores: scores.reset_index(drop=True), "form, setting"),
-    "with another": (lambda scores: pd.concat([scores, pd.Series([0.1], index=["x"])]), "method, form"),
+    "with another": (
+        lambda scores: pd.concat([scores, pd.Series([0.1], index=["x"])]),
+        "method, form",
+    ),
 }
 
 
@@ -171,10 +200,18 @@ def test_what_is_lost_is_said(operation: str, calibration: beamuq.Calibration, n
 
 
 @pytest.mark.parametrize(
-    "change", [lambda scores: 1 - scores, lambda scores: scores.rank(), lambda scores: scores.where(scores > 2, 0.2)]
+    "change",
+    [
+        lambda scores: 1 - scores,
+        lambda scores: scores.rank(),
+        lambda scores: scores.where(scores > 2, 0.2),
+    ],
 )
 def test_computed_scores_are_no_longer_those_of_the_method(
-    change: Callable[[pd.Series], pd.Series], calibration: beamuq.Calibration, known: Scores, new: Scores
+    change: Callable[[pd.Series], pd.Series],
+    calibration: beamuq.Calibration,
+    known: Scores,
+    new: Scores,
 ) -> None:
     with pytest.raises(BeamUQError, match=r"scores: id 'q2-.*where score gave .* for Dissimilarity"):
         calibration.decide(change(new["Dissimilarity"]))
@@ -200,7 +237,9 @@ def test_a_frame_of_scores_is_no_column(calibration: beamuq.Calibration, new: Sc
         calibration.decide(new)
 
 
-def test_a_missing_score_is_withheld_as_such_and_an_infinite_one_refused(calibration: beamuq.Calibration) -> None:
+def test_a_missing_score_is_withheld_as_such_and_an_infinite_one_refused(
+    calibration: beamuq.Calibration,
+) -> None:
     table, _ = decided(calibration, [None, 0.0])
     assert table["shown"].tolist() == [False, True]
     assert table["reason"][0] == "no score"

@@ -89,7 +89,12 @@ def test_what_is_no_number_is_not_made_one(values: Any, told: str) -> None:
 
 
 def test_labels_may_be_truth_values() -> None:
-    for labels in ([True, 0], np.array([True, False]), pd.Series([True, False], dtype="boolean"), [1, np.bool_(False)]):
+    for labels in (
+        [True, 0],
+        np.array([True, False]),
+        pd.Series([True, False], dtype="boolean"),
+        [1, np.bool_(False)],
+    ):
         assert number_column("correct", labels, truth_values=True).tolist() == [1, 0]
     with pytest.raises(BeamUQError, match=r"correct: row 1: 'True': .*1 or 0"):
         number_column("correct", ["True"], truth_values=True)
@@ -170,7 +175,9 @@ def test_a_column_without_names_of_answers_is_taken_in_its_order(other: Any) -> 
         lambda scores, correct: beamuq.prr(scores, [1] * 3, groups=correct),
     ],
 )
-def test_partly_overlapping_series_are_refused_wherever_columns_are_paired(function: Callable[..., Any]) -> None:
+def test_partly_overlapping_series_are_refused_wherever_columns_are_paired(
+    function: Callable[..., Any],
+) -> None:
     with pytest.raises(BeamUQError, match="different answers"):
         function(pd.Series([0.1, 0.2, 0.3], index=OF), pd.Series([1, 0, 1], index=["b", "c", "d"]))
 

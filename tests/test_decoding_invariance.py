@@ -140,6 +140,9 @@ def test_a_prompt_may_fill_the_context_but_not_exceed_it(kind: str) -> None:
         (lambda: Sample(0), "size must be positive"),
         (lambda: Sample(3, 1e-40), "temperature must be at least 1e-06, not 1e-40"),
         (lambda: Beam(0), "width must be positive"),
+        (lambda: Beam(2.5), "width must be a whole number, not 2.5"),  # type: ignore[arg-type]
+        (lambda: Beam(True), "width must be a whole number, not True"),
+        (lambda: Beam(float("nan")), "width must be a whole number, not nan"),  # type: ignore[arg-type]
         (lambda: Beam(2, 0.0, "maybe"), "early_stopping must be"),  # type: ignore[arg-type]
         (lambda: Beam(2, 0.0, 1), "early_stopping must be"),  # type: ignore[arg-type]
         (lambda: DiverseBeam(10, 3, 0.5), "groups must be a divisor"),
@@ -159,6 +162,12 @@ def test_a_prompt_may_fill_the_context_but_not_exceed_it(kind: str) -> None:
 )
 def test_impossible_policies_are_refused(make: Callable[[], object], told: str) -> None:
     with pytest.raises(ValueError, match=told):
+        make()
+
+
+@pytest.mark.parametrize("make", [lambda: Beam(0), lambda: Sample(0), lambda: Exact(0), lambda: Hybrid(3, 0)])
+def test_a_width_of_0_is_told_as_bad_input(make: Callable[[], object]) -> None:
+    with pytest.raises(BeamUQError, match=r"^(width|size|beams) must be positive, not 0"):
         make()
 
 

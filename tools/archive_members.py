@@ -1,8 +1,10 @@
-"""Unpack a release archive whose manifest names every member: nothing else is read, and nothing of it is believed.
+"""Unpack a release archive whose manifest names every member: nothing else is read, and nothing of
+it is believed.
 
-The manifest comes first and is checked before anything behind it. A member must be a plain file that the manifest
-names, once; links, devices, FIFOs, folders and sparse files are refused unread. Each is hashed as it is copied, into a
-folder that goes again if one of them is not as the manifest says.
+The manifest comes first and is checked before anything behind it. A member must be a plain file
+that the manifest names, once; links, devices, FIFOs, folders and sparse files are refused unread.
+Each is hashed as it is copied, into a folder that goes again if one of them is not as the manifest
+says.
 """
 
 from __future__ import annotations
@@ -29,14 +31,14 @@ Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 class Manifest(StrictModel):
-    """What an archive holds: of which study, and the sha256 of each file by its path in the results."""
+    """Of which study an archive is, and the sha256 of each file by its path in the results."""
 
     study: Annotated[str, Field(pattern="^[A-Za-z0-9_][A-Za-z0-9._-]*$", max_length=100)]
     sha256: Annotated[dict[Annotated[str, Field(max_length=500)], Sha256], Field(min_length=1)]
 
 
 class _Header(tarfile.TarInfo):
-    """A header whose size is not negative: Python before 3.11.14 reads such an archive for ever (CVE-2025-8194)."""
+    """A header of no negative size, which Python before 3.11.14 reads for ever (CVE-2025-8194)."""
 
     def _block(self, count: int) -> int:
         if count < 0:
@@ -45,10 +47,12 @@ class _Header(tarfile.TarInfo):
 
 
 def unpacked(archive: Path, into: Path) -> Manifest:
-    """Copy the members of an archive into the empty folder ``into``, each as its manifest says; the manifest.
+    """Copy the members of an archive into the empty folder ``into``, each as its manifest says; the
+    manifest.
 
-    Raises BeamUQError in one line, naming archive and member: no tar or cut off, a manifest that is malformed or not
-    the first member, a member that is no plain file, not in the manifest, there twice, missing or damaged.
+    Raises BeamUQError in one line, naming archive and member: no tar or cut off, a manifest that is
+    malformed or not the first member, a member that is no plain file, not in the manifest, there
+    twice, missing or damaged.
     """
     if not archive.is_file():
         what = "a folder or a device, no file" if archive.exists() else "no such file"
@@ -99,7 +103,11 @@ def _manifest(archive: Path, tar: tarfile.TarFile) -> Manifest:
 def _name(archive: Path, member: tarfile.TarInfo, manifest: Manifest) -> str:
     """A member's path in the results."""
     if not member.isreg() or member.issparse():
-        kinds = {"folder": member.isdir(), "link": member.issym() or member.islnk(), "sparse file": member.issparse()}
+        kinds = {
+            "folder": member.isdir(),
+            "link": member.issym() or member.islnk(),
+            "sparse file": member.issparse(),
+        }
         kind = next((kind for kind, is_so in kinds.items() if is_so), "device or FIFO")
         raise BeamUQError(f"{archive}: {member.name}: a {kind}, where plain files alone may be; {TAKE_ANOTHER}")
     folder, _, name = member.name.partition("/")

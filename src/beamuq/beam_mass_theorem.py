@@ -17,17 +17,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from beamuq.errors import BeamUQError
 from beamuq.methods.log_space_sums import Array, Mask, log_sum_exp
 
 
 def printed_threshold(M: int) -> float:
     """The printed condition on m_B, 1 − 1/(2√M) (eq. distribution_free_condition): false for M > 1."""
+    _check_size(M)
     return 1.0 - 0.5 / float(np.sqrt(M))
 
 
 def corrected_threshold(M: int) -> float:
     """The sharp distribution-free condition on m_B, M/(M + 1)."""
+    _check_size(M)
     return M / (M + 1)
+
+
+def _check_size(M: int) -> None:
+    if M < 1:
+        raise BeamUQError(f"M: {M}: there must be one outcome at least")
 
 
 def covered_mass(logprob: Array, mask: Mask) -> Array:
@@ -91,11 +99,13 @@ class Outcomes:
 
 def squared_errors(outcomes: Outcomes, M: int) -> tuple[float, float]:
     """Squared error of the beam-weighted estimate, and expected squared error of Monte Carlo with M samples."""
+    _check_size(M)
     return (outcomes.inside_mean - outcomes.mean) ** 2, outcomes.variance / M
 
 
 def general_condition(outcomes: Outcomes, M: int) -> bool:
     """Whether (1 − m_B)|μ_B − μ_out| < σ/√M (eq. general_condition)."""
+    _check_size(M)
     return bool((1.0 - outcomes.mass) * outcomes.gap < np.sqrt(outcomes.variance / M))
 
 

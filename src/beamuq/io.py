@@ -17,15 +17,21 @@ import pyarrow.parquet as pq
 
 from beamuq.config_errors import parse_json
 from beamuq.errors import BeamUQError, reading
+from beamuq.written_texts import check_whole
 
 SUFFIXES = (".parquet", ".jsonl")
 Row = dict[str, Any]
 
 
 def write_text(path: Path, content: str) -> None:
-    """Write a text, atomically; nothing half-written is left. Raises BeamUQError if the disk is full."""
+    """Write a text, atomically; nothing half-written is left.
+
+    Raises BeamUQError if the disk is full, or the text holds half a surrogate pair.
+    """
+    check_whole(content, str(path))
+    encoded = content.encode("utf-8")
     with atomic(path) as temporary:
-        temporary.write_text(content, encoding="utf-8")
+        temporary.write_bytes(encoded)
 
 
 def file_sha256(path: Path) -> str:

@@ -29,6 +29,7 @@ from beamuq.methods import candidate_weights
 from beamuq.models.conversations import Message, around, read_conversation
 from beamuq.prompts import prompt_template as templates
 from beamuq.scorers.quality_metrics import answer_f1
+from beamuq.written_texts import WholeText
 
 DEMO_MODEL = "packaged:smollm2-135m-instruct"
 STYLES = {"plain": "base", "chat": "instruct"}
@@ -449,17 +450,17 @@ def _check_conversations(
 class Shot(StrictModel, extra="ignore"):
     """A few-shot example; other columns are left out."""
 
-    question: str
-    answers: Annotated[list[str], Field(min_length=1)]
+    question: WholeText
+    answers: Annotated[list[WholeText], Field(min_length=1)]
 
 
 class AskedRow(AnswerLabels, extra="ignore"):
     """A question of a file that :func:`ask_all` takes, with right answers; other columns are left out."""
 
     id: Name
-    question: str | None = None
+    question: WholeText | None = None
     messages: list[Any] | None = None
-    answers: Annotated[list[str] | None, Field(min_length=1)] = None
+    answers: Annotated[list[WholeText] | None, Field(min_length=1)] = None
 
 
 def ask_all(rows: Rows, model: Any = DEMO_MODEL, **options: Any) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Calibrate and decide in Python on scores in memory: the commands' functions, with one method's scores as a column."""
+"""Calibrate and decide in Python, on one method's scores as a column."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from typing import Any
 import numpy.typing as npt
 import pandas as pd
 
-from beamuq.api.calibration import ScoredRow, calibrate, compared, decisions_of, facts_of, refused_or_told
+from beamuq.api.calibration import (
+    ScoredRow,
+    calibrate,
+    compared,
+    decisions_of,
+    facts_of,
+    refused_or_told,
+)
 from beamuq.api.calibration_file import CalibrationFile, read_calibration
 from beamuq.api.paired_columns import check_order, group_column, number_column
 from beamuq.api.rows import check_settings
@@ -28,14 +35,15 @@ class Calibration:
     Parameters
     ----------
     risk, confidence
-        With probability ≥ ``confidence`` over calibrations, at most a share ``risk`` of the shown answers is wrong.
+        With probability ≥ ``confidence`` over calibrations, at most a share ``risk`` of the shown
+        answers is wrong.
     tried
-        How many methods, forms and risks are tried on these answers in all; each is tested that much more strictly.
+        How many methods, forms and risks are tried on these answers in all; each is tested that
+        much more strictly.
 
-    Returns
-    -------
-    An object to ``fit``. ``fitted``: what ``fit`` or ``load`` found, as ``beamuq calibrate`` writes it; None before.
-    Once it is fitted, risk, confidence and tried are those of the fit and cannot be set.
+    Returns ------- An object to ``fit``. ``fitted``: what ``fit`` or ``load`` found, as ``beamuq
+    calibrate`` writes it; None before. Once it is fitted, risk, confidence and tried are those of
+    the fit and cannot be set.
 
     Raises BeamUQError if one of them is out of range, or is set after ``fit``.
 
@@ -97,15 +105,16 @@ class Calibration:
         raise BeamUQError("fitted: cannot be set; call fit(scores, correct), or Calibration.load(file)")
 
     def fit(self, scores: npt.ArrayLike, correct: npt.ArrayLike, *, groups: object = None) -> Calibration:
-        """Calibrate on scores [N] (higher = more uncertain) of answers that are right (1, True) or wrong (0, False).
+        """Calibrate on scores [N] (higher = more uncertain) of answers that are right (1, True) or
+        wrong (0, False).
 
         ``scores``: a list, array or series of finite numbers. A series of ``beamuq.score``, such as
-        ``scores["Dissimilarity"]``, says its method, form, settings and model, with which later scores are compared; of
-        another series the name is the method's. ``groups`` [N]: what belongs together (a story, a user), as texts or
-        whole numbers.
+        ``scores["Dissimilarity"]``, says its method, form, settings and model, with which later
+        scores are compared; of another series the name is the method's. ``groups`` [N]: what
+        belongs together (a story, a user), as texts or whole numbers.
 
-        Raises BeamUQError if lengths differ, series are of other answers or in another order, or a score, label or
-        group is missing or of another type.
+        Raises BeamUQError if lengths differ, series are of other answers or in another order, or a
+        score, label or group is missing or of another type.
         """
         check_order(scores=scores, correct=correct, groups=groups)
         values = number_column("scores", scores)
@@ -137,18 +146,20 @@ class Calibration:
         return self
 
     def decide(self, scores: npt.ArrayLike, *, force: bool = False) -> pd.DataFrame:
-        """Show or withhold each answer: value, right_low and right_high (two probabilities), shown, reason.
+        """Show or withhold each answer: value, right_low and right_high (two probabilities), shown,
+        reason.
 
-        ``scores`` [N]: as for ``fit``; one that is missing is withheld. As ``beamuq decide`` does, it compares method,
-        form, setting, similarity, settings, number of candidates, model, prompt and version with those of the
-        calibration, warns of each that the scores or the calibration do not say, of scores that are not distributed as
-        the calibration's or out of their range, and where these are the scores that were calibrated on. An array says
-        nothing of all this, and a series of another origin than ``beamuq.score`` its method at most.
+        ``scores`` [N]: as for ``fit``; one that is missing is withheld. As ``beamuq decide`` does,
+        it compares method, form, setting, similarity, settings, number of candidates, model, prompt
+        and version with those of the calibration, warns of each that the scores or the calibration
+        do not say, of scores that are not distributed as the calibration's or out of their range,
+        and where these are the scores that were calibrated on. An array says nothing of all this,
+        and a series of another origin than ``beamuq.score`` its method at most.
 
         ``force``: warn of what differs, in place of refusing it.
 
-        Raises BeamUQError before ``fit``; of scores of another method, form, setting, similarity, number of candidates,
-        model, prompt or version; of what is no column of finite numbers.
+        Raises BeamUQError before ``fit``; of scores of another method, form, setting, similarity,
+        number of candidates, model, prompt or version; of what is no column of finite numbers.
         """
         made = self._fitted()
         values = number_column("scores", scores)
@@ -176,7 +187,10 @@ class Calibration:
 
     @classmethod
     def load(cls, path: str | Path) -> Calibration:
-        """Read what :meth:`save` or ``beamuq calibrate`` wrote. Raises BeamUQError if it is no calibration."""
+        """Read what :meth:`save` or ``beamuq calibrate`` wrote.
+
+        Raises BeamUQError if it is no calibration.
+        """
         found = read_calibration(path)
         limit = found.threshold
         calibration = cls(risk=limit.risk, confidence=limit.confidence, tried=limit.tried)
@@ -207,7 +221,7 @@ def _rows(origin: Origin, scores: object, count: int) -> pd.DataFrame:
 
 
 def _told(made: CalibrationFile, origin: Origin, *, force: bool) -> list[str]:
-    """Warnings of what differs from the calibration or cannot be compared; raises BeamUQError of what differs."""
+    """Warnings of what differs or cannot be compared; raises BeamUQError of what differs."""
     rows = [row for row in origin.rows or () if row]
     facts = _facts(rows)
     differences: list[str] = []
@@ -227,7 +241,7 @@ def _told(made: CalibrationFile, origin: Origin, *, force: bool) -> list[str]:
 
 
 def _facts(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the rows of ``score`` behind a column say of how it was made; nothing where there are none."""
+    """What the rows of ``score`` behind a column say of its making; of no rows nothing."""
     if not rows:
         return {}
     known = [{key: value for key, value in row.items() if not _missing(value)} for row in rows]

@@ -64,7 +64,10 @@ class CalibrationFile(StrictModel):
     right: Annotated[Share, Field(description="share of right answers")]
     threshold: GuaranteedThreshold
     map: Map
-    ece: Annotated[Estimate, Field(description="expected calibration error, ten bins of equal width, cross-fitted")]
+    ece: Annotated[
+        Estimate,
+        Field(description="expected calibration error, ten bins of equal width, cross-fitted"),
+    ]
     brier: Annotated[Estimate, Field(description="mean squared error of the probability, cross-fitted")]
     versions: dict[str, str]
 
@@ -104,6 +107,10 @@ def _with_interval(estimate: Estimate) -> str:
 
 def read_calibration(path: str | Path) -> CalibrationFile:
     """A calibration file. Raises BeamUQError in one line, if it is missing, cut off, or no file of this kind."""
-    with reading(path, "a calibration in UTF-8", "take the file as beamuq calibrate wrote it, or calibrate again"):
+    with reading(
+        path,
+        "a calibration in UTF-8",
+        "take the file as beamuq calibrate wrote it, or calibrate again",
+    ):
         text = Path(path).read_text(encoding="utf-8")
     return validated(CalibrationFile, text, f"{path}: not as beamuq calibrate wrote it", is_json=True)

@@ -15,11 +15,13 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
+from beamuq import written_texts
 from beamuq.api.rows import Rows, no_question, placed_rows
 from beamuq.api.server_responses import read_responses
 from beamuq.api.thoughts_in_texts import marks_of_thoughts
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError, nearest
+from beamuq.written_texts import WholeText
 
 ABOVE_ZERO = 1e-6  # a sum of someone's rounded log-probabilities may exceed 0 by so much
 LEAST_LOGPROB = -1e9  # in nats; far below any text's, and far above where float64 overflows
@@ -53,7 +55,8 @@ def as_number(value: Any) -> Any:
     return value
 
 
-Name = Annotated[str, BeforeValidator(_whole_number_as_text)]
+Name = Annotated[str, BeforeValidator(written_texts.name), BeforeValidator(_whole_number_as_text)]
+Label = Annotated[str, BeforeValidator(written_texts.name)]
 Number = Annotated[float | None, BeforeValidator(as_number)]
 LogProbability = Annotated[float, Field(allow_inf_nan=True), AfterValidator(_at_most_zero)]
 
@@ -69,11 +72,11 @@ class AnswerLabels(StrictModel):
 class Labels(AnswerLabels):
     """What a row may say of its answer for ``calibrate`` and ``decide``; ``score`` hands it on."""
 
-    model: Annotated[str | None, Field(description="which gave the answer")] = None
-    model_hash: Annotated[str | None, Field(description="of the model's files")] = None
-    prompt_hash: Annotated[str | None, Field(description="of the prompt around the question")] = None
+    model: Annotated[Label | None, Field(description="which gave the answer")] = None
+    model_hash: Annotated[Label | None, Field(description="of the model's files")] = None
+    prompt_hash: Annotated[Label | None, Field(description="of the prompt around the question")] = None
     sampled_with: Annotated[
-        str | None, Field(description="how a server was asked for samples, in JSON; default: what its responses say")
+        Label | None, Field(description="how a server was asked for samples, in JSON; default: what its responses say")
     ] = None
 
 
@@ -84,7 +87,7 @@ class CandidateRecord(StrictModel):
     """A text and what the model thought of it. A plain string stands for a record with this text alone."""
 
     text: Annotated[
-        str,
+        WholeText,
         Field(max_length=MOST_CHARACTERS, description="as it is to be compared; surrounding space is dropped"),
     ]
     logprob: Annotated[
@@ -169,8 +172,8 @@ class QuestionRecord(Labels):
         Name,
         Field(min_length=1, description="names the question, or a whole number; default: the row's number, from 1"),
     ] = ""
-    question: Annotated[str | None, Field(description="not used; so that a person can read the file")] = None
-    answers: Annotated[list[str] | None, Field(description="right answers, for advise")] = None
+    question: Annotated[WholeText | None, Field(description="not used; so that a person can read the file")] = None
+    answers: Annotated[list[WholeText] | None, Field(description="right answers, for advise")] = None
     answer: Annotated[AnswerRecord, BeforeValidator(_record), Field(description="the produced answer")]
     samples: Annotated[Candidates, Field(description="drawn independently from the model; repeats count")] = []
     beams: Annotated[

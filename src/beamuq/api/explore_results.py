@@ -22,6 +22,7 @@ from beamuq.errors import BeamUQError
 from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, Row, page
 from beamuq.io import write_text
 from beamuq.scorers.scorer_protocol import Pair, PairScores, SimilarityScorer, scored
+from beamuq.written_texts import WholeText
 
 STUDY_READER = "beamuq_study.overview.study_explorer_page"
 
@@ -100,8 +101,8 @@ def _study_page(source: Path, questions: int) -> str:
 class _Beside(StrictModel, extra="ignore"):
     """What a row may say beside what ``score`` reads of it."""
 
-    references: list[str] = []
-    prompt: str = ""
+    references: list[WholeText] = []
+    prompt: WholeText = ""
 
 
 def _beside(place: str, row: Mapping[str, Any]) -> _Beside:

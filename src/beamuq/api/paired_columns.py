@@ -1,7 +1,8 @@
-"""Columns given side by side in Python, one value an answer: scores, labels, groups, and whether they belong together.
+"""Columns given side by side in Python, one value an answer: scores, labels, groups, and whether
+they belong together.
 
-Nothing is converted that may have meant something else: a truth value is no score, the text "0.3" no number, and the
-imaginary part of a number is not dropped.
+Nothing is converted that may have meant something else: a truth value is no score, the text "0.3"
+no number, and the imaginary part of a number is not dropped.
 """
 
 from __future__ import annotations
@@ -24,16 +25,18 @@ TRUTH = "b"
 def number_column(name: str, values: object, *, truth_values: bool = False) -> Floats:
     """A column [N] of numbers as float64; a value that is missing (None, NaN, NA, masked) is NaN.
 
-    ``values``: a list, tuple, array, tensor on the CPU or series of real numbers; with ``truth_values`` of True and
-    False too, which are 1 and 0.
+    ``values``: a list, tuple, array, tensor on the CPU or series of real numbers; with
+    ``truth_values`` of True and False too, which are 1 and 0.
 
-    Raises BeamUQError naming the column, the row (from 1) and the value: of another type, infinite, or no column.
+    Raises BeamUQError naming the column, the row (from 1) and the value: of another type, infinite,
+    or no column.
     """
     column = _one_column(name, values)
     kinds = NUMBERS + TRUTH if truth_values else NUMBERS
     if column.dtype.kind == "O":
         numbers = np.array(
-            [_number(name, row, value, truth_values) for row, value in enumerate(column, start=1)], dtype=np.float64
+            [_number(name, row, value, truth_values) for row, value in enumerate(column, start=1)],
+            dtype=np.float64,
         )
     elif column.dtype.kind in kinds:
         numbers = column.astype(np.float64)
@@ -48,19 +51,22 @@ def number_column(name: str, values: object, *, truth_values: bool = False) -> F
 
 
 def group_column(groups: object) -> list[str]:
-    """What belongs together, [N], as text: a text stays, a whole number is written without a point, so 1.0 is ``1``.
+    """What belongs together, [N], as text: a text stays, a whole number is written without a point,
+    so 1.0 is ``1``.
 
-    Raises BeamUQError naming the row (from 1) and the value: missing, or neither text nor whole number.
+    Raises BeamUQError naming the row (from 1) and the value: missing, or neither text nor whole
+    number.
     """
     column = _one_column("groups", groups)
     return [_group(row, value) for row, value in enumerate(column.tolist(), start=1)]
 
 
 def check_order(**columns: object) -> None:
-    """Refuse series of other answers or in another order: by their places they would be paired with one another's.
+    """Refuse series of other answers or in another order: by their places they would be paired with
+    one another's.
 
-    An index counts as the names of answers. The one that pandas gives by itself, 0, 1, 2, …, names nothing beside one
-    of texts, and the series is taken in its order.
+    An index counts as the names of answers. The one that pandas gives by itself, 0, 1, 2, …, names
+    nothing beside one of texts, and the series is taken in its order.
 
     Raises BeamUQError naming both series and an answer that one of them lacks.
     """
@@ -126,7 +132,11 @@ def _one_column(name: str, values: object) -> npt.NDArray[Any]:
         values = given
     try:
         array = np.asarray(values)
-    except (TypeError, ValueError, RuntimeError) as error:  # of tensors on a card, or with a gradient
+    except (
+        TypeError,
+        ValueError,
+        RuntimeError,
+    ) as error:  # of tensors on a card, or with a gradient
         raise BeamUQError(f"{name}: a {type(values).__name__} ({error}); give it as a list or array") from error
     if array.ndim != 1:
         raise _no_numbers(name, f"a {type(values).__name__} of shape {array.shape}")

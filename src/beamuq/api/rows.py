@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,7 +25,10 @@ Rows = str | Path | pd.DataFrame | Iterable[Mapping[str, Any]]
 FILES = (".csv", ".jsonl", ".parquet")
 FORMS = {"": "methods of one form", "multinomial": "over samples (multinomial)", "beamsearch": "over beams"}
 ANSWER_LABELS = ("correct", "quality", "group")
-COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # all but \t and \n; of direction
+# all controls but \t and \n; characters of width 0 that join no letters; lines' ends; of direction
+COMMANDS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
 SETTINGS: dict[str, Any] = {
     **dict.fromkeys(("width", "max_new_tokens", "batch", "threads"), Annotated[int, Field(ge=1)]),
     **dict.fromkeys(("samples", "beams"), Annotated[int, Field(ge=0)]),
@@ -163,7 +167,7 @@ def render(table: pd.DataFrame, form: str) -> str:
     if form not in ("csv", "jsonl"):
         return markdown(table)
     if form == "csv":
-        return table.to_csv(index=False)
+        return _csv_text(table)
     rows = [
         {str(key): None if _absent(value) else value for key, value in row.items()} for row in table.to_dict("records")
     ]
@@ -171,8 +175,15 @@ def render(table: pd.DataFrame, form: str) -> str:
     return lines.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair is no UTF-8
 
 
+def _csv_text(table: pd.DataFrame) -> str:
+    """As CSV; where a text holds a carriage return all texts are quoted, as one alone would end its row."""
+    texts = table.select_dtypes(exclude="number")
+    returns = any("\r" in value for name in texts for value in texts[name] if isinstance(value, str))
+    return table.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL)
+
+
 def visible(text: str) -> str:
-    """A text whose control characters, among them a terminal's commands, and changes of direction are escaped."""
+    """A text whose control characters, among them a terminal's commands, and what does not show are escaped."""
     return COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 

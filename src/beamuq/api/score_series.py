@@ -1,8 +1,8 @@
 """One method's scores as a series that knows which rows of ``score`` it came from.
 
-``decide`` compares what those rows say (method, form, settings, model, …) with the calibration. Pandas keeps the rows
-where it slices, sorts, copies, reindexes or concatenates, and also where it computes: so a score counts as that of a
-row only where id and value are the row's.
+``decide`` compares what those rows say (method, form, settings, model, …) with the calibration.
+Pandas keeps the rows where it slices, sorts, copies, reindexes or concatenates, and also where it
+computes: so a score counts as that of a row only where id and value are the row's.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ UNNAMED = "score"
 class ScoreSeries(pd.Series):
     """Scores of one method by id, higher = more uncertain, with the rows that they came from.
 
-    A slice, a copy, a reindexed series and ``pd.concat`` of such series keep the rows. ``to_numpy``, ``to_frame`` and
-    files do not: a calibration then says what it cannot compare.
+    A slice, a copy, a reindexed series and ``pd.concat`` of such series keep the rows.
+    ``to_numpy``, ``to_frame`` and files do not: a calibration then says what it cannot compare.
     """
 
     _metadata = ["_name", "scored_rows"]
@@ -64,8 +64,8 @@ def score_series(rows: pd.DataFrame, name: str) -> ScoreSeries:
 class Origin:
     """What is known of where scores [N] come from.
 
-    method: None where nothing says it. rows [N]: what ``score`` said of each score, or None where that is not known;
-    doubt: why it is not, where there were rows.
+    method: None where nothing says it. rows [N]: what ``score`` said of each score, or None where
+    that is not known; doubt: why it is not, where there were rows.
     """
 
     method: str | None
@@ -74,12 +74,13 @@ class Origin:
 
 
 def origin_of(scores: object, values: Floats) -> Origin:
-    """Where scores come from: their rows, as far as id and value are those of a row; else their name alone.
+    """Where scores come from: their rows, as far as id and value are those of a row; else their
+    name alone.
 
     ``values`` [N]: ``scores`` as numbers.
 
-    Raises BeamUQError naming an id whose value is another than ``score`` gave, or if there are scores of several
-    methods, forms or settings.
+    Raises BeamUQError naming an id whose value is another than ``score`` gave, or if there are
+    scores of several methods, forms or settings.
     """
     name = getattr(scores, "name", None) if isinstance(scores, pd.Series) else None
     named = str(name) if name is not None and str(name) not in NO_METHOD else None

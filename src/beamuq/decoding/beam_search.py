@@ -9,7 +9,7 @@ import numpy as np
 from beamuq import strategy_names
 from beamuq.array_types import Bools, Floats, Ints
 from beamuq.decoding.next_token_distributions import DistributionQuery
-from beamuq.decoding.search_state import SearchContext, positive
+from beamuq.decoding.search_state import SearchContext, at_least_one
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Beam:
     early_stopping: strategy_names.EarlyStopping = "never"
 
     def __post_init__(self) -> None:
-        positive("width", self.width)
+        at_least_one("width", self.width)
         if self.early_stopping != "never" and type(self.early_stopping) is not bool:
             raise ValueError(f"early_stopping must be 'never', True or False, not {self.early_stopping!r}")
 
@@ -54,8 +54,8 @@ class DiverseBeam:
     penalty: float
 
     def __post_init__(self) -> None:
-        positive("groups", self.groups)
-        positive("size", self.size)
+        at_least_one("groups", self.groups)
+        at_least_one("size", self.size)
         if self.size % self.groups:
             raise ValueError(f"groups must be a divisor of size {self.size}, not {self.groups}")
         if self.penalty < 0:

@@ -10,7 +10,7 @@ import numpy as np
 from beamuq import strategy_names
 from beamuq.array_types import Floats
 from beamuq.decoding.next_token_distributions import DistributionQuery
-from beamuq.decoding.search_state import GrowingAnswers, SearchContext, positive
+from beamuq.decoding.search_state import GrowingAnswers, SearchContext, at_least_one, positive
 from beamuq.errors import BeamUQError
 
 # What else a generation config can change, with the value that changes nothing.
@@ -54,7 +54,7 @@ class Sample:
     temperature: float = 1.0
 
     def __post_init__(self) -> None:
-        positive("size", self.size)
+        at_least_one("size", self.size)
         _warm(self.temperature)
 
     @property

@@ -20,7 +20,7 @@ from beamuq import strategy_names
 from beamuq.array_types import Floats, Ints
 from beamuq.decoding.beam_search import Beam, BeamState
 from beamuq.decoding.next_token_distributions import DistributionQuery
-from beamuq.decoding.search_state import Policy, SearchContext, positive
+from beamuq.decoding.search_state import Policy, SearchContext, at_least_one
 
 ROWS_A_QUESTION = 2000
 _LIST = 64  # continuations that are read of a prefix at first; a list that goes on is read four times as long
@@ -40,8 +40,8 @@ class Exact:
     rows: int = ROWS_A_QUESTION
 
     def __post_init__(self) -> None:
-        positive("size", self.size)
-        positive("rows", self.rows)
+        at_least_one("size", self.size)
+        at_least_one("rows", self.rows)
 
     @property
     def strategy(self) -> str:

@@ -14,7 +14,7 @@ from beamuq.decoding.beam_search import Beam, BeamState
 from beamuq.decoding.most_probable import LEAST_RESIDUAL, ROWS_A_QUESTION, AtLeast, BestSplit, MostProbableState
 from beamuq.decoding.next_token_distributions import DistributionQuery, ProbabilityEdits
 from beamuq.decoding.random_numbers import uniforms
-from beamuq.decoding.search_state import GrowingAnswers, Policy, ProvenState, SearchContext, SearchState, positive
+from beamuq.decoding.search_state import GrowingAnswers, Policy, ProvenState, SearchContext, SearchState, at_least_one
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Hybrid:
     beams: int
 
     def __post_init__(self) -> None:
-        positive("beams", self.beams)
+        at_least_one("beams", self.beams)
         if self.beams > self.size:
             raise ValueError(f"beams must be at most size {self.size}, not {self.beams}")
 
@@ -57,7 +57,7 @@ class AllAbove:
     rows: int = ROWS_A_QUESTION
 
     def __post_init__(self) -> None:
-        positive("rows", self.rows)
+        at_least_one("rows", self.rows)
         if not 0 < self.p < 1:
             raise ValueError(f"p must be between 0 and 1, not {self.p}")
         if self.draws < 0 or self.lattices < 0 or (self.lattices and (not self.draws or self.draws % self.lattices)):
@@ -89,8 +89,8 @@ class OptimalStratified:
     rows: int = ROWS_A_QUESTION
 
     def __post_init__(self) -> None:
-        positive("size", self.size)
-        positive("rows", self.rows)
+        at_least_one("size", self.size)
+        at_least_one("rows", self.rows)
 
     @property
     def strategy(self) -> str:
@@ -111,7 +111,7 @@ class Systematic:
     size: int
 
     def __post_init__(self) -> None:
-        positive("size", self.size)
+        at_least_one("size", self.size)
 
     @property
     def strategy(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -16,6 +17,7 @@ from beamuq.array_types import Bools, Floats, Ints
 from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.next_token_distributions import DistributionQuery
 from beamuq.decoding.random_numbers import draw_keys
+from beamuq.errors import BeamUQError
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,13 @@ class Policy(Protocol):
 
 
 def positive(name: str, value: float) -> None:
-    """Refuse a parameter of a policy that is not above 0."""
+    """Refuse a parameter of a policy that is not above 0; raises BeamUQError."""
     if not value > 0:
-        raise ValueError(f"{name} must be positive, not {value}")
+        raise BeamUQError(f"{name} must be positive, not {value}")
+
+
+def at_least_one(name: str, value: object) -> None:
+    """Refuse a size or width that is no whole number from 1 on; raises BeamUQError."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise BeamUQError(f"{name} must be a whole number, not {value!r}")
+    positive(name, int(value))

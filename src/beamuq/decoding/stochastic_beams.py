@@ -16,7 +16,7 @@ import numpy as np
 from beamuq import strategy_names
 from beamuq.decoding.next_token_distributions import DistributionQuery, ProbabilityEdits
 from beamuq.decoding.random_numbers import draw_keys, uniforms
-from beamuq.decoding.search_state import SearchContext, positive
+from beamuq.decoding.search_state import SearchContext, at_least_one
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Stochastic:
     size: int
 
     def __post_init__(self) -> None:
-        positive("size", self.size)
+        at_least_one("size", self.size)
 
     @property
     def strategy(self) -> str:

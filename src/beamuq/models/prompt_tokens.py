@@ -9,6 +9,7 @@ from beamuq import plugins
 from beamuq.errors import BeamUQError
 from beamuq.models.conversations import Message
 from beamuq.models.thoughts import closing, open_thought, thought_at_start
+from beamuq.written_texts import check_whole
 
 # The date that Llama's templates write where they are given none.
 DATE = "26 Jul 2024"
@@ -21,7 +22,10 @@ def plain_prompt_ids(tokenizer: Any, text: str) -> list[int]:
     """Token ids of a plain prompt, with the BOS that the tokenizer is configured to add and never an EOS.
 
     A text that begins with that BOS, as one that a chat template has rendered, gets no second one.
+
+    Raises BeamUQError if the prompt holds half a surrogate pair.
     """
+    check_whole(text, "prompt")
     ids = list(tokenizer(text).input_ids)
     bare = list(tokenizer(text, add_special_tokens=False).input_ids)
     for end in range(len(ids), len(bare) - 1, -1):
@@ -74,6 +78,7 @@ def chat_prompt_ids(
     text = rendering.of(messages)
     rendering.check_nothing_is_left_out(messages, text)
     behind = rendering.behind_the_last(messages, text)
+    check_whole(text, "prompt")
     written = text if behind is None else behind
     mark = open_thought(written, turn_tokens(tokenizer), mentions=behind is None)
     if mark:

@@ -15,6 +15,7 @@ from typing import Any, TypedDict
 import pyarrow as pa
 
 from beamuq.errors import BeamUQError
+from beamuq.written_texts import name
 
 Row = dict[str, Any]
 
@@ -76,7 +77,8 @@ def question(
 ) -> Question:
     """A checked question; repeated references are dropped, ``group`` defaults to the question itself.
 
-    Raises BeamUQError, without the place, for a blank id, question, reference, option or passage, or no reference.
+    Raises BeamUQError, without the place, for a blank id, question, reference, option or passage, no reference, or an
+    id with a character that does not show or ends the line.
     """
     if isinstance(references, str) or isinstance(options, str):
         raise BeamUQError(f"references {references!r:.60} and options are lists of texts, not a text; mend the adapter")
@@ -89,6 +91,8 @@ def question(
         references=list(dict.fromkeys(one_line(reference) for reference in references)),
         group=id if group is None else group,
     )
+    _check_name("id", row["id"])
+    _check_name("group", row["group"])
     for what, wrong in {
         "the id is empty; give each question its own": not row["id"].strip(),
         "the question is empty; remove the row or fill it in": not row["question"],
@@ -100,6 +104,13 @@ def question(
         if wrong:
             raise BeamUQError(what)
     return row
+
+
+def _check_name(what: str, text: str) -> None:
+    try:
+        name(text)
+    except ValueError as error:
+        raise BeamUQError(f"{what}: {text!r:.60}: {error}") from error
 
 
 def questions_of(

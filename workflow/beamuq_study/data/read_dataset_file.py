@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from beamuq.errors import BeamUQError, reading
 from beamuq.io import file_sha256, rows_of
+from beamuq.written_texts import check_whole
 from beamuq_study.data.question import Adapter, Question, Row, questions_of
 
 _FIX = "use a file in the schema of its adapter: the hub's, or of jsonl id, question and answers"
@@ -50,7 +51,7 @@ def read_rows(path: Path, columns: pa.Schema, unread: Sequence[str] = ()) -> Ite
 def conform(row: Row, columns: pa.Schema, place: str) -> Row:
     """``row`` reduced to ``columns``, each value checked and brought to the one form that adapters read.
 
-    Raises BeamUQError for a missing column, a null or a value of another type.
+    Raises BeamUQError for a missing column, a null, a value of another type or half a surrogate pair.
     """
     try:
         return {field.name: _conform(_member(row, field.name, ""), field.type, field.name) for field in columns}
@@ -86,10 +87,12 @@ def _conform(value: Any, kind: pa.DataType, where: str) -> Any:
         if not isinstance(value, list):
             raise BeamUQError(f"{where} must be a list, not {value!r:.60}; {_FIX}")
         if pa.types.is_string(kind.value_type) and all(type(item) is str for item in value):
+            check_whole("\n".join(value), where)
             return value
         return [_conform(item, kind.value_type, f"{where}[{index}]") for index, item in enumerate(value)]
     if not isinstance(value, str):
         raise BeamUQError(f"{where} must be text, not {value!r:.60}; {_FIX}")
+    check_whole(value, where)
     return value
 
 
