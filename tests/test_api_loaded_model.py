@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -135,58 +134,6 @@ def test_a_model_in_memory_answers_as_its_folder_does_to_the_digit(folder: Path,
     assert [beam.text for beam in alone.beams] == [beam.text for beam in in_memory[0].beams]
     with pytest.raises(BeamUQError, match=r"model: object: give a folder, .* or \(model, tokenizer\)"):
         beamuq.ask("Who?", object())
-
-
-def test_generates_own_hook_gives_every_beam_with_its_exact_log_probability(loaded: tuple[Any, Any]) -> None:
-    model, tokenizer = loaded
-    tokenizer.padding_side, tokenizer.pad_token = "left", tokenizer.pad_token or tokenizer.eos_token
-    inputs = tokenizer(["a b c d", "e"], return_tensors="pt", padding=True)
-    output = model.generate(**inputs, custom_generate=beamuq.beams, width=3, max_new_tokens=4)
-    start = inputs["input_ids"].shape[1]
-    assert output.sequences.shape[0] == len(output.sequences_scores) == 6
-    ends = torch.as_tensor(model.generation_config.eos_token_id).flatten().tolist()
-    for row, (sequence, logprob) in enumerate(zip(output.sequences, output.sequences_scores, strict=True)):
-        kept = inputs["attention_mask"][row // 3].bool()
-        prompt, answer = inputs["input_ids"][row // 3][kept].tolist(), sequence[start:].tolist()
-        answer = answer[: next((place + 1 for place, token in enumerate(answer) if token in ends), len(answer))]
-        assert forced_logprobs(model, prompt, answer).sum() == pytest.approx(float(logprob), abs=2e-4)
-    assert (output.sequences_scores.reshape(2, 3).diff(dim=1) <= 0).all()
-    for setting, value, told in (
-        ("repetition_penalty", 1.5, "RepetitionP"),
-        ("max_time", 9, "Time"),
-        ("num_beams", 2, "num_"),
-    ):
-        with pytest.raises(BeamUQError, match=f"{told}.*leave"):
-            model.generate(**inputs, custom_generate=beamuq.beams, width=3, max_new_tokens=4, **{setting: value})
-
-
-@pytest.mark.parametrize("length_penalty", [0.0, 1.0])
-def test_what_generate_returns_becomes_candidates(loaded: tuple[Any, Any], length_penalty: float) -> None:
-    model, tokenizer = loaded
-    inputs = tokenizer(["a b c d"], return_tensors="pt")
-    told = {"max_new_tokens": 4, "num_return_sequences": 3, "return_dict_in_generate": True, "pad_token_id": 0}
-    searched = model.generate(**inputs, num_beams=3, output_scores=True, length_penalty=length_penalty, **told)
-    drawn = model.generate(**inputs, do_sample=True, temperature=0.5, output_logits=True, **told)
-    size = inputs["input_ids"].shape[1]
-    asked = {"prompt_tokens": size, "per_prompt": 3, "stop_ids": [tokenizer.eos_token_id]}
-    (beams,) = beamuq.from_generate(searched, tokenizer, length_penalty=length_penalty, **asked)
-    (samples,) = beamuq.from_generate(drawn, tokenizer, **asked)
-    for candidate in (*beams, *samples):
-        expected = forced_logprobs(model, inputs["input_ids"][0].tolist(), candidate["token_ids"]).sum()
-        assert candidate["logprob"] == pytest.approx(expected, abs=2e-4)
-    rows = [{"answer": beams[0], "beams": beams, "samples": samples}]
-    scored = beamuq.score(rows, methods=["Prob"], **LEXICAL)["Prob"]
-    assert scored["1"] == pytest.approx(-beams[0]["logprob"])
-    del searched.sequences_scores
-    with pytest.raises(BeamUQError, match="says no log-probabilities; call generate with"):
-        beamuq.from_generate(searched, tokenizer, **asked)
-
-
-def test_an_answer_of_generate_ends_at_its_ending_and_padding_is_none_of_it(loaded: tuple[Any, Any]) -> None:
-    tokenizer, end = loaded[1], loaded[1].eos_token_id
-    output = SimpleNamespace(sequences=torch.tensor([[7, 8, end, end, end]]), sequences_scores=torch.tensor([-0.5]))
-    ((found,),) = beamuq.from_generate(output, tokenizer, prompt_tokens=1, stop_ids=[end])
-    assert (found["token_ids"], found["logprob"], found["ended"]) == ([8, end], -1.0, True)
 
 
 def test_a_method_s_scores_are_those_over_beams_where_there_are_any() -> None:

@@ -11,8 +11,10 @@ if TYPE_CHECKING:
     from beamuq.api.ask_model import ask, ask_all
     from beamuq.api.calibration import calibrate, decide
     from beamuq.api.calibration_class import Calibration
-    from beamuq.api.candidates_of_model import beams, decode, from_generate
+    from beamuq.api.candidates_of_model import decode
     from beamuq.api.explore_results import explore
+    from beamuq.api.generate_hook import beams
+    from beamuq.api.generate_output import from_generate
     from beamuq.api.open_models import model_folder
     from beamuq.api.score_candidates import prr, score
 
@@ -39,8 +41,10 @@ _MODULES = {
     "ask_model": ("ask", "ask_all"),
     "calibration": ("calibrate", "decide"),
     "calibration_class": ("Calibration",),
-    "candidates_of_model": ("beams", "decode", "from_generate"),
+    "candidates_of_model": ("decode",),
     "explore_results": ("explore",),
+    "generate_hook": ("beams",),
+    "generate_output": ("from_generate",),
     "open_models": ("model_folder",),
     "score_candidates": ("prr", "score"),
 }

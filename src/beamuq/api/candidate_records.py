@@ -98,6 +98,9 @@ class CandidateRecord(StrictModel):
     ] = None
     token_ids: Annotated[list[int] | None, Field(description="not used; so that a person can follow it")] = None
     ended: Annotated[bool | None, Field(description="false: cut before its end; not used")] = None
+    temperature: Annotated[
+        float | None, Field(gt=0, description="at which a sample was drawn; score refuses another than its own")
+    ] = None
     without_ending: Annotated[
         bool, Field(description="its log-probability lacks the ending's: scores that need it are marked")
     ] = False
@@ -231,6 +234,7 @@ def read_records(
         said = {key: value for key, value in read.items() if value is not None or key == "answer"}
         content = {"id": str(number)} | {key: value for key, value in said.items() if key in known}
         item: QuestionRecord = validated(QuestionRecord, content, place)
+        check_temperatures(item, place, temperature)
         if not (item.samples or item.beams or item.answer.says_something):
             unused = ", ".join(str(key) for key in read if key not in known)
             fix = "give samples or beams to compare it with, or its token_logprobs"
@@ -253,6 +257,19 @@ def _texts(item: QuestionRecord) -> Iterator[tuple[str, str]]:
         yield "samples", sample.text
     for beam in item.beams:
         yield "beams", beam.text
+
+
+def check_temperatures(item: QuestionRecord, place: str, temperature: float) -> None:
+    """Refuse samples that say they were drawn at another temperature than they are weighted for.
+
+    Raises BeamUQError naming the first.
+    """
+    for number, sample in enumerate(item.samples):
+        if sample.temperature is not None and sample.temperature != temperature:
+            raise BeamUQError(
+                f"{place}: samples[{number}]: temperature: {sample.temperature:g}: scored with {temperature:g}; give "
+                "score that temperature"
+            )
 
 
 def by_probability(beams: Sequence[CandidateRecord]) -> list[CandidateRecord]:

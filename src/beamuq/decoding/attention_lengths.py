@@ -95,7 +95,7 @@ def lengths_of(decoder: torch.nn.Module) -> list[Length]:
 
 
 def _attends(module: torch.nn.Module) -> bool:
-    """Whether a length of a module may be one of the text: torch's own parts and those that choose experts have none."""
+    """Whether a module's length may be one of the text: torch's parts and those that choose experts have none."""
     kind = type(module)
     return not kind.__module__.startswith("torch.") and not _CHOOSES_EXPERTS.search(kind.__name__)
 
