@@ -13,7 +13,6 @@ from beamuq.api.prompts_as_tokens import listed_prompts, prompt_as_tokens
 from beamuq.api.rows import check_settings
 from beamuq.errors import BeamUQError
 from beamuq.models import prompt_tokens
-from beamuq.text_normalization import clean
 
 if TYPE_CHECKING:
     from beamuq.decoding import Candidate, Policy, Prompt, Work
