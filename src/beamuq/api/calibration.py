@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from beamuq import __version__
 from beamuq.api.candidate_records import Labels, Name, Number, as_number
-from beamuq.api.rows import Rows, check_order, check_settings, named, placed_rows
+from beamuq.api.rows import Rows, check_order, check_settings, group_names, named, placed_rows
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError, hint, reading
 from beamuq.evaluation.bootstrap import Estimate
@@ -472,7 +472,7 @@ class Calibration:
         method = str(getattr(scores, "name", None) or "score")
         rows = pd.DataFrame({"id": map(str, range(len(values))), "method": method, "value": values, "correct": labels})
         if groups is not None:
-            rows["group"] = [str(group) for group in groups]
+            rows["group"] = group_names(groups)
         self.fitted = calibrate(rows, method=method, risk=self.risk, confidence=self.confidence, tried=self.tried)
         return self
 

@@ -15,6 +15,7 @@ from pydantic import Field, Strict
 from beamuq.config_errors import validated
 from beamuq.errors import BeamUQError, reading
 from beamuq.io import atomic, rows_of, write_text
+from beamuq.row_ids import id_text
 from beamuq.strategy_names import LEAST_TEMPERATURE
 
 Rows = str | Path | pd.DataFrame | Iterable[Mapping[str, Any]]
@@ -55,6 +56,17 @@ def check_order(*columns: object) -> None:
         raise BeamUQError("series of the same answers in two orders; give the second as second.loc[first.index]")
 
 
+def group_names(groups: Iterable[object]) -> list[str]:
+    """Groups [N] as texts, by the one rule for ids. Raises BeamUQError naming the place and the value."""
+    names: list[str] = []
+    for place, group in enumerate(groups):
+        try:
+            names.append(id_text(plain(group)))
+        except ValueError as error:
+            raise BeamUQError(f"groups[{place}]: {group!r:.60}: {error}") from error
+    return names
+
+
 def no_question(rows: Rows) -> BeamUQError:
     """What is told of rows among which there is none."""
     return BeamUQError(f"{named(rows)}: no question; give one row a question")
@@ -76,7 +88,7 @@ def placed_rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
             content = read(path)
     if isinstance(content, pd.DataFrame):
         mappings = content.to_dict("records")
-        content = [{str(key): value for key, value in row.items() if not _absent(value)} for row in mappings]
+        content = [_said(row) for row in mappings]
     if not isinstance(content, Iterable):
         raise BeamUQError(f"{where or 'rows: '}a {type(content).__name__}; give a list of mappings, one a question")
     for number, row in enumerate(content, start=1):
@@ -99,6 +111,13 @@ READERS: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
     ".json": ("valid JSON", "give an array of objects", lambda path: json.loads(path.read_bytes().decode("utf-8-sig"))),
     ".csv": ("CSV", "give what score writes", _csv),
 }
+
+
+def _said(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """What a row of a frame says; a hole among ids is one, so that it is told."""
+    return {
+        str(key): None if _absent(value) else value for key, value in row.items() if key == "id" or not _absent(value)
+    }
 
 
 def _absent(value: Any) -> bool:

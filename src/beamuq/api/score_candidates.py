@@ -28,7 +28,7 @@ from beamuq.api.candidate_records import (
     read_records,
 )
 from beamuq.api.open_models import Similarity, open_similarity
-from beamuq.api.rows import Rows, check_order, check_settings
+from beamuq.api.rows import Rows, check_order, check_settings, group_names
 from beamuq.errors import BeamUQError, hint
 from beamuq.evaluation.bootstrap import Estimate, estimate, resample_blocks
 from beamuq.evaluation.prr_and_auc import measure_blocks, why_undefined
@@ -350,7 +350,7 @@ def prr(
     scores: npt.ArrayLike,
     quality: npt.ArrayLike,
     *,
-    groups: Sequence[str] | None = None,
+    groups: Sequence[object] | None = None,
     max_rejection: float = 0.5,
     resamples: int = 1000,
     confidence: float = 0.95,
@@ -385,7 +385,7 @@ def prr(
     u, q = np.asarray(scores, dtype=np.float64), np.asarray(quality, dtype=np.float64)
     if u.ndim != 1 or u.shape != q.shape or (groups is not None and len(groups) != len(u)):
         raise BeamUQError(f"scores: shape {u.shape}, quality {q.shape}; give one of each per answer, and of groups")
-    units = [str(each) for each in (range(len(u)) if groups is None else groups)]
+    units = group_names(range(len(u)) if groups is None else groups)
     if why := why_undefined("PRR", q, max_rejection):
         return Estimate(None, None, None, None, why)
     blocks = resample_blocks(units, resamples, seed, "prr")
