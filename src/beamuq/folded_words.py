@@ -6,7 +6,8 @@ for C. It stays the rule of the paper's datasets (D17, quality); this one is tha
 A number is a word, written in one way: 5, 5.0, 05 and ٥ are ``5``, 1,000 and 1e3 are ``1000``, ½ is
 ``0.5``. What has several points, colons or slashes (a version, an address, a time, a date) is one
 word and no number. A comma groups thousands, or is a decimal comma where it cannot: "1,234" is
-1234, "3,14" is 3.14. A dash between two numbers makes a range, no sign.
+1234, "3,14" is 3.14. A dash between two numbers makes a range of two words, no sign; three numbers
+with dashes between them are a date.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ _A_WORD_FOLLOWS = r"(?=\s+[^\W_])(?!\s+(?:and|or|nor|is|was|are|were)\b)"
 _ARTICLE = re.compile(rf"(?<![\w-])(?:(?i:the|an)(?![\w-])|a{_A_WORD_FOLLOWS})")
 _FIRST_A = re.compile(rf"((?:\A|[.!?:;]\s)\W{{0,3}})A{_A_WORD_FOLLOWS}")
 _EXPONENT = re.compile(r"(?<=\d[eE])-(?=\d)")
+_DATE = re.compile(r"(?<![\w-])\d+(?:-\d+){2,}(?![\w-])")  # or a telephone number
 _RANGE = re.compile(rf"(\d\s?(?:[%‰°{CURRENCIES}]{{1,2}}|[{UNSPACED}]{{1,3}})?)-(?=\s?[{CURRENCIES}]?\.?\d)")
 _RANGE_OF_YEARS = re.compile(r"(?<=\d{4}) -(?=\d{4}(?!\d))")
 _NEGATIVE_AMOUNT = re.compile(rf"(?<![\w)\]%°])-([{CURRENCIES}])\s?(?=\.?\d)")
@@ -56,7 +58,7 @@ _POSITIVE = re.compile(rf"(?<![\w)\]%°+])\+(?=[{CURRENCIES}]?\.?\d)")
 _TRAILING_MINUS = re.compile(r"(?<![\w-])((?=[0-9]{0,2}[A-Za-z])[A-Za-z0-9]{1,3})-(?![\w-])")
 _HYPHEN = re.compile(r"(?<=[^\W_])-(?=[^\W_])")
 _NUMBER = r"\.?\d(?:[\d.,:/'^]*\d)?"
-_SIGN_BEFORE_NUMBER = re.compile(rf"([{CURRENCIES}]|(?<![^\W_])#)\s?({MINUS}?{_NUMBER})")
+_SIGN_BEFORE_NUMBER = re.compile(rf"((?<!\d)[{CURRENCIES}]|(?<![^\W_])#)\s?({MINUS}?{_NUMBER})")
 _MIXED = re.compile(r"(?<![\w.,:/^])(\d{1,6}) (\d{1,4}/\d{1,4})(?![\w/:^]|[.,]\d)")
 
 _COMMAS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,2}(?:,\d{2})+,\d{3}(?:\.\d+)?")
@@ -150,6 +152,7 @@ def _with_letters_apart(text: str) -> str:
 def _with_ranges(text: str) -> str:
     """With a space for a dash between two numbers, and :data:`MINUS` for that of an exponent."""
     text = _EXPONENT.sub(MINUS, text)
+    text = _DATE.sub(lambda found: found[0].replace("-", "/"), text)
     return _RANGE_OF_YEARS.sub("  ", _RANGE.sub(r"\1 ", text))
 
 
@@ -209,7 +212,10 @@ def _values(written: str, exponent: int) -> list[str]:
     if re.search("[,']", written):
         parts = (part.strip(".:/^") for part in re.split("[,']", written))
         return [value for part in parts if part for value in _values(part, exponent)]
-    return [_fraction(written) or re.sub(r"(?<!\d)0(?=\d(?!\d))", "", written)]
+    if value := _fraction(written):
+        return [value]
+    power = f"e{exponent}" if exponent else ""
+    return [re.sub(r"(?<!\d)0(?=\d(?!\d))", "", written) + power]
 
 
 def _is_address(written: str) -> bool:

@@ -36,13 +36,13 @@ _SUPERSCRIPT = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-", str
 _POWER = re.compile(f"(?<=[^\\W_])([{''.join(_SUPERSCRIPT)}]+)")
 _CHARGE = re.compile(r"\^(\d*)([+-])(?!\d)")  # of an ion: Ca²⁺, Cl⁻
 _GROUPING_SPACE = re.compile("(?<=\\d)[\u00a0\u2007\u2009\u202f](?=\\d{3}(?!\\d))")
-_MATHEMATICS = re.compile(r"\$(?=\S)((?:\\.|[^$\\\n]){0,500}?)(?<=\S)\$(?!\d)")
+_MATHEMATICS = re.compile(r"(?<![0-9A-Za-z\\])\$(?=\S)((?:\\.|[^$\\\n]){0,200}?)(?<=\S)\$(?!\d)")
 _SPACED_MINUS = re.compile(r"(\A|[^\w\s%)\]])(\s{0,3})[−－]\s{1,3}(?=\.?\d)")
 _WRAPPERS = (
     "boxed|fbox|mbox|text|textbf|textit|textrm|textsf|texttt|textnormal|emph|underline|"
     "mathbf|mathrm|mathit|mathsf|mathtt|mathcal|mathbb|mathfrak|boldsymbol|bm|operatorname"
 )
-_BOX = re.compile(r"\\f?boxed(?:\s*\{|\s+(?P<character>\w))")
+_BOX = re.compile(r"\\(?:boxed|fbox)(?:\s*\{|\s+(?P<character>\w))")
 _BRACE = re.compile(r"(?<!\\)[{}]")
 _FRACTION = re.compile(r"\\[dt]?frac\s*\{(\d+)\}\s*\{(\d+)\}")
 _BRACES = re.compile(rf"\\(?:{_WRAPPERS})\*?\s*\{{|\\[{{}}]|[{{}}]")
@@ -89,9 +89,9 @@ def without_latex(text: str) -> str:
     r"""``text`` without LaTeX's wrappers: ``$\boxed{\text{C}}$`` is ``C``.
 
     Pairs of ``$`` go where they enclose mathematics, as Markdown knows it: no space inside them at
-    either end and no digit behind them. "$5 and $10" stays.
+    either end, no digit behind them, no digit or letter before them. "$5 and $10" stays.
     """
-    if "\\" not in text and text.count("$") < 2:
+    if "\\" not in text and "{,}" not in text and text.count("$") < 2:
         return text
     text = _MATHEMATICS.sub(r"\1", text.replace("$$", "$"))
     text = _FRACTION.sub(r" \1/\2 ", text.replace("{,}", ","))

@@ -144,7 +144,7 @@ class Dataset(StrictModel):
         default=None,
         pattern=f"^({'|'.join(NORMALIZERS)})$",
         description="how answers are compared with references (D17, quality): folded keeps signs, points and symbols; "
-        "squad, triviaqa and coqa are those of the paper's datasets; default: of adapter jsonl folded, else the paper's",
+        "squad, triviaqa and coqa are the paper's; default: folded for adapter jsonl, that of the paper for the others",
     )
 
     @model_validator(mode="after")

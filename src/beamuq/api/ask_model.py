@@ -364,7 +364,7 @@ def ask_all(rows: Rows, model: Any = DEMO_MODEL, **options: Any) -> pd.DataFrame
     rows
         A file as ``score`` takes it, mappings or a frame, with ``question``, and ``id``, ``group``, ``correct`` or
         ``quality``; or ``answers``, a list of right ones, from which quality is found: the larger of token F1 and
-        containment.
+        containment, with numbers by value and symbols kept (:mod:`beamuq.folded_words`).
     model, options
         As for :func:`ask`.
 

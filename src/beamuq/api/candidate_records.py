@@ -137,7 +137,7 @@ class AnswerRecord(CandidateRecord):
     ] = None
     token_entropies: Annotated[
         list[Entropy] | None,
-        Field(min_length=1, description="entropy of the next-token distribution before each token, in nats"),
+        Field(min_length=1, description="entropy of the next-token distribution before each token, in nats, 0 to 16.1"),
     ] = None
     p_true_logprob: Annotated[
         LogProbability | None, Field(description='log-probability of "True" when asked whether the answer is true')
@@ -176,7 +176,9 @@ class QuestionRecord(Labels):
 
     id: Annotated[
         Name,
-        Field(min_length=1, description="names the question, or a whole number; default: the row's number, from 1"),
+        Field(
+            min_length=1, description="names the question, a text or a whole number; default: the row's number, from 1"
+        ),
     ] = ""
     question: Annotated[str | None, Field(description="not used; so that a person can read the file")] = None
     answers: Annotated[list[str] | None, Field(description="right answers, for advise")] = None

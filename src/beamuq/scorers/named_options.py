@@ -33,7 +33,7 @@ _LETTERS = tuple(
     map(
         re.compile,
         (
-            r"(?<!\w)[(\[]\W*([A-Za-z])\W*[)\]]",
+            r"(?<!\w)[(\[]\W{0,9}([A-Za-z])\W{0,9}[)\]]",
             r"^\W*([A-Za-z])(?:\*|\s*[).:,]|\s+[-–—])",
             r"^\W*([B-HJ-Z])(?=[\s;/]|$)",
             r"^\W*([A-Z])(?=\s+(?:is|was|because|since|as|and|or)\b)",
