@@ -144,3 +144,9 @@ def test_the_command_prints_what_the_function_says(tmp_path: Path, capsys: pytes
     file.write_text("\n".join(json.dumps(row) for row in simulated(12, 0.6, 1.0)))
     main(["advise", str(file)])
     assert capsys.readouterr().out.strip() == str(beamuq.advise(file)).strip()
+
+
+@pytest.mark.parametrize(("right", "held"), [("−5", 1.0), ("5", 0.0), ("-5.0", 1.0)])
+def test_a_right_answer_among_the_beams_is_told_by_its_sign_and_value(right: str, held: float) -> None:
+    row = {"answer": "-5", "beams": [{"text": "-5", "logprob": -0.5}], "answers": [right]}
+    assert told(beamuq.advise([row]))["held"].value == held

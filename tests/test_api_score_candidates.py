@@ -22,7 +22,7 @@ from beamuq.api.score_candidates import COLUMNS, score
 from beamuq.errors import BeamUQError
 from beamuq.methods.registry import METHODS
 from beamuq.scorers.scorer_protocol import PairScores
-from beamuq.scorers.similarity_by_kind import Lexical
+from beamuq.scorers.similarity_by_kind import FOLDED_WORDS, Lexical
 from beamuq_study.parquet_tables import SCHEMAS
 from beamuq_study.produced_answers import needed_pairs
 from beamuq_study.stages.method_inputs_from_tables import CellTables
@@ -216,7 +216,7 @@ def test_a_question_scores_the_same_in_any_company_and_in_blocks_of_little_memor
 
     together = score(rows, similarity="lexical")
     monkeypatch.setattr(score_candidates, "BLOCK_PAIRS", 1)
-    pd.testing.assert_frame_equal(score(rows, similarity=Similarity("lexical", Counting())), together)
+    pd.testing.assert_frame_equal(score(rows, similarity=Similarity("lexical", Counting(), FOLDED_WORDS)), together)
     assert len(asked) == len(rows)
     for item in rows:
         mine = together[together.id == item["id"]].reset_index(drop=True)
@@ -301,6 +301,14 @@ LIKELY = {"text": "a", "logprob": -0.1}
         ({"answer": "a", "samples": "b"}, 'samples: "b": .*list'),
         ({"answer": {"text": "a", "logprob": 0.7}}, "answer.logprob: 0.7: .*at most 0"),
         ({"answer": {"text": "a", "logprob": math.nan}}, "answer.logprob: NaN: must be a finite"),
+        *[
+            (
+                {"answer": {"text": "a", "token_entropies": [0.1, entropy]}},
+                r"answer.token_entropies\[1\]: .*nats from 0",
+            )
+            for entropy in (1e308, 16.2, -0.1, math.nan, math.inf)
+        ],
+        ({"answer": {"text": "a", "tokens": 10**400}}, "answer.tokens: .*less than or equal to 1000000"),
         ({"answer": LIKELY | {"token_logprobs": [-0.2, -0.2]}}, "answer: .*is not the sum of token_logprobs"),
         ({"answer": {"text": "a", "token_logprobs": [-0.2], "tokens": 3}}, "answer: lengths disagree"),
         ({"answer": {"text": "a", "log_prob": -0.2}}, "answer.log_prob: .*unknown key; did you mean 'logprob'"),

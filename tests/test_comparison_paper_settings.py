@@ -97,6 +97,7 @@ def test_what_makes_a_measurement_the_papers_is_compared_or_harmless_with_its_re
         *(f"models.*.{name}" for name in ("source", "style", "enable_thinking", "temperature")),
         *(f"datasets.*.{name}" for name in ("adapter", "source", "config", "split", "few_shot_split", "few_shot")),
         "datasets.*.max_new_tokens",
+        "datasets.*.normalizer",
         *(f"scorers.*.{name}" for name in ("kind", "source", "proxy_for")),
         *(f"main.{name}" for name in ("sample", "beam", "num_candidates", "alpha", "epsilon")),
         "evaluation.max_rejection",

@@ -198,6 +198,7 @@ def written(
     template: str = "t",
     longest: int = 20,
     shots: Sequence[dict[str, Any]] = (),
+    lexical_by: str = "",
 ) -> tuple[Path, Path]:
     paths = {kind: folder / kind for kind in FILES}
     folder.mkdir(exist_ok=True)
@@ -209,13 +210,16 @@ def written(
             "models_behind": {"similarity of 'cosine' (model)": {"content": "c"}},
         },
     }
+    if lexical_by:
+        del made["scores"]["models_behind"]
+        made["quality"] = {"settings": {"metric": settings().quality, "normalizer": lexical_by}}
     of = {"prompts": {"style": "base", "dataset": "d"}}
     decoded = [(q["id"], *each, "x") for q in tables[2].to_pylist() for each in DECODED]
     rows = (*tables, list(shots), [], synthetic.candidates(*decoded))
     for (kind, path), table in zip(paths.items(), rows, strict=True):
         cell = of.get(kind, {"model": "m", "dataset": "d", "recipe": "main", "scorer": "cosine"})
         parquet_tables.write(path, kind, table, cell=cell, provenance=made.get(kind))
-    return decided(folder, settings())
+    return decided(folder, settings(similarity="lexical") if lexical_by else settings())
 
 
 def decided(folder: Path, of: DecisionSettings, **further: Any) -> tuple[Path, Path]:
@@ -260,6 +264,16 @@ def test_the_scored_file_says_settings_and_candidates_as_score_does(tmp_path: Pa
     assert {tuple(each[name] for name in columns) for each in found} == of_score
     assert len(of_score) == len(FORMS)
     assert all(json.loads(each["scored_with"]) == json.loads(expected["scored_with"][0]) for each in found)
+
+
+@pytest.mark.parametrize(("normalizer", "same"), [("folded", True), ("triviaqa", False)])
+def test_scores_of_lexical_say_by_which_words(normalizer: str, same: bool, tmp_path: Path) -> None:
+    """Those of the paper's datasets are of ROUGE's words, as those of ``score`` are not."""
+    _, path = written(tmp_path / "cell", cell(5), lexical_by=normalizer)
+    said = json.loads(json.loads(path.read_text().splitlines()[0])["scored_with"])["similarity"]
+    row = {"answer": "a", "samples": ["a", "b"]}
+    of_score = json.loads(score([row], similarity="lexical")["scored_with"][0])["similarity"]
+    assert (said == of_score) == same
 
 
 @pytest.mark.parametrize(

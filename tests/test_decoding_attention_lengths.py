@@ -36,11 +36,10 @@ def told(model: Any) -> list[str]:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "sliding_window", "sliding_window_size", "attention_window_size", "keep_window_size", "attention_chunk_size",
-        "local_attention", "index_topk", "index_topk_blocks", "index_block_size", "indexer_budget", "index_kpool",
-        "indexer_compress_ratio", "floor_scale", "log_scaling_n_floor", "rel_extent", "attend_span", "sparse_stride",
-    ],
+    (
+        "sliding_window sliding_window_size attention_window_size keep_window_size attention_chunk_size local_attention"
+        " index_topk index_topk_blocks index_block_size indexer_budget index_kpool indexer_compress_ratio floor_scale log_scaling_n_floor rel_extent attend_span sparse_stride"
+    ).split(),
 )  # fmt: skip
 def test_lengths_are_known_by_the_form_of_their_names(name: str) -> None:
     assert told(decoder(**{name: 100})) == [f"{name}=100"]

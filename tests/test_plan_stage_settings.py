@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from beamuq.errors import BeamUQError
 from beamuq.models.model_folder import content_of
 from beamuq_study.plan.code_hashes import script_sources
+from beamuq_study.plan.stage_settings import FORMATS
 from beamuq_study.plan.study_on_machine import Plan, not_compared
 from beamuq_study.study_config import STUDIES, Study
 
@@ -78,6 +79,7 @@ CHANGES: list[tuple[str, Any, set[str]]] = [
     ("datasets.triviaqa.few_shot", 2, {"questions", "study"}),
     ("datasets.triviaqa.max_new_tokens", 5, {"candidates", "study"}),
     ("datasets.triviaqa.title", "T", {"study"}),
+    ("datasets.triviaqa.normalizer", "folded", {"quality", "judgements", "study"}),
     ("models.smollm2-135m-plain.style", "instruct", {"candidates", "judgements", "study"}),
     ("models.smollm2-135m-plain.title", "T", {"study"}),
     ("recipes.main.merge_stop_tokens", True, {"candidates", "study"}),
@@ -264,3 +266,33 @@ def test_code_that_a_program_imports_itself_or_through_others_makes_its_rule_run
     sources = script_sources("scores")
     assert {"scores.py", "registry.py", "parquet_tables.py", "errors.py"} <= {path.name for path in sources}
     assert not {path.parent.name for path in sources} & {"decoding", "exhibits"}
+
+
+@pytest.mark.parametrize(
+    ("adapter", "normalizer"),
+    [
+        *[(name, "triviaqa") for name in ("trivia_qa", "web_questions", "hotpot_qa", "commonsense_qa", "ai2_arc")],
+        ("coqa", "coqa"),
+        ("jsonl", "folded"),
+    ],
+)
+def test_a_dataset_is_compared_by_the_rule_of_its_adapter(plan: Plan, adapter: str, normalizer: str) -> None:
+    """Footers of published tables of the paper's datasets name theirs, and lexical has no key for them."""
+    datasets = plan.study.datasets
+    study = plan.study.model_copy(
+        update={"datasets": datasets | {"triviaqa": datasets["triviaqa"].model_copy(update={"adapter": adapter})}}
+    )
+    settings = replace(plan, study=study).settings
+    assert settings.quality(where())["normalizer"] == normalizer
+    words = settings.similarity(where(scorer="lexical")).get("words")
+    assert words == ("folded" if normalizer == "folded" else None)
+    assert "words" not in settings.similarity(where(scorer="embedding"))
+
+
+def test_gold_label_has_a_format_of_its_own(plan: Plan) -> None:
+    """It reads more letters than before; other qualities of published tables are as they were."""
+    of_metric = {
+        metric: plan.settings.quality(where(metric=metric))["format"] for metric in ("answer_f1", "exact_match")
+    }
+    assert of_metric == {"answer_f1": 1, "exact_match": 1}
+    assert FORMATS["gold_label"] == 2

@@ -58,7 +58,57 @@ def test_an_answer_names(answer: str, named: str) -> None:
         ("?", ["?", "!"], {0}),
         ("an earthquake’s waves", ["earthquake's waves", "wind"], {0}),
         ("C", ["one", "two"], set()),  # beyond the last
+        ("−5", ["5", "-5"], {1}),  # another minus sign
+        ("答案是黄金", ["铁", "金", "黄金"], {2}),
     ],
 )
 def test_options_that_resemble_one_another(answer: str, options: list[str], named: set[int]) -> None:
     assert named_options(answer, options) == named
+
+
+METALS = ["iron", "copper", "gold", "zinc"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *[r"\boxed{C}", r"Answer: \boxed{C}", r"$\boxed{\text{C}}$", r"\boxed{C) gold}", r"\boxed{\mathbf{(C)}}"],
+        *[
+            r"\text{C}",
+            r"$\mathbf{C}$",
+            r"\textbf{C}.",
+            r"We get \boxed{C}",
+            r"\boxed C",
+            r"\boxed{C",
+            r"\[\boxed{c}\]",
+        ],
+        *["Option A is wrong, B too.\nSo we have \\boxed{C}.", r"\boxed{42}. The answer is C"],
+        *["Therefore C", "Therefore, C.", "Thus, (C)", "Thus **C**", "So C.", "∴ C", "Hence C is the answer"],
+        *["答案：C", "答案是C", "答案为（Ｃ）", "故选C。", "正解はCです", "정답은 C입니다", "C是正确的", "Ｃ"],
+        *["La respuesta es C", "La respuesta correcta es la C.", "Die Antwort ist C", "La réponse est C", "Ответ: C"],
+        *["**C**", "Answer: **C**", "The answer is **(C) gold**.", "Let me see.\nThe answer is C"],
+    ],
+)
+def test_a_letter_in_latex_after_a_conclusion_or_in_another_language_names_its_option(answer: str) -> None:
+    assert named_options(answer, METALS) == {2}
+
+
+@pytest.mark.parametrize(
+    ("answer", "named"),
+    [
+        ("The answer is B. Note that A is a common distractor.", {1}),
+        (r"\boxed{A, C}", {0, 2}),
+        (r"\boxed{A} or \boxed{C}", {0, 2}),
+        ("Therefore, A dog", set()),
+        ("so I went. Therefore I left", set()),
+        ("答案不是A", set()),
+        ("La respuesta no es A", set()),
+        ("C++", set()),
+    ],
+)
+def test_letters_that_name_other_options_or_none(answer: str, named: set[int]) -> None:
+    assert named_options(answer, METALS) == named
+
+
+def test_an_answer_built_to_be_slow_is_read_at_once() -> None:
+    assert named_options("(A" * 40_000, ["a", "b"]) == {0}

@@ -44,6 +44,49 @@ def test_answer_f1(answer: str, references: list[str], expected: float) -> None:
     assert answer_f1(answer, references) == pytest.approx(expected)
 
 
+DIFFER = [
+    *[("-5", "5"), ("5", "-5"), ("3.14", "314"), ("$5.00", "500"), ("C++", "C#"), ("C++", "C"), ("15.00", "5.00")],
+    *[("It is -5", "5"), ("It is 15.00", "5"), ("1.5", "5"), ("Hepatitis B", "Hepatitis A"), ("三十", "三")],
+]
+EQUAL = [
+    *[("−5", "-5"), ("Beyonce\u0301", "Beyonc\u00e9"), ("“Hamlet”", "Hamlet"), ("don’t", "don't"), ("２０", "20")],
+    *[("1939–1945", "1939-1945"), ("5.0", "5"), ("1,000", "1000"), ("$5.00", "$5"), ("$5", "5"), ("50 %", "50%")],
+    *[("Spider-Man", "Spiderman"), ("Spider-Man", "spider man"), ("٣", "3"), ("½", "0.5"), ("？", "?")],
+]
+
+
+@pytest.mark.parametrize(("answer", "reference"), DIFFER)
+def test_answers_of_ones_own_that_differ_in_a_sign_a_point_or_a_symbol_are_wrong(answer: str, reference: str) -> None:
+    assert answer_f1(answer, [reference]) < 1
+    assert exact_match(answer, [reference]) == 0
+
+
+@pytest.mark.parametrize(("answer", "reference"), EQUAL)
+def test_answers_of_ones_own_that_are_the_same_in_another_spelling_are_right(answer: str, reference: str) -> None:
+    assert answer_f1(answer, [reference]) == 1
+    assert exact_match(answer, [reference]) == 1
+
+
+def test_a_reference_is_found_in_a_script_without_spaces() -> None:
+    assert answer_f1("答案是巴黎。", ["巴黎"]) == 1
+    assert answer_f1("Ответ — Москва.", ["москва"]) == 1
+
+
+@pytest.mark.parametrize("normalizer", ["squad", "triviaqa", "coqa"])
+def test_the_papers_datasets_keep_squads_words(normalizer: str) -> None:
+    pairs = [("-5", "5"), ("3.14", "314"), ("C++", "C#"), ("−5", "-5"), ("“Hamlet”", "Hamlet")]
+    answers = [answer for answer, _ in pairs]
+    references = [[reference] for _, reference in pairs]
+    assert quality_values("answer_f1", answers, references, normalizer).tolist() == [1, 1, 1, 0, 0]
+    assert quality_values("answer_f1", answers, references, "folded").tolist() == [0, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("references", ["Paris", []])
+def test_references_that_are_no_list_of_texts_are_refused(references: list[str]) -> None:
+    with pytest.raises(BeamUQError, match=r"references: .*give .* right answer"):
+        answer_f1("Paris", references)
+
+
 @pytest.mark.parametrize(
     ("answer", "expected"), [("the Rock-n-Roll", 1.0), ("rock n roll music", 0.0), ("", 0.0), ("Roll", 0.0)]
 )
@@ -133,7 +176,7 @@ def test_code_in_a_checkpoint_never_runs(
     [
         ("answer_f1", [[]], "squad", "answer 0 has no reference"),
         ("bleu", [["x"]], "squad", "'bleu'; known: answer_f1, exact_match, alignscore, gold_label"),
-        ("answer_f1", [["x"]], "none", "'none'; known: squad, triviaqa, coqa"),
+        ("answer_f1", [["x"]], "none", "'none'; known: folded, squad, triviaqa, coqa"),
         ("alignscore", [["x"]], "squad", "needs --model"),
         ("gold_label", [["x"]], "squad", "a question has no options; list multiple-choice sets"),
     ],

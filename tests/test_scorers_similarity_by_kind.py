@@ -16,6 +16,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 
 import tiny_scorers
 from beamuq.errors import BeamUQError
+from beamuq.methods.rouge import rouge_l
 from beamuq.models.load_model import load_tokenizer
 from beamuq.scorers import packed_encoder
 from beamuq.scorers.packed_encoder import ScoredPairCache
@@ -250,3 +251,22 @@ def test_minilm_gives_the_published_cosines() -> None:
     expected = {("Euro", "euro"): 1.00, ("Paris", "London"): 0.58, ("a dog", "a cat"): 0.52, ("1945", "1946"): 0.80}
     scores = load_scorer("embedding", folder, **CPU).score(list(expected)).entail
     np.testing.assert_allclose(scores, list(expected.values()), atol=0.005)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("-5", "5"), ("3.14", "314"), ("C++", "C#"), ("C++", "C"), ("+", "#"), ("Москва", "Париж")]
+)
+def test_lexical_parts_signs_points_and_symbols(one: str, other: str) -> None:
+    assert load_scorer("lexical").score([(one, other), (one, one)]).entail.tolist() == [0, 1]
+
+
+def test_lexical_under_the_papers_rule_has_rouges_words() -> None:
+    pairs = [("-5", "5"), ("C++", "C#"), ("running dogs", "a dog runs")]
+    assert load_scorer("lexical", words="rouge").score(pairs).entail.tolist() == [rouge_l(*pair) for pair in pairs]
+    assert rouge_l("-5", "5") == 1
+
+
+def test_lexical_is_rouge_l_on_plain_words() -> None:
+    plain = ["the Seine", "running dogs", "a dog runs", "William Shakespeare", "in 1945", ""]
+    pairs = list(itertools.product(plain, plain))
+    assert load_scorer("lexical").score(pairs).entail.tolist() == [rouge_l(*pair) for pair in pairs]

@@ -132,11 +132,13 @@ def test_a_broken_cache_file_is_told_in_one_line(broken: str, tmp_path: Path) ->
         ScoredPairCache(tmp_path)
 
 
-def step(tmp_path: Path, name: str, settings: dict[str, Any], model: Path | None = None) -> Path:
-    """Run the step on the two-strategy candidates; its output file."""
+def step(
+    tmp_path: Path, name: str, settings: dict[str, Any], model: Path | None = None, rows: Any = TWO_STRATEGIES
+) -> Path:
+    """Run the step on candidates; its output file."""
     source, output = tmp_path / "candidates.parquet", tmp_path / f"{name}.parquet"
     cell = {"model": "m", "dataset": "d", "recipe": "main"}
-    parquet_tables.write(source, "candidates", TWO_STRATEGIES, cell=cell)
+    parquet_tables.write(source, "candidates", rows, cell=cell)
     settings = {"name": name, "answer_source": ["greedy"], "beam": None, "format": 1} | settings
     job = {"candidates": source, "model": model, "similarity": output, "device": "cpu", "dtype": "auto"}
     run_job("similarity", job | {"settings": settings})
@@ -151,6 +153,17 @@ def test_the_step_writes_each_needed_pair_once(tmp_path: Path) -> None:
     value = {(r["premise"], r["hypothesis"]): (r["entail"], r["neutral"], r["contradict"]) for r in rows}
     assert value["", ""] == (1.0, None, None)
     assert value["Paris", "Lyon"] == (0.0, None, None)
+
+
+@pytest.mark.parametrize(("settings", "alike"), [({}, True), ({"words": "folded"}, False)])
+def test_the_step_compares_by_the_words_that_its_settings_name(
+    settings: dict[str, str], alike: bool, tmp_path: Path
+) -> None:
+    rows = synthetic.candidates(("q", "greedy", 0, "-5"), ("q", "sample T=1.0", 0, "5"))
+    path = step(tmp_path, "rouge", {"kind": "lexical"} | settings, rows=rows)
+    loaded = parquet_tables.read(path, "similarity")
+    value = {(row["premise"], row["hypothesis"]): row["entail"] for row in loaded.table.to_pylist()}
+    assert (value["-5", "5"] == 1) == alike
 
 
 def test_the_step_writes_all_three_classes(tmp_path: Path) -> None:

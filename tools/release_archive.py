@@ -31,8 +31,8 @@ from beamuq import io
 from beamuq.errors import BeamUQError, line_of, reading
 from beamuq.scorers.named_options import named_options
 from beamuq.scorers.quality_metrics import exact_match
-from beamuq.text_normalization import normalize_squad, normalize_triviaqa
 from beamuq_study import parquet_tables
+from beamuq_study.data.dataset_adapters import normalizer_of
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.exhibits.exhibit import Exhibit
 from beamuq_study.parquet_tables import NAMED_BY, Loaded
@@ -167,12 +167,12 @@ def _without_text(study: Study, results: Path, whole: Loaded) -> Loaded:
         return whole
     without, dataset = [], whole.cell["dataset"]
     said = _texts_of_model(results, study, dataset) if whole.kind == "questions" else {}
-    normalize = normalize_squad if study.datasets[dataset].adapter == "coqa" else normalize_triviaqa
+    normalizer = normalizer_of(study.datasets[dataset])
     for row in whole.table.to_pylist():
         texts, given, accepted = said.get(row["id"], []), row.get("options", []), row.get("references", [])
         options = _as_named(given, texts)
         right = [named for option, named in zip(given, options, strict=True) if option in accepted]
-        right = right or sorted(text for text in texts if exact_match(text, accepted, normalize))
+        right = right or sorted(text for text in texts if exact_match(text, accepted, normalizer))
         kept = {key: row[key] for key in ("id", "group") if key in row}
         without.append(NO_TEXT | kept | {"references": right, "options": options})
     table = pa.Table.from_pylist(without, schema=parquet_tables.SCHEMAS[whole.kind])

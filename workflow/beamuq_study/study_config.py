@@ -42,6 +42,17 @@ def one_of(choices: tuple[str, ...]) -> Any:
     return BeforeValidator(check)
 
 
+def one_of_names(choices: tuple[str, ...]) -> Any:
+    """One of ``choices``; another name is refused with the nearest of them."""
+
+    def check(name: Any) -> Any:
+        if isinstance(name, str) and name not in choices:
+            raise ValueError(f"unknown name; {hint(name, choices)}")
+        return name
+
+    return BeforeValidator(check)
+
+
 def shaped(pattern: str, meaning: str) -> Any:
     """A text of this pattern; another is refused with what is meant, not the pattern."""
 
@@ -85,6 +96,7 @@ ROWS = "most prefixes run for a question before its search is stopped"
 Text = Annotated[str, Field(min_length=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
 KINDS = ("nli", "cross_encoder", "embedding", "lexical")
+NORMALIZERS = ("folded", "squad", "triviaqa", "coqa")
 METRICS = ("alignscore", "answer_f1", "exact_match", "gold_label")
 
 
@@ -128,6 +140,12 @@ class Dataset(StrictModel):
     few_shot: int = Field(default=0, ge=0, le=50)
     questions: Positive
     max_new_tokens: int = Field(default=20, ge=1, le=512)
+    normalizer: Annotated[str | None, one_of_names(NORMALIZERS)] = Field(
+        default=None,
+        pattern=f"^({'|'.join(NORMALIZERS)})$",
+        description="how answers are compared with references (D17, quality): folded keeps signs, points and symbols; "
+        "squad, triviaqa and coqa are the paper's; default: folded for adapter jsonl, that of the paper for the others",
+    )
 
     @model_validator(mode="after")
     def _shots_fit_the_template(self) -> Dataset:
@@ -543,7 +561,11 @@ class Study(StrictModel):
     def as_run(self) -> dict[str, Any]:
         """The study in its own order, without what cannot change what exhibits and pages say."""
         left_out: Any = {"exhibits": True, "batch_questions": True, "recipes": {"__all__": {"batch_questions"}}}
-        return self.model_dump(mode="json", exclude=left_out) | {"exhibits": [], "batch_questions": 1}
+        said = self.model_dump(mode="json", exclude=left_out) | {"exhibits": [], "batch_questions": 1}
+        for dataset in said["datasets"].values():
+            if dataset["normalizer"] is None:  # as records of studies from before this key have it
+                del dataset["normalizer"]
+        return said
 
     def qualities(self, dataset: str) -> list[Quality]:
         """Those that are measured on a dataset, the main one first."""

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pyarrow.parquet as pq
 from beamuq import io
 from beamuq.api.score_candidates import candidates_of
 from beamuq.methods.registry import resolve
+from beamuq.scorers.quality_metrics import FOLDED
+from beamuq.scorers.similarity_by_kind import FOLDED_WORDS
 from beamuq.strategy_names import parse
 from beamuq_study import parquet_tables
 from beamuq_study.parquet_tables import Footer
@@ -47,7 +50,8 @@ def run(
     check_settings(read["quality"], {"metric": settings.quality})
     cell, (values, right, items) = read["scores"].cell, (read[of].table for of in ("scores", "quality", "questions"))
     decided, rows = decisions_of_scores.decisions(values, right, items, settings, cell.get("dataset", ""))
-    facts = _facts(decoded, read["scores"], rendered, read["shots"].table.to_pylist(), settings.similarity)
+    footers = {"candidates": decoded, "prompts": rendered, "scores": read["scores"], "quality": read["quality"]}
+    facts = _facts(footers, read["shots"].table.to_pylist(), settings.similarity)
     scoring = read["scores"].provenance["settings"]
     counts, methods = _counts(candidates, scoring), {of.name: of for of in map(resolve, scoring["methods"])}
     for row in rows:
@@ -58,19 +62,27 @@ def run(
     parquet_tables.write(decisions, "decisions", decided, cell=cell, provenance=footer)
 
 
-def _facts(candidates: Footer, scores: Footer, prompts: Footer, shots: list[Any], similarity: str) -> dict[str, str]:
+def _facts(footers: Mapping[str, Footer], shots: list[Any], similarity: str) -> dict[str, str]:
     """Hashes of the model's files and of the template, its examples and settings; the settings as ``score`` says them.
 
     A hash of a scorer of one's own is not known here.
     """
-    scoring, model = scores.provenance["settings"], candidates.provenance["models"]["model"]
-    changing = {name: (candidates.provenance["settings"] | scoring).get(name) for name in CHANGING}
+    candidates = footers["candidates"].provenance
+    scores = footers["scores"]
+    prompts = footers["prompts"]
+    scoring = scores.provenance["settings"]
+    model = candidates["models"]["model"]
+    changing = {name: (candidates["settings"] | scoring).get(name) for name in CHANGING}
     around = [prompts.cell["style"], prompts.provenance["template_sha256"], shots, changing]
     scorer = scores.provenance.get("models_behind", {}).get(f"similarity of {scores.cell['scorer']!r} (model)", {})
+    # a dataset's answers are compared by one rule, whether for quality or by words in common
+    judged = footers["quality"].provenance.get("settings", {})
+    folded = judged.get("normalizer") == FOLDED
+    words = FOLDED_WORDS if folded else ""
     settings = {name: scoring[name] for name in ("epsilon", "alpha", "equivalence_threshold")} | {
         "temperature": parse(scoring["main"]["sample"] or "sample T=1.0")[1]["T"],
         "without_ending": False,
-        "similarity": scorer.get("content", "" if similarity == "lexical" else None),
+        "similarity": scorer.get("content", words if similarity == "lexical" else None),
     }
     return {
         "model_hash": model["content"],

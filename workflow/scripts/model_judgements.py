@@ -73,8 +73,10 @@ def run(
         )
 
     def judge_of(use: str) -> SimilarityScorer:
-        kind = settings[JUDGES[use]]["kind"]
-        return load_scorer(kind, folders[use], dtype=scorer_dtype, device=device, cache=cache)
+        judge = settings[JUDGES[use]]
+        words = judge.get("words", "rouge")
+        options: dict[str, Any] = {"dtype": scorer_dtype, "device": device, "cache": cache, "words": words}
+        return load_scorer(judge["kind"], folders[use], **options)
 
     if settings["p_true"] and template and language_model:
         model, tokenizer = load_causal(language_model.parent, dtype=dtype, device=device, cards=cards)

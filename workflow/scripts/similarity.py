@@ -36,7 +36,8 @@ def run(
     folder = model.parent if model else None
     models = identities({"model": folder}, loading["content"], {"model"} if ":" in settings["kind"] else ())
     device, dtype = devices.prepare(loading["device"], loading["dtype"], threads) if folder else (None, None)
-    scorer = load_scorer(settings["kind"], folder, dtype=dtype, device=device, cache=cache)
+    words = settings.get("words", "rouge")
+    scorer = load_scorer(settings["kind"], folder, dtype=dtype, device=device, cache=cache, words=words)
     scores = scored(scorer, [(premise, hypothesis) for _, premise, hypothesis in needed])
     rows = pd.DataFrame(needed, columns=["id", "premise", "hypothesis"]).assign(**vars(scores))
     table = pa.Table.from_pandas(rows, schema=parquet_tables.SCHEMAS["similarity"])

@@ -15,7 +15,6 @@ from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import estimate, resample_blocks
 from beamuq.evaluation.known_distribution import LEAST_TOLD, coordinates, tell_kappa
 from beamuq.scorers.quality_metrics import exact_match
-from beamuq.text_normalization import normalize_triviaqa
 
 RESAMPLES, LEAST_QUESTIONS = 2000, 50
 MAPPED_M = 10
@@ -131,7 +130,7 @@ def _coordinates(known: list[QuestionRecord], counts: Ints, M: int) -> dict[str,
     for n, record in enumerate(known):
         for place, beam in enumerate(record.beams):
             logprob[n, place] = beam.total
-            right[n, place] = exact_match(beam.text, record.answers or [], normalize_triviaqa)
+            right[n, place] = exact_match(beam.text, record.answers or [])
         if texts := [sample.text for sample in record.samples]:
             repeats[n] = 1 - len(set(texts)) / len(texts)
         if record.answers:

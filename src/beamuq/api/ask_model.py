@@ -471,7 +471,8 @@ def ask_all(rows: Rows, model: Any = DEMO_MODEL, **options: Any) -> pd.DataFrame
     rows
         A file as ``score`` takes it, mappings or a frame, with ``question``, or ``messages`` of a conversation, and
         ``id``, ``group``, ``correct`` or ``quality``; or ``answers``, a list of right ones, from which quality is
-        found: the larger of token F1 and containment.
+        found: the larger of token F1 and containment, with numbers by value and symbols kept
+        (:mod:`beamuq.folded_words`).
     model, options
         As for :func:`ask`.
 

@@ -21,18 +21,31 @@ from beamuq.api.server_responses import read_responses
 from beamuq.api.thoughts_in_texts import marks_of_thoughts
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError, nearest
+from beamuq.row_ids import group_text, id_text
 from beamuq.written_texts import WholeText
 
+LARGEST_VOCABULARY = 10_000_000  # tokens; far above any model's
+MOST_ENTROPY = math.log(LARGEST_VOCABULARY)  # in nats, of the next token
 ABOVE_ZERO = 1e-6  # a sum of someone's rounded log-probabilities may exceed 0 by so much
 LEAST_LOGPROB = -1e9  # in nats; far below any text's, and far above where float64 overflows
 ROUNDING = 1e-3  # how far sums of someone's rounded log-probabilities may be off
 MOST_CANDIDATES = 500  # every two texts are compared
 MOST_CHARACTERS = 100_000
+MOST_TOKENS = 1_000_000  # of an answer, several to a character
 
 
 def _at_most_zero(value: float) -> float:
     if not LEAST_LOGPROB <= value <= ABOVE_ZERO:
         raise ValueError("must be a finite natural logarithm of a probability, at most 0; leave out what is not known")
+    return value
+
+
+def _entropy_of_tokens(value: float) -> float:
+    if not 0 <= value <= MOST_ENTROPY:
+        raise ValueError(
+            f"must be a finite number of nats from 0 to {MOST_ENTROPY:.1f}, ln of {LARGEST_VOCABULARY:,} tokens, which "
+            "no vocabulary has; give the entropy of the next token's distribution, or leave token_entropies out"
+        )
     return value
 
 
@@ -44,10 +57,6 @@ def _record(value: Any) -> Any:
     return {key: of for key, of in value.items() if of is not None} if isinstance(value, Mapping) else value
 
 
-def _whole_number_as_text(value: Any) -> Any:
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
 def as_number(value: Any) -> Any:
     """True and False are 1 and 0, and a number in CSV is a text."""
     with contextlib.suppress(ValueError):
@@ -55,9 +64,11 @@ def as_number(value: Any) -> Any:
     return value
 
 
-Name = Annotated[str, BeforeValidator(written_texts.name), BeforeValidator(_whole_number_as_text)]
+Name = Annotated[str, BeforeValidator(written_texts.name), BeforeValidator(id_text)]
+Group = Annotated[str | None, BeforeValidator(written_texts.name), BeforeValidator(group_text)]
 Label = Annotated[str, BeforeValidator(written_texts.name)]
 Number = Annotated[float | None, BeforeValidator(as_number)]
+Entropy = Annotated[float, Field(allow_inf_nan=True), AfterValidator(_entropy_of_tokens)]
 LogProbability = Annotated[float, Field(allow_inf_nan=True), AfterValidator(_at_most_zero)]
 
 
@@ -66,7 +77,7 @@ class AnswerLabels(StrictModel):
 
     correct: Annotated[Number, Field(description="1: the answer is right, 0: wrong")] = None
     quality: Annotated[Number, Field(description="right where above calibrate's quality_threshold")] = None
-    group: Annotated[Name | None, Field(description="what belongs together: a story, a user, a document")] = None
+    group: Annotated[Group, Field(description="what belongs together: a story, a user, a document")] = None
 
 
 class Labels(AnswerLabels):
@@ -130,11 +141,14 @@ class AnswerRecord(CandidateRecord):
     """The produced answer: the one whose uncertainty is asked for."""
 
     tokens: Annotated[
-        int | None, Field(ge=1, description="its length, the ending token included; default: that of token_logprobs")
+        int | None,
+        Field(
+            ge=1, le=MOST_TOKENS, description="its length, the ending token included; default: that of token_logprobs"
+        ),
     ] = None
     token_entropies: Annotated[
-        list[Annotated[float, Field(ge=0)]] | None,
-        Field(min_length=1, description="entropy of the next-token distribution before each token, in nats"),
+        list[Entropy] | None,
+        Field(min_length=1, description="entropy of the next-token distribution before each token, in nats, 0 to 16.1"),
     ] = None
     p_true_logprob: Annotated[
         LogProbability | None, Field(description='log-probability of "True" when asked whether the answer is true')
@@ -173,7 +187,9 @@ class QuestionRecord(Labels):
 
     id: Annotated[
         Name,
-        Field(min_length=1, description="names the question, or a whole number; default: the row's number, from 1"),
+        Field(
+            min_length=1, description="names the question, a text or a whole number; default: the row's number, from 1"
+        ),
     ] = ""
     question: Annotated[WholeText | None, Field(description="not used; so that a person can read the file")] = None
     answers: Annotated[list[WholeText] | None, Field(description="right answers, for advise")] = None
@@ -230,8 +246,8 @@ def read_records(
         for key in read:
             if key not in known and (near := nearest(str(key), known.keys() - LABELS)):
                 raise BeamUQError(f"{place}: {key}: unknown column; did you mean {near!r}?")
-        # as a row of Parquet has it, null says nothing
-        said = {key: value for key, value in read.items() if value is not None or key == "answer"}
+        # as a row of Parquet has it, null says nothing; but a row without a name among others with one is refused
+        said = {key: value for key, value in read.items() if value is not None or key in ("answer", "id")}
         content = {"id": str(number)} | {key: value for key, value in said.items() if key in known}
         item: QuestionRecord = validated(QuestionRecord, content, place)
         check_temperatures(item, place, temperature)

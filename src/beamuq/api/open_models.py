@@ -22,7 +22,7 @@ from beamuq.models.offline import is_offline
 from beamuq.models.packaged_weights import PACKAGED
 from beamuq.plugins import source_files
 from beamuq.scorers.scorer_protocol import SimilarityScorer
-from beamuq.scorers.similarity_by_kind import SCORERS, load_scorer
+from beamuq.scorers.similarity_by_kind import FOLDED_WORDS, SCORERS, load_scorer
 
 MINILM = "packaged:all-minilm-l6-v2"
 HASHED_VALUES = 64  # of each parameter of a model in memory
@@ -143,7 +143,10 @@ def _content(model: Any) -> str:
 
 @dataclass(frozen=True)
 class Similarity:
-    """A scorer under the name that tables print, and a hash of its model, or of its files if it is your own."""
+    """A scorer under the name that tables print, and a hash of its model, or of its files if it is your own.
+
+    Of ``lexical``, which has neither: what words are for it.
+    """
 
     name: str
     scorer: SimilarityScorer
@@ -158,7 +161,7 @@ def open_similarity(
     Parameters
     ----------
     name
-        ``lexical`` (ROUGE-L, no model); ``minilm`` (cosine of the packaged embeddings); ``nli:MODEL``,
+        ``lexical`` (ROUGE-L of folded words, no model); ``minilm`` (cosine of the packaged embeddings); ``nli:MODEL``,
         ``cross_encoder:MODEL``, ``embedding:MODEL`` with a model as :func:`model_folder` takes it; ``module:attribute``
         of a scorer outside the package; ``auto``: ``minilm`` where its folder is there, else ``lexical``.
     dtype
@@ -173,7 +176,7 @@ def open_similarity(
         there = importlib.util.find_spec("transformers") is not None and manifest.is_file()
         name = "minilm" if there else "lexical"
     if name == "lexical":
-        return Similarity(name, load_scorer(name))
+        return Similarity(name, load_scorer(name), FOLDED_WORDS)
     kind, _, source = ("embedding", ":", MINILM) if name == "minilm" else name.partition(":")
     if kind not in SCORERS:
         if not source:

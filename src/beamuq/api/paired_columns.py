@@ -17,6 +17,7 @@ import pandas as pd
 
 from beamuq.array_types import Floats
 from beamuq.errors import BeamUQError
+from beamuq.row_ids import id_text
 
 NUMBERS = "fiu"  # numpy's kinds: floats, integers with and without sign
 TRUTH = "b"
@@ -51,11 +52,9 @@ def number_column(name: str, values: object, *, truth_values: bool = False) -> F
 
 
 def group_column(groups: object) -> list[str]:
-    """What belongs together, [N], as text: a text stays, a whole number is written without a point,
-    so 1.0 is ``1``.
+    """What belongs together, [N], as text, by the one rule for ids (:func:`.id_text`).
 
-    Raises BeamUQError naming the row (from 1) and the value: missing, or neither text nor whole
-    number.
+    Raises BeamUQError naming the row (from 1) and the value: missing, or no name.
     """
     column = _one_column("groups", groups)
     return [_group(row, value) for row, value in enumerate(column.tolist(), start=1)]
@@ -160,14 +159,9 @@ def _no_numbers(place: str, given: str) -> BeamUQError:
 
 
 def _group(row: int, value: Any) -> str:
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
     if pd.api.types.is_scalar(value) and pd.isna(value):
         raise BeamUQError(f"groups: row {row}: missing; give all or none")
-    raise BeamUQError(f"groups: row {row}: {value!r:.40}: neither a text nor a whole number; give what names the group")
+    try:
+        return id_text(value)
+    except ValueError as error:
+        raise BeamUQError(f"groups: row {row}: {value!r:.40}: {error}") from error

@@ -76,7 +76,7 @@ def placed_rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
             content = read(path)
     if isinstance(content, pd.DataFrame):
         mappings = content.to_dict("records")
-        content = [{str(key): value for key, value in row.items() if not _absent(value)} for row in mappings]
+        content = [_said(row) for row in mappings]
     if not isinstance(content, Iterable) or _is_object(content):
         raise BeamUQError(f"{where or 'rows: '}a {type(content).__name__}; give a list of mappings, one a question")
     for number, row in enumerate(content, start=1):
@@ -100,6 +100,13 @@ READERS: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
     ".json": ("valid JSON", "give an array of objects", lambda path: json.loads(path.read_bytes().decode("utf-8-sig"))),
     ".csv": ("CSV", "give what score writes", _csv),
 }
+
+
+def _said(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """What a row of a frame says; a hole among ids is one, so that it is told."""
+    return {
+        str(key): None if _absent(value) else value for key, value in row.items() if key == "id" or not _absent(value)
+    }
 
 
 def _absent(value: Any) -> bool:

@@ -368,7 +368,7 @@ def prr(
     scores: npt.ArrayLike,
     quality: npt.ArrayLike,
     *,
-    groups: Sequence[str] | None = None,
+    groups: Sequence[object] | None = None,
     max_rejection: float = 0.5,
     resamples: int = 1000,
     confidence: float = 0.95,

@@ -51,10 +51,16 @@ def rouge_l(text: str, other: str) -> float:
     first, second = words(text), words(other)
     if not first and not second:
         return float(text == other)
+    return rouge_l_of_words(first, second)
+
+
+def rouge_l_of_words(first: Sequence[str], second: Sequence[str]) -> float:
+    """ROUGE-L F-measure of two texts given as words, in [0, 1]; 0 without a common one."""
     common = longest_common_subsequence(first, second)
     if not common:
         return 0.0
-    precision, recall = common / len(second), common / len(first)
+    precision = common / len(second)
+    recall = common / len(first)
     return 2 * precision * recall / (precision + recall)
 
 

@@ -13,15 +13,66 @@ import numpy as np
 from beamuq import plugins
 from beamuq.array_types import Floats
 from beamuq.errors import BeamUQError, hint
+from beamuq.folded_words import Words, folded_readings, normalize_folded
 from beamuq.scorers.alignscore import AlignScore
 from beamuq.scorers.named_options import GOLD_LABEL, named_options
 from beamuq.text_normalization import clean, normalize_squad, normalize_triviaqa
+from beamuq.unicode_folding import fold
 
 if TYPE_CHECKING:
     import torch
 
 Normalizer = Callable[[str], str]
-NORMALIZERS: dict[str, Normalizer] = {"squad": normalize_squad, "triviaqa": normalize_triviaqa, "coqa": normalize_squad}
+Readings = list[tuple[Words, Words]]
+
+
+@dataclass(frozen=True)
+class AnswerRule:
+    """How an answer is compared with a reference. Called with a text, it gives the text's normal form.
+
+    ``normalize``: that form, which AlignScore reads. ``readings``: the words of answer and reference
+    whose best F1 or containment counts; ``exact``: those of which one pair must be equal.
+    ``bare``: what is left of a text that has no words, to be compared as it is.
+    """
+
+    normalize: Normalizer
+    readings: Callable[[str, str], Readings]
+    exact: Callable[[str, str], Readings]
+    bare: Normalizer
+
+    def __call__(self, text: str) -> str:
+        return self.normalize(text)
+
+
+def _cleaned(text: str) -> str:
+    return clean(text).casefold()
+
+
+def _folded(text: str) -> str:
+    return fold(text).casefold().strip()
+
+
+def _rule_of(normalize: Normalizer) -> AnswerRule:
+    """As a dataset of the paper is compared: exactly by this normal form, by F1 as SQuAD does."""
+
+    def exact(answer: str, reference: str) -> Readings:
+        return [(tuple(normalize(answer).split()), tuple(normalize(reference).split()))]
+
+    return AnswerRule(normalize, _squad_words, exact, _cleaned)
+
+
+def _squad_words(answer: str, reference: str) -> Readings:
+    return [(tuple(normalize_squad(answer).split()), tuple(normalize_squad(reference).split()))]
+
+
+FOLDED = "folded"
+NORMALIZERS: dict[str, AnswerRule] = {
+    FOLDED: AnswerRule(normalize_folded, folded_readings, folded_readings, _folded),
+    "squad": _rule_of(normalize_squad),
+    "triviaqa": _rule_of(normalize_triviaqa),
+    "coqa": _rule_of(normalize_squad),
+}
+"""``folded`` is the rule of one's own questions; the others are those of the paper's datasets (D17)."""
 
 
 @dataclass(frozen=True)
@@ -43,19 +94,34 @@ References = Sequence[Sequence[str]]
 Metric = Callable[[Sequence[str], References, Normalizer, Learned], Floats]
 
 
-def answer_f1(answer: str, references: Sequence[str]) -> float:
-    """max(token F1, whole reference in the answer), best over references, SQuAD-normalised; in [0, 1].
+def answer_f1(answer: str, references: Sequence[str], normalizer: str = FOLDED) -> float:
+    """max(token F1, whole reference in the answer), best over references; in [0, 1].
 
     F1 counts a word as often as both have it. A reference is in the answer if its words are a contiguous run of the
-    answer's. An empty answer scores 0. A reference of nothing but articles and punctuation (the answer "A") counts as
-    right only when both are the same text but for case.
+    answer's. An empty answer scores 0. A reference without words (under SQuAD's rule nothing but articles and
+    punctuation) counts as right only when both are the same text but for case.
+
+    ``normalizer``: what words are, a key of ``NORMALIZERS``. ``folded``: :mod:`beamuq.folded_words`, numbers by their
+    value and symbols kept. ``squad``, ``triviaqa``, ``coqa``: SQuAD's, which drops signs, points and symbols.
+
+    Raises BeamUQError if the name is unknown, or the references are one text or none.
     """
-    return max(_token_f1(answer, reference) for reference in references)
+    rule = _rule(normalizer)
+    _check_references(references)
+    return max(_token_f1(answer, reference, rule) for reference in references)
 
 
-def exact_match(answer: str, references: Sequence[str], normalize: Normalizer) -> float:
-    """1 if the answer equals a reference after normalisation, else 0. An empty answer scores 0."""
-    return float(any(_same(answer, reference, normalize) for reference in references))
+def exact_match(answer: str, references: Sequence[str], normalize: Normalizer | str = FOLDED) -> float:
+    """1 if the answer equals a reference after normalisation, else 0. An empty answer scores 0.
+
+    ``normalize``: a key of ``NORMALIZERS``, or a function from a text to its normal form.
+
+    Raises BeamUQError if the name is unknown, or the references are one text.
+    """
+    rule = _rule(normalize)
+    if isinstance(references, str):
+        _check_references(references)
+    return float(any(_same(answer, reference, rule) for reference in references))
 
 
 def gold_label(answer: str, references: Sequence[str], options: Sequence[str]) -> float:
@@ -64,26 +130,57 @@ def gold_label(answer: str, references: Sequence[str], options: Sequence[str]) -
     return float(len(named) == 1 and options[named.pop()] in references)
 
 
-def _token_f1(answer: str, reference: str) -> float:
-    words, target = normalize_squad(answer).split(), normalize_squad(reference).split()
-    if not words or not target:
-        return float(_same(answer, reference, normalize_squad))
-    if any(words[start : start + len(target)] == target for start in range(len(words) - len(target) + 1)):
+def _rule(normalize: Normalizer | str) -> AnswerRule:
+    if isinstance(normalize, str):
+        if normalize not in NORMALIZERS:
+            raise BeamUQError(f"quality normalizer: unknown name {normalize!r}; {hint(normalize, NORMALIZERS)}")
+        return NORMALIZERS[normalize]
+    return normalize if isinstance(normalize, AnswerRule) else _rule_of(normalize)
+
+
+def _check_references(references: Sequence[str]) -> None:
+    if isinstance(references, str):
+        raise BeamUQError(f"references: {references!r:.60}: a text; give a list of right answers")
+    if not references:
+        raise BeamUQError("references: none; give at least one right answer")
+
+
+def _token_f1(answer: str, reference: str, rule: AnswerRule) -> float:
+    best = 0.0
+    for words, target in rule.readings(answer, reference):
+        if words and target:
+            best = max(best, _overlap(words, target))
+        else:
+            best = max(best, float(_same_words(answer, reference, words, target, rule)))
+    return best
+
+
+def _overlap(words: Words, target: Words) -> float:
+    """1 if the target is a contiguous run of the words, else F1."""
+    starts = range(len(words) - len(target) + 1)
+    if any(words[start : start + len(target)] == target for start in starts):
         return 1.0
     shared = (Counter(words) & Counter(target)).total()
     return 2 * shared / (len(words) + len(target))
 
 
-def _same(answer: str, reference: str, normalize: Normalizer) -> bool:
-    text, other = normalize(answer), normalize(reference)
-    if text or other:
-        return text == other
-    raw = clean(answer).casefold()
-    return bool(raw) and raw == clean(reference).casefold()
+def _same(answer: str, reference: str, rule: AnswerRule) -> bool:
+    read = rule.exact(answer, reference)
+    return any(_same_words(answer, reference, words, target, rule) for words, target in read)
 
 
-def _answer_f1(answers: Sequence[str], references: References, _: Normalizer, __: Learned) -> Floats:
-    return np.array([answer_f1(*pair) for pair in zip(answers, references, strict=True)], np.float64)
+def _same_words(answer: str, reference: str, words: Words, target: Words, rule: AnswerRule) -> bool:
+    if words or target:
+        return words == target
+    bare = rule.bare(answer)
+    return bool(bare) and bare == rule.bare(reference)
+
+
+def _answer_f1(answers: Sequence[str], references: References, normalize: Normalizer, _: Learned) -> Floats:
+    rule = _rule(normalize)
+    pairs = zip(answers, references, strict=True)
+    best = [max(_token_f1(answer, reference, rule) for reference in texts) for answer, texts in pairs]
+    return np.array(best, np.float64)
 
 
 def _exact(answers: Sequence[str], references: References, normalize: Normalizer, _: Learned) -> Floats:
@@ -117,16 +214,16 @@ def quality_values(
     """Quality of each answer against its references, shape (A,), in [0, 1], higher is better.
 
     ``metric`` is a key of ``QUALITY``, or ``module:attribute`` of your own ``Metric``. The
-    ``normalizer`` is ``squad``, ``triviaqa`` or ``coqa``; ``answer_f1`` always uses SQuAD's.
+    ``normalizer`` is a key of ``NORMALIZERS``: ``folded``, ``squad``, ``triviaqa`` or ``coqa``; under the last three
+    ``answer_f1`` uses SQuAD's.
 
     Raises BeamUQError if a name is unknown, an answer has no reference, a model or options are missing, or a metric of
     your own fails or gives anything but one number in [0, 1] per answer.
     """
     measure = plugins.find("quality metric", metric, QUALITY)
-    if normalizer not in NORMALIZERS:
-        raise BeamUQError(f"quality normalizer: unknown name {normalizer!r}; {hint(normalizer, NORMALIZERS)}")
+    rule = _rule(normalizer)
     if not all(references):
         raise BeamUQError(f"quality {metric}: answer {[bool(r) for r in references].index(False)} has no reference")
     what = f"quality metric {metric!r}"
-    values = plugins.call(what, measure, answers, references, NORMALIZERS[normalizer], learned or Learned())
+    values = plugins.call(what, measure, answers, references, rule, learned or Learned())
     return np.clip(plugins.numbers(what, values, (len(answers),), 0.0, 1.0), 0.0, 1.0)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from beamuq import plugins
 from beamuq.array_types import Floats
 from beamuq.errors import BeamUQError, reading
-from beamuq.methods.rouge import rouge_l
+from beamuq.folded_words import folded_words
+from beamuq.methods import rouge
 from beamuq.models.load_model import load_tokenizer, load_whole
 from beamuq.models.model_folder import check_folder, model_identity
 from beamuq.scorers.packed_encoder import PackedEncoder, Values
@@ -25,6 +27,8 @@ from beamuq.scorers.scorer_protocol import Pair, PairScores, SimilarityScorer
 if TYPE_CHECKING:
     import torch
 
+LexicalWords = Literal["folded", "rouge"]
+FOLDED_WORDS = "folded words"  # what the settings of scores say of ``lexical``
 CLASSES = ("entail", "neutral", "contradict")
 BLOCK = 4096  # pairs whose vectors are held at a time: those of all pairs are gigabytes
 
@@ -141,14 +145,40 @@ class Embedding(_FolderEncoder):
 class Lexical:
     """ROUGE-L F-measure of stemmed words, the proxy for the cross-encoder where there is no model.
 
-    Symmetric, in [0, 1]; no meaning.
+    Symmetric, in [0, 1]; no meaning. ``words``: ``folded``, those of :mod:`beamuq.folded_words` with articles, in any
+    script, so that −5 and 5, 3.14 and 314, C++ and C# are parted; ``rouge``, those of ROUGE, letters a–z and digits
+    alone, as the paper's datasets are compared (D17, quality).
     """
+
+    def __init__(self, words: LexicalWords = "folded") -> None:
+        self.words = words
+        self._similarity = _folded_rouge_l if words == "folded" else rouge.rouge_l
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         """ROUGE-L of each pair; each unordered pair is computed once."""
         unordered = [(min(pair), max(pair)) for pair in pairs]
-        scores = {pair: rouge_l(*pair) for pair in dict.fromkeys(unordered)}
+        scores = {pair: self._similarity(*pair) for pair in dict.fromkeys(unordered)}
         return PairScores(entail=np.array([scores[pair] for pair in unordered], dtype=np.float64))
+
+
+@lru_cache(maxsize=1 << 20)
+def _folded_rouge_l(text: str, other: str) -> float:
+    first = _folded_stems(text)
+    second = _folded_stems(other)
+    if not first and not second:
+        return float(text == other)
+    return rouge.rouge_l_of_words(first, second)
+
+
+@lru_cache(maxsize=1 << 12)  # a text is compared with those of its question, and then no more
+def _folded_stems(text: str) -> tuple[str, ...]:
+    return tuple(map(_stem, folded_words(text, articles=True)))
+
+
+def _stem(word: str) -> str:
+    """As ROUGE has it; of what it would not take for one word, the word."""
+    stems = rouge.words(word) if word.isascii() and word.isalnum() else []
+    return stems[0] if len(stems) == 1 else word
 
 
 SCORERS: dict[str, Callable[..., Any]] = {
@@ -167,11 +197,12 @@ def load_scorer(
     dtype: torch.dtype | None = None,
     device: torch.device | None = None,
     cache: Path | None = None,
+    words: LexicalWords = "folded",
 ) -> SimilarityScorer:
     """Load a scorer of a registered kind, or your own as ``module:attribute``, called like the registered ones.
 
     ``folder`` is the model's; None for a kind that loads none, which is called without arguments. ``cache`` is the root
-    folder of what survives between jobs; None: nothing.
+    folder of what survives between jobs; None: nothing. ``words``: of :class:`Lexical`, which alone reads it.
 
     Raises BeamUQError if the kind is unknown, a folder is missing or too many, or your own scorer cannot be made.
     """
@@ -179,5 +210,7 @@ def load_scorer(
     if kind in SCORERS and (folder is None) != (kind in WITHOUT_MODEL):
         raise BeamUQError(f"scorer kind {kind!r}: {'needs --model' if folder is None else 'loads no model'}")
     options: dict[str, Any] = {} if folder is None else {"dtype": dtype, "device": device, "cache": cache}
+    if kind == "lexical":
+        options = {"words": words}
     scorer: SimilarityScorer = plugins.call(f"scorer kind {kind!r}", make, *([folder] if folder else []), **options)
     return scorer

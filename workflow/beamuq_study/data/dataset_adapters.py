@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from beamuq.errors import BeamUQError
+from beamuq.scorers.quality_metrics import FOLDED
 from beamuq_study.data.question import Adapter, Passage, Question, Row, Turn, question
+from beamuq_study.study_config import Dataset
 
 NO_ANSWER = "has no gold answer, as in a test split; choose a split with answers"
 COMMONSENSE_QA_OPTIONS = 5
@@ -115,9 +117,9 @@ def _columns(*texts: str, **others: pa.DataType) -> pa.Schema:
 TEXTS = pa.list_(pa.string())
 CHOICES = _columns("id", "question", "answerKey", choices=pa.struct({"text": TEXTS, "label": TEXTS}))
 ADAPTERS = {  # rc of TriviaQA lists a question once for the web and once for Wikipedia
-    "ai2_arc": Adapter(CHOICES, _ai2_arc, options=True),
-    "commonsense_qa": Adapter(CHOICES, _commonsense_qa, options=True),
-    "coqa": Adapter(_columns("story", questions=TEXTS, answers=pa.struct({"input_text": TEXTS})), _coqa),
+    "ai2_arc": Adapter(CHOICES, _ai2_arc, "triviaqa", options=True),
+    "commonsense_qa": Adapter(CHOICES, _commonsense_qa, "triviaqa", options=True),
+    "coqa": Adapter(_columns("story", questions=TEXTS, answers=pa.struct({"input_text": TEXTS})), _coqa, "coqa"),
     "hotpot_qa": Adapter(
         _columns(
             *("id", "question", "answer"),
@@ -125,12 +127,19 @@ ADAPTERS = {  # rc of TriviaQA lists a question once for the web and once for Wi
             context=pa.struct({"title": TEXTS, "sentences": pa.list_(TEXTS)}),
         ),
         _hotpot_qa,
+        "triviaqa",
     ),
-    "jsonl": Adapter(_columns("id", "question", answers=TEXTS), _jsonl, unread=UNREAD),
+    "jsonl": Adapter(_columns("id", "question", answers=TEXTS), _jsonl, FOLDED, unread=UNREAD),
     "trivia_qa": Adapter(
         _columns("question", "question_id", answer=pa.struct({"value": pa.string(), "aliases": TEXTS})),
         _trivia_qa,
+        "triviaqa",
         repeats=True,
     ),
-    "web_questions": Adapter(_columns("question", answers=TEXTS), _web_questions),
+    "web_questions": Adapter(_columns("question", answers=TEXTS), _web_questions, "triviaqa"),
 }
+
+
+def normalizer_of(dataset: Dataset) -> str:
+    """How answers of a dataset are compared with its references: as the study says, else as its adapter."""
+    return dataset.normalizer or ADAPTERS[dataset.adapter].normalizer

@@ -55,11 +55,13 @@ class Adapter:
     ``columns`` are those of the hub's schema that are read. ``read`` makes the questions of a row, given
     ``<split>-<row>`` (0-based) for datasets without ids of their own; it raises a BeamUQError without the place.
     ``repeats``: the hub repeats rows, the first of an id stands. ``options``: its questions are multiple choice.
-    ``unread``: columns that would say more than it reads; a row with one is refused.
+    ``unread``: columns that would say more than it reads; a row with one is refused. ``normalizer``: how answers are
+    compared with references (D17, quality), a name of ``beamuq.scorers.quality_metrics.NORMALIZERS``.
     """
 
     columns: pa.Schema
     read: Callable[[Row, str], Iterable[Question]]
+    normalizer: str
     repeats: bool = False
     options: bool = False
     unread: tuple[str, ...] = ()

@@ -17,10 +17,12 @@ import pyarrow.parquet as pq
 
 from beamuq.errors import BeamUQError, reading
 from beamuq.io import file_sha256, rows_of
+from beamuq.row_ids import id_text
 from beamuq.written_texts import check_whole
 from beamuq_study.data.question import Adapter, Question, Row, questions_of
 
 _FIX = "use a file in the schema of its adapter: the hub's, or of jsonl id, question and answers"
+IDS = ("id", "question_id")  # columns that name a question
 SOURCE = b"beamuq_source"  # in the footer of a split that was fetched from the hub: what it is
 
 
@@ -54,7 +56,7 @@ def conform(row: Row, columns: pa.Schema, place: str) -> Row:
     Raises BeamUQError for a missing column, a null, a value of another type or half a surrogate pair.
     """
     try:
-        return {field.name: _conform(_member(row, field.name, ""), field.type, field.name) for field in columns}
+        return {field.name: _column(_member(row, field.name, ""), field) for field in columns}
     except BeamUQError as error:
         raise BeamUQError(f"{place}: {error}") from error
 
@@ -71,6 +73,15 @@ def source_of(path: Path) -> dict[str, Any] | None:
 def described(path: Path) -> dict[str, Any]:
     """A split's file as footers name it."""
     return {"name": path.name, "sha256": file_sha256(path), "fetched": source_of(path)}
+
+
+def _column(value: Any, field: pa.Field) -> Any:
+    if field.name in IDS:
+        try:
+            return id_text(value)
+        except ValueError as error:
+            raise BeamUQError(f"{field.name}: {value!r:.60}: {error}") from error
+    return _conform(value, field.type, field.name)
 
 
 def _conform(value: Any, kind: pa.DataType, where: str) -> Any:

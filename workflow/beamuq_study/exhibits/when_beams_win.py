@@ -14,8 +14,8 @@ from beamuq.evaluation.estimates import MEAN, Estimates, joined
 from beamuq.evaluation.estimator_errors import GAIN, NOISE, TARGET
 from beamuq.evaluation.known_distribution import coordinates
 from beamuq.scorers.quality_metrics import exact_match, gold_label
-from beamuq.text_normalization import normalize_squad, normalize_triviaqa
 from beamuq_study import cells
+from beamuq_study.data.dataset_adapters import normalizer_of
 from beamuq_study.exhibits import figure_style
 from beamuq_study.exhibits.estimates_table import Column, means, table
 from beamuq_study.exhibits.exhibit import Exhibit, Figure, Row, Table
@@ -110,10 +110,10 @@ def _grid(study: Study, inputs: Inputs, chosen: Sequence[Cell]) -> pd.DataFrame:
 def _point(study: Study, inputs: Inputs, cell: Cell) -> dict[str, Any]:
     """Where a cell is on the map, of all outcomes that its searches found, under its own questions' references."""
     sets, M = inputs.candidates(cell), study.main.num_candidates
-    normalize = normalize_squad if study.datasets[cell.dataset].adapter == "coqa" else normalize_triviaqa
+    normalizer = normalizer_of(study.datasets[cell.dataset])
     found = sets.found().join(sets.questions[["references", "options"]], on="id")
     right = [
-        gold_label(text, list(accepted), list(shown)) if len(shown) else exact_match(text, list(accepted), normalize)
+        gold_label(text, list(accepted), list(shown)) if len(shown) else exact_match(text, list(accepted), normalizer)
         for text, accepted, shown in found[["text", "references", "options"]].to_numpy()
     ]
     found = found.assign(right=right, place=found.groupby("id").cumcount())

@@ -16,6 +16,9 @@ from typing import Any, Literal, Protocol, cast
 from beamuq.errors import BeamUQError
 from beamuq.models import devices
 from beamuq.models.model_folder import content_of, model_identity, read_manifest
+from beamuq.scorers.named_options import GOLD_LABEL
+from beamuq.scorers.quality_metrics import FOLDED
+from beamuq_study.data.dataset_adapters import normalizer_of
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.machine_config import Machine
 from beamuq_study.parquet_tables import file_name
@@ -34,6 +37,7 @@ Settings = dict[str, Any]
 # Raised by hand when the output of a rule would change whose code is, on purpose, not among its inputs: the expensive
 # rules, and those before them, since Snakemake runs again whatever follows from a job that wrote the same bytes.
 FORMATS = {"questions": 2, "prompts": 1, "candidates": 3, "judgements": 2, "similarity": 2, "quality": 1}
+FORMATS |= {GOLD_LABEL: 2}  # of quality, by this metric
 
 DTYPES: dict[str, Literal["float32", "bfloat16"]] = {"cpu": "float32", "cuda": "bfloat16"}
 """What ``dtype: auto`` is for language models on each device."""
@@ -103,14 +107,15 @@ class StageSettings:
     def similarity(self, wildcards: Wildcards) -> Settings:
         settings = {"name": wildcards.scorer, "kind": self.study.scorers[wildcards.scorer].kind}
         only_with_answer = list(self.grid.only_with_answer(wildcards.recipe))
-        further = {"only_with_answer": only_with_answer} if only_with_answer else {}
+        further: Settings = {"only_with_answer": only_with_answer} if only_with_answer else {}
+        further |= self._words(settings["kind"], wildcards)
         return settings | self._answers(wildcards) | further | {"format": FORMATS["similarity"]}
 
     def quality(self, wildcards: Wildcards) -> Settings:
-        coqa = self.study.datasets[wildcards.dataset].adapter == "coqa"
         metric = self.quality_called(wildcards.metric).metric
-        settings = {"metric": metric, "normalizer": "coqa" if coqa else "triviaqa"}
-        return settings | self._answers(wildcards) | {"format": FORMATS["quality"]}
+        normalizer = normalizer_of(self.study.datasets[wildcards.dataset])
+        settings = {"metric": metric, "normalizer": normalizer} | self._answers(wildcards)
+        return settings | {"format": FORMATS[GOLD_LABEL if metric == GOLD_LABEL else "quality"]}
 
     def judgements(self, wildcards: Wildcards) -> Settings:
         judges = self._judges(wildcards.recipe)
@@ -120,10 +125,18 @@ class StageSettings:
             "sample": self.study.recipes[wildcards.recipe].decoded(self.study.main.sample),
             **_picked(self.study.models[wildcards.model], "style", "enable_thinking"),
             "p_true": P_TRUE in self.grid.judgements_of(wildcards.recipe),
-            "ccp": _picked(ccp, "kind", "equivalence_threshold") if ccp else None,
-            "relevance": _picked(relevance, "kind") if relevance else None,
+            "ccp": self._judge(ccp, wildcards, "kind", "equivalence_threshold"),
+            "relevance": self._judge(relevance, wildcards, "kind"),
             "format": FORMATS["judgements"],
         }
+
+    def _judge(self, judge: Scorer | None, wildcards: Wildcards, *names: str) -> Settings | None:
+        return _picked(judge, *names) | self._words(judge.kind, wildcards) if judge else None
+
+    def _words(self, kind: str, wildcards: Wildcards) -> Settings:
+        """What words are for ``lexical`` where they are not ROUGE's, which the paper's datasets keep."""
+        folded = normalizer_of(self.study.datasets[wildcards.dataset]) == FOLDED
+        return {"words": FOLDED} if kind == "lexical" and folded else {}
 
     def _answers(self, wildcards: Wildcards) -> Settings:
         """The produced answers of a cell, and the search that top_beam is the first of."""
