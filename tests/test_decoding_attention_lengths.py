@@ -36,10 +36,11 @@ def told(model: Any) -> list[str]:
 
 @pytest.mark.parametrize(
     "name",
-    (
-        "sliding_window sliding_window_size attention_window_size keep_window_size attention_chunk_size local_attention"
-        " index_topk index_topk_blocks index_block_size indexer_budget index_kpool indexer_compress_ratio floor_scale log_scaling_n_floor rel_extent attend_span sparse_stride"
-    ).split(),
+    [
+        "sliding_window", "sliding_window_size", "attention_window_size", "keep_window_size", "attention_chunk_size",
+        "local_attention", "index_topk", "index_topk_blocks", "index_block_size", "indexer_budget", "index_kpool",
+        "indexer_compress_ratio", "floor_scale", "log_scaling_n_floor", "rel_extent", "attend_span", "sparse_stride",
+    ],
 )  # fmt: skip
 def test_lengths_are_known_by_the_form_of_their_names(name: str) -> None:
     assert told(decoder(**{name: 100})) == [f"{name}=100"]
@@ -50,7 +51,8 @@ def test_lengths_are_known_by_the_form_of_their_names(name: str) -> None:
     "name",
     [
         "max_window_layers", "topk_group", "topk_method", "moe_topk", "top_k", "num_local_experts",
-        "use_sliding_window", "chunk_size_feed_forward", "vocab_size", "max_position_embeddings", "sliding_window_pattern", "rope_theta",
+        "use_sliding_window",
+        "chunk_size_feed_forward", "vocab_size", "max_position_embeddings", "sliding_window_pattern", "rope_theta",
     ],
 )  # fmt: skip
 def test_what_is_no_length_of_a_text_is_left_alone(name: str) -> None:
