@@ -48,4 +48,4 @@ def run(
 
 
 if __name__ == "__main__":
-    run_program(run)
+    run_program(run, made="similarity")
