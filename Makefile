@@ -21,8 +21,7 @@ help: ## the targets; each makes the environment first, once
 	@sed -n 's/^\([a-z-]*\):.* ## /\1\t/p' Makefile | expand -t 14
 
 demo: $(STAMP) ## the demo study, end to end: every table and figure from raw questions
-	python tools/forked_programs.py --cores all --config study=demo --prioritize figures/demo/redundancy.pdf \
-		results/demo/tables/estimators_coqa.csv $(SHOW)
+	snakemake --cores all --config study=demo $(SHOW)
 
 crate: $(STAMP) ## a finished study as a Workflow Run RO-Crate: make crate STUDY=paper
 	python tools/run_crate.py "$$STUDY"

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-import forked_programs
 from beamuq_study.study_config import ROOT
+from run_snakemake import ENVIRONMENT
 
 DOCS = ROOT / "docs"
 MODELS = ROOT / "resources/models"
@@ -58,7 +58,7 @@ def follow(page: str, folder: Path, server: str = "") -> list[str]:
     ``server``: an address that takes the place of any port of ``localhost``.
     """
     printed = []
-    environment = os.environ | {"BEAMUQ": str(ROOT), "PATH": forked_programs.path(), "BEAMUQ_MODELS": str(MODELS)}
+    environment = os.environ | {"BEAMUQ": str(ROOT), "BEAMUQ_MODELS": str(MODELS), "PATH": ENVIRONMENT["PATH"]}
     environment |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     options: dict[str, Any] = {"cwd": folder, "env": environment, "text": True, "capture_output": True, "timeout": 300}
     done = subprocess.CompletedProcess[str]("", 0, "", "")

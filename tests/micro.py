@@ -95,7 +95,7 @@ class Workplace:
         return {
             str(path.relative_to(self.folder)): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in sorted(files)
-            if path.is_file() and "/benchmarks/" not in str(path) and "/ledger." not in str(path)
+            if path.is_file() and "/costs/" not in str(path) and "/ledger." not in str(path)
         }
 
     def parts(self) -> list[Path]:
@@ -103,11 +103,12 @@ class Workplace:
         return sorted(self.folder.glob("results/micro/candidates/**/batch-*.parquet"))
 
     def process_of(self, step: str) -> int | None:
-        """The process that runs a step here, which forked_programs.py has named after it."""
+        """The process of the program of a step that runs here."""
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                named = (folder / "comm").read_text() == f"{step}\n"
-                if named and (folder / "cwd").resolve() == self.folder.resolve():
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                started = len(words) > 1 and words[1].endswith(f"/scripts/{step}.py".encode())
+                if started and (folder / "cwd").resolve() == self.folder.resolve():
                     return int(folder.name)
         return None
 

@@ -1,4 +1,4 @@
-"""Snakemake as its command line starts it, but forked from a process that has imported it (forked_programs.py)."""
+"""Snakemake as a user starts it."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ import subprocess
 import sys
 from pathlib import Path
 
-import forked_programs
 from beamuq_study.study_config import ROOT
 
+SNAKEMAKE = str(Path(sys.executable).parent / "snakemake")
 ENVIRONMENT = os.environ | {
     "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     "OMP_NUM_THREADS": "1",
     "HF_HUB_OFFLINE": "1",
 }
+ENVIRONMENT.pop("PYTHONDONTWRITEBYTECODE", None)  # or each job would compile the package anew
 
 
 def snakemake(
     folder: Path, *arguments: str, seconds: float = 1200, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the project's Snakefile in ``folder``: status and both streams. Its jobs are forked too."""
+    """Run the project's Snakefile in ``folder``: status and both streams."""
     return subprocess.run(
-        [str(forked_programs.folder() / "snakemake"), "--snakefile", str(ROOT / "Snakefile"), *arguments],
+        [SNAKEMAKE, "--snakefile", str(ROOT / "Snakefile"), *arguments],
         cwd=folder,
-        env=ENVIRONMENT | {"PATH": forked_programs.path()} | environment,
+        env=ENVIRONMENT | environment,
         text=True,
         capture_output=True,
         timeout=seconds,

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-import forked_programs
 from beamuq_study.plan.study_on_machine import Plan
 from beamuq_study.study_config import ROOT
 from micro import CANDIDATES, EVALUATION, SIMILARITY, Workplace, micro_study, wait_for
@@ -53,13 +52,13 @@ def test_sigterm_keeps_the_batch_and_the_next_run_goes_on(
     words = {name: str(value) for name, value in (read | settings | {"candidates": CANDIDATES}).items()}
     command = ["python", str(ROOT / "workflow/scripts/candidates.py")]
     command += [word for name, value in words.items() for word in (f"--{name}", value)]
-    options: dict[str, Any] = {"env": ENVIRONMENT | {"PATH": forked_programs.path()}, "text": True}
+    options: dict[str, Any] = {"env": ENVIRONMENT, "text": True}
     options |= {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    client = subprocess.Popen(command, **options)
-    wait_for(lambda: len(prompted.parts()) > 1 or client.poll() is not None)
-    client.send_signal(signal.SIGTERM)  # which hands it on to its program
-    said = client.communicate(timeout=120)[0]
-    assert client.returncode == 143, said
+    job = subprocess.Popen(command, **options)
+    wait_for(lambda: len(prompted.parts()) > 1 or job.poll() is not None)
+    job.send_signal(signal.SIGTERM)
+    said = job.communicate(timeout=120)[0]
+    assert job.returncode == 143, said
     kept = len(prompted.parts())
     assert 2 <= kept < 20
     assert not Path(CANDIDATES).exists()
@@ -77,12 +76,12 @@ def test_joining_shards_asks_for_no_card(count: int, cards: int) -> None:
 
 def test_a_sharded_cell_is_the_whole_one_byte_for_byte(decoded: Workplace, prompted: Workplace) -> None:
     path = prompted.folder / CANDIDATES
-    costs = path.parents[3] / "benchmarks/candidates_shard/tiny/triviaqa/main"
+    costs = prompted.folder / "results/micro/costs/candidates/tiny/triviaqa/main.shards"
     costs.mkdir(parents=True)
-    (costs / "1-of-3.tsv").touch()
+    (costs / "1-of-3.jsonl").touch()
     told = prompted.run(CANDIDATES, settings=("shards=2",))
     assert told.count("(Rule: candidates_shard)") == 2
-    assert sorted(file.name for file in costs.iterdir()) == ["1-of-2.tsv", "2-of-2.tsv"]
+    assert sorted(file.name for file in costs.iterdir()) == ["1-of-2.jsonl", "2-of-2.jsonl"]
     assert path.read_bytes() == (decoded.folder / CANDIDATES).read_bytes()
     assert [file.name for file in path.parent.iterdir()] == [path.name]  # neither markers nor batches
     assert "Nothing to be done" in prompted.run(CANDIDATES, "--dry-run", settings=("shards=2",))
@@ -93,14 +92,16 @@ def test_nothing_is_decoded_again_in_another_checkout_whose_programs_are_newer(
     history: bool, decoded: Workplace, tmp_path: Path
 ) -> None:
     checkout, place = tmp_path / "checkout", decoded.copy(tmp_path / "place")
-    for name in ("src", "workflow", "studies", "profiles"):
+    for name in ("src", "workflow", "studies", "profiles", "envs"):
         shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "Snakefile", checkout)
+    of_checkout = ("--snakefile", str(checkout / "Snakefile"))
+    place.run("--touch", SIMILARITY, *of_checkout)  # as if made there: the demo's questions lie in a checkout
     for program in (checkout / "workflow/scripts").iterdir():
         program.touch()
     if not history:
         shutil.rmtree(place.folder / ".snakemake")
-    plan = place.run("--dry-run", EVALUATION, "--snakefile", str(checkout / "Snakefile"))
+    plan = place.run("--dry-run", EVALUATION, *of_checkout)
     planned = set(re.findall(r"^(\w+) +\d+$", plan, re.MULTILINE)) - {"total"}
     assert planned == {"quality", "scores", "evaluation"}
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ import yaml
 
 from beamuq_study.study_config import ROOT
 from micro import EVALUATION, Workplace, micro_study, wait_for
-from run_snakemake import ENVIRONMENT
+from run_snakemake import ENVIRONMENT, SNAKEMAKE
 
 SCRIPT = Path(os.environ.get("BEAMUQ_SLURM", ROOT.parent / "shared/slurm/start-slurm.sh"))
 
@@ -66,10 +65,10 @@ def queued(rule: str) -> list[str]:
 
 
 def started(place: Workplace, *arguments: str) -> subprocess.Popen[str]:
-    """Snakemake in a process of its own: a cluster's jobs are not to be forked from that of the tests."""
+    """Snakemake, started and not waited for."""
     config = ("--config", "study=micro.yaml", "device=cpu", "memory_gb=1")
     return subprocess.Popen(
-        [str(Path(sys.executable).parent / "snakemake"), "--snakefile", str(ROOT / "Snakefile"), *arguments, *config],
+        [SNAKEMAKE, "--snakefile", str(ROOT / "Snakefile"), *arguments, *config],
         cwd=place.folder,
         env=ENVIRONMENT,
         text=True,

@@ -78,7 +78,7 @@ def exhibits(archive: Path) -> None:
     made = {name: folder[name.partition("/")[0]] / name.partition("/")[2] for name in published}
     targets = [str(path.relative_to(ROOT)) for path in made.values()]
     options = ["--cores", "all", "--rerun-triggers", "mtime", "--config", f"study={results.name}"]
-    command = [sys.executable, str(ROOT / "tools/forked_programs.py"), *targets, *options]
+    command = [sys.executable, "-m", "snakemake", *targets, *options]
     subprocess.run(command, cwd=ROOT, check=True)
     if different := [name for name, path in made.items() if not _alike(published[name], path.read_text("utf-8"))]:
         raise BeamUQError(f"{', '.join(different)}: differ from the archive's by more than {TOLERANCE:g}")

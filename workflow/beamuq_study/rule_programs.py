@@ -1,8 +1,8 @@
 """How the programs under ``workflow/scripts`` are started by their rules.
 
 Each has one function ``run`` whose keyword arguments are called like the rule's files, parameters and wildcards. The
-tables among the inputs, or the outputs, that it does not name are its ``**tables``, or ``**outputs``. A rule with
-``shell:`` passes them as ``--name value …``, a rule with ``script:`` as Snakemake's object.
+tables among the inputs, or the outputs, that it does not name are its ``**tables``, or ``**outputs``. A rule passes
+them as ``--name value …``.
 """
 
 from __future__ import annotations
@@ -10,39 +10,39 @@ from __future__ import annotations
 import ast
 import gc
 import inspect
-import os
-import resource
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from pydantic import BaseModel
-
 from beamuq.errors import BeamUQError, exit_with_one_line
 from beamuq.secret_masking import mask_output
-from beamuq_study.parquet_tables import NAMED_BY
+from beamuq_study import cost_records
 
 OTHERS = {"tables", "outputs"}
 
 
-def run_program(run: Callable[..., None]) -> None:
-    """Run a program of a ``shell:`` rule with the words of its command line."""
-    _run(lambda: run(**arguments_of(run, words_by_name(sys.argv[1:]))))
+def run_program(run: Callable[..., None], *, made: str) -> None:
+    """Run a program with the words of its command line; ``made``: its argument that names the file it makes."""
+    mask_output()
+    gc.set_threshold(10_000)  # importing torch makes so many objects that looking at them takes a sixth of its time
+    exit_with_one_line(lambda: _run(run, words_by_name(sys.argv[1:]), made))
+    took = cost_records.taken(cost_records.FINISHED)
+    print(
+        f"peak memory: {took['peak_memory_mb'] / 1e3:.2f} GB; CPU: {took['cpu_seconds']:.1f} s",
+        file=sys.stderr,
+    )
+    gc.freeze()  # nor looked at again at the end, which takes as long as a third of importing them
 
 
-def run_script(run: Callable[..., None]) -> None:
-    """Run a program of a ``script:`` rule, which Snakemake starts; what it prints goes into the rule's log."""
-    snakemake: Any = sys.modules["__main__"].__dict__["snakemake"]
-    with Path(snakemake.log[0]).open("wb") as log:
-        for stream in (1, 2):
-            os.dup2(log.fileno(), stream)
-    parts = (snakemake.wildcards, snakemake.params, snakemake.input, snakemake.output)
-    given = {name: value for part in parts for name, value in part.items()}
-    names = set(inspect.signature(run).parameters)
-    names.update((*NAMED_BY, "cross_similarity") if "tables" in names else ())
-    names.update(snakemake.output.keys() if "outputs" in names else ())
-    _run(lambda: run(**arguments_of(run, {name: value for name, value in given.items() if name in names})))
+def _run(run: Callable[..., None], words: Mapping[str, Sequence[str]], made: str) -> None:
+    """Run it and write down what it takes."""
+    arguments = arguments_of(run, words)
+    lock = arguments.get("lock")
+    file: Path = arguments[made]
+    record = cost_records.record_of_fetched(file, lock) if lock else cost_records.record_of(file)
+    with cost_records.recorded(record):
+        run(**arguments)
 
 
 def words_by_name(words: Sequence[str]) -> dict[str, list[str]]:
@@ -72,8 +72,10 @@ def arguments_of(run: Callable[..., None], given: Mapping[str, Any]) -> dict[str
 
 
 def _typed(value: Any, kind: Any) -> Any:
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        return kind.model_validate(value, strict=False)
+    validate = getattr(kind, "model_validate", None)  # of settings with a class of their own
+    if validate is not None:
+        settings = value if isinstance(value, dict) else ast.literal_eval(_one_word(value))
+        return validate(settings, strict=False)
     if value is None or isinstance(value, (dict, int, float)):
         return value
     values, named = [value] if isinstance(value, str) else list(value), str(kind)
@@ -81,17 +83,14 @@ def _typed(value: Any, kind: Any) -> Any:
         return tuple(map(Path, values))
     if not values or values == ["None"]:
         return None
-    (text,) = values
+    text = _one_word(values)
     if "Path" in named:
         return Path(text)
     return text if "str" in named and "dict" not in named else ast.literal_eval(text)
 
 
-def _run(program: Callable[[], None]) -> None:
-    mask_output()
-    gc.set_threshold(10_000)  # importing torch makes so many objects that looking at them takes a sixth of its time
-    exit_with_one_line(program)
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    peak = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    print(f"peak memory: {peak / 1e9:.2f} GB; CPU: {used.ru_utime + used.ru_stime:.1f} s", file=sys.stderr)
-    gc.freeze()  # nor looked at again at the end, which takes as long as a third of importing them
+def _one_word(value: str | Sequence[str]) -> str:
+    if isinstance(value, str):
+        return value
+    (text,) = value
+    return text

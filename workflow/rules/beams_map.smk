@@ -8,8 +8,6 @@ rule beams_map:
         beams_map="results/{study}/beams_map/{scorer}/{model}/{dataset}/{recipe}.parquet",
     log:
         "logs/{study}/beams_map/{scorer}/{model}/{dataset}/{recipe}.log",
-    benchmark:
-        "results/{study}/benchmarks/beams_map/{scorer}/{model}/{dataset}/{recipe}.tsv"
     conda:
         "../../envs/analysis.yaml"
     resources:
@@ -19,5 +17,8 @@ rule beams_map:
         settings=settings.beams_map,
         made_with=settings.expected("questions", "candidates", "similarity", "quality"),
         code=code_hash("beams_map"),
-    script:
-        "../scripts/beams_map.py"
+        program=not_compared(f"{SCRIPTS}/beams_map.py"),
+    shell:
+        "python {params.program:q} --questions {input.questions:q} --candidates {input.candidates:q}"
+        " --similarity {input.similarity:q} --quality {input.quality:q} --settings {params.settings:q}"
+        " --made-with {params.made_with:q} --beams-map {output.beams_map:q} > {log} 2>&1"

@@ -8,8 +8,6 @@ rule candidates:
         candidates="results/{study}/candidates/{model}/{dataset}/{recipe}.parquet",
     log:
         "logs/{study}/candidates/{model}/{dataset}/{recipe}.log",
-    benchmark:
-        "results/{study}/benchmarks/candidates/{model}/{dataset}/{recipe}.tsv"
     conda:
         "../../envs/gpu.yaml"
     resources:
@@ -40,8 +38,6 @@ rule candidates_shard:
         ),
     log:
         "logs/{study}/candidates_shard/{model}/{dataset}/{recipe}/{shard}.log",
-    benchmark:
-        "results/{study}/benchmarks/candidates_shard/{model}/{dataset}/{recipe}/{shard}.tsv"
     conda:
         "../../envs/gpu.yaml"
     resources:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.settings.types import DeploymentMethod
 
 # of this file, not of the Snakefile that was started: another workflow may use this one as a module
 rules_folder = Path(workflow.current_basedir.get_path_or_uri(secret_free=False))
@@ -14,7 +15,7 @@ sys.path[:0] = [str(project / "src"), str(project / "workflow")]
 from beamuq.errors import BeamUQError, line_of
 from beamuq_study.plan.code_hashes import code_hash
 from beamuq_study.plan.stage_settings import FORMATS
-from beamuq_study.plan.study_on_machine import Plan, not_compared
+from beamuq_study.plan.study_on_machine import Plan, not_compared, path_to_python
 
 
 configfile: "config.yaml"
@@ -22,13 +23,18 @@ configfile: "config.yaml"
 
 try:
     plan = Plan.load(config)
+    environment = plan.environment(project / "src", project / "workflow")
+    deployed = workflow.deployment_settings.deployment_method
+    if not {DeploymentMethod.CONDA, DeploymentMethod.APPTAINER}.intersection(deployed):
+        # no environment or image brings a `python` of its own: jobs run in the one that runs Snakemake
+        environment["PATH"] = path_to_python(sys.executable)
 except (BeamUQError, OSError) as error:
     print(f"error: {line_of(error)}", file=sys.stderr, flush=True)
     os._exit(2)
 
 # The package is found beside the Snakefile, in a virtual environment, a conda environment and on a cluster's node
 # alike. No job asks the hub: only the programs that fetch lift this, for themselves.
-os.environ.update(plan.environment(project / "src", project / "workflow"))
+os.environ.update(environment)
 
 settings = plan.settings  # of each rule's jobs
 files = plan.files  # inputs that depend on the study

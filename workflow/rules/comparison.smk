@@ -28,5 +28,9 @@ rule comparison:
         runtime=20,
     params:
         code=code_hash("comparison"),
-    script:
-        "../scripts/comparison.py"
+        program=not_compared(f"{SCRIPTS}/comparison.py"),
+    shell:
+        "python {params.program:q} --study {input.study:q} --csv {output.csv:q} --claims {output.claims:q}"
+        " --html {output.html:q} --forest-pdf {output.forest_pdf:q} --forest-svg {output.forest_svg:q}"
+        " --forest-png {output.forest_png:q} --forest-csv {output.forest_csv:q}"
+        " --forest-caption {output.forest_caption:q} > {log} 2>&1"

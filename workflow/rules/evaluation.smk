@@ -10,8 +10,6 @@ rule evaluation:
         replicates="results/{study}/replicates/{scorer}/{model}/{dataset}/{recipe}.parquet",
     log:
         "logs/{study}/evaluation/{scorer}/{model}/{dataset}/{recipe}.log",
-    benchmark:
-        "results/{study}/benchmarks/evaluation/{scorer}/{model}/{dataset}/{recipe}.tsv"
     conda:
         "../../envs/analysis.yaml"
     resources:
@@ -31,8 +29,12 @@ rule evaluation:
             "further_qualities",
         ),
         code=code_hash("evaluation"),
-    script:
-        "../scripts/evaluation.py"
+        program=not_compared(f"{SCRIPTS}/evaluation.py"),
+    shell:
+        "python {params.program:q} --questions {input.questions:q} --candidates {input.candidates:q}"
+        " --scores {input.scores:q} --quality {input.quality:q} --further-qualities {input.further_qualities:q}"
+        " --settings {params.settings:q} --beam {params.beam:q} --made-with {params.made_with:q}"
+        " --evaluation {output.evaluation:q} --replicates {output.replicates:q} > {log} 2>&1"
 
 
 rule decisions:
@@ -66,5 +68,9 @@ rule decisions:
             "quality",
         ),
         code=code_hash("decisions"),
-    script:
-        "../scripts/decisions.py"
+        program=not_compared(f"{SCRIPTS}/decisions.py"),
+    shell:
+        "python {params.program:q} --questions {input.questions:q} --shots {input.shots:q} --prompts {input.prompts:q}"
+        " --candidates {input.candidates:q} --scores {input.scores:q} --quality {input.quality:q}"
+        " --settings {params.settings:q} --made-with {params.made_with:q}"
+        " --decisions {output.decisions:q} --scored {output.scored:q} > {log} 2>&1"

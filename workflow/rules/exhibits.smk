@@ -11,8 +11,9 @@ rule study:
         runtime=5,
     params:
         settings=lambda wildcards: plan.study.as_run(),
-    script:
-        "../scripts/write_study.py"
+        program=not_compared(f"{SCRIPTS}/write_study.py"),
+    shell:
+        "python {params.program:q} --settings {params.settings:q} --study {output.study:q} > {log} 2>&1"
 
 
 rule table:
@@ -38,8 +39,10 @@ rule table:
         runtime=10,
     params:
         code=settings.exhibit_code,
-    script:
-        "../scripts/table.py"
+        program=not_compared(f"{SCRIPTS}/table.py"),
+    shell:
+        "python {params.program:q} --name {wildcards.name:q} --study {input.study:q} --csv {output.csv:q}"
+        " --tex {output.tex:q} --markdown {output.markdown:q} --html {output.html:q} > {log} 2>&1"
 
 
 rule figure:
@@ -66,5 +69,7 @@ rule figure:
         runtime=10,
     params:
         code=settings.exhibit_code,
-    script:
-        "../scripts/figure.py"
+        program=not_compared(f"{SCRIPTS}/figure.py"),
+    shell:
+        "python {params.program:q} --name {wildcards.name:q} --study {input.study:q} --pdf {output.pdf:q}"
+        " --svg {output.svg:q} --png {output.png:q} --csv {output.csv:q} --caption {output.caption:q} > {log} 2>&1"

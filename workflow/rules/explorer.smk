@@ -17,5 +17,6 @@ rule explorer:
         runtime=30,
     params:
         code=code_hash("explorer"),
-    script:
-        "../scripts/explorer.py"
+        program=not_compared(f"{SCRIPTS}/explorer.py"),
+    shell:
+        "python {params.program:q} --study {input.study:q} --html {output.html:q} > {log} 2>&1"

@@ -1,7 +1,7 @@
 rule ledger:
     input:
         study="results/{study}/study.json",
-        measured=files.measured,
+        counted=files.counted,
     output:
         csv="results/{study}/ledger.csv",
         markdown="results/{study}/ledger.md",
@@ -16,5 +16,7 @@ rule ledger:
         runtime=20,
     params:
         code=code_hash("job_costs"),
-    script:
-        "../scripts/job_costs.py"
+        program=not_compared(f"{SCRIPTS}/job_costs.py"),
+    shell:
+        "python {params.program:q} --study {input.study:q} --csv {output.csv:q} --markdown {output.markdown:q}"
+        " --html {output.html:q} > {log} 2>&1"

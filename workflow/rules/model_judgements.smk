@@ -11,8 +11,6 @@ rule judgements:
         judgements="results/{study}/judgements/{model}/{dataset}/{recipe}.parquet",
     log:
         "logs/{study}/judgements/{model}/{dataset}/{recipe}.log",
-    benchmark:
-        "results/{study}/benchmarks/judgements/{model}/{dataset}/{recipe}.tsv"
     conda:
         "../../envs/gpu.yaml"
     resources:

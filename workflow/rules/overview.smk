@@ -31,5 +31,8 @@ rule overview:
         runtime=20,
     params:
         code=code_hash("overview"),
-    script:
-        "../scripts/overview.py"
+        program=not_compared(f"{SCRIPTS}/overview.py"),
+    shell:
+        "python {params.program:q} --study {input.study:q} --manifests {input.manifests:q}"
+        " --exhibits {input.exhibits:q} --claims {input.claims:q} --html {output.html:q} --csv {output.csv:q}"
+        " --listed {output.listed:q} > {log} 2>&1"

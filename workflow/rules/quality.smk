@@ -9,8 +9,6 @@ rule quality:
         quality="results/{study}/quality/{metric}/{model}/{dataset}/{recipe}.parquet",
     log:
         "logs/{study}/quality/{metric}/{model}/{dataset}/{recipe}.log",
-    benchmark:
-        "results/{study}/benchmarks/quality/{metric}/{model}/{dataset}/{recipe}.tsv"
     conda:
         "../../envs/gpu.yaml"
     resources:

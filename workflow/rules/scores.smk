@@ -10,8 +10,6 @@ rule scores:
         scores="results/{study}/scores/{scorer}/{model}/{dataset}/{recipe}.parquet",
     log:
         "logs/{study}/scores/{scorer}/{model}/{dataset}/{recipe}.log",
-    benchmark:
-        "results/{study}/benchmarks/scores/{scorer}/{model}/{dataset}/{recipe}.tsv"
     conda:
         "../../envs/analysis.yaml"
     resources:
@@ -23,5 +21,9 @@ rule scores:
             "questions", "candidates", "similarity", "judgements", "cross_similarity"
         ),
         code=code_hash("scores"),
-    script:
-        "../scripts/scores.py"
+        program=not_compared(f"{SCRIPTS}/scores.py"),
+    shell:
+        "python {params.program:q} --questions {input.questions:q} --candidates {input.candidates:q}"
+        " --similarity {input.similarity:q} --judgements {input.judgements:q}"
+        " --cross-similarity {input.cross_similarity:q} --settings {params.settings:q}"
+        " --made-with {params.made_with:q} --scores {output.scores:q} > {log} 2>&1"

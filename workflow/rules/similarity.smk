@@ -7,8 +7,6 @@ rule similarity:
         similarity="results/{study}/similarity/{scorer}/{model}/{dataset}/{recipe}.parquet",
     log:
         "logs/{study}/similarity/{scorer}/{model}/{dataset}/{recipe}.log",
-    benchmark:
-        "results/{study}/benchmarks/similarity/{scorer}/{model}/{dataset}/{recipe}.tsv"
     conda:
         "../../envs/gpu.yaml"
     resources:

@@ -5,7 +5,7 @@ from typing import Any
 
 from beamuq_study import parquet_tables
 from beamuq_study.provenance import provenance, read_cell
-from beamuq_study.rule_programs import run_script
+from beamuq_study.rule_programs import run_program
 from beamuq_study.stages.beams_map import MapSettings, map_of_cell
 
 
@@ -20,4 +20,4 @@ def run(*, settings: MapSettings, made_with: dict[str, Any], beams_map: Path, **
 
 
 if __name__ == "__main__":
-    run_script(run)
+    run_program(run, made="beams_map")

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from beamuq.errors import BeamUQError
-from beamuq_study import parquet_tables
+from beamuq_study import cost_records, parquet_tables
 from beamuq_study.data.render_prompts import read_prompts
-from beamuq_study.plan.paths import shard_benchmarks
 from beamuq_study.provenance import provenance
 from beamuq_study.rule_programs import run_program
 from beamuq_study.stages import finished_batches
@@ -150,10 +149,11 @@ def _write(
     footer = footer | ({"memory_cuts": cuts} if cuts else {})
     parquet_tables.write(path, "candidates", table, cell=cell, provenance=footer)
     batches.discard()
-    for file in shard_benchmarks(path.parents[3], parquet_tables.Artifact("candidates", **cell)).glob("*.tsv"):
-        if not file.stem.endswith(f"-of-{shards}"):  # left by a run that decoded in another number of shards
-            file.unlink(missing_ok=True)
+    if record := cost_records.record_of(path):
+        for file in cost_records.of_shards(record):
+            if not file.stem.endswith(f"-of-{shards}"):  # left by a run that decoded in another number of shards
+                file.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":
-    run_program(run)
+    run_program(run, made="candidates")

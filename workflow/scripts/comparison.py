@@ -6,7 +6,7 @@ from beamuq import io
 from beamuq_study.comparison import beam_minus_multinomial, comparison_page
 from beamuq_study.exhibits import figure_style
 from beamuq_study.html_pages import Drawing
-from beamuq_study.rule_programs import run_script
+from beamuq_study.rule_programs import run_program
 from beamuq_study.study_config import load_study
 
 
@@ -21,4 +21,4 @@ def run(*, study: Path, **outputs: Path) -> None:
 
 
 if __name__ == "__main__":
-    run_script(run)
+    run_program(run, made="csv")

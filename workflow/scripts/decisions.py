@@ -19,7 +19,7 @@ from beamuq.strategy_names import parse
 from beamuq_study import parquet_tables
 from beamuq_study.parquet_tables import Footer
 from beamuq_study.provenance import check_one_run, check_settings, provenance, read_cell
-from beamuq_study.rule_programs import run_script
+from beamuq_study.rule_programs import run_program
 from beamuq_study.stages import decisions_of_scores
 from beamuq_study.stages.decisions_of_scores import DecisionSettings
 
@@ -101,4 +101,4 @@ def _counts(candidates: Path, scoring: dict[str, Any]) -> Counter[tuple[str, str
 
 
 if __name__ == "__main__":
-    run_script(run)
+    run_program(run, made="decisions")

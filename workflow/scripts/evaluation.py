@@ -6,7 +6,7 @@ from typing import Any
 from beamuq_study import parquet_tables
 from beamuq_study.produced_answers import produced_texts
 from beamuq_study.provenance import check_settings, provenance, read_cell
-from beamuq_study.rule_programs import run_script
+from beamuq_study.rule_programs import run_program
 from beamuq_study.stages.metrics_of_scores import EvaluationSettings, evaluate
 
 
@@ -48,4 +48,4 @@ def run(
 
 
 if __name__ == "__main__":
-    run_script(run)
+    run_program(run, made="evaluation")

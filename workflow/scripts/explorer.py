@@ -4,7 +4,7 @@ from pathlib import Path
 
 from beamuq import io
 from beamuq_study.overview.study_explorer_page import study_page
-from beamuq_study.rule_programs import run_script
+from beamuq_study.rule_programs import run_program
 
 
 def run(*, study: Path, html: Path) -> None:
@@ -13,4 +13,4 @@ def run(*, study: Path, html: Path) -> None:
 
 
 if __name__ == "__main__":
-    run_script(run)
+    run_program(run, made="html")

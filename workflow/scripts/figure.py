@@ -4,7 +4,7 @@ from pathlib import Path
 
 from beamuq_study.exhibits import figure_style, list_of_exhibits
 from beamuq_study.result_files import Inputs
-from beamuq_study.rule_programs import run_script
+from beamuq_study.rule_programs import run_program
 from beamuq_study.study_config import load_study
 
 
@@ -17,4 +17,4 @@ def run(*, name: str, study: Path, **outputs: Path) -> None:
 
 
 if __name__ == "__main__":
-    run_script(run)
+    run_program(run, made="pdf")

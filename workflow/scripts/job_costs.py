@@ -1,29 +1,30 @@
-"""Sum what the jobs of a study took, from Snakemake's benchmark files: by rule and by cell."""
+"""Sum what the jobs of a study took, from what each wrote down itself: by rule and by cell."""
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from beamuq import io
-from beamuq_study import parquet_tables
+from beamuq_study import cost_records, parquet_tables
 from beamuq_study.escaped_text import csv_text, markdown_line
 from beamuq_study.exhibits import captions
 from beamuq_study.html_pages import PageTable, render
-from beamuq_study.parquet_tables import Artifact
 from beamuq_study.plan.cells_of_a_study import Grid
-from beamuq_study.plan.paths import benchmark_file, shard_benchmarks
-from beamuq_study.rule_programs import run_script
+from beamuq_study.plan.jobs_of_a_study import Job, jobs
+from beamuq_study.rule_programs import run_program
 from beamuq_study.study_config import load_study
 
-MEASURED = {"s": "seconds", "cpu_time": "cpu_seconds", "max_rss": "peak_memory_mb"}  # Snakemake's columns, and ours
+MEASURED = ("seconds", "cpu_seconds", "peak_memory_mb")
 CELL = ["model", "dataset", "recipe"]
 
 
 def run(*, study: Path, csv: Path, markdown: Path, html: Path) -> None:
-    """Read the benchmarks of the study's jobs, write the sums."""
+    """Read the records of the study's jobs, write the sums."""
     content = load_study(study)
-    rows = ledger(measured_jobs(study.parent, Grid(content).measured))
+    results = study.parent
+    rows = ledger(measured_jobs(results, jobs(Grid(content), results)))
     lines = [list(rows.columns), ["---"] * rows.shape[1], *rows.astype(str).to_numpy().tolist()]
     io.write_text(csv, csv_text(rows))
     io.write_text(markdown, "".join(f"{markdown_line(cells)}\n" for cells in lines))
@@ -32,34 +33,48 @@ def run(*, study: Path, csv: Path, markdown: Path, html: Path) -> None:
     io.write_text(html, render("ledger.html.jinja", title=title, warning=warning, table=PageTable(rows)))
 
 
-def measured_jobs(results: Path, tables: Iterable[Artifact]) -> pd.DataFrame:
-    """A row for each job that writes one of ``tables``: its rule and cell, what it took (NaN: not measured), device.
+def measured_jobs(results: Path, counted: Iterable[Job]) -> pd.DataFrame:
+    """A row for each of the ``counted`` jobs and each job that fetched: rule, cell, cost (NaN: no record), device.
 
-    The shards of a decoding count as one job, of their summed seconds and their largest memory.
+    The shards of a decoding count as one job, of their summed seconds and their largest memory; so do the attempts of
+    a job that was killed.
 
     Raises BeamUQError if a table that was measured cannot be read.
     """
-    rows = []
-    for table in tables:
-        row = {"rule": table.kind, **{name: getattr(table, name) for name in CELL}}
-        files = [benchmark_file(results, table)]
-        if files[0].is_file():
-            files += shard_benchmarks(results, table).glob("*.tsv") if table.kind == "candidates" else []
-            # "-" stands where a job was too short to be looked at
-            took = pd.concat([pd.read_csv(file, sep="\t", na_values="-").tail(1) for file in files]).fillna(0)
-            row |= {ours: took[name].agg("max" if name == "max_rss" else "sum") for name, ours in MEASURED.items()}
-            row["device"] = parquet_tables.read_footer(results / table.path).provenance.get("device") or ""
-        rows.append(row)
-    return pd.DataFrame(rows, columns=["rule", *CELL, *MEASURED.values(), "device"])
+    rows = [_measured(job) for job in counted]
+    for record in sorted((results / cost_records.COSTS / cost_records.FETCHED).glob("*/*.jsonl")):
+        rows.append({"rule": "fetch", **dict.fromkeys(CELL, ""), "device": ""} | _cost([record]))
+    return pd.DataFrame(rows, columns=["rule", *CELL, *MEASURED, "device"])
 
 
-def ledger(jobs: pd.DataFrame) -> pd.DataFrame:
-    """The sums of ``jobs`` by rule, by cell and in total, in whole seconds and MB; memory is the largest of any job."""
-    jobs = jobs.assign(gpu_seconds=jobs["seconds"].where(jobs["device"] == "cuda", 0))
-    sums = {"jobs": ("seconds", "count"), "tables": ("rule", "size")}
+def _measured(job: Job) -> dict[str, Any]:
+    row: dict[str, Any] = {"rule": job.rule, **{name: job.place(name) for name in CELL}, "device": ""}
+    record = cost_records.record_of(job.file)
+    if record is None or not record.is_file():
+        return row
+    shards = cost_records.of_shards(record) if job.rule == "candidates" else []
+    if job.table is not None:
+        row["device"] = parquet_tables.read_footer(job.file).provenance.get("device") or ""
+    return row | _cost([record, *shards])
+
+
+def _cost(records: list[Path]) -> dict[str, float]:
+    took = cost_records.total(attempt for record in records for attempt in cost_records.read(record))
+    return {name: float(took[name]) for name in MEASURED}  # type: ignore[literal-required]
+
+
+def ledger(measured: pd.DataFrame) -> pd.DataFrame:
+    """The sums by rule, by cell and in total, in whole seconds and MB; memory is the largest of any job.
+
+    ``jobs``: how many the study has; ``measured``: those of them in the sums.
+    """
+    measured = measured.assign(gpu_seconds=measured["seconds"].where(measured["device"] == "cuda", 0))
+    sums = {"jobs": ("rule", "size"), "measured": ("seconds", "count")}
     sums |= {name: (name, "sum") for name in ("seconds", "gpu_seconds", "cpu_seconds")}
     sums |= {"peak_memory_mb": ("peak_memory_mb", "max")}
-    parts = ((jobs, ["rule"]), (jobs, CELL), (jobs.assign(rule="total"), ["rule"]))
+    of_cells = measured[measured["model"] != ""]
+    in_total = measured.assign(rule="total")
+    parts = ((measured, ["rule"]), (of_cells, CELL), (in_total, ["rule"]))
     rows = pd.concat([part.groupby(by, sort=False, as_index=False).agg(**sums) for part, by in parts])
     names = ["rule", *CELL]
     rows[names] = rows[names].fillna("")
@@ -67,4 +82,4 @@ def ledger(jobs: pd.DataFrame) -> pd.DataFrame:
 
 
 if __name__ == "__main__":
-    run_script(run)
+    run_program(run, made="csv")

@@ -126,4 +126,4 @@ def _answers_and_candidates(table: pa.Table, settings: dict[str, Any]) -> tuple[
 
 
 if __name__ == "__main__":
-    run_program(run)
+    run_program(run, made="judgements")

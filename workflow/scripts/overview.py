@@ -19,7 +19,7 @@ from beamuq_study.html_pages import Drawing, PageTable, render, title_of
 from beamuq_study.overview import overview_tables
 from beamuq_study.plan.cells_of_a_study import Grid
 from beamuq_study.provenance import check_one_run, check_study, check_weights
-from beamuq_study.rule_programs import run_script
+from beamuq_study.rule_programs import run_program
 from beamuq_study.study_config import Study, load_study
 
 MAIN_TABLE = "qa_mean_prr"
@@ -110,4 +110,4 @@ def _links(pages: Sequence[Path], folder: Path) -> list[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    run_script(run)
+    run_program(run, made="html")

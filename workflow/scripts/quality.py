@@ -67,4 +67,4 @@ def run(
 
 
 if __name__ == "__main__":
-    run_program(run)
+    run_program(run, made="quality")

@@ -35,4 +35,4 @@ def run(*, split: Path, few_shot_split: Path | None, settings: dict[str, Any], q
 
 
 if __name__ == "__main__":
-    run_program(run)
+    run_program(run, made="questions")

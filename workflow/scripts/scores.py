@@ -5,7 +5,7 @@ from typing import Any
 
 from beamuq_study import parquet_tables
 from beamuq_study.provenance import provenance, read_cell
-from beamuq_study.rule_programs import run_script
+from beamuq_study.rule_programs import run_program
 from beamuq_study.stages.method_inputs_from_tables import CellTables
 from beamuq_study.stages.score_all_methods import ScoringSettings, score_cell
 
@@ -24,4 +24,4 @@ def run(*, settings: ScoringSettings, made_with: dict[str, Any], scores: Path, *
 
 
 if __name__ == "__main__":
-    run_script(run)
+    run_program(run, made="scores")

@@ -49,4 +49,4 @@ def run(
 
 
 if __name__ == "__main__":
-    run_program(run)
+    run_program(run, made="similarity")

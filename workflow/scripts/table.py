@@ -6,7 +6,7 @@ from beamuq import io
 from beamuq_study.escaped_text import csv_text
 from beamuq_study.exhibits import list_of_exhibits, table_formats
 from beamuq_study.result_files import Inputs
-from beamuq_study.rule_programs import run_script
+from beamuq_study.rule_programs import run_program
 from beamuq_study.study_config import load_study
 
 
@@ -22,4 +22,4 @@ def run(*, name: str, study: Path, csv: Path, tex: Path, markdown: Path, html: P
 
 
 if __name__ == "__main__":
-    run_script(run)
+    run_program(run, made="csv")

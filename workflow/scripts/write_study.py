@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from beamuq import io
-from beamuq_study.rule_programs import run_script
+from beamuq_study.rule_programs import run_program
 
 
 def run(*, settings: dict[str, Any], study: Path) -> None:
@@ -14,4 +14,4 @@ def run(*, settings: dict[str, Any], study: Path) -> None:
 
 
 if __name__ == "__main__":
-    run_script(run)
+    run_program(run, made="study")

@@ -57,16 +57,6 @@ class Paths:
         return [self.split(key, dataset, name) for name in names]
 
 
-def benchmark_file(results: Path, artifact: Artifact) -> Path:
-    """Where, in a study's folder of results, Snakemake writes what the job of a table took."""
-    return (results / "benchmarks" / artifact.path).with_suffix(".tsv")
-
-
-def shard_benchmarks(results: Path, candidates: Artifact) -> Path:
-    """The folder of what the shards of a table of candidates took."""
-    return results / "benchmarks" / "candidates_shard" / Path(*candidates.cell.values())
-
-
 def model_folder_name(source: str) -> str:
     """A source as one folder name: ``hub:org/name`` → ``org--name``."""
     return source.split(":", 1)[1].replace("/", "--")

@@ -15,7 +15,8 @@ from beamuq_study.comparison.comparison_inputs import DECLARED_FILES
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.plan.cells_of_a_study import P_TRUE, Grid
-from beamuq_study.plan.paths import Paths, benchmark_file
+from beamuq_study.plan.jobs_of_a_study import jobs
+from beamuq_study.plan.paths import Paths
 from beamuq_study.plan.stage_settings import StageSettings, Wildcards
 
 Files = list[Path]
@@ -111,14 +112,9 @@ class RuleInputs:
         tables = (table for shown in self.grid.explored for table in self.grid.tables_explored(*shown))
         return self._tables(dict.fromkeys(tables))
 
-    def measured(self, _: Wildcards) -> Files:
-        """The tables whose jobs are measured, and their benchmarks.
-
-        A benchmark that is not beside its table is none of them: to ask for it would run its job again, on a GPU
-        perhaps, where results came without.
-        """
-        files = {self.paths.table(table): benchmark_file(self.paths.results, table) for table in self.grid.measured}
-        return [*files, *(benchmark for table, benchmark in files.items() if benchmark.exists() or not table.exists())]
+    def counted(self, _: Wildcards) -> Files:
+        """A file of each job that the ledger counts."""
+        return [job.file for job in jobs(self.grid, self.paths.results)]
 
     def fetched(self, wildcards: Wildcards) -> Files:
         """Every model, scorer and dataset split that has to be brought here."""

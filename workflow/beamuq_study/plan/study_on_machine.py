@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from beamuq import plugins
+from beamuq.errors import BeamUQError
 from beamuq.models import offline
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.machine_config import Machine, load_machine
@@ -138,6 +139,21 @@ class Plan:
         before = os.environ.get("PYTHONPATH", "").split(":")
         search_path = ":".join(dict.fromkeys([*folders, *filter(None, before)]))
         return offline.environment(self.machine.offline) | {"PYTHONPATH": search_path}
+
+
+def path_to_python(interpreter: str) -> str:
+    """The search path of this process, but one on which ``python`` is this interpreter, whatever comes first now.
+
+    Raises BeamUQError if its folder has no program of that name, as where a system has ``python3`` alone.
+    """
+    folder = Path(interpreter).parent
+    if not (folder / "python").exists():
+        raise BeamUQError(
+            f"{interpreter}: runs Snakemake, but its folder has no program 'python', which the rules start; install "
+            "beamuq and Snakemake in a virtual environment (python3 -m venv)"
+        )
+    others = (other for other in os.environ.get("PATH", os.defpath).split(os.pathsep) if other != str(folder))
+    return os.pathsep.join([str(folder), *others])
 
 
 def not_compared(value: object) -> Callable[..., object]:
