@@ -122,10 +122,12 @@ def rows_of_page() -> dict[str, str]:
 
 
 def agrees(line: str, difference: float, with_page: str, *, any_path: bool = False) -> bool:
-    """Whether the page says of a model what was measured: all cells alike, and a difference within the page's bound.
+    """Whether the page says of a model what was measured: all cells alike, and a difference within
+    the page's bound.
 
-    With ``any_path`` a model that the page has decoded need only be decoded, over whatever path, within ten times that
-    bound, and one that it has refused may be decoded, within the most of the page's bounds.
+    With ``any_path`` a model that the page has decoded need only be decoded, over whatever path,
+    within ten times that bound, and one that it has refused may be decoded, within the most of the
+    page's bounds.
     """
     new, old = ([cell.strip() for cell in each.split("|")] for each in (line, with_page))
     if any_path:

@@ -151,7 +151,9 @@ def test_sparse_attention_is_not_decoded_over_a_tree_though_the_probe_is_shorter
 def test_a_wrong_window_is_found_by_the_longer_probe_where_it_cannot_be_shortened(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The class reads its window when it is made; a path that forgets what lies far back has another one."""
+    """The class reads its window when it is made; a path that forgets what lies far back has
+    another one.
+    """
     plain = CachedRunner._forward
 
     def forgetful(runner: Any, tokens: np.ndarray, behind: int, cache: Any) -> Any:

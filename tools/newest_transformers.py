@@ -1,7 +1,8 @@
-"""Unpack pip's newest transformers into a folder, with what it needs beyond the environment that this runs in.
+"""Unpack pip's newest transformers, and what it needs beyond this environment, into a folder.
 
-``python tools/newest_transformers.py FOLDER``, then put FOLDER first on PYTHONPATH: torch and all the rest come from the
-environment, which stays as it is. Where the environment has the newest already, there is no folder afterwards.
+``python tools/newest_transformers.py FOLDER``, then put FOLDER first on PYTHONPATH: torch and all
+the rest come from the environment, which stays as it is. Where the environment has the newest
+already, there is no folder afterwards.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ PIP = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version
 
 
 def newer_packages() -> dict[str, str]:
-    """Name and version of each package that an upgrade of transformers would install here, itself among them."""
+    """Name and version of each package that an upgrade of transformers would install here, itself
+    among them.
+    """
     dry_run = (*PIP, "--dry-run", "--upgrade", "--report", "-", "transformers")
     report = json.loads(subprocess.run(dry_run, check=True, stdout=subprocess.PIPE, text=True).stdout)
     packages = [package["metadata"] for package in report["install"]]
