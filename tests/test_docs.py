@@ -35,7 +35,7 @@ WORDS = {
     "extend.md": 1200,
     "gallery.md": 500,
     "index.md": 300,
-    "models.md": 400,
+    "models.md": 650,
     "performance.md": 1000,
     "running.md": 1500,
     "theory.md": 1500,
