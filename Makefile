@@ -6,6 +6,8 @@ SHOW ?= --logger rich
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 ENV := .venv
 BIN := $(CURDIR)/$(ENV)/bin
+# a newer transformers alone, put before the environment's
+NEWEST := $(CURDIR)/$(ENV)/newest
 STAMP := $(ENV)/.installed
 export PATH := $(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -15,7 +17,7 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # bytecode is kept, even where the environment says otherwise: each worker would compile every test anew
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo crate exhibits-from-release quick test lint unit evidence slurm census rehearsal models env docs bench bench-growth clean
+.PHONY: help demo crate exhibits-from-release quick test lint unit evidence slurm census newest rehearsal models env docs bench bench-growth clean
 
 help: ## the targets; each makes the environment first, once
 	@sed -n 's/^\([a-z-]*\):.* ## /\1\t/p' Makefile | expand -t 14
@@ -60,6 +62,10 @@ slurm: $(STAMP) ## a one-node cluster, a cancelled job, the bytes of a workstati
 
 census: $(STAMP) ## which path decodes which class of models
 	$(PYTEST) -m census
+
+newest: $(STAMP) ## the engine's tests and the census on pip's newest transformers, where it is newer than the pinned one
+	python tools/newest_transformers.py $(NEWEST)
+	test ! -d $(NEWEST) || BEAMUQ_NEWEST=1 PYTHONPATH=$(NEWEST) $(PYTEST) --dist worksteal -m newest
 
 rehearsal: $(STAMP) ## the paper's study, from a stand-in hub to the comparison, by tiny models: many minutes
 	$(PYTEST) -n 0 -m rehearsal

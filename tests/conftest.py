@@ -108,6 +108,10 @@ MARKS = {
 """By mark: a test module that imports one of these, or anything of them, has it."""
 
 
+NOT_NEWEST = ("snakemake", "slow", "packaged", "gemma", "server", "slurm", "evidence")
+"""Tests of these marks run on the pinned transformers alone."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what `make quick` leaves out; the longest first, so that no worker is left alone with them at the end."""
@@ -117,6 +121,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for mark, helpers in MARKS.items():
             if helpers & imported:
                 item.add_marker(mark)
+        if item.get_closest_marker("model") and not any(map(item.get_closest_marker, NOT_NEWEST)):
+            item.add_marker("newest")
     marks = ("slurm", "slow", "snakemake", "model")
     items.sort(key=lambda item: [item.get_closest_marker(mark) is None for mark in marks])
 

@@ -27,6 +27,7 @@ _OWN = ((16, 19), (19, 33), (33, 41))
 PROMPTS = [Prompt(str(n), (*_DRAWS[:16], *_DRAWS[first:last])) for n, (first, last) in enumerate(_OWN)]
 LONGEST = PROMPTS[1].token_ids
 STOPS = frozenset(range(1, 9))
+WIDEST = 1e-2
 PATHS, REFUSED = {"tree": "over a tree", "cached": "over its own cache"}, "**refused**"
 
 
@@ -120,7 +121,17 @@ def rows_of_page() -> dict[str, str]:
     return {line.split("|")[1].strip(" `"): line for line in lines if line.startswith("| ")}
 
 
-def agrees(line: str, difference: float, with_page: str) -> bool:
-    """Whether the page says of a model what was measured: all cells alike, and a difference within the page's bound."""
+def agrees(line: str, difference: float, with_page: str, *, any_path: bool = False) -> bool:
+    """Whether the page says of a model what was measured: all cells alike, and a difference within
+    the page's bound.
+
+    With ``any_path`` a model that the page has decoded need only be decoded, over whatever path,
+    within ten times that bound, and one that it has refused may be decoded, within the most of the
+    page's bounds.
+    """
     new, old = ([cell.strip() for cell in each.split("|")] for each in (line, with_page))
+    if any_path:
+        if new[2] == REFUSED:
+            return old[2] == REFUSED
+        return difference <= (10 * float(old[3]) if old[3] else WIDEST)
     return new[:3] + new[4:] == old[:3] + old[4:] and difference <= float(old[3] or 0)

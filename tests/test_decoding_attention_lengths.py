@@ -51,8 +51,8 @@ def test_lengths_are_known_by_the_form_of_their_names(name: str) -> None:
     "name",
     [
         "max_window_layers", "topk_group", "topk_method", "moe_topk", "top_k", "num_local_experts",
-        "use_sliding_window",
-        "chunk_size_feed_forward", "vocab_size", "max_position_embeddings", "sliding_window_pattern", "rope_theta",
+        "use_sliding_window", "chunk_size_feed_forward", "vocab_size", "max_position_embeddings",
+        "sliding_window_pattern", "rope_theta",
     ],
 )  # fmt: skip
 def test_what_is_no_length_of_a_text_is_left_alone(name: str) -> None:

@@ -1,4 +1,6 @@
-"""Tokens of probability 0, as of a model that masks some, in every strategy, against the list of all answers."""
+"""Tokens of probability 0, as of a model that masks some, in every strategy, against the list of
+all answers.
+"""
 
 from __future__ import annotations
 
@@ -180,7 +182,9 @@ def test_the_log_probability_of_a_masked_token_is_minus_infinity() -> None:
 
 
 def test_masked_places_do_not_hide_that_a_path_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of five thousand tokens all but three are masked: over all of them, the mean difference would be nothing."""
+    """Of five thousand tokens all but three are masked: over all of them, the mean difference would
+    be nothing.
+    """
     from beamuq.decoding import tree_attention
 
     plain = tree_attention.AttentionRule
@@ -212,7 +216,9 @@ def test_a_model_whose_logits_leave_out_padded_entries_has_none_of_them_in_an_an
 
 
 def model_of_nan_behind(token: int) -> Any:
-    """A Llama whose logits are NaN behind ``token``, which the check does not try: it is a special one."""
+    """A Llama whose logits are NaN behind ``token``, which the check does not try: it is a special
+    one.
+    """
     model: Any = copy.deepcopy(toy_model(20))
     model.config.bos_token_id = token
     with torch.no_grad():

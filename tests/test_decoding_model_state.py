@@ -1,4 +1,6 @@
-"""What makes the check of a model be repeated: whatever can change what it computes, and nothing else."""
+"""What makes the check of a model be repeated: whatever can change what it computes, and nothing
+else.
+"""
 
 from __future__ import annotations
 
@@ -147,7 +149,9 @@ def test_autocast_is_a_change(model: Any) -> None:
 
 
 def test_a_hook_that_breaks_agreement_after_the_check_is_found(model: Any) -> None:
-    """It scales what a layer gives by how many tokens it sees: a pass over a packed tree sees others than a text."""
+    """It scales what a layer gives by how many tokens it sees: a pass over a packed tree sees
+    others than a text.
+    """
     run(model)
     layer = model.model.layers[0]
     layer.register_forward_hook(lambda _, __, output: output * (1 + output.shape[1] / 10))

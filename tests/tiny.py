@@ -33,6 +33,10 @@ WINDOW = 8
 CONTEXT = 512
 DEVICE = torch.device(os.environ.get("BEAMUQ_TEST_DEVICE", "cpu"))
 """Where the engine's tests run their models: ``BEAMUQ_TEST_DEVICE=cuda pytest tests/test_decoding_*.py``."""
+NEWEST = os.environ.get("BEAMUQ_NEWEST") == "1"
+"""Whether `make newest` runs the tests, on another transformers than the pinned one: there a path
+is not promised.
+"""
 CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
 SPECIAL = ["<pad>", "<eos>", "<bos>", "<end_of_turn>", "<start_of_turn>", "<image>", "<boi>", "<eoi>"]
 CORPUS = [

@@ -1,7 +1,9 @@
-"""The lengths at which a model begins to attend otherwise: windows, chunks, top-k of sparse attention, and their like.
+"""The lengths at which a model begins to attend otherwise: windows, chunks, top-k of sparse
+attention, and their like.
 
-A text that is shorter than such a length says nothing about how it is applied. Classes name theirs as they like, so
-they are known by the form of the name, in the config and in the modules, and not by a list.
+A text that is shorter than such a length says nothing about how it is applied. Classes name theirs
+as they like, so they are known by the form of the name, in the config and in the modules, and not
+by a list.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ _SCALED_FROM = "original_max_position_embeddings"
 class Length:
     """A length of a model: its ``name``, its largest ``value``, and the attributes that hold it.
 
-    It is in tokens, or where the name says so in what may be blocks of them: how many blocks or best keys are seen.
+    It is in tokens, or where the name says so in what may be blocks of them: how many blocks or
+    best keys are seen.
     """
 
     name: str
@@ -56,7 +59,7 @@ class Length:
 
     @contextmanager
     def shortened(self) -> Iterator[None]:
-        """Within the block it is so short, wherever it is held, that a text of forty tokens is longer."""
+        """Within the block it is so short, wherever it is held, that the probe is longer."""
         tokens = _FEW if self.in_blocks else _SHORT
         before = [(holder, name, vars(holder)[name]) for holder, name in self.places]
         for holder, name, held in before:
@@ -71,7 +74,8 @@ class Length:
 def lengths_of(decoder: torch.nn.Module) -> list[Length]:
     """The lengths of a decoder's config and modules, by name; empty if it has none.
 
-    Two names of one value, one of which the config or the form of the other makes its alias, are one length.
+    Two names of one value, one of which the config or the form of the other makes its alias, are
+    one length.
     """
     found: dict[str, Length] = {}
     for holder in (decoder.config, *filter(_attends, decoder.modules())):
@@ -86,24 +90,25 @@ def lengths_of(decoder: torch.nn.Module) -> list[Length]:
     for name in sorted(found, key=lambda name: (-len(name), name)):
         length = found[name]
         same = [other for other in merged if other.value == length.value]
-        other = next((other for other in same if name in other.name or aliases.get(name) == other.name), None)
-        if other is None:
-            merged.append(length)
+        known = [other for other in same if name in other.name or aliases.get(name) == other.name]
+        if known:
+            known[0].places += length.places
         else:
-            other.places += length.places
+            merged.append(length)
     return sorted(merged, key=lambda length: length.name)
 
 
 def _attends(module: torch.nn.Module) -> bool:
-    """Whether a module's length may be one of the text: torch's parts and those that choose experts have none."""
+    """Whether a length of a module may be one of the text: not torch's own, not one of experts."""
     kind = type(module)
     return not kind.__module__.startswith("torch.") and not _CHOOSES_EXPERTS.search(kind.__name__)
 
 
 def _tokens(name: str, held: object) -> int | None:
-    """The length in tokens that an attribute holds, the largest of several; None if it holds none."""
+    """The length that an attribute holds, the largest of several; None if it holds none."""
     if name == "rope_parameters":
-        return held.get(_SCALED_FROM) if isinstance(held, Mapping) and held.get(_SCALED_BY_POSITION) else None
+        scaled = isinstance(held, Mapping) and held.get(_SCALED_BY_POSITION)
+        return held.get(_SCALED_FROM) if scaled else None  # type: ignore[attr-defined]
     if not _LENGTH.search(name) or _NO_LENGTH.search(name):
         return None
     parts: Sequence[object]
@@ -113,7 +118,7 @@ def _tokens(name: str, held: object) -> int | None:
         parts = held
     else:
         parts = [held]
-    numbers = [part for part in parts if isinstance(part, int) and not isinstance(part, bool) and part > 0]
+    numbers = [part for part in parts if type(part) is int and part > 0]
     return max(numbers, default=None)
 
 

@@ -169,7 +169,7 @@ def cache_argument(parameters: Mapping[str, inspect.Parameter]) -> str:
 
 
 def _is_cache_type(annotation: Any) -> bool:
-    """Whether an annotation, such as ``Cache | None``, allows a cache of transformers; it may be written as text."""
+    """Whether an annotation, such as ``Cache | None`` or its text, allows transformers' cache."""
     if isinstance(annotation, str):
         return any(word.endswith("Cache") for word in re.findall(r"\w+", annotation))
     kinds = typing.get_args(annotation) or (annotation,)
@@ -179,8 +179,8 @@ def _is_cache_type(annotation: Any) -> bool:
 def _returned_cache(output: Any, argument: str) -> Any:
     """The cache in a decoder's ``output``; None if it returns none.
 
-    It need not have the name of the ``argument``: a class of an older version may return its cache in an output of
-    the newest.
+    It need not have the name of the ``argument``: a class of an older version may return its cache
+    in an output of the newest.
     """
     for name in (argument, *_NAMES):
         cache = getattr(output, name, None) if name else None

@@ -1,7 +1,8 @@
 """What a model computes with, in a form that can be compared: has anything changed since its check?
 
-A check of a model holds for the model as it was. Hooks, adapters, another attention or precision, parts replaced or in
-training mode can change what either path or the plain forward pass computes, and all of them may come after the check.
+A check of a model holds for the model as it was. Hooks, adapters, another attention or precision,
+parts replaced or in training mode can change what either path or the plain forward pass computes,
+and all of them may come after the check.
 """
 
 from __future__ import annotations
@@ -45,12 +46,13 @@ class _Same:
 
 
 def state_of(model: torch.nn.Module) -> State:
-    """Everything that decides what ``model`` computes, but for the code of its classes' parts; compare it by ``==``.
+    """Everything that decides what ``model`` computes, as far as it can be told; compare by ``==``.
 
-    Of each module: its class and that class' forward, its own attributes (a forward of its own, the mode, windows, an
-    adapter's name and whether it is merged or disabled), its hooks, and its parameters (which they are, their version,
-    dtype, device). Of the model: its configs, the attention among their values. Of the process: global hooks and
-    autocast. Tensors that a module holds beside its parameters are left out: some are replaced by every pass.
+    Of each module: its class and that class' forward, its own attributes (a forward of its own, the
+    mode, windows, an adapter's name and whether it is merged or disabled), its hooks, and its
+    parameters (which they are, their version, dtype, device). Of the model: its configs, the
+    attention among their values. Of the process: global hooks and autocast. Tensors that a module
+    holds beside its parameters are left out: some are replaced by every pass.
     """
     configs: dict[int, object] = {}
     parts = tuple((name, _of_module(module, configs)) for name, module in model.named_modules())

@@ -3,10 +3,10 @@
 Logits are made a chunk of rows at a time, in float32, and never leave the device: only token lists,
 draws, masses and entropies do.
 
-A logit of -inf is a probability of 0, a legal one: models mask entries that pad their vocabulary. So is a finite logit
-so low that its probability is below the least float64 (log p < -744.4), as the least number of a dtype, another usual
-mask. Such a token is in no list, is never drawn, and adds nothing to an entropy or a mass. NaN, +inf and rows of
-nothing but -inf are faults.
+A logit of -inf is a probability of 0, a legal one: models mask entries that pad their vocabulary.
+So is a finite logit so low that its probability is below the least float64 (log p < -744.4), as the
+least number of a dtype, another usual mask. Such a token is in no list, is never drawn, and adds
+nothing to an entropy or a mass. NaN, +inf and rows of nothing but -inf are faults.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ FIX_OF_LOGITS = "use dtype float32, or mend the weights"
 
 
 def fault_of_logits(logits: torch.Tensor) -> str:
-    """What makes ``logits`` (…, vocabulary) no distribution, as a verb and its object; "" where all of them are one.
+    """What makes ``logits`` (…, vocabulary) no distribution, as a verb and its object; "" where all
+    of them are one.
 
     A logit of -inf is legal, as long as its row has one that is finite.
     """
@@ -113,7 +114,9 @@ def fault_of_logits(logits: torch.Tensor) -> str:
 
 
 def log_probabilities(logits: torch.Tensor) -> torch.Tensor:
-    """Log-probabilities of float32 ``logits`` (…, vocabulary), -inf for each probability of 0 as this module has it."""
+    """Log-probabilities of float32 ``logits`` (…, vocabulary), -inf for each probability of 0 as
+    this module has it.
+    """
     distribution = functional.log_softmax(logits, dim=-1)
     return distribution.masked_fill(distribution < _LEAST, -torch.inf)
 
@@ -159,10 +162,11 @@ class NextTokenDistributions:
         self._merged = to_device(np.array(sorted(merge_stop_tokens), dtype=np.int64), device)
 
     def read(self, states: torch.Tensor, nodes: Ints, queries: Sequence[DistributionQuery], rows_at_once: int) -> None:
-        """Answer ``queries`` about ``nodes`` (sorted), whose last hidden states are ``states`` (nodes, width).
+        """Answer ``queries`` about ``nodes`` (sorted), whose last hidden states are ``states``
+        (nodes, width).
 
-        Raises UndefinedDistributionError if the model gives no distribution after some node: logits that are NaN, +inf,
-        or nothing but -inf.
+        Raises UndefinedDistributionError if the model gives no distribution after some node: logits
+        that are NaN, +inf, or nothing but -inf.
         """
         rows = [np.searchsorted(nodes, query.nodes) for query in queries]
         listed, counted = np.zeros(len(nodes), dtype=bool), np.zeros(len(nodes), dtype=bool)
@@ -213,7 +217,8 @@ class NextTokenDistributions:
                 query.top_tokens, query.top_logprobs = tokens[own, :ALTERNATIVES], logprobs[own, :ALTERNATIVES]
 
     def lookup(self, states: torch.Tensor, tokens: Sequence[int], rows_at_once: int) -> Floats:
-        """Log-probabilities of ``tokens`` after ``states`` (nodes, width): (nodes, tokens); -inf: probability 0.
+        """Log-probabilities of ``tokens`` after ``states`` (nodes, width): (nodes, tokens); -inf:
+        probability 0.
 
         Raises as `read`, with the rows of ``states`` as nodes.
         """
@@ -272,9 +277,9 @@ class NextTokenDistributions:
     def _distributions(
         self, states: torch.Tensor, many: int
     ) -> Iterator[tuple[int, torch.Tensor, torch.Tensor, torch.Tensor]]:
-        """The first of consecutive rows, few enough at a time to stay in a CPU's cache, their log-probabilities, their
-        logits, and whether the log-probabilities are undefined: NaN in a whole row, as log_softmax makes of a NaN, of
-        +inf, or of -inf alone.
+        """The first of consecutive rows, few enough at a time to stay in a CPU's cache, their
+        log-probabilities, their logits, and whether the log-probabilities are undefined: NaN in a
+        whole row, as log_softmax makes of a NaN, of +inf, or of -inf alone.
         """
         many = min(many, self.most_rows)
         few = many if states.is_cuda else max(1, _CACHED // self.vocabulary)

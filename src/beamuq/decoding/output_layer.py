@@ -73,7 +73,8 @@ class OutputLayer:
 
 
 def widened(logits: torch.Tensor, vocabulary: int) -> torch.Tensor:
-    """``logits`` (…, fewer or as many entries) with -inf for the entries that a ``vocabulary`` has beyond them.
+    """``logits`` (…, fewer or as many entries) with -inf for the entries that a ``vocabulary`` has
+    beyond them.
 
     Raises BeamUQError if there are more logits than that.
     """

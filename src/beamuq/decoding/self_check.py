@@ -55,10 +55,10 @@ _SHARED, _OWN = 10, (6, 22)
 class SelfCheck:
     """The result of the check.
 
-    ``path`` is "tree" or "cached"; ``difference`` the mean difference in nats, rounded up to a power of ten, so that it
-    is the same on most machines; ``lengths`` says whether windows, chunks and the like were reached: "none", "probed",
-    "probed shortened" or "not probed", where ``unprobed`` names those that were not; ``reason`` why it is not the tree,
-    empty where it is.
+    ``path`` is "tree" or "cached"; ``difference`` the mean difference in nats, rounded up to a
+    power of ten, so that it is the same on most machines; ``lengths`` says whether windows, chunks
+    and the like were reached: "none", "probed", "probed shortened" or "not probed", where
+    ``unprobed`` names those that were not; ``reason`` why it is not the tree, empty where it is.
     """
 
     path: str
@@ -77,15 +77,17 @@ class SelfCheck:
 
 
 _RESULTS: WeakKeyDictionary[PreTrainedModel, tuple[State, SelfCheck]] = WeakKeyDictionary()
-"""The results of this process, each with the state that its model was in. They are kept nowhere else: another process
-has other packages, which choose paths."""
+"""The results of this process, each with the state that its model was in. They are kept nowhere
+else: another process has other packages, which choose paths.
+"""
 
 
 def checked(model: PreTrainedModel) -> SelfCheck:
-    """The path that decodes ``model``, found out once, and again whenever the model has changed (`model_state`).
+    """The path that decodes ``model``, found out once, and again whenever the model has changed
+    (`model_state`).
 
-    Raises BeamUQError if a part is in training mode, or if no path gives what the model's own forward pass gives, with
-    the reasons.
+    Raises BeamUQError if a part is in training mode, or if no path gives what the model's own
+    forward pass gives, with the reasons.
     """
     for name, module in model.named_modules():
         if module.training:
@@ -158,7 +160,8 @@ def _agreement(model: PreTrainedModel, runner: type[BatchRunner]) -> _Agreement:
 def _compared(
     model: PreTrainedModel, runner: type[BatchRunner], tolerance: float, longest: int = 0
 ) -> tuple[float, torch.Tensor, list[tuple[int, ...]]]:
-    """The mean difference of a path from the plain forward pass, the latter's log-probabilities, and the texts.
+    """The mean difference of a path from the plain forward pass, the latter's log-probabilities,
+    and the texts.
 
     Raises BeamUQError if it is above ``tolerance``.
     """
@@ -174,9 +177,10 @@ def _compared(
 def _at_all_lengths(model: PreTrainedModel, runner: type[BatchRunner], tolerance: float) -> _Agreement:
     """A comparison in which windows and the like are reached, as far as they can be.
 
-    Those that the probe is too short for are made short: each on its own, then those together where one alone changes
-    nothing, such as the size of blocks and how many of them are seen. Where that changes nothing either, or breaks the
-    model, whose parts were made for the longer one, the probe is made long instead, up to ``_FAR`` tokens.
+    Those that the probe is too short for are made short: each on its own, then those together where
+    one alone changes nothing, such as the size of blocks and how many of them are seen. Where that
+    changes nothing either, or breaks the model, whose parts were made for the longer one, the probe
+    is made long instead, up to ``_FAR`` tokens.
     """
     difference, plain, texts = _compared(model, runner, tolerance)
     lengths = lengths_of(text_decoder(model))
@@ -207,7 +211,9 @@ def _at_all_lengths(model: PreTrainedModel, runner: type[BatchRunner], tolerance
 
 
 def _reaches(model: Any, texts: Sequence[tuple[int, ...]], before: torch.Tensor, tolerance: float) -> bool:
-    """Whether the plain forward pass works as the model is now, and gives something else than ``before``."""
+    """Whether the plain forward pass works as the model is now, and gives something else than
+    ``before``.
+    """
     try:
         now = _plainly(model, texts, before.shape[1], before.shape[2])
     except Exception as error:  # whatever a foreign model raises whose parts no longer fit together
@@ -252,13 +258,16 @@ def _in_float32(model: PreTrainedModel) -> Iterator[None]:
 
 
 def _mean_difference(some: torch.Tensor, others: torch.Tensor) -> float:
-    """The mean absolute difference over the places that are not -inf in both: those would only dilute it."""
+    """The mean absolute difference over the places that are not -inf in both: those would only
+    dilute it.
+    """
     different = (some - others).abs()
     return float(different[~(some.isneginf() & others.isneginf())].mean())
 
 
 def _probe(model: PreTrainedModel, longest: int) -> tuple[list[tuple[int, ...]], list[int]]:
-    """Prompts with a shared beginning, and the tokens of branches behind them; none that a config gives a meaning.
+    """Prompts with a shared beginning, and the tokens of branches behind them; none that a config
+    gives a meaning.
 
     The last prompt is of more than ``longest`` tokens.
     """
@@ -316,9 +325,11 @@ def _by_path(
 
 
 def _plainly(model: Any, texts: Sequence[tuple[int, ...]], places: int, vocabulary: int) -> torch.Tensor:
-    """Log-probabilities after the last ``places`` tokens of each text by the model's own forward pass.
+    """Log-probabilities after the last ``places`` tokens of each text by the model's own forward
+    pass.
 
-    Texts of one length are run together: nothing is padded. Raises BeamUQError if its logits make no distribution.
+    Texts of one length are run together: nothing is padded. Raises BeamUQError if its logits make
+    no distribution.
     """
     kept = {"logits_to_keep": places} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
     logits: dict[tuple[int, ...], torch.Tensor] = {}

@@ -95,10 +95,12 @@ def p_true_logprobs(
 ) -> list[float]:
     """log P("True") of each answer, in nats, ≤ 0; higher = the model holds it for true.
 
-    ``rows``: (name for messages, row of ``questions``, answer); equal prompts are run once, and what they share too.
-    ``batch`` prompts are held at once; a result moves with it by no more than rounding.
+    ``rows``: (name for messages, row of ``questions``, answer); equal prompts are run once, and
+    what they share too. ``batch`` prompts are held at once; a result moves with it by no more than
+    rounding.
 
-    Raises BeamUQError if a prompt is longer than the model's context, or the model gives "True" a probability of 0.
+    Raises BeamUQError if a prompt is longer than the model's context, or the model gives "True" a
+    probability of 0.
     """
     from beamuq.decoding import Prompt, compose_batches, next_token_logprobs
 
