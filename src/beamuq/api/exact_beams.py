@@ -1,4 +1,4 @@
-"""What the hook ``beamuq.beams`` gives back: transformers' beams with the log-probability of every token."""
+"""What the hook ``beamuq.beams`` gives back: beams with the log-probability of every token."""
 
 from __future__ import annotations
 
