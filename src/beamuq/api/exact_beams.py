@@ -10,7 +10,7 @@ from transformers.generation.utils import GenerateBeamDecoderOnlyOutput
 
 @dataclass
 class ExactBeams(GenerateBeamDecoderOnlyOutput):
-    """Transformers' output of a beam search, with what :func:`beamuq.from_generate` reads.
+    """Transformers' output of a beam search, with what ``from_generate`` reads.
 
     ``token_logprobs`` [prompts × width, longest answer] are natural, in float64, 0 behind an
     answer's ending; ``answer_tokens`` [prompts × width] are lengths, the ending included.

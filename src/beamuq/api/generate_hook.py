@@ -80,10 +80,10 @@ def beams(
 
     Returns
     -------
-    :class:`~beamuq.api.exact_beams.ExactBeams`, a ``GenerateBeamDecoderOnlyOutput``: ``sequences``
+    ``ExactBeams``, a ``GenerateBeamDecoderOnlyOutput``: ``sequences``
     [prompts × width, length], prompt first, the most probable beam of each prompt first;
     ``sequences_scores`` [prompts × width], natural log p of the whole answer, its ending included.
-    :func:`beamuq.from_generate` makes candidates of it.
+    ``from_generate`` makes candidates of it.
 
     Raises BeamUQError if the generation config has what changes the distribution (a penalty, forced
     or banned tokens), ranks or stops otherwise (a length penalty, time, strings), or num_beams; if

@@ -63,7 +63,7 @@ def from_generate(
     list per prompt.
 
     Beams: ``generate(…, num_beams=M, num_return_sequences=M, do_sample=False,
-    return_dict_in_generate=True, output_logits=True)``; what :func:`beamuq.beams` gave back is read
+    return_dict_in_generate=True, output_logits=True)``; what ``beamuq.beams`` gave back is read
     too. Samples: ``generate(…, do_sample=True, num_return_sequences=M, temperature=1.0, top_k=0,
     top_p=1.0, return_dict_in_generate=True, output_logits=True, output_scores=True)``.
 
