@@ -1,4 +1,4 @@
-"""What ``generate`` returned, as candidates: their log-probabilities, endings, prompts and texts."""
+"""What ``generate`` returned, as candidates: log-probabilities, endings, prompts and texts."""
 
 from __future__ import annotations
 
@@ -101,7 +101,10 @@ def test_beams_that_were_searched_under_another_distribution_are_warned_of() -> 
 def test_plain_scores_are_believed_under_the_stated_length_penalty(length_penalty: float) -> None:
     output = call(**BEAMS, output_scores=True, length_penalty=length_penalty)
     assert_own(read(output, length_penalty=length_penalty))
-    with pytest.raises(BeamUQError, match=r"length_penalty: 0\.5: sequences_scores\[0\] .*output_log"):
+    with pytest.raises(
+        BeamUQError,
+        match=r"length_penalty: 0\.5: sequences_scores\[0\] .*output_log",
+    ):
         read(output, length_penalty=0.5)
 
 
@@ -114,7 +117,10 @@ def test_plain_scores_are_believed_under_the_stated_length_penalty(length_penalt
         ("no repeated token", "-inf"),
     ],
 )
-def test_scores_of_another_distribution_are_refused_with_the_call_that_gives_logits(setting: str, why: str) -> None:
+def test_scores_of_another_distribution_are_refused_with_the_call_that_gives_logits(
+    setting: str,
+    why: str,
+) -> None:
     output = call(**BEAMS | CHANGED[setting], output_scores=True)
     with pytest.raises(BeamUQError, match=f"scores.*{why}.*do_sample=False, output_logits=True"):
         read(output)
@@ -142,7 +148,7 @@ def test_a_temperature_of_beams_is_refused() -> None:
 def test_a_search_that_found_fewer_beams_than_asked_for_is_refused() -> None:
     output = call(**BEAMS, output_logits=True, output_scores=True)
     output.sequences_scores[2] = -1e9
-    with pytest.raises(BeamUQError, match=r"sequences\[2\].*fewer than num_return_sequences"):
+    with pytest.raises(BeamUQError, match=r"sequences\[2\].*fewer than .*num_return_sequences"):
         read(output)
     output = call(**BEAMS, output_logits=True)
     output.sequences[1] = output.sequences[0]
@@ -152,13 +158,18 @@ def test_a_search_that_found_fewer_beams_than_asked_for_is_refused() -> None:
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.3])
-def test_samples_whose_scores_are_the_logits_over_the_stated_temperature(temperature: float) -> None:
+def test_samples_whose_scores_are_the_logits_over_the_stated_temperature(
+    temperature: float,
+) -> None:
     output = call(**DRAWS, output_scores=True, temperature=temperature)
     found = read(output, per_prompt=5, temperature=temperature)
     assert_own(found)
     assert {candidate["temperature"] for candidate in found[0]} == {temperature}
     other = 0.7
-    with pytest.raises(BeamUQError, match=rf"temperature: 0\.7: .* over {temperature:g}; give temp"):
+    with pytest.raises(
+        BeamUQError,
+        match=rf"temperature: 0\.7: .* over {temperature:g}; give temp",
+    ):
         read(output, per_prompt=5, temperature=other)
 
 
@@ -168,7 +179,10 @@ def test_score_refuses_samples_of_another_temperature_than_its_own() -> None:
     rows = [{"answer": "a", "samples": samples}]
     asked: dict[str, Any] = {"similarity": "lexical", "methods": "Dissimilarity"}
     assert beamuq.score(rows, temperature=0.5, **asked)["Dissimilarity"].notna().all()
-    with pytest.raises(BeamUQError, match=r"row 1: samples\[0\]: temperature: 0\.5: scored with 1; give"):
+    with pytest.raises(
+        BeamUQError,
+        match=r"row 1: samples\[0\]: temperature: 0\.5: scored with 1; give",
+    ):
         beamuq.score(rows, **asked)
 
 
@@ -212,7 +226,7 @@ def test_an_output_without_logits_is_refused_with_the_call_that_gives_them() -> 
 
 
 def made_up(answers: Sequence[Sequence[int]], *, logits: Any = None, prompt: int = 5) -> Any:
-    """An output of samples [rows, steps] behind a prompt of one token, of a uniform distribution."""
+    """An output of samples [rows, steps] behind a prompt of one token, all tokens alike."""
     tokens = torch.tensor(answers)
     rows, steps = tokens.shape
     tables = torch.zeros(steps, rows, VOCABULARY) if logits is None else logits
@@ -273,13 +287,15 @@ def test_padding_behind_an_unnamed_stop_string_is_not_summed_in(beams: bool, pad
 
 
 @pytest.mark.parametrize("stop_ids", [1, [3], []])
-def test_padding_behind_an_end_that_is_missing_from_stop_ids_is_not_summed_in(stop_ids: Any) -> None:
-    options = DRAWS | {"output_scores": True, "num_return_sequences": 100, "max_new_tokens": 20}
+def test_padding_behind_an_end_that_is_missing_from_stop_ids_is_not_summed_in(
+    stop_ids: Any,
+) -> None:
+    options = DRAWS | {"output_scores": True, "num_return_sequences": 50, "max_new_tokens": 20}
     output = call(**options)
-    found = read(output, per_prompt=100)
-    assert sum(candidate["ended"] for each in found for candidate in each) > 10
+    found = read(output, per_prompt=50)
+    assert sum(candidate["ended"] for each in found for candidate in each) > 4
     with pytest.raises(BeamUQError, match=r"stop_ids.*sequence \d+ holds .* alone.*eos_token_id"):
-        read(output, per_prompt=100, stop_ids=stop_ids)
+        read(output, per_prompt=50, stop_ids=stop_ids)
 
 
 def test_the_tokenizer_s_end_is_none_where_the_call_had_others() -> None:
@@ -309,7 +325,10 @@ def test_padding_that_is_no_end_marks_an_ending_that_nobody_named(padding: int) 
     answers = [[7, padding, padding, padding], [8, 9, 10, 11]]
     logits = torch.zeros(4, 2, VOCABULARY)
     logits[:, :, padding] = -9.0
-    with pytest.raises(BeamUQError, match=r"sequence 1 holds .* alone behind token 1 .*give all ends"):
+    with pytest.raises(
+        BeamUQError,
+        match=r"sequence 1 holds .* alone behind token 1 .*give all ends",
+    ):
         read_made_up(made_up(answers, logits=logits))
 
 
@@ -361,7 +380,10 @@ def test_a_greedy_answer_ends_where_ending_is_most_probable() -> None:
     asked = {"per_prompt": 1, "prompt_tokens": 1, "stop_strings": []}
     assert read(output, **asked)[0][0]["token_ids"] == [7, 3]
     output.logits[1][0, 40] = 10.0
-    with pytest.raises(BeamUQError, match=r"sequence 1 ends in .*most probable token is another one"):
+    with pytest.raises(
+        BeamUQError,
+        match=r"sequence 1 ends in .*most probable token is another one",
+    ):
         read(output, **asked)
 
 
@@ -421,7 +443,10 @@ def test_what_is_said_of_the_call_has_to_agree_with_its_output(stated: Any, told
 
 def test_prompts_of_samples_are_not_mixed() -> None:
     output = call(**DRAWS, output_scores=True)
-    with pytest.raises(BeamUQError, match="per_prompt: 10: sequences 1 to 10 are of several prompts"):
+    with pytest.raises(
+        BeamUQError,
+        match="per_prompt: 10: sequences 1 to 10 are of several prompts",
+    ):
         read(output, per_prompt=10)
     with pytest.warns(UserWarning, match="per_prompt: 1: prompts 1 and 2 are the same"):
         read(output, per_prompt=1)
@@ -459,7 +484,11 @@ def test_outputs_of_two_calls_are_refused() -> None:
     ],
 )
 @pytest.mark.parametrize("ended", ["<eos>", "<end_of_turn>", ""])
-def test_of_a_text_only_special_tokens_and_outer_space_are_taken_off(written: str, text: str, ended: str) -> None:
+def test_of_a_text_only_special_tokens_and_outer_space_are_taken_off(
+    written: str,
+    text: str,
+    ended: str,
+) -> None:
     tokens = tiny_model("llama")[1](f"{written}{ended}", add_special_tokens=False)["input_ids"]
     (found,) = read_made_up(made_up([tokens]))
     assert (found["text"], found["ended"], found["token_ids"]) == (text, bool(ended), tokens)
@@ -474,7 +503,8 @@ def test_an_ending_that_says_something_stays_in_the_text() -> None:
 
 
 def test_several_lines_are_scored_as_they_are() -> None:
-    candidates = [{"text": text, "logprob": -1.5} for text in ("1. Red\n2. Blue", "1. Red\n2. Green")]
+    texts = ("1. Red\n2. Blue", "1. Red\n2. Green")
+    candidates = [{"text": text, "logprob": -1.5} for text in texts]
     rows = [{"answer": candidates[0], "beams": candidates}]
     scores = beamuq.score(rows, similarity="lexical", methods="Dissimilarity")
     assert scores["Dissimilarity"]["1"] > 0
@@ -491,6 +521,8 @@ def test_what_the_hook_gave_back_is_read_as_it_was_computed(width: int) -> None:
         read(output, per_prompt=width, prompt_tokens=3)
 
 
+@pytest.mark.slow
+@pytest.mark.packaged
 def test_the_page_s_block_gives_the_same_under_a_generation_config_that_samples(
     tmp_path: Path,
 ) -> None:
@@ -502,7 +534,10 @@ def test_the_page_s_block_gives_the_same_under_a_generation_config_that_samples(
     place = next(n for n, block in enumerate(page) if "beamuq.from_generate(" in block.text)
     samples = {"do_sample": True, "temperature": 0.6, "top_p": 0.9, "repetition_penalty": 1.05}
     sampling = f"\nmodel.generation_config.update(**{json.loads(json.dumps(samples))!r})\n"
-    (tmp_path / "loaded.py").write_text(loaded.text + sampling.replace("true", "True"), encoding="utf-8")
+    (tmp_path / "loaded.py").write_text(
+        loaded.text + sampling.replace("true", "True"),
+        encoding="utf-8",
+    )
     environment = os.environ | {"BEAMUQ_MODELS": str(MODELS), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
         [sys.executable, "-c", page[place].text],

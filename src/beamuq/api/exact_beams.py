@@ -1,4 +1,4 @@
-"""What the hook ``beamuq.beams`` gives back: transformers' beams with the log-probability of every token."""
+"""What the hook ``beamuq.beams`` gives back: beams with the log-probability of every token."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from transformers.generation.utils import GenerateBeamDecoderOnlyOutput
 
 @dataclass
 class ExactBeams(GenerateBeamDecoderOnlyOutput):
-    """Transformers' output of a beam search, with what :func:`beamuq.from_generate` reads.
+    """Transformers' output of a beam search, with what ``from_generate`` reads.
 
     ``token_logprobs`` [prompts × width, longest answer] are natural, in float64, 0 behind an
     answer's ending; ``answer_tokens`` [prompts × width] are lengths, the ending included.

@@ -71,7 +71,9 @@ def read_ends(
     complete = np.zeros((rows, steps), dtype=bool)
     strings = () if stop_strings is None else tuple(_many(stop_strings))
     if not all(isinstance(string, str) and string for string in strings):
-        raise BeamUQError(f"stop_strings: {stop_strings!r:.80}: give texts, or [] if there were none")
+        raise BeamUQError(
+            f"stop_strings: {stop_strings!r:.80}: give texts, or [] if there were none",
+        )
     if strings:
         from transformers.generation.stopping_criteria import StopStringCriteria
 
@@ -92,11 +94,18 @@ def check_all_beams_found(output: Any, beam_indices: Ints) -> None:
     if empty.any():
         row = int(np.flatnonzero(empty)[0])
         raise BeamUQError(
-            f"output: sequences[{row}]: no answer: the search found fewer than num_return_sequences; ask for fewer"
+            f"output: sequences[{row}]: no answer: the search found fewer than the call's "
+            "num_return_sequences; ask for fewer"
         )
 
 
-def beam_answers(tokens: Ints, lengths: Sequence[int], steps: int, ends: Ends, spell: Callable[[int], str]) -> Answers:
+def beam_answers(
+    tokens: Ints,
+    lengths: Sequence[int],
+    steps: int,
+    ends: Ends,
+    spell: Callable[[int], str],
+) -> Answers:
     """Of beams, whose lengths are known: whether each ended, in a search of so many ``steps``.
 
     Raises BeamUQError where that is not what ``ends`` says.
@@ -114,7 +123,14 @@ def beam_answers(tokens: Ints, lengths: Sequence[int], steps: int, ends: Ends, s
     return Answers(list(lengths), ended)
 
 
-def sample_answers(tokens: Ints, logprobs: TokenLogprobs, ends: Ends, tokenizer: Any, *, one_each: bool) -> Answers:
+def sample_answers(
+    tokens: Ints,
+    logprobs: TokenLogprobs,
+    ends: Ends,
+    tokenizer: Any,
+    *,
+    one_each: bool,
+) -> Answers:
     """Of samples: each up to its first ending, as ``ends`` says.
 
     ``one_each``: a row for each prompt, so that the answers may be greedy ones.
@@ -124,7 +140,7 @@ def sample_answers(tokens: Ints, logprobs: TokenLogprobs, ends: Ends, tokenizer:
     ending cannot be told apart.
     """
     stops = np.isin(tokens, list(ends.stop_ids)) | ends.complete
-    ended = stops.any(axis=1)
+    ended: Bools = np.asarray(stops.any(axis=1))
     samples = _Samples(
         tokens=tokens,
         logprobs=logprobs,
@@ -138,7 +154,7 @@ def sample_answers(tokens: Ints, logprobs: TokenLogprobs, ends: Ends, tokenizer:
     if len(tokens) > 1:  # else nothing else ran on, so that nothing was padded
         samples.check_cut_answers({tokenizer.pad_token_id, padding})
         samples.check_endings(padding, one_each=one_each)
-    return Answers(samples.lengths.tolist(), ended.tolist())
+    return Answers([int(end) for end in samples.lengths], [bool(done) for done in ended])
 
 
 @dataclass(frozen=True)
@@ -188,12 +204,13 @@ class _Samples:
             if padded:
                 before = self.spell(int(self.tokens[row, start - 1])) if start else "the prompt"
                 raise BeamUQError(
-                    f"stop_ids, stop_strings: sequence {row + 1} holds {self.spell(last)} alone behind token {start} "
+                    f"stop_ids, stop_strings: sequence {row + 1} holds {self.spell(last)} alone "
+                    f"behind token {start} "
                     f"({before}): padding behind an ending that is none of these; {ALL_ENDS}"
                 )
 
     def _is_drawn(self, row: int, start: int) -> bool:
-        """Whether what looks like padding was drawn again and again, by a model that does so anyway.
+        """Whether what looks like padding was drawn again and again, by a model that does so.
 
         It was not if so few draws of the first are expected that none is believed; nor if the token
         before it, or it itself, never stands before anything else: an ending that nobody named.
@@ -255,7 +272,7 @@ class _Samples:
             raise self._padded_end(row, f"with log p {logprob:.4g}")
 
     def _check_greedy(self, doubtful: Sequence[int]) -> None:
-        """Refuse an ending that greedy decoding would not have chosen, if all else is its choice."""
+        """Refuse an ending that greedy decoding had not chosen, if all else is its choice."""
         steps = np.arange(self.tokens.shape[1])[None]
         others = steps < self.lengths[:, None]
         for row in doubtful:
@@ -310,7 +327,13 @@ def _run_start(row: Ints) -> int:
     return int(others[-1]) + 1 if others.size else 0
 
 
-def _goes_on(row: int, step: int, tokens: Ints, ends: Ends, spell: Callable[[int], str]) -> BeamUQError:
+def _goes_on(
+    row: int,
+    step: int,
+    tokens: Ints,
+    ends: Ends,
+    spell: Callable[[int], str],
+) -> BeamUQError:
     last = int(tokens[step])
     by_token = last in ends.stop_ids
     name = "stop_ids" if by_token else "stop_strings"

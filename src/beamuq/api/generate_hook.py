@@ -30,7 +30,7 @@ OF_DRAWS = (
     "EpsilonLogitsWarper",
     "EtaLogitsWarper",
 )
-"""Transformers' processors of draws alone: a search under the model's own distribution has no use for them."""
+"""Transformers' processors of draws alone, of which a search under the model's own has no use."""
 SWITCHED_OFF_BY = {
     "EncoderRepetitionPenaltyLogitsProcessor": "encoder_repetition_penalty=1.0",
     "MinLengthLogitsProcessor": "min_length=0, min_new_tokens=0",
@@ -53,7 +53,7 @@ UNREAD: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("constraints", "force_words_ids", "dola_layers", "penalty_alpha"), (None,)),
     "prompt_lookup_num_tokens": (None,),
 }
-"""Settings that this search does not read, and the values at which that changes nothing; the first is the fix."""
+"""Settings that this search does not read, and values that change nothing; the first is the fix."""
 
 
 def beams(
@@ -80,10 +80,10 @@ def beams(
 
     Returns
     -------
-    :class:`~beamuq.api.exact_beams.ExactBeams`, a ``GenerateBeamDecoderOnlyOutput``: ``sequences``
+    ``ExactBeams``, a ``GenerateBeamDecoderOnlyOutput``: ``sequences``
     [prompts × width, length], prompt first, the most probable beam of each prompt first;
     ``sequences_scores`` [prompts × width], natural log p of the whole answer, its ending included.
-    :func:`beamuq.from_generate` makes candidates of it.
+    ``from_generate`` makes candidates of it.
 
     Raises BeamUQError if the generation config has what changes the distribution (a penalty, forced
     or banned tokens), ranks or stops otherwise (a length penalty, time, strings), or num_beams; if
@@ -103,7 +103,8 @@ def beams(
     check_settings(width=width)
     if model.config.is_encoder_decoder:
         raise BeamUQError(
-            f"{type(model).__name__}: an encoder and a decoder; beamuq.beams decodes models of a decoder alone"
+            f"{type(model).__name__}: an encoder and a decoder; beamuq.beams decodes models of a "
+            "decoder alone: give it such a model"
         )
     mask = model_inputs.get("attention_mask")
     mask = torch.ones_like(input_ids) if mask is None else mask
@@ -118,16 +119,29 @@ def beams(
         for number, (ids, kept) in enumerate(zip(input_ids, mask, strict=True))
     ]
     length = generation_config.max_length - input_ids.shape[1]
-    rows = decoding.decode(model, prompts, [decoding.Beam(width)], stop_ids=stops, seed=0, max_new_tokens=length)
+    rows = decoding.decode(
+        model,
+        prompts,
+        [decoding.Beam(width)],
+        stop_ids=stops,
+        seed=0,
+        max_new_tokens=length,
+    )
     if len(rows) < width * len(prompts):
-        raise BeamUQError(f"width: {width}: a prompt has fewer answers of at most {length} tokens; ask for fewer")
+        raise BeamUQError(
+            f"width: {width}: a prompt has fewer answers of at most {length} tokens; ask for fewer",
+        )
     padding = generation_config.pad_token_id
     return _output(input_ids, rows, width, min(stops, default=0) if padding is None else padding)
 
 
 def _check_inputs(input_ids: Any, mask: Any, model_inputs: Mapping[str, Any]) -> None:
-    """Refuse what the engine would not hand to the model: all but ids, their mask and what follows from these."""
-    unread = [name for name, value in model_inputs.items() if name not in READ and _has_content(name, value)]
+    """Refuse what the engine hands to no model: all but ids, their mask and what follows."""
+    unread = [
+        name
+        for name, value in model_inputs.items()  # in the order given
+        if name not in READ and _has_content(name, value)
+    ]
     if unread:
         names = ", ".join(ENCODED if name == "mm_encoder_outputs" else name for name in unread)
         raise BeamUQError(
@@ -155,7 +169,7 @@ def _has_content(name: str, value: Any) -> bool:
 
 
 def _check_positions(positions: Any, mask: Any) -> None:
-    """Refuse positions that do not follow from the mask; models of images have several rows of them for each prompt."""
+    """Refuse positions that do not follow from the mask; some models have several a token."""
     kept = mask.bool()
     expected = mask.long().cumsum(-1) - 1
     try:
@@ -170,7 +184,7 @@ def _check_positions(positions: Any, mask: Any) -> None:
 
 
 def _check_cache(name: str, cache: Any) -> None:
-    """Refuse a cache that holds tokens, or that would round what it holds: the engine keeps its own."""
+    """Refuse a cache that holds tokens, or would round what it holds: the engine keeps its own."""
     from transformers.cache_utils import Cache, QuantizedCache
 
     held = ""
@@ -181,7 +195,9 @@ def _check_cache(name: str, cache: Any) -> None:
     elif any(_holds_tokens(layer) for layer in getattr(cache, "layers", ())):
         held = "holds tokens already"
     if held:
-        raise BeamUQError(f"{name}: {type(cache).__name__}: {held}; leave it out and give whole prompts")
+        raise BeamUQError(
+            f"{name}: {type(cache).__name__}: {held}; leave it out and give whole prompts",
+        )
 
 
 def _holds_tokens(layer: Any) -> bool:
@@ -196,11 +212,16 @@ def _check_settings_read(config: Any) -> None:
     for name, values in UNREAD.items():
         value = getattr(config, name, None)
         if value not in values:
-            fix = "leave it out; width is the number of beams" if name.startswith("num_") else "leave it out"
-            where = f", or call generate with {name}={values[0]!r}"
-            raise BeamUQError(f"{name}: {value!r:.80}: not a setting of this search; {fix}{where}")
+            number = "; width is the number of beams" if name.startswith("num_") else ""
+            raise BeamUQError(
+                f"{name}: {value!r:.80}: not a setting of this search{number}; leave it out, or "
+                f"call generate with {name}={values[0]!r}"
+            )
     if getattr(config, "cache_implementation", None) == "quantized":
-        raise BeamUQError("cache_implementation: 'quantized': rounds keys and values, and is not read; leave it out")
+        raise BeamUQError(
+            "cache_implementation: 'quantized': rounds keys and values, which this search does not "
+            "do; leave it out, or give another"
+        )
 
 
 def _check_processors(processors: Sequence[Any], *, drawn: bool) -> None:
@@ -212,20 +233,22 @@ def _check_processors(processors: Sequence[Any], *, drawn: bool) -> None:
     """
     from transformers.generation import logits_process
 
-    harmless = {logits_process.LogitNormalization}
+    harmless: set[Any] = {logits_process.LogitNormalization}
     if drawn:
-        harmless |= {getattr(logits_process, name) for name in OF_DRAWS if hasattr(logits_process, name)}
+        # an older transformers may lack one
+        harmless |= {getattr(logits_process, name, None) for name in OF_DRAWS}
     for processor in processors:
         if type(processor) not in harmless:
             setting = SWITCHED_OFF_BY.get(type(processor).__name__)
             further = f", or call generate with {setting}" if setting else ""
             raise BeamUQError(
-                f"{_class(processor)}: changes the model's distribution; leave that setting or processor out{further}"
+                f"{_class(processor)}: changes the model's distribution; leave that setting, or a "
+                f"processor of your own, out{further}"
             )
 
 
 def _check_criteria(criteria: Sequence[Any], stops: frozenset[int], max_length: int) -> None:
-    """Refuse whatever ends an answer, but the ends and the length that the search itself reads from the config."""
+    """Refuse whatever ends an answer but the config's ends and length, which the search reads."""
     from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 
     for criterion in criteria:
@@ -260,10 +283,11 @@ def _output(input_ids: Any, rows: Sequence[Candidate], width: int, padding: int)
     for place, (candidate, length) in enumerate(zip(rows, lengths, strict=True)):
         answers[place, :length] = torch.tensor(candidate.token_ids)
         logprobs[place, :length] = torch.as_tensor(candidate.token_logprobs, dtype=torch.float64)
+    totals = [candidate.logprob for candidate in rows]
     repeated = input_ids.repeat_interleave(width, dim=0)
     return ExactBeams(
         sequences=cast(Any, torch.cat([repeated, answers.to(input_ids.device)], dim=1)),
-        sequences_scores=cast(Any, torch.tensor([row.logprob for row in rows], dtype=torch.float64)),
+        sequences_scores=cast(Any, torch.tensor(totals, dtype=torch.float64)),
         token_logprobs=logprobs,
         answer_tokens=torch.tensor(lengths),
     )

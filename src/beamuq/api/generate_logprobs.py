@@ -15,7 +15,7 @@ import numpy as np
 from beamuq.array_types import Bools, Floats, Ints
 from beamuq.errors import BeamUQError
 
-UNIT_SUM = 1e-4  # more than a float32 log-softmax over 262,144 tokens is off in the log of its sum: 2.5e-5
+UNIT_SUM = 1e-4  # in the log of its sum a float32 log-softmax over 262,144 tokens is off by 2.5e-5
 EQUAL = 2e-6  # of the largest logit: how far a float32 quotient or log-softmax is off
 ACCUMULATED = 1e-4  # how far generate's float32 sum is off, for each nat and each token
 NO_BEAM = -1e8  # generate starts beams that stand for nothing at -1e9
@@ -53,7 +53,9 @@ def beam_logprobs(output: Any, tokens: Ints, beam_indices: Ints, length_penalty:
         _warn_of_another_search(output.logits, scores)
         return _along_beams("logits", output.logits[:steps], tokens, beam_indices)
     if not scores or getattr(output, "sequences_scores", None) is None:
-        raise BeamUQError(f"output: beams without logits, and without scores and sequences_scores; {LOGITS}")
+        raise BeamUQError(
+            f"output: beams without logits, and without scores and sequences_scores; {LOGITS}",
+        )
     _check_steps("scores", scores, beam_indices)
     for step, table in enumerate(scores):
         _check_plain_scores(step, _float64(table))
@@ -62,7 +64,12 @@ def beam_logprobs(output: Any, tokens: Ints, beam_indices: Ints, length_penalty:
     return logprobs
 
 
-def sample_logprobs(output: Any, tokens: Ints, temperature: float, stop_ids: Iterable[int]) -> TokenLogprobs:
+def sample_logprobs(
+    output: Any,
+    tokens: Ints,
+    temperature: float,
+    stop_ids: Iterable[int],
+) -> TokenLogprobs:
     """Of samples, or of a greedy answer, from the logits.
 
     Raises BeamUQError if there are none, or they are no probabilities; if the output's scores are
@@ -86,7 +93,10 @@ def sample_logprobs(output: Any, tokens: Ints, temperature: float, stop_ids: Ite
             stacklevel=4,
         )
     elif len(scores) != len(logits):
-        raise BeamUQError(f"output: {len(logits)} steps of logits, {len(scores)} of scores; give one call's output")
+        raise BeamUQError(
+            f"output: {len(logits)} steps of logits, {len(scores)} of scores; give what one call "
+            "of generate has returned, as it is"
+        )
     own = np.zeros(tokens.shape)
     drawn = np.zeros(tokens.shape)
     stops = [token for token in sorted(stop_ids) if token < logits[0].shape[-1]]
@@ -129,7 +139,7 @@ def _along_beams(name: str, tables: Sequence[Any], tokens: Ints, beam_indices: I
 
 
 def _chosen(logits: Any, tokens: Ints) -> Floats:
-    """Log-probabilities [rows] of one token for each row of float64 logits; −inf of what is no token of theirs."""
+    """Log-probabilities [rows] of a token for each row of float64 logits; −inf if it is none."""
     import torch
 
     vocabulary = logits.shape[-1]
@@ -175,10 +185,18 @@ def _check_plain_scores(step: int, scores: Any) -> None:
         why = f"probabilities that sum to {worst:.6g}, not 1: of a temperature or a penalty"
     else:
         return
-    raise BeamUQError(f"output: scores[{step}]: {why}; sequences_scores are then not the model's own log p; {BEAM_FIX}")
+    raise BeamUQError(
+        f"output: scores[{step}]: {why}; sequences_scores are then not the model's own log p and "
+        f"are not believed; {BEAM_FIX}"
+    )
 
 
-def _check_sequences_scores(told: Any, logprobs: Floats, beam_indices: Ints, length_penalty: float) -> None:
+def _check_sequences_scores(
+    told: Any,
+    logprobs: Floats,
+    beam_indices: Ints,
+    length_penalty: float,
+) -> None:
     """Refuse beams' scores that are not their tokens' sum over length ** ``length_penalty``."""
     lengths = (beam_indices >= 0).sum(axis=1).astype(np.float64)
     totals = logprobs.sum(axis=1)
@@ -195,7 +213,7 @@ def _check_sequences_scores(told: Any, logprobs: Floats, beam_indices: Ints, len
 
 
 def _warn_of_another_search(logits: Sequence[Any], scores: Sequence[Any] | None) -> None:
-    """Beams' log p is recomputed; which beams were found still depends on what they were searched by."""
+    """Beams' log p is recomputed; which beams were found depends on what they were searched by."""
     for step, table in enumerate(scores or ()):
         raw = _checked("logits", step, logits[step]).log_softmax(dim=-1)
         if not _equal(raw, _checked("scores", step, table)):
@@ -241,7 +259,7 @@ def _temperature(logits: Any, scores: Any) -> float | None:
 
 
 def _equal(expected: Any, given: Any) -> bool:
-    """Whether two tables of log-probabilities are the same but for rounding, −inf in the same places."""
+    """Whether two tables of log-probabilities are the same but for rounding, −inf included."""
     finite = expected.isfinite()
     if not bool((finite == given.isfinite()).all()):
         return False

@@ -41,7 +41,7 @@ class _Stated(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """The generated tokens, their natural log-probabilities [rows, steps], and where each answer ends."""
+    """The generated tokens, their natural log-probabilities [rows, steps], and the answers."""
 
     tokens: Ints
     logprobs: Floats
@@ -63,7 +63,7 @@ def from_generate(
     list per prompt.
 
     Beams: ``generate(…, num_beams=M, num_return_sequences=M, do_sample=False,
-    return_dict_in_generate=True, output_logits=True)``; what :func:`beamuq.beams` gave back is read
+    return_dict_in_generate=True, output_logits=True)``; what ``beamuq.beams`` gave back is read
     too. Samples: ``generate(…, do_sample=True, num_return_sequences=M, temperature=1.0, top_k=0,
     top_p=1.0, return_dict_in_generate=True, output_logits=True, output_scores=True)``.
 
@@ -107,10 +107,11 @@ def from_generate(
     Examples
     --------
     >>> told = {"return_dict_in_generate": True, "output_logits": True, "max_new_tokens": 8}
-    >>> output = model.generate(**inputs, **told, num_beams=4, num_return_sequences=4, do_sample=False)
+    >>> told |= {"num_beams": 4, "num_return_sequences": 4, "do_sample": False}
+    >>> output = model.generate(**inputs, **told)
     >>> size = inputs["input_ids"].shape[1]
-    >>> ends = model.generation_config.eos_token_id
-    >>> found = beamuq.from_generate(output, tokenizer, prompt_tokens=size, per_prompt=4, stop_ids=ends)
+    >>> stated = {"per_prompt": 4, "stop_ids": model.generation_config.eos_token_id}
+    >>> found = beamuq.from_generate(output, tokenizer, prompt_tokens=size, **stated)
     >>> rows = [{"answer": beams[0], "beams": beams} for beams in found]
     >>> bool((beamuq.score(rows, similarity="lexical")["Prob"] >= 0).all())
     True
@@ -132,11 +133,13 @@ def from_generate(
     prompts = sequences[:, :start].cpu().numpy()
     _check_groups(prompts, per_prompt, beam_indices)
     read = _read(output, tokenizer, sequences, steps, beam_indices, stated)
-    drawn_at = {} if _is_exact(output) or beam_indices is not None else {"temperature": stated.temperature}
-    found = [_record(tokenizer, stated.stop_ids, read, row) | drawn_at for row in range(len(prompts))]
+    found = [_record(tokenizer, stated.stop_ids, read, row) for row in range(len(prompts))]
     lists = [found[place : place + per_prompt] for place in range(0, len(found), per_prompt)]
-    if not drawn_at:
+    if _is_exact(output) or beam_indices is not None:
         _check_distinct(lists)
+    else:
+        for candidate in found:
+            candidate["temperature"] = stated.temperature
     return lists
 
 
@@ -148,7 +151,7 @@ def _read(
     beam_indices: Ints | None,
     stated: _Stated,
 ) -> _Read:
-    """The tokens behind the prompts, their log-probabilities and ends: of our hook's beams, of beams, or of samples."""
+    """What stands behind the prompts: our hook's beams, ``generate``'s beams, or samples."""
 
     def spell(token: int) -> str:
         return repr(tokenizer.decode([token]))
@@ -201,7 +204,11 @@ def _text(tokenizer: Any, tokens: Sequence[int], stop_ids: frozenset[int]) -> st
         tokenizer.eos_token,
     )
     written = tokens[:-1] if turn_ended else tokens
-    text: str = tokenizer.decode(written, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    text: str = tokenizer.decode(
+        written,
+        skip_special_tokens=True,
+        clean_up_tokenization_spaces=False,
+    )
     return text.strip()
 
 
@@ -215,19 +222,23 @@ def _is_exact(output: Any) -> bool:
 def _sequences(output: Any) -> Any:
     sequences = getattr(output, "sequences", None)
     if sequences is None or getattr(sequences, "ndim", 0) != 2 or not sequences.shape[0]:
-        raise BeamUQError(f"output: {type(output).__name__}: says no log-probabilities; call generate with {FIX}")
+        raise BeamUQError(
+            f"output: {type(output).__name__}: says no log-probabilities; call generate with {FIX}",
+        )
     return sequences
 
 
 def _beam_indices(output: Any) -> Ints | None:
-    """Of beams [rows, steps], −1 behind an ending; None: of samples, a greedy answer, or our own hook."""
+    """Of beams [rows, steps], −1 behind an ending; None of all else and of our own hook."""
     if _is_exact(output):
         return None
     found = getattr(output, "beam_indices", None)
     if found is not None and len(found):
         rows = len(output.sequences)
         if found.ndim != 2 or len(found) != rows:
-            raise BeamUQError(f"output: {rows} sequences, beam_indices of {len(found)}; give one call's output")
+            raise BeamUQError(
+                f"output: {rows} sequences, beam_indices of {len(found)}; give one call's output",
+            )
         indices: Ints = found.cpu().numpy().astype(np.int64)
         return indices
     if getattr(output, "sequences_scores", None) is not None or "Beam" in type(output).__name__:
@@ -245,7 +256,9 @@ def _steps(output: Any, beam_indices: Ints | None) -> int:
         return int(output.token_logprobs.shape[1])
     tables = getattr(output, "logits", None) or getattr(output, "scores", None)
     if not tables or (beam_indices is None and not getattr(output, "logits", None)):
-        raise BeamUQError(f"output: {type(output).__name__}: says no log-probabilities; call generate with {FIX}")
+        raise BeamUQError(
+            f"output: {type(output).__name__}: says no log-probabilities; call generate with {FIX}",
+        )
     return len(tables) if beam_indices is None else int(beam_indices.shape[1])
 
 
@@ -269,7 +282,8 @@ def _check_groups(prompts: Ints, per_prompt: int, beam_indices: Ints | None) -> 
     if rows % per_prompt:
         raise BeamUQError(f"per_prompt: {per_prompt}: does not divide the {rows} sequences; {fix}")
     # at the first step all beams of a prompt go on from the same row
-    keys = prompts if beam_indices is None else np.concatenate([prompts, beam_indices[:, :1]], axis=1)
+    searched = prompts[:, :0] if beam_indices is None else beam_indices[:, :1]
+    keys = np.concatenate([prompts, searched], axis=1)
     groups = keys.reshape(rows // per_prompt, per_prompt, -1)
     mixed = (groups != groups[:, :1]).any(axis=(1, 2))
     if mixed.any():
@@ -300,7 +314,9 @@ def _check_distinct(lists: Sequence[Sequence[dict[str, Any]]]) -> None:
 
 def _no_temperature(temperature: float) -> None:
     if temperature != 1:
-        raise BeamUQError(f"temperature: {temperature:g}: of samples alone, and these are beams; leave it out")
+        raise BeamUQError(
+            f"temperature: {temperature:g}: of samples alone, and these are beams; leave it out",
+        )
 
 
 def _whole(name: str, value: Any, least: int, fix: str) -> int:
@@ -310,7 +326,12 @@ def _whole(name: str, value: Any, least: int, fix: str) -> int:
 
 
 def _number(length_penalty: Any) -> float:
-    number = isinstance(length_penalty, int | float | np.floating) and not isinstance(length_penalty, bool)
+    number = isinstance(length_penalty, int | float | np.floating) and not isinstance(
+        length_penalty,
+        bool,
+    )
     if not number or not math.isfinite(length_penalty):
-        raise BeamUQError(f"length_penalty: {length_penalty!r:.80}: must be a number; give that of the call")
+        raise BeamUQError(
+            f"length_penalty: {length_penalty!r:.80}: must be a number; give that of the call",
+        )
     return float(length_penalty)
