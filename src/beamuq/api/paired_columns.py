@@ -1,5 +1,4 @@
-"""Columns given side by side in Python, one value an answer: scores, labels, groups, and whether
-they belong together.
+"""Columns given side by side in Python, one value an answer, and whether they belong together.
 
 Nothing is converted that may have meant something else: a truth value is no score, the text "0.3"
 no number, and the imaginary part of a number is not dropped.
@@ -51,8 +50,7 @@ def number_column(name: str, values: object, *, truth_values: bool = False) -> F
 
 
 def group_column(groups: object) -> list[str]:
-    """What belongs together, [N], as text: a text stays, a whole number is written without a point,
-    so 1.0 is ``1``.
+    """What belongs together, [N], as text: of a whole number without a point, so 1.0 is ``1``.
 
     Raises BeamUQError naming the row (from 1) and the value: missing, or neither text nor whole
     number.
@@ -62,8 +60,7 @@ def group_column(groups: object) -> list[str]:
 
 
 def check_order(**columns: object) -> None:
-    """Refuse series of other answers or in another order: by their places they would be paired with
-    one another's.
+    """Refuse series of other answers or in another order, which their places would pair wrongly.
 
     An index counts as the names of answers. The one that pandas gives by itself, 0, 1, 2, …, names
     nothing beside one of texts, and the series is taken in its order.
@@ -132,11 +129,7 @@ def _one_column(name: str, values: object) -> npt.NDArray[Any]:
         values = given
     try:
         array = np.asarray(values)
-    except (
-        TypeError,
-        ValueError,
-        RuntimeError,
-    ) as error:  # of tensors on a card, or with a gradient
+    except (TypeError, ValueError, RuntimeError) as error:  # a tensor on a card, or with a gradient
         raise BeamUQError(f"{name}: a {type(values).__name__} ({error}); give it as a list or array") from error
     if array.ndim != 1:
         raise _no_numbers(name, f"a {type(values).__name__} of shape {array.shape}")
