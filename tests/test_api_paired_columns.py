@@ -96,7 +96,7 @@ def test_labels_may_be_truth_values() -> None:
         [1, np.bool_(False)],
     ):
         assert number_column("correct", labels, truth_values=True).tolist() == [1, 0]
-    with pytest.raises(BeamUQError, match=r"correct: row 1: 'True': .*1 or 0"):
+    with pytest.raises(BeamUQError, match=r"correct: row 1: 'True'; give a list of numbers, 1 for right and 0"):
         number_column("correct", ["True"], truth_values=True)
 
 

@@ -139,7 +139,7 @@ WEIGHTS = {"source": "hub:org/name", "revision": "r", "content": "c1", "tokenize
             "candidates",
             {"dtype": "bfloat16", "device": "cuda"},
             {"dtype": {"cpu": "float32", "cuda": "float32"}},
-            "dtype on cuda 'bfloat16', 'float32' is asked for",
+            "dtype on cuda 'bfloat16', 'float32' is asked for; say --config dtype=bfloat16 if that is meant",
         ),
         (
             "similarity",

@@ -178,9 +178,7 @@ def check_settings(table: Footer, current: Mapping[str, Any]) -> None:
     Raises BeamUQError naming the file, the setting and both values.
     """
     for name, used, asked in _differences(table.kind, _used(table), current):
-        raise BeamUQError(
-            f"{table.path}: was made with {name} {used!r}, {asked!r} is asked for; delete it and run again"
-        )
+        raise BeamUQError(f"{table.path}: was made with {name} {used!r}, {asked!r} is asked for; {_fix(name, used)}")
 
 
 def check_settings_behind(table: Footer, current: Callable[[str, Mapping[str, Any]], Mapping[str, Any]]) -> None:
@@ -194,8 +192,8 @@ def check_settings_behind(table: Footer, current: Callable[[str, Mapping[str, An
     for name, used in table.provenance.get(BEHIND, {}).items():
         for setting, value, asked in _differences(_kind(name), used, current(name, used)):
             raise BeamUQError(
-                f"{table.path}: was made from {name} with {setting} {value!r}, {asked!r} is asked for; delete it and "
-                "run again"
+                f"{table.path}: was made from {name} with {setting} {value!r}, {asked!r} is asked for; "
+                f"{_fix(setting, value)}"
             )
 
 
@@ -258,6 +256,13 @@ def _differences(kind: str, used: Mapping[str, Any], current: Mapping[str, Any])
                 yield f"{name} on {used['device']}", used[name], wanted
         elif used[name] != asked:
             yield name, used[name], asked
+
+
+def _fix(name: str, used: Any) -> str:
+    """What to do about a table that differs; it may have been decoded elsewhere, with a dtype named there."""
+    key = name.partition(" on ")[0]
+    meant = f"say --config {key}={used} if that is meant, or " if key in ("dtype", "scorer_dtype") else ""
+    return f"{meant}delete it and run again"
 
 
 def _kind(name: str) -> str:

@@ -41,9 +41,11 @@ class Calibration:
         How many methods, forms and risks are tried on these answers in all; each is tested that
         much more strictly.
 
-    Returns ------- An object to ``fit``. ``fitted``: what ``fit`` or ``load`` found, as ``beamuq
-    calibrate`` writes it; None before. Once it is fitted, risk, confidence and tried are those of
-    the fit and cannot be set.
+    Returns
+    -------
+    An object to ``fit``. ``fitted``: what ``fit`` or ``load`` found, as ``beamuq calibrate`` writes
+    it; None before. Once it is fitted, risk, confidence and tried are those of the fit and cannot be
+    set.
 
     Raises BeamUQError if one of them is out of range, or is set after ``fit``.
 

@@ -1,5 +1,4 @@
-"""Columns given side by side in Python, one value an answer: scores, labels, groups, and whether
-they belong together.
+"""Columns given side by side in Python, one value an answer, and whether they belong together.
 
 Nothing is converted that may have meant something else: a truth value is no score, the text "0.3"
 no number, and the imaginary part of a number is not dropped.
@@ -61,8 +60,7 @@ def group_column(groups: object) -> list[str]:
 
 
 def check_order(**columns: object) -> None:
-    """Refuse series of other answers or in another order: by their places they would be paired with
-    one another's.
+    """Refuse series of other answers or in another order, which their places would pair wrongly.
 
     An index counts as the names of answers. The one that pandas gives by itself, 0, 1, 2, …, names
     nothing beside one of texts, and the series is taken in its order.
@@ -123,7 +121,7 @@ def _one_column(name: str, values: object) -> npt.NDArray[Any]:
             "or give all rows to beamuq.calibrate and beamuq.decide"
         )
     if isinstance(values, str | bytes | Mapping | set | frozenset) or not isinstance(values, Iterable):
-        raise _no_numbers(name, f"a {type(values).__name__}")
+        raise _no_column(name, f"a {type(values).__name__}")
     if np.ma.isMaskedArray(values):
         masked: Any = values
         given = np.array(masked.data, dtype=object)
@@ -131,14 +129,10 @@ def _one_column(name: str, values: object) -> npt.NDArray[Any]:
         values = given
     try:
         array = np.asarray(values)
-    except (
-        TypeError,
-        ValueError,
-        RuntimeError,
-    ) as error:  # of tensors on a card, or with a gradient
+    except (TypeError, ValueError, RuntimeError) as error:  # a tensor on a card, or with a gradient
         raise BeamUQError(f"{name}: a {type(values).__name__} ({error}); give it as a list or array") from error
     if array.ndim != 1:
-        raise _no_numbers(name, f"a {type(values).__name__} of shape {array.shape}")
+        raise _no_column(name, f"a {type(values).__name__} of shape {array.shape}")
     return array
 
 
@@ -154,8 +148,14 @@ def _number(name: str, row: int, value: object, truth_values: bool) -> float:
 
 
 def _no_numbers(place: str, given: str) -> BeamUQError:
-    fix = "1 or 0, one an answer" if place.startswith("correct") else "a list of numbers, one an answer"
-    return BeamUQError(f"{place}: {given}: not {fix}; convert it first")
+    kind = ", 1 for right and 0 for wrong" if place.startswith("correct") else ""
+    return BeamUQError(f"{place}: {given}; give a list of numbers{kind}, one an answer")
+
+
+def _no_column(name: str, given: str) -> BeamUQError:
+    if name == "groups":
+        return BeamUQError(f"groups: {given}; give a list of names, one an answer")
+    return _no_numbers(name, given)
 
 
 def _group(row: int, value: Any) -> str:

@@ -74,8 +74,7 @@ class Origin:
 
 
 def origin_of(scores: object, values: Floats) -> Origin:
-    """Where scores come from: their rows, as far as id and value are those of a row; else their
-    name alone.
+    """Where scores come from: their rows, where id and value are a row's; else their name alone.
 
     ``values`` [N]: ``scores`` as numbers.
 
