@@ -61,6 +61,7 @@ rule figure:
         caption="figures/{study}/{name}.txt",
     log:
         "logs/{study}/figure/{name}.log",
+    priority: 1  # as soon as what it reads is there, before more is decoded: there is something to look at
     conda:
         "../../envs/analysis.yaml"
     resources:
