@@ -1,4 +1,5 @@
 rule study:
+    priority: 1  # every exhibit waits for it
     output:
         study="results/{study}/study.json",
     log:
