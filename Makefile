@@ -1,7 +1,5 @@
 PYTHON ?= python3
 export STUDY ?= demo
-# how a run is shown; make demo SHOW= gives Snakemake's long form
-SHOW ?= --logger rich
 # where torch comes from on a machine without an NVIDIA card: a CPU build, a tenth of the size
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 ENV := .venv
@@ -23,7 +21,7 @@ help: ## the targets; each makes the environment first, once
 	@sed -n 's/^\([a-z-]*\):.* ## /\1\t/p' Makefile | expand -t 14
 
 demo: $(STAMP) ## the demo study, end to end: every table and figure from raw questions
-	snakemake --cores all --config study=demo $(SHOW)
+	snakemake --cores all --config study=demo
 
 crate: $(STAMP) ## a finished study as a Workflow Run RO-Crate: make crate STUDY=paper
 	python tools/run_crate.py "$$STUDY"
@@ -92,6 +90,7 @@ $(STAMP): pyproject.toml envs/constraints.txt
 		|| echo "torch's CPU build cannot be had from $(TORCH_CPU_INDEX): the default build comes, which is larger"
 	$(ENV)/bin/python -m pip install --quiet --constraint envs/constraints.txt --editable '.[models,study,dev]'
 	$(ENV)/bin/python -c 'import pathlib, sysconfig; pathlib.Path(sysconfig.get_path("purelib"), "beamuq_study.pth").write_text("$(CURDIR)/workflow\n")'
+	$(ENV)/bin/python -m compileall -q src workflow/beamuq_study # once, even where the environment keeps no bytecode
 	touch $@
 
 clean: ## remove the environment and the built pages; results stay

@@ -19,11 +19,12 @@ ENVIRONMENT.pop("PYTHONDONTWRITEBYTECODE", None)  # or each job would compile th
 
 
 def snakemake(
-    folder: Path, *arguments: str, seconds: float = 1200, **environment: str
+    folder: Path, *arguments: str, seconds: float = 1200, python: Path | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the project's Snakefile in ``folder``: status and both streams."""
+    """Run the project's Snakefile in ``folder``, in another ``python`` if given: status and both streams."""
+    command = [str(python), "-m", "snakemake"] if python else [SNAKEMAKE]
     return subprocess.run(
-        [SNAKEMAKE, "--snakefile", str(ROOT / "Snakefile"), *arguments],
+        [*command, "--snakefile", str(ROOT / "Snakefile"), *arguments],
         cwd=folder,
         env=ENVIRONMENT | environment,
         text=True,

@@ -8,6 +8,7 @@ rule candidates:
         candidates="results/{study}/candidates/{model}/{dataset}/{recipe}.parquet",
     log:
         "logs/{study}/candidates/{model}/{dataset}/{recipe}.log",
+    priority: plan.priority
     conda:
         "../../envs/gpu.yaml"
     resources:
@@ -38,6 +39,7 @@ rule candidates_shard:
         ),
     log:
         "logs/{study}/candidates_shard/{model}/{dataset}/{recipe}/{shard}.log",
+    priority: plan.priority
     conda:
         "../../envs/gpu.yaml"
     resources:

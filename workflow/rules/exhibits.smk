@@ -1,4 +1,5 @@
 rule study:
+    priority: 1  # every exhibit waits for it
     output:
         study="results/{study}/study.json",
     log:
@@ -62,6 +63,7 @@ rule figure:
         caption="figures/{study}/{name}.txt",
     log:
         "logs/{study}/figure/{name}.log",
+    priority: 1  # as soon as what it reads is there, before more is decoded: there is something to look at
     conda:
         "../../envs/analysis.yaml"
     resources:

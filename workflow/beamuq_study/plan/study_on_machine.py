@@ -103,6 +103,19 @@ class Plan:
         free = {"folder": r"[\w.-]+", "split": r"\w+", "shard": r"\d+-of-\d+"}
         return {wildcard: "|".join(map(re.escape, among)) for wildcard, among in names.items()} | free
 
+    @cached_property
+    def _first_cells(self) -> set[tuple[str, str, str]]:
+        """The cells that the figure reads which is made of the fewest tables: the first that can be looked at."""
+        exhibits = (list_of_exhibits.exhibit(name, self.study) for name in self.study.exhibits)
+        read = [exhibit.artifacts(self.study) for exhibit in exhibits if exhibit.kind == "figure"]
+        decoded = [[table for table in tables if table.recipe] for tables in read]
+        first = min(filter(None, decoded), key=len, default=[])
+        return {(table.model, table.dataset, table.recipe) for table in first}
+
+    def priority(self, wildcards: Wildcards) -> int:
+        """Which decoding comes first: that of the cells of the first figure, then all others."""
+        return int((wildcards.model, wildcards.dataset, wildcards.recipe) in self._first_cells)
+
     # -- the machine ---------------------------------------------------------------------------------------------
 
     def cards(self, wildcards: Wildcards) -> int:
