@@ -100,6 +100,7 @@ def test_a_letter_in_latex_after_a_conclusion_or_in_another_language_names_its_o
         (r"\boxed{A, C}", {0, 2}),
         (r"\boxed{A} or \boxed{C}", {0, 2}),
         ("Therefore, A dog", set()),
+        ("So A copper is it", {1}),  # an article before an option's text
         ("so I went. Therefore I left", set()),
         ("答案不是A", set()),
         ("La respuesta no es A", set()),

@@ -50,15 +50,19 @@ _ARTICLE = re.compile(rf"(?<![\w-])(?:(?i:the|an)(?![\w-])|a{_A_WORD_FOLLOWS})")
 _FIRST_A = re.compile(rf"((?:\A|[.!?:;]\s)\W{{0,3}})A{_A_WORD_FOLLOWS}")
 _EXPONENT = re.compile(r"(?<=\d[eE])-(?=\d)")
 _DATE = re.compile(r"(?<![\w-])\d+(?:-\d+){2,}(?![\w-])")  # or a telephone number
-_RANGE = re.compile(rf"(\d\s?(?:[%‰°{CURRENCIES}]{{1,2}}|[{UNSPACED}]{{1,3}})?)-(?=\s?[{CURRENCIES}]?\.?\d)")
+_COUNTED = rf"[%‰°{CURRENCIES}]{{1,2}}|[{UNSPACED}]{{1,3}}"  # what a number is of
+_RANGE = re.compile(rf"(\d\s?(?:{_COUNTED})?)-(?=\s?[{CURRENCIES}]?\.?\d)")
 _RANGE_OF_YEARS = re.compile(r"(?<=\d{4}) -(?=\d{4}(?!\d))")
 _NEGATIVE_AMOUNT = re.compile(rf"(?<![\w)\]%°])-([{CURRENCIES}])\s?(?=\.?\d)")
 _NEGATIVE = re.compile(r"(?<![\w)\]%°])-(?=\.?\d)")
 _POSITIVE = re.compile(rf"(?<![\w)\]%°+])\+(?=[{CURRENCIES}]?\.?\d)")
 _TRAILING_MINUS = re.compile(r"(?<![\w-])((?=[0-9]{0,2}[A-Za-z])[A-Za-z0-9]{1,3})-(?![\w-])")
 _HYPHEN = re.compile(r"(?<=[^\W_])-(?=[^\W_])")
+_POINT_IN_NAME = re.compile(r"(?<=[^\W\d_])[./](?=[^\W\d_])")
+_SPACED_THOUSANDS = re.compile(r"(?<![\w.,])[1-9]\d{0,2}(?: \d{3})+(?!\d)")
 _NUMBER = r"\.?\d(?:[\d.,:/'^]*\d)?"
-_SIGN_BEFORE_NUMBER = re.compile(rf"((?<!\d)[{CURRENCIES}]|(?<![^\W_])#)\s?({MINUS}?{_NUMBER})")
+_FIRST_SIGN = rf"(?<!\d)[{CURRENCIES}]|(?<!\d)(?<!\d\s)%|(?<![^\W_])#"
+_SIGN_BEFORE_NUMBER = re.compile(rf"({_FIRST_SIGN})\s?({MINUS}?{_NUMBER})")
 _MIXED = re.compile(r"(?<![\w.,:/^])(\d{1,6}) (\d{1,4}/\d{1,4})(?![\w/:^]|[.,]\d)")
 
 _COMMAS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,2}(?:,\d{2})+,\d{3}(?:\.\d+)?")
@@ -69,13 +73,15 @@ _PLAIN = re.compile(r"\d+|\d*\.\d+")
 
 
 def folded_words(text: str, *, articles: bool = False, joined: bool = False) -> Words:
-    """The words of a text in any script, folded by :func:`beamuq.unicode_folding.fold`, without case.
+    """The words of a text in any script, folded by :func:`beamuq.unicode_folding.fold`.
 
-    Of scripts without spaces each character is a word, but a run of Han numerals is one. A sign of a
-    currency, of a percentage or the like is a word of its own behind its number. ``+``, ``#`` and
-    ``-`` at the end of a name stay with it: ``c++``, ``f#``, ``ab-``. A hyphen between two words
-    parts them, or if ``joined`` makes one of them. ``articles``: whether a, an and the are kept;
-    a last or a capital "A" inside a text is a letter, as in "hepatitis A".
+    They have no case. Of scripts without spaces each character is a word, but a run of Han numerals
+    is one. A sign
+    such as that of a currency is a word of its own behind its number. ``+``, ``#`` and ``-`` at the
+    end of a name stay with it: ``c++``, ``f#``, ``ab-``. A hyphen, a point or a slash inside a name
+    parts it, or if ``joined`` makes one word of it; so does a space between thousands.
+    ``articles``: whether a, an and the are kept; a last "A", or a capital one inside a text, is a
+    letter, as in "hepatitis A".
     """
     return _words(text, articles, joined)
 
@@ -88,8 +94,8 @@ def normalize_folded(text: str) -> str:
 def folded_readings(answer: str, reference: str) -> list[tuple[Words, Words]]:
     """The words of an answer and of a reference, in each way in which they may be compared.
 
-    Hyphens part words in both, or join them in both. Signs such as $, % and ° count only where both
-    texts have some: "$5" is 5 and not €5.
+    Hyphens and the like part words in both, or join them in both. Signs such as $, % and ° count
+    only where both texts have some: "$5" is 5 and not €5.
     """
     found: list[tuple[Words, Words]] = []
     for joined in (False, True):
@@ -112,13 +118,13 @@ def is_soft(word: str) -> bool:
 
 @lru_cache(maxsize=1 << 12)  # a text is compared with those of its question, and then no more
 def _words(text: str, articles: bool, joined: bool) -> Words:
-    spelled = _with_letters_apart(fold(text))
+    spelled = _SPACED_THOUSANDS.sub(_surely_one_number, _with_letters_apart(fold(text)))
     if not articles:
         spelled = _FIRST_A.sub(r"\1", _ARTICLE.sub(" ", spelled))
     alone, scanned = _patterns()
     spelled = alone.sub(r" \g<0> ", _with_ranges(spelled))
     spelled = _with_signs(spelled)
-    spelled = _HYPHEN.sub("" if joined else " ", spelled)
+    spelled = _joined(spelled) if joined else _HYPHEN.sub(" ", spelled)
     spelled = _SIGN_BEFORE_NUMBER.sub(r" \2 \1 ", spelled)
     spelled = _MIXED.sub(_mixed_number, spelled)
     return tuple(_scanned(scanned, spelled))
@@ -135,7 +141,8 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
         rf"(?:[eE](?P<exponent>[{MINUS}+]?\d{{1,4}})(?!{letter}))?"
         rf"(?P<tail>{letter}*)(?P<plus>(?:\+(?!{letter}))?)"
     )
-    name = rf"(?P<name>(?<!\w)[^\W\d_][#♭]|{letter}+(?:(?<=\d)\.\d+)*(?:\+\+|[+#♭{MINUS}](?!{letter}))?)"
+    behind = rf"\+\+|[+#♭{MINUS}](?!{letter})"
+    name = rf"(?P<name>(?<!\w)[^\W\d_][#♭]|{letter}+(?:(?<=\d)\.\d+)*(?:{behind})?)"
     return re.compile(alone), re.compile(rf"{number}|{name}|(?P<sign>[^\w\s])")
 
 
@@ -147,6 +154,17 @@ def _with_letters_apart(text: str) -> str:
     text = _AND.sub("and", text).replace("&", "").replace('"', " ")
     text = _OUTER_APOSTROPHE.sub(" ", _INNER_APOSTROPHE.sub("", text))
     return _ABBREVIATION.sub(lambda found: found[0].replace(".", ""), text)
+
+
+def _surely_one_number(found: re.Match[str]) -> str:
+    """10 000 as 10000; 747 400 may be two numbers."""
+    return found[0].replace(" ", "") if " 0" in found[0] else found[0]
+
+
+def _joined(text: str) -> str:
+    """Without what may as well be left out: Spider-Man, Node.js, 12 500."""
+    text = _POINT_IN_NAME.sub("", _HYPHEN.sub("", text))
+    return _SPACED_THOUSANDS.sub(lambda found: found[0].replace(" ", ""), text)
 
 
 def _with_ranges(text: str) -> str:
@@ -200,7 +218,7 @@ def _number_words(found: re.Match[str]) -> list[str]:
 
 
 def _values(written: str, exponent: int) -> list[str]:
-    """Numbers in their one form; of a list such as 1,2,3 each; a version, a time or a date as it is."""
+    """Numbers in their one form; of a list such as 1,2,3 each; a version or a date as it is."""
     if _COMMAS.fullmatch(written) or _APOSTROPHES.fullmatch(written):
         return [_decimal(re.sub("[,']", "", written), exponent)]
     if _POINTS.fullmatch(written) and not _is_address(written):
@@ -224,7 +242,7 @@ def _is_address(written: str) -> bool:
 
 
 def _decimal(written: str, exponent: int) -> str:
-    """A number without idle zeros: written out, or as digits and a power of ten where that is long."""
+    """A number without idle zeros: written out, or with a power of ten where that is long."""
     whole, _, fraction = written.partition(".")
     significant = (whole + fraction).lstrip("0")
     digits = significant.rstrip("0")

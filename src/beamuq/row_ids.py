@@ -1,4 +1,4 @@
-"""The one rule for what names a question or a group, wherever a row, a file or a series gives it."""
+"""The one rule for what names a question or a group, whether a row, a file or a series gives it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def id_text(value: Any) -> str:
 
     Files and frames make floats of whole numbers where another row has none.
 
-    Raises ValueError with the fix for what is missing or empty, for true and false, a number that is
-    not whole, a float too large to be told from its neighbours, and whatever is no text or number.
+    Raises ValueError with the fix for what is missing or empty, for true and false, a number that
+    is not whole, a float too large to be told from its neighbours, and whatever is no text or number.
     """
     if isinstance(value, str):
         if not value.strip():
@@ -51,7 +51,7 @@ def _whole_decimal(value: Decimal) -> str:
 
 def _whole_float(value: float) -> str:
     if value != value:
-        raise ValueError(f"is not a number, as holes of a frame are; {FIX}, or leave the key out of every row")
+        raise ValueError(f"is a hole, as frames have; {FIX}, or leave the key out of every row")
     if not value.is_integer():
         raise ValueError(f"is no whole number; {FIX}")
     if abs(value) >= EXACT:

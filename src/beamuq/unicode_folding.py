@@ -64,9 +64,8 @@ _LATEX_SIGNS = {
     r"\;": " ",
     r"\!": "",
 }
-_LATEX_SIGN = re.compile(
-    "|".join(re.escape(sign) + ("(?![A-Za-z])" if sign[1].isalpha() else "") for sign in _LATEX_SIGNS)
-)
+_NO_LETTER_BEHIND = {sign: "(?![A-Za-z])" if sign[1].isalpha() else "" for sign in _LATEX_SIGNS}
+_LATEX_SIGN = re.compile("|".join(re.escape(sign) + end for sign, end in _NO_LETTER_BEHIND.items()))
 
 
 def fold(text: str) -> str:
@@ -99,7 +98,7 @@ def without_latex(text: str) -> str:
 
 
 def boxed(text: str) -> list[str]:
-    r"""What stands in each ``\boxed{…}`` of a text, the outermost ones; one that is cut reaches to the end."""
+    r"""What stands in each outermost ``\boxed{…}``; one that is cut reaches to the text's end."""
     contents: list[str] = []
     end = 0
     for found in _BOX.finditer(text):

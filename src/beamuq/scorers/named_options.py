@@ -28,7 +28,7 @@ _HAN_ANSWER = "答案|答え|答|回答|正解|解答|选择|選擇|选项|選�
 _HAN_SO = "因此|所以|따라서|그러므로|よって|したがって"
 _NO_LETTER = r"[^A-Za-z\0\n不非没無无。，,]{0,6}"
 _SO = "therefore|thus|hence|so|consequently|accordingly|in conclusion"
-_ALONE = r"""(?=[\s*_"')\]]*(?:$|[.,;:!?\0])|\s+is\s+(?:correct|right|the\s+(?:correct|right|best|answer)))"""
+_ALONE = r"""(?=[\s*_"')\]]*(?:$|[.,;:!?])|\s+is\s+(?:correct|right|the\s+(?:correct|right|best|answer)))"""
 _LETTERS = tuple(
     map(
         re.compile,
