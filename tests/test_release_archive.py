@@ -129,6 +129,15 @@ def test_an_archive_that_does_not_fit_is_refused(
     assert not list(into.rglob("*.parquet"))
 
 
+def test_exhibits_are_made_with_the_dtypes_that_the_archive_says(tmp_path: Path) -> None:
+    for kind, dtype in (("candidates", "bfloat16"), ("similarity", "float32")):
+        path = tmp_path / Artifact(kind, "d", "m", "r", "s" if kind == "similarity" else "").path
+        path.parent.mkdir(parents=True)
+        parquet_tables.write(path, kind, [], cell={}, provenance={"dtype": dtype})
+    assert release_archive.dtypes_of(tmp_path) == {"dtype": "bfloat16", "scorer_dtype": "float32"}
+    assert release_archive.dtypes_of(tmp_path / "none") == {}
+
+
 Member = tuple[tarfile.TarInfo, bytes]
 
 

@@ -78,11 +78,23 @@ def exhibits(archive: Path) -> None:
     made = {name: folder[name.partition("/")[0]] / name.partition("/")[2] for name in published}
     targets = [str(path.relative_to(ROOT)) for path in made.values()]
     options = ["--cores", "all", "--rerun-triggers", "mtime", "--config", f"study={results.name}"]
+    options += [f"{name}={dtype}" for name, dtype in dtypes_of(results).items()]
     command = [sys.executable, str(ROOT / "tools/forked_programs.py"), *targets, *options]
     subprocess.run(command, cwd=ROOT, check=True)
     if different := [name for name, path in made.items() if not _alike(published[name], path.read_text("utf-8"))]:
         raise BeamUQError(f"{', '.join(different)}: differ from the archive's by more than {TOLERANCE:g}")
     print(f"{len(made)} exhibits made from {archive.name}: their CSVs agree within {TOLERANCE:g}")
+
+
+def dtypes_of(results: Path) -> dict[str, str]:
+    """The settings ``dtype`` and ``scorer_dtype`` that the archive's tables were made with, where they say so."""
+    found: dict[str, str] = {}
+    for name, kind in (("dtype", "candidates"), ("scorer_dtype", "similarity")):
+        for file in sorted(results.glob(f"{kind}/**/*.parquet")):
+            dtype = parquet_tables.read_footer(file).provenance.get("dtype")
+            if dtype:
+                found[name] = str(dtype)
+    return found
 
 
 def unpack(archive: Path, into: Path) -> tuple[Path, dict[str, str]]:

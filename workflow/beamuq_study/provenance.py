@@ -173,7 +173,7 @@ def check_settings(table: Footer, current: Mapping[str, Any]) -> None:
     """
     for name, used, asked in _differences(table.kind, _used(table), current):
         raise BeamUQError(
-            f"{table.path}: was made with {name} {used!r}, {asked!r} is asked for; delete it and run again"
+            f"{table.path}: was made with {name} {used!r}, {asked!r} is asked for; {_fix(table.kind, name, used)}"
         )
 
 
@@ -188,8 +188,8 @@ def check_settings_behind(table: Footer, current: Callable[[str, Mapping[str, An
     for name, used in table.provenance.get(BEHIND, {}).items():
         for setting, value, asked in _differences(_kind(name), used, current(name, used)):
             raise BeamUQError(
-                f"{table.path}: was made from {name} with {setting} {value!r}, {asked!r} is asked for; delete it and "
-                "run again"
+                f"{table.path}: was made from {name} with {setting} {value!r}, {asked!r} is asked for; "
+                f"{_fix(_kind(name), setting, value)}"
             )
 
 
@@ -252,6 +252,16 @@ def _differences(kind: str, used: Mapping[str, Any], current: Mapping[str, Any])
                 yield f"{name} on {used['device']}", used[name], wanted
         elif used[name] != asked:
             yield name, used[name], asked
+
+
+def _fix(kind: str, setting: str, used: Any) -> str:
+    """What to do about a table that differs; it may come from elsewhere, with a dtype that was named there."""
+    key = setting.partition(" on ")[0]
+    if key not in ("dtype", "scorer_dtype"):
+        return "delete it and run again"
+    if kind in ("similarity", "quality"):
+        key = "scorer_dtype"
+    return f"say --config {key}={used} if that is meant, or delete it and run again"
 
 
 def _kind(name: str) -> str:
