@@ -155,7 +155,11 @@ def test_a_damaged_file_is_refused_in_one_line(made: CalibrationFile, tmp_path: 
     text = path.read_text()
     falling = json.loads(text)
     falling["map"]["scores"].reverse()
+    too_many = json.loads(text)
+    too_many["map"]["right"][0] = too_many["map"]["n"][0] + 1
     for changed, told in (
+        (json.dumps(too_many), "map: .*right: more right answers"),
+        (text.replace(f'"n": {made.n},', '"n": 599,'), "n: 599, and the map is of 600 answers"),
         (text[: len(text) // 2], "JSON"),
         ('{"format": "other"}', "format"),
         (text.replace('"tested"', '"tsted"'), "threshold.tsted: .*did you mean 'tested'"),

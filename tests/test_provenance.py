@@ -160,7 +160,7 @@ def test_a_table_of_other_weights_or_dtype_is_not_scored_though_it_is_the_only_o
 ) -> None:
     rewritten(own[kind], kind, **made)
     read = {name: own[name] for name in ("questions", "candidates", "similarity", "scores")}
-    with pytest.raises(BeamUQError, match=f"{kind}.*: was made with {told}.*; delete it and run again"):
+    with pytest.raises(BeamUQError, match=f"{kind}.*: was made with {told}.*delete it and run again"):
         run_job("scores", read | {"settings": SCORING | {"seed": 1}, "made_with": {kind: asked}})
 
 

@@ -90,8 +90,8 @@ def dtypes_of(results: Path) -> dict[str, str]:
     """The settings ``dtype`` and ``scorer_dtype`` that the archive's tables were made with, where they say so."""
     found: dict[str, str] = {}
     for name, kind in (("dtype", "candidates"), ("scorer_dtype", "similarity")):
-        for path in sorted(results.glob(f"{kind}/**/*.parquet")):
-            dtype = parquet_tables.read_footer(path).provenance.get("dtype")
+        for file in sorted(results.glob(f"{kind}/**/*.parquet")):
+            dtype = parquet_tables.read_footer(file).provenance.get("dtype")
             if dtype:
                 found[name] = str(dtype)
     return found

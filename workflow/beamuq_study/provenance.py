@@ -178,7 +178,9 @@ def check_settings(table: Footer, current: Mapping[str, Any]) -> None:
     Raises BeamUQError naming the file, the setting and both values.
     """
     for name, used, asked in _differences(table.kind, _used(table), current):
-        raise BeamUQError(f"{table.path}: was made with {name} {used!r}, {asked!r} is asked for; {_fix(name, used)}")
+        raise BeamUQError(
+            f"{table.path}: was made with {name} {used!r}, {asked!r} is asked for; {_fix(table.kind, name, used)}"
+        )
 
 
 def check_settings_behind(table: Footer, current: Callable[[str, Mapping[str, Any]], Mapping[str, Any]]) -> None:
@@ -193,7 +195,7 @@ def check_settings_behind(table: Footer, current: Callable[[str, Mapping[str, An
         for setting, value, asked in _differences(_kind(name), used, current(name, used)):
             raise BeamUQError(
                 f"{table.path}: was made from {name} with {setting} {value!r}, {asked!r} is asked for; "
-                f"{_fix(setting, value)}"
+                f"{_fix(_kind(name), setting, value)}"
             )
 
 
@@ -258,11 +260,14 @@ def _differences(kind: str, used: Mapping[str, Any], current: Mapping[str, Any])
             yield name, used[name], asked
 
 
-def _fix(name: str, used: Any) -> str:
-    """What to do about a table that differs; it may have been decoded elsewhere, with a dtype named there."""
-    key = name.partition(" on ")[0]
-    meant = f"say --config {key}={used} if that is meant, or " if key in ("dtype", "scorer_dtype") else ""
-    return f"{meant}delete it and run again"
+def _fix(kind: str, setting: str, used: Any) -> str:
+    """What to do about a table that differs; it may come from elsewhere, with a dtype that was named there."""
+    key = setting.partition(" on ")[0]
+    if key not in ("dtype", "scorer_dtype"):
+        return "delete it and run again"
+    if kind in ("similarity", "quality"):
+        key = "scorer_dtype"
+    return f"say --config {key}={used} if that is meant, or delete it and run again"
 
 
 def _kind(name: str) -> str:
