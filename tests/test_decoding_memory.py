@@ -14,6 +14,7 @@ import torch
 from beamuq.decoding import ROWS, Beam, Greedy, Prompt, Sample, Work, decode, forward_passes, next_token_logprobs
 from beamuq.decoding.forward_passes import BatchRunner
 from beamuq.decoding.output_layer import OutputLayer
+from beamuq.decoding.self_check import checked, remember
 from beamuq.decoding.tree_attention import TreeCache
 from beamuq.errors import BeamUQError
 from small_batch import FEW, SHOTS, assert_same, batch_of, decoded, expected
@@ -30,7 +31,10 @@ def room_for(kind: str, rows: int) -> Iterator[None]:
         if inputs["input_ids"].shape[1] > rows:
             raise NO_MEMORY
 
-    handle = tiny_model(kind)[0].get_decoder().register_forward_pre_hook(check, with_kwargs=True)
+    model = tiny_model(kind)[0]
+    result = checked(model)
+    handle = model.get_decoder().register_forward_pre_hook(check, with_kwargs=True)  # type: ignore[operator]
+    remember(model, result)  # or the hook would be a reason to check again
     try:
         yield
     finally:

@@ -69,7 +69,7 @@ def _of_module(module: torch.nn.Module, configs: dict[int, object]) -> State:
     kind = type(module)
     hooks = (*module._forward_pre_hooks, None, *module._forward_hooks)  # their numbers, which are never used again
     parameters = tuple((name, _of_parameter(tensor)) for name, tensor in module._parameters.items())
-    own = []
+    own: list[tuple[str, object]] = []
     for name, value in vars(module).items():
         if name in _OF_EVERY_MODULE or isinstance(value, torch.Tensor):
             continue

@@ -289,7 +289,7 @@ class NextTokenDistributions:
                 chunk = logits[start : start + few]
                 distribution = functional.log_softmax(chunk, dim=-1)
                 undefined = distribution[:, 0].isnan()
-                functional.threshold_(distribution, _LEAST, _NEVER)
+                torch.threshold_(distribution, _LEAST, _NEVER)
                 if len(self._merged):
                     together = distribution[:, self._merged].logsumexp(dim=-1, keepdim=True)
                     distribution[:, self._merged] = _NEVER
