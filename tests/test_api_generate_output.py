@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import LogitsProcessor
+from transformers import LogitsProcessor, T5Config, T5ForConditionalGeneration
 
 import beamuq
 from beamuq.errors import BeamUQError
@@ -332,6 +332,16 @@ def test_padding_that_is_no_end_marks_an_ending_that_nobody_named(padding: int) 
         read_made_up(made_up(answers, logits=logits))
 
 
+@pytest.mark.parametrize("other", [[8, 9, 10, 11], [8, 7, 10, 11], [0, 9, 10, 11]])
+def test_repeated_padding_is_drawn_only_where_neither_it_nor_what_is_before_can_be_an_ending(
+    other: list[int],
+) -> None:
+    with pytest.raises(BeamUQError, match=r"sequence 1 holds '<pad>' alone behind token 1"):
+        read_made_up(made_up([[7, 0, 0, 0], other]))
+    goes_on = [[7, 0, 0, 0], [8, 7, 10, 11], [0, 9, 10, 11], [8, 9, 10, 11]]
+    assert read_made_up(made_up(goes_on))[0]["token_ids"] == goes_on[0]
+
+
 def test_a_padding_token_that_the_model_draws_is_a_token() -> None:
     answers = [[7, 0, 9, 8, 6], [9, 7, 8, 0, 7], [8, 9, 7, 6, 0], [8, 6, 7, 0, 0]]
     found = read_made_up(made_up(answers))
@@ -376,7 +386,6 @@ def test_a_greedy_answer_ends_where_ending_is_most_probable() -> None:
         for row in range(2):
             logits[step, row, tokens[row, step]] = 9.0
     output = made_up(tokens.tolist(), logits=logits)
-    output.sequences[1, 0] = 6  # another prompt
     asked = {"per_prompt": 1, "prompt_tokens": 1, "stop_strings": []}
     assert read(output, **asked)[0][0]["token_ids"] == [7, 3]
     output.logits[1][0, 40] = 10.0
@@ -450,6 +459,24 @@ def test_prompts_of_samples_are_not_mixed() -> None:
         read(output, per_prompt=10)
     with pytest.warns(UserWarning, match="per_prompt: 1: prompts 1 and 2 are the same"):
         read(output, per_prompt=1)
+
+
+@pytest.mark.parametrize("beams", [True, False])
+def test_answers_behind_an_encoder_are_read_too(beams: bool) -> None:
+    shape = {"vocab_size": 321, "d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1}
+    ends = {"decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 1}
+    model: Any = T5ForConditionalGeneration(T5Config(**shape, num_heads=2, **ends)).eval()
+    asked = torch.tensor([[50, 60, 70, 1], [90, 90, 10, 1]])
+    options = BEAMS | {"output_logits": True} if beams else DRAWS | {"output_scores": True}
+    per_prompt = options["num_return_sequences"]
+    output = model.generate(input_ids=asked, **options)
+    found = read(output, prompt_tokens=1, per_prompt=per_prompt, stop_ids=1, stop_strings=[])
+    for ids, candidates in zip(asked, found, strict=True):
+        for candidate in candidates:
+            answer = torch.tensor([candidate["token_ids"]])
+            logits = model(input_ids=ids[None], labels=answer).logits[0].double()
+            own = logits.log_softmax(dim=-1).gather(1, answer[0][:, None]).sum()
+            assert candidate["logprob"] == pytest.approx(float(own), abs=1e-4)
 
 
 def test_outputs_of_two_calls_are_refused() -> None:

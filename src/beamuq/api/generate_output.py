@@ -293,7 +293,8 @@ def _check_groups(prompts: Ints, per_prompt: int, beam_indices: Ints | None) -> 
             f"{(number + 1) * per_prompt} are of several prompts; {fix}"
         )
     same = (groups[1:, 0] == groups[:-1, 0]).all(axis=1)
-    if same.any() and keys.shape[1]:
+    # behind an encoder all sequences begin with one token, whatever was asked
+    if same.any() and (prompts.shape[1] > 1 or beam_indices is not None):
         number = int(np.flatnonzero(same)[0])
         told = f"per_prompt: {per_prompt}: prompts {number + 1} and {number + 2} are the same; "
         if beam_indices is not None:
