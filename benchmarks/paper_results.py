@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from beamuq.evaluation.prr_and_auc import prr_to
 from beamuq.methods.registry import FACTORS, Method, resolve
-from beamuq.strategy_names import FOR_ESTIMATORS, ablation, kind_of, of_kind, parse, samples_of
+from beamuq.strategy_names import FOR_ESTIMATORS, ablation, kind_of, parse, samples_of
 from beamuq_study.comparison.claims import needed_files
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.parquet_tables import ALL, ANSWERED, SCHEMAS, Artifact, write
@@ -260,32 +260,35 @@ class PaperResults:
         return _table(need.kind, columns)
 
     def _decisions(self, need: Artifact) -> list[dict[str, Any]]:
-        random, resamples = _generator(need), self.study.evaluation.resamples
-        half = self.size(need) // 2
+        random = _generator(need)
         rows: list[dict[str, Any]] = []
+        for method, variant, setting in self.forms(need.recipe):
+            if not setting:
+                form = {"method": method, "variant": variant}
+                rows += [form | row for row in self._decided(self.size(need), random)]
+        return rows
 
-        def add(metric: str, value: float, *, drawn: bool = False, risk: float | None = None, n: int = half) -> None:
+    def _decided(self, n: int, random: np.random.Generator) -> Iterator[dict[str, Any]]:
+        """What is decided with one score of ``n`` questions."""
+        resamples = self.study.evaluation.resamples
+
+        def row(metric: str, value: float, n: int, risk: float | None, *, drawn: bool = False) -> dict[str, Any]:
             values = random.normal(value, 0.02, size=resamples).astype(np.float32) if drawn else []
             spread = {"low": value - 0.04, "high": value + 0.04, "std": 0.02 if drawn else None}
-            row = {"method": method, "variant": variant, "metric": metric, "risk": risk, "value": value, "n": n}
-            rows.append(row | spread | {"note": "", "values": values})
+            return {"metric": metric, "risk": risk, "value": value, "n": n, "note": "", "values": values} | spread
 
-        for method, variant, setting in self.forms(need.recipe):
-            if setting:
-                continue
-            for risk in self.study.decisions.risks:
-                add("threshold", 0.4, risk=risk)
-                add("least", 30.0, risk=risk)
-                add("bound", risk, risk=risk)
-                for metric in ("shown", "wrong", "wrong of shown"):
-                    add(metric, 0.3, drawn=True, risk=risk)
-            for metric in ("ece", "brier", "reliability", "resolution", "uncertainty", "within"):
-                add(metric, 0.1, drawn=True, n=2 * half)
-            for number in range(10):
-                name = f"[{number / 10:g}, {(number + 1) / 10:g})"
-                add(f"p in {name}", number / 10 + 0.05, n=half // 5)
-                add(f"right in {name}", number / 10 + 0.04, n=half // 5)
-        return rows
+        for risk in self.study.decisions.risks:
+            yield row("threshold", 0.4, n // 2, risk)
+            yield row("least", 30.0, n // 2, risk)
+            yield row("bound", risk, n // 2, risk)
+            for metric in ("shown", "wrong", "wrong of shown"):
+                yield row(metric, 0.3, n // 2, risk, drawn=True)
+        for metric in ("ece", "brier", "reliability", "resolution", "uncertainty", "within"):
+            yield row(metric, 0.1, n, None, drawn=True)
+        for number in range(10):
+            name = f"[{number / 10:g}, {(number + 1) / 10:g})"
+            yield row(f"p in {name}", number / 10 + 0.05, n // 10, None)
+            yield row(f"right in {name}", number / 10 + 0.04, n // 10, None)
 
 
 def _forms(methods: Sequence[Method], variant: str, setting: str) -> Iterator[Form]:
