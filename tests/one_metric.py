@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from beamuq.array_types import Floats
-from beamuq.evaluation.prr_and_auc import Counts, Evaluator
+from beamuq.array_types import Counts, Floats
+from beamuq.evaluation.prr_and_auc import Evaluator
 
 
 def measure(metric: str, uncertainty: Floats, quality: Floats, counts: Counts | None = None, **options: Any) -> Floats:

@@ -1,4 +1,4 @@
-"""Types of numpy arrays: floats, integers and truth values."""
+"""Types of numpy arrays: floats, integers, counts of any width and truth values."""
 
 from __future__ import annotations
 
@@ -7,4 +7,5 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Counts = NDArray[np.signedinteger]
 Bools = NDArray[np.bool_]

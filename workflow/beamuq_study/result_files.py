@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from beamuq.array_types import Floats, Ints
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import draws_name, resample_counts
 from beamuq.evaluation.candidate_sets import CandidateSets
@@ -19,7 +21,17 @@ from beamuq.evaluation.estimates import KEYS, MOST_EMPTY, Estimates, joined
 from beamuq.evaluation.estimator_errors import QuestionScores
 from beamuq.methods.registry import stored_variant
 from beamuq.strategy_names import from_print, parse
-from beamuq_study.parquet_tables import ALL, ANSWERED, NAMED_BY, Artifact, Loaded, read
+from beamuq_study.parquet_tables import (
+    ALL,
+    ANSWERED,
+    NAMED_BY,
+    Artifact,
+    Loaded,
+    OnDisk,
+    on_disk,
+    read,
+    read_lists,
+)
 from beamuq_study.produced_answers import strategy_of
 from beamuq_study.provenance import check_one_run, check_study
 from beamuq_study.study_config import Study
@@ -27,6 +39,14 @@ from beamuq_study.study_config import Study
 OF_CANDIDATES = ["id", "strategy", "rank", "text", "token_ids", "logprob", "terminated"]  # the others are large
 OF_CANDIDATES += ["search_rows", "search_passes", "proven"]
 ROW = ["answer_source", "quality", "subset", "metric", "method", "variant", "setting"]
+VALUES = "values"  # the replicates of a row
+# Tables that are too large to be held, and the columns that are read of them; None: all.
+LARGE: dict[str, list[str] | None] = {
+    "candidates": OF_CANDIDATES,
+    "replicates": ROW,
+    "scores": None,
+    "similarity": None,
+}
 MARK = " †"
 MARK_SENTENCE = "†: more than a fifth of the answers are empty, and the cell is left out of means."
 
@@ -95,22 +115,40 @@ def on_map(each: Estimates) -> Estimates:
     return Estimates(each.frame.join(parsed), each.replicates)
 
 
-class Inputs(dict[Artifact, Loaded]):
-    """The files that were asked for, and readings of a cell's."""
+class Inputs(dict[Artifact, Loaded | OnDisk]):
+    """The files that were asked for, and readings of a cell's.
 
-    def __init__(self, loaded: dict[Artifact, Loaded], study: Study) -> None:
+    Of ``LARGE`` ones footers alone are held: a reading takes what it needs from the file, and does not keep it.
+    """
+
+    def __init__(self, loaded: Mapping[Artifact, Loaded | OnDisk], study: Study) -> None:
         super().__init__(loaded)
         self.study = study
         self._frames: dict[Artifact, pd.DataFrame] = {}
-        self._estimates: dict[tuple[Cell, str], Estimates] = {}
+        self._measured: dict[tuple[Cell, str], pd.DataFrame] = {}
 
     @classmethod
-    def read(cls, results_folder: Path, artifacts: Iterable[Artifact], study: Study) -> Inputs:
+    def read(
+        cls,
+        results_folder: Path,
+        artifacts: Iterable[Artifact],
+        study: Study,
+        large: Mapping[str, list[str] | None] = LARGE,
+    ) -> Inputs:
         """Read each of ``artifacts`` from its own path under ``results_folder``, such as ``results/demo``.
 
-        Raises BeamUQError if a file is missing, unreadable, or of another kind, cell, study or run.
+        ``large``: the kinds of which footers alone are read now, and the columns that are read later; None: all.
+
+        Raises BeamUQError if a file is missing, unreadable, or of another kind, cell, study or run. Damaged rows of a
+        large file are found when they are read.
         """
-        loaded = {artifact: read(results_folder / artifact.path, artifact.kind) for artifact in artifacts}
+        loaded: dict[Artifact, Loaded | OnDisk] = {}
+        for artifact in artifacts:
+            path = results_folder / artifact.path
+            if artifact.kind in large:
+                loaded[artifact] = on_disk(path, artifact.kind, large[artifact.kind])
+            else:
+                loaded[artifact] = read(path, artifact.kind)
         for artifact, table in loaded.items():
             if table.cell != artifact.cell:
                 told = f"holds {table.cell}, expected {artifact.cell}"
@@ -120,35 +158,58 @@ class Inputs(dict[Artifact, Loaded]):
         return cls(loaded, study)
 
     def frame(self, need: Artifact) -> pd.DataFrame:
-        """The table of ``need`` as a frame. Shared between calls: do not write into it."""
-        if need not in self._frames:
-            self._frames[need] = self[need].table.to_pandas()
-        return self._frames[need]
+        """The table of ``need`` as a frame. That of a small file is shared between calls: do not write into it."""
+        if need in self._frames:
+            return self._frames[need]
+        frame: pd.DataFrame = self[need].table.to_pandas()
+        if not isinstance(self[need], OnDisk):
+            self._frames[need] = frame
+        return frame
 
     def of(self, cell: Cell, kind: str) -> pd.DataFrame:
         return self.frame(cell.file(kind, self.study.main_quality.metric))
 
-    def estimates(self, cells: Sequence[Cell], quality: str = "") -> Estimates:
-        """Every row of the cells' evaluations that has replicates, under one quality ("": the study's main one)."""
-        return joined([self._of_cell(cell, quality or self.study.main_quality.metric) for cell in cells])
+    def estimates(self, cells: Sequence[Cell], quality: str = "", /, **keys: str | Collection[str]) -> Estimates:
+        """The rows of the cells' evaluations that have replicates, under one quality ("": the study's main one).
 
-    def _of_cell(self, cell: Cell, quality: str) -> Estimates:
-        if (cell, quality) not in self._estimates:
-            rows, drawn = self.frame(cell.file("evaluation")), self[cell.file("replicates")].table
+        ``keys``, as :meth:`.Estimates.where` takes them, choose rows; replicates of others are not read.
+        """
+        return joined([self._of_cell(cell, quality or self.study.main_quality.metric, keys) for cell in cells])
+
+    def _of_cell(self, cell: Cell, quality: str, keys: Mapping[str, str | Collection[str]]) -> Estimates:
+        measured = self._rows_of_cell(cell, quality)
+        for name, values in keys.items():
+            measured = measured[measured[name].isin([values] if isinstance(values, str) else list(values))]
+        rows = measured["row"].to_numpy(dtype=np.int64)
+        frame = measured.drop(columns="row").reset_index(drop=True)
+        return Estimates(frame, self._replicates(cell.file("replicates"), rows))
+
+    def _rows_of_cell(self, cell: Cell, quality: str) -> pd.DataFrame:
+        """The frame of a cell's estimates, and in ``row`` where the replicates of each stand in their file."""
+        if (cell, quality) not in self._measured:
+            rows = self.frame(cell.file("evaluation"))
             rows = rows[rows["quality"] == quality].reset_index(drop=True)
-            values = drawn.column("values").combine_chunks()
-            matrix = values.values.to_numpy().reshape(len(drawn), -1 if len(drawn) else 1)
-            place, of_all = drawn.select(ROW).to_pandas(), rows.assign(subset=ALL)
-            place["row"] = np.arange(len(drawn))
-            own, shared = (frame[ROW].merge(place, "left", on=ROW)["row"] for frame in (rows, of_all))
+            place = self[cell.file("replicates")].table.select(ROW).to_pandas()
+            place["row"] = np.arange(len(place))
+            own, shared = (frame[ROW].merge(place, "left", on=ROW)["row"] for frame in (rows, rows.assign(subset=ALL)))
             row = own.fillna(shared)  # where no answer is empty, the answered questions share those of all
             shares = {source: of.share for source, of in self.empty(cell).items()}
             empty = rows["answer_source"].map(shares).astype(float).where(rows["subset"] == ALL, 0.0)
-            frame = rows.drop(columns=["low", "high", "std"]).assign(**vars(cell), empty=empty)
+            frame = rows.drop(columns=["low", "high", "std"]).assign(**vars(cell), empty=empty, row=row)
             frame["note"] = frame["note"].where(frame["value"].isna(), "")
-            frame = frame.loc[row.notna(), [*KEYS, "value", "n", "empty", "note"]].astype({"value": float})
-            self._estimates[cell, quality] = Estimates(frame, matrix[row.dropna().astype(int)])
-        return self._estimates[cell, quality]
+            columns = [*KEYS, "value", "n", "empty", "note", "row"]
+            frame = frame.loc[row.notna(), columns].astype({"value": float, "row": int})
+            self._measured[cell, quality] = frame
+        return self._measured[cell, quality]
+
+    def _replicates(self, file: Artifact, rows: Ints) -> Floats:
+        """[K, resamples] the replicates in these rows of a file."""
+        loaded = self[file]
+        if isinstance(loaded, OnDisk):
+            drawn: Floats = read_lists(loaded.path, file.kind, VALUES, rows)
+            return drawn
+        lists = loaded.table.column(VALUES).combine_chunks().take(rows)
+        return np.asarray(lists.flatten().to_numpy()).reshape(len(rows), -1 if len(rows) else 1)
 
     def empty(self, cell: Cell) -> dict[str, Empty]:
         return empty_answers(self[cell.file("evaluation")].table)
@@ -201,7 +262,7 @@ class Inputs(dict[Artifact, Loaded]):
         frame = rows.assign(**vars(cell), empty=np.nan, note=rows["note"].where(rows["value"].isna(), ""))
         return on_map(Estimates(frame[[*KEYS, "value", "n", "empty", "note"]], np.stack(rows["values"].to_list())))
 
-    def resample_counts(self, cell: Cell, ids: Sequence[str]) -> npt.NDArray[np.int64]:
+    def resample_counts(self, cell: Cell, ids: Sequence[str]) -> npt.NDArray[np.int32]:
         """[N, resamples] how often each resample of the cell's evaluation draws each of the questions ``ids`` [N]."""
         groups = list(self.of(cell, "questions").set_index("id")["group"].loc[list(ids)])
         name = draws_name(cell.dataset, zip(ids, groups, strict=True))
@@ -217,12 +278,15 @@ class Inputs(dict[Artifact, Loaded]):
 
     def candidates(self, cell: Cell) -> CandidateSets:
         file = cell.file("candidates")
-        frame: pd.DataFrame = self[file].table.select(OF_CANDIDATES).to_pandas()
+        table = self[file].table.select(OF_CANDIDATES)
+        frame: pd.DataFrame = table.to_pandas()
         return CandidateSets(frame, self.of(cell, "questions"), file.path)
 
     def scores(self, cell: Cell) -> QuestionScores:
-        scores, quality, questions = (self.of(cell, kind) for kind in ("scores", "quality", "questions"))
-        return QuestionScores(scores, quality, questions, cell.file("scores").path)
+        """Of greedy answers alone."""
+        file = cell.file("scores")
+        scores = self[file].table.filter(pc.field("answer_source") == "greedy").to_pandas()
+        return QuestionScores(scores, self.of(cell, "quality"), self.of(cell, "questions"), file.path)
 
     @property
     def resampling(self) -> dict[str, Any]:

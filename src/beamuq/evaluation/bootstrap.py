@@ -38,13 +38,18 @@ class Estimate:
     note: str = ""
 
 
-def resample_counts(groups: Sequence[str], resamples: int, seed: int, name: str) -> Ints:
-    """How often each resample draws each question, [N, resamples].
+def resample_counts(groups: Sequence[str], resamples: int, seed: int, name: str) -> npt.NDArray[np.int32]:
+    """How often each resample draws each question, [N, resamples]: of 2,000 questions and 10,000 resamples 80 MB.
 
     ``groups`` [N] are the units drawn with replacement, as many as there are: the question itself, or its story. The
     draws depend on ``seed``, ``name`` and the set of groups alone, so that all scores of the same questions are paired.
     """
-    return np.concatenate([*resample_blocks(groups, resamples, seed, name)], axis=1)[:, 1:]
+    counts = np.empty((len(groups), resamples + 1), dtype=np.int32)
+    first = 0
+    for block in resample_blocks(groups, resamples, seed, name):
+        counts[:, first : first + block.shape[1]] = block
+        first += block.shape[1]
+    return counts[:, 1:]
 
 
 def resample_blocks(groups: Sequence[str], resamples: int, seed: int, name: str) -> Iterator[Ints]:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from beamuq import beam_mass_theorem, strategy_names
-from beamuq.array_types import Bools, Floats, Ints
+from beamuq.array_types import Bools, Counts, Floats
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import resample_blocks
 from beamuq.evaluation.candidate_sets import CandidateSets, groups_of
@@ -138,7 +138,7 @@ class EstimatorsOfCell:
     scores: QuestionScores
     candidates: CandidateSets
     measured: Estimates
-    counts: Ints
+    counts: Counts
     exact: str
     main: Estimator
     draws: int
@@ -290,9 +290,9 @@ class EstimatorsOfCell:
             IN_FACT: self.errors(Estimator("normalised", beam, M, beam)) < self.errors_of_samples(M) - TIE,
         }
 
-    def _with_all(self) -> Ints:
+    def _with_all(self) -> Counts:
         """The counts, behind a column of all questions once."""
-        return np.column_stack([np.ones(self.n, dtype=np.int64), self.counts])
+        return np.column_stack([np.ones(self.n, dtype=self.counts.dtype), self.counts])
 
     def effort(self, estimator: Estimator) -> dict[str, float]:
         """Means over questions of candidates, distinct texts, rows and passes; NaN where the file has none."""
@@ -326,7 +326,7 @@ def spread(draws: Estimates, beams: Estimates) -> Estimates:
     return joined([*parts, Estimates.from_rows(rows, [row["value"] for row in rows])]).assign(variant="")
 
 
-def error_ratio(errors: Floats, reference: Floats, counts: Ints) -> Floats:
+def error_ratio(errors: Floats, reference: Floats, counts: Counts) -> Floats:
     """[R] √(mean of ``errors`` / mean of ``reference``), both [N] squared, in each resample: counts [N, R].
 
     A mean below 0 is taken for 0; NaN where the reference's is not above 0.

@@ -21,7 +21,7 @@ import pandas as pd
 from pydantic import Field
 from scipy.special import bdtr, betaincinv
 
-from beamuq.array_types import Bools, Floats, Ints
+from beamuq.array_types import Bools, Counts, Floats, Ints
 from beamuq.evaluation.bootstrap import MOST_UNDEFINED
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -156,7 +156,7 @@ def thresholds_to_test(scores: Floats, tested: int, expected: int) -> Floats:
 
 
 def risk_coverage(
-    uncertainty: Floats, wrong: Bools, groups: Sequence[str], counts: Ints, confidence: float = 0.95
+    uncertainty: Floats, wrong: Bools, groups: Sequence[str], counts: Counts, confidence: float = 0.95
 ) -> pd.DataFrame:
     """Of the answers up to each distinct uncertainty [N], how many are shown and how many of these are ``wrong`` [N].
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beamuq.array_types import Bools, Floats, Ints
+from beamuq.array_types import Bools, Counts, Floats, Ints
 from beamuq.beam_mass_theorem import covered_mass, left_by_size, meets_fair_share
 from beamuq.methods.log_space_sums import log_sum_exp
 
@@ -60,7 +60,7 @@ def tell_kappa(logprob: Floats, head: Bools, right: Bools) -> Bools:
     return np.asarray((found & right).any(axis=1) & (found & ~right).any(axis=1))
 
 
-def estimate_kappa(logprob: Floats, head: Bools, right: Bools, counts: Ints) -> Floats:
+def estimate_kappa(logprob: Floats, head: Bools, right: Bools, counts: Counts) -> Floats:
     """κ of most likelihood on each resample, [R]: of the right answer, given that it is in the head.
 
     logprob, head, right [N, A]: which outcomes have the right answer's text; counts [N, R]: how often each resample
@@ -97,7 +97,7 @@ def _most_probable(probability: Floats, in_set: Bools, M: int) -> tuple[Ints, Fl
         return places, p, left_by_size(np.log(p), p > 0)
 
 
-def covered(probability: Floats, in_set: Bools, M: int, counts: Ints) -> dict[str, Floats]:
+def covered(probability: Floats, in_set: Bools, M: int, counts: Counts) -> dict[str, Floats]:
     """On each resample [R], which draws questions so often as ``counts`` [N, R] say: ``mass`` that the M most probable
     outcomes of the set cover in the mean, and ``fair share``, the share of questions of which some set covers its own.
     """
@@ -148,7 +148,7 @@ def beam_estimate(probability: Floats, dissimilarity: Floats, in_set: Bools, M: 
     return np.asarray(np.where(mass > 0, estimate / np.where(mass > 0, mass, 1.0), 1.0))
 
 
-def coordinates(logprob: Floats, right: Bools, counts: Ints, M: int) -> dict[str, Floats]:
+def coordinates(logprob: Floats, right: Bools, counts: Counts, M: int) -> dict[str, Floats]:
     """Where questions are on the map, on each resample [R]: as :func:`covered`, and ``kappa`` (:func:`estimate_kappa`).
 
     logprob, right [N, A] of distinct outcomes that were found (NaN: padding); counts [N, R].

@@ -17,10 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from beamuq.array_types import Bools, Floats, Ints
+from beamuq.array_types import Bools, Counts, Floats
 from beamuq.errors import BeamUQError
 
-Counts = npt.NDArray[np.signedinteger]
 Number = TypeVar("Number", np.float64, np.signedinteger)
 
 METRICS = ("PRR", "ROC-AUC", "PR-AUC")
@@ -44,7 +43,7 @@ def rejection_curves(uncertainty: Floats, quality: Floats) -> pd.DataFrame:
     )
 
 
-def rejection_bands(uncertainty: Floats, quality: Floats, counts: Ints, confidence: float = 0.95) -> pd.DataFrame:
+def rejection_bands(uncertainty: Floats, quality: Floats, counts: Counts, confidence: float = 0.95) -> pd.DataFrame:
     """The curves of :func:`rejection_curves` of uncertainty and quality [N], with the band of a bootstrap.
 
     counts [N, R]: how often each resample draws each question. Further columns ``low`` and ``high``: the band of

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from beamuq.array_types import Floats, Ints
+from beamuq.array_types import Counts, Floats
 from beamuq.evaluation.estimates import TIE, Estimates
 
 BLOCK = 1000  # resamples ranked at once
 
 
-def spearman(a: Floats, b: Floats, counts: Ints) -> Floats:
+def spearman(a: Floats, b: Floats, counts: Counts) -> Floats:
     """[R] Spearman's rank correlation of a and b [N], in [−1, 1], ties at their mean rank.
 
     ``counts`` [N, R]: how often each resample draws each question. NaN where either is constant or holds a NaN.
@@ -21,7 +21,7 @@ def spearman(a: Floats, b: Floats, counts: Ints) -> Floats:
     return np.concatenate([_spearman(a, b, counts[:, start : start + BLOCK]) for start in blocks])
 
 
-def _spearman(a: Floats, b: Floats, counts: Ints) -> Floats:
+def _spearman(a: Floats, b: Floats, counts: Counts) -> Floats:
     size = counts.sum(axis=0)
     ranks_a, ranks_b = (_ranks(values, counts) - (size + 1) / 2 for values in (a, b))
     squares = (counts * ranks_a**2).sum(axis=0) * (counts * ranks_b**2).sum(axis=0)
@@ -29,7 +29,7 @@ def _spearman(a: Floats, b: Floats, counts: Ints) -> Floats:
     return np.asarray(np.divide(products, np.sqrt(squares), out=np.full_like(squares, np.nan), where=squares > 0))
 
 
-def _ranks(values: Floats, counts: Ints) -> Floats:
+def _ranks(values: Floats, counts: Counts) -> Floats:
     """[N, R] the mean rank, from 1, of each question's copies."""
     _, place = np.unique(values, return_inverse=True)
     copies = np.zeros((place.max() + 1, counts.shape[1]), dtype=np.int64)
@@ -37,7 +37,7 @@ def _ranks(values: Floats, counts: Ints) -> Floats:
     return np.asarray((np.cumsum(copies, axis=0) - (copies - 1) / 2)[place], dtype=np.float64)
 
 
-def partial_spearman(a: Floats, b: Floats, third: Floats, counts: Ints) -> Floats:
+def partial_spearman(a: Floats, b: Floats, third: Floats, counts: Counts) -> Floats:
     """[R] Spearman's correlation of a and b [N] with that of ``third`` [N] taken out of both; counts as above.
 
     (r_ab − r_at r_bt) / √((1 − r_at²)(1 − r_bt²)); NaN where any is constant, or ``third`` orders one of both entirely.

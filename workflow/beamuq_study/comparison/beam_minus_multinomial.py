@@ -71,7 +71,8 @@ def _measured(results: ComparisonInputs, models: Sequence[str]) -> pd.DataFrame:
     if not (run := [cell for cell in _run(results) if cell.model in models]):
         return pd.DataFrame(columns=MEASURED)
     of = {"metric": families["metric"], "method": families["methods"], "setting": "", "answer_source": "greedy"}
-    beams, samples = (results.estimates(run).where(**of, variant=variant) for variant in (BEAMSEARCH, MULTINOMIAL))
+    beams = results.estimates(run, **of, variant=BEAMSEARCH)
+    samples = results.estimates(run, **of, variant=MULTINOMIAL)
     each = beams.minus(samples, on=PLACE)
     triple = each, beams.at(each.frame[PLACE]), samples.at(each.frame[PLACE])
     gain, beam, sample = (joined([part, part.mean_over_datasets()]) for part in triple)

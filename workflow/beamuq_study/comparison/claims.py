@@ -101,8 +101,9 @@ def ranking(case: Case, place: str, method: str = "") -> Verdict:
     That it is "best" is tested; no test says how far another rank is one by chance, which leaves it undecided.
     """
     case = case.answered()
-    numbers, estimates = case.results.paper_numbers, case.estimates().where(metric="PRR", setting="")
-    listed = estimates.where(method=set(numbers["method"][numbers["table"] == "tab:qa_mean_prr"]))
+    numbers = case.results.paper_numbers
+    methods = set(numbers["method"][numbers["table"] == "tab:qa_mean_prr"])
+    listed = case.estimates(metric="PRR", setting="", method=methods)
     everywhere = listed.frame.groupby(["method", "variant"])["dataset"].transform("size") == len(case.cells)
     means = listed.rows(everywhere).mean_over_datasets()
     means = at(means, means.frame[["method", "variant"]])
@@ -119,14 +120,16 @@ def ranking(case: Case, place: str, method: str = "") -> Verdict:
 
 
 def ahead_at_budgets(case: Case, better: Forms, worse: Forms, first: int = 2, last: float = np.inf) -> Verdict:
-    estimates, scoring = case.estimates(), case.results.study.scoring
+    scoring = case.results.study.scoring
     budgets = [(cell.dataset, M) for cell in case.cells for M in scoring[cell.recipe].budgets if first <= M <= last]
     if not budgets:
         raise NotAskedError(f"no budget is from M = {first} to {last:g}")
-    names, prr = ["dataset", "method", "variant", "setting"], estimates.where(metric="PRR")
+    names = ["dataset", "method", "variant", "setting"]
+    methods = {method for method, _ in (*better, *worse)}
+    prr = case.estimates(metric="PRR", method=methods)
     places = [[(d, *form, ablation("M", M)) for d, M in budgets for form in forms] for forms in (better, worse)]
     ahead, behind = (at(prr, pd.DataFrame(of, columns=names)) for of in places)
-    return case.rise(ahead.minus(behind), judging.questions(estimates))
+    return case.rise(ahead.minus(behind), judging.questions(prr))
 
 
 def plateau(case: Case, near: int) -> Verdict:
@@ -135,7 +138,9 @@ def plateau(case: Case, near: int) -> Verdict:
     It may miss the claimed M by a declared share of it. What has to be significant is the rise from the smallest M to
     the end.
     """
-    every, study, slack = case.estimates(), case.results.study, case.tolerances["plateau_slack"] * near
+    every = case.estimates(metric="PRR", method="Dissimilarity", variant=BEAMSEARCH)
+    study = case.results.study
+    slack = case.tolerances["plateau_slack"] * near
     parts, rises, starts = list[Part](), list[Estimates](), list[float]()
     for cell in case.cells:
         sizes = sorted(study.scoring[cell.recipe].budgets)
@@ -187,7 +192,8 @@ def _columns(case: Case, table: str) -> list[Estimates]:
     rows = numbers[numbers["table"] == table].drop_duplicates(["method", "variant", "setting"])
     keys, columns = as_stored(case.results.study, rows)[comparison_inputs.STORED], []
     for cell in case.cells:
-        each = at(case.of(cell).estimates(), keys).assign(setting=list(rows["setting"]))
+        read = {name: set(keys[name]) for name in comparison_inputs.STORED}
+        each = at(case.of(cell).estimates(**read), keys).assign(setting=list(rows["setting"]))
         columns += [each.where(method=method) for method in dict.fromkeys(rows["method"])]
     return columns
 
@@ -318,7 +324,7 @@ def estimators(case: Case, comparisons: Sequence[tuple[str, str, float]]) -> Ver
     No: some upper bound, corrected by Bonferroni over all, is below it. The value is the weakest.
     """
     case, level = case.answered(), case.tolerances["level"]
-    prr = case.estimates().where(metric="PRR", method="Dissimilarity")
+    prr = case.estimates(metric="PRR", method="Dissimilarity")
     pairs = [[_estimator(case, prr, cell, name) for name in pair] for *pair, _ in comparisons for cell in case.cells]
     gaps = joined([better.minus(worse) for better, worse in pairs])
     margin = np.repeat([margin for *_, margin in comparisons], len(case.cells))

@@ -17,7 +17,7 @@ import pandas as pd
 from beamuq.array_types import Bools
 from beamuq.config_errors import read_yaml
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.estimates import Estimates, joined
+from beamuq.evaluation.estimates import Estimates
 from beamuq.strategy_names import parse
 from beamuq_study.parquet_tables import ALL, Artifact, read_footer
 from beamuq_study.result_files import Cell, Inputs
@@ -152,8 +152,9 @@ class ComparisonInputs:
         files = (cell.file(kind, self.study.main_quality.metric) for cell in cells for kind in kinds)
         return next((file.path for file in files if file not in self.inputs), "")
 
-    def estimates(self, cells: Sequence[Cell]) -> Estimates:
-        return joined([self.inputs.estimates([cell]).where(subset=ALL) for cell in cells])
+    def estimates(self, cells: Sequence[Cell], **keys: str | Collection[str]) -> Estimates:
+        """The estimates of all questions under these ``keys``."""
+        return self.inputs.estimates(cells, subset=ALL, **keys)
 
     def differences(self, cell: Cell, role: str | None = "nli") -> list[Difference]:
         """:func:`differences`, and whether the prompts are of another template than the declared."""

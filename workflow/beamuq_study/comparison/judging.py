@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any, Literal
@@ -86,10 +86,10 @@ class Case:
         if lacking := self.results.lacking(self.cells, *kinds):
             raise NotAskedError(f"{lacking} was not run")
 
-    def estimates(self, answer_source: str = "greedy") -> Estimates:
-        """The estimates of all questions, each of enough."""
+    def estimates(self, answer_source: str = "greedy", /, **keys: str | Collection[str]) -> Estimates:
+        """The estimates of all questions under these ``keys``, each of enough."""
         self.require(*EVALUATION)
-        estimates = self.results.estimates(self.cells).where(answer_source=answer_source)
+        estimates = self.results.estimates(self.cells, answer_source=answer_source, **keys)
         for dataset, n in estimates.frame.groupby("dataset")["n"].min().items():
             enough(int(n), f"of {dataset}")
         return estimates
@@ -97,7 +97,8 @@ class Case:
     def gains(self, methods: Sequence[str], metric: str = "PRR", answer_source: str = "greedy") -> Estimates:
         """Beam minus multinomial of each method in each cell, paired."""
         places = [cell.place | {"method": method} for cell in self.cells for method in methods]
-        keys, estimates = pd.DataFrame(places).assign(metric=metric, setting=""), self.estimates(answer_source)
+        keys = pd.DataFrame(places).assign(metric=metric, setting="")
+        estimates = self.estimates(answer_source, metric=metric, method=methods, setting="")
         return at(estimates, keys.assign(variant=BEAMSEARCH)).minus(at(estimates, keys.assign(variant=MULTINOMIAL)))
 
     def candidates(self) -> CandidateSets:

@@ -83,7 +83,7 @@ def _ours(results: ComparisonInputs, rows: pd.DataFrame) -> pd.DataFrame:
         measured = numbers = pd.DataFrame([row | {"dataset": dataset, "note": "", "empty": np.nan}])
     else:
         keys = {key: set(stored[key]) for key in ("metric", "method", "setting")}
-        found = results.estimates(cells).where(answer_source=table.answer_source, **keys)
+        found = results.estimates(cells, answer_source=table.answer_source, **keys)
         measured = found.frame
         numbers = (found.mean_over_datasets() if dataset == MEAN else found).summary(study.evaluation.confidence)
     counts = measured.groupby("dataset")["n"].min()

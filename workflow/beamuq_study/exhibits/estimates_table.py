@@ -230,8 +230,10 @@ def measured(
     """PRR of greedy answers to all questions, or what ``of`` says, in each cell of ``forms``, as tables name them."""
     of = {"metric": "PRR", "answer_source": "greedy", "subset": ALL} | of
     places = frame_of([{**cell.place, "metric": of["metric"], **form} for form in forms for cell in chosen])
+    stored = as_stored(study, places)
+    shown = {name: set(stored[name]) for name in ("method", "variant", "setting")}
     try:
-        values = inputs.estimates(chosen, quality).where(**of).at(as_stored(study, places))
+        values = inputs.estimates(chosen, quality, **of, **shown).at(stored)
     except KeyError as error:
         raise BeamUQError(f"evaluation: no row for {error.args[0]}; add it to scoring, or evaluate again") from error
     return values.assign(variant=places["variant"].tolist(), setting=places["setting"].tolist())

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from beamuq import strategy_names
+from beamuq.array_types import Floats
 from beamuq.evaluation import estimator_errors
 from beamuq.evaluation.candidate_sets import equal_bins, means_by_bin, with_all
 from beamuq.evaluation.estimates import MEAN, Estimates, joined
@@ -21,6 +23,7 @@ from beamuq_study.exhibits import captions, figure_style
 from beamuq_study.exhibits.estimates_table import Column, means, records, table, with_mean
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibit, Figure, Row, Table
 from beamuq_study.exhibits.table_formats import decimal
+from beamuq_study.parquet_tables import ALL
 from beamuq_study.result_files import Cell, Inputs
 from beamuq_study.study_config import Study
 
@@ -35,6 +38,16 @@ BINS, LEAST = 5, 12  # bins of questions, or fewer where the least would have fe
 GAINS, CONDITIONS, BY_ROWS = (figure_style.looks(group) for group in ("gains", "conditions", "rows"))
 LENGTH, MASS = "length", "covered mass"
 PLACE = ["model", "dataset"]
+Measured = TypeVar("Measured")
+
+
+@dataclass(frozen=True)
+class TrueValues:
+    """What captions tell of a cell's U: the setting that knows it, draws of samples, standard errors [N]."""
+
+    exact: str
+    draws: int
+    error: Floats
 
 
 def estimators(study: Study, recipe: str, sizes: Container[int]) -> list[Estimator]:
@@ -71,7 +84,7 @@ def with_exact_value(study: Study, dataset: str = "", estimators: Sequence[str] 
 def read(study: Study, inputs: Inputs, cell: Cell) -> EstimatorsOfCell:
     """What a cell's files tell of estimators of U, which is the stratified estimate above a probability."""
     scores = inputs.scores(cell)
-    prr = inputs.estimates([cell]).where(metric="PRR", answer_source="greedy", subset="all")
+    prr = inputs.estimates([cell], metric="PRR", answer_source="greedy", subset=ALL)
     names = strategy_names.of_kind(study.recipes[cell.recipe].strategies(), "all_above")
     exact = next(name for name in names if "lattices" in strategy_names.parse(name)[1])
     main, counts = samples(study.main.sample, study.main.num_candidates), inputs.resample_counts(cell, scores.ids)
@@ -79,7 +92,23 @@ def read(study: Study, inputs: Inputs, cell: Cell) -> EstimatorsOfCell:
     return EstimatorsOfCell(scores, inputs.candidates(cell), prr, counts, exact, main, drawn)
 
 
-def facts(study: Study, of_cells: Sequence[EstimatorsOfCell]) -> dict[str, Any]:
+def measured(
+    study: Study, inputs: Inputs, chosen: Sequence[Cell], measure: Callable[[EstimatorsOfCell], Measured]
+) -> tuple[list[Measured], dict[str, Any]]:
+    """What ``measure`` finds in each cell, and what captions tell of U there.
+
+    A cell's candidates and counts take hundreds of megabytes: they are held while it is measured, and no longer.
+    """
+
+    def in_cell(cell: Cell) -> tuple[Measured, TrueValues]:
+        of_cell = read(study, inputs, cell)
+        return measure(of_cell), TrueValues(of_cell.exact, of_cell.draws, of_cell.error)
+
+    found = [in_cell(cell) for cell in chosen]
+    return [of_cell for of_cell, _ in found], facts(study, [known for _, known in found])
+
+
+def facts(study: Study, of_cells: Sequence[TrueValues]) -> dict[str, Any]:
     errors, count = np.concatenate([of.error for of in of_cells]), of_cells[0].draws
     M = study.main.num_candidates
     return {
@@ -101,8 +130,8 @@ def estimators_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Ta
     names = [name for name in of.strategies() if strategy_names.kind_of(name) in strategy_names.FOR_ESTIMATORS]
     sizes = _sizes_in(names) or {study.main.num_candidates}
     listed = estimators(study, recipe, {M for M in sizes if of.sample is None or of.sample.size >= M})
-    of_cells = [read(study, inputs, cell) for cell in chosen]
-    each = joined([cell.numbers(listed) for cell in of_cells])
+    numbers, told = measured(study, inputs, chosen, lambda of_cell: of_cell.numbers(listed))
+    each = joined(numbers)
     every, dataset, name = with_mean(study, each)
     prr, sampled = every.where(dataset=dataset, metric="PRR"), {of.M: of for of in listed if of.title == "samples"}
     of_each = {of: prr.where(variant=of.weighting, setting=of.setting) for of in listed}
@@ -122,13 +151,13 @@ def estimators_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Ta
     columns.append(Column({"metric": DELTA, "method": METHOD}, (DELTA,), "signed", "interval"))
     shows: dict[str, Any] = {"family": ("model",), "further": (every.where(metric="unbiased"), each), "of": name}
     stub = ("M", "Estimator", "Unbiased")
-    return table(study, joined([every, *gains]), stub, body, columns, **shows, **facts(study, of_cells))
+    return table(study, joined([every, *gains]), stub, body, columns, **shows, **told)
 
 
 def controls_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """A block a cell, then one of the mean of a model's: a row a score, its PRR, ΔPRR and partial correlation."""
-    of_cells = [read(study, inputs, cell) for cell in chosen]
-    estimates, *_ = with_mean(study, joined([cell.controls(study.main.beam) for cell in of_cells]))
+    controls, told = measured(study, inputs, chosen, lambda of_cell: of_cell.controls(study.main.beam))
+    estimates, *_ = with_mean(study, joined(controls))
     prr = estimates.where(metric="PRR")
     reference = prr.at(prr.frame[PLACE].assign(variant=estimator_errors.BEAMS))
     gains = prr.combined(reference, np.subtract).assign(metric=DELTA)
@@ -145,7 +174,7 @@ def controls_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Tabl
         Column({"metric": estimator_errors.PARTIAL}, ("Partial",), beside="interval"),
     ]
     shown, family = joined([estimates, gains]), tuple(PLACE)
-    return table(study, shown, ("Score",), body, columns, family=family, **facts(study, of_cells))
+    return table(study, shown, ("Score",), body, columns, family=family, **told)
 
 
 def cells_with_draws(study: Study) -> list[Cell]:
@@ -160,7 +189,7 @@ def draw_spread_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> T
     """A row a cell: the first draw, mean, spread and range over draws, and beams."""
     parts, body, M = [], [], study.main.num_candidates
     for cell in chosen:
-        found = inputs.estimates([cell]).where(metric="PRR", answer_source="greedy", subset="all", method=METHOD)
+        found = inputs.estimates([cell], metric="PRR", answer_source="greedy", subset=ALL, method=METHOD)
         drawn = range(1, cells.draws(study, cell.recipe) + 1)
         settings = [strategy_names.samples_of(study.main.sample, M, draw) for draw in drawn]
         beams = found.where(variant=captions.BEAMSEARCH, setting="")
@@ -191,18 +220,22 @@ def _with_means(study: Study, each: Estimates) -> Estimates:
 
 def why_beams_win(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """The gain of beams in PRR and its two parts, by M of the first samples, at the main M also of all draws of it."""
-    of_cells = [read(study, inputs, cell) for cell in chosen]
     recipe = study.recipes[chosen[0].recipe]
     largest = min(LARGEST, recipe.sample.size) if recipe.sample else 0
     widths = {M: name for name in strategy_names.of_kind(recipe.strategies(), "beam") for M in _sizes_in([name])}
     sizes = [M for M in sorted(widths) if largest >= M]
-    each = _with_means(study, joined([cell.parts_of_gain(widths[M], M) for cell in of_cells for M in sizes]))
+
+    def parts_of_gain(of_cell: EstimatorsOfCell) -> Estimates:
+        return joined([of_cell.parts_of_gain(widths[M], M) for M in sizes])
+
+    parts, told = measured(study, inputs, chosen, parts_of_gain)
+    each = _with_means(study, joined(parts))
     data = each.summary(study.evaluation.confidence).rename(columns={"metric": "part"})
     data[["M", "draws"]] = data["setting"].str.split(" ", expand=True).astype(int)
     data = data[[*PLACE, "part", "M", "draws", "value", "low", "high", "n", "note"]]
     name, labels = "{dataset}\n{model}\nn = {n}", ("Number of candidates M", "Difference in PRR")
     shape: dict[str, Any] = {"height": 2.4, "legend_rows": 2}
-    return figure_style.figure(study, data, PLACE, name, draw_reasons, facts(study, of_cells), labels, **shape)
+    return figure_style.figure(study, data, PLACE, name, draw_reasons, told, labels, **shape)
 
 
 def draw_reasons(data: pd.DataFrame, ax: figure_style.Axes) -> None:
@@ -222,23 +255,30 @@ def draw_reasons(data: pd.DataFrame, ax: figure_style.Axes) -> None:
 
 def gain_by_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """ΔPRR of beams, and of the true dissimilarity, against samples, resampled within each bin of covered mass."""
-    of_cells, scored = [read(study, inputs, cell) for cell in chosen], study.scoring[chosen[0].recipe].estimators
+    scored = study.scoring[chosen[0].recipe].estimators
     variants = [name for name in GAINS if name == TRUTH or f"{name} beam" in scored]
-    count = min(BINS, max(1, min(cell.n for cell in of_cells) // LEAST))
-    parts, ends = [], []
-    for cell in of_cells:
-        bins = equal_bins(cell.candidates.mass(study.main.beam, study.main.num_candidates), count)
-        for number, of in enumerate(bins, 1):
-            subset = f"mass {of.lowest!r} to {of.highest!r}"
-            gains = cell.gains_within(of.members, subset, study.main.beam, variants, **inputs.resampling)
+    fewest = min(int((inputs.of(cell, "quality")["answer_source"] == "greedy").sum()) for cell in chosen)
+    count = min(BINS, max(1, fewest // LEAST))
+
+    def gains_by_bin(of_cell: EstimatorsOfCell) -> tuple[Estimates, pd.DataFrame]:
+        mass = of_cell.candidates.mass(study.main.beam, study.main.num_candidates)
+        parts, ends = [], []
+        for number, question_bin in enumerate(equal_bins(mass, count), 1):
+            lowest, highest = question_bin.lowest, question_bin.highest
+            subset = f"mass {lowest!r} to {highest!r}"
+            gains = of_cell.gains_within(question_bin.members, subset, study.main.beam, variants, **inputs.resampling)
             parts.append(gains.assign(setting=str(number)))
-            ends.append((cell.keys["model"], cell.keys["dataset"], str(number), of.lowest, of.highest))
-    data = _with_means(study, joined(parts)).summary(study.evaluation.confidence)
-    data = data.merge(pd.DataFrame(ends, columns=[*PLACE, "setting", "lowest", "highest"]), "left")
+            ends.append((of_cell.keys["model"], of_cell.keys["dataset"], str(number), lowest, highest))
+        return joined(parts), pd.DataFrame(ends, columns=[*PLACE, "setting", "lowest", "highest"])
+
+    found, told = measured(study, inputs, chosen, gains_by_bin)
+    each = joined([gains for gains, _ in found])
+    data = _with_means(study, each).summary(study.evaluation.confidence)
+    data = data.merge(pd.concat([ends for _, ends in found], ignore_index=True), "left")
     data["bin"] = data["setting"].astype(int)
     data = data[[*PLACE, "bin", "lowest", "highest", "variant", "value", "low", "high", "n", "note"]]
     paper = data[(data["variant"] == "normalised") & (data["dataset"] != MEAN)]
-    caption_facts = facts(study, of_cells) | {"bins": count, "of": len(paper), "without": paper["low"].isna().sum()}
+    caption_facts = told | {"bins": count, "of": len(paper), "without": paper["low"].isna().sum()}
     caption_facts |= {"above": (paper["low"] > 0).sum(), "below": (paper["high"] < 0).sum()}
     name, labels = "{dataset}, {model}", ("Bin of covered mass; below, n", "PRR − PRR of samples")
     return figure_style.figure(study, data, PLACE, name, draw_gains, caption_facts, labels, across=2, sharex=False)
@@ -260,21 +300,26 @@ def fair_share(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     M, recipe = study.main.num_candidates, study.recipes[chosen[0].recipe]
     decoded, exact = recipe.decoded(study.main.beam) or study.main.beam, strategy_names.of_size("exact", M)
     most_probable = exact if exact in recipe.strategies() else decoded
-    of_cells, parts = [read(study, inputs, cell) for cell in chosen], []
-    for cell in of_cells:
-        met, groups = cell.conditions(decoded, most_probable, M), cell.scores.groups
-        mass = np.round(cell.candidates.mass(decoded, M), 2)
+
+    def shares_by_bin(of_cell: EstimatorsOfCell) -> pd.DataFrame:
+        met = of_cell.conditions(decoded, most_probable, M)
+        mass = np.round(of_cell.candidates.mass(decoded, M), 2)
         by_mass = equal_bins(mass, BINS, lambda value: decimal(value, 2))
-        bins = {LENGTH: equal_bins(cell.candidates.lengths(), BINS), MASS: by_mass}
-        for by, of in bins.items():
-            shares = means_by_bin(with_all(of), groups, met, study.evaluation.confidence, proportion_interval)
-            parts.append(shares.assign(model=cell.keys["model"], dataset=cell.keys["dataset"], by=by))
-    data = pd.concat(parts, ignore_index=True).rename(columns={"name": "what", "value": "share"})
+        place = {name: of_cell.keys[name] for name in PLACE}
+        parts = []
+        for by, bins in {LENGTH: equal_bins(of_cell.candidates.lengths(), BINS), MASS: by_mass}.items():
+            confidence = study.evaluation.confidence
+            shares = means_by_bin(with_all(bins), of_cell.scores.groups, met, confidence, proportion_interval)
+            parts.append(shares.assign(**place, by=by))
+        return pd.concat(parts, ignore_index=True)
+
+    found, told = measured(study, inputs, chosen, shares_by_bin)
+    data = pd.concat(found, ignore_index=True).rename(columns={"name": "what", "value": "share"})
     data, overall = data[[*PLACE, "by", "bin", "what", "share", "low", "high", "n"]], []
     for place, whole in data[(data["bin"] == "All") & (data["by"] == LENGTH)].groupby(PLACE, sort=False):
         titles = (f"{CONDITIONS[what].title} {share:.0%}" for what, share in whole[["what", "share"]].to_numpy())
         overall.append(f"{Cell(*map(str, place)).title(study)}: {', '.join(titles)}")
-    caption_facts = facts(study, of_cells) | {"most_probable": most_probable, "overall": "; ".join(overall)}
+    caption_facts = told | {"most_probable": most_probable, "overall": "; ".join(overall)}
     name, labels = "{dataset}, {model}\nby {by}", ("Bin; below, n", "Questions (%)")
     options: dict[str, Any] = {"height": 1.75, "across": 2, "sharex": False}
     return figure_style.figure(study, data, [*PLACE, "by"], name, draw_conditions, caption_facts, labels, **options)
@@ -290,22 +335,24 @@ def draw_conditions(data: pd.DataFrame, ax: figure_style.Axes) -> None:
 
 def matched_rows(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """PRR of estimators of U by decoded rows a question, a panel a cell: a point an estimator and M."""
-    of_cells = [read(study, inputs, cell) for cell in chosen]
     every = estimators(study, chosen[0].recipe, range(1, 10**6))
     listed = [estimator for estimator in every if estimator.title in BY_ROWS]
-    parts, rows = [], []
-    for cell in of_cells:
-        effort, _ = cell.candidates.effort(cell.exact)
-        parts += [cell.prr(estimator) for estimator in (None, *listed)]
-        rows.append((TRUE_DISSIMILARITY, np.nan, effort.mean()))
-        rows += [(estimator.title, float(estimator.M), cell.effort(estimator)["rows"]) for estimator in listed]
-    data = joined(parts).summary(study.evaluation.confidence)
-    data = data.join(pd.DataFrame(rows, columns=["estimator", "M", "rows"]))
+
+    def by_rows(of_cell: EstimatorsOfCell) -> tuple[Estimates, pd.DataFrame]:
+        effort, _ = of_cell.candidates.effort(of_cell.exact)
+        rows = [(TRUE_DISSIMILARITY, np.nan, effort.mean())]
+        rows += [(estimator.title, float(estimator.M), of_cell.effort(estimator)["rows"]) for estimator in listed]
+        prr = joined([of_cell.prr(estimator) for estimator in (None, *listed)])
+        return prr, pd.DataFrame(rows, columns=["estimator", "M", "rows"])
+
+    found, told = measured(study, inputs, chosen, by_rows)
+    data = joined([prr for prr, _ in found]).summary(study.evaluation.confidence)
+    data = data.join(pd.concat([rows for _, rows in found], ignore_index=True))
     data = data[[*PLACE, "estimator", "M", "rows", "value", "low", "high", "n", "note"]]
     points = data[data["estimator"] != TRUE_DISSIMILARITY]
     sizes = points.dropna(subset=["rows"]).groupby("estimator", sort=False)["M"].agg(["min", "max"])
     missing = int((points["value"].isna() | points["rows"].isna()).sum())
-    caption_facts = facts(study, of_cells) | {
+    caption_facts = told | {
         "Ms": ", ".join(f"{name} {low:g} to {high:g}" for name, low, high in sizes.itertuples()),
         "missing": f"{missing} points are undefined, or of files without rows, and left out." if missing else "",
     }

@@ -11,7 +11,7 @@ from beamuq.errors import BeamUQError
 from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, page
 from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.estimates_table import records
-from beamuq_study.parquet_tables import SCHEMAS, Loaded, read_footer
+from beamuq_study.parquet_tables import SCHEMAS, Loaded, OnDisk, read_footer
 from beamuq_study.plan.cells_of_a_study import Grid, GridCell
 from beamuq_study.produced_answers import strategy_of
 from beamuq_study.result_files import Inputs
@@ -52,7 +52,7 @@ def study_page(source: Path, most: int = MOST_QUESTIONS, *, overview: str = "") 
         notes.append(f"Without candidates yet, so not here: {'; '.join(missing)}.")
     cells = []
     for cell, scorer in shown:
-        read = Inputs.read(results, there[cell, scorer], study)
+        read = Inputs.read(results, there[cell, scorer], study, large={"candidates": CANDIDATE})
         by_kind = {table.kind: loaded for table, loaded in read.items()}
         cells.append(_cell(study, cell, scorer, by_kind, max(1, most // len(shown))))
     return page(captions.titled(study, study.title), notes, cells, overview=overview)
@@ -63,7 +63,7 @@ def _name(study: Study, cell: GridCell) -> str:
     return title if cell.recipe == study.main.recipe else f"{title}, {cell.recipe}"
 
 
-def _cell(study: Study, cell: GridCell, scorer: str, tables: dict[str, Loaded], most: int) -> Cell:
+def _cell(study: Study, cell: GridCell, scorer: str, tables: dict[str, Loaded | OnDisk], most: int) -> Cell:
     recipe, main = study.recipes[cell.recipe], study.main
     source = Grid(study).produced_answers(cell.recipe)[0]
     drawn = recipe.decoded(main.sample) or next(iter(recipe.samples()), "")
@@ -130,7 +130,7 @@ def _of_answer(frames: dict[str, pd.DataFrame], kind: str, source: str) -> pd.Da
     return frame[frame["answer_source"] == source]
 
 
-def _pairs(tables: dict[str, Loaded], ids: set[str], threshold: float | None) -> dict[str, Any]:
+def _pairs(tables: dict[str, Loaded | OnDisk], ids: set[str], threshold: float | None) -> dict[str, Any]:
     """By question: of each ordered pair of texts its similarity, and whether they mean the same (D18, no classes)."""
     pairs: dict[str, dict[tuple[str, str], tuple[float, bool]]] = {}
     table = tables["similarity"].table if "similarity" in tables else SCHEMAS["similarity"].empty_table()
