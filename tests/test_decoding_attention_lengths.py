@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import PreTrainedConfig
 
 from beamuq.decoding.attention_lengths import lengths_of
 
@@ -78,6 +79,11 @@ def test_two_names_of_one_value_are_one_length_where_one_is_in_the_other_or_the_
     with lengths_of(model)[0].shortened():
         assert (model[0].sliding_window, model.config.attention_window_size) == (8, 8)
         assert model[0].topk_blocks == 16
+
+
+def test_a_part_with_a_config_of_its_own_has_its_lengths() -> None:
+    part = SparseAttention(config=PreTrainedConfig(local_attention_window_len=512))
+    assert told(decoder(part)) == ["local_attention_window_len=512"]
 
 
 def test_names_of_different_values_stay_apart() -> None:

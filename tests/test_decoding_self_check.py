@@ -135,6 +135,11 @@ def test_a_length_that_no_probe_reaches_is_named_with_its_value() -> None:
     assert "not probed: window_size=2048" in found.summary
 
 
+def test_a_length_beyond_the_model_s_context_needs_no_probe() -> None:
+    found = checked(random_model("gpt_neo", window_size=2048, max_position_embeddings=512))
+    assert (found.lengths, found.unprobed) == ("probed", ())
+
+
 @pytest.mark.parametrize(
     ("kind", "length"),
     [

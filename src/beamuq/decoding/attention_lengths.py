@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from transformers import PreTrainedConfig
 
 _LENGTH = re.compile(
     "window|chunk|block_size|top_?k|budget|kpool|compress|floor_scale|n_floor|extent|stride|span|local_attention"
@@ -78,7 +79,7 @@ def lengths_of(decoder: torch.nn.Module) -> list[Length]:
     one length.
     """
     found: dict[str, Length] = {}
-    for holder in (decoder.config, *filter(_attends, decoder.modules())):
+    for holder in (*_configs(decoder), *filter(_attends, decoder.modules())):
         for name, held in vars(holder).items():
             value = _tokens(name, held)
             if value is not None:
@@ -96,6 +97,14 @@ def lengths_of(decoder: torch.nn.Module) -> list[Length]:
         else:
             merged.append(length)
     return sorted(merged, key=lambda length: length.name)
+
+
+def _configs(decoder: torch.nn.Module) -> list[Any]:
+    """The config of a decoder, and those that its modules hold beside it."""
+    configs = {id(decoder.config): decoder.config}
+    for module in decoder.modules():
+        configs |= {id(held): held for held in vars(module).values() if isinstance(held, PreTrainedConfig)}
+    return list(configs.values())
 
 
 def _attends(module: torch.nn.Module) -> bool:

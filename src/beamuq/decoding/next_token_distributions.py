@@ -33,7 +33,7 @@ _CHUNK = {"cpu": 1 << 25, "cuda": 1 << 28}  # logits at once; on a card each chu
 _CACHED = 1 << 19
 _NEVER = torch.finfo(torch.float32).min
 """Stands for a log-probability of -inf: times a probability of 0 it is 0, and not NaN."""
-_LEAST = math.log(5e-324)
+LEAST = math.log(5e-324)
 """Log-probabilities below it have a probability of 0, also in float64."""
 
 
@@ -118,7 +118,7 @@ def log_probabilities(logits: torch.Tensor) -> torch.Tensor:
     this module has it.
     """
     distribution = functional.log_softmax(logits, dim=-1)
-    return distribution.masked_fill(distribution < _LEAST, -torch.inf)
+    return distribution.masked_fill(distribution < LEAST, -torch.inf)
 
 
 class HostTransfers:
@@ -289,7 +289,7 @@ class NextTokenDistributions:
                 chunk = logits[start : start + few]
                 distribution = functional.log_softmax(chunk, dim=-1)
                 undefined = distribution[:, 0].isnan()
-                torch.threshold_(distribution, _LEAST, _NEVER)
+                torch.threshold_(distribution, LEAST, _NEVER)
                 if len(self._merged):
                     together = distribution[:, self._merged].logsumexp(dim=-1, keepdim=True)
                     distribution[:, self._merged] = _NEVER

@@ -25,7 +25,7 @@ from beamuq.decoding.cached_passes import CachedRunner
 from beamuq.decoding.forward_passes import BatchRunner, TreeRunner, Work, out_of_memory
 from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.model_state import State, state_of
-from beamuq.decoding.next_token_distributions import fault_of_logits, log_probabilities
+from beamuq.decoding.next_token_distributions import LEAST, fault_of_logits, log_probabilities
 from beamuq.decoding.output_layer import OutputLayer, text_decoder, widened
 from beamuq.decoding.search_state import Prompt
 from beamuq.decoding.tree_attention import attention
@@ -116,7 +116,7 @@ def _check(model: PreTrainedModel) -> SelfCheck:
         except Exception as error:  # whatever a foreign model raises when it is run otherwise than it expects
             if isinstance(error, RuntimeError) and out_of_memory(error):
                 raise BeamUQError(
-                    f"{name}: out of memory for the check of fifty tokens; use a smaller dtype or a larger card"
+                    f"{name}: out of memory for the check of a few short prompts; use a smaller dtype or a larger card"
                 ) from error
             message = " ".join(str(error).split())[:160] or type(error).__name__
             reasons[path] = message if isinstance(error, BeamUQError) else f"{type(error).__name__}: {message}"
@@ -180,7 +180,7 @@ def _at_all_lengths(model: PreTrainedModel, runner: type[BatchRunner], tolerance
     Those that the probe is too short for are made short: each on its own, then those together where
     one alone changes nothing, such as the size of blocks and how many of them are seen. Where that
     changes nothing either, or breaks the model, whose parts were made for the longer one, the probe
-    is made long instead, up to ``_FAR`` tokens.
+    is made long instead, up to ``_FAR`` tokens. A length that no text of the model has is ignored.
     """
     difference, plain, texts = _compared(model, runner, tolerance)
     lengths = lengths_of(text_decoder(model))
@@ -202,7 +202,9 @@ def _at_all_lengths(model: PreTrainedModel, runner: type[BatchRunner], tolerance
     if len(remaining) > 1 and is_probed(remaining):
         remaining = []
     label = "probed shortened" if len(remaining) < len(long) else "probed"
-    most = min(_FAR, (context_window(model) or _FAR) - _ROOM)
+    context = context_window(model)
+    most = min(_FAR, (context or _FAR) - _ROOM)
+    remaining = [length for length in remaining if length.in_blocks or length.value < (context or np.inf)]
     near = [length.value for length in remaining if length.value <= most and not length.in_blocks]
     if near:
         differences.append(_compared(model, runner, tolerance, max(near))[0])
@@ -258,10 +260,12 @@ def _in_float32(model: PreTrainedModel) -> Iterator[None]:
 
 
 def _mean_difference(some: torch.Tensor, others: torch.Tensor) -> float:
-    """The mean absolute difference over the places that are not -inf in both: those would only
-    dilute it.
+    """The mean absolute difference over the places that are not -inf in both.
+
+    Those would only dilute it. One that is -inf in one alone counts as the least that is finite:
+    two values on either side of that bound do not differ much.
     """
-    different = (some - others).abs()
+    different = (some.clamp_min(LEAST) - others.clamp_min(LEAST)).abs()
     return float(different[~(some.isneginf() & others.isneginf())].mean())
 
 
