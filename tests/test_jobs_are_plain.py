@@ -15,12 +15,26 @@ import pytest
 from beamuq.errors import BeamUQError
 from beamuq_study import cost_records
 from beamuq_study.plan.study_on_machine import path_to_python
-from micro import SIMILARITY, Workplace, micro_study, wait_for
+from micro import EVALUATION, SIMILARITY, Workplace, micro_study, wait_for
 from run_snakemake import snakemake
 
 QUESTIONS = "results/micro/questions/triviaqa.parquet"
 STUDY = "results/micro/study.json"
 SEEN = ("PYTHONHASHSEED", "TZ", "OMP_NUM_THREADS", "LONG")
+HEAVY = ("torch", "transformers", "scipy", "sklearn", "matplotlib", "pandas", "jinja2", "snakemake")
+IMPORTS = {
+    "questions": set(),
+    "prompts": set(),
+    "write_study": set(),
+    "quality": set(),
+    "candidates": {"torch", "transformers", "scipy"},  # scipy: by transformers
+    "similarity": {"torch", "transformers", "scipy", "pandas"},
+    "scores": {"scipy", "pandas"},
+    "evaluation": {"pandas"},
+    "table": {"pandas", "jinja2"},
+    "figure": {"pandas", "jinja2", "matplotlib"},
+}
+"""By program the large packages that a job of it imports: each costs every job a tenth of a second to seconds."""
 
 
 @pytest.fixture
@@ -53,6 +67,24 @@ def seen(tmp_path: Path) -> dict[str, str]:
         "if len(sys.orig_argv) > 1:\n"
         f"    values = [sys.executable, *(os.environ.get(name, '') for name in {SEEN!r})]\n"
         f"    pathlib.Path({str(folder)!r}, pathlib.Path(sys.orig_argv[1]).stem).write_text('\\n'.join(values))\n"
+    )
+    return {"PYTHONPATH": str(first)}
+
+
+@pytest.fixture
+def imports(tmp_path: Path) -> dict[str, str]:
+    """Environment variables with which every program notes down, in ``imports``, the large packages it has imported."""
+    folder = tmp_path / "imports"
+    first = tmp_path / "noting"
+    folder.mkdir()
+    first.mkdir()
+    (first / "sitecustomize.py").write_text(
+        "import atexit, pathlib, sys\n"
+        "def note():\n"
+        f"    names = sorted(set({HEAVY!r}) & sys.modules.keys())\n"
+        f"    pathlib.Path({str(folder)!r}, pathlib.Path(sys.orig_argv[1]).stem).write_text(' '.join(names))\n"
+        "if len(sys.orig_argv) > 1 and '/scripts/' in sys.orig_argv[1]:\n"
+        "    atexit.register(note)\n"
     )
     return {"PYTHONPATH": str(first)}
 
@@ -115,3 +147,13 @@ def test_the_folder_of_the_python_comes_first_once(monkeypatch: pytest.MonkeyPat
     folder = str(Path(sys.executable).parent)
     monkeypatch.setenv("PATH", f"/somewhere:{folder}:/elsewhere")
     assert path_to_python(sys.executable) == f"{folder}:/somewhere:/elsewhere"
+
+
+def test_programs_import_only_what_they_use(place: Workplace, imports: dict[str, str], tmp_path: Path) -> None:
+    """Of the large packages: token F1 needs no torch, a table no scipy."""
+    targets = [EVALUATION, "results/micro/tables/qa_tiny.csv", "figures/micro/redundancy.pdf"]
+    words = ("--cores", "2", *targets, "--config", "study=micro.yaml", "device=cpu")
+    done = snakemake(place.folder, *words, **imports)
+    assert done.returncode == 0, done.stdout + done.stderr + place.logs()
+    noted = {path.name: set(path.read_text().split()) for path in (tmp_path / "imports").iterdir()}
+    assert noted == IMPORTS

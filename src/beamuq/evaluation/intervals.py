@@ -11,11 +11,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri, stdtrit
 
 from beamuq.array_types import Bools, Floats
 
 LEAST_GROUPS = 5
+
+
+def normal_quantile(probability: float) -> float:
+    """The standard normal distribution's quantile at a probability in (0, 1)."""
+    # every exhibit imports this module, few need the function, and importing it takes a tenth of their time
+    from scipy.special import ndtri
+
+    return float(ndtri(probability))
 
 
 @dataclass(frozen=True)
@@ -31,7 +38,7 @@ class Accuracy:
     @property
     def std(self) -> float:
         """That of the interval: where all are right, or none, the answers' own is 0 and would judge nothing."""
-        return (self.high - self.low) / (2 * float(ndtri((1 + self.confidence) / 2)))
+        return (self.high - self.low) / (2 * normal_quantile((1 + self.confidence) / 2))
 
 
 def accuracy(quality: pd.DataFrame, questions: pd.DataFrame, threshold: float, confidence: float) -> Accuracy:
@@ -59,7 +66,7 @@ def proportion_interval(successes: Bools, groups: Sequence[str], confidence: flo
     effective = float(count)
     if 1 < count < n and 0 < p < 1:
         effective = n / max(1.0, clustered / (p * (1 - p) / n))
-    z = float(ndtri((1 + confidence) / 2))
+    z = normal_quantile((1 + confidence) / 2)
     center = (p + z**2 / (2 * effective)) / (1 + z**2 / effective)
     half = z / (1 + z**2 / effective) * math.sqrt(p * (1 - p) / effective + z**2 / (4 * effective**2))
     return max(0.0, center - half), min(1.0, center + half)
@@ -75,6 +82,8 @@ def mean_interval(values: Floats, groups: Sequence[str], confidence: float) -> t
     clustered, count = cluster_robust_variance(values, groups)
     if count < LEAST_GROUPS or np.ptp(values) == 0:
         return None
+    from scipy.special import stdtrit  # as in normal_quantile
+
     mean, half = float(np.mean(values)), float(stdtrit(count - 1, (1 + confidence) / 2)) * math.sqrt(clustered)
     return max(0.0, mean - half), min(1.0, mean + half)
 

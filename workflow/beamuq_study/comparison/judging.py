@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
 
 from beamuq.array_types import Bools, Floats
 from beamuq.evaluation import intervals
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import TIE, Estimates
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
+from beamuq.evaluation.intervals import normal_quantile
 from beamuq.evaluation.significance import Within, smallest_detectable, within
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
@@ -161,7 +161,7 @@ class Case:
     def detectable(self, std: float) -> float:
         """The smallest true difference that a two-sided test of an estimate with this error shows, with the power
         declared: at 5 % and 80 %, 2.8 standard errors."""
-        z = float(ndtri(1 - self.tolerances["level"] / 2))
+        z = normal_quantile(1 - self.tolerances["level"] / 2)
         return float(smallest_detectable(std, 0.0, z, self.results.rules.agreement["power"]))
 
     def negligible(self, differences: Estimates) -> tuple[list[Within], pd.DataFrame]:
@@ -181,7 +181,7 @@ class Case:
         low, high = intervals.share_interval(values, groups, confidence) or (np.nan, np.nan)
         paper = rules.paper.datasets.get(self.cells[0].dataset)
         many = not np.isnan(low) and paper is not None and not rules.too_few(asked, "", paper.questions)
-        std = (high - low) / (2 * float(ndtri((1 + confidence) / 2)))
+        std = (high - low) / (2 * normal_quantile((1 + confidence) / 2))
         far = max(paper_range[0] - mean, mean - paper_range[1], 0.0) > rules.agreement["z"] * np.sqrt(2) * std
         size: Part = "no" if far else "yes" if many or paper_range[0] <= low <= high <= paper_range[1] else "undecided"
         return Verdict(len(values), size=size, value=mean, low=low, high=high, std=std)
