@@ -10,16 +10,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from pydantic import BaseModel
 
-from beamuq.api.calibration import Calibration, calibrate, decide
+from beamuq.api.calibration import calibrate, decide
+from beamuq.api.calibration_class import Calibration
 from beamuq.api.candidate_records import QuestionRecord, read_records
 from beamuq.api.explore_results import explore
 from beamuq.api.rows import plain
 from beamuq.api.score_candidates import score
 from beamuq.api.server_forms.reply import (
+    BEHIND_A_THOUGHT,
     NO_ENDING,
     NO_LOGPROBS,
     NO_TOKEN,
@@ -43,13 +46,12 @@ def chat(*tokens: Row, text: Any = "Paris", finish: str | None = "stop", **more:
 
 def responses_api(*parts: Row, **more: Any) -> Row:
     message = {"type": "message", "role": "assistant", "content": list(parts)}
-    thought = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}
     return {
         "object": "response",
         "model": "m",
         "status": "completed",
         "error": None,
-        "output": [thought, message],
+        "output": [message],
     } | more
 
 
@@ -58,7 +60,7 @@ def output_text(text: str = "Paris") -> Row:
 
 
 def ollama(**more: Any) -> Row:
-    message = {"role": "assistant", "content": "Paris", "thinking": "hm"}
+    message = {"role": "assistant", "content": "Paris"}
     return {"model": "m", "message": message, "done": True, "done_reason": "stop", "logprobs": [PARIS]} | more
 
 
@@ -485,6 +487,71 @@ def test_calibrate_and_decide_refuse_answers_of_several_models() -> None:
     with pytest.raises(BeamUQError, match="model 'm-2', calibrated with 'm-1'"):
         decide(others, made)
     assert Calibration(risk=0.5).fit(scored["Prob"], scored.drop_duplicates("id")["correct"]).fitted
+
+
+def thinking(text: Any = "Paris", **message: Any) -> Row:
+    """A chat completion whose tokens spell the answer alone, as DeepSeek's do."""
+    return chat(PARIS, END, message={"content": text, **message})
+
+
+def reasoned() -> Row:
+    response = responses_api(output_text())
+    return response | {"output": [{"type": "reasoning", "summary": []}, *response["output"]]}
+
+
+THOUGHT_PART = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+TEXT_PART = {"type": "text", "text": "Paris"}
+REASONING_PART = {"type": "reasoning", "reasoning": "hm"}
+BEHIND: dict[str, Row] = {
+    "DeepSeek": thinking(reasoning_content="hm"),
+    "vLLM": thinking(reasoning="hm"),
+    "Mistral": thinking([THOUGHT_PART, TEXT_PART]),
+    "Inspect": inspect()
+    | {
+        "choices": [
+            inspect()["choices"][0] | {"message": {"content": [REASONING_PART, TEXT_PART]}},
+        ]
+    },
+    "Ollama's chat": ollama(message={"content": "Paris", "thinking": "hm"}),
+    "Ollama's prompt": ollama(message=None, response="Paris", thinking="hm"),
+    "Responses": reasoned(),
+}
+
+
+@pytest.mark.parametrize("without_ending", [False, True])
+@pytest.mark.parametrize("name", BEHIND)
+def test_log_probabilities_behind_a_thought_are_not_the_answers(name: str, without_ending: bool) -> None:
+    answer = read_records([{"answer": BEHIND[name]}], without_ending=without_ending)[0].answer
+    assert (answer.text, answer.total, answer.left_out) == ("Paris", None, BEHIND_A_THOUGHT)
+
+
+def test_a_thought_of_space_alone_is_none() -> None:
+    answer = read_records([{"answer": thinking(reasoning_content="\n\n", reasoning=None)}])[0].answer
+    assert answer.total == pytest.approx(-0.3)
+
+
+CUT_IN_A_THOUGHT: dict[str, Row] = {
+    "DeepSeek": chat(message={"content": "", "reasoning_content": "hm"}, finish="length"),
+    "Mistral": chat(message={"content": [THOUGHT_PART, {"type": "text", "text": ""}]}),
+    "Ollama": ollama(message={"content": "\n", "thinking": "hm"}, done_reason="length"),
+}
+
+
+@pytest.mark.parametrize("name", CUT_IN_A_THOUGHT)
+def test_a_thought_without_an_answer_is_no_empty_answer(name: str) -> None:
+    with pytest.raises(BeamUQError, match=r"row 1: samples: .*a thought and no answer; ask with more tokens"):
+        read_records([{"answer": "Paris", "samples": [CUT_IN_A_THOUGHT[name]]}])
+
+
+def test_a_call_of_a_function_in_the_older_form_is_refused() -> None:
+    given = chat(message={"content": "", "function_call": {"name": "f", "arguments": "{}"}})
+    with pytest.raises(BeamUQError, match=r"message\.function_call: a call of a tool is no answer"):
+        read_records([{"answer": given}])
+
+
+def test_token_ids_of_vllm_may_be_an_array() -> None:
+    given = RequestOutput(output(token_ids=np.array([3, 4, 2])))
+    assert read_records([{"answer": given}])[0].answer.length == 3
 
 
 THOUGHTS = [

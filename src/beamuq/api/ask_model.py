@@ -404,13 +404,18 @@ def _questions(question: Any) -> tuple[list[_Question], bool]:
     listed = list(question)
     if not listed:
         raise BeamUQError("no question; give one")
-    if all(isinstance(plain(each), Mapping) for each in listed):
+    if all(_is_message(each) for each in listed):
         return [_read_question(listed, "question 1")], True
     questions = []
     for place, each in enumerate(listed, start=1):
         read = each if isinstance(each, _Question) else _read_question(each, f"question {place}")
         questions.append(read)
     return questions, False
+
+
+def _is_message(part: Any) -> bool:
+    """Whether it is a message of one conversation, and no question that was read before."""
+    return not isinstance(part, _Question) and isinstance(plain(part), Mapping)
 
 
 def _read_question(asked: Any, place: str) -> _Question:

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from beamuq.api.server_forms.reply import (
-    AGAIN,
     Asked,
     Form,
     FormPart,
     Reply,
+    answer_of,
     candidate,
+    holds_thought,
     refused,
     said,
     text_of,
     was_cut,
 )
 from beamuq.config_errors import validated
-from beamuq.errors import BeamUQError
 
 
 class _Message(FormPart):
@@ -38,9 +38,8 @@ def _read(value: Mapping[str, Any], place: str, asked: Asked) -> Reply:
     whole = ("end_turn", "stop_sequence")
     cut = was_cut(message.stop_reason, f"{place}: stop_reason", whole=whole, cut=("max_tokens",))
     text = text_of(message.content, place)
-    if text is None:
-        raise BeamUQError(f"{place}: no text; {AGAIN}")
-    return Reply([candidate(text, None, asked, cut=cut)], message.model)
+    answer = answer_of(text, place, thought=holds_thought(message.content))
+    return Reply([candidate(answer, None, asked, cut=cut)], message.model)
 
 
 FORM = Form("Anthropic's Messages API", _fits, _read)

@@ -14,7 +14,9 @@ from beamuq.api.server_forms.reply import (
     FormPart,
     Reply,
     TokenLogprob,
+    answer_of,
     candidate,
+    holds_thought,
     refused,
     said,
     text_of,
@@ -73,10 +75,11 @@ def _of_choice(choice: _Choice, place: str, asked: Asked) -> dict[str, Any]:
     if choice.message.tool_calls:
         raise BeamUQError(f"{place}: message.tool_calls: a call of a tool is no answer; {AGAIN}")
     text = text_of(choice.message.content, f"{place}: message")
-    if text is None:
-        raise BeamUQError(f"{place}: no text; {AGAIN}")
+    thought = holds_thought(choice.message.content)
+    answer = answer_of(text, place, thought=thought)
     tokens = choice.logprobs.content if choice.logprobs else None
-    return candidate(text, tokens, asked, cut=cut, stops=asked.known_stops())
+    stops = asked.known_stops()
+    return candidate(answer, tokens, asked, cut=cut, stops=stops, thought=thought)
 
 
 FORM = Form("Inspect's ModelOutput", _fits, _read)

@@ -12,7 +12,9 @@ from beamuq.api.server_forms.reply import (
     FormPart,
     Reply,
     TokenLogprob,
+    answer_of,
     candidate,
+    holds_thought,
     said,
     text_of,
     was_cut,
@@ -26,11 +28,13 @@ ITS_OWN = ("done", "done_reason", "eval_count", "created_at")
 class _Message(FormPart):
     content: str | list[Any] | None = None
     tool_calls: list[Any] | None = None
+    thinking: str | None = None
 
 
 class _Response(FormPart):
     message: _Message | None = None  # of a chat
     response: str | None = None  # of a prompt
+    thinking: str | None = None  # of a prompt
     done: bool = True
     done_reason: str | None = None
     model: str | None = None
@@ -49,10 +53,15 @@ def _read(value: Mapping[str, Any], place: str, asked: Asked) -> Reply:
     if response.message and response.message.tool_calls:
         raise BeamUQError(f"{place}: message.tool_calls: a call of a tool is no answer; {AGAIN}")
     cut = was_cut(response.done_reason, f"{place}: done_reason", whole=("stop",), cut=("length",))
-    text = text_of(response.message.content, f"{place}: message") if response.message else response.response
-    if text is None:
-        raise BeamUQError(f"{place}: no text; {AGAIN}")
-    found = candidate(text, response.logprobs, asked, cut=cut, stops=asked.known_stops())
+    if response.message:
+        text = text_of(response.message.content, f"{place}: message")
+        thought = holds_thought(response.message.content, response.message.thinking)
+    else:
+        text = response.response
+        thought = holds_thought(None, response.thinking)
+    answer = answer_of(text, place, thought=thought)
+    stops = asked.known_stops()
+    found = candidate(answer, response.logprobs, asked, cut=cut, stops=stops, thought=thought)
     return Reply([found], response.model)
 
 

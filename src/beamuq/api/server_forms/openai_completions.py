@@ -17,8 +17,10 @@ from beamuq.api.server_forms.reply import (
     FormPart,
     Reply,
     TokenLogprob,
+    answer_of,
     candidate,
     failed,
+    holds_thought,
     refused,
     said,
     text_of,
@@ -38,6 +40,9 @@ class _Message(FormPart):
     content: str | list[Any] | None = None
     refusal: str | None = None
     tool_calls: list[Any] | None = None
+    function_call: Any = None  # of older versions
+    reasoning_content: Any = None  # DeepSeek, SGLang, older vLLM
+    reasoning: Any = None  # vLLM, OpenRouter
 
 
 class _Choice(FormPart):
@@ -75,13 +80,23 @@ def _of_choice(choice: _Choice, place: str, asked: Asked) -> dict[str, Any]:
     if choice.message and choice.message.refusal:
         raise refused(place, choice.message.refusal)
     cut = was_cut(choice.finish_reason, f"{place}: finish_reason", whole=("stop", "eos"), cut=("length",))
-    if choice.message and choice.message.tool_calls:
-        raise BeamUQError(f"{place}: message.tool_calls: a call of a tool is no answer; {AGAIN}")
-    text = text_of(choice.message.content, f"{place}: message") if choice.message else choice.text
-    if text is None:
-        raise BeamUQError(f"{place}: no text; {AGAIN}")
+    thought = False
+    text = choice.text
+    if choice.message:
+        thought = _check_message(choice.message, place)
+        text = text_of(choice.message.content, f"{place}: message")
+    answer = answer_of(text, place, thought=thought)
     stops = asked.known_stops(choice.stop_reason)
-    return candidate(text, _tokens(choice.logprobs, place), asked, cut=cut, stops=stops)
+    tokens = _tokens(choice.logprobs, place)
+    return candidate(answer, tokens, asked, cut=cut, stops=stops, thought=thought)
+
+
+def _check_message(message: _Message, place: str) -> bool:
+    """Refuse a call of a tool; whether the message tells a thought."""
+    for name in ("tool_calls", "function_call"):
+        if getattr(message, name):
+            raise BeamUQError(f"{place}: message.{name}: a call of a tool is no answer; {AGAIN}")
+    return holds_thought(message.content, message.reasoning_content, message.reasoning)
 
 
 def _tokens(held: _Logprobs | None, place: str) -> list[TokenLogprob] | None:

@@ -64,7 +64,9 @@ def _read(value: Mapping[str, Any], place: str, asked: Asked) -> Reply:
         raise BeamUQError(f"{place}: output: no message with a text; {AGAIN}")
     told = [part.logprobs for part in parts if part.text is not None]
     tokens = [token for each in told for token in each or ()] if all(told) else None
-    found = candidate(text, tokens, asked, cut=bool(cut), stops=asked.known_stops())
+    thought = any(item.type == "reasoning" for item in response.output)
+    stops = asked.known_stops()
+    found = candidate(text, tokens, asked, cut=bool(cut), stops=stops, thought=thought)
     if cut is None:
         found = {"text": text, "left_out": f"{NO_END_SAID} (status)"}
     echoed = {name: value[name] for name in ECHOED if value.get(name) is not None}

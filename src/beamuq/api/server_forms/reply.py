@@ -23,6 +23,10 @@ UNCLEAR_ENDING = (
     "the tokens fit the text both with and without an ending: what stands behind it may be text that was cut away; a "
     "stop string is known where 'request' says it, as stop"
 )
+BEHIND_A_THOUGHT = (
+    "the model thought before it answered: its tokens' log-probabilities are those behind that thought, and their sum "
+    "is not the answer's"
+)
 NO_END_SAID = "the response does not say how it ended"
 TEMPERED = "the server's log-probabilities are those at the temperature asked for, not the model's own"
 WHY = {
@@ -129,6 +133,29 @@ def text_of(content: object, place: str) -> str | None:
     return "".join(told) if told else None
 
 
+def holds_thought(content: object, *fields: object) -> bool:
+    """Whether a message tells a thought before its answer: among the parts of its content, or in a field of its own.
+
+    A thought of space alone is none: so servers show that thinking was switched off.
+    """
+    parts = content if isinstance(content, list) else []
+    if any(isinstance(part, Mapping) and part.get("type") in THOUGHT_PARTS for part in parts):
+        return True
+    return any(bool(field.strip()) if isinstance(field, str) else bool(field) for field in fields)
+
+
+def answer_of(text: str | None, place: str, *, thought: bool) -> str:
+    """The text of an answer; an empty one behind a thought is none: the thought was cut, or took the answer's place.
+
+    Raises BeamUQError naming the place if there is none.
+    """
+    if text is None:
+        raise BeamUQError(f"{place}: no text; {AGAIN}")
+    if thought and not text.strip():
+        raise BeamUQError(f"{place}: a thought and no answer; ask with more tokens, or leave this one out")
+    return text
+
+
 def _text_of_part(part: object, place: str) -> str | None:
     if isinstance(part, str):
         return part
@@ -149,10 +176,16 @@ def candidate(
     *,
     cut: bool,
     stops: tuple[str, ...] = (),
+    thought: bool = False,
 ) -> dict[str, Any]:
-    """A candidate's record: the log-probabilities of its tokens, if its ending's is among them, or why it has none."""
+    """A candidate's record: the log-probabilities of its tokens, if its ending's is among them, or why it has none.
+
+    ``thought``: the model thought first. What it would say without that thought, or with another, is not known.
+    """
     if tokens is None:
         return {"text": text, "left_out": NO_LOGPROBS}
+    if thought:
+        return {"text": text, "left_out": BEHIND_A_THOUGHT}
     logprobs = [each.logprob for each in tokens]
     why = left_out(text, [token(each.token, each.bytes) for each in tokens], logprobs, cut=cut, stops=stops)
     if why == NO_ENDING and asked.without_ending:

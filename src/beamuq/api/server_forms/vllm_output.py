@@ -64,7 +64,8 @@ def _output_as_mapping(output: object) -> object:
         return output
     names = ("text", "cumulative_logprob", "finish_reason", "stop_reason", *OF_TENSORRT)
     parts = {name: getattr(output, name) for name in names if hasattr(output, name)}
-    parts["token_ids"] = [int(each) for each in getattr(output, "token_ids", None) or ()]
+    ids = getattr(output, "token_ids", None)
+    parts["token_ids"] = [] if ids is None else [int(each) for each in ids]
     given = getattr(output, "logprobs", None)
     parts["logprobs"] = None if given is None else list(given)
     return parts
