@@ -14,6 +14,8 @@ from beamuq.evaluation.bootstrap import resample_counts
 from beamuq.evaluation.prr_and_auc import (
     METRICS,
     Evaluator,
+    Judged,
+    QualitiesEvaluator,
     area_under_generalised_risk,
     rejection_bands,
     rejection_curves,
@@ -93,6 +95,36 @@ def test_every_resample_is_measured_as_if_it_were_written_out(
         assert found["PRR"][r] == pytest.approx(plain_prr(u, q, max_rejection))
         assert found["ROC-AUC"][r] == pytest.approx(roc_auc_score(q <= 0.5, u))
         assert found["PR-AUC"][r] == pytest.approx(plain_average_precision(u, q))
+
+
+@pytest.mark.parametrize("levels", [None, 3, 20])
+def test_several_qualities_and_rejections_are_measured_as_each_alone(levels: int | None) -> None:
+    rng = np.random.default_rng(2)
+    N, R = 83, 900
+    uncertainty = rng.normal(size=N)
+    if levels:
+        uncertainty = rng.integers(0, levels, N).astype(float)
+    counts = resample_counts([str(n // 4) for n in range(N)], R, 0, "test")
+    judged = [Judged(rng.random(N)), Judged(rng.random(N).round(), 0.5), Judged(rng.random(N), 0.9), Judged(np.ones(N))]
+    together = QualitiesEvaluator(judged, counts, [0.5, 1.0]).measure(uncertainty)
+    assert [list(of_quality) for of_quality in together] == [["PRR", "PRR@1", "ROC-AUC", "PR-AUC"]] * 4
+    for one, found in zip(judged, together, strict=True):
+        for name, max_rejection in (("PRR", 0.5), ("PRR@1", 1.0)):
+            alone = Evaluator(one.quality, counts, max_rejection=max_rejection, threshold=one.threshold)
+            np.testing.assert_allclose(found[name], alone.measure(uncertainty)["PRR"], atol=1e-12)
+        for metric in METRICS[1:]:
+            np.testing.assert_allclose(found[metric], alone.measure(uncertainty)[metric], atol=1e-12)
+
+
+def test_draws_are_sorted_by_a_score_once_for_all_qualities(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    evaluator = QualitiesEvaluator([Judged(rng.random(20)) for _ in range(4)], np.ones((20, 5), dtype=int), [0.5, 1.0])
+    evaluator.measure(rng.random(20))  # what all scores share is there from now on
+    sorts = []
+    draws = QualitiesEvaluator._draws
+    monkeypatch.setattr(QualitiesEvaluator, "_draws", lambda *told: sorts.append(told) or draws(*told))
+    evaluator.measure(rng.random(20))
+    assert len(sorts) == 1
 
 
 def test_a_quality_of_exactly_one_half_is_incorrect() -> None:

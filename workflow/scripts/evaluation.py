@@ -7,7 +7,7 @@ from beamuq_study import parquet_tables
 from beamuq_study.produced_answers import produced_texts
 from beamuq_study.provenance import check_settings, provenance, read_cell
 from beamuq_study.rule_programs import run_program
-from beamuq_study.stages.metrics_of_scores import EvaluationSettings, evaluate
+from beamuq_study.stages.metrics_of_scores import EvaluationSettings, evaluate_all
 
 
 def run(
@@ -25,7 +25,6 @@ def run(
 
     ``candidates`` are read for the produced answers' texts; without them the answered questions are not measured apart.
     """
-    thresholds = {settings.quality: settings.threshold} | settings.further_qualities
     names = ["quality", *(f"quality {metric}" for metric in settings.further_qualities)]
     files = tables | dict(zip(names, (quality, *further_qualities), strict=True))
     read = read_cell(files, made_with, seed=settings.seed)
@@ -35,13 +34,11 @@ def run(
         sources = scored.column("answer_source").unique().to_pylist()
         produced = produced_texts(read["candidates"].table, sources, beam)
         empty = {name: {key for key, text in texts.items() if not text} for name, texts in produced.items()}
-    measured, resampled = [], []
-    for name, (metric, threshold) in zip(names, thresholds.items(), strict=True):
+    qualities = {}
+    for name, metric in zip(names, settings.thresholds, strict=True):
         check_settings(read[name], {"metric": metric})
-        of_metric = settings.model_copy(update={"quality": metric, "threshold": threshold})
-        rows, drawn = evaluate(scored, read[name].table, questions, of_metric, cell.get("dataset", ""), empty)
-        measured += rows
-        resampled += drawn
+        qualities[metric] = read[name].table
+    measured, resampled = evaluate_all(scored, qualities, questions, settings, cell.get("dataset", ""), empty)
     footer = provenance(settings, files, tables=read)
     parquet_tables.write(evaluation, "evaluation", measured, cell=cell, provenance=footer)
     parquet_tables.write(replicates, "replicates", resampled, cell=cell, provenance=footer)

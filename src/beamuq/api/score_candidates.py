@@ -33,7 +33,7 @@ from beamuq.api.rows import Rows, check_settings
 from beamuq.api.score_series import ScoreSeries, score_series
 from beamuq.errors import BeamUQError, hint
 from beamuq.evaluation.bootstrap import Estimate, estimate, resample_blocks
-from beamuq.evaluation.prr_and_auc import measure_blocks, why_undefined
+from beamuq.evaluation.prr_and_auc import Judged, measure_blocks, why_undefined
 from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import certified_interval, certified_pair_interval
 from beamuq.methods.log_space_sums import Array
@@ -413,5 +413,5 @@ def prr(
     if why := why_undefined("PRR", q, max_rejection):
         return Estimate(None, None, None, None, why)
     blocks = resample_blocks(units, resamples, seed, "prr")
-    values = measure_blocks([u], q, blocks, ["PRR"], max_rejection=max_rejection)[0]["PRR"]
+    values = measure_blocks([u], [Judged(q)], blocks, ["PRR"], [max_rejection])[0][0]["PRR"]
     return estimate(float(values[0]), values[1:], confidence)

@@ -54,13 +54,21 @@ def resample_counts(groups: Sequence[str], resamples: int, seed: int, name: str)
 
 def resample_blocks(groups: Sequence[str], resamples: int, seed: int, name: str) -> Iterator[Ints]:
     """The data, a column of ones, and the columns of :func:`resample_counts`, some at a time: [N, ≤ 256]."""
+    for rows in resample_rows(groups, resamples, seed, name):
+        yield np.ascontiguousarray(rows.T)
+
+
+def resample_rows(groups: Sequence[str], resamples: int, seed: int, name: str) -> Iterator[Ints]:
+    """The same transposed, a resample a row: [≤ 256, N]."""
     units, unit = np.unique(np.asarray(groups), return_inverse=True)
-    generator, width = _generator(seed, name), max(1, min(_BLOCK, _CELLS // (len(unit) or 1)))
+    generator = _generator(seed, name)
+    width = max(1, min(_BLOCK, _CELLS // (len(unit) or 1)))
     for start in range(0, resamples + 1, width):
         drawn = min(width, resamples + 1 - start) - (start == 0)
-        cells = generator.integers(len(units), size=(drawn, len(units))) + np.arange(drawn)[:, None] * len(units)
-        counts = np.bincount(cells.ravel(), minlength=cells.size).reshape(cells.shape).T[unit]
-        yield counts if start else np.insert(counts, 0, 1, axis=1)
+        cells = generator.integers(len(units), size=(drawn, len(units)))
+        cells += np.arange(drawn)[:, None] * len(units)
+        counts = np.bincount(cells.ravel(), minlength=cells.size).reshape(cells.shape).take(unit, axis=1)
+        yield counts if start else np.insert(counts, 0, 1, axis=0)
 
 
 def one_half(groups: Sequence[str], seed: int, name: str) -> Bools:

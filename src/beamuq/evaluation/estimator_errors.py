@@ -15,7 +15,7 @@ from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import resample_blocks
 from beamuq.evaluation.candidate_sets import CandidateSets, groups_of
 from beamuq.evaluation.estimates import TIE, Estimates, joined
-from beamuq.evaluation.prr_and_auc import measure_blocks, why_undefined
+from beamuq.evaluation.prr_and_auc import Judged, measure_blocks, why_undefined
 from beamuq.evaluation.rank_correlations import partial_spearman, spearman
 from beamuq.methods.dissimilarity_estimators import WEIGHTINGS
 from beamuq.methods.registry import stored_variant
@@ -95,8 +95,10 @@ class QuestionScores:
             undefined = np.full(resamples, np.nan)
             return Estimates.from_rows([key | {"value": np.nan, "note": why} for key in keys], [undefined] * len(keys))
         groups, name = groups_of(self.groups, members), f"{self.name} {subset}"
-        values, blocks = [self.scores(*of)[members] for of in scores], resample_blocks(groups, resamples, seed, name)
-        prrs = [of["PRR"] for of in measure_blocks(values, quality, blocks, ["PRR"], max_rejection=max_rejection)]
+        values = [self.scores(*of)[members] for of in scores]
+        blocks = resample_blocks(groups, resamples, seed, name)
+        measured = measure_blocks(values, [Judged(quality)], blocks, ["PRR"], [max_rejection])
+        prrs = [of_score["PRR"] for (of_score,) in measured]
         rows = [key | {"value": values[0]} for key, values in zip(keys, prrs, strict=True)]
         return Estimates.from_rows(rows, [values[1:] for values in prrs])
 

@@ -8,8 +8,10 @@ precision is averaged position by position. A question drawn twice is such a gro
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
@@ -17,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from beamuq.array_types import Bools, Counts, Floats
+from beamuq.array_types import Bools, Counts, Floats, Ints
 from beamuq.errors import BeamUQError
 
-Number = TypeVar("Number", np.float64, np.signedinteger)
+Number = TypeVar("Number", np.float64, np.int64)
 
 METRICS = ("PRR", "ROC-AUC", "PR-AUC")
 _CELLS = 2**16  # resamples times questions at a time, whose arrays stay in the cache
@@ -67,6 +69,14 @@ def prr_to(max_rejection: float) -> str:
     return f"PRR@{short if float(short) == max_rejection else repr(max_rejection)}"
 
 
+@dataclass(frozen=True)
+class Judged:
+    """How right each of N answers is, ``quality`` [N]: correct strictly above ``threshold``, else incorrect."""
+
+    quality: Floats
+    threshold: float = 0.5
+
+
 class Evaluator:
     """Metrics of any score of the same questions, on every resample.
 
@@ -78,98 +88,210 @@ class Evaluator:
     """
 
     def __init__(self, quality: Floats, counts: Counts, *, max_rejection: float = 0.5, threshold: float = 0.5) -> None:
-        if not len(quality) or not np.isfinite(quality).all():
-            raise BeamUQError("quality: needs at least one question and finite values only; score the answers again")
-        self._quality = quality
-        self._correct = quality > threshold
-        self._counts = np.ascontiguousarray(counts.T, dtype=np.int32)
-        self._total = self._counts.sum(axis=1, dtype=np.int64)
-        self._positives = self._counts @ ~self._correct
-        self._max_rejection = max_rejection
+        self._shared = QualitiesEvaluator([Judged(quality, threshold)], counts, [max_rejection])
 
-    @np.errstate(divide="ignore", invalid="ignore")
     def measure(self, uncertainty: Floats, metrics: Sequence[str] = METRICS) -> dict[str, Floats]:
-        """Each metric of a score [N] on each resample, [R]; NaN where that resample leaves it undefined.
-
-        PRR: ≤ 1, 0 for a random order, negative for a worse one; undefined for k < 2 or constant quality. ROC-AUC in
-        [0, 1]: undefined without both correct and incorrect answers. PR-AUC in [0, 1], average precision with the most
-        uncertain first: undefined without an incorrect answer. It is scikit-learn's where no scores are equal; of equal
-        ones that takes one threshold, which is not what is expected of an order. All higher = better.
-
-        Raises BeamUQError if a score is not finite.
-        """
-        if not np.isfinite(uncertainty).all():
-            raise BeamUQError("uncertainty: not all finite; a score must rank on purpose")
-        ranks = _Ranks(uncertainty)
-        values = {"PRR": self.prr(self._area(ranks, self._quality))} if "PRR" in metrics else {}
-        of_incorrect: dict[str, list[Floats]] = {metric: [] for metric in METRICS[1:] if metric in metrics}
-        correct = self._correct[ranks.order]
-        incorrect = ranks.single & ~correct  # of its own rank: all its draws are incorrect
-        for rows, counts, drawn in self._resamples(ranks) if of_incorrect else ():
-            right, positives = _cumulated(counts * correct), self._positives[rows]
-            negatives, negative = self._total[rows] - positives, ranks.of_ties(right)
-            positive = ranks.of_ties(drawn) - negative
-            if "ROC-AUC" in metrics:  # correct answers ranked below, half of those in the same group
-                below = right[:, ranks.first] + 0.5 * negative
-                pairs = np.einsum("rn,rn->r", counts * incorrect, right[:, 1:]) + (positive * below).sum(axis=1)
-                of_incorrect["ROC-AUC"].append(pairs / (positives * negatives))
-            if "PR-AUC" in metrics:
-                # answers more uncertain than each place, all and the correct ones
-                called, wrongly = self._total[rows, None] - drawn, negatives[:, None] - right
-                harmonic, last = self._harmonic.take(called), ranks.last
-                tied = _expected_precisions(
-                    called[:, last], wrongly[:, last], positive + negative, positive, -ranks.of_ties(harmonic)
-                )
-                single = ((harmonic[:, :-1] - harmonic[:, 1:]) * wrongly[:, 1:]) @ incorrect
-                precisions = positives - positive.sum(axis=1) - single + tied
-                of_incorrect["PR-AUC"].append(precisions / positives)
-        return values | {metric: np.concatenate(parts) for metric, parts in of_incorrect.items()}
+        """Each metric of a score [N] on each resample, [R], as :meth:`QualitiesEvaluator.measure`."""
+        return self._shared.measure(uncertainty, metrics)[0]
 
     def area(self, uncertainty: Floats, qualities: Floats | None = None) -> Floats:
         """The area under the rejection curve, [R]: mean quality over the k retained sizes; NaN for k = 0.
 
         Of other ``qualities`` [Q, N] of the same questions [Q, R], with one sort for all.
         """
-        return self._area(_Ranks(uncertainty), self._quality if qualities is None else qualities)
+        areas: Floats = self._shared.areas(uncertainty, qualities)[0]
+        first: Floats = areas[0]
+        return first if qualities is None else areas
 
     def prr(self, area: Floats) -> Floats:
         """PRR of an area, [R]; of the mean area of several scores the mean of their PRR."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found = prediction_rejection_ratio(area, self._oracle, self._random)
+        values: Floats = self._shared.prr(area[None, None])[0, 0]
+        return values
+
+
+class QualitiesEvaluator:
+    """Metrics of any score of the same questions by several qualities, on every resample.
+
+    ``judged``: Q qualities, incorrect being the positive class. counts [N, R]: how often each resample draws each
+    question; a column of ones is the data themselves. PRR averages over retained sizes n, n − 1, …, n − k + 1 with
+    k = ⌊max_rejection · n⌋ of the n drawn, for each of L ``max_rejections``.
+
+    Sorting the draws by a score and cumulating them costs as much as any metric, and is done once for all qualities
+    and rejections. What a resample adds for each question is then the same whatever its quality, so that products of
+    matrices sum it by every quality.
+
+    Raises BeamUQError if there is no question, or a quality is not finite.
+    """
+
+    def __init__(self, judged: Sequence[Judged], counts: Counts, max_rejections: Sequence[float] = (0.5,)) -> None:
+        self._quality = np.stack([of.quality for of in judged])
+        if not self._quality.shape[1] or not np.isfinite(self._quality).all():
+            raise BeamUQError("quality: needs at least one question and finite values only; score the answers again")
+        self._incorrect = np.stack([of.quality <= of.threshold for of in judged])
+        self._counts = np.ascontiguousarray(counts.T, dtype=np.int64)
+        self._total = self._counts.sum(axis=1)
+        self._positives = (self._counts @ self._incorrect.T.astype(np.float64)).T
+        self._max_rejections = max_rejections
+
+    @np.errstate(divide="ignore", invalid="ignore")
+    def measure(self, uncertainty: Floats, metrics: Sequence[str] = METRICS) -> list[dict[str, Floats]]:
+        """By quality each metric of a score [N] on each resample, [R]; NaN where that resample leaves it undefined.
+
+        PRR: ≤ 1, 0 for a random order, negative for a worse one; undefined for k < 2 or constant quality; to further
+        rejections by the names of :func:`prr_to`. ROC-AUC in [0, 1]: undefined without both correct and incorrect
+        answers. PR-AUC in [0, 1], average precision with the most uncertain first: undefined without an incorrect
+        answer. It is scikit-learn's where no scores are equal; of equal ones that takes one threshold, which is not
+        what is expected of an order. All higher = better.
+
+        Raises BeamUQError if a score is not finite.
+        """
+        if not np.isfinite(uncertainty).all():
+            raise BeamUQError("uncertainty: not all finite; a score must rank on purpose")
+        score = _Sorted(_Ranks(uncertainty), self._quality, self._incorrect)
+        areas = np.empty((len(self._max_rejections), len(self._quality), len(self._total)))
+        roc_auc = np.empty((len(self._quality), len(self._total)))
+        pr_auc = np.empty_like(roc_auc)
+        for draws in self._draws(score.ranks) if set(metrics) & set(METRICS) else ():
+            if "PRR" in metrics:
+                areas[:, :, draws.rows] = self._areas(draws, score)
+            if "ROC-AUC" in metrics:
+                roc_auc[:, draws.rows] = self._roc_auc(draws, score)
+            if "PR-AUC" in metrics:
+                pr_auc[:, draws.rows] = self._pr_auc(draws, score)
+        found: list[dict[str, Floats]] = [{} for _ in self._quality]
+        if "PRR" in metrics:
+            names = ["PRR", *map(prr_to, self._max_rejections[1:])]
+            for name, of_qualities in zip(names, self.prr(areas), strict=True):
+                for of_quality, values in zip(found, of_qualities, strict=True):
+                    of_quality[name] = values
+        for metric, of_metric in (("ROC-AUC", roc_auc), ("PR-AUC", pr_auc)):
+            if metric in metrics:
+                for of_quality, values in zip(found, of_metric, strict=True):
+                    of_quality[metric] = values
+        return found
+
+    @np.errstate(divide="ignore", invalid="ignore")
+    def areas(self, uncertainty: Floats, qualities: Floats | None = None) -> Floats:
+        """The area under the rejection curve, [L, Q, R]: mean quality over the k retained sizes; NaN for k = 0.
+
+        Of other ``qualities`` [Q, N] of the same questions if any are given.
+        """
+        score = _Sorted(_Ranks(uncertainty), self._quality if qualities is None else qualities, self._incorrect)
+        parts = [self._areas(draws, score) for draws in self._draws(score.ranks)]
+        return np.concatenate(parts, axis=-1)
+
+    @np.errstate(divide="ignore", invalid="ignore")
+    def prr(self, areas: Floats) -> Floats:
+        """PRR of areas, [L, Q, R]; of the mean area of several scores the mean of their PRR."""
+        found = prediction_rejection_ratio(areas, self._oracle, self._random)
         return np.where(self._undefined, np.nan, found)
 
-    @cached_property
-    def _sizes(self) -> Counts:
-        """k of each resample."""
-        return _number_of_sizes(self._total, self._max_rejection)
+    # -- a metric of some resamples, of a score's sorted draws -------------------------------------------------------
+
+    def _areas(self, draws: _Draws, score: _Sorted) -> Floats:
+        """[L, Q, r]."""
+        areas = np.empty((len(self._max_rejections), len(score.quality), len(draws.counts)))
+        for number, max_rejection in enumerate(self._max_rejections):
+            table, offsets = self._position_weights[number]
+            places = draws.cumulated + offsets[draws.rows, None] if offsets.any() else draws.cumulated
+            sums = self._sums(draws, score, table.take(places), score.quality_steps, score.quality_of_tied)
+            areas[number] = sums / _number_of_sizes(self._total[draws.rows], max_rejection)
+        return areas
+
+    def _roc_auc(self, draws: _Draws, score: _Sorted) -> Floats:
+        """[Q, r] by Mann and Whitney's sum of the ranks of incorrect draws; equal scores have their mean rank.
+
+        The ranks of b − a draws at the positions a + 1 … b sum to (b² − a² + b − a) / 2.
+        """
+        squares = draws.cumulated.astype(np.float64)
+        squares *= squares
+        sums = self._sums(draws, score, squares, score.incorrect_steps, score.incorrect_of_tied)
+        positives = self._positives[:, draws.rows]
+        negatives = self._total[draws.rows] - positives
+        return np.asarray((sums - positives**2) / (2 * positives * negatives))
+
+    @staticmethod
+    def _sums(draws: _Draws, score: _Sorted, upto: Floats, steps: Floats, of_tied: Floats) -> Floats:
+        """[Q, r] Σ value · weight over all draws, of values by their ``steps`` [Q, N + 1] and ``of_tied`` [Q, tied].
+
+        ``upto`` [r, N + 1]: the weights of all positions up to where each question's draws end. The draws of a question
+        are neighbours and take the weights of their positions; in a group of equal scores each takes the group's mean.
+        """
+        sums: Floats = steps @ upto.T  # Σ value (upto − the one before), summed by parts
+        if len(score.ranks.first):
+            weights = score.ranks.to_tied(score.ranks.of_ties(upto))
+            weights *= draws.share_of_group(score.ranks)
+            sums += of_tied @ weights.T
+        return sums
+
+    def _pr_auc(self, draws: _Draws, score: _Sorted) -> Floats:
+        """[Q, r] the mean over incorrect draws of the precision at their position, the most uncertain first.
+
+        A question drawn c times behind ``called`` draws, p of them incorrect, adds c − (called − p) h with
+        h = Σ_{j ≤ c} 1/(called + j). Groups of equal scores: :func:`_expected_precisions`.
+        """
+        ranks = score.ranks
+        called = self._total[draws.rows, None] - draws.cumulated
+        harmonic = self._harmonic.take(called)
+        reciprocals = harmonic[:, :-1] - harmonic[:, 1:]
+        of_called = (reciprocals * called[:, 1:]) @ score.weights
+        of_all = reciprocals @ score.weights
+        upto = _cumulated(draws.counts.take(score.positions, axis=1))
+        before = upto.take(score.starts[:-1], axis=1)
+        positives = upto.take(score.starts[1:], axis=1) - before
+        products = reciprocals.take(score.positions, axis=1)
+        products *= upto[:, 1:]
+        sums = positives - of_called + (positives + before) * of_all - products @ score.by_quality
+        if len(ranks.first):
+            first, last = np.moveaxis(upto.take(score.ends_of_ties, axis=1), 1, 0)
+            called_before = called.take(ranks.last, axis=1)[:, None]
+            sums += _expected_precisions(
+                called_before,
+                called_before - (upto.take(score.starts[1:], axis=1)[:, :, None] - last),
+                ranks.of_ties(draws.cumulated)[:, None],
+                last - first,
+                -ranks.of_ties(harmonic)[:, None],
+            ) - (last - first).sum(axis=-1)
+        return np.asarray((sums / positives).T)
+
+    # -- what all scores share -------------------------------------------------------------------------------------
 
     @cached_property
     def _oracle(self) -> Floats:
-        return self.area(-self._quality)
+        """[L, Q, R] the areas under rejection by quality itself."""
+        own = [self.areas(-quality, quality[None]) for quality in self._quality]
+        return np.concatenate(own, axis=1)
 
     @cached_property
     def _random(self) -> Floats:
-        """The exact expectation of the area under random rejection: the mean quality."""
-        return np.asarray(self._counts @ self._quality / self._total)
+        """[Q, R] the exact expectation of the area under random rejection: the mean quality."""
+        return np.asarray((self._counts @ self._quality.T).T / self._total)
 
     @cached_property
     def _undefined(self) -> Bools:
-        """Resamples in which PRR is undefined: k < 2, or a single distinct quality."""
-        order, starts = _groups(self._quality)
-        largest = np.add.reduceat(self._counts.take(order, axis=1), starts, axis=1).max(axis=1)
-        return np.asarray((self._sizes < 2) | (largest == self._total))
+        """[L, Q, R] resamples in which PRR is undefined: k < 2, or a single distinct quality."""
+        constant = []
+        for quality in self._quality:
+            order, starts = _groups(quality)
+            largest = np.add.reduceat(self._counts.take(order, axis=1), starts, axis=1).max(axis=1)
+            constant.append(largest == self._total)
+        sizes = np.stack([_number_of_sizes(self._total, limit) for limit in self._max_rejections])
+        return np.asarray((sizes[:, None] < 2) | np.stack(constant))
 
     @cached_property
-    def _position_weights(self) -> tuple[Floats, Counts]:
-        """Tables of Σ_{p ≤ P} w(p), end to end, and where each resample's table starts.
+    def _position_weights(self) -> list[tuple[Floats, Counts]]:
+        """Of each rejection, tables of Σ_{p ≤ P} w(p), end to end, and where each resample's table starts.
 
         The quality at position p of n sorted ones counts w(p) = Σ 1/m over the retained sizes m that include it.
         """
+        return [self._weights_to(max_rejection) for max_rejection in self._max_rejections]
+
+    def _weights_to(self, max_rejection: float) -> tuple[Floats, Counts]:
         sizes, which = np.unique(self._total, return_inverse=True)
         tables = []
         for n in sizes:
             reciprocal = 1.0 / np.arange(1, n + 1)
-            reciprocal[: n - _number_of_sizes(n, self._max_rejection)] = 0.0
+            reciprocal[: n - _number_of_sizes(n, max_rejection)] = 0.0
             tables.append(np.concatenate([[0.0], np.cumsum(reciprocal[::-1].cumsum()[::-1])]))
         return np.concatenate(tables), (np.cumsum(sizes + 1) - (sizes + 1))[which]
 
@@ -178,34 +300,98 @@ class Evaluator:
         """Σ_{p ≤ P} 1/p for P = 0 … the most drawn."""
         return np.append(0.0, np.cumsum(1.0 / np.arange(1, self._total.max() + 1)))
 
-    def _resamples(self, ranks: _Ranks) -> Iterator[tuple[slice, Counts, Counts]]:
-        """All resamples, some at a time: which, how often each sorted question is drawn [r, N], and cumulated."""
+    def _draws(self, ranks: _Ranks) -> Iterator[_Draws]:
+        """All resamples sorted by a score, some at a time."""
         width = max(1, _CELLS // len(ranks.order))
         for start in range(0, len(self._counts), width):
             rows = slice(start, start + width)
             counts = self._counts[rows].take(ranks.order, axis=1)
-            yield rows, counts, _cumulated(counts)
+            yield _Draws(rows, counts, _cumulated(counts))
 
-    @np.errstate(divide="ignore", invalid="ignore")
-    def _area(self, ranks: _Ranks, qualities: Floats) -> Floats:
-        """:meth:`area` by a score's ranks."""
-        (table, offsets), values, areas = self._position_weights, qualities[..., ranks.order], []
-        steps = -np.diff(values * ranks.single, prepend=0.0, append=0.0)
-        for rows, counts, drawn in self._resamples(ranks):
-            upto = table.take(drawn + offsets[rows, None] if offsets.any() else drawn)
-            sums = steps @ upto.T  # Σ quality (upto − the one before), summed by parts
-            if len(ranks.first):  # within a group each draw of a question counts alike
-                tied = counts.take(ranks.tied, axis=1) * values[..., None, ranks.tied]
-                means = np.add.reduceat(tied, ranks.first_tied, axis=-1) / np.maximum(ranks.of_ties(drawn), 1)
-                sums += (means * ranks.of_ties(upto)).sum(axis=-1)
-            areas.append(sums)
-        return np.asarray(np.concatenate(areas, axis=-1) / self._sizes)
+
+class _Sorted:
+    """What questions sorted by a score are, by Q qualities [Q, N] and whether they are incorrect [Q, N]."""
+
+    def __init__(self, ranks: _Ranks, quality: Floats, incorrect: Bools) -> None:
+        self.ranks = ranks
+        self.quality = quality[:, ranks.order]
+        self._incorrect = incorrect[:, ranks.order]
+
+    @cached_property
+    def quality_steps(self) -> Floats:
+        """[Q, N + 1] how far the quality of one falls below that of the one before, tied ones as if of quality 0."""
+        return -np.diff(self.quality * self.ranks.single, prepend=0.0, append=0.0)
+
+    @cached_property
+    def incorrect_steps(self) -> Floats:
+        """[Q, N + 1] the same of 1 where incorrect, else 0."""
+        return -np.diff((self._incorrect & self.ranks.single).astype(np.float64), prepend=0.0, append=0.0)
+
+    @cached_property
+    def incorrect_of_tied(self) -> Floats:
+        """[Q, tied] 1 where incorrect, else 0."""
+        return self._incorrect[:, self.ranks.tied].astype(np.float64)
+
+    @cached_property
+    def quality_of_tied(self) -> Floats:
+        """[Q, tied]."""
+        return self.quality[:, self.ranks.tied]
+
+    @cached_property
+    def weights(self) -> Floats:
+        """[N, Q] 1 where incorrect and not tied, else 0."""
+        return np.ascontiguousarray((self._incorrect & self.ranks.single).T, dtype=np.float64)
+
+    @cached_property
+    def positions(self) -> Ints:
+        """The positions of the incorrect ones by each quality, one quality behind the other."""
+        return np.nonzero(self._incorrect)[1]
+
+    @cached_property
+    def starts(self) -> Ints:
+        """[Q + 1] where, among ``positions``, each quality's start, and where the last one's end."""
+        return np.append(0, np.cumsum(self._incorrect.sum(axis=1)))
+
+    @cached_property
+    def by_quality(self) -> Floats:
+        """[positions, Q] 1 where a position is a quality's and not tied, else 0."""
+        columns = np.repeat(np.eye(len(self.quality)), np.diff(self.starts), axis=0)
+        return columns * self.ranks.single[self.positions, None]
+
+    @cached_property
+    def segments(self) -> list[tuple[int, int]]:
+        """Where, among ``positions``, each quality's start and end."""
+        return list(itertools.pairwise(self.starts.tolist()))
+
+    @cached_property
+    def ends_of_ties(self) -> Ints:
+        """[2, Q, G] where, among ``positions``, the incorrect ones of each group of equal scores start and end."""
+        ends = np.stack([self.ranks.first, self.ranks.last])
+        places = [start + np.searchsorted(self.positions[start:end], ends) for start, end in self.segments]
+        return np.stack(places, axis=1)
+
+
+@dataclass
+class _Draws:
+    """r resamples, sorted by a score: which ones, how often each question is drawn [r, N], and cumulated [r, N + 1]."""
+
+    rows: slice
+    counts: Ints
+    cumulated: Ints
+    _share: Floats | None = None
+
+    def share_of_group(self, ranks: _Ranks) -> Floats:
+        """[r, tied] the share of its group's draws that each tied question has."""
+        if self._share is None:
+            within = np.maximum(ranks.of_ties(self.cumulated), 1)
+            self._share = self.counts.take(ranks.tied, axis=1) / ranks.to_tied(within)
+        return self._share
 
 
 class _Ranks:
     """The ascending ``order`` of values [N]; which have a rank of their own (``single``, in that order), and the ties.
 
-    Each of G groups of equal values begins at ``first`` and ends before ``last``, of the tied alone at ``first_tied``.
+    Each of G groups of equal values begins at ``first`` and ends before ``last``.
     """
 
     def __init__(self, values: Floats) -> None:
@@ -214,25 +400,38 @@ class _Ranks:
         ties = lengths > 1
         self.single = np.repeat(~ties, lengths)
         self.tied = np.flatnonzero(~self.single)
-        self.first, self.last = starts[ties], (starts + lengths)[ties]
-        self.first_tied = np.cumsum(lengths[ties]) - lengths[ties]
+        self.first = starts[ties]
+        self.last = (starts + lengths)[ties]
+        self._group = np.repeat(np.arange(len(self.first)), lengths[ties])
 
     def of_ties(self, cumulated: npt.NDArray[Number]) -> npt.NDArray[Number]:
         """What each group adds, [r, N + 1] → [r, G]."""
         return cumulated.take(self.last, axis=1) - cumulated.take(self.first, axis=1)
 
+    def to_tied(self, of_groups: npt.NDArray[Number]) -> npt.NDArray[Number]:
+        """The value of its group for each tied question, [r, G] → [r, tied]."""
+        return of_groups.take(self._group, axis=1)
+
 
 def measure_blocks(
-    scores: Sequence[Floats], quality: Floats, blocks: Iterable[Counts], metrics: Sequence[str], **options: float
-) -> list[dict[str, Floats]]:
-    """Each metric of each score [N] on all resamples, [R], by an :class:`Evaluator` with ``options`` a block."""
-    found: list[dict[str, list[Floats]]] = [defaultdict(list) for _ in scores]
+    scores: Sequence[Floats],
+    judged: Sequence[Judged],
+    blocks: Iterable[Counts],
+    metrics: Sequence[str],
+    max_rejections: Sequence[float] = (0.5,),
+) -> list[list[dict[str, Floats]]]:
+    """By score [N] and quality each metric on all resamples, [R], by a :class:`QualitiesEvaluator` a block."""
+    found: list[list[dict[str, list[Floats]]]] = [[defaultdict(list) for _ in judged] for _ in scores]
     for counts in blocks:
-        evaluator = Evaluator(quality, counts, **options)
-        for uncertainty, values in zip(scores, found, strict=True):
-            for metric, of_block in evaluator.measure(uncertainty, metrics).items():
-                values[metric].append(of_block)
-    return [{metric: np.concatenate(of_blocks) for metric, of_blocks in values.items()} for values in found]
+        evaluator = QualitiesEvaluator(judged, counts, max_rejections)
+        for uncertainty, of_score in zip(scores, found, strict=True):
+            for of_quality, measured in zip(of_score, evaluator.measure(uncertainty, metrics), strict=True):
+                for metric, values in measured.items():
+                    of_quality[metric].append(values)
+    return [
+        [{metric: np.concatenate(parts) for metric, parts in of_quality.items()} for of_quality in of_score]
+        for of_score in found
+    ]
 
 
 def area_under_generalised_risk(accuracy: npt.ArrayLike, roc_auc: npt.ArrayLike) -> Floats:
@@ -269,8 +468,8 @@ def _groups(values: Floats) -> tuple[Counts, Counts]:
     return order, np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
 
 
-def _expected_precisions(called: Counts, wrongly: Counts, within: Counts, positive: Counts, harmonic: Floats) -> Floats:
-    """Σ over incorrect answers of the expected precision at their position, each array [R, G] → [R].
+def _expected_precisions(called: Ints, wrongly: Ints, within: Ints, positive: Ints, harmonic: Floats) -> Floats:
+    """Σ over incorrect answers of the expected precision at their position, each array [..., G] → [...].
 
     Of n = ``within`` equal scores p = ``positive`` are incorrect; c = ``called`` answers are more uncertain, of them
     w = ``wrongly`` correct. The answer at position c + j is incorrect with probability p/n, and then the first c + j
@@ -278,15 +477,15 @@ def _expected_precisions(called: Counts, wrongly: Counts, within: Counts, positi
     h = ``harmonic`` = Σ_j 1/(c + j), it is p r + (p/n) ((1 − r)(c + 1) − w) h.
     Where p = n, as of copies of one question, it is p − w h.
     """
-    share = (positive - 1) / np.maximum(within - 1, 1)
-    share[within == positive] = 1.0
+    share = np.where(within == positive, 1.0, (positive - 1) / np.maximum(within - 1, 1))
     before = (1.0 - share) * (called + 1) - wrongly
-    return np.asarray((positive * (share + before * harmonic / np.maximum(within, 1))).sum(axis=1))
+    return np.asarray((positive * (share + before * harmonic / np.maximum(within, 1))).sum(axis=-1))
 
 
-def _cumulated(counts: Counts) -> Counts:
-    """Cumulative sums along the rows, from 0 on: [r, N] → [r, N + 1]."""
-    sums = np.zeros((len(counts), counts.shape[1] + 1), dtype=np.int64)
+def _cumulated(counts: Ints) -> Ints:
+    """Cumulative sums along the rows, from 0 on: [r, N] → [r, N + 1]. Those of floats take seven times as long."""
+    sums = np.empty((len(counts), counts.shape[1] + 1), dtype=np.int64)
+    sums[:, 0] = 0
     np.cumsum(counts, axis=1, out=sums[:, 1:])
     return sums
 

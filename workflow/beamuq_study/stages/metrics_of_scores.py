@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from beamuq.array_types import Floats
+from beamuq.array_types import Bools, Floats
 from beamuq.config_errors import StrictModel
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.bootstrap import draws_name, interval, resample_blocks
-from beamuq.evaluation.prr_and_auc import measure_blocks, prr_to, why_undefined
+from beamuq.evaluation.bootstrap import draws_name, interval, resample_rows
+from beamuq.evaluation.prr_and_auc import METRICS, Judged, measure_blocks, prr_to, why_undefined
 from beamuq_study.parquet_tables import ALL, ANSWERED
 
 Row = dict[str, Any]
 PART = ["method", "variant", "setting"]
+SCORES_TOGETHER = 32  # whose values on all resamples are held at once: 40 MB by four qualities
 
 
 class EvaluationSettings(StrictModel):
@@ -33,6 +35,17 @@ class EvaluationSettings(StrictModel):
     seed: int = 0
     format: int = 0
 
+    @property
+    def thresholds(self) -> dict[str, float]:
+        """By metric of quality, the main one first."""
+        return {self.quality: self.threshold} | self.further_qualities
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The rejections to which PRR is measured, by its names."""
+        first, *further = self.max_rejection
+        return {"PRR": first} | {prr_to(limit): limit for limit in further} if "PRR" in self.metrics else {}
+
 
 def evaluate(
     scores: pa.Table,
@@ -42,76 +55,126 @@ def evaluate(
     dataset: str,
     empty: Mapping[str, Collection[str]] | None = None,
 ) -> tuple[list[Row], list[Row]]:
-    """Rows of ``evaluation`` and of ``replicates``, in the order of the scores; of all questions, then of the answered.
+    """As :func:`evaluate_all`, by the one ``quality`` that is ``settings.quality``."""
+    return evaluate_all(scores, {settings.quality: quality}, questions, settings, dataset, empty)
 
-    ``empty``: by answer source the questions whose produced answer is empty; None: not known, so there are no rows of
-    the answered questions. Where none is empty these are the rows of all questions again, without replicates.
+
+def evaluate_all(
+    scores: pa.Table,
+    qualities: Mapping[str, pa.Table],
+    questions: pa.Table,
+    settings: EvaluationSettings,
+    dataset: str,
+    empty: Mapping[str, Collection[str]] | None = None,
+) -> tuple[list[Row], list[Row]]:
+    """Rows of ``evaluation`` and of ``replicates``: by each of the ``qualities``, in the order of the scores.
+
+    For each quality and produced answer come the rows of all questions, then of the answered ones. ``empty``: by answer
+    source the questions whose produced answer is empty; None: not known, so there are no rows of the answered
+    questions. Where none is empty these are the rows of all questions again, without replicates.
 
     The seed, ``dataset`` and the questions choose the resamples, so all scores and produced answers share them, within
     the cell and with other models and recipes on the same questions; a question's group is what is resampled.
 
-    Raises BeamUQError if scores, quality and questions are not of the same answers; the message names one.
+    Raises BeamUQError if scores, qualities and questions are not of the same answers; the message names one.
     """
-    measured: list[Row] = []
-    replicates: list[Row] = []
+    measured: dict[str, list[Row]] = {metric: [] for metric in qualities}
+    replicates: dict[str, list[Row]] = {metric: [] for metric in qualities}
     for answer_source, ids, parts in by_answer(scores):
-        values = quality_of(ids, answer_source, quality)
-        grouped = list(zip(ids, groups_by_id(ids, questions), strict=True))
-        place = {"answer_source": answer_source, "quality": settings.quality}
-        rows, drawn = _measure(grouped, values, parts, settings, dataset, place | {"subset": ALL})
-        measured += rows
-        replicates += drawn
+        answers = _Answers(
+            list(zip(ids, groups_by_id(ids, questions), strict=True)),
+            {metric: quality_of(ids, answer_source, table) for metric, table in qualities.items()},
+            parts,
+        )
+        of_all = _measure(answers, settings, dataset, {"answer_source": answer_source, "subset": ALL})
+        for metric, (rows, drawn) in of_all.items():
+            measured[metric] += rows
+            replicates[metric] += drawn
         if empty is None:
             continue
         kept = np.array([key not in empty[answer_source] for key in ids], dtype=np.bool_)
         if kept.all():
-            measured += [row | {"subset": ANSWERED} for row in rows]
+            for metric, (rows, _) in of_all.items():
+                measured[metric] += [row | {"subset": ANSWERED} for row in rows]
             continue
-        scored = [(key, uncertainty[kept]) for key, uncertainty in parts]
-        answered = [question for question, keep in zip(grouped, kept, strict=True) if keep]
-        rows, drawn = _measure(answered, values[kept], scored, settings, dataset, place | {"subset": ANSWERED})
-        measured += rows
-        replicates += drawn
-    return measured, replicates
+        beginning = {"answer_source": answer_source, "subset": ANSWERED}
+        of_answered = _measure(answers.some(kept), settings, dataset, beginning)
+        for metric, (rows, drawn) in of_answered.items():
+            measured[metric] += rows
+            replicates[metric] += drawn
+    return list(itertools.chain(*measured.values())), list(itertools.chain(*replicates.values()))
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """N answers of one kind: their questions, each its id and group; quality [N] by metric; scores [N] with keys."""
+
+    questions: list[tuple[str, str]]
+    quality: dict[str, Floats]
+    scores: Sequence[tuple[Row, Floats]]
+
+    def some(self, kept: Bools) -> _Answers:
+        """Some of them, by truth values [N]."""
+        questions = [question for question, keep in zip(self.questions, kept, strict=True) if keep]
+        quality = {metric: values[kept] for metric, values in self.quality.items()}
+        return _Answers(questions, quality, [(key, values[kept]) for key, values in self.scores])
 
 
 def _measure(
-    questions: Sequence[tuple[str, str]],
+    answers: _Answers, settings: EvaluationSettings, dataset: str, beginning: Row
+) -> dict[str, tuple[list[Row], list[Row]]]:
+    """By quality the rows of these answers with this ``beginning``."""
+    if not answers.questions:
+        return {
+            quality: _of_no_question(answers, settings, beginning | {"quality": quality}) for quality in answers.quality
+        }
+    found: dict[str, tuple[list[Row], list[Row]]] = {quality: ([], []) for quality in answers.quality}
+    judged = [Judged(values, settings.thresholds[quality]) for quality, values in answers.quality.items()]
+    groups = [group for _, group in answers.questions]
+    name = draws_name(dataset, answers.questions)
+    for start in range(0, len(answers.scores), SCORES_TOGETHER):
+        some = answers.scores[start : start + SCORES_TOGETHER]
+        blocks = (rows.T for rows in resample_rows(groups, settings.resamples, settings.seed, name))
+        scores = [uncertainty for _, uncertainty in some]
+        limits = list(settings.limits.values())
+        measured = measure_blocks(scores, judged, blocks, settings.metrics, limits)
+        for (key, _), of_qualities in zip(some, measured, strict=True):
+            for quality, of_metrics in zip(found, of_qualities, strict=True):
+                place = beginning | {"quality": quality} | key
+                _add_rows(found[quality], place, of_metrics, answers.quality[quality], settings)
+    return found
+
+
+def _add_rows(
+    found: tuple[list[Row], list[Row]],
+    place: Row,
+    of_metrics: Mapping[str, Floats],
     values: Floats,
-    parts: Sequence[tuple[Row, Floats]],
     settings: EvaluationSettings,
-    dataset: str,
-    beginning: Row,
-) -> tuple[list[Row], list[Row]]:
-    """Rows with this ``beginning``, of ``questions`` [N], each its id and group, with their quality [N]."""
-    further = settings.max_rejection[1:] if "PRR" in settings.metrics else ()
-    limits = {"": settings.max_rejection[0]} | {prr_to(limit).removeprefix("PRR"): limit for limit in further}
-    if not questions:
-        names = [metric + at for at in limits for metric in (["PRR"] if at else settings.metrics)]
-        rows = [beginning | {"metric": name} | key for key, _ in parts for name in names]
-        summary = _UNDEFINED | {"note": "undefined: every answer is empty", "n": 0}
-        drawn = {"values": np.full(settings.resamples, np.nan, np.float32)}
-        return [row | summary for row in rows], [row | drawn for row in rows]
-    groups = [group for _, group in questions]
-    name, scores = draws_name(dataset, questions), [uncertainty for _, uncertainty in parts]
-    found = {}
-    for at, to in limits.items():
-        blocks = resample_blocks(groups, settings.resamples, settings.seed, name)
-        metrics, options = ["PRR"] if at else settings.metrics, {"max_rejection": to, "threshold": settings.threshold}
-        found[at] = measure_blocks(scores, values, blocks, metrics, **options)
-    measured: list[Row] = []
-    replicates: list[Row] = []
-    for place, (key, _) in enumerate(parts):
-        for at, of_scores in found.items():
-            for metric, draws in of_scores[place].items():
-                row = beginning | {"metric": metric + at} | key
-                if np.isnan(draws[0]):
-                    summary = _UNDEFINED | {"note": why_undefined(metric, values, limits[at], settings.threshold)}
-                else:
-                    summary = {"value": float(draws[0])} | asdict(interval(draws[1:], settings.confidence))
-                measured.append(row | summary | {"n": len(questions)})
-                replicates.append(row | {"values": draws[1:].astype(np.float32)})
-    return measured, replicates
+) -> None:
+    """Add the rows of one score by one quality, a metric each; ``values``: the quality [N]."""
+    rows, replicates = found
+    threshold = settings.thresholds[place["quality"]]
+    further = [name for name in settings.limits if name != "PRR"]
+    for metric in [*(name for name in METRICS if name in of_metrics), *further]:
+        draws = of_metrics[metric]
+        row = place | {"metric": metric}
+        if np.isnan(draws[0]):
+            limit = settings.limits.get(metric, settings.max_rejection[0])
+            note = why_undefined(metric.partition("@")[0], values, limit, threshold)
+            rows.append(row | _UNDEFINED | {"note": note, "n": len(values)})
+        else:
+            ends = asdict(interval(draws[1:], settings.confidence))
+            rows.append(row | {"value": float(draws[0]), "n": len(values)} | ends)
+        replicates.append(row | {"values": draws[1:].astype(np.float32)})
+
+
+def _of_no_question(answers: _Answers, settings: EvaluationSettings, place: Row) -> tuple[list[Row], list[Row]]:
+    further = [name for name in settings.limits if name != "PRR"]
+    rows = [place | {"metric": name} | key for key, _ in answers.scores for name in [*settings.metrics, *further]]
+    summary = _UNDEFINED | {"note": "undefined: every answer is empty", "n": 0}
+    drawn = {"values": np.full(settings.resamples, np.nan, np.float32)}
+    return [row | summary for row in rows], [row | drawn for row in rows]
 
 
 _UNDEFINED: Row = dict.fromkeys(("value", "low", "high", "std"))
