@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -287,6 +288,8 @@ def test_texts_ids_and_conversations_stand_in_one_list(loaded: tuple[Any, Any]) 
         ([[TALK[1] | {"name": "Ann"}]], r"prompt 1: .*does not read messages\[0\]\.name"),
         (TALK, "prompts: a message stands where a conversation .* give a list of conversations"),
         (TALK[0], "prompts: a dict; give a list of prompts"),
+        (pd.DataFrame({"question": ["Who?"]}), "prompts: a frame; give one column"),
+        ({"a", "b"}, "prompts: a set, which has no order; give a list"),
         ([{"input_ids": [5]}], "prompts: what a tokenizer returned; give its input_ids"),
         (7, "prompts: a int; give a list of prompts"),
         ([[]], "prompt 1: empty; give a text"),
@@ -306,6 +309,18 @@ def test_a_prompt_that_is_none_is_refused_with_its_place(prompts: Any, told: str
 def test_a_conversation_without_the_chat_template_is_refused(loaded: tuple[Any, Any]) -> None:
     with pytest.raises(BeamUQError, match=r"^prompt 1: messages: .*chat template; say chat=True"):
         beamuq.decode(*loaded, [TALK])
+
+
+@pytest.mark.parametrize("prompt", ["", " \n"])
+def test_an_empty_message_asks_nothing(prompt: str, loaded: tuple[Any, Any]) -> None:
+    with pytest.raises(BeamUQError, match="prompt 1: empty; write the question"):
+        beamuq.decode(*loaded, [prompt], chat=True)
+
+
+@pytest.mark.parametrize("chat", ["no", 1, None])
+def test_chat_is_true_or_false(chat: Any, loaded: tuple[Any, Any]) -> None:
+    with pytest.raises(BeamUQError, match=f"chat: {chat!r}: neither True nor False; say which"):
+        beamuq.decode(*loaded, ["Who?"], chat=chat)
 
 
 @pytest.mark.parametrize("form", ["text", "ids"])

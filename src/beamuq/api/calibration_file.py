@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import reading
@@ -16,8 +16,22 @@ from beamuq.evaluation.guaranteed_threshold import GuaranteedThreshold, Share
 from beamuq.evaluation.probability_of_being_right import Calibrator, LabelledScores
 from beamuq.io import write_text
 
+ROUNDING = 1e-9  # of the bound, which is computed in another way than the test
 Count = Annotated[int, Field(ge=1)]
 Right = Annotated[int, Field(ge=0)]
+
+
+def _settings_in_json(text: str) -> str:
+    try:
+        settings = json.loads(text)
+    except (ValueError, RecursionError):
+        settings = None
+    if not isinstance(settings, dict):
+        raise ValueError("must be an object in JSON, as score writes it")
+    return text
+
+
+SettingsInJson = Annotated[str, AfterValidator(_settings_in_json)]
 
 
 class Map(StrictModel):
@@ -57,7 +71,7 @@ class CalibrationFile(StrictModel):
     model: str | None
     model_hash: Annotated[str | None, Field(description="sha256 of the model's files")]
     prompt_hash: Annotated[str | None, Field(description="sha256 of the prompt around the question")]
-    scored_with: Annotated[str | None, Field(description="the settings of score, in JSON")]
+    scored_with: Annotated[SettingsInJson | None, Field(description="the settings of score, in JSON")]
     candidates: Annotated[tuple[int, int] | None, Field(description="the fewest and the most of a score")]
     n: Annotated[int, Field(ge=1, description="answers")]
     groups: Annotated[int, Field(ge=1, description="groups of them; without groups as many as answers")]
@@ -72,6 +86,17 @@ class CalibrationFile(StrictModel):
     def _is_of_the_same_answers(self) -> CalibrationFile:
         if sum(self.map.n) != self.n:
             raise ValueError(f"n: {self.n}, and the map is of {sum(self.map.n)} answers; calibrate again")
+        return self
+
+    @model_validator(mode="after")
+    def _threshold_has_its_guarantee(self) -> CalibrationFile:
+        found = self.threshold
+        if found.value is not None and found.upper > found.risk + ROUNDING:
+            why = f"{found.risk:g}, and the bound at the threshold is {found.upper:g}"
+            raise ValueError(f"threshold.risk: {why}; calibrate again with this risk")
+        if not found.wrong <= found.shown <= found.tested <= found.units:
+            counts = f"{found.wrong} wrong of {found.shown} shown of {found.tested} tested of {found.units}"
+            raise ValueError(f"threshold: {counts}; calibrate again")
         return self
 
     def write(self, path: str | Path) -> None:
