@@ -12,10 +12,10 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from beamuq import __version__
-from beamuq.api.calibration_file import CalibrationFile, Map, SettingsInJson, read_calibration
+from beamuq.api.calibration_file import CalibrationFile, Map, read_calibration, settings_in_json
 from beamuq.api.candidate_records import Labels, Name, Number, as_number
 from beamuq.api.rows import Rows, check_settings, named, placed_rows
 from beamuq.array_types import Floats
@@ -54,7 +54,7 @@ class ScoredRow(Labels, extra="ignore"):
     similarity: str = ""
     reason: str = ""
     candidates: Annotated[int, Field(ge=0, strict=False)] | None = None
-    scored_with: SettingsInJson | None = None
+    scored_with: Annotated[str | None, AfterValidator(settings_in_json)] = None
     version: str | None = None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import reading
@@ -21,7 +21,10 @@ Count = Annotated[int, Field(ge=1)]
 Right = Annotated[int, Field(ge=0)]
 
 
-def _settings_in_json(text: str) -> str:
+def settings_in_json(text: str | None) -> str | None:
+    """The settings of score as they are; raises ValueError unless they are an object in JSON."""
+    if text is None:
+        return None
     try:
         settings = json.loads(text)
     except (ValueError, RecursionError):
@@ -29,9 +32,6 @@ def _settings_in_json(text: str) -> str:
     if not isinstance(settings, dict):
         raise ValueError("must be an object in JSON, as score writes it")
     return text
-
-
-SettingsInJson = Annotated[str, AfterValidator(_settings_in_json)]
 
 
 class Map(StrictModel):
@@ -71,7 +71,7 @@ class CalibrationFile(StrictModel):
     model: str | None
     model_hash: Annotated[str | None, Field(description="sha256 of the model's files")]
     prompt_hash: Annotated[str | None, Field(description="sha256 of the prompt around the question")]
-    scored_with: Annotated[SettingsInJson | None, Field(description="the settings of score, in JSON")]
+    scored_with: Annotated[str | None, Field(description="the settings of score, in JSON")]
     candidates: Annotated[tuple[int, int] | None, Field(description="the fewest and the most of a score")]
     n: Annotated[int, Field(ge=1, description="answers")]
     groups: Annotated[int, Field(ge=1, description="groups of them; without groups as many as answers")]
@@ -87,6 +87,11 @@ class CalibrationFile(StrictModel):
         if sum(self.map.n) != self.n:
             raise ValueError(f"n: {self.n}, and the map is of {sum(self.map.n)} answers; calibrate again")
         return self
+
+    @field_validator("scored_with")
+    @classmethod
+    def _settings_are_an_object(cls, text: str | None) -> str | None:
+        return settings_in_json(text)
 
     @model_validator(mode="after")
     def _threshold_has_its_guarantee(self) -> CalibrationFile:
