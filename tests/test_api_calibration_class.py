@@ -291,3 +291,38 @@ def test_groups_of_one_name_are_one_whatever_their_type() -> None:
     assert fitted.groups == N // 2
     with pytest.raises(BeamUQError, match="groups: row 1: missing"):
         beamuq.Calibration().fit(scores, scores < 0.7, groups=[None] * N)
+
+
+def test_a_threshold_cannot_be_set(calibration: beamuq.Calibration) -> None:
+    with pytest.raises(BeamUQError, match=r"threshold: 0.9: cannot be set, .* Calibration\(risk=…\)"):
+        calibration.threshold = 0.9
+
+
+@pytest.mark.parametrize("settings", ["[1]", "{", "5", "[" * 100_000])
+def test_a_file_whose_settings_are_no_object_is_refused_when_it_is_read(
+    settings: str, calibration: beamuq.Calibration, tmp_path: Path
+) -> None:
+    path = tmp_path / "changed.json"
+    calibration.save(path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"scored_with": settings}))
+    with pytest.raises(BeamUQError, match=r"changed.json: .*scored_with: .*must be an object in JSON"):
+        beamuq.Calibration.load(path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"risk": 0.001}, r"threshold.risk: 0.001, and the bound at the threshold is .*; calibrate again"),
+        ({"shown": 10_000}, r"threshold: \d+ wrong of 10000 shown of \d+ tested of \d+; calibrate again"),
+    ],
+)
+def test_a_file_whose_threshold_lacks_the_guarantee_is_refused(
+    changed: dict[str, float], told: str, calibration: beamuq.Calibration, tmp_path: Path
+) -> None:
+    path = tmp_path / "changed.json"
+    calibration.save(path)
+    content = json.loads(path.read_text())
+    content["threshold"] |= changed
+    path.write_text(json.dumps(content))
+    with pytest.raises(BeamUQError, match=told):
+        beamuq.Calibration.load(path)

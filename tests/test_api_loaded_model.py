@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -181,7 +182,7 @@ def test_a_calibration_is_fitted_saved_and_decides(tmp_path: Path) -> None:
     ("scores", "correct"), [(0.2, [1]), ([0.1, 0.2], ["yes", "no"]), ([[0.1]], [1]), ([0.1], None)]
 )
 def test_what_is_no_column_of_numbers_is_told_in_one_line(scores: Any, correct: Any) -> None:
-    with pytest.raises(BeamUQError, match="give a list of numbers"):
+    with pytest.raises(BeamUQError, match="not (a list of numbers|1 or 0), one an answer; convert it first"):
         beamuq.Calibration().fit(scores, correct)
 
 
@@ -234,6 +235,8 @@ def test_texts_ids_and_conversations_stand_in_one_list(loaded: tuple[Any, Any]) 
         ([[TALK[1] | {"name": "Ann"}]], r"prompt 1: .*does not read messages\[0\]\.name"),
         (TALK, "prompts: a message stands where a conversation .* give a list of conversations"),
         (TALK[0], "prompts: a dict; give a list of prompts"),
+        (pd.DataFrame({"question": ["Who?"]}), "prompts: a frame; give one column"),
+        ({"a", "b"}, "prompts: a set, which has no order; give a list"),
         ([{"input_ids": [5]}], "prompts: what a tokenizer returned; give its input_ids"),
         (7, "prompts: a int; give a list of prompts"),
         ([[]], "prompt 1: empty; give a text"),
@@ -253,6 +256,18 @@ def test_a_prompt_that_is_none_is_refused_with_its_place(prompts: Any, told: str
 def test_a_conversation_without_the_chat_template_is_refused(loaded: tuple[Any, Any]) -> None:
     with pytest.raises(BeamUQError, match=r"^prompt 1: messages: .*chat template; say chat=True"):
         beamuq.decode(*loaded, [TALK])
+
+
+@pytest.mark.parametrize("prompt", ["", " \n"])
+def test_an_empty_message_asks_nothing(prompt: str, loaded: tuple[Any, Any]) -> None:
+    with pytest.raises(BeamUQError, match="prompt 1: empty; write the question"):
+        beamuq.decode(*loaded, [prompt], chat=True)
+
+
+@pytest.mark.parametrize("chat", ["no", 1, None])
+def test_chat_is_true_or_false(chat: Any, loaded: tuple[Any, Any]) -> None:
+    with pytest.raises(BeamUQError, match=f"chat: {chat!r}: neither True nor False; say which"):
+        beamuq.decode(*loaded, ["Who?"], chat=chat)
 
 
 @pytest.mark.parametrize("form", ["text", "ids"])

@@ -38,6 +38,9 @@ PARIS = {"token": "Paris", "logprob": -0.1, "bytes": [80, 97, 114, 105, 115]}
 END = {"token": "<|im_end|>", "logprob": -0.2, "bytes": None}
 
 
+TEXT_PART = {"type": "text", "text": "Paris"}
+
+
 def chat(*tokens: Row, text: Any = "Paris", finish: str | None = "stop", **more: Any) -> Row:
     """A chat completion of one choice."""
     choice = {"message": {"content": text}, "finish_reason": finish, "logprobs": {"content": list(tokens)}}
@@ -240,6 +243,18 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a choice alone": (chat(PARIS)["choices"][0], "a choice of a response"),
     "a message alone": ({"role": "assistant", "content": "Paris"}, "a message alone"),
     "Gemini": ({"candidates": [{"content": {"parts": [{"text": "Paris"}]}}]}, "Gemini"),
+    "Cohere": (
+        {"finish_reason": "COMPLETE", "message": {"role": "assistant", "content": [TEXT_PART]}},
+        "an answer of Cohere",
+    ),
+    "Cohere's generations": ({"generations": [{"text": "Paris"}]}, "an answer of Cohere"),
+    "Bedrock's Llama": ({"generation": "Paris", "stop_reason": "stop"}, "Bedrock's invoke_model"),
+    "Bedrock's Titan": ({"results": [{"outputText": "Paris"}]}, "Bedrock's invoke_model"),
+    "a line of Anthropic's batches": (
+        {"custom_id": "q", "result": {"type": "succeeded", "message": {"type": "message", "content": [TEXT_PART]}}},
+        "a line of Anthropic's batches, which is not read; give its result.message",
+    ),
+    "choices in a mapping": ({"choices": {"0": {"text": "Paris"}}}, "choices that are no list"),
     "two of tokens": (
         {"choices": [{"text": "P", "finish_reason": "stop", "logprobs": {"tokens": ["P"], "token_logprobs": []}}]},
         "1 tokens, 0 token_logprobs",
@@ -374,6 +389,48 @@ def test_several_responses_of_one_seed_are_refused_as_the_same_draws(name: str) 
         read_records([{"answer": "Paris"} | SAME_DRAWS[name]])
 
 
+@pytest.mark.parametrize("seed", [7, 7.0, "7", " 7 ", "7.0"])
+def test_a_seed_is_the_same_however_it_is_written(seed: Any) -> None:
+    drawn = [chat(PARIS) | {"seed": each} for each in (7, seed)]
+    with pytest.raises(BeamUQError, match="several responses of seed 7"):
+        read_records([{"answer": "Paris", "samples": drawn}])
+
+
+@pytest.mark.parametrize("seed", [True, "seven", 7.5, [1, 2], float("inf"), float("nan")])
+def test_a_seed_that_is_no_whole_number_is_refused(seed: Any) -> None:
+    row = {"answer": "Paris", "samples": ["a", "b"], "request": {"seed": seed, "temperature": 1}}
+    with pytest.raises(BeamUQError, match=r"request: seed: .*: no whole number; give the whole number"):
+        read_records([row])
+    with pytest.raises(BeamUQError, match=r"row 1: samples: seed: .*: no whole number"):
+        read_records([{"answer": "Paris", "samples": [chat(PARIS) | {"seed": seed}]}])
+
+
+@pytest.mark.parametrize("kind", ["samples", "beams"])
+@pytest.mark.parametrize("temperature", ["1", True, float("nan"), [1]])
+def test_a_temperature_that_is_no_number_is_refused_as_such(temperature: Any, kind: str) -> None:
+    candidates = [{"text": "Paris", "logprob": -0.1}]
+    row = {"answer": "Paris", kind: candidates, "request": {"temperature": temperature}}
+    with pytest.raises(BeamUQError, match=r"request: temperature: .*: no number; give the one"):
+        read_records([row])
+
+
+@pytest.mark.parametrize("place", ["answer", "samples"])
+def test_a_response_as_a_text_in_json_is_no_answer(place: str) -> None:
+    given = json.dumps(chat(PARIS))
+    row = {"answer": "Paris"} | {place: given if place == "answer" else [given]}
+    with pytest.raises(BeamUQError, match=f"row 1: {place}: a text in JSON that is OpenAI's .*json.loads"):
+        read_records([row])
+
+
+@pytest.mark.parametrize("text", ['{"city": "Paris"}', "{x}", '{"a":' * 10_000])
+def test_a_text_that_is_other_json_or_begins_with_a_brace_is_an_answer(text: str) -> None:
+    assert read_records([{"answer": text, "samples": [text]}])[0].answer.text == text
+
+
+def test_a_lines_id_may_be_a_whole_number() -> None:
+    assert read_records([chat(PARIS) | {"id": 5}])[0].id == "5"
+
+
 OTHER_DRAWS: dict[str, Row] = {
     "one response": {"samples": chat(PARIS), "request": {"seed": 1, "temperature": 1}},
     "one request of two texts": {"samples": ["a", "b"], "request": {"seed": 1, "n": 2, "temperature": 1}},
@@ -500,7 +557,6 @@ def reasoned() -> Row:
 
 
 THOUGHT_PART = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
-TEXT_PART = {"type": "text", "text": "Paris"}
 REASONING_PART = {"type": "reasoning", "reasoning": "hm"}
 BEHIND: dict[str, Row] = {
     "DeepSeek": thinking(reasoning_content="hm"),

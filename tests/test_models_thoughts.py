@@ -79,3 +79,8 @@ def test_behind_the_token_of_another_turn_a_mark_was_spoken_of() -> None:
 @pytest.mark.parametrize("text", ["Paris", "I <think> so", "</think>Paris", "<|channel|>final<|message|>Paris", ""])
 def test_an_answer_that_begins_otherwise_begins_with_no_thought(text: str) -> None:
     assert thought_at_start(text) == ""
+
+
+def test_a_mark_may_have_attributes() -> None:
+    assert open_thought('assistant\n<think type="long">\n') == '<think type="long">'
+    assert not open_thought('<think type="long">\n</think>\n')

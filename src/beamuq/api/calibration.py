@@ -15,7 +15,7 @@ import pandas as pd
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from beamuq import __version__
-from beamuq.api.calibration_file import CalibrationFile, Map, read_calibration
+from beamuq.api.calibration_file import CalibrationFile, Map, read_calibration, settings_in_json
 from beamuq.api.candidate_records import Labels, Name, Number, as_number
 from beamuq.api.rows import Rows, check_settings, named, placed_rows
 from beamuq.array_types import Floats
@@ -42,12 +42,6 @@ NO_SCORE = "no score"
 CALIBRATED_ON = "these are the scores that were calibrated on: the guarantee is of new answers"
 
 
-def _settings_in_json(text: str | None) -> str | None:
-    if text is not None and not isinstance(json.loads(text), dict):
-        raise ValueError("must be an object in JSON, as score writes it")
-    return text
-
-
 class ScoredRow(Labels, extra="ignore"):
     """A row as ``score`` prints it, with what calibration needs beside; other columns are left out."""
 
@@ -60,7 +54,7 @@ class ScoredRow(Labels, extra="ignore"):
     similarity: str = ""
     reason: str = ""
     candidates: Annotated[int, Field(ge=0, strict=False)] | None = None
-    scored_with: Annotated[str | None, AfterValidator(_settings_in_json)] = None
+    scored_with: Annotated[str | None, AfterValidator(settings_in_json)] = None
     version: str | None = None
 
 

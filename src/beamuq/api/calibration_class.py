@@ -183,6 +183,13 @@ class Calibration:
         """The largest score that is shown; None: no threshold has the guarantee."""
         return self._fitted().threshold.value
 
+    @threshold.setter
+    def threshold(self, threshold: object) -> None:
+        fix = "it follows from risk; calibrate anew with another risk"
+        raise BeamUQError(
+            f"threshold: {threshold!r:.40}: cannot be set, {fix}: Calibration(risk=…).fit(scores, correct)"
+        )
+
     def save(self, path: str | Path) -> None:
         """Write what was fitted, as ``beamuq calibrate`` does."""
         self._fitted().write(path)

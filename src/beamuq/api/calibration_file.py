@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import reading
@@ -16,8 +16,22 @@ from beamuq.evaluation.guaranteed_threshold import GuaranteedThreshold, Share
 from beamuq.evaluation.probability_of_being_right import Calibrator, LabelledScores
 from beamuq.io import write_text
 
+ROUNDING = 1e-9  # of the bound, which is computed in another way than the test
 Count = Annotated[int, Field(ge=1)]
 Right = Annotated[int, Field(ge=0)]
+
+
+def settings_in_json(text: str | None) -> str | None:
+    """The settings of score as they are; raises ValueError unless they are an object in JSON."""
+    if text is None:
+        return None
+    try:
+        settings = json.loads(text)
+    except (ValueError, RecursionError):
+        settings = None
+    if not isinstance(settings, dict):
+        raise ValueError("must be an object in JSON, as score writes it")
+    return text
 
 
 class Map(StrictModel):
@@ -75,6 +89,22 @@ class CalibrationFile(StrictModel):
     def _is_of_the_same_answers(self) -> CalibrationFile:
         if sum(self.map.n) != self.n:
             raise ValueError(f"n: {self.n}, and the map is of {sum(self.map.n)} answers; calibrate again")
+        return self
+
+    @field_validator("scored_with")
+    @classmethod
+    def _settings_are_an_object(cls, text: str | None) -> str | None:
+        return settings_in_json(text)
+
+    @model_validator(mode="after")
+    def _threshold_has_its_guarantee(self) -> CalibrationFile:
+        found = self.threshold
+        if found.value is not None and found.upper > found.risk + ROUNDING:
+            why = f"{found.risk:g}, and the bound at the threshold is {found.upper:g}"
+            raise ValueError(f"threshold.risk: {why}; calibrate again with this risk")
+        if not found.wrong <= found.shown <= found.tested <= found.units:
+            counts = f"{found.wrong} wrong of {found.shown} shown of {found.tested} tested of {found.units}"
+            raise ValueError(f"threshold: {counts}; calibrate again")
         return self
 
     def write(self, path: str | Path) -> None:

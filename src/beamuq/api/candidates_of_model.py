@@ -131,6 +131,8 @@ def decoded_rows(
     check_pair(model, tokenizer)
     check_settings(samples=samples, beams=beams, max_new_tokens=max_new_tokens, batch=batch)
     check_stop(stop)
+    if not isinstance(chat, bool):
+        raise BeamUQError(f"chat: {chat!r:.40}: neither True nor False; say which")
     listed = listed_prompts(prompts)
     places = [f"prompt {number}" for number in range(1, len(listed) + 1)] if places is None else places
     read = [

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
+
+import pandas as pd
 
 from beamuq.api.rows import plain
 from beamuq.errors import BeamUQError
@@ -32,6 +34,10 @@ def listed_prompts(prompts: Any) -> list[Any]:
         raise BeamUQError("prompts: one text; give a list of prompts")
     if isinstance(prompts, Mapping) or not isinstance(prompts, Iterable):
         raise BeamUQError(f"prompts: a {type(prompts).__name__}; give a list of prompts, each a text, ids or messages")
+    if isinstance(prompts, pd.DataFrame):
+        raise BeamUQError("prompts: a frame; give one column of it, such as frame['question'].tolist()")
+    if isinstance(prompts, Set):
+        raise BeamUQError(f"prompts: a {type(prompts).__name__}, which has no order; give a list of prompts")
     found = list(prompts)
     mappings = [each for each in (plain(prompt) for prompt in found) if isinstance(each, Mapping)]
     if any("input_ids" in each for each in mappings):
@@ -74,6 +80,8 @@ def _ids_of_text(tokenizer: Any, text: str, *, chat: bool, place: str) -> tuple[
 
 
 def _ids_in_chat(tokenizer: Any, message: str | list[Message], place: str) -> tuple[int, ...]:
+    if isinstance(message, str) and not message.strip():
+        raise BeamUQError(f"{place}: empty; write the question")
     # A thought before the answer would take the answer's place.
     thinking = False if prompt_tokens.can_think(tokenizer) else None
     return tuple(prompt_tokens.chat_prompt_ids(tokenizer, message, thinking, place=place))

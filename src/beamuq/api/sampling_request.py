@@ -98,6 +98,7 @@ def check_request(settings: Mapping[str, Any], place: str, temperature: float) -
     """
     said = _in_effect(flat(settings), place)
     value = said.get("temperature", temperature)
+    _check_is_number("temperature", value, place)
     if value != temperature:
         fix = "greedy answers are no samples; ask with 1" if value == 0 else "give score that temperature"
         raise BeamUQError(f"{place}: temperature: {value}: scored with {temperature:g}; {fix}")
@@ -112,9 +113,15 @@ def check_beams_request(settings: Mapping[str, Any], place: str) -> None:
     searched = ("use_beam_search", "beam_width", "num_beams", "best_of", "do_sample")
     said = {name: value for name, value in flat(settings).items() if name not in searched}
     value = said.get("temperature", 1)
+    _check_is_number("temperature", value, place)
     if value not in (0, 1):  # at 0 servers search by the model's own distribution
         raise BeamUQError(f"{place}: temperature: {value}: such beams are not the model's own; ask with 1")
     _check_neutral(said, place, "such beams are not the model's own")
+
+
+def _check_is_number(name: str, value: Any, place: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise BeamUQError(f"{place}: {name}: {value!r:.80}: no number; give the one that was asked with")
 
 
 def _check_neutral(said: Mapping[str, Any], place: str, why: str) -> None:
@@ -152,17 +159,35 @@ def _in_effect(said: Mapping[str, Any], place: str) -> dict[str, Any]:
     return kept
 
 
-def seed_of(settings: Mapping[str, Any]) -> int | None:
-    """The seed that settings fix; None: they fix none."""
+def seed_of(settings: Mapping[str, Any], place: str) -> int | None:
+    """The seed that settings fix; None: they fix none.
+
+    Raises BeamUQError naming the ``place`` and a seed that is no whole number: whether draws repeat is not known then.
+    """
     said = flat(settings)
     value = said.get("seed", said.get("sampling_seed"))
-    if isinstance(value, str) and value.lstrip("-").isdigit():
-        value = int(value)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or value in RANDOM_SEEDS:
+    if value is None:
         return None
-    return value
+    seed = _whole(value)
+    if seed is None:
+        fix = "give the whole number that was asked with, or leave it out where each request had its own"
+        raise BeamUQError(f"{place}: seed: {value!r:.80}: no whole number; {fix}")
+    return None if seed in RANDOM_SEEDS else seed
+
+
+def _whole(value: Any) -> int | None:
+    """A whole number, also one that is written as a float or a text; None: it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    if isinstance(value, int):
+        return value
+    try:
+        if isinstance(value, str) and value.strip().lstrip("-").isdigit():
+            return int(value)  # a float would round it
+        number = float(value)
+    except ValueError:
+        return None
+    return int(number) if number.is_integer() else None
 
 
 def check_seeds(request: Mapping[str, Any], own: Sequence[int | None], drawn: int, place: str) -> None:
@@ -176,7 +201,7 @@ def check_seeds(request: Mapping[str, Any], own: Sequence[int | None], drawn: in
     twice = [seed for seed, count in Counter(own).items() if seed is not None and count > 1]
     if twice:
         raise BeamUQError(f"{place}: several responses of seed {twice[0]}, which are the same draws; {fix}")
-    seed = seed_of(request)
+    seed = seed_of(request, f"{place}: request")
     at_once = flat(request).get("n", 1)
     of_texts = math.ceil(drawn / at_once) if isinstance(at_once, int) and at_once > 0 else drawn
     if seed is not None and own.count(None) + of_texts > 1:

@@ -148,9 +148,10 @@ class _RowReader:
 
     def _note_samples(self, reply: Reply, place: str) -> None:
         """Keep how samples were drawn, by what the response says of itself; refuse what is not the model's own."""
-        self.seeds.append(seed_of(reply.settings))
+        where = f"{place}{reply.settings_at}"
+        self.seeds.append(seed_of(reply.settings, where))
         self.settings = {**kept(reply.settings), **self.settings}
-        check_request(reply.settings, f"{place}{reply.settings_at}", self.temperature)
+        check_request(reply.settings, where, self.temperature)
 
     def _check_requests(self, found: Mapping[str, Any]) -> None:
         """Refuse samples and beams that are not the model's own, or one draw given several times."""
@@ -179,7 +180,7 @@ class _RowReader:
             more["model"] = name
         settings = {**self.settings, **kept(self.request or {})}
         own = [seed for seed in self.seeds if seed is not None]
-        asked = seed_of(self.request or {})
+        asked = seed_of(self.request or {}, f"{self.place}: request")
         seeds = own if own or asked is None else [asked]
         if seeds:
             settings["seed"] = seeds[0] if len(seeds) == 1 else seeds
@@ -198,6 +199,8 @@ def _response(part: Any, place: str) -> Mapping[str, Any] | None:
 
     Raises BeamUQError for an error in the place of an answer, and for a form that is not read.
     """
+    if isinstance(part, str):
+        _refuse_text_of_response(part, place)
     if not isinstance(part, Mapping) or _is_ours(part):
         return None
     value = _unwrapped(part, place)
@@ -206,6 +209,18 @@ def _response(part: Any, place: str) -> Mapping[str, Any] | None:
     else:
         refuse_what_is_no_answer({"error": value.get("error")}, place)
     return value
+
+
+def _refuse_text_of_response(text: str, place: str) -> None:
+    """Refuse a response that was written as a text, in JSON: it would be compared as an answer, braces and all."""
+    if not text.lstrip().startswith("{"):
+        return
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    if form := form_of(said(value)):
+        raise BeamUQError(f"{place}: a text in JSON that is {form.name}; give it as an object, as json.loads reads it")
 
 
 def _unwrapped(value: Mapping[str, Any], place: str) -> Mapping[str, Any]:
@@ -222,6 +237,8 @@ def _unwrapped(value: Mapping[str, Any], place: str) -> Mapping[str, Any]:
 def _name_of(line: Mapping[str, Any], response: Mapping[str, Any]) -> str | None:
     """By which a question is known whose line is a response: the client's own name for it, else the response's."""
     for name in (line.get("custom_id"), response.get("id"), line.get("id")):
+        if isinstance(name, int) and not isinstance(name, bool):
+            return str(name)
         if isinstance(name, str) and name:
             return name
     return None

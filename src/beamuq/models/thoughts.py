@@ -23,7 +23,10 @@ _SETTINGS = {
     *("budget", "effort", "level", "mode", "tokens", "tool"),
 }
 _CHANNEL = re.compile(r"<[|｜]channel[|｜]?>\s*(?P<name>\w+)(?:\s*<[|｜]message[|｜]>)?")
-_TAG = re.compile(r"(?:<[|｜]?|\[|◁)\s*(?P<slash>/?)\s*(?:\w+:)?(?P<name>[A-Za-z][\w.▁-]{0,40})\s*(?:[|｜]?>|\]|▷)")
+_TAG = re.compile(
+    r"(?:<[|｜]?|\[|◁)\s*(?P<slash>/?)\s*(?:\w+:)?(?P<name>[A-Za-z][\w.▁-]{0,40})"
+    r"(?:\s+\w+=[^<>]{0,80})?\s*(?:[|｜]?>|\]|▷)"
+)
 # Reserved tokens, whose names do not say what they are for, and ends that are no thought's alone.
 _OTHER_OPENING = re.compile(r"<unused94>(?:thought)?|<\|inner_prefix\|>")
 _OTHER_CLOSING = re.compile(r"<unused95>|<\|inner_suffix\|>|<channel\|>|<\|end\|>")

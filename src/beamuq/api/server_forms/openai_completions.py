@@ -52,13 +52,13 @@ class _Choice(FormPart):
     finish_reason: str | None = None
     stop_reason: int | str | None = None  # vLLM: the stop string
     error: Any = None
-    seed: int | None = None  # Together
+    seed: Any = None  # Together
 
 
 class _Completion(FormPart):
     choices: Annotated[list[_Choice], Field(min_length=1)]
     model: str | None = None
-    seed: int | None = None
+    seed: Any = None
 
 
 def _fits(value: Mapping[str, Any]) -> bool:
@@ -71,7 +71,9 @@ def _read(value: Mapping[str, Any], place: str, asked: Asked) -> Reply:
     completion: _Completion = validated(_Completion, said(value), place)
     places = [f"{place}: choices[{number}]" for number in range(len(completion.choices))]
     candidates = [_of_choice(*each, asked) for each in zip(completion.choices, places, strict=True)]
-    return Reply(candidates, completion.model, _settings(value, completion))
+    settings = _settings(value, completion)
+    at = "" if settings.keys() <= {"seed"} else ": generation_settings"
+    return Reply(candidates, completion.model, settings, settings_at=at)
 
 
 def _of_choice(choice: _Choice, place: str, asked: Asked) -> dict[str, Any]:

@@ -65,6 +65,17 @@ def _of_a_choice(value: Mapping[str, Any]) -> bool:
     return "finish_reason" in value and ("message" in value or "text" in value)
 
 
+def _of_cohere(value: Mapping[str, Any]) -> bool:
+    ends = ("COMPLETE", "STOP_SEQUENCE", "MAX_TOKENS", "TOOL_CALL", "ERROR", "ERROR_TOXIC", "ERROR_LIMIT", "TIMEOUT")
+    return value.get("finish_reason") in ends or _are_mappings(value.get("generations"), "text")
+
+
+def _are_mappings(parts: object, key: str) -> bool:
+    if not isinstance(parts, list) or not parts:
+        return False
+    return all(isinstance(part, Mapping) and key in part for part in parts)
+
+
 ITS_TEXTS = "give its texts as answer and samples"
 _NOT_READ: tuple[tuple[str, _Test, str], ...] = (
     (
@@ -87,6 +98,22 @@ _NOT_READ: tuple[tuple[str, _Test, str], ...] = (
         "a message of LangChain, which is not read",
         lambda value: "response_metadata" in value and "content" in value,
         ITS_TEXTS,
+    ),
+    ("an answer of Cohere, which is not read", _of_cohere, ITS_TEXTS),
+    (
+        "an answer of a model of Bedrock's invoke_model, which is not read",
+        lambda value: "generation" in value or _are_mappings(value.get("results"), "outputText"),
+        ITS_TEXTS,
+    ),
+    (
+        "a line of Anthropic's batches, which is not read",
+        lambda value: isinstance(value.get("result"), Mapping) and "custom_id" in value,
+        "give its result.message under answer, or as the line",
+    ),
+    (
+        "choices that are no list",
+        lambda value: isinstance(value.get("choices"), Mapping),
+        "give the response as it was",
     ),
     ("a choice of a response, without what is around it", _of_a_choice, "give the whole response"),
     (
