@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -61,10 +61,11 @@ class FakeInputs:
     def __contains__(self, file: Artifact) -> bool:
         return True
 
-    def estimates(self, cells: Sequence[Cell]) -> Estimates:
-        found = joined([part.rows(range(len(part))) for part in self.parts])
+    def estimates(self, cells: Sequence[Cell], **keys: str | Collection[str]) -> Estimates:
+        all_parts = joined([part.rows(range(len(part))) for part in self.parts])
         places = [(cell.model, cell.dataset, cell.recipe) for cell in cells]
-        return found.rows(pd.MultiIndex.from_frame(found.frame[["model", "dataset", "recipe"]]).isin(places))
+        cells_of_rows = pd.MultiIndex.from_frame(all_parts.frame[["model", "dataset", "recipe"]])
+        return all_parts.rows(cells_of_rows.isin(places)).where(**keys)
 
 
 def in_memory(*estimates: Estimates, of: Study | None = None, **files: Any) -> ComparisonInputs:

@@ -143,7 +143,7 @@ def test_a_prompt_with_half_a_surrogate_pair_is_not_tokenized() -> None:
     [
         ({"id": "a\rb"}, r"line 1: id: 'a\\+rb': holds U\+000D"),
         ({"id": "a\u200b"}, r"line 1: id: .*holds U\+200B"),
-        ({"id": HALF}, r"line 1: id: holds U\+D83D"),
+        ({"id": HALF}, r"line 1: id: .*holds U\+D83D"),
         ({"question": f"Who {HALF}?"}, r"line 1: question: holds U\+D83D"),
         ({"answers": ["x", HALF]}, r"line 1: answers: holds U\+D83D"),
     ],
