@@ -19,6 +19,7 @@ REAL_WEIGHTS = [
 
 
 @pytest.mark.census
+@pytest.mark.newest
 @pytest.mark.parametrize("kind", CLASSES)
 def test_a_class_is_decoded_as_the_page_says_with_logits_that_tell_right_from_wrong(kind: str) -> None:
     assert agrees(*row(kind), rows_of_page()[kind], any_path=NEWEST), PAGE_IS_OLD

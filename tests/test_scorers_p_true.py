@@ -126,3 +126,15 @@ def test_equal_prompts_are_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
     model, query = ask()
     assert p_true_logprobs(model, query, ASKED) == [-1.0] * 4
     assert sorted(seen) == ["q1", "q2", "q3"]
+
+
+def test_a_model_that_gives_true_a_probability_of_nought_is_told_with_the_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def masked(_: object, prompts: list[decoding.Prompt], token_ids: list[int]) -> Any:
+        return np.full((len(prompts), len(token_ids)), -np.inf)
+
+    monkeypatch.setattr(decoding, "next_token_logprobs", masked)
+    model, query = ask()
+    with pytest.raises(BeamUQError, match=r"q1: the model gives 'True' a probability of 0.*drop PTrue"):
+        p_true_logprobs(model, query, ASKED)

@@ -103,7 +103,8 @@ def _configs(decoder: torch.nn.Module) -> list[Any]:
     """The config of a decoder, and those that its modules hold beside it."""
     configs: dict[int, Any] = {id(decoder.config): decoder.config}
     for module in decoder.modules():
-        configs |= {id(held): held for held in vars(module).values() if isinstance(held, PreTrainedConfig)}
+        own: list[Any] = list(vars(module).values())
+        configs |= {id(held): held for held in own if isinstance(held, PreTrainedConfig)}
     return list(configs.values())
 
 
