@@ -22,17 +22,18 @@ QUESTIONS = "results/micro/questions/triviaqa.parquet"
 STUDY = "results/micro/study.json"
 SEEN = ("PYTHONHASHSEED", "TZ", "OMP_NUM_THREADS", "LONG")
 HEAVY = ("torch", "transformers", "scipy", "sklearn", "matplotlib", "pandas", "jinja2", "snakemake")
+BY_TRANSFORMERS = {"torch", "transformers", "scipy", "jinja2"}
 IMPORTS = {
     "questions": set(),
     "prompts": set(),
     "write_study": set(),
     "quality": set(),
-    "candidates": {"torch", "transformers", "scipy"},  # scipy: by transformers
-    "similarity": {"torch", "transformers", "scipy", "pandas"},
-    "scores": {"scipy", "pandas"},
+    "candidates": BY_TRANSFORMERS,
+    "similarity": BY_TRANSFORMERS,
+    "scores": {"pandas"},
     "evaluation": {"pandas"},
-    "table": {"pandas", "jinja2"},
-    "figure": {"pandas", "jinja2", "matplotlib"},
+    "table": {"pandas", "jinja2", "scipy"},  # scipy: for an interval of this table
+    "figure": {"pandas", "jinja2", "scipy", "matplotlib"},
 }
 """By program the large packages that a job of it imports: each costs every job a tenth of a second to seconds."""
 

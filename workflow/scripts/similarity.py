@@ -4,9 +4,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-import pyarrow as pa
-
 from beamuq.models import devices
 from beamuq.models.model_folder import identities
 from beamuq.scorers.scorer_protocol import scored
@@ -39,8 +36,9 @@ def run(
     words = settings.get("words", "rouge")
     scorer = load_scorer(settings["kind"], folder, dtype=dtype, device=device, cache=cache, words=words)
     scores = scored(scorer, [(premise, hypothesis) for _, premise, hypothesis in needed])
-    rows = pd.DataFrame(needed, columns=["id", "premise", "hypothesis"]).assign(**vars(scores))
-    table = pa.Table.from_pandas(rows, schema=parquet_tables.SCHEMAS["similarity"])
+    ids, premises, hypotheses = zip(*needed, strict=True) if needed else ((), (), ())
+    columns = {"id": ids, "premise": premises, "hypothesis": hypotheses, **vars(scores)}
+    table = parquet_tables.table_of("similarity", columns)
     print(f"{settings['name']}: {len(needed)} pairs", file=sys.stderr)
     cell = loaded.cell | {"scorer": settings["name"]}
     footer = provenance(settings, {"candidates": candidates}, models=models, dtype=dtype, device=device)
