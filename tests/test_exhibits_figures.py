@@ -20,6 +20,7 @@ from matplotlib.transforms import Bbox
 import exhibits_study
 from beamuq.errors import BeamUQError
 from beamuq.methods import METHODS, Method
+from beamuq_study.comparison import beam_minus_multinomial
 from beamuq_study.exhibits import figure_style, list_of_exhibits
 from beamuq_study.exhibits import figures_of_scores as of_scores
 from beamuq_study.exhibits.estimators_of_u import (
@@ -200,6 +201,46 @@ def test_a_panel_of_fewer_than_twenty_questions_is_called_an_illustration(n: int
     data = frame(length=["2", "2"], variant=FORM, value=[0.4, 0.1], n=n, panel="data")
     shown = figure_style.figure(STUDY, data, ["panel"], "{panel}", draw_by_bin, {}, ("x", "y")).draw("title", "")
     assert shown.axes[0].get_title() == title
+
+
+def test_a_panel_of_which_nothing_was_run_is_no_illustration() -> None:
+    data = frame(length=["2", "2"], variant=FORM, value=[np.nan, np.nan], n=0, panel="data")
+    shown = figure_style.figure(STUDY, data, ["panel"], "{panel}", draw_by_bin, {}, ("x", "y")).draw("title", "")
+    assert shown.axes[0].get_title() == "data"
+
+
+def test_a_panel_of_bins_is_of_all_their_questions(built: dict[str, Built]) -> None:
+    """Its bins are of fewer than twenty questions each."""
+    data = built["reliability"].frame
+    panels = [of_scores.questions_in_bins(part) for _, part in data.groupby("method")]
+    assert panels == [exhibits_study.SIZE["main"]] * len(panels)
+    assert data["n"].max() < figure_style.FEW <= panels[0]
+    drawn = built["reliability"].shown.draw("title", "")  # type: ignore[union-attr]
+    assert not [ax.get_title() for ax in drawn.axes if "illustration" in ax.get_title()]
+
+
+@pytest.mark.parametrize(
+    ("difference", "title"), [(0.0, "tie"), (1e-16, "tie"), (-3e-13, "tie"), (0.01, "beams better")]
+)
+def test_an_exact_tie_of_beams_and_samples_is_drawn_as_one_on_an_axis_of_some_width(
+    difference: float, title: str
+) -> None:
+    data = pd.DataFrame({"model": ["m"], "dataset": ["d"], "difference": [difference], "significant": [False]})
+    data = data.assign(low=difference - 1e-16, high=difference + 1e-16)
+    ax = on_axes(beam_minus_multinomial.draw_forest, data)
+    mark = ax.lines[-1]
+    look = next(look for look in beam_minus_multinomial.LOOKS.values() if look.title == title)
+    assert (mark.get_marker(), mark.get_color()) == (look.marker, look.colour)
+    low, high = ax.get_xlim()
+    assert low <= -beam_minus_multinomial.LEAST_WIDTH / 2
+    assert high >= beam_minus_multinomial.LEAST_WIDTH / 2
+
+
+def test_the_one_point_of_a_method_that_scores_all_alike_is_drawn() -> None:
+    data = frame(variant="beamsearch", part=["curve"], shown=[1.0], wrong=[0.3], low=[0.2], high=[0.4])
+    ax = on_axes(of_scores.draw_risk_coverage, data)
+    shown = [line for line in ax.lines if line.get_xydata().tolist() == [[1.0, 0.3]]]
+    assert [line.get_marker() for line in shown] == [figure_style.VARIANTS["beamsearch"].marker]
 
 
 def test_questions_are_chosen_by_the_stated_rule(built: dict[str, Built], results: Results) -> None:

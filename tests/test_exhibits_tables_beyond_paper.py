@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def stored(
 ) -> dict[tuple[str, str, str], Any]:
     """A metric of answers of the base model by method, variant and setting: values, or arrays of replicates."""
     need = Artifact(kind, dataset, BASE, recipe, "cosine")
-    rows = results.inputs([need])[need].table.to_pandas()
+    rows = results.inputs([need]).frame(need)
     keys = {"metric": metric, "answer_source": answer, "quality": quality, "subset": "all"}
     chosen = rows[(rows[list(keys)] == list(keys.values())).all(axis=1)].set_index(["method", "variant", "setting"])
     return dict(chosen["value" if kind == "evaluation" else "values"])
@@ -286,3 +287,15 @@ def test_a_mean_of_decisions_leaves_out_cells_of_empty_answers(empty: tuple[str,
 
 def test_too_few_questions_are_refused(noisy: Noisy) -> None:
     assert {cell.text for cell in noisy.built("decisions_tiny").shown.cells} >= {"refused", "–"}
+
+
+def test_a_mean_over_one_dataset_is_not_counted_beside_it(results: Results) -> None:
+    grid = [dict(entry) for entry in exhibits_study.CONTENT["grid"]]
+    widths = next(entry for entry in grid if entry["recipe"] == "beam_widths")
+    alone = widths | {"models": ["tiny-chat"], "datasets": ["triviaqa"]}
+    grid[grid.index(widths)] = widths | {"models": ["tiny-base"]}
+    built = results.built("gains_by_candidates", exhibits_study.study(grid=[*grid, alone]))
+    datasets = built.frame.groupby("model")["dataset"].unique().map(list).to_dict()
+    assert datasets == {"tiny-base": ["triviaqa", "arc-challenge", "mean"], "tiny-chat": ["triviaqa"]}
+    counted = int(re.search(r"(\d+) of (\d+)\.", built.caption)[2])  # type: ignore[index]
+    assert counted == len(built.frame)

@@ -34,12 +34,14 @@ def produced_texts(candidates: pa.Table, answer_source: Sequence[str], beam: str
 
     Raises BeamUQError as :func:`strategy_of`, or if a question has no such candidate.
     """
-    rows = list(zip(*candidates.select(COLUMNS).to_pydict().values(), strict=True))
-    first = {(strategy, question): text for question, strategy, rank, text in rows if rank == 0}
+    is_first = candidates.column("rank").to_numpy() == 0
+    columns = candidates.select(COLUMNS).filter(is_first).to_pydict().values()
+    first = {(strategy, question): text for question, strategy, _, text in zip(*columns, strict=True)}
+    questions = candidates.column("id").unique().to_pylist()
     texts: dict[str, dict[str, str]] = {name: {} for name in answer_source}
     for name in answer_source:
         strategy = strategy_of(name, beam)
-        for question in dict.fromkeys(row[0] for row in rows):
+        for question in questions:
             if (strategy, question) not in first:
                 raise BeamUQError(f"candidates: question {question!r} has no {strategy!r} for answer_source {name!r}")
             texts[name][question] = first[strategy, question]

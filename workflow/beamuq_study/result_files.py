@@ -158,13 +158,15 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
         return cls(loaded, study)
 
     def frame(self, need: Artifact) -> pd.DataFrame:
-        """The table of ``need`` as a frame. That of a small file is shared between calls: do not write into it."""
+        """All of a table as a frame. That of a small file is shared between calls: do not write into it."""
         if need in self._frames:
             return self._frames[need]
-        frame: pd.DataFrame = self[need].table.to_pandas()
-        if not isinstance(self[need], OnDisk):
-            self._frames[need] = frame
-        return frame
+        loaded = self[need]
+        if isinstance(loaded, OnDisk):
+            whole: pd.DataFrame = read(loaded.path, loaded.kind).table.to_pandas()
+            return whole
+        self._frames[need] = loaded.table.to_pandas()
+        return self._frames[need]
 
     def of(self, cell: Cell, kind: str) -> pd.DataFrame:
         return self.frame(cell.file(kind, self.study.main_quality.metric))

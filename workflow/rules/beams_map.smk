@@ -11,7 +11,7 @@ rule beams_map:
     conda:
         "../../envs/analysis.yaml"
     resources:
-        mem_mb=4000,
+        mem_mb=plan.asked_mb(4000),
         runtime=60,
     params:
         settings=settings.beams_map,

@@ -24,7 +24,7 @@ rule comparison:
     conda:
         "../../envs/analysis.yaml"
     resources:
-        mem_mb=4000,
+        mem_mb=plan.asked_mb(2000),
         runtime=20,
     params:
         code=code_hash("comparison"),

@@ -13,7 +13,7 @@ rule evaluation:
     conda:
         "../../envs/analysis.yaml"
     resources:
-        mem_mb=4000,
+        mem_mb=plan.asked_mb(4000),
         runtime=20,
     params:
         settings=settings.evaluation,
@@ -53,7 +53,7 @@ rule decisions:
     conda:
         "../../envs/analysis.yaml"
     resources:
-        mem_mb=4000,
+        mem_mb=plan.asked_mb(4000),
         runtime=20,
     params:
         settings=settings.decisions,

@@ -8,7 +8,7 @@ rule study:
     conda:
         "../../envs/analysis.yaml"
     resources:
-        mem_mb=500,
+        mem_mb=plan.asked_mb(500),
         runtime=5,
     params:
         settings=lambda wildcards: plan.study.as_run(),
@@ -36,7 +36,7 @@ rule table:
     conda:
         "../../envs/analysis.yaml"
     resources:
-        mem_mb=2000,
+        mem_mb=plan.asked_mb(2000),
         runtime=10,
     params:
         code=settings.exhibit_code,
@@ -67,7 +67,7 @@ rule figure:
     conda:
         "../../envs/analysis.yaml"
     resources:
-        mem_mb=2000,
+        mem_mb=plan.asked_mb(2000),
         runtime=10,
     params:
         code=settings.exhibit_code,

@@ -13,7 +13,7 @@ rule explorer:
     conda:
         "../../envs/analysis.yaml"
     resources:
-        mem_mb=4000,
+        mem_mb=plan.asked_mb(4000),
         runtime=30,
     params:
         code=code_hash("explorer"),

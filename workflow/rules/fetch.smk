@@ -6,7 +6,7 @@ rule fetch_model:
     conda:
         "../../envs/gpu.yaml"
     resources:
-        mem_mb=4000,
+        mem_mb=plan.asked_mb(4000),
         runtime=240,
     params:
         settings=settings.fetch_model,
@@ -25,7 +25,7 @@ rule fetch_dataset:
     conda:
         "../../envs/gpu.yaml"
     resources:
-        mem_mb=4000,
+        mem_mb=plan.asked_mb(4000),
         runtime=120,
     params:
         settings=settings.fetch_dataset,

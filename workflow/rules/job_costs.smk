@@ -12,7 +12,7 @@ rule ledger:
     conda:
         "../../envs/analysis.yaml"
     resources:
-        mem_mb=4000,
+        mem_mb=plan.asked_mb(4000),
         runtime=20,
     params:
         code=code_hash("job_costs"),

@@ -10,7 +10,7 @@ rule questions:
     conda:
         "../../envs/analysis.yaml"
     resources:
-        mem_mb=2000,
+        mem_mb=plan.asked_mb(2000),
         runtime=10,
     params:
         settings=settings.questions,
@@ -33,7 +33,7 @@ rule prompts:
     conda:
         "../../envs/analysis.yaml"
     resources:
-        mem_mb=2000,
+        mem_mb=plan.asked_mb(2000),
         runtime=10,
     params:
         made_with=settings.made_with("questions", "shots"),

@@ -38,7 +38,10 @@ def run(*, study: Path, manifests: Files, exhibits: Files, claims: Path, **outpu
     content, results = load_study(study), study.parent
     grid = Grid(content)
     questions = [parquet_tables.read(results / artifact.path, "questions") for artifact in grid.questions]
-    candidates = [parquet_tables.read(results / artifact.path, "candidates") for artifact in grid.generations]
+    candidates = [
+        parquet_tables.on_disk(results / artifact.path, "candidates", overview_tables.OF_TEXTS)
+        for artifact in grid.generations
+    ]
     others = [artifact for artifact in (*grid.prompts, *grid.measured) if artifact.kind != "candidates"]
     footers = [*questions, *candidates, *(parquet_tables.read_footer(results / artifact.path) for artifact in others)]
     check_one_run(footers)

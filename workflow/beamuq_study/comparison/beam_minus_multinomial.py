@@ -31,6 +31,7 @@ NUMBERS = [BEAMSEARCH, MULTINOMIAL, "difference", "low", "high", "std", "p"]
 MEASURED = [*PLACE, *NUMBERS, "n", "resamples", "note"]
 COLUMNS = ["family", *PLACE, *NUMBERS, "adjusted", "significant", "n", "resamples", "note"]
 LOOKS = figure_style.looks("forest")
+LEAST_WIDTH = 0.02  # of the axis of differences in PRR: rounding is not drawn large
 
 
 def differences(results: ComparisonInputs) -> pd.DataFrame:
@@ -138,7 +139,8 @@ def draw_forest(data: pd.DataFrame, ax: figure_style.Axes, titles: Mapping[str, 
     """Differences with their intervals, a row a dataset within a model, the mean over datasets last, as a diamond.
 
     ``data``: columns ``model``, ``dataset`` ("mean": the mean), ``difference`` (NaN: n/a), ``low``, ``high`` (NaN:
-    none) and ``significant``, which fills the marker. ``titles``: what models and datasets are called.
+    none) and ``significant``, which fills the marker. ``titles``: what models and datasets are called. The axis is at
+    least ``LEAST_WIDTH`` wide; differences within 1e-12 of 0 are ties.
     """
     names = {MEAN: "Mean"} | dict(titles or {})
     datasets = [*(of for of in dict.fromkeys(data["dataset"]) if of != MEAN), MEAN]
@@ -151,10 +153,12 @@ def draw_forest(data: pd.DataFrame, ax: figure_style.Axes, titles: Mapping[str, 
         if np.isnan(difference):
             ax.text(0, y, "n/a", ha="center", va="center", color=figure_style.GREY)
             continue
-        look = LOOKS["mean" if row["dataset"] == MEAN else "beams better" if difference >= 0 else "samples better"]
+        look = LOOKS[_kind(row["dataset"], difference)]
         filled = look.colour if row["significant"] else "white"
         ax.plot([row["low"], row["high"]], [y, y], color=look.colour, linewidth=0.9, solid_capstyle="butt")
         ax.plot(difference, y, look.marker, color=look.colour, markersize=look.size, mfc=filled, mew=0.8)
+    ax.update_datalim([(-LEAST_WIDTH / 2, 0), (LEAST_WIDTH / 2, 0)])
+    ax.autoscale_view()
     ax.set_yticks([-place for place in range(len(rows))], [names.get(of or model, of or model) for model, of in rows])
     for label, (_, of) in zip(ax.get_yticklabels(), rows, strict=False):
         label.set_fontweight("normal" if of else "bold")
@@ -162,3 +166,12 @@ def draw_forest(data: pd.DataFrame, ax: figure_style.Axes, titles: Mapping[str, 
     ax.spines["left"].set_visible(False)
     ax.locator_params(axis="x", nbins=3)
     ax.set_ylim(-len(rows) + 0.2, 0.8)
+
+
+def _kind(dataset: str, difference: float) -> str:
+    """Which look a difference has."""
+    if dataset == MEAN:
+        return "mean"
+    if abs(difference) <= TIE:
+        return "tie"
+    return "beams better" if difference > 0 else "samples better"

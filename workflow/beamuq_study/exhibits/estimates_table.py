@@ -151,9 +151,10 @@ def prr_table(
 ) -> Exhibit:
     """A metric of rows × columns of cells, all of one recipe and scorer; without ``rows`` of it there is no table.
 
-    A column is a model's mean over datasets; a dataset of a model, which their mean follows; or a cell; within each
-    stand the ``methods``, a single "" where the rows name them. ``minus``: keys in which what is subtracted, paired,
-    differs from a row. ``subset``: "all" questions or the "answered" ones. ``more``: further fields of the exhibit.
+    A column is a model's mean over datasets; a dataset of a model, which the mean of several follows; or a cell; within
+    each stand the ``methods``, a single "" where the rows name them. ``minus``: keys in which what is subtracted,
+    paired, differs from a row. ``subset``: "all" questions or the "answered" ones. ``more``: further fields of the
+    exhibit.
     """
 
     def supplied(study: Study) -> Sequence[Cell]:
@@ -197,7 +198,7 @@ def _columns(
         for cell in of_model:
             of, mark = study.datasets[cell.dataset], left_out(each.where(**cell.place)) * (columns == "datasets")
             yield cell.place, (title if by_model else of.category, of.title + mark)
-        if columns == "datasets":
+        if columns == "datasets" and len(of_model) > 1:  # of one it is that dataset's value again
             yield mean, (title if by_model else "", "Mean")
 
 

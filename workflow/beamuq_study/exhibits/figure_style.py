@@ -138,6 +138,11 @@ def draw_by_bin(
             ax.set_ylim(-0.05, 1)  # nothing gives the axis a scale, and "n/a" would be set far outside it
 
 
+def most_questions(part: pd.DataFrame) -> float:
+    """The most questions that a row of a panel is of; without ``n`` each row is of one."""
+    return float(part["n"].max()) if "n" in part else 1.0
+
+
 def figure(
     study: Study,
     data: pd.DataFrame,
@@ -154,13 +159,14 @@ def figure(
     legend_rows: int = 1,
     sharex: bool = True,
     sharey: bool = True,
+    questions: Callable[[pd.DataFrame], float] = most_questions,
 ) -> Figure:
     """A figure of ``data``: a panel, drawn by ``draw``, for the rows of each value of the columns ``by``.
 
     ``name``: of a panel, with ``{columns}`` of its first row by what they are called. ``labels``: of the axes along and
     up, "": as ``draw`` sets them. ``before``: the footnote. ``height``: inches of a row of panels, or of each;
-    ``across``: the most panels in a row; ``legend_rows``: 0 for none. A panel of which no row has ``n`` of ``FEW`` or
-    more is called an illustration.
+    ``across``: the most panels in a row; ``legend_rows``: 0 for none. A panel of fewer than ``FEW`` ``questions``, as a
+    function says of its rows, is called an illustration; one of none, where nothing was run, is not.
     """
     names = {model: of.title for model, of in study.models.items()} | {MEAN: "Mean"}
     names |= {dataset: of.title for dataset, of in study.datasets.items()} | dict(titles or {})
@@ -182,8 +188,8 @@ def figure(
             if len(part):
                 row = {str(column): value for column, value in part.iloc[0].items()}
                 called = {column: names.get(value, captions.method_title(value)) for column, value in row.items()}
-                many = "n" in part and part["n"].max() >= FEW
-                lines = name.format_map(called) or ax.get_title(), "" if many else "illustration"
+                illustrates = 0 < questions(part) < FEW
+                lines = name.format_map(called) or ax.get_title(), "illustration" if illustrates else ""
                 ax.set_title("\n".join(filter(None, lines)), parse_math=False)
             if position + columns >= len(parts):
                 ax.tick_params(labelbottom=True)

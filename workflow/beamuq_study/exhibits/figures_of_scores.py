@@ -186,7 +186,13 @@ def reliability(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     data = data[[*FORM, "bin", "probability", "right", "low", "high", "n"]]
     facts = {"n": int(rows.loc[rows["metric"] == "brier", "n"].max())}
     drawn: dict[str, Any] = {"labels": ("Mean p(right)", "Share right"), "height": 1.5, "across": 4}
+    drawn["questions"] = questions_in_bins
     return figure_style.figure(study, data, ["method"], "{method}", draw_reliability, facts, **drawn)
+
+
+def questions_in_bins(part: pd.DataFrame) -> float:
+    """The questions in all bins of a panel together, by the form that has most."""
+    return float(part.groupby("variant")["n"].sum().max())
 
 
 def draw_risk_coverage(
@@ -195,7 +201,8 @@ def draw_risk_coverage(
     """Share wrong of the most certain answers against the share shown, with guaranteed thresholds as large marks.
 
     ``data`` has ``variant`` ("" for a method of one form), ``part`` ("curve" or "guaranteed"), ``shown``, ``wrong``,
-    ``low`` and ``high`` (NaN: no band). ``risks``: each α, a dotted line; ``top``: where the vertical axis ends.
+    ``low`` and ``high`` (NaN: no band). ``risks``: each α, a dotted line; ``top``: where the vertical axis ends. A
+    method that scores all answers alike shows all or none: its curve is one point, drawn as a mark with a bar.
     """
     mark: dict[str, Any] = {"markersize": 6, "markeredgecolor": BLACK, "linestyle": ""}
     for risk in risks:
@@ -203,7 +210,11 @@ def draw_risk_coverage(
     ax.plot([], [], **mark, marker="o", color="white", label="guaranteed threshold")
     for form, look in figure_style.series(data, FORMS, "variant"):
         curve, points = (form[form["part"] == part] for part in ("curve", "guaranteed"))
-        figure_style.line(ax, curve, replace(look, marker=""), "shown", "wrong")
+        if len(curve) == 1:
+            single: dict[str, Any] = {"markersize": 3.5, "clip_on": False, "zorder": 3}
+            figure_style.points(ax, curve["shown"], curve, look, "wrong", **single)
+        else:
+            figure_style.line(ax, curve, replace(look, marker=""), "shown", "wrong")
         style = mark | {"marker": look.marker, "color": look.colour}
         ax.plot(points["shown"], points["wrong"], **style, zorder=3, clip_on=False, in_layout=False)
     _shares(ax, top)

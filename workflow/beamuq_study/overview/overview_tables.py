@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import pandas as pd
 
 from beamuq_study.html_pages import DASH
-from beamuq_study.parquet_tables import Footer, Json, Loaded
+from beamuq_study.parquet_tables import Footer, Json, Loaded, OnDisk
 from beamuq_study.produced_answers import strategy_of
 from beamuq_study.study_config import Quality, Study
 
 UNKNOWN = "not known here"
 CELL = ["model", "dataset", "recipe"]
+OF_TEXTS = ["id", "strategy", "rank", "text", "terminated"]
+"""The columns of candidates that are read here."""
 ORIGIN = ["source", "revision", "licence", "sha256", "tokenizer sha256"]
 COUNTED = [*CELL, "answer_source", "strategy", "asked", "dropped", "texts", "empty", "cut"]
 
@@ -21,7 +23,7 @@ COUNTED = [*CELL, "answer_source", "strategy", "asked", "dropped", "texts", "emp
 # -- what the tables were made of --------------------------------------------------------------------------------------
 
 
-def models(study: Study, candidates: Iterable[Loaded], manifests: Mapping[str, Json]) -> pd.DataFrame:
+def models(study: Study, candidates: Iterable[Footer], manifests: Mapping[str, Json]) -> pd.DataFrame:
     """One row a model, and one more for each further revision, device, dtype or path that decoded some of its cells.
 
     ``manifests`` is by source; a model read from a folder has none, and its licence is then not known.
@@ -123,7 +125,9 @@ def _counted(counts: Mapping[tuple[str, ...], int], columns: list[str]) -> pd.Da
 # -- answers that are missing, empty or cut ----------------------------------------------------------------------------
 
 
-def counts(study: Study, question_ids: Mapping[str, Sequence[str]], candidates: Sequence[Loaded]) -> pd.DataFrame:
+def counts(
+    study: Study, question_ids: Mapping[str, Sequence[str]], candidates: Sequence[Loaded | OnDisk]
+) -> pd.DataFrame:
     """A row a cell and produced answer, then one a strategy with all its candidates (``answer_source`` is "").
 
     ``question_ids``: by dataset, in the order of the subset; a cell asks the first of them, as many as the settings of
@@ -138,7 +142,9 @@ def counts(study: Study, question_ids: Mapping[str, Sequence[str]], candidates: 
     return pd.DataFrame(rows, columns=COUNTED)
 
 
-def listed(study: Study, question_ids: Mapping[str, Sequence[str]], candidates: Sequence[Loaded]) -> pd.DataFrame:
+def listed(
+    study: Study, question_ids: Mapping[str, Sequence[str]], candidates: Sequence[Loaded | OnDisk]
+) -> pd.DataFrame:
     """A row a produced answer that is dropped, empty or cut (``what``), with its question's id, in the order asked."""
     rows = []
     for (*cell, answer_source, _), ids, texts in _texts(study, question_ids, candidates):
@@ -161,13 +167,13 @@ def answers_shown(study: Study, counted: pd.DataFrame) -> pd.DataFrame:
 
 
 def _texts(
-    study: Study, question_ids: Mapping[str, Sequence[str]], candidates: Sequence[Loaded]
+    study: Study, question_ids: Mapping[str, Sequence[str]], candidates: Sequence[Loaded | OnDisk]
 ) -> Iterator[tuple[list[str], Sequence[str], pd.DataFrame]]:
     """Of each cell's produced answers, then strategies: cell, answer source, strategy; questions asked; the texts."""
     for loaded in candidates:
         cell, recipe = [loaded.cell[name] for name in CELL], study.recipes[loaded.cell["recipe"]]
         ids = question_ids[loaded.cell["dataset"]][: loaded.provenance["settings"]["questions"]]
-        frame = loaded.table.select(["id", "strategy", "rank", "text", "terminated"]).to_pandas()
+        frame = loaded.table.select(OF_TEXTS).to_pandas()
         for name in study.answer_source:
             if strategy := recipe.decoded(strategy_of(name, study.main.beam)):
                 yield [*cell, name, strategy], ids, frame[(frame["strategy"] == strategy) & (frame["rank"] == 0)]

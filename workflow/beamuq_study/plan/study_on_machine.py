@@ -142,6 +142,14 @@ class Plan:
         """What a decoding or scoring job asks for; a job that is tried again, perhaps for want of it, asks for more."""
         return int(self.machine.memory_gb * 1000) * attempt
 
+    @staticmethod
+    def asked_mb(first: int) -> Callable[[Wildcards, int], int]:
+        """What a job without a model asks for: ``first`` MB, and at each further attempt as much again.
+
+        A job that was killed for want of memory does not say so: one that is tried again asks for more.
+        """
+        return lambda wildcards, attempt: first * attempt  # noqa: ARG005
+
     def environment(self, *packages: Path) -> dict[str, str]:
         """The environment of every job: the hub forbidden but to the programs that fetch, the packages to be found.
 
