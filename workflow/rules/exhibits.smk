@@ -1,9 +1,9 @@
 rule study:
-    priority: 1  # every exhibit waits for it
     output:
         study="results/{study}/study.json",
     log:
         "logs/{study}/study.log",
+    priority: 1  # every exhibit waits for it
     localrule: True
     conda:
         "../../envs/analysis.yaml"
