@@ -85,7 +85,7 @@ def test_every_beam_has_its_exact_log_probability_the_most_probable_first(
         ({"width": 0}, "width: .*0"),
         ({"width": 2.5}, "width: "),
     ],
-    ids=str,
+    ids=lambda case: case if isinstance(case, str) else " ".join(case),
 )
 def test_a_setting_that_this_search_does_not_read_is_refused_by_name(
     setting: dict[str, Any], told: str, inputs: dict[str, Any]
@@ -135,7 +135,7 @@ class EosTokenCriteria(StoppingCriteria):
         return torch.full((len(input_ids),), scores is None, device=input_ids.device)
 
 
-@pytest.mark.parametrize("processor", [TemperatureLogitsWarper(), TopKOfOnesOwn(5)], ids=str)
+@pytest.mark.parametrize("processor", [TemperatureLogitsWarper(), TopKOfOnesOwn(5)], ids=["warper", "top-k"])
 @pytest.mark.parametrize("drawn", [True, False])
 def test_a_processor_that_shares_a_name_with_transformers_own_is_refused(
     processor: Any, drawn: bool, inputs: dict[str, Any]
