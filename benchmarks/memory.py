@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -28,9 +29,8 @@ from beamuq_study.exhibits import figure_style, list_of_exhibits, table_formats
 from beamuq_study.html_pages import Drawing
 from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import STUDIES, Study, load_study
-from benchmarks.paper_results import PaperResults, needed
+from benchmarks.paper_results import COMPARISON, PaperResults, needed
 
-COMPARISON = "comparison"
 ROOT = Path(__file__).resolve().parents[1]
 ENDINGS = {"pdf": "pdf", "svg": "svg", "png": "png", "csv": "csv", "caption": "txt"}
 MEASURE = "import sys; from benchmarks.memory import main; main(sys.argv[1:])"
@@ -60,7 +60,8 @@ def measured(label: str, folder: Path, out: Path) -> dict[str, float]:
     """Peak memory in GB and CPU seconds of one exhibit, made in a process of its own."""
     out.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-c", MEASURE, "--one", label, "--folder", str(folder), "--out", str(out)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    packages = {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "workflow")])}
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | packages, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{label}: ended with status {done.returncode}\n{done.stderr[-2000:]}")
     cost: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
@@ -86,21 +87,25 @@ def peak_bytes() -> int:
     return int(told.split()[1]) * 1024
 
 
-def prepared(folder: Path, questions: int | None, resamples: int | None) -> Study:
-    """The paper's study, with its results in ``folder``."""
+def asked(resamples: int | None) -> Study:
+    """The paper's study, with so many resamples instead of its own."""
     study = load_study(STUDIES / "paper.yaml")
     if resamples:
         evaluation = study.evaluation.model_copy(update={"resamples": resamples})
         study = study.model_copy(update={"evaluation": evaluation})
+    return study
+
+
+def prepare(folder: Path, study: Study, labels: Sequence[str], questions: int | None) -> None:
+    """Write what these exhibits read, where it is not there yet."""
     io.write_text(folder / "study.json", json.dumps(study.as_run()))
     results = PaperResults(folder, study, questions)
-    missing = [need for need in needed(study) if not (folder / need.path).exists()]
+    missing = [need for need in needed(study, labels) if not (folder / need.path).exists()]
     started = time.perf_counter()
     for need in missing:
         results.write(need)
     if missing:
         print(f"made {len(missing)} files in {time.perf_counter() - started:.0f} s", flush=True)
-    return study
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -118,11 +123,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.one:
         one(arguments.one, folder, arguments.out)
         return
-    study = prepared(folder, arguments.questions, arguments.resamples)
+    study = asked(arguments.resamples)
+    labels = arguments.only or [*study.exhibits, COMPARISON]
+    prepare(folder, study, labels, arguments.questions)
     costs = {}
     with tempfile.TemporaryDirectory() as temporary:
         out = (arguments.out or Path(temporary)).resolve()
-        for label in arguments.only or [*study.exhibits, COMPARISON]:
+        for label in labels:
             costs[label] = measured(label, folder, out)
             print(f"{costs[label]['gb']:5.2f} GB {costs[label]['cpu_seconds']:6.1f} CPU s  {label}", flush=True)
     largest = max(costs, key=lambda label: costs[label]["gb"])

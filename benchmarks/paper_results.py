@@ -37,11 +37,16 @@ OUTSIDE = 100  # candidates of a strategy that names no size
 Floats = npt.NDArray[np.float64]
 
 
-def needed(study: Study) -> list[Artifact]:
-    """Every file that the study's exhibits and its comparison read, each once."""
-    files = list(needed_files(study))
-    for label in study.exhibits:
-        files += list_of_exhibits.exhibit(label, study).artifacts(study)
+COMPARISON = "comparison"
+"""The label of the comparison among those of exhibits."""
+
+
+def needed(study: Study, labels: Sequence[str]) -> list[Artifact]:
+    """Every file that these exhibits read, each once."""
+    files: list[Artifact] = []
+    for label in labels:
+        read = needed_files(study) if label == COMPARISON else list_of_exhibits.exhibit(label, study).artifacts(study)
+        files += read
     return list(dict.fromkeys(files))
 
 

@@ -1,14 +1,17 @@
-"""The benchmark of a card runs on the CPU too, with a tiny model."""
+"""Benchmarks run at small sizes too: that of a card with a tiny model on the CPU, that of memory with few questions."""
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from beamuq.decoding.forward_passes import TreeRunner
 from benchmarks import card as card_benchmark
+from benchmarks import memory
 from benchmarks.card import DEVICE, HOST, TINY
 
 ONE_CELL = replace(TINY, batches=(2,), prompts=((8, 4),), rows=(1, 4, 64), generate=(2,))
@@ -36,3 +39,15 @@ def test_a_cards_time_is_attributed_on_the_cpu_too(
     assert json.loads(lines[0])["transformers"]
     assert [len(line.split("  ")[0]) > 0 for line in lines[-12:]] == [True] * 12
     assert lines[-1].startswith("time per floor")
+
+
+def test_memory_is_told_of_an_exhibit_made_of_made_up_results(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    of_trial = ["--folder", str(tmp_path), "--questions", "8", "--resamples", "100"]
+    memory.main([*of_trial, "--only", "gains_gemma4b"])
+    told = capsys.readouterr().out
+    assert re.search(r"^ *0\.\d\d GB +\d+\.\d CPU s  gains_gemma4b$", told, re.MULTILINE)
+    assert "largest: gains_gemma4b" in told
+    with pytest.raises(SystemExit):
+        memory.main([*of_trial, "--only", "gains_gemma4b", "--most", "0.01"])

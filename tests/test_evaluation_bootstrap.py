@@ -13,7 +13,7 @@ import pytest
 
 import synthetic
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.bootstrap import draws_name, interval, resample_counts
+from beamuq.evaluation.bootstrap import draws_name, interval, resample_blocks, resample_counts
 from beamuq_study import parquet_tables
 from beamuq_study.stages.metrics_of_scores import EvaluationSettings, evaluate
 from one_metric import measure
@@ -53,6 +53,13 @@ def test_resamples_are_named_by_the_questions_in_any_order() -> None:
     others = [("e", asked), ("d", asked[:2]), ("d", [("q1", "story"), ("q2", "other"), ("q3", "other")])]
     names = {draws_name("d", asked), *(draws_name(dataset, questions) for dataset, questions in others)}
     assert len(names) == 4
+
+
+def test_counts_of_all_resamples_take_four_bytes_each_and_are_those_of_the_blocks() -> None:
+    groups = [str(n // 3) for n in range(600)]
+    counts = resample_counts(groups, 700, 1, "cell")
+    assert counts.dtype == np.int32
+    np.testing.assert_array_equal(counts, np.concatenate([*resample_blocks(groups, 700, 1, "cell")], axis=1)[:, 1:])
 
 
 def test_the_interval_is_of_the_replicates_percentiles() -> None:

@@ -70,6 +70,44 @@ def test_every_rule_with_a_program_passes_what_it_needs() -> None:
         assert OTHERS & needed or named <= of_program.keys(), rule
 
 
+def asked_by_rule() -> dict[str, str]:
+    """What the text of each rule asks for as mem_mb; "" where it says nothing."""
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "workflow/rules").glob("*.smk")))
+    rules = re.split(r"^rule (\w+):", text, flags=re.MULTILINE)[1:]
+    found = {}
+    for name, body in zip(rules[::2], rules[1::2], strict=True):
+        if re.search(r"^    (script|shell):", body, re.MULTILINE):
+            told = re.search(r"mem_mb=(.*),", body)
+            found[name] = told[1] if told else ""
+    return found
+
+
+def test_every_job_asks_for_memory_and_for_more_at_each_attempt() -> None:
+    plan = Plan.load({"study": "demo", "device": "cpu"})
+    ways = asked_by_rule()
+    assert {way for way in ways.values() if not re.fullmatch(r"plan\.(asked_mb\(\d+\)|memory_mb)", way)} == set()
+    for asked in (plan.asked_mb(2000), plan.memory_mb):
+        first, second = (asked(None, attempt) for attempt in (1, 2))  # type: ignore[arg-type]
+        assert second == 2 * first > 0
+
+
+def test_the_documentation_says_what_each_rule_asks_for_and_profiles_do_not_contradict_it() -> None:
+    page = (ROOT / "docs/running.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`memory_gb`.*|[\d.]+ GB) \| ((?:`\w+`(?:, )?)+) \|$", page, re.MULTILINE)
+    told = {rule: amount for amount, rules in rows for rule in re.findall(r"`(\w+)`", rules)}
+    ways = {rule: re.fullmatch(r"plan\.asked_mb\((\d+)\)", way) for rule, way in asked_by_rule().items()}
+    asked = {rule: f"{int(way[1]) / 1000:g} GB" if way else "`memory_gb`" for rule, way in ways.items()}
+    assert {rule: amount.split(",")[0] for rule, amount in told.items()} == asked
+    slurm, pod, job = (
+        yaml.safe_load((ROOT / "profiles" / name).read_text(encoding="utf-8"))
+        for name in ("slurm/profile.yaml", "kubernetes/profile.yaml", "kubernetes/job.yaml")
+    )
+    assert [rule for rule, of in slurm["set-resources"].items() if "mem_mb" in of or rule not in asked] == []
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    limit = int(container["resources"]["limits"]["memory"].removesuffix("Gi")) * 1024**3
+    assert 0 < pod["resources"]["mem_mb"] * 10**6 < limit
+
+
 def test_rules_write_tables_where_exhibits_look_for_them() -> None:
     rules = "".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
     for kind, names in NAMED_BY.items():

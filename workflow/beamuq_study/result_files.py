@@ -242,20 +242,24 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
         recorded = self[file].provenance.get("empty", {}).get(answer_source)
         return Empty(*recorded) if recorded else None
 
-    def decisions(self, cell: Cell) -> Estimates:
-        """A cell's decisions with their replicates; ``setting`` is ``risk=0.1``, or "" of probabilities.
+    def decisions(self, cell: Cell, metrics: Collection[str]) -> Estimates:
+        """A cell's decisions of some ``metrics`` with their replicates; ``setting`` is ``risk=0.1``, or "".
 
         A row without replicates stands as a number that is known; an interval that is not of replicates stays.
         """
-        file, rows, replicates = cell.file("decisions"), [], []
+        file = cell.file("decisions")
         empty = self._empty(file, "greedy")
-        for row in self[file].table.to_pylist():
+        table = self[file].table.filter(pc.field("metric").isin(list(metrics)))
+        lists = table.column(VALUES).combine_chunks()
+        rows = []
+        replicates: list[Floats | float] = []
+        for row, values in zip(table.drop_columns(VALUES).to_pylist(), lists, strict=True):
             value = np.nan if row["value"] is None else row["value"]
             setting = "" if row["risk"] is None else f"risk={row['risk']:g}"
             keys = {name: row[name] for name in ("method", "variant", "metric", "n", "note")} | cell.place
             own = {"low": row["low"], "high": row["high"]} if row["std"] is None else {}
             rows.append(keys | {"setting": setting, "empty": empty.share if empty else np.nan, "value": value} | own)
-            replicates.append(row["values"] or value)
+            replicates.append(values.values.to_numpy() if len(values) else value)
         return Estimates.from_rows(rows, replicates)
 
     def beams_map(self, cell: Cell) -> Estimates:

@@ -269,6 +269,7 @@ def _accuracy(study: Study, inputs: Inputs, cell: Cell, answer: str) -> Estimate
 # -- decisions ---------------------------------------------------------------------------------------------------------
 
 SHOWN, WRONG, WRONG_OF_ALL, PROBABILITY = "shown", "wrong of shown", "wrong", {"ece": "ECE", "brier": "Brier"}
+THRESHOLDS = ("threshold", "least", "bound")
 NOTHING = "nothing is shown"
 
 
@@ -276,8 +277,8 @@ def _decisions(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """Methods in every form × share shown and share wrong of it at each α, and errors of calibrated probabilities."""
     risks = {f"risk={risk:g}": f"At most {100 * risk:g} % wrong" for risk in study.decisions.risks}
     measures = [*product((SHOWN, WRONG, WRONG_OF_ALL), risks), *product(PROBABILITY, [""])]
-    read = joined([inputs.decisions(cell) for cell in chosen])
-    thresholds = read.where(metric=("threshold", "least", "bound"))
+    read = joined([inputs.decisions(cell, (*THRESHOLDS, SHOWN, WRONG, WRONG_OF_ALL, *PROBABILITY)) for cell in chosen])
+    thresholds = read.where(metric=THRESHOLDS)
     forms = estimates_table.records(thresholds.frame[["method", "variant"]].drop_duplicates())
     keys = [{**form, "metric": metric, "setting": risk} for form in forms for metric, risk in measures]
     places = estimates_table.frame_of([cell.place | key for cell in chosen for key in keys])
