@@ -48,7 +48,7 @@ def run(
         learned = Learned(options=options, **folders, dtype=dtype, device=device, cache=cache)
     produced = [text for _, _, text in texts]
     if settings["metric"] in QUALITY and not newline_ended(read["candidates"]):
-        produced = [" ".join(text.split()) for text in produced]  # a label reads the first line of several
+        produced = [" ".join(text.split()) for text in produced]  # metrics compare one line
     values = quality_values(settings["metric"], produced, references, settings["normalizer"], learned)
     rows = [
         {"id": question, "answer_source": name, "value": float(value)}
