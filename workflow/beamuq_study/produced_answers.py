@@ -34,7 +34,9 @@ def produced_texts(candidates: pa.Table, answer_source: Sequence[str], beam: str
 
     Raises BeamUQError as :func:`strategy_of`, or if a question has no such candidate.
     """
-    is_first = candidates.column("rank").to_numpy() == 0
+    import pyarrow.compute as pc
+
+    is_first = pc.equal(candidates.column("rank"), 0)  # as an array of numpy it would import pandas
     columns = candidates.select(COLUMNS).filter(is_first).to_pydict().values()
     first = {(strategy, question): text for question, strategy, _, text in zip(*columns, strict=True)}
     questions = candidates.column("id").unique().to_pylist()
