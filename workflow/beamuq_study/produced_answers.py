@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 AnswerSource = Literal["greedy", "top_beam", "shipped"]
 COLUMNS = ["id", "strategy", "rank", "text"]
+BATCH = 10_000
 
 
 def strategy_of(answer_source: str, beam: str | None) -> str:
@@ -34,12 +35,15 @@ def produced_texts(candidates: pa.Table, answer_source: Sequence[str], beam: str
 
     Raises BeamUQError as :func:`strategy_of`, or if a question has no such candidate.
     """
-    import pyarrow.compute as pc
-
-    is_first = pc.equal(candidates.column("rank"), 0)  # as an array of numpy it would import pandas
-    columns = candidates.select(COLUMNS).filter(is_first).to_pydict().values()
-    first = {(strategy, question): text for question, strategy, _, text in zip(*columns, strict=True)}
-    questions = candidates.column("id").unique().to_pylist()
+    first: dict[tuple[str, str], str] = {}
+    questions: dict[str, None] = {}
+    # batch by batch, since few rows are kept; as Python's own values, since pyarrow's filters import pandas
+    for batch in candidates.select(COLUMNS).to_batches(max_chunksize=BATCH):
+        columns = batch.to_pydict().values()
+        for question, strategy, rank, text in zip(*columns, strict=True):
+            questions[question] = None
+            if rank == 0:
+                first[strategy, question] = text
     texts: dict[str, dict[str, str]] = {name: {} for name in answer_source}
     for name in answer_source:
         strategy = strategy_of(name, beam)
