@@ -7,7 +7,7 @@ import numpy as np
 from beamuq.array_types import Counts, Floats
 from beamuq.evaluation.estimates import TIE, Estimates
 
-BLOCK = 1000  # resamples ranked at once
+BLOCK = 64  # resamples ranked at once, whose arrays stay in the cache
 
 
 def spearman(a: Floats, b: Floats, counts: Counts) -> Floats:
