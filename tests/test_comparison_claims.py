@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -61,8 +61,8 @@ class FakeInputs:
     def __contains__(self, file: Artifact) -> bool:
         return True
 
-    def estimates(self, cells: Sequence[Cell]) -> Estimates:
-        found = joined([part.rows(range(len(part))) for part in self.parts])
+    def estimates(self, cells: Sequence[Cell], _: str = "", /, **keys: str | Collection[str]) -> Estimates:
+        found = joined([part.rows(range(len(part))) for part in self.parts]).where(**keys)
         places = [(cell.model, cell.dataset, cell.recipe) for cell in cells]
         return found.rows(pd.MultiIndex.from_frame(found.frame[["model", "dataset", "recipe"]]).isin(places))
 

@@ -34,7 +34,7 @@ rule table:
         "../../envs/analysis.yaml"
     resources:
         mem_mb=plan.asked_mb(2000),
-        runtime=10,
+        runtime=30,
     params:
         code=settings.exhibit_code,
     script:
@@ -62,7 +62,7 @@ rule figure:
         "../../envs/analysis.yaml"
     resources:
         mem_mb=plan.asked_mb(2000),
-        runtime=10,
+        runtime=30,
     params:
         code=settings.exhibit_code,
     script:
