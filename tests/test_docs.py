@@ -36,7 +36,7 @@ WORDS = {
     "gallery.md": 500,
     "index.md": 300,
     "models.md": 400,
-    "performance.md": 1000,
+    "performance.md": 1150,
     "running.md": 1500,
     "theory.md": 1500,
     "tutorial.md": 1200,
