@@ -61,7 +61,7 @@ class FakeInputs:
     def __contains__(self, file: Artifact) -> bool:
         return True
 
-    def estimates(self, cells: Sequence[Cell], **keys: str | Collection[str]) -> Estimates:
+    def estimates(self, cells: Sequence[Cell], _: str = "", /, **keys: str | Collection[str]) -> Estimates:
         all_parts = joined([part.rows(range(len(part))) for part in self.parts])
         places = [(cell.model, cell.dataset, cell.recipe) for cell in cells]
         cells_of_rows = pd.MultiIndex.from_frame(all_parts.frame[["model", "dataset", "recipe"]])

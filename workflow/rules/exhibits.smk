@@ -37,7 +37,7 @@ rule table:
         "../../envs/analysis.yaml"
     resources:
         mem_mb=plan.asked_mb(2000),
-        runtime=10,
+        runtime=30,
     params:
         code=settings.exhibit_code,
         program=not_compared(f"{SCRIPTS}/table.py"),
@@ -68,7 +68,7 @@ rule figure:
         "../../envs/analysis.yaml"
     resources:
         mem_mb=plan.asked_mb(2000),
-        runtime=10,
+        runtime=30,
     params:
         code=settings.exhibit_code,
         program=not_compared(f"{SCRIPTS}/figure.py"),

@@ -258,9 +258,10 @@ class QualitiesEvaluator:
 
     @cached_property
     def _oracle(self) -> Floats:
-        """[L, Q, R] the areas under rejection by quality itself."""
-        own = [self.areas(-quality, quality[None]) for quality in self._quality]
-        return np.concatenate(own, axis=1)
+        """[L, Q, R] the areas under rejection by quality itself, within which any order of equal ones is the same."""
+        scores = [_Sorted(_Ranks(-quality, ties=False), quality[None], self._incorrect) for quality in self._quality]
+        own = [[self._areas(draws, score) for draws in self._draws(score.ranks)] for score in scores]
+        return np.concatenate([np.concatenate(parts, axis=-1) for parts in own], axis=1)
 
     @cached_property
     def _random(self) -> Floats:
@@ -270,11 +271,11 @@ class QualitiesEvaluator:
     @cached_property
     def _undefined(self) -> Bools:
         """[L, Q, R] resamples in which PRR is undefined: k < 2, or a single distinct quality."""
+        first = (self._counts > 0).argmax(axis=1)
         constant = []
         for quality in self._quality:
-            order, starts = _groups(quality)
-            largest = np.add.reduceat(self._counts.take(order, axis=1), starts, axis=1).max(axis=1)
-            constant.append(largest == self._total)
+            alike = quality == quality[first, None]
+            constant.append((self._counts * alike).sum(axis=1) == self._total)
         sizes = np.stack([_number_of_sizes(self._total, limit) for limit in self._max_rejections])
         return np.asarray((sizes[:, None] < 2) | np.stack(constant))
 
@@ -391,18 +392,20 @@ class _Draws:
 class _Ranks:
     """The ascending ``order`` of values [N]; which have a rank of their own (``single``, in that order), and the ties.
 
-    Each of G groups of equal values begins at ``first`` and ends before ``last``.
+    Each of G groups of equal values begins at ``first`` and ends before ``last``; none where ``ties`` do not count.
     """
 
-    def __init__(self, values: Floats) -> None:
+    def __init__(self, values: Floats, *, ties: bool = True) -> None:
         self.order, starts = _groups(values)
+        if not ties:
+            starts = np.arange(len(values))
         lengths = np.diff(starts, append=len(values))
-        ties = lengths > 1
-        self.single = np.repeat(~ties, lengths)
+        several = lengths > 1
+        self.single = np.repeat(~several, lengths)
         self.tied = np.flatnonzero(~self.single)
-        self.first = starts[ties]
-        self.last = (starts + lengths)[ties]
-        self._group = np.repeat(np.arange(len(self.first)), lengths[ties])
+        self.first = starts[several]
+        self.last = (starts + lengths)[several]
+        self._group = np.repeat(np.arange(len(self.first)), lengths[several])
 
     def of_ties(self, cumulated: npt.NDArray[Number]) -> npt.NDArray[Number]:
         """What each group adds, [r, N + 1] → [r, G]."""

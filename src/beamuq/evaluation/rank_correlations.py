@@ -7,7 +7,7 @@ import numpy as np
 from beamuq.array_types import Counts, Floats
 from beamuq.evaluation.estimates import TIE, Estimates
 
-BLOCK = 1000  # resamples ranked at once
+BLOCK = 64  # resamples ranked at once, whose arrays stay in the cache
 
 
 def spearman(a: Floats, b: Floats, counts: Counts) -> Floats:
@@ -32,8 +32,9 @@ def _spearman(a: Floats, b: Floats, counts: Counts) -> Floats:
 def _ranks(values: Floats, counts: Counts) -> Floats:
     """[N, R] the mean rank, from 1, of each question's copies."""
     _, place = np.unique(values, return_inverse=True)
-    copies = np.zeros((place.max() + 1, counts.shape[1]), dtype=np.int64)
-    np.add.at(copies, place, counts)
+    order = np.argsort(place, kind="stable")
+    starts = np.flatnonzero(np.diff(place[order], prepend=-1))
+    copies = np.add.reduceat(counts[order], starts, axis=0, dtype=np.int64)
     return np.asarray((np.cumsum(copies, axis=0) - (copies - 1) / 2)[place], dtype=np.float64)
 
 
