@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,9 +18,15 @@ import pytest
 from beamuq_study import cost_records, parquet_tables
 from beamuq_study.cost_records import FINISHED, RUNNING, STOPPED, record_of
 from beamuq_study.parquet_tables import Artifact
+from beamuq_study.plan import jobs_of_a_study
 from beamuq_study.plan.jobs_of_a_study import Job
+from beamuq_study.plan.study_on_machine import Plan
+from beamuq_study.study_config import ROOT
 from micro import wait_for
 from run_job import program
+from run_snakemake import snakemake
+
+DEMO = ("--config", "study=demo", "device=cpu")
 
 RESULTS = Path("results/demo")
 DECODED = Artifact("candidates", "coqa", "smollm2-135m-plain", "main")
@@ -156,3 +164,18 @@ def test_a_large_parent_is_not_counted_as_the_job_s_memory(tmp_path: Path) -> No
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "record.jsonl"), "finish"], check=True)
     (took,) = cost_records.read(tmp_path / "record.jsonl")
     assert took["peak_memory_mb"] < 500
+
+
+def test_every_job_of_the_demo_is_counted_but_those_that_come_after_the_ledger() -> None:
+    plan = Plan.load({"study": "demo", "device": "cpu"})
+    exhibits = [*plan.targets["tables"], *plan.targets["figures"]]
+    counted = Counter(job.rule for job in jobs_of_a_study.jobs(plan.grid, plan.paths.results, exhibits))
+    cells = len(plan.grid.cells)
+    assert counted["candidates"] == cells
+    assert counted["table"] + counted["figure"] == len(plan.study.exhibits)
+    assert {"study", "questions", "prompts", "judgements", "similarity", "quality"} <= counted.keys()
+    assert {"scores", "evaluation", "decisions", "comparison", "explorer"} <= counted.keys()
+    done = snakemake(ROOT, "--dry-run", "--forceall", "--quiet", "rules", "--nolock", "--cores", "1", *DEMO)
+    planned = {rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", done.stdout, re.MULTILINE)}
+    fetched_or_after = {"fetch_model", "ledger", "overview", "all", "total"}
+    assert counted == {rule: count for rule, count in planned.items() if rule not in fetched_or_after}

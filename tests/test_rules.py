@@ -9,6 +9,8 @@ import re
 import shlex
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
@@ -119,6 +121,23 @@ def test_a_figure_pulls_only_its_own_cell() -> None:
     assert "candidates/smollm2-135m-plain/triviaqa/main.parquet" in output
     assert "smollm2-135m-chat" not in output
     assert "results/demo/evaluation" not in output
+
+
+def test_make_demo_is_the_plain_command() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    recipe = makefile.partition("\ndemo: ")[2].partition("\n\n")[0].splitlines()[1:]
+    assert recipe == ["\tsnakemake --cores all --config study=demo"]
+    assert "`snakemake --cores all --config study=demo`" in (ROOT / "README.md").read_text()
+
+
+def test_the_cell_of_the_first_figure_is_decoded_first() -> None:
+    plan = Plan.load({"study": "demo", "device": "cpu"})
+    first = [place for place in plan.grid.cells if plan.priority(wildcards_of(*place))]
+    assert first == [("smollm2-135m-plain", "triviaqa", "main")]
+
+
+def wildcards_of(model: str, dataset: str, recipe: str) -> Any:
+    return SimpleNamespace(model=model, dataset=dataset, recipe=recipe)
 
 
 def test_the_paper_study_plans_every_recipe(planned: dict[str, str]) -> None:

@@ -1,7 +1,8 @@
 rule ledger:
     input:
         study="results/{study}/study.json",
-        counted=files.counted,
+        counted=files.counted(),
+        exhibits=[*plan.targets["tables"], *plan.targets["figures"]],
     output:
         csv="results/{study}/ledger.csv",
         markdown="results/{study}/ledger.md",
@@ -18,5 +19,6 @@ rule ledger:
         code=code_hash("job_costs"),
         program=not_compared(f"{SCRIPTS}/job_costs.py"),
     shell:
-        "python {params.program:q} --study {input.study:q} --csv {output.csv:q} --markdown {output.markdown:q}"
+        "python {params.program:q} --study {input.study:q} --exhibits {input.exhibits:q}"
+        " --csv {output.csv:q} --markdown {output.markdown:q}"
         " --html {output.html:q} > {log} 2>&1"

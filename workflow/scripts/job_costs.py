@@ -20,11 +20,11 @@ MEASURED = ("seconds", "cpu_seconds", "peak_memory_mb")
 CELL = ["model", "dataset", "recipe"]
 
 
-def run(*, study: Path, csv: Path, markdown: Path, html: Path) -> None:
-    """Read the records of the study's jobs, write the sums."""
+def run(*, study: Path, exhibits: tuple[Path, ...], csv: Path, markdown: Path, html: Path) -> None:
+    """Read the records of the study's jobs, write the sums; ``exhibits``: a file of each table and figure."""
     content = load_study(study)
     results = study.parent
-    rows = ledger(measured_jobs(results, jobs(Grid(content), results)))
+    rows = ledger(measured_jobs(results, jobs(Grid(content), results, exhibits)))
     lines = [list(rows.columns), ["---"] * rows.shape[1], *rows.astype(str).to_numpy().tolist()]
     io.write_text(csv, csv_text(rows))
     io.write_text(markdown, "".join(f"{markdown_line(cells)}\n" for cells in lines))

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.plan.cells_of_a_study import Grid
 
@@ -27,21 +26,15 @@ class Job:
         return getattr(self.table, name) if self.table else ""
 
 
-def jobs(grid: Grid, results: Path) -> list[Job]:
-    """The jobs of a study, in the order of the pipeline; ``results``: its folder, ``results/<study>``."""
+def jobs(grid: Grid, results: Path, exhibits: Iterable[Path]) -> list[Job]:
+    """The jobs of a study, in the order of the pipeline.
+
+    ``results``: its folder, ``results/<study>``; ``exhibits``: a file of each table and figure.
+    """
     tables = (*grid.questions, *grid.prompts, *grid.measured, *grid.decisions)
     return [
         Job("study", results / "study.json"),
         *(Job(table.kind, results / table.path, table) for table in tables),
-        *_exhibits(grid, results),
+        *(Job("table" if file.is_relative_to(results) else "figure", file) for file in exhibits),
         *(Job(page, results / f"{page}.html") for page in PAGES),
     ]
-
-
-def _exhibits(grid: Grid, results: Path) -> Iterable[Job]:
-    figures = results.parents[1] / "figures" / results.name
-    for name in grid.study.exhibits:
-        if list_of_exhibits.exhibit(name, grid.study).kind == "table":
-            yield Job("table", results / "tables" / f"{name}.csv")
-        else:
-            yield Job("figure", figures / f"{name}.pdf")

@@ -112,9 +112,9 @@ class RuleInputs:
         tables = (table for shown in self.grid.explored for table in self.grid.tables_explored(*shown))
         return self._tables(dict.fromkeys(tables))
 
-    def counted(self, _: Wildcards) -> Files:
-        """A file of each job that the ledger counts."""
-        return [job.file for job in jobs(self.grid, self.paths.results)]
+    def counted(self) -> Files:
+        """A file of each job that the ledger counts, beside the exhibits."""
+        return [job.file for job in jobs(self.grid, self.paths.results, exhibits=[])]
 
     def fetched(self, wildcards: Wildcards) -> Files:
         """Every model, scorer and dataset split that has to be brought here."""
