@@ -76,10 +76,10 @@ def folded_words(text: str, *, articles: bool = False, joined: bool = False) -> 
     """The words of a text in any script, folded by :func:`beamuq.unicode_folding.fold`.
 
     They have no case. Of scripts without spaces each character is a word, but a run of Han numerals
-    is one. A sign
-    such as that of a currency is a word of its own behind its number. ``+``, ``#`` and ``-`` at the
-    end of a name stay with it: ``c++``, ``f#``, ``ab-``. A hyphen, a point or a slash inside a name
-    parts it, or if ``joined`` makes one word of it; so does a space between thousands.
+    is one. A sign such as that of a currency is a word of its own behind its number. ``+``, ``#``
+    and ``-`` at the end of a name stay with it: ``c++``, ``f#``, ``ab-``. A hyphen, a point or a
+    slash inside a name parts it, or if ``joined`` makes one word of it; so does a space between
+    thousands.
     ``articles``: whether a, an and the are kept; a last "A", or a capital one inside a text, is a
     letter, as in "hepatitis A".
     """

@@ -19,7 +19,7 @@ def id_text(value: Any) -> str:
     Files and frames make floats of whole numbers where another row has none.
 
     Raises ValueError with the fix for what is missing or empty, for true and false, a number that
-    is not whole, a float too large to be told from its neighbours, and whatever is no text or number.
+    is not whole, a float too large to be told from its neighbours, and what is no text or number.
     """
     if isinstance(value, str):
         if not value.strip():
