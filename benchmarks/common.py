@@ -1,4 +1,6 @@
-"""What the benchmarks share: prompts, ``generate`` calls, costs in seconds and memory, and the JSON that they write."""
+"""What the benchmarks share: prompts, ``generate`` calls, costs in seconds and memory, and the JSON
+that they write.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +27,25 @@ MODEL = Path(__file__).resolve().parents[1] / "resources" / "models" / "smollm2-
 NEW_TOKENS = 20
 M = 10
 POLICIES: list[Policy] = [Greedy(), Sample(M), Beam(M)]
-COUNTRIES = """France,Paris,Europe Italy,Rome,Europe Spain,Madrid,Europe Portugal,Lisbon,Europe Germany,Berlin,Europe
-Austria,Vienna,Europe Poland,Warsaw,Europe Greece,Athens,Europe Norway,Oslo,Europe Sweden,Stockholm,Europe
-Finland,Helsinki,Europe Denmark,Copenhagen,Europe Ireland,Dublin,Europe Hungary,Budapest,Europe Egypt,Cairo,Africa
-Kenya,Nairobi,Africa Ghana,Accra,Africa Senegal,Dakar,Africa Tunisia,Tunis,Africa Morocco,Rabat,Africa
-Ethiopia,Addis_Ababa,Africa Japan,Tokyo,Asia China,Beijing,Asia India,New_Delhi,Asia Thailand,Bangkok,Asia
-Vietnam,Hanoi,Asia Iran,Tehran,Asia Iraq,Baghdad,Asia Nepal,Kathmandu,Asia Mongolia,Ulaanbaatar,Asia
-Peru,Lima,South_America Chile,Santiago,South_America Ecuador,Quito,South_America Colombia,Bogota,South_America
-Canada,Ottawa,North_America Cuba,Havana,North_America Mexico,Mexico_City,North_America Kuwait,Kuwait_City,Asia"""
+COUNTRIES = """
+France,Paris,Europe Italy,Rome,Europe Spain,Madrid,Europe Portugal,Lisbon,Europe
+Germany,Berlin,Europe Austria,Vienna,Europe Poland,Warsaw,Europe Greece,Athens,Europe
+Norway,Oslo,Europe Sweden,Stockholm,Europe Finland,Helsinki,Europe Denmark,Copenhagen,Europe
+Ireland,Dublin,Europe Hungary,Budapest,Europe Egypt,Cairo,Africa Kenya,Nairobi,Africa
+Ghana,Accra,Africa Senegal,Dakar,Africa Tunisia,Tunis,Africa Morocco,Rabat,Africa
+Ethiopia,Addis_Ababa,Africa Japan,Tokyo,Asia China,Beijing,Asia India,New_Delhi,Asia
+Thailand,Bangkok,Asia Vietnam,Hanoi,Asia Iran,Tehran,Asia Iraq,Baghdad,Asia Nepal,Kathmandu,Asia
+Mongolia,Ulaanbaatar,Asia Peru,Lima,South_America Chile,Santiago,South_America
+Ecuador,Quito,South_America Colombia,Bogota,South_America Canada,Ottawa,North_America
+Cuba,Havana,North_America Mexico,Mexico_City,North_America Kuwait,Kuwait_City,Asia
+"""
 
 
 @dataclass
 class Cost:
-    """What one way of decoding took: CPU and wall seconds, and the most memory resident meanwhile, in MB."""
+    """What one way of decoding took: CPU and wall seconds, and the most memory resident meanwhile,
+    in MB.
+    """
 
     cpu: float
     wall: float
@@ -45,7 +53,9 @@ class Cost:
 
 
 def questions(tokenizer: Any, length: int, count: int) -> list[Prompt]:
-    """Few-shot prompts of about ``length`` tokens; shots differ in order, so that questions share no prefix."""
+    """Few-shot prompts of about ``length`` tokens; shots differ in order, so that questions share
+    no prefix.
+    """
     facts = []
     for line in COUNTRIES.split():
         country, capital, continent = (word.replace("_", " ") for word in line.split(","))
@@ -61,7 +71,9 @@ def questions(tokenizer: Any, length: int, count: int) -> list[Prompt]:
             if len(tokenizer(shot + text)["input_ids"]) > length - 12:
                 break
             text = shot + text
-        prompts.append(Prompt(f"q{number}", tuple(tokenizer(f"{text}Question: {asked}\nAnswer:")["input_ids"])))
+        prompts.append(
+            Prompt(f"q{number}", tuple(tokenizer(f"{text}Question: {asked}\nAnswer:")["input_ids"]))
+        )
     return prompts
 
 
@@ -108,12 +120,16 @@ def median(costs: Sequence[Cost]) -> Cost:
     )
 
 
-def random_prompts(draw: random.Random, count: int, length: int, shared: int, vocabulary: int) -> list[Prompt]:
+def random_prompts(
+    draw: random.Random, count: int, length: int, shared: int, vocabulary: int
+) -> list[Prompt]:
     """Prompts of about ``length`` random tokens, of which they share the first ``shared``."""
     own = length - shared
     start = [draw.randrange(vocabulary // 2, vocabulary) for _ in range(shared)]
     lengths = [draw.randint(own - own // 4, own + own // 4) for _ in range(count)]
-    ends = [[draw.randrange(vocabulary // 2, vocabulary) for _ in range(tokens)] for tokens in lengths]
+    ends = [
+        [draw.randrange(vocabulary // 2, vocabulary) for _ in range(tokens)] for tokens in lengths
+    ]
     return [Prompt(f"q{number}", (*start, *end)) for number, end in enumerate(ends)]
 
 
@@ -126,7 +142,9 @@ make_config: Any = transformers.GenerationConfig
 
 
 class Generate:
-    """Three calls of transformers' ``generate``, left-padded, with the engine's stop tokens and no other setting."""
+    """Three calls of transformers' ``generate``, left-padded, with the engine's stop tokens and no
+    other setting.
+    """
 
     def __init__(self, model: Any, stops: frozenset[int]) -> None:
         self._model: Any = model
@@ -135,7 +153,9 @@ class Generate:
         self._common["eos_token_id"] = sorted(stops) or None
         model.generation_config = make_config(**self._common)
 
-    def call(self, prompts: Sequence[Prompt], batch: int, **options: Any) -> dict[str, list[tuple[int, ...]]]:
+    def call(
+        self, prompts: Sequence[Prompt], batch: int, **options: Any
+    ) -> dict[str, list[tuple[int, ...]]]:
         """Generated tokens by prompt id, each cut after its first stop."""
         config = make_config(**self._common, **options)
         found: dict[str, list[tuple[int, ...]]] = {}
@@ -146,12 +166,16 @@ class Generate:
             mask = left_padded([[1] * len(prompt.token_ids) for prompt in chunk], longest)
             with torch.inference_mode():
                 made = self._model.generate(
-                    ids.to(self._model.device), attention_mask=mask.to(self._model.device), generation_config=config
+                    ids.to(self._model.device),
+                    attention_mask=mask.to(self._model.device),
+                    generation_config=config,
                 )
             rows = made[:, longest:].tolist()
             each = len(rows) // len(chunk)
             for index, prompt in enumerate(chunk):
-                found[prompt.id] = [self._cut(row) for row in rows[index * each : (index + 1) * each]]
+                found[prompt.id] = [
+                    self._cut(row) for row in rows[index * each : (index + 1) * each]
+                ]
         return found
 
     def _cut(self, row: list[int]) -> tuple[int, ...]:
@@ -161,7 +185,13 @@ class Generate:
 
 CALLS: dict[str, dict[str, Any]] = {
     "greedy": {"do_sample": False},
-    "samples": {"do_sample": True, "num_return_sequences": M, "top_k": 0, "top_p": 1.0, "temperature": 1.0},
+    "samples": {
+        "do_sample": True,
+        "num_return_sequences": M,
+        "top_k": 0,
+        "top_p": 1.0,
+        "temperature": 1.0,
+    },
     "beams": {
         "do_sample": False,
         "num_beams": M,

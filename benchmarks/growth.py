@@ -1,11 +1,13 @@
-"""How time and memory grow, part by part: CPU seconds and the memory that a part took beside what was there before.
+"""How time and memory grow, part by part: CPU seconds and the memory that a part took beside what
+was there before.
 
     python -m benchmarks.growth                     # minutes; build/growth.csv and build/growth.png
     python -m benchmarks.growth --quick             # every part at its two smallest sizes: seconds
 
-Questions are decoded by a tiny model of random weights, which shows what the engine itself costs; M and prompt lengths
-by SmolLM2, which carries the products and the attention of a real one. Everything else is made up. Each size runs in a
-process of its own, so that no memory of a smaller one is counted.
+Questions are decoded by a tiny model of random weights, which shows what the engine itself costs; M
+and prompt lengths by SmolLM2, which carries the products and the attention of a real one.
+Everything else is made up. Each size runs in a process of its own, so that no memory of a smaller
+one is counted.
 """
 
 from __future__ import annotations
@@ -37,7 +39,14 @@ Part = tuple[str, str, Sequence[int], Callable[[int], Any]]
 def decoded(model: Any, prompts: Sequence[Any], stops: frozenset[int], m: int = 10) -> None:
     """Greedy, samples and beams of all prompts, twelve questions at once."""
     for batch in compose_batches(prompts, 12):
-        decode(model, batch, [Greedy(), Sample(m), Beam(m)], stop_ids=stops, seed=0, max_new_tokens=NEW_TOKENS)
+        decode(
+            model,
+            batch,
+            [Greedy(), Sample(m), Beam(m)],
+            stop_ids=stops,
+            seed=0,
+            max_new_tokens=NEW_TOKENS,
+        )
 
 
 def compared(scorer: Any, pairs: int) -> None:
@@ -62,7 +71,11 @@ def explored(count: int) -> None:
     for number in range(count):
         rows = [row() for _ in range(20)]
         pairs = {(a["text"], b["text"]): (draw.random(), None) for a in rows for b in rows}
-        asked.append(Question(f"q{number}", f"Question {number}?", rows[0], rows[:10], rows[10:], pairs=pairs))
+        asked.append(
+            Question(
+                f"q{number}", f"Question {number}?", rows[0], rows[:10], rows[10:], pairs=pairs
+            )
+        )
     keys = [(f"q{number}", f"method {k}") for k in range(16) for number in range(count)]
     scores = pd.DataFrame(keys, columns=["id", "method"]).assign(variant="", setting="", value=0.5)
     page("made up", [], [Cell("made up", "made up", asked, scores)])
@@ -74,22 +87,35 @@ def parts() -> list[Part]:
     tiny, draw = card.random_model(card.TINY, "cpu"), random.Random(0)
     few = frozenset(range(0, card.TINY.shape[0], 4))
     loader: Any = AutoModelForCausalLM
-    # copied: weights that are mapped from a file would count as memory of the first size that reads them
+    # copied: weights that are mapped from a file would count as memory of the first size that reads
+    # them
     model = deepcopy(loader.from_pretrained(MODEL, dtype=torch.float32).eval())
     tokenizer = AutoTokenizer.from_pretrained(MODEL)
     newline = stop_tokens(tokenizer, model)
     checked(model)  # not in the cost of any size
     checked(tiny)
     counts = (500, 1000, 2000)
-    embedding = load_scorer("embedding", MODEL.parent / "all-minilm-l6-v2", dtype=torch.float32, device=model.device)
+    embedding = load_scorer(
+        "embedding", MODEL.parent / "all-minilm-l6-v2", dtype=torch.float32, device=model.device
+    )
     embedding.model = deepcopy(embedding.model)
     prompts = random_prompts(draw, counts[-1], 40, 20, len(few) * 4)
     by_length = {length: questions(tokenizer, length, 4) for length in (125, 250, 500, 1000)}
     return [
         ("decoding", "questions", counts, lambda n: decoded(tiny, prompts[:n], few)),
         ("decoding", "M", (5, 10, 20, 40), lambda m: decoded(model, by_length[125], newline, m)),
-        ("decoding", "prompt tokens", (*by_length,), lambda length: decoded(model, by_length[length], newline)),
-        ("similarity, ROUGE-L", "distinct pairs", (1000, 2000, 4000), partial(compared, load_scorer("lexical"))),
+        (
+            "decoding",
+            "prompt tokens",
+            (*by_length,),
+            lambda length: decoded(model, by_length[length], newline),
+        ),
+        (
+            "similarity, ROUGE-L",
+            "distinct pairs",
+            (1000, 2000, 4000),
+            partial(compared, load_scorer("lexical")),
+        ),
         ("similarity, MiniLM", "distinct pairs", (250, 500, 1000), partial(compared, embedding)),
         ("evaluation", "questions", counts, lambda n: evaluation.cell(0, n, 16)),
         ("evaluation", "methods", (6, 12, 24), lambda methods: evaluation.cell(0, 1000, methods)),
@@ -105,7 +131,9 @@ def apart(run: Callable[[], Any]) -> dict[str, float]:
     def work() -> None:
         before = resident() / 1e6
         cost = measured(run)[1]
-        send.send({"cpu_seconds": cost.cpu, "wall_seconds": cost.wall, "peak_mb": cost.peak - before})
+        send.send(
+            {"cpu_seconds": cost.cpu, "wall_seconds": cost.wall, "peak_mb": cost.peak - before}
+        )
 
     process = context.Process(target=work)
     process.start()
@@ -116,12 +144,16 @@ def apart(run: Callable[[], Any]) -> dict[str, float]:
 
 
 def draw(table: pd.DataFrame, path: Path) -> None:
-    """One panel for each part: costs and sizes per the smallest's; grey: linear. Titles tell the power of CPU time."""
+    """One panel for each part: costs and sizes per the smallest's; grey: linear. Titles tell the
+    power of CPU time.
+    """
     with figure_style.settings():
         from matplotlib import pyplot
 
         groups = [(key, of) for key, of in table.groupby(["part", "by"], sort=False)]
-        figure, axes = pyplot.subplots(2, 4, figsize=(10, 5), sharex=True, sharey=True, layout="constrained")
+        figure, axes = pyplot.subplots(
+            2, 4, figsize=(10, 5), sharex=True, sharey=True, layout="constrained"
+        )
         looks = {
             "cpu_seconds": (figure_style.SAMPLES, "o-", "CPU time"),
             "peak_mb": (figure_style.BEAMS, "s--", "peak memory"),
@@ -146,14 +178,20 @@ def draw(table: pd.DataFrame, path: Path) -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure every part and size; write the table and the figure."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--out", type=Path, default=Path("build/growth"), help="without .csv and .png")
+    parser.add_argument(
+        "--out", type=Path, default=Path("build/growth"), help="without .csv and .png"
+    )
     arguments = parser.parse_args(argv)
     rows = []
     for part, by, sizes, run in parts():
         for size in sizes[:2] if arguments.quick else sizes:
-            rows.append({"part": part, "by": by, "size": size} | apart(lambda n=size, go=run: go(n)))  # type: ignore[misc]
+            rows.append(
+                {"part": part, "by": by, "size": size} | apart(lambda n=size, go=run: go(n))
+            )  # type: ignore[misc]
             print(rows[-1], flush=True)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     table = pd.DataFrame(rows)

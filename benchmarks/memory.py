@@ -1,12 +1,13 @@
-"""How much memory every exhibit and the comparison of ``studies/paper.yaml`` take, at that study's own size.
+"""How much memory every exhibit and the comparison of ``studies/paper.yaml`` take, at that study's
+own size.
 
-    python -m benchmarks.memory                       # an hour; 10 GB of made-up results under build/memory
+    python -m benchmarks.memory    # an hour; 10 GB of made-up results under build/memory
     python -m benchmarks.memory --only comparison qa_mean_prr
-    python -m benchmarks.memory --questions 60 --resamples 200    # minutes, and tells nothing of the paper's size
+    python -m benchmarks.memory --questions 60 --resamples 200    # minutes; not the paper's size
 
-Each runs in a process of its own, as its job does; its peak is the process's largest resident set, the interpreter and
-the libraries among it. Results that are there already are read, not made again. Ends with status 1 where one takes more
-than ``--most`` GB.
+Each runs in a process of its own, as its job does; its peak is the process's largest resident set,
+the interpreter and the libraries among it. Results that are there already are read, not made again.
+Ends with status 1 where one takes more than ``--most`` GB.
 """
 
 from __future__ import annotations
@@ -37,12 +38,16 @@ MEASURE = "import sys; from benchmarks.memory import main; main(sys.argv[1:])"
 
 
 def made(label: str, study: Study, folder: Path, out: Path) -> None:
-    """Make one exhibit, or the comparison, of the results in ``folder``, and write all its files."""
+    """Make one exhibit, or the comparison, of the results in ``folder``, and write all its
+    files.
+    """
     if label == COMPARISON:
         comparison = comparison_page.compare_with_paper(study, folder / "study.json", folder)
         figure = beam_minus_multinomial.figure(comparison.results, comparison.differences)
         figure_style.save(figure, **{name: out / f"paired.{of}" for name, of in ENDINGS.items()})
-        for name, text in comparison_page.contents(comparison, Drawing.read(out / "paired.svg")).items():
+        for name, text in comparison_page.contents(
+            comparison, Drawing.read(out / "paired.svg")
+        ).items():
             io.write_text(out / f"comparison.{name}", text)
         return
     exhibit = list_of_exhibits.exhibit(label, study)
@@ -59,9 +64,21 @@ def made(label: str, study: Study, folder: Path, out: Path) -> None:
 def measured(label: str, folder: Path, out: Path) -> dict[str, float]:
     """Peak memory in GB and CPU seconds of one exhibit, made in a process of its own."""
     out.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-c", MEASURE, "--one", label, "--folder", str(folder), "--out", str(out)]
+    command = [
+        sys.executable,
+        "-c",
+        MEASURE,
+        "--one",
+        label,
+        "--folder",
+        str(folder),
+        "--out",
+        str(out),
+    ]
     packages = {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "workflow")])}
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | packages, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, env=os.environ | packages, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise SystemExit(f"{label}: ended with status {done.returncode}\n{done.stderr[-2000:]}")
     cost: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
@@ -110,8 +127,12 @@ def prepare(folder: Path, study: Study, labels: Sequence[str], questions: int | 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure every exhibit and the comparison, print a line each, the largest at the end."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, default=Path("build/memory"), help="of the made-up results")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--folder", type=Path, default=Path("build/memory"), help="of the made-up results"
+    )
     parser.add_argument("--only", nargs="+", help="these exhibits; comparison is one of them")
     parser.add_argument("--questions", type=int, help="at most so many a cell (the study's own)")
     parser.add_argument("--resamples", type=int, help="the study's own if not given")
@@ -131,7 +152,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         out = (arguments.out or Path(temporary)).resolve()
         for label in labels:
             costs[label] = measured(label, folder, out)
-            print(f"{costs[label]['gb']:5.2f} GB {costs[label]['cpu_seconds']:6.1f} CPU s  {label}", flush=True)
+            print(
+                f"{costs[label]['gb']:5.2f} GB {costs[label]['cpu_seconds']:6.1f} CPU s  {label}",
+                flush=True,
+            )
     largest = max(costs, key=lambda label: costs[label]["gb"])
     print(f"largest: {largest}, {costs[largest]['gb']:.2f} GB; allowed: {arguments.most:g} GB")
     if costs[largest]["gb"] > arguments.most:

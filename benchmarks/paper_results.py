@@ -1,7 +1,8 @@
-"""Made-up results of ``studies/paper.yaml`` at its own size, as files: what exhibits and the comparison read.
+"""Made-up results of ``studies/paper.yaml`` at its own size, as files: what exhibits and the
+comparison read.
 
-Every file has the rows and columns that the paper's study would give it; what stands in them is random. Exhibits show
-nothing of it, but take the memory and the time that they would take.
+Every file has the rows and columns that the paper's study would give it; what stands in them is
+random. Exhibits show nothing of it, but take the memory and the time that they would take.
 """
 
 from __future__ import annotations
@@ -45,14 +46,20 @@ def needed(study: Study, labels: Sequence[str]) -> list[Artifact]:
     """Every file that these exhibits read, each once."""
     files: list[Artifact] = []
     for label in labels:
-        read = needed_files(study) if label == COMPARISON else list_of_exhibits.exhibit(label, study).artifacts(study)
+        read = (
+            needed_files(study)
+            if label == COMPARISON
+            else list_of_exhibits.exhibit(label, study).artifacts(study)
+        )
         files += read
     return list(dict.fromkeys(files))
 
 
 @dataclass(frozen=True)
 class PaperResults:
-    """Writes files of a study. ``questions``: at most so many of each cell, fewer than the study asks for a trial."""
+    """Writes files of a study. ``questions``: at most so many of each cell, fewer than the study
+    asks for a trial.
+    """
 
     folder: Path
     study: Study
@@ -77,13 +84,19 @@ class PaperResults:
     def _ids(self, need: Artifact) -> list[str]:
         return [f"{need.dataset}-{number:05d}" for number in range(self.size(need))]
 
-    # -- questions -------------------------------------------------------------------------------------------------
+    # -- questions ---------------------------------------------------------------------------------
 
     def _questions(self, need: Artifact) -> list[dict[str, Any]]:
         rows = []
         for number, key in enumerate(self._ids(need)):
             context = [{"title": "", "text": STORY}] if need.dataset in ("coqa", "hotpotqa") else []
-            row = {"id": key, "question": f"Who lit lamp {number}?", "context": context, "history": [], "options": []}
+            row = {
+                "id": key,
+                "question": f"Who lit lamp {number}?",
+                "context": context,
+                "history": [],
+                "options": [],
+            }
             group = f"story-{number // 5}" if need.dataset == "coqa" else key
             rows.append(row | {"references": ["a keeper"], "group": group})
         return rows
@@ -91,7 +104,7 @@ class PaperResults:
     def _shots(self, need: Artifact) -> list[dict[str, Any]]:
         return self._questions(need)[: self.study.datasets[need.dataset].few_shot]
 
-    # -- candidates and what is judged of them ---------------------------------------------------------------------
+    # -- candidates and what is judged of them -----------------------------------------------------
 
     def _strategies(self, need: Artifact) -> dict[str, int]:
         """How many candidates each strategy of a recipe has."""
@@ -106,10 +119,15 @@ class PaperResults:
 
     def _candidates(self, need: Artifact) -> pa.Table:
         random = _generator(need)
-        parts = [self._of_strategy(need, name, size, random) for name, size in self._strategies(need).items()]
+        parts = [
+            self._of_strategy(need, name, size, random)
+            for name, size in self._strategies(need).items()
+        ]
         return pa.concat_tables(parts)
 
-    def _of_strategy(self, need: Artifact, strategy: str, size: int, random: np.random.Generator) -> pa.Table:
+    def _of_strategy(
+        self, need: Artifact, strategy: str, size: int, random: np.random.Generator
+    ) -> pa.Table:
         ids = self._ids(need)
         count = len(ids) * size
         rank = np.tile(np.arange(size, dtype=np.int32), len(ids))
@@ -147,7 +165,10 @@ class PaperResults:
             "premise": pa.repeat(_text(0), rest),
             "hypothesis": [_text(code) for code in range(TEXTS)] * len(ids),
         }
-        columns |= {name: _generator(need, name).random(rest) for name in ("entail", "neutral", "contradict")}
+        columns |= {
+            name: _generator(need, name).random(rest)
+            for name in ("entail", "neutral", "contradict")
+        }
         return _table(need.kind, columns)
 
     def _quality(self, need: Artifact) -> pa.Table:
@@ -160,19 +181,27 @@ class PaperResults:
         }
         return _table(need.kind, columns)
 
-    # -- scores and what is measured of them -----------------------------------------------------------------------
+    # -- scores and what is measured of them -------------------------------------------------------
 
     def _scores(self, need: Artifact) -> pa.Table:
         ids, forms = self._ids(need), list(self.forms(need.recipe))
         answers = self._grid.produced_answers(need.recipe)
         keys = [(answer, *form) for answer in answers for form in forms]
         names = ("answer_source", "method", "variant", "setting")
-        columns = dict(zip(names, (np.repeat(column, len(ids)) for column in zip(*keys, strict=True)), strict=True))
+        columns = dict(
+            zip(
+                names,
+                (np.repeat(column, len(ids)) for column in zip(*keys, strict=True)),
+                strict=True,
+            )
+        )
         values = _generator(need).random(len(ids) * len(keys)).round(3)
         return _table(need.kind, columns | {"id": ids * len(keys), "value": values})
 
     def forms(self, recipe: str) -> Iterator[Form]:
-        """Method, variant and setting of every score of a recipe, as the rule ``scores`` makes them."""
+        """Method, variant and setting of every score of a recipe, as the rule ``scores`` makes
+        them.
+        """
         scoring = self.study.scoring[recipe]
         methods = [resolve(name) for name in scoring.methods]
         both = [method for method in methods if method.scope == "candidates"]
@@ -181,12 +210,18 @@ class PaperResults:
         main = self.study.main
         if self.study.recipes[recipe].decoded(main.sample):
             yield from _forms(methods, "multinomial", "")
-            yield from ((of.name, of.variants[0], setting) for of in of_samples for setting in of.formulations)
+            yield from (
+                (of.name, of.variants[0], setting)
+                for of in of_samples
+                for setting in of.formulations
+            )
             for size in scoring.budgets:
                 yield from _forms(of_samples, "multinomial", ablation("M", size))
             yield from _forms(both, "beamsearch", "")
         else:
-            yield from _forms([method for method in methods if method.scope != "samples"], "beamsearch", "")
+            yield from _forms(
+                [method for method in methods if method.scope != "samples"], "beamsearch", ""
+            )
         for value in scoring.epsilon:
             yield from _forms(both, "beamsearch", ablation("epsilon", value))
         for value in scoring.alpha:
@@ -216,8 +251,16 @@ class PaperResults:
             size, main = of.sample.size, self.study.main.num_candidates
             names = of.strategies()
             sized = {int(M) for name in names if (M := parse(name)[1].get("M"))}
-            compared = {int(parse(name)[1].get("M", main)) for name in names if kind_of(name) in FOR_ESTIMATORS}
-            settings = [samples_of(strategy, M) for M in sorted({main, *scoring.budgets, *sized}) if size >= M]
+            compared = {
+                int(parse(name)[1].get("M", main))
+                for name in names
+                if kind_of(name) in FOR_ESTIMATORS
+            }
+            settings = [
+                samples_of(strategy, M)
+                for M in sorted({main, *scoring.budgets, *sized})
+                if size >= M
+            ]
             for M in sorted({main, *compared}):
                 count = size // M if size >= 2 * M else 0
                 settings += [samples_of(strategy, M, draw + 1) for draw in range(count)]
@@ -227,7 +270,10 @@ class PaperResults:
 
     def keys(self, need: Artifact) -> list[dict[str, str]]:
         """The keys of every row of an evaluation, as the rule ``evaluation`` writes them."""
-        measured = [*self.study.evaluation.metrics, *map(prr_to, self.study.evaluation.max_rejection[1:])]
+        measured = [
+            *self.study.evaluation.metrics,
+            *map(prr_to, self.study.evaluation.max_rejection[1:]),
+        ]
         forms = list(self.forms(need.recipe))
         return [
             {"answer_source": answer, "quality": quality.metric, "subset": subset, "metric": metric}
@@ -248,8 +294,16 @@ class PaperResults:
         n = self.size(need)
         answered = n - max(1, int(EMPTY * n))
         columns: dict[str, Any] = {name: [key[name] for key in keys] for name in keys[0]}
-        columns |= {"value": values, "low": values - 0.06, "high": values + 0.06, "std": np.full(len(keys), 0.03)}
-        columns |= {"n": [n if key["subset"] == ALL else answered for key in keys], "note": pa.repeat("", len(keys))}
+        columns |= {
+            "value": values,
+            "low": values - 0.06,
+            "high": values + 0.06,
+            "std": np.full(len(keys), 0.03),
+        }
+        columns |= {
+            "n": [n if key["subset"] == ALL else answered for key in keys],
+            "note": pa.repeat("", len(keys)),
+        }
         return _table(need.kind, columns)
 
     def _replicates(self, need: Artifact) -> pa.Table:
@@ -277,10 +331,19 @@ class PaperResults:
         """What is decided with one score of ``n`` questions."""
         resamples = self.study.evaluation.resamples
 
-        def row(metric: str, value: float, n: int, risk: float | None, *, drawn: bool = False) -> dict[str, Any]:
+        def row(
+            metric: str, value: float, n: int, risk: float | None, *, drawn: bool = False
+        ) -> dict[str, Any]:
             values = random.normal(value, 0.02, size=resamples).astype(np.float32) if drawn else []
             spread = {"low": value - 0.04, "high": value + 0.04, "std": 0.02 if drawn else None}
-            return {"metric": metric, "risk": risk, "value": value, "n": n, "note": "", "values": values} | spread
+            return {
+                "metric": metric,
+                "risk": risk,
+                "value": value,
+                "n": n,
+                "note": "",
+                "values": values,
+            } | spread
 
         for risk in self.study.decisions.risks:
             yield row("threshold", 0.4, n // 2, risk)
@@ -306,10 +369,14 @@ def _text(code: int) -> str:
 
 
 def _lists(lengths: npt.NDArray[Any], values: Any) -> pa.Array:
-    return pa.ListArray.from_arrays(np.append(0, np.cumsum(lengths)).astype(np.int32), pa.array(values))
+    return pa.ListArray.from_arrays(
+        np.append(0, np.cumsum(lengths)).astype(np.int32), pa.array(values)
+    )
 
 
-def _of_steps(lengths: npt.NDArray[np.int64], known: npt.NDArray[np.bool_], random: np.random.Generator) -> Any:
+def _of_steps(
+    lengths: npt.NDArray[np.int64], known: npt.NDArray[np.bool_], random: np.random.Generator
+) -> Any:
     """What is kept of every step of greedy answers and first beams; null elsewhere."""
     steps = lengths[known]
     count = int(steps.sum())

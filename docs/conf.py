@@ -32,12 +32,17 @@ python_use_unqualified_type_names = True
 suppress_warnings = ["config.cache"]
 
 
-def _plain_bars(_: Sphinx, __: str, ___: str, ____: object, _____: object, lines: list[str]) -> None:
-    """A bar in a formula of a docstring, p(y|x), is a bar and not a substitution; literals stay as they are."""
+def _plain_bars(
+    _: Sphinx, __: str, ___: str, ____: object, _____: object, lines: list[str]
+) -> None:
+    """A bar in a formula of a docstring, p(y|x), is a bar and not a substitution; literals stay as
+    they are.
+    """
     for number, line in enumerate(lines):
         pieces = line.split("``")
         lines[number] = "``".join(
-            piece if place % 2 else re.sub(r"(?<!\\)\|", r"\\|", piece) for place, piece in enumerate(pieces)
+            piece if place % 2 else re.sub(r"(?<!\\)\|", r"\\|", piece)
+            for place, piece in enumerate(pieces)
         )
 
 

@@ -17,13 +17,17 @@ from beamuq.methods import METHODS
 from beamuq.models.offline import FETCHING, SWITCHES, TELEMETRY
 from micro import SIMILARITY, Workplace, build_models, micro_study
 
-gc.set_threshold(100_000)  # what a worker imports is millions of objects, and looking at them takes its time
+gc.set_threshold(
+    100_000
+)  # what a worker imports is millions of objects, and looking at them takes its time
 Once = Callable[[str, Callable[[Path], object]], Path]
 
 
 @pytest.fixture(scope="session")
 def results(once: Once) -> Any:
-    """The synthetic study's result files, written as exhibits of any worker ask for them; no test changes one."""
+    """The synthetic study's result files, written as exhibits of any worker ask for them; no test
+    changes one.
+    """
     import exhibits_study
 
     return exhibits_study.Results(once("results", lambda _: None), exhibits_study.study())
@@ -31,7 +35,9 @@ def results(once: Once) -> Any:
 
 @pytest.fixture(autouse=True)
 def hub_switches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test sees no switch of the hub's libraries that another test, or who started the tests, has set."""
+    """A test sees no switch of the hub's libraries that another test, or who started the tests, has
+    set.
+    """
     for name in (*SWITCHES, FETCHING, TELEMETRY):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
@@ -48,12 +54,15 @@ def registered_methods() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
-    """``once(name, fill)``: a folder that the first worker fills and all others find filled; not to be changed."""
+    """``once(name, fill)``: a folder that the first worker fills and all others find filled; not to
+    be changed.
+    """
     parallel = "PYTEST_XDIST_WORKER" in os.environ
     base = tmp_path_factory.getbasetemp().parent if parallel else tmp_path_factory.getbasetemp()
 
     def folder(name: str, fill: Callable[[Path], object]) -> Path:
-        # as deep as a test's own folder, since a study names the project's files relative to where it lies
+        # as deep as a test's own folder, since a study names the project's files relative to where
+        # it lies
         path = base / "once" / ("of_all_workers" if parallel else "") / name
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.with_suffix(".lock").open("w") as lock:
@@ -76,7 +85,9 @@ def tiny_models(once: Once) -> Path:
 @pytest.fixture(scope="session")
 def decoded(once: Once, tiny_models: Path) -> Workplace:
     """The micro study, run up to its similarities without a fault; not to be changed."""
-    return Workplace(once("decoded", lambda folder: Workplace(folder, micro_study(tiny_models)).run(SIMILARITY)))
+    return Workplace(
+        once("decoded", lambda folder: Workplace(folder, micro_study(tiny_models)).run(SIMILARITY))
+    )
 
 
 @pytest.fixture
@@ -90,7 +101,9 @@ def prompted(decoded: Workplace, tmp_path: Path) -> Workplace:
 
 @pytest.fixture
 def nli_from_hub(tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The empty folder of the NLI model that the study own.yaml, in the working directory, takes from the hub."""
+    """The empty folder of the NLI model that the study own.yaml, in the working directory, takes
+    from the hub.
+    """
     monkeypatch.chdir(tmp_path)
     study = micro_study(tiny_models)
     study["scorers"]["nli"] |= {"source": "hub:org/nli"}
@@ -101,7 +114,15 @@ def nli_from_hub(tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 MARKS = {
-    "model": {"torch", "transformers", "tiny", "tiny_scorers", "small_batch", "listed_model", "pretend_card"},
+    "model": {
+        "torch",
+        "transformers",
+        "tiny",
+        "tiny_scorers",
+        "small_batch",
+        "listed_model",
+        "pretend_card",
+    },
     "snakemake": {"run_snakemake", "micro"},
     "slow": {"exhibits_study"},
 }
@@ -114,10 +135,15 @@ NOT_NEWEST = ("snakemake", "slow", "packaged", "gemma", "server", "slurm", "evid
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make quick` leaves out; the longest first, so that no worker is left alone with them at the end."""
+    """Mark what `make quick` leaves out; the longest first, so that no worker is left alone with
+    them at the end.
+    """
     for item in items:
         values = vars(item.getparent(pytest.Module).obj).values()  # type: ignore[union-attr]
-        imported = {getattr(value, "__module__", None) or getattr(value, "__name__", None) for value in values}
+        imported = {
+            getattr(value, "__module__", None) or getattr(value, "__name__", None)
+            for value in values
+        }
         for mark, helpers in MARKS.items():
             if helpers & imported:
                 item.add_marker(mark)
@@ -129,11 +155,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """With BEAMUQ_NO_SKIP=1 (set by .ci/run) a skipped test is a failure, unless BEAMUQ_MAY_SKIP names a mark of it."""
+    """With BEAMUQ_NO_SKIP=1 (set by .ci/run) a skipped test is a failure, unless BEAMUQ_MAY_SKIP
+    names a mark of it.
+    """
     report = yield
     # a CI that is not root cannot start SLURM: .ci/run then names that mark
-    allowed = any(item.get_closest_marker(mark) for mark in os.environ.get("BEAMUQ_MAY_SKIP", "").split())
-    if report.skipped and not allowed and os.environ.get("BEAMUQ_NO_SKIP") == "1" and not hasattr(report, "wasxfail"):
+    allowed = any(
+        item.get_closest_marker(mark) for mark in os.environ.get("BEAMUQ_MAY_SKIP", "").split()
+    )
+    if (
+        report.skipped
+        and not allowed
+        and os.environ.get("BEAMUQ_NO_SKIP") == "1"
+        and not hasattr(report, "wasxfail")
+    ):
         report.outcome = "failed"
         report.longrepr = f"skipped, which BEAMUQ_NO_SKIP forbids: {report.longrepr}"
     return report

@@ -1,4 +1,6 @@
-"""Cells whose thresholds have something to show: of a known distribution, and in a synthetic study."""
+"""Cells whose thresholds have something to show: of a known distribution, and in a synthetic
+study.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +19,25 @@ from beamuq_study.study_config import Study
 FORMS = (("Prob", ""), ("Dissimilarity", "multinomial"), ("Dissimilarity", "beamsearch"))
 
 
-def cell(n: int = 400, seed: int = 0, per_group: int = 1, errors: float = 0.5) -> tuple[pa.Table, pa.Table, pa.Table]:
-    """Scores, quality and questions: P(wrong | u) = 2 · errors · u of a uniform u, which the beam form sees alone."""
+def cell(
+    n: int = 400, seed: int = 0, per_group: int = 1, errors: float = 0.5
+) -> tuple[pa.Table, pa.Table, pa.Table]:
+    """Scores, quality and questions: P(wrong | u) = 2 · errors · u of a uniform u, which the beam
+    form sees alone.
+    """
     rng = np.random.default_rng(seed)
     u = rng.random(n)
     quality = (rng.random(n) >= 2 * errors * u).astype(float)
     ids = [f"q{k:05d}" for k in rng.permutation(n)]
     values = dict(zip(FORMS, (rng.random(n), u + 0.3 * rng.random(n), u), strict=True))
     scores = synthetic.score_rows(ids, {(*form, ""): of for form, of in values.items()})
-    rated = [{"id": i, "answer_source": "greedy", "value": float(q)} for i, q in zip(ids, quality, strict=True)]
+    rated = [
+        {"id": i, "answer_source": "greedy", "value": float(q)}
+        for i, q in zip(ids, quality, strict=True)
+    ]
     asked = [
-        {"id": i, "question": "?", "group": f"g{k // per_group}" if per_group > 1 else i} | synthetic.EMPTY
+        {"id": i, "question": "?", "group": f"g{k // per_group}" if per_group > 1 else i}
+        | synthetic.EMPTY
         for k, i in enumerate(ids)
     ]
     rows = (("scores", scores), ("quality", rated), ("questions", asked))
@@ -40,12 +50,21 @@ def settings(**changed: Any) -> DecisionSettings:
     return DecisionSettings(**given | changed)
 
 
-GRID = [{"recipe": "main", "models": [exhibits_study.BASE], "datasets": ["triviaqa", "coqa"], "scorers": ["cosine"]}]
+GRID = [
+    {
+        "recipe": "main",
+        "models": [exhibits_study.BASE],
+        "datasets": ["triviaqa", "coqa"],
+        "scorers": ["cosine"],
+    }
+]
 STUDY = exhibits_study.study(decisions={"risks": [0.15, 0.2]}, grid=GRID)
 
 
 class Larger(exhibits_study.Results):
-    """The study's results with decisions, scores, quality and questions of many answers in every main cell."""
+    """The study's results with decisions, scores, quality and questions of many answers in every
+    main cell.
+    """
 
     def __init__(self, folder: Path, of: Study, errors: float = 0.1) -> None:
         super().__init__(folder, of)
@@ -57,7 +76,9 @@ class Larger(exhibits_study.Results):
 
     def _decisions(self, need: Artifact) -> list[dict[str, Any]]:
         return decisions(
-            *self._cell(need), settings(quality="answer_f1", risks=(0.15, 0.2), seed=self.study.seed), need.dataset
+            *self._cell(need),
+            settings(quality="answer_f1", risks=(0.15, 0.2), seed=self.study.seed),
+            need.dataset,
         )[0]
 
     def _quality(self, need: Artifact) -> list[dict[str, Any]]:

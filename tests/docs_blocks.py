@@ -1,4 +1,6 @@
-"""The marked blocks of a documentation page: files to write, commands to run, and what these print, in order."""
+"""The marked blocks of a documentation page: files to write, commands to run, and what these print,
+in order.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,16 @@ from run_snakemake import ENVIRONMENT
 
 DOCS = ROOT / "docs"
 MODELS = ROOT / "resources/models"
-_BLOCK = re.compile(r"<!-- (file|add|run|python|prints)(?:: (\S+))? -->\n```\w+\n(.*?)```\n", re.DOTALL)
+_BLOCK = re.compile(
+    r"<!-- (file|add|run|python|prints)(?:: (\S+))? -->\n```\w+\n(.*?)```\n", re.DOTALL
+)
 _NUMBER = re.compile(r"-?\d*\.?\d+(?:e[-+]?\d+)?")
 
 
 class Block(NamedTuple):
-    """``file``: for ``path``; ``add``: its end; ``run``: shell; ``python``: statements; ``prints``: their output."""
+    """``file``: for ``path``; ``add``: its end; ``run``: shell; ``python``: statements; ``prints``:
+    their output.
+    """
 
     kind: str
     path: str
@@ -36,46 +42,73 @@ def blocks(page: str) -> list[Block]:
 
 
 def unmarked(page: str) -> list[str]:
-    """The blocks of ``docs/<page>`` that no mark stands above, so that nothing runs or compares them."""
+    """The blocks of ``docs/<page>`` that no mark stands above, so that nothing runs or compares
+    them.
+    """
     text = (DOCS / page).read_text(encoding="utf-8")
-    return re.findall(r"^```(?:bash|python|json)$.*?^```$", _BLOCK.sub("", text), re.DOTALL | re.MULTILINE)
+    return re.findall(
+        r"^```(?:bash|python|json)$.*?^```$", _BLOCK.sub("", text), re.DOTALL | re.MULTILINE
+    )
 
 
 def assert_prints(shown: str, printed: str) -> None:
-    """``printed`` is what a page shows: ``…`` is any text, space may differ, a number by 2 % or .002."""
+    """``printed`` is what a page shows: ``…`` is any text, space may differ, a number by 2 % or
+    .002.
+    """
     pattern = re.escape(" ".join(_NUMBER.sub("\0", shown).split()))
     pattern = pattern.replace("\0", f"({_NUMBER.pattern})").replace("…", ".*?")
     match = re.fullmatch(pattern, " ".join(printed.split()))
     assert match, f"the page shows\n{shown}\nand this was printed:\n{printed}"
     wanted = [float(number) for number in _NUMBER.findall(shown)]
-    assert [float(number) for number in match.groups()] == pytest.approx(wanted, rel=0.02, abs=0.002), printed
+    assert [float(number) for number in match.groups()] == pytest.approx(
+        wanted, rel=0.02, abs=0.002
+    ), printed
 
 
 def follow(page: str, folder: Path, server: str = "") -> list[str]:
-    """Do in ``folder`` what the page says; what each command printed. A failing command fails the test.
+    """Do in ``folder`` what the page says; what each command printed. A failing command fails the
+    test.
 
-    A block of output has to be what the command before it printed, with or without what it said on standard error.
-    ``server``: an address that takes the place of any port of ``localhost``.
+    A block of output has to be what the command before it printed, with or without what it said on
+    standard error. ``server``: an address that takes the place of any port of ``localhost``.
     """
     printed = []
-    environment = os.environ | {"BEAMUQ": str(ROOT), "BEAMUQ_MODELS": str(MODELS), "PATH": ENVIRONMENT["PATH"]}
+    environment = os.environ | {
+        "BEAMUQ": str(ROOT),
+        "BEAMUQ_MODELS": str(MODELS),
+        "PATH": ENVIRONMENT["PATH"],
+    }
     environment |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    options: dict[str, Any] = {"cwd": folder, "env": environment, "text": True, "capture_output": True, "timeout": 300}
+    options: dict[str, Any] = {
+        "cwd": folder,
+        "env": environment,
+        "text": True,
+        "capture_output": True,
+        "timeout": 300,
+    }
     done = subprocess.CompletedProcess[str]("", 0, "", "")
     for block in blocks(page):
         if block.kind in ("file", "add"):
             (folder / block.path).parent.mkdir(parents=True, exist_ok=True)
-            with (folder / block.path).open("w" if block.kind == "file" else "a", encoding="utf-8") as file:
+            with (folder / block.path).open(
+                "w" if block.kind == "file" else "a", encoding="utf-8"
+            ) as file:
                 file.write(block.text)
             continue
         if block.kind == "prints":
-            said = done.stderr and block.text.rstrip().endswith(done.stderr.rstrip().splitlines()[-1])
+            said = done.stderr and block.text.rstrip().endswith(
+                done.stderr.rstrip().splitlines()[-1]
+            )
             assert_prints(block.text, done.stdout + (done.stderr if said else ""))
             continue
         command = ["bash", "-euo", "pipefail"] if block.kind == "run" else ["python"]
         text = re.sub(r"localhost:\d+", server, block.text) if server else block.text
         done = subprocess.run([*command, "-c", text], check=False, **options)
-        logs = "\n".join(path.read_text() for path in folder.glob("logs/**/*.log")) if done.returncode else ""
+        logs = (
+            "\n".join(path.read_text() for path in folder.glob("logs/**/*.log"))
+            if done.returncode
+            else ""
+        )
         assert done.returncode == 0, f"{page}: {block.text}\n{done.stdout}{done.stderr}{logs}"
         printed.append(done.stdout)
     return printed

@@ -1,4 +1,6 @@
-"""A whole synthetic study, two models on six datasets, written as Parquet tables: input of exhibits."""
+"""A whole synthetic study, two models on six datasets, written as Parquet tables: input of
+exhibits.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ QUALITIES = (beams_map.SIMILARITY, beams_map.EXACT_TEXT)
 EMPTY = 1
 """Empty answers of each cell, of each answer source."""
 OF_U = "all_above p=0.002 draws=100 lattices=10"
-CONTENT: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+CONTENT: dict[str, Any] = yaml.safe_load(
+    Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
+)
 RESAMPLES: int = CONTENT["evaluation"]["resamples"]
 
 
@@ -48,7 +52,11 @@ def study(**changes: Any) -> Study:
 def labels(kind: str) -> list[str]:
     """Of every exhibit of the study that is a "table" or a "figure"."""
     of = study()
-    return [label for label in list_of_exhibits.labels(of) if list_of_exhibits.exhibit(label, of).kind == kind]
+    return [
+        label
+        for label in list_of_exhibits.labels(of)
+        if list_of_exhibits.exhibit(label, of).kind == kind
+    ]
 
 
 RANKED = [label for label in labels("table") if label.startswith(("qa_", "abl_", "topbeam"))]
@@ -57,7 +65,8 @@ RANKED = [label for label in labels("table") if label.startswith(("qa_", "abl_",
 class Results:
     """Writes any file that an exhibit needs, on demand, always the same bytes for the same need.
 
-    What differs in one part of its key, such as the answer, the scorer or the metric, has another value.
+    What differs in one part of its key, such as the answer, the scorer or the metric, has another
+    value.
     """
 
     def __init__(self, folder: Path, of: Study) -> None:
@@ -68,7 +77,9 @@ class Results:
         for need in needs:
             path = self.folder / need.path
             if not path.exists():
-                parquet_tables.write(path, need.kind, getattr(self, f"_{need.kind}")(need), cell=need.cell)
+                parquet_tables.write(
+                    path, need.kind, getattr(self, f"_{need.kind}")(need), cell=need.cell
+                )
         return [self.folder / need.path for need in needs]
 
     def inputs(self, needs: list[Artifact]) -> Inputs:
@@ -87,13 +98,18 @@ class Results:
         return [self._question(need.dataset, number) for number in range(SIZE["main"])]
 
     def _shots(self, need: Artifact) -> list[dict[str, Any]]:
-        return [self._question(need.dataset, 900 + n) for n in range(self.study.datasets[need.dataset].few_shot)]
+        return [
+            self._question(need.dataset, 900 + n)
+            for n in range(self.study.datasets[need.dataset].few_shot)
+        ]
 
     def _question(self, dataset: str, number: int) -> dict[str, Any]:
         story = [{"title": "", "text": "A long story about a lighthouse. " * 12}]
         return {
             "id": f"{dataset}-{number:03d}",
-            "question": f"Which of the many lighthouses of question {number} was lit first, and by whom?",
+            "question": (
+                f"Which of the many lighthouses of question {number} was lit first, and by whom?"
+            ),
             "context": story if dataset == "coqa" else [],
             "history": [],
             "options": [],
@@ -110,53 +126,93 @@ class Results:
             rows.append(_candidate(key, "greedy", 0, base, -0.5 * base / 3))
             for strategy in self.study.recipes[need.recipe].strategies()[1:]:
                 kind, options = strategy_names.parse(strategy)
-                size = int(options.get("M", {"beam_widths": 15, "reference": 100}.get(need.recipe, 10)))
-                logprobs = np.log(np.sort(random.dirichlet(np.full(size + 1, 0.3))[:size])[::-1] + 1e-12)
+                size = int(
+                    options.get("M", {"beam_widths": 15, "reference": 100}.get(need.recipe, 10))
+                )
+                logprobs = np.log(
+                    np.sort(random.dirichlet(np.full(size + 1, 0.3))[:size])[::-1] + 1e-12
+                )
                 for rank in range(size):
                     answer = rank if kind in ("beam", "exact") else int(random.integers(0, 7))
-                    effort = {} if rank else {"search_rows": 3 * size, "search_passes": base, "proven": kind == "exact"}
-                    rows.append(_candidate(key, strategy, rank, base, float(logprobs[rank]), answer) | effort)
+                    effort = (
+                        {}
+                        if rank
+                        else {
+                            "search_rows": 3 * size,
+                            "search_passes": base,
+                            "proven": kind == "exact",
+                        }
+                    )
+                    rows.append(
+                        _candidate(key, strategy, rank, base, float(logprobs[rank]), answer)
+                        | effort
+                    )
         return rows
 
     def _quality(self, need: Artifact) -> list[dict[str, Any]]:
         return [
             {"id": f"{need.dataset}-{number:03d}", "answer_source": answer_source, "value": value}
             for answer_source in self.study.answer_source
-            for number, value in enumerate(quality_values(need.model, need.dataset, SIZE[need.recipe], answer_source))
+            for number, value in enumerate(
+                quality_values(need.model, need.dataset, SIZE[need.recipe], answer_source)
+            )
         ]
 
     def _scores(self, need: Artifact) -> list[dict[str, Any]]:
         rows = []
         for answer_source, method, variant, setting in self._keys(need):
             truth = quality_values(need.model, need.dataset, SIZE[need.recipe], answer_source)
-            of = (method, variant, setting) if answer_source == "greedy" else (answer_source, method, variant, setting)
+            of = (
+                (method, variant, setting)
+                if answer_source == "greedy"
+                else (answer_source, method, variant, setting)
+            )
             noise = generator(need.model, need.dataset, *of).normal(size=len(truth))
             values = 0.5 * noise - truth
             if variant == "standard error":
                 values = 0.01 * np.abs(noise)
             elif variant in WEIGHTINGS:  # around one value of each question
                 values = np.round(0.5 - 0.3 * truth, 1) + 0.1 * noise * (setting != OF_U)
-            keys = {"answer_source": answer_source, "method": method, "variant": variant, "setting": setting}
-            rows += [keys | {"id": f"{need.dataset}-{n:03d}", "value": float(of)} for n, of in enumerate(values)]
+            keys = {
+                "answer_source": answer_source,
+                "method": method,
+                "variant": variant,
+                "setting": setting,
+            }
+            rows += [
+                keys | {"id": f"{need.dataset}-{n:03d}", "value": float(of)}
+                for n, of in enumerate(values)
+            ]
         return rows
 
     def _evaluation(self, need: Artifact) -> list[dict[str, Any]]:
         measured, drawn = self._measured(replace(need, kind="evaluation"))
-        spread = zip(*np.quantile(drawn, [0.025, 0.975], axis=1), np.std(drawn, axis=1, ddof=1), strict=True)
+        spread = zip(
+            *np.quantile(drawn, [0.025, 0.975], axis=1), np.std(drawn, axis=1, ddof=1), strict=True
+        )
         n = {"all": SIZE[need.recipe], "answered": SIZE[need.recipe] - EMPTY}
         return [
-            row | dict(zip(("low", "high", "std"), map(float, of), strict=True)) | {"n": n[row["subset"]], "note": ""}
+            row
+            | dict(zip(("low", "high", "std"), map(float, of), strict=True))
+            | {"n": n[row["subset"]], "note": ""}
             for row, of in zip(measured, spread, strict=True)
         ]
 
     def _replicates(self, need: Artifact) -> list[dict[str, Any]]:
         measured, drawn = self._measured(replace(need, kind="evaluation"))
-        return [{name: row[name] for name in ROW} | {"values": of} for row, of in zip(measured, drawn, strict=True)]
+        return [
+            {name: row[name] for name in ROW} | {"values": of}
+            for row, of in zip(measured, drawn, strict=True)
+        ]
 
     def _decisions(self, need: Artifact) -> list[dict[str, Any]]:
-        quality = Artifact("quality", need.dataset, need.model, need.recipe, metric=self.study.main_quality.metric)
+        quality = Artifact(
+            "quality", need.dataset, need.model, need.recipe, metric=self.study.main_quality.metric
+        )
         tables = {
-            kind: pa.Table.from_pylist(getattr(self, f"_{kind}")(of), schema=parquet_tables.SCHEMAS[kind])
+            kind: pa.Table.from_pylist(
+                getattr(self, f"_{kind}")(of), schema=parquet_tables.SCHEMAS[kind]
+            )
             for kind, of in (("scores", replace(need, kind="scores")), ("quality", quality))
         }
         questions = self._questions(Artifact("questions", need.dataset))[: SIZE[need.recipe]]
@@ -171,22 +227,49 @@ class Results:
         of = self.study.scoring[need.recipe].beams_map
         assert of is not None
         noise = generator(need.model, need.dataset, "map").normal(scale=0.05, size=of.resamples)
-        every = [("", "mass", "", "", beams_map.setting(g, M=M)) for g in of.powers for M in of.sizes]
-        scored = [(beams_map.DISSIMILARITY, name) for name in (beams_map.SAMPLES, beams_map.BEAMS, *MIXED)]
-        scored += [(name, of_M) for name in ("CocoaMSP", "CocoaPPL") for of_M in (beams_map.SAMPLES, beams_map.BEAMS)]
-        exact = [(name, beams_map.TRUE) for name in (beams_map.DISSIMILARITY, "CocoaMSP", "CocoaPPL")]
+        every = [
+            ("", "mass", "", "", beams_map.setting(g, M=M)) for g in of.powers for M in of.sizes
+        ]
+        scored = [
+            (beams_map.DISSIMILARITY, name) for name in (beams_map.SAMPLES, beams_map.BEAMS, *MIXED)
+        ]
+        scored += [
+            (name, of_M)
+            for name in ("CocoaMSP", "CocoaPPL")
+            for of_M in (beams_map.SAMPLES, beams_map.BEAMS)
+        ]
+        exact = [
+            (name, beams_map.TRUE) for name in (beams_map.DISSIMILARITY, "CocoaMSP", "CocoaPPL")
+        ]
         for quality, g, kappa in itertools.product(QUALITIES, of.powers, of.kappas):
-            every += [(quality, "PRR", *name, beams_map.setting(g, kappa, M)) for name in scored for M in of.sizes]
+            every += [
+                (quality, "PRR", *name, beams_map.setting(g, kappa, M))
+                for name in scored
+                for M in of.sizes
+            ]
             every += [(quality, "PRR", *name, beams_map.setting(g, kappa)) for name in exact]
         rows = []
         for quality, metric, method, variant, setting in every:
             value = _value(need, quality, metric, method, variant, setting)
             if metric == "mass":
                 value = float(1 - 0.8 / strategy_names.parse(setting)[1]["power"] ** 2)
-            keys = {"answer_source": "greedy", "quality": quality, "subset": "all", "metric": metric}
-            keys |= {"method": method, "variant": variant, "setting": setting, "n": SIZE["map"], "note": ""}
+            keys = {
+                "answer_source": "greedy",
+                "quality": quality,
+                "subset": "all",
+                "metric": metric,
+            }
+            keys |= {
+                "method": method,
+                "variant": variant,
+                "setting": setting,
+                "n": SIZE["map"],
+                "note": "",
+            }
             spread = {"low": value - 0.1, "high": value + 0.1, "std": 0.05}
-            rows.append(keys | {"value": value} | spread | {"values": (value + noise).astype(np.float32)})
+            rows.append(
+                keys | {"value": value} | spread | {"values": (value + noise).astype(np.float32)}
+            )
         return rows
 
     def _measured(self, cell: Artifact) -> tuple[list[dict[str, Any]], np.ndarray[Any, Any]]:
@@ -196,28 +279,39 @@ class Results:
                 dict(zip(ROW, (answer_source, quality.metric, subset, metric, *form), strict=True))
                 | {"value": _value(cell, *further, *of_subset, answer_source, metric, *form)}
                 for subset, of_subset in (("all", []), ("answered", ["answered"]))
-                for quality in self.study.qualities(cell.dataset)[: None if cell.recipe == "main" else 1]
+                for quality in self.study.qualities(cell.dataset)[
+                    : None if cell.recipe == "main" else 1
+                ]
                 for further in [[] if quality is self.study.main_quality else [quality.metric]]
                 for answer_source, *form in self._keys(cell)
                 for metric in ("PRR", "ROC-AUC", "PR-AUC", "PRR@1")
             ]
             noise = generator(cell.model, cell.dataset, "noise").normal(scale=0.05, size=RESAMPLES)
-            self._cells[cell] = rows, (np.array([[row["value"]] for row in rows]) + noise).astype(np.float32)
+            self._cells[cell] = (
+                rows,
+                (np.array([[row["value"]] for row in rows]) + noise).astype(np.float32),
+            )
         return self._cells[cell]
 
     def _keys(self, need: Artifact) -> list[tuple[str, str, str, str]]:
         scoring, recipe = self.study.scoring[need.recipe], self.study.recipes[need.recipe]
         keys: list[tuple[str, str, str, str]] = []
         for answer_source in self.study.answer_source:
-            for method in (name.rpartition(":")[2] for name in scoring.methods):  # a plug-in's by its own name
+            for method in (
+                name.rpartition(":")[2] for name in scoring.methods
+            ):  # a plug-in's by its own name
                 for variant in ("multinomial", "beamsearch") if method in BOTH_FORMS else ("",):
                     settings = [""] + [f"M={m}" for m in scoring.budgets]
                     if variant == "beamsearch":
                         settings += [strategy_names.ablation("epsilon", e) for e in scoring.epsilon]
-                        settings += [f"alpha={a}" for a in scoring.alpha] + [f"K={k}" for k in scoring.fixed_k]
+                        settings += [f"alpha={a}" for a in scoring.alpha] + [
+                            f"K={k}" for k in scoring.fixed_k
+                        ]
                     if scoring.every_strategy:
                         sampled = variant == "multinomial"
-                        found = [s for s in recipe.strategies()[1:] if s.startswith("sample") == sampled]
+                        found = [
+                            s for s in recipe.strategies()[1:] if s.startswith("sample") == sampled
+                        ]
                         settings += found + [f"{s} exact" for s in found if sampled]
                     keys += [(answer_source, method, variant, setting) for setting in settings]
             for name in scoring.estimators:
@@ -225,9 +319,15 @@ class Results:
                 for strategy in strategy_names.of_kind(recipe.strategies(), kind):
                     settings = [strategy]
                     if kind == "sample":
-                        settings = [strategy_names.samples_of(strategy, m) for m in (*range(1, 16), 20)]
-                        settings += [strategy_names.samples_of(strategy, 10, draw) for draw in range(1, 11)]
-                    keys += [(answer_source, "Dissimilarity", weighting, setting) for setting in settings]
+                        settings = [
+                            strategy_names.samples_of(strategy, m) for m in (*range(1, 16), 20)
+                        ]
+                        settings += [
+                            strategy_names.samples_of(strategy, 10, draw) for draw in range(1, 11)
+                        ]
+                    keys += [
+                        (answer_source, "Dissimilarity", weighting, setting) for setting in settings
+                    ]
             if scoring.estimators:
                 keys.append((answer_source, "Dissimilarity", "standard error", OF_U))
         return keys
@@ -241,22 +341,40 @@ def quality_values(
     model: str, dataset: str, size: int, answer_source: str = "greedy"
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
     of = () if answer_source == "greedy" else (answer_source,)
-    values = generator(model, dataset, "quality", *of).choice([0.0, 0.3, 0.5, 0.8, 1.0], size=SIZE["main"])
+    values = generator(model, dataset, "quality", *of).choice(
+        [0.0, 0.3, 0.5, 0.8, 1.0], size=SIZE["main"]
+    )
     return np.asarray(values[:size], dtype=np.float64)
 
 
 def _value(need: Artifact, *key: str) -> float:
-    return float(generator(need.scorer, need.model, need.dataset, need.recipe, *key).uniform(-0.2, 0.8))
+    return float(
+        generator(need.scorer, need.model, need.dataset, need.recipe, *key).uniform(-0.2, 0.8)
+    )
 
 
-def _candidate(key: str, strategy: str, rank: int, length: int, logprob: float, answer: int = 0) -> dict[str, Any]:
-    text = ("Eddystone", "the Pharos", "Bell Rock", "Fastnet", "La Jument", "a lamp", "no one knows")[answer % 7]
+def _candidate(
+    key: str, strategy: str, rank: int, length: int, logprob: float, answer: int = 0
+) -> dict[str, Any]:
+    text = (
+        "Eddystone",
+        "the Pharos",
+        "Bell Rock",
+        "Fastnet",
+        "La Jument",
+        "a lamp",
+        "no one knows",
+    )[answer % 7]
     tokens = [10 + answer] * length + [2]
-    found = synthetic.candidate(key, strategy, rank, text + f" {answer}" * (answer >= 7), tokens, logprob)
+    found = synthetic.candidate(
+        key, strategy, rank, text + f" {answer}" * (answer >= 7), tokens, logprob
+    )
     return found | {"policy_logprob": logprob if strategy.startswith("sample") else None}
 
 
-def rewrite(results: Results, need: Artifact, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+def rewrite(
+    results: Results, need: Artifact, change: Callable[[dict[str, Any]], dict[str, Any]]
+) -> None:
     """Change every row of a file."""
     (path,) = results.paths([need])
     rows = [change(row) for row in parquet_tables.read(path, need.kind).table.to_pylist()]

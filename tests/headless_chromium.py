@@ -14,7 +14,16 @@ from typing import Any
 
 import pytest
 
-KEYS = {"/": 191, "Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowUp": 38, "ArrowDown": 40, "ArrowRight": 39}
+KEYS = {
+    "/": 191,
+    "Enter": 13,
+    "Escape": 27,
+    "End": 35,
+    "Home": 36,
+    "ArrowUp": 38,
+    "ArrowDown": 40,
+    "ArrowRight": 39,
+}
 
 
 class Page:
@@ -27,7 +36,9 @@ class Page:
         self._rest = b""
         self.events: list[dict[str, Any]] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
 
@@ -56,7 +67,13 @@ class Page:
 
     def open(self, address: str) -> None:
         """Go to an address and wait until its script says that it is ready."""
-        self.call("Emulation.setDeviceMetricsOverride", width=1400, height=1000, deviceScaleFactor=1, mobile=False)
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=1400,
+            height=1000,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
         self.call("Page.navigate", url=address)
         self.evaluate(
             "new Promise(done => { const look = () => "
@@ -65,7 +82,9 @@ class Page:
 
     def evaluate(self, expression: str) -> Any:
         """The value of an expression in the page, awaited if it is a promise."""
-        found = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        found = self.call(
+            "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
+        )
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
@@ -73,7 +92,13 @@ class Page:
         """Press and release one key where the focus is."""
         words = {"text": key} if len(key) == 1 else {}
         for kind, more in (("keyDown", words), ("keyUp", {})):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=KEYS.get(key, 0), **more)
+            self.call(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=key,
+                windowsVirtualKeyCode=KEYS.get(key, 0),
+                **more,
+            )
 
     def type(self, words: str) -> None:
         """Write where the focus is."""
@@ -81,7 +106,11 @@ class Page:
 
     def requests(self) -> list[str]:
         """Every address that the page asked for, and was not opened at."""
-        sent = [event["params"] for event in self.events if event["method"] == "Network.requestWillBeSent"]
+        sent = [
+            event["params"]
+            for event in self.events
+            if event["method"] == "Network.requestWillBeSent"
+        ]
         return [each["request"]["url"] for each in sent if each.get("type") != "Document"]
 
     def complaints(self) -> list[Any]:
@@ -92,17 +121,35 @@ class Page:
 
 @contextmanager
 def chromium(profile: Path) -> Iterator[Page]:
-    """A page in a browser of its own, which is ended afterwards; the test is skipped where there is no browser."""
-    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    """A page in a browser of its own, which is ended afterwards; the test is skipped where there is
+    no browser.
+    """
+    browser = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
     if browser is None:
         pytest.skip("no headless Chromium")
     (its_in, our_out), (our_in, its_out) = os.pipe(), os.pipe()
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-    flags += ["--disable-component-update", "--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND"]
+    flags = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--disable-background-networking",
+    ]
+    flags += [
+        "--disable-component-update",
+        "--disable-sync",
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+    ]
     command = [browser, *flags, "--remote-debugging-pipe", f"--user-data-dir={profile}"]
     wires = f'exec 3<&{its_in} 4>&{its_out}; exec "$@"'
     running = subprocess.Popen(
-        ["bash", "-c", wires, "bash", *command], pass_fds=(its_in, its_out), stderr=subprocess.DEVNULL
+        ["bash", "-c", wires, "bash", *command],
+        pass_fds=(its_in, its_out),
+        stderr=subprocess.DEVNULL,
     )
     os.close(its_in)
     os.close(its_out)

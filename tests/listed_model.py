@@ -1,4 +1,6 @@
-"""A language model that is a function of the tokens so far, all of whose answers are listed, and searches run on it."""
+"""A language model that is a function of the tokens so far, all of whose answers are listed, and
+searches run on it.
+"""
 
 from __future__ import annotations
 
@@ -39,15 +41,24 @@ class Decoded(NamedTuple):
 
 
 class ListedModel:
-    """``probabilities(tokens)`` (vocabulary,) say what comes next; tokens in ``stops`` end, as does the last step."""
+    """``probabilities(tokens)`` (vocabulary,) say what comes next; tokens in ``stops`` end, as does
+    the last step.
+    """
 
     def __init__(
-        self, probabilities: Callable[[Tokens], Sequence[float]], vocabulary: int, stops: set[int], steps: int
+        self,
+        probabilities: Callable[[Tokens], Sequence[float]],
+        vocabulary: int,
+        stops: set[int],
+        steps: int,
     ) -> None:
         self.vocabulary, self.stops, self.steps = vocabulary, stops, steps
         self._probabilities = probabilities
         output: Any = SimpleNamespace(
-            logits=lambda states: states, vocabulary=vocabulary, device=torch.device("cpu"), name="a list"
+            logits=lambda states: states,
+            vocabulary=vocabulary,
+            device=torch.device("cpu"),
+            name="a list",
         )
         self._distributions = NextTokenDistributions(output, frozenset(stops), frozenset())
         self.logits = cache(self._logits)
@@ -62,7 +73,9 @@ class ListedModel:
         return torch.log_softmax(torch.from_numpy(self.logits(tokens)), dim=-1).double().numpy()
 
     def outcomes(self, least: float = -1e9) -> dict[Tokens, float]:
-        """Every answer of log-probability ``least`` or more, most probable first, ties by token ids."""
+        """Every answer of log-probability ``least`` or more, most probable first, ties by token
+        ids.
+        """
         found: dict[Tokens, float] = {}
         waiting: list[tuple[Tokens, float]] = [((), 0.0)]
         while waiting:
@@ -75,11 +88,15 @@ class ListedModel:
                         waiting.append(((*tokens, token), logprob))
         return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
 
-    def decoded(self, policy: Policy, questions: Sequence[str] = ("q",), seed: int = 0) -> dict[str, Decoded]:
+    def decoded(
+        self, policy: Policy, questions: Sequence[str] = ("q",), seed: int = 0
+    ) -> dict[str, Decoded]:
         """What a policy finds for several questions of the same prompt."""
         trie = TokenTrie(len(questions))
         stops = np.isin(np.arange(self.vocabulary), list(self.stops))
-        context = SearchContext([Prompt(question, (0,)) for question in questions], stops, self.steps, seed, trie)
+        context = SearchContext(
+            [Prompt(question, (0,)) for question in questions], stops, self.steps, seed, trie
+        )
         state, efforts, asked = policy.start(context), Efforts(1, trie), set()
         while len((query := state.query()).nodes):
             efforts.add(0, query.nodes)
@@ -91,7 +108,10 @@ class ListedModel:
             state.advance(query)
         return {
             name: Decoded(
-                [Answer(trie.tokens(node), float(trie.total[node]), drawn) for node, drawn in state.answers(number)],
+                [
+                    Answer(trie.tokens(node), float(trie.total[node]), drawn)
+                    for node, drawn in state.answers(number)
+                ],
                 int(efforts.rows[0, number]),
                 int(efforts.passes[0, number]),
                 state.proof(number) if isinstance(state, ProvenState) else None,

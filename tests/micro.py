@@ -25,7 +25,8 @@ EVALUATION = "results/micro/evaluation/nli/tiny/triviaqa/main.parquet"
 
 def build_models(folder: Path) -> Path:
     """A tiny Llama with room for real prompts, and a tiny NLI classifier."""
-    # conftest.py imports this module, and not every run of tests needs torch, which takes long to import
+    # conftest.py imports this module, and not every run of tests needs torch, which takes long to
+    # import
     from tiny import build_tiny_model
     from tiny_scorers import build_nli
 
@@ -35,21 +36,32 @@ def build_models(folder: Path) -> Path:
 
 
 def micro_study(models: Path) -> dict[str, Any]:
-    """The demo study cut to one cell: 20 questions in as many batches, 5 samples and 5 beams, two exhibits."""
+    """The demo study cut to one cell: 20 questions in as many batches, 5 samples and 5 beams, two
+    exhibits.
+    """
     study: dict[str, Any] = yaml.safe_load((STUDIES / "demo.yaml").read_text())
-    model = {"label": "tiny", "title": "Tiny", "source": f"folder:{models / 'llama'}", "style": "base"}
+    model = {
+        "label": "tiny",
+        "title": "Tiny",
+        "source": f"folder:{models / 'llama'}",
+        "style": "base",
+    }
     return study | {
         "models": {"tiny": model},
         "datasets": {"triviaqa": study["datasets"]["triviaqa"] | {"questions": 20}},
         "recipes": {"main": {"sample": {"size": 5}, "beam": {"widths": [5]}}},
-        "scorers": {"nli": {"kind": "nli", "title": "tiny NLI", "source": f"folder:{models / 'nli'}"}},
+        "scorers": {
+            "nli": {"kind": "nli", "title": "tiny NLI", "source": f"folder:{models / 'nli'}"}
+        },
         "main": {"recipe": "main", "scorer": "nli", "beam": "beam M=5", "num_candidates": 5},
         "scoring": {"main": {"methods": ["Prob", "Dissimilarity", "CocoaMSP"]}},
         "quality": study["quality"][:2],  # the gold option asks for options
         "answer_source": ["greedy"],
         "batch_questions": 1,
         "evaluation": {"resamples": 100},
-        "grid": [{"recipe": "main", "models": ["tiny"], "datasets": ["triviaqa"], "scorers": ["nli"]}],
+        "grid": [
+            {"recipe": "main", "models": ["tiny"], "datasets": ["triviaqa"], "scorers": ["nli"]}
+        ],
         "exhibits": ["qa_tiny", "redundancy"],
     }
 

@@ -24,7 +24,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "models.md"
 _DRAWS = np.random.default_rng(0).integers(10, 96, 41).tolist()
 _OWN = ((16, 19), (19, 33), (33, 41))
-PROMPTS = [Prompt(str(n), (*_DRAWS[:16], *_DRAWS[first:last])) for n, (first, last) in enumerate(_OWN)]
+PROMPTS = [
+    Prompt(str(n), (*_DRAWS[:16], *_DRAWS[first:last])) for n, (first, last) in enumerate(_OWN)
+]
 LONGEST = PROMPTS[1].token_ids
 STOPS = frozenset(range(1, 9))
 WIDEST = 1e-2
@@ -41,24 +43,36 @@ class Found:
 
 
 def plain_logprobs(model: PreTrainedModel, tokens: Sequence[int]) -> torch.Tensor:
-    """Log-probabilities (places, vocabulary) after each token by the model's own forward pass, eager and uncached."""
+    """Log-probabilities (places, vocabulary) after each token by the model's own forward pass,
+    eager and uncached.
+    """
     with attention(text_decoder(model), "eager"):
         logits = plain_logits(model, tokens, use_cache=False)
     return torch.log_softmax(logits.float(), dim=-1)
 
 
-def found_of(model: PreTrainedModel, prompts: Sequence[Prompt], stops: frozenset[int], steps: int = 10) -> Found:
-    """Decode greedily, by beams and by draws; hold every token, and the sum of every finished answer, against plain."""
+def found_of(
+    model: PreTrainedModel, prompts: Sequence[Prompt], stops: frozenset[int], steps: int = 10
+) -> Found:
+    """Decode greedily, by beams and by draws; hold every token, and the sum of every finished
+    answer, against plain.
+    """
     try:
         check = checked(model)
     except BeamUQError as error:
-        return Found("refused", _told(str(error).partition("cannot be decoded: ")[2].rpartition("; ")[0]))
+        return Found(
+            "refused", _told(str(error).partition("cannot be decoded: ")[2].rpartition("; ")[0])
+        )
     tokens = {prompt.id: prompt.token_ids for prompt in prompts}
-    candidates = decode(model, prompts, [Greedy(), Beam(4), Sample(6)], stop_ids=stops, seed=3, max_new_tokens=steps)
+    candidates = decode(
+        model, prompts, [Greedy(), Beam(4), Sample(6)], stop_ids=stops, seed=3, max_new_tokens=steps
+    )
     largest = 0.0
     for answer in {(each.prompt_id, each.token_ids): each for each in candidates}.values():
         length = len(answer.token_ids)
-        logprobs = plain_logprobs(model, [*tokens[answer.prompt_id], *answer.token_ids])[-length - 1 : -1].double()
+        logprobs = plain_logprobs(model, [*tokens[answer.prompt_id], *answer.token_ids])[
+            -length - 1 : -1
+        ].double()
         plain = logprobs[range(length), list(answer.token_ids)].numpy()
         largest = max(largest, float(np.abs(plain - answer.token_logprobs).max()))
         if answer.terminated:
@@ -67,9 +81,13 @@ def found_of(model: PreTrainedModel, prompts: Sequence[Prompt], stops: frozenset
 
 
 def _told(reason: str) -> str:
-    """A reason without what another machine would say otherwise: digits of a difference, texts of an exception."""
+    """A reason without what another machine would say otherwise: digits of a difference, texts of
+    an exception.
+    """
     return re.sub(
-        r"(\w+Error): .*?(?=; over its|$)", r"\1", re.sub(r" by \S+ nats on average \(\S+ allowed\)", "", reason)
+        r"(\w+Error): .*?(?=; over its|$)",
+        r"\1",
+        re.sub(r" by \S+ nats on average \(\S+ allowed\)", "", reason),
     )
 
 
@@ -85,13 +103,19 @@ def _line(name: str, found: Found) -> str:
 
 
 def _bound(found: Found) -> str:
-    """A power of ten well above the difference, so that another machine's rounding stays below it."""
+    """A power of ten well above the difference, so that another machine's rounding stays below
+    it.
+    """
     if found.path == "refused":
         return ""
     return f"{10.0 ** np.ceil(np.log10(max(3 * found.difference, 1e-6))):.0e}"
 
 
-TEXTS = ("What is the capital of Italy?\nAnswer:", "Who painted the Mona Lisa?\nAnswer:", "How old is the Earth?")
+TEXTS = (
+    "What is the capital of Italy?\nAnswer:",
+    "Who painted the Mona Lisa?\nAnswer:",
+    "How old is the Earth?",
+)
 SHOTS = "Question: What is the capital of Peru?\nAnswer: Lima\n\nQuestion: "
 REAL = {
     "SmolLM2 135M Instruct": ROOT / "resources" / "models" / "smollm2-135m-instruct",

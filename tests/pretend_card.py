@@ -1,8 +1,9 @@
-"""GPUs that are not there: tensors that say ``cuda:0`` and live on the CPU, so that a GPU's code paths run anywhere.
+"""GPUs that are not there: tensors that say ``cuda:0`` and live on the CPU, so that a GPU's code
+paths run anywhere.
 
-As on a real card, an operation on tensors of two devices fails. What crosses between host and card is counted. Kernels
-are the CPU's: this finds tensors left on the wrong device and needless waiting; it says nothing of a card's numbers,
-speed or memory.
+As on a real card, an operation on tensors of two devices fails. What crosses between host and card
+is counted. Kernels are the CPU's: this finds tensors left on the wrong device and needless waiting;
+it says nothing of a card's numbers, speed or memory.
 """
 
 from __future__ import annotations
@@ -21,12 +22,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 CARD, SECOND = torch.device("cuda", 0), torch.device("cuda", 1)
 aten = torch.ops.aten
 _MAKERS = {torch.tensor, torch.as_tensor, torch.asarray}
-_WAITS = {aten._local_scalar_dense.default, aten.nonzero.default, aten.equal.default, aten.masked_select.default}
+_WAITS = {
+    aten._local_scalar_dense.default,
+    aten.nonzero.default,
+    aten.equal.default,
+    aten.masked_select.default,
+}
 _WAITS |= {aten.isin.Tensor_Tensor, aten._unique2.default}
 
 
 def _stand_in(card: Any) -> torch.device:
-    """A build without CUDA refuses to touch tensors of a card, so torch's own code is told of this device."""
+    """A build without CUDA refuses to touch tensors of a card, so torch's own code is told of this
+    device.
+    """
     return torch.device("meta", torch.device(card).index or 0)
 
 
@@ -41,7 +49,9 @@ class _OnCard(torch.Tensor):
 
     @staticmethod
     def __new__(cls, inner: torch.Tensor, index: int = 0) -> _OnCard:
-        with torch.inference_mode():  # no view of it asks for a version counter, which only a real tensor has
+        with (
+            torch.inference_mode()
+        ):  # no view of it asks for a version counter, which only a real tensor has
             made: _OnCard = torch.Tensor._make_wrapper_subclass(
                 cls,
                 inner.shape,
@@ -66,23 +76,36 @@ class _Names(TorchFunctionMode):
         if func in _MAKERS and _is_card(kwargs.get("device")):
             there = _stand_in(kwargs.pop("device"))
             return func(*args, **kwargs).to(there)
-        if func is torch.Tensor.to and isinstance(args[0], _OnCard):  # the stand-in has no second card to go to
-            to = next((each for each in (*args[1:], kwargs.get("device")) if isinstance(each, torch.device)), None)
+        if func is torch.Tensor.to and isinstance(
+            args[0], _OnCard
+        ):  # the stand-in has no second card to go to
+            to = next(
+                (
+                    each
+                    for each in (*args[1:], kwargs.get("device"))
+                    if isinstance(each, torch.device)
+                ),
+                None,
+            )
             if to is not None and _is_card(to) and to != args[0].device:
                 args = (_OnCard(args[0].inner.clone(), to.index), *args[1:])
         if "device" in kwargs and _is_card(kwargs["device"]):
             kwargs["device"] = _stand_in(kwargs["device"])
         if func is torch.Tensor.tolist:  # refused for every subclass
             args = (args[0].cpu(),)
-        named = (_stand_in(arg) if isinstance(arg, torch.device) and _is_card(arg) else arg for arg in args)
+        named = (
+            _stand_in(arg) if isinstance(arg, torch.device) and _is_card(arg) else arg
+            for arg in args
+        )
         return func(*named, **kwargs)
 
 
 class PretendCard(TorchDispatchMode):
     """The card while it is there, with ``free`` bytes of memory.
 
-    ``waits`` counts, by operation, how often the host waited for it; ``launches`` counts operations that make or change
-    numbers there, views and empty tensors left out: a real card may take several kernels for one of them.
+    ``waits`` counts, by operation, how often the host waited for it; ``launches`` counts operations
+    that make or change numbers there, views and empty tensors left out: a real card may take
+    several kernels for one of them.
     """
 
     def __init__(self) -> None:
@@ -100,8 +123,13 @@ class PretendCard(TorchDispatchMode):
         on_card = named[0].type == "meta" if named else any(there)
         cards = {tensor.device.index for tensor in tensors if isinstance(tensor, _OnCard)}
         card = named[0].index or 0 if named else min(cards, default=0)
-        if (on_card or any(there)) and _can_decompose(func) and func is not aten.scaled_dot_product_attention.default:
-            # Under inference_mode, composite operations come whole; what they do to each device is in their parts.
+        if (
+            (on_card or any(there))
+            and _can_decompose(func)
+            and func is not aten.scaled_dot_product_attention.default
+        ):
+            # Under inference_mode, composite operations come whole; what they do to each device is
+            # in their parts.
             with self:
                 return func.decompose(*args, **kwargs)
         if func is aten.copy_.default:
@@ -110,20 +138,29 @@ class PretendCard(TorchDispatchMode):
             self._crossed(there[0], on_card, kwargs.get("non_blocking", False))
         elif any(there):
             strangers = [t for t, own in zip(tensors, there, strict=True) if not own and t.dim()]
-            assert not strangers, f"{func}: tensors on the card and on the CPU, {[tuple(t.shape) for t in strangers]}"
+            assert not strangers, (
+                f"{func}: tensors on the card and on the CPU, {[tuple(t.shape) for t in strangers]}"
+            )
             assert len(cards) == 1, f"{func}: tensors on the cards {sorted(cards)}"
             picked = func in (aten.index.Tensor, aten.index_put_.default)
-            if func in _WAITS or (picked and any(t is not None and t.dtype == torch.bool for t in args[1])):
+            if func in _WAITS or (
+                picked and any(t is not None and t.dtype == torch.bool for t in args[1])
+            ):
                 self.waits[str(func)] += 1
         if (on_card or any(there)) and not _is_free(func):
             self.launches[str(func)] += 1
-        args, kwargs = _mapped(_inner, args), {name: _mapped(_inner, value) for name, value in kwargs.items()}
+        args, kwargs = (
+            _mapped(_inner, args),
+            {name: _mapped(_inner, value) for name, value in kwargs.items()},
+        )
         if func is aten.mm.dtype:  # which CPUs do not have
             func, args = aten.mm.default, tuple(matrix.to(args[2]) for matrix in args[:2])
         found = func(*args, **kwargs)
         if not on_card:
             return found
-        return _mapped(lambda value: _OnCard(value, card) if isinstance(value, torch.Tensor) else value, found)
+        return _mapped(
+            lambda value: _OnCard(value, card) if isinstance(value, torch.Tensor) else value, found
+        )
 
     def _crossed(self, source: bool, target: bool, goes_on: bool) -> None:
         self.waits["copy to the host"] += source and not target
@@ -137,7 +174,11 @@ class PretendCard(TorchDispatchMode):
                 for name, value in own.items():
                     if value is not None:
                         there = value.detach().to(card)
-                        own[name] = torch.nn.Parameter(there, requires_grad=False) if own is part._parameters else there
+                        own[name] = (
+                            torch.nn.Parameter(there, requires_grad=False)
+                            if own is part._parameters
+                            else there
+                        )
 
 
 @cache
@@ -148,11 +189,15 @@ def _can_decompose(func: Any) -> bool:
 @cache
 def _is_free(func: Any) -> bool:
     """Whether an operation runs no kernel: it makes a view, or memory without numbers."""
-    views = any(made.alias_info is not None and not made.alias_info.is_write for made in func._schema.returns)
+    views = any(
+        made.alias_info is not None and not made.alias_info.is_write
+        for made in func._schema.returns
+    )
     return views or any(word in func._schema.name for word in ("empty", "_unsafe_view"))
 
 
-# What operations take and give are lists and tuples, seldom nested: torch's walk over any tree takes half of a test.
+# What operations take and give are lists and tuples, seldom nested: torch's walk over any tree
+# takes half of a test.
 def _leaves(values: Iterable[Any]) -> Iterator[Any]:
     for value in values:
         if isinstance(value, list | tuple):

@@ -19,9 +19,15 @@ ENVIRONMENT.pop("PYTHONDONTWRITEBYTECODE", None)  # or each job would compile th
 
 
 def snakemake(
-    folder: Path, *arguments: str, seconds: float = 1200, python: Path | None = None, **environment: str
+    folder: Path,
+    *arguments: str,
+    seconds: float = 1200,
+    python: Path | None = None,
+    **environment: str,
 ) -> subprocess.CompletedProcess[str]:
-    """Run the project's Snakefile in ``folder``, in another ``python`` if given: status and both streams."""
+    """Run the project's Snakefile in ``folder``, in another ``python`` if given: status and both
+    streams.
+    """
     command = [str(python), "-m", "snakemake"] if python else [SNAKEMAKE]
     return subprocess.run(
         [*command, "--snakefile", str(ROOT / "Snakefile"), *arguments],

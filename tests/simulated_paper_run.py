@@ -1,4 +1,6 @@
-"""The paper's study with simulated results: the paper's numbers taken for the truth, plus noise of a known size."""
+"""The paper's study with simulated results: the paper's numbers taken for the truth, plus noise of
+a known size.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def _content() -> dict[str, Any]:
     content["scoring"]["main"]["methods"] = list(METHODS)
     content["evaluation"]["resamples"] = RESAMPLES
     content["exhibits"] = []
-    content["quality"] = content["quality"][:3]  # the gold option names datasets that a smaller study lacks
+    content["quality"] = content["quality"][
+        :3
+    ]  # the gold option names datasets that a smaller study lacks
     return content
 
 
@@ -54,25 +58,35 @@ def one_model(*datasets: str, questions: int | None = None, **changes: Any) -> S
 
 
 def read(of: Study, folder: Path, without: tuple[str, ...] = ()) -> ComparisonInputs:
-    """Results of a study from a folder that may hold more; ``without``: files whose path holds one of these lack."""
+    """Results of a study from a folder that may hold more; ``without``: files whose path holds one
+    of these lack.
+    """
     wanted = [need for need in measured_files(of) if not any(part in need.path for part in without)]
     return ComparisonInputs(of, Inputs.read(folder, wanted, of), NUMBERS, RULES, folder)
 
 
 def measured_files(of: Study) -> list[Artifact]:
-    """What the comparison reads and the simulation has: estimators that only claims of ours are about are not."""
+    """What the comparison reads and the simulation has: estimators that only claims of ours are
+    about are not.
+    """
     ours = ("reference", "repeated_draws")
-    return [need for need in needed_files(of) if need.recipe not in ours or need.kind not in EVALUATED]
+    return [
+        need for need in needed_files(of) if need.recipe not in ours or need.kind not in EVALUATED
+    ]
 
 
 EVALUATED = ("evaluation", "replicates")
 
 
 def write(of: Study, folder: Path, shift: float = 0.0) -> None:
-    """Simulated results of a study: each of our values is the paper's number + √2 · spread · noise + shift."""
+    """Simulated results of a study: each of our values is the paper's number + √2 · spread · noise
+    + shift.
+    """
     simulated = Simulated(of, shift)
     for need in measured_files(of):
-        parquet_tables.write(folder / need.path, need.kind, getattr(simulated, need.kind)(need), cell=need.cell)
+        parquet_tables.write(
+            folder / need.path, need.kind, getattr(simulated, need.kind)(need), cell=need.cell
+        )
 
 
 class Simulated:
@@ -99,28 +113,45 @@ class Simulated:
                 for form in ("printed", "likelihood-summed"):
                     rows[*key[:4], form] = (rows[key][0] - 0.3, rows[key][1])
 
-    def _add(self, table: Any, model: Any, key: Key, value: tuple[float, float], datasets: Sequence[str]) -> None:
+    def _add(
+        self, table: Any, model: Any, key: Key, value: tuple[float, float], datasets: Sequence[str]
+    ) -> None:
         for dataset in datasets:
             if cell := model in self.study.models and table_cell(self.study, table, model, dataset):
                 self.rows[cell].setdefault(key, value)
 
     def _n(self, need: Artifact) -> int:
-        entry = next(e for e in self.study.grid if e.recipe == need.recipe and need.dataset in e.datasets)
+        entry = next(
+            e for e in self.study.grid if e.recipe == need.recipe and need.dataset in e.datasets
+        )
         return entry.questions or self.study.datasets[need.dataset].questions
 
-    def _draws(self, need: Artifact) -> Iterator[tuple[dict[str, Any], float, float, np.ndarray[Any, Any]]]:
+    def _draws(
+        self, need: Artifact
+    ) -> Iterator[tuple[dict[str, Any], float, float, np.ndarray[Any, Any]]]:
         widths, measured = need.recipe == "beam_widths", self.rows[_cell(need)]
         if widths:
-            forms = [(method, variant) for method in self.study.scoring["beam_widths"].methods for variant in FORMS]
+            forms = [
+                (method, variant)
+                for method in self.study.scoring["beam_widths"].methods
+                for variant in FORMS
+            ]
             points = [(form, M) for form in forms for M in range(1, 16)]
-            measured = {("greedy", "PRR", *form, f"M={M}"): (curve(*form, M), SPREAD) for form, M in points}
-        # half of what spreads a method's replicates is shared by all methods of the cell: they are paired
+            measured = {
+                ("greedy", "PRR", *form, f"M={M}"): (curve(*form, M), SPREAD) for form, M in points
+            }
+        # half of what spreads a method's replicates is shared by all methods of the cell: they are
+        # paired
         shared = _random(need.model, need.dataset, need.recipe).normal(size=RESAMPLES)
         for key, (truth, spread) in measured.items():
-            row = dict(zip(("answer_source", "metric", "method", "variant", "setting"), key, strict=True))
+            row = dict(
+                zip(("answer_source", "metric", "method", "variant", "setting"), key, strict=True)
+            )
             noise = _random(*_cell(need).place.values(), need.recipe, need.scorer, key)
             value = truth if widths else truth + np.sqrt(2) * spread * noise.normal() + self.shift
-            own = noise.normal(size=RESAMPLES) * (0.1 if widths else 1.0)  # neighbouring M are alike
+            own = noise.normal(size=RESAMPLES) * (
+                0.1 if widths else 1.0
+            )  # neighbouring M are alike
             drawn = value + spread * np.sqrt(0.5) * (shared + own)
             yield row | {"quality": "alignscore", "subset": "all"}, value, spread, drawn
 
@@ -132,7 +163,9 @@ class Simulated:
         ]
 
     def replicates(self, need: Artifact) -> list[dict[str, Any]]:
-        return [row | {"values": drawn.astype(np.float32)} for row, _, _, drawn in self._draws(need)]
+        return [
+            row | {"values": drawn.astype(np.float32)} for row, _, _, drawn in self._draws(need)
+        ]
 
     def questions(self, need: Artifact) -> list[dict[str, Any]]:
         ids = [f"{need.dataset}-{i}" for i in range(self.study.datasets[need.dataset].questions)]
@@ -153,8 +186,15 @@ class Simulated:
         right, ids, parts = quality.column("value").to_numpy(), quality.column("id").to_pylist(), []
         for method in RULES.families["methods"]:
             for variant, noise in zip(FORMS, (1.5, 0.5), strict=True):
-                value = -right + noise * _random(need.model, need.dataset, method, variant).normal(size=len(right))
-                names = {"answer_source": "greedy", "method": method, "variant": variant, "setting": ""}
+                value = -right + noise * _random(need.model, need.dataset, method, variant).normal(
+                    size=len(right)
+                )
+                names = {
+                    "answer_source": "greedy",
+                    "method": method,
+                    "variant": variant,
+                    "setting": "",
+                }
                 columns = {name: [text] * len(right) for name, text in names.items()}
                 parts.append(pa.table({"id": ids, **columns, "value": value}))
         return pa.concat_tables(parts)
@@ -163,28 +203,47 @@ class Simulated:
         size, rows = self.study.recipes[need.recipe].sample, []
         assert size is not None
         for i in range(self._n(need)):
-            random, length, key = _random(need.model, need.dataset, i), 2 + i % 10, f"{need.dataset}-{i}"
+            random, length, key = (
+                _random(need.model, need.dataset, i),
+                2 + i % 10,
+                f"{need.dataset}-{i}",
+            )
             rows.append(candidate(key, "greedy", 0, 0, length, -0.5))
             for rank in range(size.size):
                 drawn = int(random.integers(0, 3 if length <= 4 else 40))
                 rows.append(candidate(key, "sample T=1.0", rank, drawn, length, -1.0 - drawn))
-            rows += [candidate(key, "beam M=10", rank, rank, length, -0.5 - rank) for rank in range(10)]
+            rows += [
+                candidate(key, "beam M=10", rank, rank, length, -0.5 - rank) for rank in range(10)
+            ]
         return rows
 
     def similarity(self, need: Artifact) -> list[dict[str, Any]]:
-        ids, nothing = [f"{need.dataset}-{i}" for i in range(self._n(need))], {"neutral": None, "contradict": None}
+        ids, nothing = (
+            [f"{need.dataset}-{i}" for i in range(self._n(need))],
+            {"neutral": None, "contradict": None},
+        )
         return [
-            {"id": key, "premise": "answer 0", "hypothesis": f"answer {other}", "entail": 1 / (1 + other), **nothing}
+            {
+                "id": key,
+                "premise": "answer 0",
+                "hypothesis": f"answer {other}",
+                "entail": 1 / (1 + other),
+                **nothing,
+            }
             for key in ids
             for other in range(40)
         ]
 
 
 def curve(method: str, variant: str, M: int) -> float:
-    """PRR against M: beams rise to .7 by M = 5, samples more slowly to .6; Semantic Entropy stays below."""
+    """PRR against M: beams rise to .7 by M = 5, samples more slowly to .6; Semantic Entropy stays
+    below.
+    """
     if method == "SemanticEntropy":
         return 0.3
-    return 0.7 - 0.35 * (5 - min(M, 5)) / 4 if variant == "beamsearch" else 0.6 - 0.2 * (15 - M) / 14
+    return (
+        0.7 - 0.35 * (5 - min(M, 5)) / 4 if variant == "beamsearch" else 0.6 - 0.2 * (15 - M) / 14
+    )
 
 
 def _cell(need: Artifact) -> Cell:
@@ -195,6 +254,10 @@ def _random(*key: object) -> np.random.Generator:
     return np.random.default_rng(zlib.crc32(repr(key).encode()))
 
 
-def candidate(key: str, strategy: str, rank: int, code: int, length: int, logprob: float) -> dict[str, Any]:
+def candidate(
+    key: str, strategy: str, rank: int, code: int, length: int, logprob: float
+) -> dict[str, Any]:
     """A candidate whose text is ``answer CODE``."""
-    return synthetic.candidate(key, strategy, rank, f"answer {code}", [code] * (length - 1) + [99], logprob)
+    return synthetic.candidate(
+        key, strategy, rank, f"answer {code}", [code] * (length - 1) + [99], logprob
+    )

@@ -1,4 +1,6 @@
-"""A batch of four prompts of very unequal length, two of which begin alike, and the strategies that decode it."""
+"""A batch of four prompts of very unequal length, two of which begin alike, and the strategies that
+decode it.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,12 @@ from beamuq.decoding import (
 from tiny import tiny_model
 
 SHOTS = "Question: Which river runs through Paris?\nAnswer: the Seine.\n\n"
-TEXTS = [SHOTS + "Question: Who", SHOTS + "Question: What\nAnswer:", "Q", "Question: Who\nAnswer: a spider"]
+TEXTS = [
+    SHOTS + "Question: Who",
+    SHOTS + "Question: What\nAnswer:",
+    "Q",
+    "Question: Who\nAnswer: a spider",
+]
 Policies = tuple[Policy, ...]
 FEW: Policies = (Greedy(), Sample(4), Beam(4))
 """Enough for what no strategy has a part in: forward passes, memory, devices."""
@@ -45,12 +52,22 @@ def batch_of(kind: str) -> list[Prompt]:
 
 
 def decoded(
-    kind: str, model: PreTrainedModel | None = None, policies: Sequence[Policy] = POLICIES, **options: Any
+    kind: str,
+    model: PreTrainedModel | None = None,
+    policies: Sequence[Policy] = POLICIES,
+    **options: Any,
 ) -> list[Candidate]:
-    """What ``model``, or the tiny model of ``kind`` on the CPU, answers to the batch, or to other ``prompts``."""
+    """What ``model``, or the tiny model of ``kind`` on the CPU, answers to the batch, or to other
+    ``prompts``.
+    """
     usual, tokenizer = tiny_model(kind)
     stops = stop_tokens(tokenizer, usual) | set(range(100, 120))
-    options = {"prompts": batch_of(kind), "stop_ids": stops, "seed": 5, "max_new_tokens": 8} | options
+    options = {
+        "prompts": batch_of(kind),
+        "stop_ids": stops,
+        "seed": 5,
+        "max_new_tokens": 8,
+    } | options
     return decode(usual if model is None else model, policies=policies, **options)
 
 
@@ -60,7 +77,9 @@ def expected(kind: str, policies: Policies = POLICIES) -> list[Candidate]:
     return decoded(kind, policies=policies)
 
 
-def assert_same(first: Sequence[Candidate], second: Sequence[Candidate], tolerance: float = 1e-4) -> None:
+def assert_same(
+    first: Sequence[Candidate], second: Sequence[Candidate], tolerance: float = 1e-4
+) -> None:
     """Equal tokens in equal order, log-probabilities up to ``tolerance``."""
     assert [(c.prompt_id, c.strategy, c.rank, c.token_ids) for c in first] == [
         (c.prompt_id, c.strategy, c.rank, c.token_ids) for c in second

@@ -1,8 +1,10 @@
-"""A stand-in for the Hugging Face hub on loopback: what its client and ``datasets`` ask, gates, and a cut connection.
+"""A stand-in for the Hugging Face hub on loopback: what its client and ``datasets`` ask, gates, and
+a cut connection.
 
-``ROOT/models/ORG/NAME`` and ``ROOT/datasets/ORG/NAME`` are repositories with one commit, ``main``. As on the hub, large
-files are served by another host after a redirect, others by a redirect on the same host. A gated repository shows its
-list of files to everybody; its files only to a token whose owner has accepted the licence.
+``ROOT/models/ORG/NAME`` and ``ROOT/datasets/ORG/NAME`` are repositories with one commit, ``main``.
+As on the hub, large files are served by another host after a redirect, others by a redirect on the
+same host. A gated repository shows its list of files to everybody; its files only to a token whose
+owner has accepted the licence.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ REPOSITORY = re.compile(
     r"/api/(?P<kind>models|datasets)/(?P<id>[^/]+/[^/]+)"
     r"(?:/(?P<what>revision|tree|paths-info)/(?P<revision>[^/]+)(?:/(?P<folder>.+))?)?"
 )
-FILE = re.compile(r"/(?P<kind>datasets/)?(?P<id>[^/]+/[^/]+)/resolve/(?P<revision>[^/]+)/(?P<name>.+)")
+FILE = re.compile(
+    r"/(?P<kind>datasets/)?(?P<id>[^/]+/[^/]+)/resolve/(?P<revision>[^/]+)/(?P<name>.+)"
+)
 CONTENT = re.compile(r"/content/(?P<kind>models|datasets)/(?P<id>[^/]+/[^/]+)/(?P<name>.+)")
 BLOCK = 16_384
 
@@ -81,14 +85,24 @@ class Repository:
             for name in below
             for depth in range(1, name.removeprefix(base).count("/") + 1)
         }
-        listed = [entry for name, entry in below.items() if recursive or "/" not in name.removeprefix(base)]
-        shown = [name for name in sorted(folders) if recursive or "/" not in name.removeprefix(base)]
+        listed = [
+            entry
+            for name, entry in below.items()
+            if recursive or "/" not in name.removeprefix(base)
+        ]
+        shown = [
+            name for name in sorted(folders) if recursive or "/" not in name.removeprefix(base)
+        ]
         return [_folder(name) for name in shown] + listed
 
     def paths(self, names: list[str]) -> list[dict[str, Any]]:
         """What there is of these paths."""
         files = [self.files[name] for name in names if name in self.files]
-        folders = [_folder(name) for name in names if any(path.startswith(f"{name}/") for path in self.files)]
+        folders = [
+            _folder(name)
+            for name in names
+            if any(path.startswith(f"{name}/") for path in self.files)
+        ]
         return files + folders
 
 
@@ -98,12 +112,21 @@ def _entry(path: Path, name: str) -> dict[str, Any]:
     git_hash = hashlib.sha1(b"blob %d\0" % size + content).hexdigest()
     entry: dict[str, Any] = {"type": "file", "oid": git_hash, "size": size, "path": name}
     if name.endswith(LARGE):
-        entry["lfs"] = {"oid": hashlib.sha256(content).hexdigest(), "size": size, "pointerSize": 134}
+        entry["lfs"] = {
+            "oid": hashlib.sha256(content).hexdigest(),
+            "size": size,
+            "pointerSize": 134,
+        }
     return entry
 
 
 def _folder(name: str) -> dict[str, Any]:
-    return {"type": "directory", "oid": hashlib.sha1(name.encode()).hexdigest(), "size": 0, "path": name}
+    return {
+        "type": "directory",
+        "oid": hashlib.sha1(name.encode()).hexdigest(),
+        "size": 0,
+        "path": name,
+    }
 
 
 @dataclass
@@ -225,7 +248,11 @@ class _Handler(BaseHTTPRequestHandler):
             return
         entry = repository.files[match["name"]]
         content = (repository.folder / match["name"]).read_bytes()
-        headers = {"ETag": f'"{_content_hash(entry)}"', "X-Repo-Commit": repository.commit, "Accept-Ranges": "bytes"}
+        headers = {
+            "ETag": f'"{_content_hash(entry)}"',
+            "X-Repo-Commit": repository.commit,
+            "Accept-Ranges": "bytes",
+        }
         status = HTTPStatus.OK
         if asked := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("range", "")):
             first = int(asked[1])
@@ -236,7 +263,11 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "GET":
             self.hub.downloads.append(f"{repository.id}/{match['name']}")
         if self.command == "GET" and self.hub.cut and self.hub.cut in match["name"]:
-            self._send(status, headers | {"Content-Length": str(len(content))}, content[: len(content) // 2])
+            self._send(
+                status,
+                headers | {"Content-Length": str(len(content))},
+                content[: len(content) // 2],
+            )
             self.wfile.flush()
             self.close_connection = True
             self.connection.close()
@@ -269,7 +300,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(status, {"X-Error-Code": code, "X-Error-Message": message}, body)
 
     def _send_json(self, content: object) -> None:
-        self._send(HTTPStatus.OK, {"Content-Type": "application/json"}, json.dumps(content).encode())
+        self._send(
+            HTTPStatus.OK, {"Content-Type": "application/json"}, json.dumps(content).encode()
+        )
 
     def _send(self, status: HTTPStatus, headers: dict[str, str], body: bytes = b"") -> None:
         self.send_response(status)

@@ -1,8 +1,9 @@
-"""The repositories that ``studies/paper.yaml`` fetches, tiny: the same ids, classes and file layouts.
+"""The repositories that ``studies/paper.yaml`` fetches, tiny: the same ids, classes and file
+layouts.
 
-Questions are the demo's own. Weights are random, in bfloat16 and in several files; vocabularies have a few hundred
-tokens. Chat templates have what the real ones have and ours must handle: a date (Llama), a switch for thinking (Qwen),
-other names of roles and no system prompt (Gemma).
+Questions are the demo's own. Weights are random, in bfloat16 and in several files; vocabularies
+have a few hundred tokens. Chat templates have what the real ones have and ours must handle: a date
+(Llama), a switch for thinking (Qwen), other names of roles and no system prompt (Gemma).
 """
 
 from __future__ import annotations
@@ -25,18 +26,22 @@ from tiny_scorers import build_alignscore, build_cross_encoder, build_nli
 
 LLAMA_CHAT = (
     "{{ bos_token }}<start_of_turn>system\nToday Date: {{ date_string }}<end_of_turn>\n"
-    "{% for message in messages %}<start_of_turn>{{ message.role }}\n{{ message.content }}<end_of_turn>\n{% endfor %}"
+    "{% for message in messages %}<start_of_turn>{{ message.role }}\n{{ message.content "
+    "}}<end_of_turn>\n{% endfor %}"
     "{% if add_generation_prompt %}<start_of_turn>assistant\n{% endif %}"
 )
 QWEN_CHAT = (
-    "{% for message in messages %}<start_of_turn>{{ message.role }}\n{{ message.content }}<end_of_turn>\n{% endfor %}"
+    "{% for message in messages %}<start_of_turn>{{ message.role }}\n{{ message.content "
+    "}}<end_of_turn>\n{% endfor %}"
     "{% if add_generation_prompt %}<start_of_turn>assistant\n"
-    "{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n{% endif %}{% endif %}"
+    "{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n{% endif "
+    "%}{% endif %}"
 )
 GEMMA_CHAT = (
     "{{ bos_token }}{% for message in messages %}"
     "{% if message.role == 'system' %}{{ raise_exception('no system prompt') }}{% endif %}"
-    "<start_of_turn>{{ 'model' if message.role == 'assistant' else message.role }}\n{{ message.content | trim }}"
+    "<start_of_turn>{{ 'model' if message.role == 'assistant' else message.role }}\n{{ "
+    "message.content | trim }}"
     "<end_of_turn>\n{% endfor %}{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
 )
 QWEN_WORDS = r"\s*[\r\n]+|[^\S\r\n]?\p{L}+|\p{N}|[^\s\p{L}\p{N}]+|\s+"
@@ -53,10 +58,18 @@ MODELS: dict[str, tuple[str, str | None]] = {
 }
 """By id on the hub: the class of the tiny model, and its chat template."""
 DATASETS: dict[str, tuple[str, str | None, dict[str, str]]] = {
-    "mandarjoshi/trivia_qa": ("trivia_qa", "rc.nocontext", {"train": "train", "validation": "validation"}),
+    "mandarjoshi/trivia_qa": (
+        "trivia_qa",
+        "rc.nocontext",
+        {"train": "train", "validation": "validation"},
+    ),
     "stanfordnlp/web_questions": ("web_questions", None, {"train": "train", "test": "test"}),
     "stanfordnlp/coqa": ("coqa", None, {"train": "train", "validation": "validation"}),
-    "hotpotqa/hotpot_qa": ("hotpot_qa", "distractor", {"train": "train", "validation": "validation"}),
+    "hotpotqa/hotpot_qa": (
+        "hotpot_qa",
+        "distractor",
+        {"train": "train", "validation": "validation"},
+    ),
     "tau/commonsense_qa": ("commonsense_qa", None, {"train": "train", "validation": "validation"}),
     "allenai/ai2_arc": ("ai2_arc", "ARC-Challenge", {"train": "train", "test": "test"}),
 }
@@ -76,7 +89,9 @@ def _build_causal(folder: Path, kind: str, template: str | None, seed: int) -> N
     """A model with an index of several files of weights, and what else its repository holds."""
     with tempfile.TemporaryDirectory() as name:
         whole = build_tiny_model(kind, Path(name) / "model", context=8192)
-        model_class: Any = AutoModelForImageTextToText if kind == "gemma3_multimodal" else AutoModelForCausalLM
+        model_class: Any = (
+            AutoModelForImageTextToText if kind == "gemma3_multimodal" else AutoModelForCausalLM
+        )
         torch.manual_seed(seed)
         model = model_class.from_config(AutoConfig.from_pretrained(whole), dtype=torch.bfloat16)
         model.save_pretrained(folder, max_shard_size="40KB")
@@ -103,7 +118,9 @@ def _split_as_qwen(file: Path) -> None:
 
 
 def _build_scorers(models: Path) -> None:
-    """NLI and AlignScore as pickled weights, the cross-encoder as safetensors, as their repositories have them."""
+    """NLI and AlignScore as pickled weights, the cross-encoder as safetensors, as their
+    repositories have them.
+    """
     nli = build_nli(models / "microsoft/deberta-large-mnli")
     _as_pickle(nli)
     build_cross_encoder(models / "cross-encoder/stsb-roberta-large")
@@ -123,13 +140,22 @@ def _as_pickle(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
 
 
-def _build_dataset(folder: Path, questions: Path, config: str | None, splits: dict[str, str]) -> None:
-    """Parquet files of a configuration, and a card that names them, as the hub's datasets have it."""
+def _build_dataset(
+    folder: Path, questions: Path, config: str | None, splits: dict[str, str]
+) -> None:
+    """Parquet files of a configuration, and a card that names them, as the hub's datasets have
+    it.
+    """
     data = config or "data"
     (folder / data).mkdir(parents=True)
     for split in splits:
-        rows = [json.loads(line) for line in (questions / f"{split}.jsonl").read_text().splitlines()]
+        rows = [
+            json.loads(line) for line in (questions / f"{split}.jsonl").read_text().splitlines()
+        ]
         Dataset.from_list(rows).to_parquet(str(folder / data / f"{split}-00000-of-00001.parquet"))
     files = [{"split": split, "path": f"{data}/{split}-*"} for split in splits]
-    card = {"license": "other", "configs": [{"config_name": config or "default", "data_files": files}]}
+    card = {
+        "license": "other",
+        "configs": [{"config_name": config or "default", "data_files": files}],
+    }
     (folder / "README.md").write_text(f"---\n{yaml.safe_dump(card)}---\n")

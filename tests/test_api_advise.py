@@ -1,4 +1,6 @@
-"""Advice on questions of one's own: coordinates with intervals that hold what is true, and what cannot be told."""
+"""Advice on questions of one's own: coordinates with intervals that hold what is true, and what
+cannot be told.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,17 @@ def simulated(N: int, concentration: float, kappa: float, seed: int = 0) -> list
     p = -np.sort(-rng.dirichlet(np.full(30, concentration), N) - 1e-9)
     p /= p.sum(axis=1, keepdims=True) + 1e-9
     truth = known.truth_distribution(p, np.tile(np.arange(30) < BEAMS, (N, 1)), kappa)
-    right, samples = known.draws(truth, rng.random((N, 1)))[:, 0], known.draws(p, rng.random((N, BEAMS)))
+    right, samples = (
+        known.draws(truth, rng.random((N, 1)))[:, 0],
+        known.draws(p, rng.random((N, BEAMS))),
+    )
     return [
         {
             "answer": "outcome 0",
             "answers": [f"Outcome {right[n]}."],
-            "beams": [{"text": f"outcome {y}", "logprob": float(np.log(p[n, y]))} for y in range(BEAMS)],
+            "beams": [
+                {"text": f"outcome {y}", "logprob": float(np.log(p[n, y]))} for y in range(BEAMS)
+            ],
             "samples": [f"outcome {y}" for y in samples[n]],
         }
         for n in range(N)
@@ -51,7 +58,9 @@ MADE = {
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_the_coordinates_of_four_made_files_hold_what_they_were_made_with(name: str, tmp_path: Path) -> None:
+def test_the_coordinates_of_four_made_files_hold_what_they_were_made_with(
+    name: str, tmp_path: Path
+) -> None:
     N, concentration, kappa, notes = MADE[name]
     file = tmp_path / "rows.jsonl"
     file.write_text("\n".join(json.dumps(row) for row in simulated(N, concentration, kappa)))
@@ -65,7 +74,9 @@ def test_the_coordinates_of_four_made_files_hold_what_they_were_made_with(name: 
         width = found[coordinate].high - found[coordinate].low
         assert found[coordinate].low - width / 2 <= value <= found[coordinate].high + width / 2
     assert {found[name].questions for name in ("mass", "held", "repeats", "fair share")} == {N}
-    assert {each for each in (FEW, KAPPA, OUTSIDE) if any(each in note for note in advice.notes)} == notes
+    assert {
+        each for each in (FEW, KAPPA, OUTSIDE) if any(each in note for note in advice.notes)
+    } == notes
 
 
 def test_the_findings_are_wider_where_kappa_is_less_known_and_a_verdict_needs_both_ends() -> None:
@@ -78,7 +89,7 @@ def test_the_findings_are_wider_where_kappa_is_less_known_and_a_verdict_needs_bo
     assert ((few["high"] - few["low"]) > (many["high"] - many["low"])).all()
 
 
-def test_a_model_whose_right_answers_are_not_among_its_beams_is_beside_the_map_whatever_its_kappa() -> None:
+def test_a_model_whose_right_answers_are_not_among_its_beams_is_beside_the_map() -> None:
     rows = simulated(150, 0.1, 1.0)
     assert BESIDE_THE_MAP not in beamuq.advise(rows).notes
     lost = [row | {"answers": ["nobody's"]} if n % 2 else row for n, row in enumerate(rows)]
@@ -121,14 +132,19 @@ def test_questions_without_log_probabilities_are_left_out_and_told() -> None:
 
 
 def test_no_log_probability_at_all_is_refused() -> None:
-    with pytest.raises(BeamUQError, match=r"no question has beams that all have a logprob; give each as"):
+    with pytest.raises(
+        BeamUQError, match=r"no question has beams that all have a logprob; give each as"
+    ):
         beamuq.advise([{"answer": "Rome", "beams": ["Rome", "Milan"]}])
 
 
 def test_rows_of_one_group_are_resampled_together() -> None:
     rows = simulated(60, 0.6, 1.0)
     pairs = [row | {"group": f"g{n % 60}"} for n, row in enumerate(rows + rows)]
-    ends = [[(of.low, of.high) for of in told(beamuq.advise(of_rows)).values()] for of_rows in (pairs, rows + rows)]
+    ends = [
+        [(of.low, of.high) for of in told(beamuq.advise(of_rows)).values()]
+        for of_rows in (pairs, rows + rows)
+    ]
     widths = [mass[1] - mass[0] for mass, *_ in ends]
     assert widths[0] > 1.2 * widths[1]
 
@@ -139,7 +155,9 @@ def test_answer_names_the_produced_answer_and_a_misspelt_key_of_the_right_ones_i
         beamuq.advise([without("answers")(row) | {"answer_s": ["Rome"]}])
 
 
-def test_the_command_prints_what_the_function_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_what_the_function_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text("\n".join(json.dumps(row) for row in simulated(12, 0.6, 1.0)))
     main(["advise", str(file)])
@@ -147,6 +165,8 @@ def test_the_command_prints_what_the_function_says(tmp_path: Path, capsys: pytes
 
 
 @pytest.mark.parametrize(("right", "held"), [("−5", 1.0), ("5", 0.0), ("-5.0", 1.0)])
-def test_a_right_answer_among_the_beams_is_told_by_its_sign_and_value(right: str, held: float) -> None:
+def test_a_right_answer_among_the_beams_is_told_by_its_sign_and_value(
+    right: str, held: float
+) -> None:
     row = {"answer": "-5", "beams": [{"text": "-5", "logprob": -0.5}], "answers": [right]}
     assert told(beamuq.advise([row]))["held"].value == held

@@ -23,7 +23,12 @@ from beamuq_study.study_config import ROOT
 from tiny import build_tiny_model, likes_newlines
 
 QUESTION = "Which river runs through Paris?"
-OPTIONS: dict[str, Any] = {"width": 4, "max_new_tokens": 5, "similarity": "lexical", "device": "cpu"}
+OPTIONS: dict[str, Any] = {
+    "width": 4,
+    "max_new_tokens": 5,
+    "similarity": "lexical",
+    "device": "cpu",
+}
 ON_THE_LINE = shlex.split("--width 4 --max-new-tokens 5 --similarity lexical --device cpu")
 
 
@@ -42,7 +47,9 @@ def test_weights_are_the_beams_probabilities_over_their_sum(asked: Asked) -> Non
     total = sum(beam.probability for beam in asked.beams)
     assert len(asked.beams) == 4
     assert asked.covered_mass == pytest.approx(total)
-    assert [beam.weight for beam in asked.beams] == pytest.approx([beam.probability / total for beam in asked.beams])
+    assert [beam.weight for beam in asked.beams] == pytest.approx(
+        [beam.probability / total for beam in asked.beams]
+    )
 
 
 def test_the_interval_is_as_wide_as_what_was_not_found(asked: Asked) -> None:
@@ -50,7 +57,11 @@ def test_the_interval_is_as_wide_as_what_was_not_found(asked: Asked) -> None:
     # the beams' weights are p over their sum: the estimate times the mass is their lower end
     assert asked.low == pytest.approx(asked.uncertainty() * asked.covered_mass)
     assert asked.decided is None
-    for threshold, side in (((asked.low + asked.high) / 2, "undecided"), (asked.low - 1e-6, "above"), (1.1, "below")):
+    for threshold, side in (
+        ((asked.low + asked.high) / 2, "undecided"),
+        (asked.low - 1e-6, "above"),
+        (1.1, "below"),
+    ):
         assert replace(asked, threshold=threshold).decided == side
 
 
@@ -59,20 +70,31 @@ def test_beams_of_one_text_are_one_bar_as_long_as_their_probability(asked: Asked
         return AskedBeam(text, p, p, True)
 
     shown = replace(
-        asked, answer="Paris", beams=(beam("Rome", 0.2), beam("Paris", 0.15), beam("", 0.1), beam("Paris", 0.05))
+        asked,
+        answer="Paris",
+        beams=(beam("Rome", 0.2), beam("Paris", 0.15), beam("", 0.1), beam("Paris", 0.05)),
     )
     shown = replace(shown, covered_mass=0.5)
     assert shown.texts == pytest.approx({"Rome": 0.2, "Paris": 0.2, "": 0.1})
-    bars = [" ".join(line.split()) for line in str(shown).splitlines() if re.match(r" 0\.\d{3} ", line)]
+    bars = [
+        " ".join(line.split()) for line in str(shown).splitlines() if re.match(r" 0\.\d{3} ", line)
+    ]
     rest = f"0.500 {'░' * 15} (not found)"
-    assert sorted(bars) == ["0.100 ███ (empty)", "0.200 ██████ Paris ← the answer", "0.200 ██████ Rome", rest]
+    assert sorted(bars) == [
+        "0.100 ███ (empty)",
+        "0.200 ██████ Paris ← the answer",
+        "0.200 ██████ Rome",
+        rest,
+    ]
 
 
 def test_every_uncertainty_is_there_in_its_beam_form(asked: Asked) -> None:
     assert tuple(asked.uncertainties["method"]) == SHOWN_METHODS
     assert asked.uncertainties["value"].notna().all()
     assert 0.0 <= asked.uncertainty() <= 1.0
-    assert asked.uncertainty("CocoaMSP") == pytest.approx(asked.uncertainty("Prob") * asked.uncertainty())
+    assert asked.uncertainty("CocoaMSP") == pytest.approx(
+        asked.uncertainty("Prob") * asked.uncertainty()
+    )
     with pytest.raises(BeamUQError, match="'Nothing': not scored here; known: Dissimilarity"):
         asked.uncertainty("Nothing")
 
@@ -94,13 +116,20 @@ def test_a_low_covered_mass_and_a_cut_answer_are_warned_of(asked: Asked, tiny: P
         ({"beams": (AskedBeam("a b", 0.1, 1, False),)}, "raise the largest number of tokens"),
     ],
 )
-def test_the_advice_where_most_was_not_found_fits_the_cause(asked: Asked, change: dict[str, Any], advice: str) -> None:
+def test_the_advice_where_most_was_not_found_fits_the_cause(
+    asked: Asked, change: dict[str, Any], advice: str
+) -> None:
     ended = (AskedBeam("a", 0.1, 1, True),)
-    one = replace(asked, **{"covered_mass": 0.1, "tokens": 3, "beams": ended, "has_chat_template": False} | change)
+    one = replace(
+        asked,
+        **{"covered_mass": 0.1, "tokens": 3, "beams": ended, "has_chat_template": False} | change,
+    )
     assert advice in one.warnings[0]
 
 
-def test_style_examples_and_template_change_the_prompt(tiny: Path, tmp_path: Path, asked: Asked) -> None:
+def test_style_examples_and_template_change_the_prompt(
+    tiny: Path, tmp_path: Path, asked: Asked
+) -> None:
     shots = tmp_path / "shots.jsonl"
     shots.write_text('{"id": "1", "question": "Who?", "answers": ["Ann"]}\n')
     template = tmp_path / "mine.txt"
@@ -123,12 +152,17 @@ def test_style_examples_and_template_change_the_prompt(tiny: Path, tmp_path: Pat
         ({"style": "base"}, "style 'base': choose from plain, chat"),
         ({"width": 0}, "width: 0: Input should be greater than or equal to 1"),
         ({"epsilon": math.nan}, "epsilon: NaN: Input should be"),
-        ({"shots": [{"question": "Who?", "answers": "Ann"}]}, 'shots: row 1: answers: "Ann": .*list'),
+        (
+            {"shots": [{"question": "Who?", "answers": "Ann"}]},
+            'shots: row 1: answers: "Ann": .*list',
+        ),
         ({"prompt_template": "no-such.txt"}, "no-such.txt: no such file"),
         ({"max_new_tokens": 100_000}, "exceed the model's context"),
     ],
 )
-def test_a_bad_option_is_told_in_one_line(tiny: Path, options: dict[str, object], told: str) -> None:
+def test_a_bad_option_is_told_in_one_line(
+    tiny: Path, options: dict[str, object], told: str
+) -> None:
     with pytest.raises(BeamUQError, match=told) as caught:
         ask(QUESTION, str(tiny), **OPTIONS | options)
     assert "\n" not in str(caught.value)
@@ -148,9 +182,13 @@ def test_fetched_models_lie_where_the_environment_says_or_here_or_in_the_cache(
 
 
 def test_models_are_found_by_folder_and_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beamuq.api.open_models.fetch_model", lambda *_, **__: pytest.fail("asked the hub"))
+    monkeypatch.setattr(
+        "beamuq.api.open_models.fetch_model", lambda *_, **__: pytest.fail("asked the hub")
+    )
     assert model_folder(str(ROOT)) == model_folder(f"folder:{ROOT}") == ROOT
-    with pytest.raises(BeamUQError, match="'some/folder': no such folder; give a folder, hub:some/folder"):
+    with pytest.raises(
+        BeamUQError, match="'some/folder': no such folder; give a folder, hub:some/folder"
+    ):
         model_folder("some/folder")
     with pytest.raises(BeamUQError, match="did you mean 'smollm2-135m-instruct'"):
         model_folder("packaged:smollm2-135m")
@@ -170,11 +208,15 @@ def test_the_package_offers_the_function_and_the_command_prints_it_as_json(
     assert [row["method"] for row in told["uncertainties"]] == list(SHOWN_METHODS)
 
 
-def test_a_calibration_says_whether_the_answer_is_shown_and_another_model_is_refused(tiny: Path, asked: Asked) -> None:
+def test_a_calibration_says_whether_the_answer_is_shown_and_another_model_is_refused(
+    tiny: Path, asked: Asked
+) -> None:
     score = asked.uncertainty("CocoaPPL")
     (known,) = asked.uncertainties[asked.uncertainties["method"] == "CocoaPPL"].to_dict("records")
     known |= {"model_hash": asked.model_hash, "prompt_hash": asked.prompt_hash}
-    rows = [known | {"id": k, "value": score + (k - 150) / 100, "correct": k < 200} for k in range(300)]
+    rows = [
+        known | {"id": k, "value": score + (k - 150) / 100, "correct": k < 200} for k in range(300)
+    ]
     made = beamuq.calibrate(rows, method="CocoaPPL")
     found = ask(QUESTION, str(tiny), calibration=made, **OPTIONS)
     assert found.decision is not None
@@ -186,7 +228,9 @@ def test_a_calibration_says_whether_the_answer_is_shown_and_another_model_is_ref
     with pytest.raises(BeamUQError, match=r"prompt_hash .* calibrated with 'other'; .*--force"):
         ask(QUESTION, str(tiny), calibration=other, **OPTIONS)
     for setting in ({"width": 3}, {"max_new_tokens": 4}, {"epsilon": 0.1}, {"alpha": 0.5}):
-        with pytest.raises(BeamUQError, match=f"prompt_hash .* calibrated with '{asked.prompt_hash}'"):
+        with pytest.raises(
+            BeamUQError, match=f"prompt_hash .* calibrated with '{asked.prompt_hash}'"
+        ):
             ask(QUESTION, str(tiny), calibration=made, **OPTIONS | setting)
     forced = ask(QUESTION, str(tiny), calibration=other, force=True, **OPTIONS)
     assert any("'other'" in told for told in forced.warnings)
@@ -201,11 +245,29 @@ def test_many_questions_become_rows_for_calibrate_with_answer_model_and_prompt(
         {"id": "b", "question": "Who?", "correct": 0},
     ]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    main(["ask", "--questions", str(file), "--model", str(tiny), *ON_THE_LINE, "--output", str(scored)])
+    main(
+        [
+            "ask",
+            "--questions",
+            str(file),
+            "--model",
+            str(tiny),
+            *ON_THE_LINE,
+            "--output",
+            str(scored),
+        ]
+    )
     assert "CocoaPPL" in capsys.readouterr().out
-    found = [row for row in map(json.loads, scored.read_text().splitlines()) if row["method"] == "CocoaPPL"]
+    found = [
+        row
+        for row in map(json.loads, scored.read_text().splitlines())
+        if row["method"] == "CocoaPPL"
+    ]
     assert [row["id"] for row in found] == ["1", "b"]
-    assert [(row["quality"], row["correct"], row["group"]) for row in found] == [(1, None, "s"), (None, 0, None)]
+    assert [(row["quality"], row["correct"], row["group"]) for row in found] == [
+        (1, None, "s"),
+        (None, 0, None),
+    ]
     assert found[0]["value"] == pytest.approx(asked.uncertainty("CocoaPPL"))
     told = {name: getattr(asked, name) for name in ("answer", "model", "model_hash", "prompt_hash")}
     assert {name: found[0][name] for name in told} == told
@@ -232,16 +294,25 @@ def test_a_conversation_is_asked_as_it_is_and_a_list_of_them_gives_a_list(tiny: 
     assert json.loads(one.as_json())["messages"] == 2
 
 
-def test_the_hash_of_a_conversation_s_prompt_covers_the_system_prompt_and_no_turn(tiny: Path) -> None:
+def test_the_hash_of_a_conversation_s_prompt_covers_the_system_prompt_and_no_turn(
+    tiny: Path,
+) -> None:
     turns = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "Ann"}]
-    talks = [[SYSTEM, USER], [SYSTEM, *turns, USER], [USER], [SYSTEM | {"content": "Be short."}, USER]]
+    talks = [
+        [SYSTEM, USER],
+        [SYSTEM, *turns, USER],
+        [USER],
+        [SYSTEM | {"content": "Be short."}, USER],
+    ]
     hashes = [each.prompt_hash for each in ask(talks, str(tiny), **CHAT)]
     assert hashes[0] == hashes[1]
     assert len(set(hashes)) == 3
     assert ask(QUESTION, str(tiny), shots=[], **CHAT).prompt_hash not in hashes
 
 
-def test_a_calibration_of_another_system_prompt_is_refused_for_the_conversation_that_has_it(tiny: Path) -> None:
+def test_a_calibration_of_another_system_prompt_is_refused_for_the_conversation_that_has_it(
+    tiny: Path,
+) -> None:
     asked = ask([SYSTEM, USER], str(tiny), **CHAT)
     (known,) = asked.uncertainties[asked.uncertainties["method"] == "CocoaPPL"].to_dict("records")
     known |= {"model_hash": asked.model_hash, "prompt_hash": asked.prompt_hash}
@@ -255,14 +326,22 @@ def test_a_calibration_of_another_system_prompt_is_refused_for_the_conversation_
 @pytest.mark.parametrize(
     ("asked", "options", "told"),
     [
-        ([USER], {"style": "plain"}, r"question 1: messages: .*chat template, and style is 'plain'; give style chat"),
+        (
+            [USER],
+            {"style": "plain"},
+            r"question 1: messages: .*chat template, and style is 'plain'; give style chat",
+        ),
         ([USER], {"shots": [{"question": "Who?", "answers": ["Ann"]}]}, "shots: .*as turns"),
         ([USER], {"prompt_template": "mine.txt"}, "prompt_template: .*leave the template out"),
         ([[USER], QUESTION], {}, "question 2: a question beside a conversation"),
         ([QUESTION, [USER]], {}, "question 1: a question beside a conversation"),
         ([QUESTION, USER], {}, "question 2: a dict; give a text, or a conversation"),
         ([[]], {}, "question 1: messages: empty"),
-        ([USER, {"role": "assistant", "content": "x"}], {}, r"question 1: messages\[1\]: role: .assistant."),
+        (
+            [USER, {"role": "assistant", "content": "x"}],
+            {},
+            r"question 1: messages\[1\]: role: .assistant.",
+        ),
         (USER, {}, "question: a dict; give a question, a conversation"),
         (7, {}, "question: a int; give a question, a conversation"),
         ([QUESTION, " "], {}, "question 2: the question is empty; write one"),
@@ -281,7 +360,10 @@ def test_conversations_of_a_file_are_asked_and_bad_ones_are_told_by_their_line(
 ) -> None:
     file = tmp_path / "talks.jsonl"
     scored = tmp_path / "scored.jsonl"
-    rows = [{"id": "a", "messages": [SYSTEM, USER]}, {"id": "b", "messages": [USER], "answers": ["x"]}]
+    rows = [
+        {"id": "a", "messages": [SYSTEM, USER]},
+        {"id": "b", "messages": [USER], "answers": ["x"]},
+    ]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     on_the_line = [*ON_THE_LINE, "--style", "chat", "--output", str(scored)]
     main(["ask", "--questions", str(file), "--model", str(tiny), *on_the_line])
@@ -289,7 +371,10 @@ def test_conversations_of_a_file_are_asked_and_bad_ones_are_told_by_their_line(
     found = {row["id"]: row for row in map(json.loads, scored.read_text().splitlines())}
     first, second = ask([[SYSTEM, USER], [USER]], str(tiny), **CHAT)
     told = {key: (found[key]["answer"], found[key]["prompt_hash"]) for key in ("a", "b")}
-    assert told == {"a": (first.answer, first.prompt_hash), "b": (second.answer, second.prompt_hash)}
+    assert told == {
+        "a": (first.answer, first.prompt_hash),
+        "b": (second.answer, second.prompt_hash),
+    }
     for row, problem in (
         ({"messages": [USER], "question": "Who?"}, "question and messages; give one of both"),
         ({"messages": []}, "messages: empty"),
@@ -314,7 +399,9 @@ def test_whole_answers_are_asked_for_by_stop_which_is_part_of_the_prompt_s_hash(
     assert not any("\n" in beam.text for beam in lines.beams)
     assert whole.prompt_hash != lines.prompt_hash
     shown = str(whole).splitlines()
-    assert sum(line.startswith(" 0.") for line in shown) == len(whole.texts) + 1  # each text on one line
+    assert (
+        sum(line.startswith(" 0.") for line in shown) == len(whole.texts) + 1
+    )  # each text on one line
     assert any("\\n" in line for line in shown)
     main(["ask", QUESTION, "--model", str(tiny), "--stop", "eos", *ON_THE_LINE, "--json"])
     assert json.loads(capsys.readouterr().out)["stop"] == "eos"

@@ -1,4 +1,6 @@
-"""Answers with labels become a calibration file, the file decisions; what does not fit is refused in one line."""
+"""Answers with labels become a calibration file, the file decisions; what does not fit is refused
+in one line.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,20 @@ def rows(n: int = 600, seed: int = 0) -> list[Row]:
     generator = np.random.default_rng(seed)
     scores = generator.random(n)
     right = generator.random(n) < 1 / (1 + np.exp((scores - 0.6) / 0.05))
-    told = {"method": "CocoaPPL", "variant": "beamsearch", "setting": "", "similarity": "lexical", "reason": ""}
+    told = {
+        "method": "CocoaPPL",
+        "variant": "beamsearch",
+        "setting": "",
+        "similarity": "lexical",
+        "reason": "",
+    }
     same = {"model": "packaged:small", "model_hash": "a1", "prompt_hash": "b2", "candidates": 10}
     same |= {"scored_with": json.dumps({"temperature": 1.0, "epsilon": 0.0, "similarity": "c3"})}
     pairs = zip(scores, right, strict=True)
-    return [{"id": f"q{k:04}", "value": float(s), "correct": int(r)} | told | same for k, (s, r) in enumerate(pairs)]
+    return [
+        {"id": f"q{k:04}", "value": float(s), "correct": int(r)} | told | same
+        for k, (s, r) in enumerate(pairs)
+    ]
 
 
 ROWS = rows()
@@ -47,16 +58,33 @@ def written(path: Path, content: list[Row]) -> Path:
 def test_the_commands_are_the_functions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], made: CalibrationFile
 ) -> None:
-    scored, new, file = written(tmp_path / "s.jsonl", ROWS), written(tmp_path / "n.jsonl", NEW), tmp_path / "c.json"
-    asked = ["--method", "CocoaPPL", "--risk", "0.10", "--confidence", "0.95", "--output", str(file)]
+    scored, new, file = (
+        written(tmp_path / "s.jsonl", ROWS),
+        written(tmp_path / "n.jsonl", NEW),
+        tmp_path / "c.json",
+    )
+    asked = [
+        "--method",
+        "CocoaPPL",
+        "--risk",
+        "0.10",
+        "--confidence",
+        "0.95",
+        "--output",
+        str(file),
+    ]
     main(["calibrate", str(scored), *asked])
     assert str(made) in capsys.readouterr().out
     assert read_calibration(file) == made
     main(["decide", str(new), "--calibration", str(file), "--format", "jsonl"])
     printed, told = capsys.readouterr()
     expected = beamuq.decide(NEW, made)
-    assert [json.loads(line)["shown"] for line in printed.splitlines()] == expected.table["shown"].tolist()
-    assert told.startswith(f"{expected.table['shown'].sum()} of 200 shown; two-sample test of the scores: p = ")
+    assert [json.loads(line)["shown"] for line in printed.splitlines()] == expected.table[
+        "shown"
+    ].tolist()
+    assert told.startswith(
+        f"{expected.table['shown'].sum()} of 200 shown; two-sample test of the scores: p = "
+    )
     assert "warning" not in told
 
 
@@ -66,14 +94,21 @@ def test_the_order_of_rows_does_not_matter_and_the_threshold_is_that_of_the_pure
     assert calibrate(ROWS[::-1], method="CocoaPPL") == made
     assert calibrate(pd.DataFrame(ROWS), method="CocoaPPL") == made
     values, wrong = [row["value"] for row in ROWS], [not row["correct"] for row in ROWS]
-    pure = guaranteed_threshold(values, wrong, [row["id"] for row in ROWS], risk=0.1, confidence=0.95)
+    pure = guaranteed_threshold(
+        values, wrong, [row["id"] for row in ROWS], risk=0.1, confidence=0.95
+    )
     assert made.threshold.value == pure.value
 
 
-def test_shown_is_at_or_below_the_threshold_and_what_has_no_score_is_withheld(made: CalibrationFile) -> None:
+def test_shown_is_at_or_below_the_threshold_and_what_has_no_score_is_withheld(
+    made: CalibrationFile,
+) -> None:
     limit = made.threshold.value
     assert limit is not None
-    asked = [NEW[0] | {"value": value, "id": str(k)} for k, value in enumerate((limit, limit + 1e-9, None, 7.0))]
+    asked = [
+        NEW[0] | {"value": value, "id": str(k)}
+        for k, value in enumerate((limit, limit + 1e-9, None, 7.0))
+    ]
     asked[2]["reason"] = "needs beams"
     table = decide(asked, made).table
     assert table["shown"].tolist() == [True, False, False, False]
@@ -112,7 +147,10 @@ def test_what_is_not_the_calibrations_is_refused_or_with_force_warned_of(
             {"scored_with": json.dumps({"temperature": 1.0, "epsilon": 0.1, "similarity": "c3"})},
             "setting epsilon 0.1, ",
         ),
-        ({"scored_with": json.dumps({"temperature": 1.0, "epsilon": 0.0, "similarity": "c4"})}, "similarity 'c4'"),
+        (
+            {"scored_with": json.dumps({"temperature": 1.0, "epsilon": 0.0, "similarity": "c4"})},
+            "similarity 'c4'",
+        ),
         ({"candidates": 2}, "candidates up to 2, calibrated with up to 10"),
     ],
 )
@@ -122,13 +160,18 @@ def test_rows_scored_otherwise_are_refused(change: Row, told: str, made: Calibra
 
 
 def test_a_setting_that_is_null_is_not_known_and_no_reason_to_refuse(made: CalibrationFile) -> None:
-    settings = {"scored_with": json.dumps({"temperature": 1.0, "epsilon": None, "similarity": "c3"})}
+    settings = {
+        "scored_with": json.dumps({"temperature": 1.0, "epsilon": None, "similarity": "c3"})
+    }
     assert (
-        "not known whether the calibration's: setting epsilon;" in decide([r | settings for r in NEW], made).warnings[0]
+        "not known whether the calibration's: setting epsilon;"
+        in decide([r | settings for r in NEW], made).warnings[0]
     )
 
 
-def test_a_row_of_fewer_candidates_is_decided_and_one_that_does_not_say_hides_no_other(made: CalibrationFile) -> None:
+def test_a_row_of_fewer_candidates_is_decided_and_one_that_does_not_say_hides_no_other(
+    made: CalibrationFile,
+) -> None:
     assert len(decide([NEW[0] | {"candidates": 9}, *NEW[1:]], made).table) == len(NEW)
     with pytest.raises(BeamUQError, match="candidates up to 2"):
         decide([NEW[0] | {"candidates": None}, *(row | {"candidates": 2} for row in NEW[1:])], made)
@@ -139,13 +182,19 @@ def test_deciding_on_the_calibrating_answers_is_said(made: CalibrationFile) -> N
 
 
 def test_the_models_name_counts_where_a_hash_is_not_known(made: CalibrationFile) -> None:
-    told: Row = {"similarity": "lexical", "model": "elsewhere", "model_hash": "a1", "prompt_hash": "b2"}
+    told: Row = {
+        "similarity": "lexical",
+        "model": "elsewhere",
+        "model_hash": "a1",
+        "prompt_hash": "b2",
+    }
     told |= {"scored_with": made.scored_with, "candidates": (9, 10)}
     assert check_same(made, told, force=False, where="x") == []
     with pytest.raises(BeamUQError, match="model 'elsewhere'"):
         check_same(made, told | {"model_hash": None}, force=False, where="x")
     assert check_same(made, {"similarity": "lexical"}, force=False, where="x") == [
-        "not known whether the calibration's: model, prompt, settings, candidates; the rows or the file lack it"
+        "not known whether the calibration's: model, prompt, settings, candidates; the rows or the "
+        "file lack it"
     ]
 
 
@@ -210,7 +259,8 @@ def test_a_csv_is_read_and_a_damaged_one_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("risk", 0.0), ("risk", 1e-19), ("confidence", 1.0), ("tried", 0), ("probability", "bayes")]
+    ("key", "value"),
+    [("risk", 0.0), ("risk", 1e-19), ("confidence", 1.0), ("tried", 0), ("probability", "bayes")],
 )
 def test_a_setting_out_of_range_is_refused(key: str, value: Any) -> None:
     with pytest.raises(BeamUQError, match=key):

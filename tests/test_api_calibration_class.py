@@ -29,7 +29,10 @@ def questions(count: int, seed: int, samples: int = 8, **labels: str) -> list[di
         p = generator.choice([0.99, generator.random()])
         texts = generator.choices(["Paris", "Lyon"], [p, 1 - p], k=samples)
         correct = int(generator.random() < p)
-        rows.append({"id": f"q{seed}-{number}", "answer": "Paris", "samples": texts, "correct": correct} | labels)
+        rows.append(
+            {"id": f"q{seed}-{number}", "answer": "Paris", "samples": texts, "correct": correct}
+            | labels
+        )
     return rows
 
 
@@ -65,7 +68,9 @@ def calibration(known: Scores, tmp_path: Path) -> beamuq.Calibration:
     return beamuq.Calibration.load(tmp_path / "c.json")
 
 
-def decided(calibration: beamuq.Calibration, scores: Any, **options: Any) -> tuple[pd.DataFrame, list[str]]:
+def decided(
+    calibration: beamuq.Calibration, scores: Any, **options: Any
+) -> tuple[pd.DataFrame, list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         table = calibration.decide(scores, **options)
@@ -104,7 +109,10 @@ FOREIGN: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "temperature": (
         lambda: scored(
-            [row | {"samples": [{"text": "a", "logprob": -1}] * 8} for row in questions(9, 3, **LABELS)],
+            [
+                row | {"samples": [{"text": "a", "logprob": -1}] * 8}
+                for row in questions(9, 3, **LABELS)
+            ],
             temperature=0.5,
         )["Dissimilarity"],
         "setting temperature 0.5",
@@ -122,16 +130,18 @@ FOREIGN: dict[str, tuple[Callable[[], Any], str]] = {
         "prompt_hash 'b3'",
     ),
     "form": (
-        lambda: scored([row | {"beams": [{"text": "a", "logprob": -1.0}]} for row in questions(9, 3, **LABELS)])[
-            "Dissimilarity"
-        ],
+        lambda: scored(
+            [row | {"beams": [{"text": "a", "logprob": -1.0}]} for row in questions(9, 3, **LABELS)]
+        )["Dissimilarity"],
         "form 'beamsearch', calibrated with 'multinomial'",
     ),
 }
 
 
 @pytest.mark.parametrize("foreign", FOREIGN)
-def test_foreign_scores_are_refused_or_with_force_warned_of(foreign: str, calibration: beamuq.Calibration) -> None:
+def test_foreign_scores_are_refused_or_with_force_warned_of(
+    foreign: str, calibration: beamuq.Calibration
+) -> None:
     make, told = FOREIGN[foreign]
     scores = make()
     with pytest.raises(BeamUQError, match=f"^scores: .*{told}.*force"):
@@ -213,27 +223,41 @@ def test_computed_scores_are_no_longer_those_of_the_method(
     known: Scores,
     new: Scores,
 ) -> None:
-    with pytest.raises(BeamUQError, match=r"scores: id 'q2-.*where score gave .* for Dissimilarity"):
+    with pytest.raises(
+        BeamUQError, match=r"scores: id 'q2-.*where score gave .* for Dissimilarity"
+    ):
         calibration.decide(change(new["Dissimilarity"]))
-    with pytest.raises(BeamUQError, match=r"scores: id 'q1-.*where score gave .* for Dissimilarity"):
+    with pytest.raises(
+        BeamUQError, match=r"scores: id 'q1-.*where score gave .* for Dissimilarity"
+    ):
         beamuq.Calibration().fit(change(known["Dissimilarity"]), [1] * N)
 
 
-def test_scores_of_two_methods_are_not_one_column(calibration: beamuq.Calibration, known: Scores, new: Scores) -> None:
+def test_scores_of_two_methods_are_not_one_column(
+    calibration: beamuq.Calibration, known: Scores, new: Scores
+) -> None:
     with pytest.raises(BeamUQError, match="scores: method: 'Dissimilarity' and 'Eccentricity'"):
         calibration.decide(pd.concat([new["Dissimilarity"], new["Eccentricity"]]))
     with pytest.raises(BeamUQError, match="scores: method: 'Dissimilarity' and 'Eccentricity'"):
-        beamuq.Calibration().fit(pd.concat([known["Dissimilarity"], known["Eccentricity"]]), [1] * 2 * N)
+        beamuq.Calibration().fit(
+            pd.concat([known["Dissimilarity"], known["Eccentricity"]]), [1] * 2 * N
+        )
 
 
-def test_scores_of_two_models_are_not_decided_together(calibration: beamuq.Calibration, new: Scores) -> None:
+def test_scores_of_two_models_are_not_decided_together(
+    calibration: beamuq.Calibration, new: Scores
+) -> None:
     other = scored(questions(9, 3, **LABELS | {"model_hash": "a2"}))["Dissimilarity"]
-    with pytest.raises(BeamUQError, match="scores: id 'q3-0': model_hash: 'a2', other rows have 'a1'"):
+    with pytest.raises(
+        BeamUQError, match="scores: id 'q3-0': model_hash: 'a2', other rows have 'a1'"
+    ):
         calibration.decide(pd.concat([new["Dissimilarity"], other]))
 
 
 def test_a_frame_of_scores_is_no_column(calibration: beamuq.Calibration, new: Scores) -> None:
-    with pytest.raises(BeamUQError, match=r"scores: a frame; .*scores\['Dissimilarity'\].*beamuq.decide"):
+    with pytest.raises(
+        BeamUQError, match=r"scores: a frame; .*scores\['Dissimilarity'\].*beamuq.decide"
+    ):
         calibration.decide(new)
 
 
@@ -252,7 +276,8 @@ def test_of_a_calibration_of_unnamed_scores_the_method_is_not_known(new: Scores)
     calibration = beamuq.Calibration(risk=0.3).fit(scores, scores < 0.7)
     for given in (scores[:3], new["Dissimilarity"], pd.Series([0.1], name="value")):
         assert any(
-            "not known whether the calibration's: method, form" in line for line in decided(calibration, given)[1]
+            "not known whether the calibration's: method, form" in line
+            for line in decided(calibration, given)[1]
         )
 
 
@@ -262,7 +287,9 @@ def test_what_was_fitted_cannot_be_changed(tmp_path: Path) -> None:
     calibration.risk = 0.3
     calibration.fit(scores, scores < 0.7)
     for name, value in (("risk", 0.01), ("confidence", 0.9), ("tried", 7)):
-        with pytest.raises(BeamUQError, match=rf"^{name}: {value}: .*fitted with .*Calibration\({name}={value}\)"):
+        with pytest.raises(
+            BeamUQError, match=rf"^{name}: {value}: .*fitted with .*Calibration\({name}={value}\)"
+        ):
             setattr(calibration, name, value)
     with pytest.raises(BeamUQError, match="fitted: cannot be set"):
         calibration.fitted = None
@@ -275,7 +302,9 @@ def test_what_was_fitted_cannot_be_changed(tmp_path: Path) -> None:
         loaded.risk = 0.01
 
 
-@pytest.mark.parametrize(("name", "value"), [("risk", 0), ("confidence", 1.0), ("tried", 1.5), ("risk", True)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("risk", 0), ("confidence", 1.0), ("tried", 1.5), ("risk", True)]
+)
 def test_a_setting_out_of_range_is_refused_when_it_is_given(name: str, value: Any) -> None:
     with pytest.raises(BeamUQError, match=f"^{name}: "):
         beamuq.Calibration(**{name: value})
@@ -294,7 +323,9 @@ def test_groups_of_one_name_are_one_whatever_their_type() -> None:
 
 
 def test_a_threshold_cannot_be_set(calibration: beamuq.Calibration) -> None:
-    with pytest.raises(BeamUQError, match=r"threshold: 0.9: cannot be set, .* Calibration\(risk=…\)"):
+    with pytest.raises(
+        BeamUQError, match=r"threshold: 0.9: cannot be set, .* Calibration\(risk=…\)"
+    ):
         calibration.threshold = 0.9
 
 
@@ -305,15 +336,23 @@ def test_a_file_whose_settings_are_no_object_is_refused_when_it_is_read(
     path = tmp_path / "changed.json"
     calibration.save(path)
     path.write_text(json.dumps(json.loads(path.read_text()) | {"scored_with": settings}))
-    with pytest.raises(BeamUQError, match=r"changed.json: .*scored_with: .*must be an object in JSON"):
+    with pytest.raises(
+        BeamUQError, match=r"changed.json: .*scored_with: .*must be an object in JSON"
+    ):
         beamuq.Calibration.load(path)
 
 
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"risk": 0.001}, r"threshold.risk: 0.001, and the bound at the threshold is .*; calibrate again"),
-        ({"shown": 10_000}, r"threshold: \d+ wrong of 10000 shown of \d+ tested of \d+; calibrate again"),
+        (
+            {"risk": 0.001},
+            r"threshold.risk: 0.001, and the bound at the threshold is .*; calibrate again",
+        ),
+        (
+            {"shown": 10_000},
+            r"threshold: \d+ wrong of 10000 shown of \d+ tested of \d+; calibrate again",
+        ),
     ],
 )
 def test_a_file_whose_threshold_lacks_the_guarantee_is_refused(

@@ -97,7 +97,9 @@ def test_a_setting_that_this_search_does_not_read_is_refused_by_name(
 def test_a_cache_that_rounds_is_refused(inputs: dict[str, Any]) -> None:
     model, _ = tiny_model("llama")
     config = GenerationConfig(cache_implementation="quantized", max_length=20)
-    with pytest.raises(BeamUQError, match=r"cache_implementation: 'quantized': rounds.*leave it out"):
+    with pytest.raises(
+        BeamUQError, match=r"cache_implementation: 'quantized': rounds.*leave it out"
+    ):
         beams(model, **inputs, generation_config=config)
     rounding = object.__new__(QuantizedCache)
     with pytest.raises(BeamUQError, match=r"cache: QuantizedCache: rounds.*leave it out"):
@@ -135,7 +137,9 @@ class EosTokenCriteria(StoppingCriteria):
         return torch.full((len(input_ids),), scores is None, device=input_ids.device)
 
 
-@pytest.mark.parametrize("processor", [TemperatureLogitsWarper(), TopKOfOnesOwn(5)], ids=["warper", "top-k"])
+@pytest.mark.parametrize(
+    "processor", [TemperatureLogitsWarper(), TopKOfOnesOwn(5)], ids=["warper", "top-k"]
+)
 @pytest.mark.parametrize("drawn", [True, False])
 def test_a_processor_that_shares_a_name_with_transformers_own_is_refused(
     processor: Any, drawn: bool, inputs: dict[str, Any]

@@ -1,4 +1,6 @@
-"""A model in memory: decoded in batches, asked, its ``generate`` output scored, and a calibration fitted to scores."""
+"""A model in memory: decoded in batches, asked, its ``generate`` output scored, and a calibration
+fitted to scores.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,13 @@ def test_help_names_every_parameter_and_has_an_example_that_runs(
     asked = {"width": 0} if name == "beams" else dict.fromkeys(inspect.signature(public).parameters)
     assert {each for each in asked if each not in section} == set()
     inputs = tokenizer("a b c", return_tensors="pt")
-    known = {"beamuq": beamuq, "Path": Path, "model": model, "tokenizer": tokenizer, "inputs": inputs}
+    known = {
+        "beamuq": beamuq,
+        "Path": Path,
+        "model": model,
+        "tokenizer": tokenizer,
+        "inputs": inputs,
+    }
     (example,) = doctest.DocTestFinder(recurse=False).find(public, name, globs=known)
     report: list[str] = []
     done = doctest.DocTestRunner().run(example, out=report.append)
@@ -65,7 +73,9 @@ def loaded(folder: Path) -> tuple[Any, Any]:
     return load_causal(folder, dtype=torch.float32, device=torch.device("cpu"))
 
 
-def test_a_model_in_memory_of_other_weights_is_another_model(folder: Path, loaded: tuple[Any, Any]) -> None:
+def test_a_model_in_memory_of_other_weights_is_another_model(
+    folder: Path, loaded: tuple[Any, Any]
+) -> None:
     other = load_causal(folder, dtype=torch.float32, device=torch.device("cpu"))
     assert open_model(other).content == open_model(loaded).content
     next(iter(other[0].parameters())).mul_(1.01)
@@ -73,19 +83,28 @@ def test_a_model_in_memory_of_other_weights_is_another_model(folder: Path, loade
 
 
 @pytest.mark.parametrize("value", ["5", 5.0, True])
-def test_a_number_of_another_type_is_refused_in_one_line(value: object, loaded: tuple[Any, Any]) -> None:
+def test_a_number_of_another_type_is_refused_in_one_line(
+    value: object, loaded: tuple[Any, Any]
+) -> None:
     with pytest.raises(BeamUQError, match="beams: "):
         beamuq.decode(*loaded, ["a b c"], beams=value)  # type: ignore[arg-type]
 
 
-def test_decoded_rows_are_scored_and_their_probabilities_are_the_models_own(loaded: tuple[Any, Any]) -> None:
+def test_decoded_rows_are_scored_and_their_probabilities_are_the_models_own(
+    loaded: tuple[Any, Any],
+) -> None:
     rows = beamuq.decode(*loaded, ["a b c", "d e"], samples=3, beams=4, max_new_tokens=5)
-    assert [(row["id"], len(row["samples"]), len(row["beams"])) for row in rows] == [("1", 3, 4), ("2", 3, 4)]
+    assert [(row["id"], len(row["samples"]), len(row["beams"])) for row in rows] == [
+        ("1", 3, 4),
+        ("2", 3, 4),
+    ]
     model, tokenizer = loaded
     prompt = tokenizer("a b c")["input_ids"]
     for beam in rows[0]["beams"]:
         own = forced_logprobs(model, prompt, beam["token_ids"])
-        kept = len(own) if not beam["ended"] else len(own) - 1  # endings that add no text count as one
+        kept = (
+            len(own) if not beam["ended"] else len(own) - 1
+        )  # endings that add no text count as one
         assert own[:kept].tolist() == pytest.approx(beam["token_logprobs"][:kept], abs=2e-4)
     scores = beamuq.score(rows, methods=["Dissimilarity", "Prob"], **LEXICAL)
     assert scores["Dissimilarity"].between(0, 1).all()
@@ -94,10 +113,16 @@ def test_decoded_rows_are_scored_and_their_probabilities_are_the_models_own(load
         scores["Disimilarity"]
 
 
-def test_two_threads_decode_one_model_as_one_does_and_leave_it_as_it_was(loaded: tuple[Any, Any]) -> None:
+def test_two_threads_decode_one_model_as_one_does_and_leave_it_as_it_was(
+    loaded: tuple[Any, Any],
+) -> None:
     before = loaded[0].config._attn_implementation
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda _: beamuq.decode(*loaded, PROMPTS[:2], beams=3, max_new_tokens=3), range(12)))
+        found = list(
+            pool.map(
+                lambda _: beamuq.decode(*loaded, PROMPTS[:2], beams=3, max_new_tokens=3), range(12)
+            )
+        )
     assert all(rows == found[0] for rows in found)
     assert loaded[0].config._attn_implementation == before
 
@@ -112,7 +137,11 @@ def test_a_model_in_training_mode_is_refused(loaded: tuple[Any, Any]) -> None:
 def test_a_folder_of_other_weights_than_before_is_read_anew(folder: Path, tmp_path: Path) -> None:
     own = shutil.copytree(folder, tmp_path / "own")
     first, (weights,) = open_model(own, device="cpu"), own.glob("*.safetensors")
-    save_file({name: 1.1 * values for name, values in load_file(weights).items()}, weights, {"format": "pt"})
+    save_file(
+        {name: 1.1 * values for name, values in load_file(weights).items()},
+        weights,
+        {"format": "pt"},
+    )
     assert open_model(own, device="cpu").content != first.content
 
 
@@ -124,16 +153,25 @@ def test_few_shot_questions_of_a_batch_run_what_they_share_once(loaded: tuple[An
     assert rows[0]["answer"]["token_ids"] == one[0]["answer"]["token_ids"]
 
 
-def test_a_model_in_memory_answers_as_its_folder_does_to_the_digit(folder: Path, loaded: tuple[Any, Any]) -> None:
+def test_a_model_in_memory_answers_as_its_folder_does_to_the_digit(
+    folder: Path, loaded: tuple[Any, Any]
+) -> None:
     options: dict[str, Any] = {"width": 3, "max_new_tokens": 4, "device": "cpu"} | LEXICAL
     from_folder = beamuq.ask(["Who?", "What is two?"], str(folder), **options)
     in_memory = beamuq.ask(["Who?", "What is two?"], loaded, **options)
     for one, other in zip(from_folder, in_memory, strict=True):
-        assert (one.answer, one.beams, one.low, one.high) == (other.answer, other.beams, other.low, other.high)
+        assert (one.answer, one.beams, one.low, one.high) == (
+            other.answer,
+            other.beams,
+            other.low,
+            other.high,
+        )
         assert "plainly with 5 examples" in str(other)
     alone = beamuq.ask("Who?", loaded, **options)
     assert [beam.text for beam in alone.beams] == [beam.text for beam in in_memory[0].beams]
-    with pytest.raises(BeamUQError, match=r"model: object: give a folder, .* or \(model, tokenizer\)"):
+    with pytest.raises(
+        BeamUQError, match=r"model: object: give a folder, .* or \(model, tokenizer\)"
+    ):
         beamuq.ask("Who?", object())
 
 
@@ -142,7 +180,12 @@ def test_a_method_s_scores_are_those_over_beams_where_there_are_any() -> None:
     rows = [{"id": "a", "answer": "Paris", "samples": ["Lyon"], "beams": beams}]
     scores = beamuq.score(rows, methods=["Dissimilarity"], **LEXICAL)
     assert scores["Dissimilarity"]["a"] < 0.1
-    assert beamuq.score([rows[0] | {"beams": []}], methods=["Dissimilarity"], **LEXICAL)["Dissimilarity"]["a"] == 1
+    assert (
+        beamuq.score([rows[0] | {"beams": []}], methods=["Dissimilarity"], **LEXICAL)[
+            "Dissimilarity"
+        ]["a"]
+        == 1
+    )
 
 
 def test_prr_has_an_interval_and_says_where_it_is_undefined() -> None:
@@ -187,12 +230,20 @@ def test_what_is_no_column_of_numbers_is_told_in_one_line(scores: Any, correct: 
 
 
 @pytest.mark.parametrize(
-    "row", [{"answer": "Paris"}, {"answer": "Paris", "samples": []}, {"answer": "Paris", "sampled_responses": ["Lyon"]}]
+    "row",
+    [
+        {"answer": "Paris"},
+        {"answer": "Paris", "samples": []},
+        {"answer": "Paris", "sampled_responses": ["Lyon"]},
+    ],
 )
-def test_an_answer_alone_is_told_what_it_lacks_instead_of_getting_no_score(row: dict[str, Any]) -> None:
+def test_an_answer_alone_is_told_what_it_lacks_instead_of_getting_no_score(
+    row: dict[str, Any],
+) -> None:
     unused = r" \(not used: sampled_responses\)" if "sampled_responses" in row else ""
     with pytest.raises(
-        ValueError, match=rf"row 1: an answer alone cannot be scored; give samples or .*_logprobs{unused}$"
+        ValueError,
+        match=rf"row 1: an answer alone cannot be scored; give samples or .*_logprobs{unused}$",
     ):
         beamuq.score([row], **LEXICAL)
 
@@ -205,7 +256,9 @@ TALK = [
 ]
 
 
-def test_a_conversation_is_decoded_as_the_ids_that_the_tokenizer_renders(loaded: tuple[Any, Any]) -> None:
+def test_a_conversation_is_decoded_as_the_ids_that_the_tokenizer_renders(
+    loaded: tuple[Any, Any],
+) -> None:
     tokenizer = loaded[1]
     options: dict[str, Any] = {"samples": 2, "beams": 2, "max_new_tokens": 3}
     ids = tokenizer.apply_chat_template(TALK, add_generation_prompt=True, return_dict=False)
@@ -222,7 +275,9 @@ def test_a_conversation_is_decoded_as_the_ids_that_the_tokenizer_renders(loaded:
 
 
 def test_texts_ids_and_conversations_stand_in_one_list(loaded: tuple[Any, Any]) -> None:
-    rows = beamuq.decode(*loaded, ["What is two?", TALK[3:], [5, 6]], chat=True, beams=2, max_new_tokens=2)
+    rows = beamuq.decode(
+        *loaded, ["What is two?", TALK[3:], [5, 6]], chat=True, beams=2, max_new_tokens=2
+    )
     assert [row.get("question") for row in rows] == ["What is two?", "What is two?", None]
     assert rows[0]["beams"] == rows[1]["beams"]
 
@@ -248,7 +303,9 @@ def test_texts_ids_and_conversations_stand_in_one_list(loaded: tuple[Any, Any]) 
         (["\ud800"], r"prompt 1: holds '\\ud800', half a surrogate"),
     ],
 )
-def test_a_prompt_that_is_none_is_refused_with_its_place(prompts: Any, told: str, loaded: tuple[Any, Any]) -> None:
+def test_a_prompt_that_is_none_is_refused_with_its_place(
+    prompts: Any, told: str, loaded: tuple[Any, Any]
+) -> None:
     with pytest.raises(BeamUQError, match=f"^{told}"):
         beamuq.decode(*loaded, prompts, chat=True)
 
@@ -271,10 +328,14 @@ def test_chat_is_true_or_false(chat: Any, loaded: tuple[Any, Any]) -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "ids"])
-def test_a_prompt_that_ends_in_a_thought_is_refused_in_every_form(form: str, loaded: tuple[Any, Any]) -> None:
+def test_a_prompt_that_ends_in_a_thought_is_refused_in_every_form(
+    form: str, loaded: tuple[Any, Any]
+) -> None:
     text = "Question: what is two?\nAnswer:\n<think>\n"
     prompt = text if form == "text" else loaded[1](text)["input_ids"]
-    with pytest.raises(BeamUQError, match=r"^prompt 2: .*leaves a thought open \(<think>\).*</think>"):
+    with pytest.raises(
+        BeamUQError, match=r"^prompt 2: .*leaves a thought open \(<think>\).*</think>"
+    ):
         beamuq.decode(*loaded, ["a b c", prompt])
     closed = f"{text}</think>\n"
     assert beamuq.decode(*loaded, [closed], beams=1, max_new_tokens=1)
@@ -302,14 +363,19 @@ class Spoken:
 def test_answers_that_begin_with_a_thought_are_warned_of(loaded: tuple[Any, Any]) -> None:
     model, tokenizer = loaded
     with pytest.warns(
-        UserWarning, match=r"^prompt 1: the answer begins with a thought \(<think>\), which is no answer"
+        UserWarning,
+        match=r"^prompt 1: the answer begins with a thought \(<think>\), which is no answer",
     ):
         beamuq.decode(model, Spoken(tokenizer, "<think>"), ["a b c"], beams=2, max_new_tokens=2)
 
 
-def test_an_answer_that_is_empty_as_where_it_begins_with_a_newline_is_warned_of(folder: Path) -> None:
+def test_an_answer_that_is_empty_as_where_it_begins_with_a_newline_is_warned_of(
+    folder: Path,
+) -> None:
     model, tokenizer = likes_newlines(folder, 3.0)
-    with pytest.warns(UserWarning, match=r"^prompt 1: the answer is empty, .* newline, .* stop eos"):
+    with pytest.warns(
+        UserWarning, match=r"^prompt 1: the answer is empty, .* newline, .* stop eos"
+    ):
         (row,) = beamuq.decode(model, tokenizer, ["a b c"], beams=2, max_new_tokens=2)
     assert row["answer"]["text"] == ""
     assert row["answer"]["ended"]
@@ -332,7 +398,9 @@ def test_with_stop_eos_answers_have_all_their_lines(folder: Path) -> None:
 
 def test_scores_compare_texts_of_several_lines_whole() -> None:
     lists = ["red\nblue", "red\ngreen", "red\nblack"]
-    scores = beamuq.score([{"answer": lists[0], "samples": lists}], methods=["Dissimilarity"], **LEXICAL)
+    scores = beamuq.score(
+        [{"answer": lists[0], "samples": lists}], methods=["Dissimilarity"], **LEXICAL
+    )
     assert scores["Dissimilarity"]["1"] > 0.2
 
 

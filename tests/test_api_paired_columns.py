@@ -1,4 +1,6 @@
-"""Columns given in Python are numbers, of the same answers in one order, or are refused in one line."""
+"""Columns given in Python are numbers, of the same answers in one order, or are refused in one
+line.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +98,9 @@ def test_labels_may_be_truth_values() -> None:
         [1, np.bool_(False)],
     ):
         assert number_column("correct", labels, truth_values=True).tolist() == [1, 0]
-    with pytest.raises(BeamUQError, match=r"correct: row 1: 'True'; give a list of numbers, 1 for right and 0"):
+    with pytest.raises(
+        BeamUQError, match=r"correct: row 1: 'True'; give a list of numbers, 1 for right and 0"
+    ):
         number_column("correct", ["True"], truth_values=True)
 
 
@@ -131,7 +135,9 @@ OF = ["a", "b", "c"]
         ([5, 6, 7], "'a' is in one of them alone"),
     ],
 )
-def test_series_that_are_not_of_the_same_answers_in_one_order_are_refused(index: list[Any], told: str) -> None:
+def test_series_that_are_not_of_the_same_answers_in_one_order_are_refused(
+    index: list[Any], told: str
+) -> None:
     with pytest.raises(BeamUQError, match=f"^scores, correct: .*{told}"):
         check_order(scores=pd.Series(0.0, index=OF), correct=pd.Series(0.0, index=index))
 
@@ -145,7 +151,9 @@ def test_series_that_are_not_of_the_same_answers_in_one_order_are_refused(index:
         (["1", "2"], [1.0, 3.0], "'2' is in one of them alone"),
     ],
 )
-def test_whole_numbers_name_answers_as_their_texts_do(first: list[Any], second: list[Any], told: str) -> None:
+def test_whole_numbers_name_answers_as_their_texts_do(
+    first: list[Any], second: list[Any], told: str
+) -> None:
     with pytest.raises(BeamUQError, match=told):
         check_order(scores=pd.Series(0.0, index=first), correct=pd.Series(0.0, index=second))
     check_order(scores=pd.Series(0.0, index=["1", "2"]), correct=pd.Series(0.0, index=[1, 2]))

@@ -31,9 +31,17 @@ from tiny_scorers import build_nli
 
 FULL: dict[str, Any] = {
     "id": "q1",
-    "answer": {"text": "Paris", "token_logprobs": [-0.3, -0.1], "token_entropies": [1.0, 0.5], "p_true_logprob": -0.2},
+    "answer": {
+        "text": "Paris",
+        "token_logprobs": [-0.3, -0.1],
+        "token_entropies": [1.0, 0.5],
+        "p_true_logprob": -0.2,
+    },
     "samples": [{"text": text, "logprob": -1.0} for text in ("Paris", "Paris", "Lyon", "Rome")],
-    "beams": [{"text": "Paris", "logprob": math.log(0.6)}, {"text": "Lyon", "logprob": math.log(0.2)}],
+    "beams": [
+        {"text": "Paris", "logprob": math.log(0.6)},
+        {"text": "Lyon", "logprob": math.log(0.2)},
+    ],
 }
 BARE: dict[str, Any] = {"id": "q2", "answer": "Rome", "samples": ["Rome", "Milan"]}
 NEVER = {"CCP", "SAR"}  # need what only a study's judgements step makes
@@ -57,7 +65,9 @@ def reason(frame: pd.DataFrame, method: str, variant: str = "", setting: str = "
 def rows_of(candidates: pa.Table) -> list[dict[str, Any]]:
     """A candidates table as a practitioner's rows."""
     rows = []
-    for key, mine in candidates.to_pandas().sort_values("rank", kind="stable").groupby("id", sort=False):
+    for key, mine in (
+        candidates.to_pandas().sort_values("rank", kind="stable").groupby("id", sort=False)
+    ):
         by = dict(list(mine.groupby("strategy")))
         (answer,) = by["greedy"].rename(columns={"entropies": "token_entropies"}).to_dict("records")
         told = {name: answer[name] for name in ("text", "token_logprobs", "token_entropies")}
@@ -70,7 +80,9 @@ def rows_of(candidates: pa.Table) -> list[dict[str, Any]]:
 def test_scores_are_those_of_the_workflow() -> None:
     tables = synthetic.cell(N=5, seed=3)
     candidates = tables["candidates"]
-    logprob = candidates.column("logprob").to_numpy() - 1.5  # so that no ten beams hold more than all the mass
+    logprob = (
+        candidates.column("logprob").to_numpy() - 1.5
+    )  # so that no ten beams hold more than all the mass
     shorter = [
         [p * (total / math.fsum(of)) for p in of]
         for total, of in zip(logprob, candidates.column("token_logprobs").to_pylist(), strict=True)
@@ -80,15 +92,24 @@ def test_scores_are_those_of_the_workflow() -> None:
     needed = needed_pairs(candidates, ["greedy"], "beam M=10")
     entail = Lexical().score([(a, b) for _, a, b in needed]).entail
     similarity = pa.Table.from_pylist(
-        [{"id": q, "premise": a, "hypothesis": b, "entail": s} for (q, a, b), s in zip(needed, entail, strict=True)],
+        [
+            {"id": q, "premise": a, "hypothesis": b, "entail": s}
+            for (q, a, b), s in zip(needed, entail, strict=True)
+        ],
         schema=SCHEMAS["similarity"],
     )
     methods = tuple(name for name in METHODS if name not in NEVER | {"PTrue"})
     settings = ScoringSettings(
-        methods=methods, answer_source=("greedy",), main={"sample": "sample T=1.0", "beam": "beam M=10"}
+        methods=methods,
+        answer_source=("greedy",),
+        main={"sample": "sample T=1.0", "beam": "beam M=10"},
     )
     cell = CellTables(tables["questions"], candidates, similarity, equivalence_threshold=0.8)
-    expected = score_cell(cell, settings).to_pandas().set_index(["id", "method", "variant", "setting"])["value"]
+    expected = (
+        score_cell(cell, settings)
+        .to_pandas()
+        .set_index(["id", "method", "variant", "setting"])["value"]
+    )
     found = score(rows_of(candidates), similarity="lexical", methods=methods)
     found = found.set_index(["id", "method", "variant", "setting"])["value"]
     assert len(expected) == 5 * 22
@@ -108,7 +129,9 @@ def test_one_question_by_hand() -> None:
 
 
 def test_confidence_is_p_where_a_score_is_minus_log_p_and_one_minus_what_lies_in_0_to_1() -> None:
-    frame = score([FULL], similarity="lexical").set_index(["method", "variant", "setting"])["confidence"]
+    frame = score([FULL], similarity="lexical").set_index(["method", "variant", "setting"])[
+        "confidence"
+    ]
     assert frame["Prob", "", ""] == pytest.approx(math.exp(-0.4))
     assert frame["PTrue", "", ""] == pytest.approx(math.exp(-0.2))
     assert frame["Dissimilarity", "beamsearch", ""] == pytest.approx(0.75)
@@ -117,7 +140,9 @@ def test_confidence_is_p_where_a_score_is_minus_log_p_and_one_minus_what_lies_in
 
 def test_an_interval_never_ends_below_its_beginning() -> None:
     beams = [{"text": str(k), "logprob": math.log(p)} for k, p in enumerate((0.7005, 0.29, 0.01))]
-    frame = score([{"answer": {"text": "0", "token_logprobs": [-0.3]}, "beams": beams}], similarity="lexical")
+    frame = score(
+        [{"answer": {"text": "0", "token_logprobs": [-0.3]}, "beams": beams}], similarity="lexical"
+    )
     assert (frame["low"] <= frame["high"])[frame["low"].notna()].all()
 
 
@@ -151,7 +176,12 @@ def test_samples_have_an_interval_by_one_outcome_a_text() -> None:
 
 def test_of_an_answer_without_its_ending_nothing_is_certified() -> None:
     answer = FULL["answer"] | {"without_ending": True}
-    assert interval(score([FULL | {"answer": answer}], similarity="lexical"), "Dissimilarity", "beamsearch") == NONE
+    assert (
+        interval(
+            score([FULL | {"answer": answer}], similarity="lexical"), "Dissimilarity", "beamsearch"
+        )
+        == NONE
+    )
 
 
 def test_a_similarity_with_classes_is_scored_with_no_threshold() -> None:
@@ -166,15 +196,23 @@ def test_a_similarity_with_classes_is_scored_with_no_threshold() -> None:
 
 
 @pytest.mark.parametrize(("temperature", "noted"), [(1.0, False), (0.7, True)])
-def test_samples_at_one_are_weighed_without_their_probability(temperature: float, noted: bool) -> None:
-    samples = [{"text": text, "logprob": -1.0, "without_ending": True} for text in ("Paris", "Lyon")]
-    frame = score([{"answer": "Paris", "samples": samples}], similarity="lexical", temperature=temperature)
+def test_samples_at_one_are_weighed_without_their_probability(
+    temperature: float, noted: bool
+) -> None:
+    samples = [
+        {"text": text, "logprob": -1.0, "without_ending": True} for text in ("Paris", "Lyon")
+    ]
+    frame = score(
+        [{"answer": "Paris", "samples": samples}], similarity="lexical", temperature=temperature
+    )
     (note,) = frame[(frame.method == "Dissimilarity") & (frame.variant == "multinomial")]["note"]
     assert bool(note) == noted
 
 
 @pytest.mark.parametrize("second", ["Lyon", {"text": "Lyon", "logprob": math.log(0.9)}])
-def test_there_is_no_interval_without_every_probability_or_with_impossible_ones(second: Any) -> None:
+def test_there_is_no_interval_without_every_probability_or_with_impossible_ones(
+    second: Any,
+) -> None:
     samples = [{"text": "Paris", "logprob": math.log(0.5)}, second]
     frame = score([{"answer": "Paris", "samples": samples}], similarity="lexical")
     assert interval(frame, "Dissimilarity", "multinomial") == NONE
@@ -191,15 +229,21 @@ def test_texts_alone_get_what_needs_no_log_probability_and_reasons_for_the_rest(
     assert "answer.logprob or answer.token_logprobs" in reason(frame, "CocoaPPL", "multinomial")
     assert "answer.token_entropies" in reason(frame, "MTE")
     assert "give them under 'beams'" in reason(frame, "Dissimilarity", "beamsearch")
-    assert "logprob or token_logprobs with it" in reason(frame, "SemanticEntropy", "multinomial", "likelihood-summed")
+    assert "logprob or token_logprobs with it" in reason(
+        frame, "SemanticEntropy", "multinomial", "likelihood-summed"
+    )
 
 
 def test_samples_at_another_temperature_need_log_probabilities_for_their_weights() -> None:
     frame = score([BARE], similarity="lexical", temperature=0.5)
     assert "for its weight" in reason(frame, "Dissimilarity", "multinomial")
-    weighed = BARE | {"samples": [{"text": "Rome", "logprob": -3.0}, {"text": "Milan", "logprob": -1.0}]}
+    weighed = BARE | {
+        "samples": [{"text": "Rome", "logprob": -3.0}, {"text": "Milan", "logprob": -1.0}]
+    }
     cold = values(score([weighed], similarity="lexical", temperature=0.5))["Dissimilarity"]
-    assert cold == pytest.approx(math.exp(1.0) / (math.exp(1.0) + math.exp(3.0)))  # weights p^(1 - 1/T) = 1/p
+    assert cold == pytest.approx(
+        math.exp(1.0) / (math.exp(1.0) + math.exp(3.0))
+    )  # weights p^(1 - 1/T) = 1/p
 
 
 def test_a_question_scores_the_same_in_any_company_and_in_blocks_of_little_memory(
@@ -216,7 +260,9 @@ def test_a_question_scores_the_same_in_any_company_and_in_blocks_of_little_memor
 
     together = score(rows, similarity="lexical")
     monkeypatch.setattr(score_candidates, "BLOCK_PAIRS", 1)
-    pd.testing.assert_frame_equal(score(rows, similarity=Similarity("lexical", Counting(), FOLDED_WORDS)), together)
+    pd.testing.assert_frame_equal(
+        score(rows, similarity=Similarity("lexical", Counting(), FOLDED_WORDS)), together
+    )
     assert len(asked) == len(rows)
     for item in rows:
         mine = together[together.id == item["id"]].reset_index(drop=True)
@@ -229,11 +275,17 @@ def test_scores_lie_in_the_range_that_is_stated(seed: int) -> None:
     rng = np.random.default_rng(seed)
 
     def some(probabilities: Any) -> list[dict[str, Any]]:
-        return [{"text": str(rng.choice(synthetic.WORDS)), "logprob": math.log(p + 1e-9)} for p in probabilities]
+        return [
+            {"text": str(rng.choice(synthetic.WORDS)), "logprob": math.log(p + 1e-9)}
+            for p in probabilities
+        ]
 
     rows: list[dict[str, Any]] = []
     for n, size in enumerate(rng.integers(1, 8, 8)):
-        known = {"token_logprobs": (-rng.random(3) * 5).tolist(), "token_entropies": rng.random(3).tolist()}
+        known = {
+            "token_logprobs": (-rng.random(3) * 5).tolist(),
+            "token_entropies": rng.random(3).tolist(),
+        }
         answer = {"text": str(rng.choice(synthetic.WORDS))} | known
         samples, beams = some(rng.random(size)), some(rng.dirichlet(np.full(size + 1, 0.3))[:size])
         rows.append({"id": str(n), "answer": answer, "samples": samples, "beams": beams})
@@ -243,18 +295,33 @@ def test_scores_lie_in_the_range_that_is_stated(seed: int) -> None:
         of = rows[int(row["id"])]
         M = len(of["beams"] if row["variant"] == "beamsearch" else of["samples"])
         low, high = row["range"][1:-1].split(", ")
-        limits = {"0": 0, "1": 1, "2": 2, "M": M, "log M": math.log(M), "∞": math.inf, "-∞": -math.inf}
+        limits = {
+            "0": 0,
+            "1": 1,
+            "2": 2,
+            "M": M,
+            "log M": math.log(M),
+            "∞": math.inf,
+            "-∞": -math.inf,
+        }
         assert limits[low] - 1e-9 <= row["value"] <= limits[high] + 1e-9, row
 
 
 def test_labels_groups_and_the_model_are_handed_on_and_only_those_that_a_row_has() -> None:
     answer = {"text": "Rome", "logprob": -1.0}
     row = {"answer": answer, "correct": True, "group": 7, "model": "m", "other": 1}
-    found = score([row | {"id": "a"}, {"id": "b", "answer": answer}], similarity="lexical", methods="Prob,CCP")
+    found = score(
+        [row | {"id": "a"}, {"id": "b", "answer": answer}], similarity="lexical", methods="Prob,CCP"
+    )
     assert list(found.columns[-3:]) == ["correct", "group", "model"]
-    assert found.loc[found["id"] == "a", ["correct", "group", "model"]].to_numpy().tolist() == [[1.0, "7", "m"]] * 2
+    assert (
+        found.loc[found["id"] == "a", ["correct", "group", "model"]].to_numpy().tolist()
+        == [[1.0, "7", "m"]] * 2
+    )
     assert found.loc[found["id"] == "b", ["correct", "group", "model"]].isna().all(axis=None)
-    assert list(score([{"answer": answer}], similarity="lexical", methods="Prob").columns) == list(COLUMNS)
+    assert list(score([{"answer": answer}], similarity="lexical", methods="Prob").columns) == list(
+        COLUMNS
+    )
 
 
 def test_files_frames_and_arrays_say_the_same_as_mappings(tmp_path: Path) -> None:
@@ -264,14 +331,21 @@ def test_files_frames_and_arrays_say_the_same_as_mappings(tmp_path: Path) -> Non
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in mappings))
     (tmp_path / "a.json").write_text(json.dumps(mappings))
     assert read_records(tmp_path / "a.jsonl") == read_records(tmp_path / "a.json") == expected
-    half = [beam | {"ended": True} for beam in FULL["beams"][:1]] + FULL["beams"][1:]  # of the others null in Parquet
+    half = [beam | {"ended": True} for beam in FULL["beams"][:1]] + FULL["beams"][
+        1:
+    ]  # of the others null in Parquet
     assert read_records(pa.Table.from_pylist([FULL | {"beams": half}]).to_pandas())
-    pq.write_table(pa.Table.from_pylist([FULL, FULL | {"id": "7", "beams": None}]), tmp_path / "a.parquet")
+    pq.write_table(
+        pa.Table.from_pylist([FULL, FULL | {"id": "7", "beams": None}]), tmp_path / "a.parquet"
+    )
     first, second = read_records(tmp_path / "a.parquet")
     assert (first, second.beams) == (expected[0], [])
     frame = pd.DataFrame([FULL, BARE | {"id": 7}])  # BARE has no beams: a hole
     frame["samples"] = [np.array(samples, dtype=object) for samples in frame["samples"]]
-    told = FULL["answer"] | {"token_logprobs": np.array([-0.3, -0.1]), "p_true_logprob": np.float64(-0.2)}
+    told = FULL["answer"] | {
+        "token_logprobs": np.array([-0.3, -0.1]),
+        "p_true_logprob": np.float64(-0.2),
+    }
     frame.at[0, "answer"] = told
     assert read_records(frame) == expected
     with pytest.raises(BeamUQError, match="row 1: a str; give a list of mappings"):
@@ -287,7 +361,10 @@ def test_files_frames_and_arrays_say_the_same_as_mappings(tmp_path: Path) -> Non
 def test_nli_classes_decide_meaning_without_a_threshold(tmp_path: Path) -> None:
     frame = score([FULL], similarity=f"nli:{build_nli(tmp_path / 'nli')}", device="cpu")
     assert set(frame.similarity) == {f"nli:{tmp_path / 'nli'}"}
-    assert set(values(frame, "beamsearch")) == {n for n, m in METHODS.items() if "beamsearch" in m.variants} - NEVER
+    assert (
+        set(values(frame, "beamsearch"))
+        == {n for n, m in METHODS.items() if "beamsearch" in m.variants} - NEVER
+    )
 
 
 LIKELY = {"text": "a", "logprob": -0.1}
@@ -308,10 +385,22 @@ LIKELY = {"text": "a", "logprob": -0.1}
             )
             for entropy in (1e308, 16.2, -0.1, math.nan, math.inf)
         ],
-        ({"answer": {"text": "a", "tokens": 10**400}}, "answer.tokens: .*less than or equal to 1000000"),
-        ({"answer": LIKELY | {"token_logprobs": [-0.2, -0.2]}}, "answer: .*is not the sum of token_logprobs"),
-        ({"answer": {"text": "a", "token_logprobs": [-0.2], "tokens": 3}}, "answer: lengths disagree"),
-        ({"answer": {"text": "a", "log_prob": -0.2}}, "answer.log_prob: .*unknown key; did you mean 'logprob'"),
+        (
+            {"answer": {"text": "a", "tokens": 10**400}},
+            "answer.tokens: .*less than or equal to 1000000",
+        ),
+        (
+            {"answer": LIKELY | {"token_logprobs": [-0.2, -0.2]}},
+            "answer: .*is not the sum of token_logprobs",
+        ),
+        (
+            {"answer": {"text": "a", "token_logprobs": [-0.2], "tokens": 3}},
+            "answer: lengths disagree",
+        ),
+        (
+            {"answer": {"text": "a", "log_prob": -0.2}},
+            "answer.log_prob: .*unknown key; did you mean 'logprob'",
+        ),
         ({"answer": "a", "beams": [LIKELY, LIKELY | {"logprob": -0.2}]}, "beams: .*sum to 1.72"),
         ({"answer": "a", "beams": [{"text": "b", "logprob": -2.5}] * 2}, "beams: 'b' stands twice"),
         (
@@ -333,8 +422,14 @@ def test_a_bad_row_is_told_by_place_and_key_in_one_line(row: dict[str, Any], tol
     [
         ({"similarity": "lexicon"}, "similarity: unknown name 'lexicon'; did you mean 'lexical'"),
         ({"similarity": "nli"}, "needs a model; write nli:FOLDER"),
-        ({"methods": ["Disimilarity"]}, "methods: unknown name 'Disimilarity'; did you mean 'Dissimilarity'"),
-        ({"temperature": 0.0}, "temperature: 0.0: Input should be greater than or equal to 0.000001"),
+        (
+            {"methods": ["Disimilarity"]},
+            "methods: unknown name 'Disimilarity'; did you mean 'Dissimilarity'",
+        ),
+        (
+            {"temperature": 0.0},
+            "temperature: 0.0: Input should be greater than or equal to 0.000001",
+        ),
     ],
 )
 def test_a_bad_option_is_told_in_one_line(options: dict[str, Any], told: str) -> None:

@@ -1,4 +1,6 @@
-"""Responses of servers, written to the published schemas, become candidates with what the server said and no more."""
+"""Responses of servers, written to the published schemas, become candidates with what the server
+said and no more.
+"""
 
 from __future__ import annotations
 
@@ -42,23 +44,40 @@ def completed(text: str, tokens: Tokens, finish: str = "stop") -> dict[str, Any]
     """A choice of ``/v1/completions``."""
     names, logprobs = [token for token, _ in tokens], [logprob for _, logprob in tokens]
     offsets = [sum(map(len, names[:n])) for n in range(len(names))]
-    held = {"tokens": names, "token_logprobs": logprobs, "text_offset": offsets, "top_logprobs": None}
+    held = {
+        "tokens": names,
+        "token_logprobs": logprobs,
+        "text_offset": offsets,
+        "top_logprobs": None,
+    }
     return {"index": 0, "text": text, "logprobs": held, "finish_reason": finish}
 
 
 def response(*choices: dict[str, Any]) -> dict[str, Any]:
-    return {"id": "cmpl-1", "object": "chat.completion", "created": 1, "model": "m", "choices": list(choices)}
+    return {
+        "id": "cmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": list(choices),
+    }
 
 
 WHOLE = {
     "chat, vLLM's with the turn's end": response(chat("Paris", ENDED)),
-    "chat, one token is empty, as llama.cpp writes an ending": response(chat(" Paris", [*PARIS, ("", -0.125)])),
+    "chat, one token is empty, as llama.cpp writes an ending": response(
+        chat(" Paris", [*PARIS, ("", -0.125)])
+    ),
     "text, a stop string beyond the text": response(completed(" Paris", [*PARIS, ("\n", -0.125)])),
-    "text, an ending that holds some of the text": response(completed(" Paris.", [*PARIS, (".\n", -0.125)])),
+    "text, an ending that holds some of the text": response(
+        completed(" Paris.", [*PARIS, (".\n", -0.125)])
+    ),
     "text, llama.cpp's with content": response(
         {"text": " Paris", **{k: v for k, v in chat("", ENDED).items() if k != "message"}}
     ),
-    "space lost by the tokenizer": response(chat("Le Mans", [("Le", -0.5), ("Mans", -0.25), ("</s>", -0.125)])),
+    "space lost by the tokenizer": response(
+        chat("Le Mans", [("Le", -0.5), ("Mans", -0.25), ("</s>", -0.125)])
+    ),
     "half characters": response(
         chat("Z\u00fc", [("Z", -0.25), ("\ufffd", -0.25), ("\ufffd", -0.25), ("</s>", -0.125)])
     ),
@@ -67,7 +86,10 @@ WHOLE = {
 
 LEFT_OUT = {
     "chat, OpenAI's has the text's tokens only": (response(chat(" Paris", PARIS)), NO_ENDING),
-    "text, llama-cpp-python drops the end of text": (response(completed(" Paris", PARIS)), NO_ENDING),
+    "text, llama-cpp-python drops the end of text": (
+        response(completed(" Paris", PARIS)),
+        NO_ENDING,
+    ),
     "half characters at the end": (
         response(chat("Z\u00fc", [("Z", -0.25), ("\ufffd", -0.25), ("\ufffd", -0.25)])),
         NO_ENDING,
@@ -77,32 +99,50 @@ LEFT_OUT = {
         NO_ENDING,
     ),
     "half characters before other text": (
-        response(chat("Z\u00fcrich", [("Z", -0.1), ("\ufffd", -0.1), ("\ufffd", -0.1), ("rich", -0.7)])),
+        response(
+            chat("Z\u00fcrich", [("Z", -0.1), ("\ufffd", -0.1), ("\ufffd", -0.1), ("rich", -0.7)])
+        ),
         NO_ENDING,
     ),
-    "text ends in a line break of its own": (response(completed(" Paris\n", [*PARIS, ("\n", -0.1)])), NO_ENDING),
+    "text ends in a line break of its own": (
+        response(completed(" Paris\n", [*PARIS, ("\n", -0.1)])),
+        NO_ENDING,
+    ),
     "not asked for": (response(chat("Paris", None)), NO_LOGPROBS),
     "the server's floor": (response(chat("Paris", [("Paris", -9999.0), ("</s>", -0.1)])), NO_TOKEN),
-    "an echoed prompt": (response(completed("Q: Paris", [("Q:", None), (" Paris", -0.1)])), NO_TOKEN),
+    "an echoed prompt": (
+        response(completed("Q: Paris", [("Q:", None), (" Paris", -0.1)])),
+        NO_TOKEN,
+    ),
     "reasoning": (response(chat("Paris", [("<think>", -0.1), *ENDED])), NO_SPELLING),
     "token ids for texts": (
-        response(chat("Paris", None) | {"logprobs": {"content": [{"token": "token_id:5", "logprob": -0.1}]}}),
+        response(
+            chat("Paris", None)
+            | {"logprobs": {"content": [{"token": "token_id:5", "logprob": -0.1}]}}
+        ),
         NO_SPELLING,
     ),
 }
 
 
 @pytest.mark.parametrize("name", [*WHOLE, *LEFT_OUT])
-def test_an_answer_with_its_ending_has_the_log_probability_of_all_its_tokens_and_another_none(name: str) -> None:
+def test_an_answer_with_its_ending_has_the_log_probability_of_all_its_tokens_and_another_none(
+    name: str,
+) -> None:
     found, why = LEFT_OUT.get(name, (WHOLE.get(name, {}), None))
     answer = read_records([{"answer": found}])[0].answer
     assert answer.left_out == why
-    assert (answer.total, answer.length) == ((None, None) if why else (pytest.approx(-0.875), answer.length))
+    assert (answer.total, answer.length) == (
+        (None, None) if why else (pytest.approx(-0.875), answer.length)
+    )
     assert why or answer.length in (3, 4)
 
 
 def test_the_reason_of_a_score_names_what_the_server_left_out() -> None:
-    row = {"answer": response(chat("Paris", PARIS)), "samples": response(chat("Paris", ENDED), chat("Rome", None))}
+    row = {
+        "answer": response(chat("Paris", PARIS)),
+        "samples": response(chat("Paris", ENDED), chat("Rome", None)),
+    }
     frame = score([row], similarity="lexical").set_index(["method", "variant", "setting"])
     assert NO_ENDING in frame.reason["Prob", "", ""]
     assert NO_ENDING in frame.reason["CocoaPPL", "multinomial", ""]
@@ -114,16 +154,31 @@ def test_samples_may_be_several_responses_among_other_candidates_and_objects_of_
     client = SimpleNamespace(model_dump=lambda: response(chat("Paris", ENDED), chat("Nice", ENDED)))
     beams = response(completed("Rome", [("Rome", -0.1), ("\n", -0.2)]))
     item = read_records([{"answer": "Paris", "samples": [client, "Lyon"]}])[0]
-    assert [(each.text, each.total) for each in item.samples] == [("Paris", -0.875), ("Nice", None), ("Lyon", None)]
-    item = read_records([{"answer": "Paris", "beams": beams, "request": {"use_beam_search": True}}])[0]
+    assert [(each.text, each.total) for each in item.samples] == [
+        ("Paris", -0.875),
+        ("Nice", None),
+        ("Lyon", None),
+    ]
+    item = read_records(
+        [{"answer": "Paris", "beams": beams, "request": {"use_beam_search": True}}]
+    )[0]
     assert item.beams[0].total == pytest.approx(-0.3)
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "two answers": ({"answer": response(chat("a", None), chat("b", None))}, "answer: 2 choices"),
-    "a call of a tool": ({"answer": response(chat(None, None, "tool_calls"))}, "finish_reason: 'tool_calls'"),
-    "a text for a logprob": ({"answer": response(completed("P", [("P", "x")]))}, "token_logprobs[0]"),
-    "a positive logprob": ({"answer": response(chat("P", [("P", 0.5), ("</s>", -0.1)]))}, "token_logprobs[0]: 0.5"),
+    "a call of a tool": (
+        {"answer": response(chat(None, None, "tool_calls"))},
+        "finish_reason: 'tool_calls'",
+    ),
+    "a text for a logprob": (
+        {"answer": response(completed("P", [("P", "x")]))},
+        "token_logprobs[0]",
+    ),
+    "a positive logprob": (
+        {"answer": response(chat("P", [("P", 0.5), ("</s>", -0.1)]))},
+        "token_logprobs[0]: 0.5",
+    ),
 }
 
 
@@ -141,19 +196,32 @@ def test_a_bad_response_is_told_in_one_line_with_its_place(name: str, tmp_path: 
 
 @pytest.mark.server
 def test_a_real_servers_answers_are_scored() -> None:
-    """A base model's prompt, its line break as the ending; one request a sample, as not all servers take ``n``."""
+    """A base model's prompt, its line break as the ending; one request a sample, as not all servers
+    take ``n``.
+    """
     address = os.environ.get("BEAMUQ_SERVER")
     if not address:
         pytest.skip("no server: give its address up to /v1 as BEAMUQ_SERVER")
     own = {"top_p": 1, "top_k": 0, "min_p": 0, "max_tokens": 12, "logprobs": 1, "stop": ["\n"]}
     with urllib.request.urlopen(f"{address}/models", timeout=60) as models:
         model = json.load(models)["data"][0]["id"]
-    prompt = "Question: What is the capital of Italy?\nAnswer: Rome\nQuestion: What is the capital of France?\nAnswer:"
+    prompt = (
+        "Question: What is the capital of Italy?\nAnswer: Rome\nQuestion: What is the capital of "
+        "France?\nAnswer:"
+    )
     answered = []
     for seed, temperature in enumerate((0, 1, 1, 1)):
-        request = {"model": model, "prompt": prompt, "temperature": temperature, "seed": seed, **own}
+        request = {
+            "model": model,
+            "prompt": prompt,
+            "temperature": temperature,
+            "seed": seed,
+            **own,
+        }
         headers = {"Content-Type": "application/json"}
-        sent = urllib.request.Request(f"{address}/completions", json.dumps(request).encode(), headers)
+        sent = urllib.request.Request(
+            f"{address}/completions", json.dumps(request).encode(), headers
+        )
         with urllib.request.urlopen(sent, timeout=60) as received:
             answered.append(json.load(received))
     row = {"answer": answered[0], "samples": answered[1:]}
@@ -162,7 +230,11 @@ def test_a_real_servers_answers_are_scored() -> None:
     assert all(each.total is not None for each in (item.answer, *item.samples))
     frame = score([row], similarity="lexical")
     assert frame[frame.method == "Prob"].value.item() == pytest.approx(-(item.answer.total or 0))
-    assert frame[(frame.method == "Dissimilarity") & (frame.variant == "multinomial")].value.notna().all()
+    assert (
+        frame[(frame.method == "Dissimilarity") & (frame.variant == "multinomial")]
+        .value.notna()
+        .all()
+    )
 
 
 def beam(text: str, tokens: int, logprob: float, kind: str = "stop") -> dict[str, Any]:
@@ -194,18 +266,29 @@ def test_beams_of_sglang_get_their_whole_log_probability_and_unfinished_ones_are
     ]
     with pytest.warns(UserWarning, match="unfinished"):
         frame = score([row], similarity="lexical", methods="Dissimilarity")
-    left = math.exp(-2.0) + math.exp(-4.0)  # which differ from the answer, of the outcomes that are left
+    left = math.exp(-2.0) + math.exp(
+        -4.0
+    )  # which differ from the answer, of the outcomes that are left
     certified = frame[frame.variant == "beamsearch"][["low", "high"]].to_numpy().tolist()[0]
     assert certified == pytest.approx([left, 1 - math.exp(-0.5)])
 
 
 def choices_of(request: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a chat answers: right for even questions, and the less surely, the larger the number asked for."""
+    """What a chat answers: right for even questions, and the less surely, the larger the number
+    asked for.
+    """
     n = int(re.findall(r"\d+", request["messages"][0]["content"])[0])
     sure = -0.01 - n / 100
-    right, wrong = chat(str(2 * n), [(str(2 * n), sure), ("</s>", -0.01)]), chat("?", [("?", -2.0), ("</s>", -0.01)])
+    right, wrong = (
+        chat(str(2 * n), [(str(2 * n), sure), ("</s>", -0.01)]),
+        chat("?", [("?", -2.0), ("</s>", -0.01)]),
+    )
     drawn = request.get("n", 1)
-    return [right if n % 4 else wrong] if request["temperature"] == 0 else [right, *[wrong] * (n % 5)][:drawn]
+    return (
+        [right if n % 4 else wrong]
+        if request["temperature"] == 0
+        else [right, *[wrong] * (n % 5)][:drawn]
+    )
 
 
 def generated(request: dict[str, Any]) -> dict[str, Any]:
@@ -226,7 +309,9 @@ def test_the_page_prints_what_it_shows_and_scores_each_servers_responses(tmp_pat
     class Server(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            made = generated(request) if self.path == "/generate" else response(*choices_of(request))
+            made = (
+                generated(request) if self.path == "/generate" else response(*choices_of(request))
+            )
             self.send_response(200)
             self.end_headers()
             self.wfile.write(json.dumps(made | {"id": str(uuid.uuid4())}).encode())
@@ -236,23 +321,37 @@ def test_the_page_prints_what_it_shows_and_scores_each_servers_responses(tmp_pat
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        vllm, llama_cpp, sglang = follow("your_own_answers.md", tmp_path, f"127.0.0.1:{server.server_port}")[-3:]
+        vllm, llama_cpp, sglang = follow(
+            "your_own_answers.md", tmp_path, f"127.0.0.1:{server.server_port}"
+        )[-3:]
         server.shutdown()
     for printed in (vllm, llama_cpp, sglang):
-        assert re.fullmatch(r"id\n1 +\d\.\d+\n2 +\d\.\d+\nName: CocoaPPL, dtype: float64\n", printed), printed
+        assert re.fullmatch(
+            r"id\n1 +\d\.\d+\n2 +\d\.\d+\nName: CocoaPPL, dtype: float64\n", printed
+        ), printed
 
 
 def test_without_ending_scores_what_lacks_it_alone_with_a_note_and_no_interval() -> None:
     rome: Tokens = [("Rome", -2.0), ("</s>", -0.1)]
-    row = {"answer": response(chat("Paris", PARIS)), "beams": response(chat("Paris", PARIS), chat("Rome", rome))}
+    row = {
+        "answer": response(chat("Paris", PARIS)),
+        "beams": response(chat("Paris", PARIS), chat("Rome", rome)),
+    }
     row |= {"request": {"use_beam_search": True, "n": 2}}
-    frame = score([row], similarity="lexical", methods="Prob,Dissimilarity,LexicalSimilarity", without_ending=True)
+    frame = score(
+        [row],
+        similarity="lexical",
+        methods="Prob,Dissimilarity,LexicalSimilarity",
+        without_ending=True,
+    )
     frame = frame.set_index(["method", "variant"])
     assert frame.value["Prob", ""] == pytest.approx(0.75)
     assert frame.note["Prob", ""] == frame.note["Dissimilarity", "beamsearch"] != ""
     assert frame.low.isna().all()
     assert frame.note["LexicalSimilarity", ""] == ""
-    assert all(json.loads(told)["without_ending"] for told in frame.scored_with)  # decide compares it
+    assert all(
+        json.loads(told)["without_ending"] for told in frame.scored_with
+    )  # decide compares it
     whole = {"answer": response(chat("Paris", ENDED))}
     assert set(score([whole], similarity="lexical", without_ending=True)["note"]) == {""}
 
@@ -267,8 +366,14 @@ def test_without_ending_scores_what_lacks_it_alone_with_a_note_and_no_interval()
         ({"extra_body": {"min_p": 0.05}}, "min_p: 0.05"),
     ],
 )
-def test_samples_that_are_not_the_models_own_are_refused(setting: dict[str, Any], told: str) -> None:
-    row = {"answer": "Paris", "samples": response(chat("Paris", ENDED)), "request": {"model": "m", "top_p": 1, "n": 1}}
+def test_samples_that_are_not_the_models_own_are_refused(
+    setting: dict[str, Any], told: str
+) -> None:
+    row = {
+        "answer": "Paris",
+        "samples": response(chat("Paris", ENDED)),
+        "request": {"model": "m", "top_p": 1, "n": 1},
+    }
     assert read_records([row])
     with pytest.raises(BeamUQError, match=f"row 1: request: {told}"):
         read_records([row | {"request": setting}])

@@ -1,4 +1,6 @@
-"""Of every way to split a short text into tokens, no verdict on its ending is wrong; at most it is unclear."""
+"""Of every way to split a short text into tokens, no verdict on its ending is wrong; at most it is
+unclear.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def splits(content: bytes) -> Iterator[Parts]:
 
 
 def each_alone(parts: Parts) -> list[Token]:
-    """Each token decoded by itself, without its bytes, or with those of what was decoded, as vLLM gives them."""
+    """Each token decoded by itself, without its bytes, or with those of what was decoded, as vLLM
+    gives them.
+    """
     return [token(part.decode(errors="replace")) for part in parts]
 
 
@@ -77,7 +81,14 @@ def differences(parts: Parts) -> list[Token]:
 
 SHOWN: dict[str, Callable[[Parts], list[Token]]] = {
     each.__name__: each
-    for each in (each_alone, with_bytes, cut_to_whole_characters, one_mark_a_token, grown, differences)
+    for each in (
+        each_alone,
+        with_bytes,
+        cut_to_whole_characters,
+        one_mark_a_token,
+        grown,
+        differences,
+    )
 }
 
 
@@ -90,7 +101,9 @@ def texts() -> Iterator[str]:
 
 
 def wrong_verdicts(text: str, given: str, shown: str) -> Iterator[tuple[str, list[str], Verdict]]:
-    """Where a text, which a server gives as ``given``, is said to end and does not, or not to end and does."""
+    """Where a text, which a server gives as ``given``, is said to end and does not, or not to end
+    and does.
+    """
     for parts in splits(text.encode()):
         spelled = SHOWN[shown](parts)
         for ending in ENDINGS:
@@ -109,7 +122,9 @@ def test_no_split_of_a_text_gives_a_wrong_verdict(shown: str) -> None:
 @pytest.mark.parametrize("shown", SHOWN)
 def test_no_split_of_a_text_that_was_stripped_gives_a_wrong_verdict(shown: str) -> None:
     # a line break behind an answer of one line is its ending (D1)
-    stripped = (text for text in texts() if text != text.strip() and not text.rstrip(" ").endswith("\n"))
+    stripped = (
+        text for text in texts() if text != text.strip() and not text.rstrip(" ").endswith("\n")
+    )
     wrong = [each for text in stripped for each in wrong_verdicts(text, text.strip(), shown)]
     assert not wrong[:5], len(wrong)
 
@@ -131,15 +146,30 @@ def tokens_of(*shown: str) -> list[Token]:
 
 HELD: dict[str, tuple[str, Sequence[str], Sequence[str], Verdict]] = {
     "four parts of an emoji and no ending": ("😊 ok", [LOST] * 4 + [" ok"], (), Verdict.NO_ENDING),
-    "four parts of an emoji and an ending": ("😊 ok", [LOST] * 4 + [" ok", "</s>"], (), Verdict.WHOLE),
+    "four parts of an emoji and an ending": (
+        "😊 ok",
+        [LOST] * 4 + [" ok", "</s>"],
+        (),
+        Verdict.WHOLE,
+    ),
     "a character of two bytes has no third part": ("é", [LOST] * 3, (), Verdict.NO_ENDING),
     "a part beyond the text, then the ending": ("é", [LOST, LOST, LOST, "</s>"], (), Verdict.WHOLE),
     "halves of a pair of UTF-16": ("😊", ["\ud83d", "\ude0a", "</s>"], (), Verdict.WHOLE),
     "two endings": ("Rome", ["Rome", "<|im_end|>", "<|endoftext|>"], (), Verdict.WHOLE),
-    "several tokens that no stop string explains": ("Rome", ["Rome", "\n", "Q", ":"], (), Verdict.UNCLEAR),
+    "several tokens that no stop string explains": (
+        "Rome",
+        ["Rome", "\n", "Q", ":"],
+        (),
+        Verdict.UNCLEAR,
+    ),
     "a stop string of several tokens": ("Rome", ["Rome", "\n", "Q", ":"], ("\nQ:",), Verdict.WHOLE),
     "tokens behind a stop string": ("Rome", ["Rome", "\n", "Q", ":"], ("\n",), Verdict.UNCLEAR),
-    "a thought that begins as the answer": ("Rome", ["Rome", "?", "</think>", "Rome", "</s>"], (), Verdict.UNCLEAR),
+    "a thought that begins as the answer": (
+        "Rome",
+        ["Rome", "?", "</think>", "Rome", "</s>"],
+        (),
+        Verdict.UNCLEAR,
+    ),
     "a thought's tokens beside an empty answer": ("", ["So", " what"], (), Verdict.UNCLEAR),
     "the end of a thought is no ending": ("Rome", ["Rome", "</think>"], (), Verdict.UNCLEAR),
     "a space that was stripped": ("Rome", ["Rome", " "], (), Verdict.NO_ENDING),
@@ -155,7 +185,9 @@ HELD: dict[str, tuple[str, Sequence[str], Sequence[str], Verdict]] = {
 
 
 @pytest.mark.parametrize("name", HELD)
-def test_what_stands_behind_a_text_is_its_ending_only_where_it_can_be_nothing_else(name: str) -> None:
+def test_what_stands_behind_a_text_is_its_ending_only_where_it_can_be_nothing_else(
+    name: str,
+) -> None:
     text, shown, stops, wanted = HELD[name]
     assert verdict(text, tokens_of(*shown), cut=False, stops=stops) is wanted
 

@@ -70,22 +70,35 @@ def test_no_smaller_threshold_suffices() -> None:
 
 
 def test_the_squared_error_of_monte_carlo_is_what_drawing_shows() -> None:
-    outcomes, M = Outcomes(np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.9, 0.4]), np.array([True, True, False])), 5
-    drawn = (
-        np.random.default_rng(1).choice(outcomes.dissimilarity, p=outcomes.probability, size=(200_000, M)).mean(axis=1)
+    outcomes, M = (
+        Outcomes(
+            np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.9, 0.4]), np.array([True, True, False])
+        ),
+        5,
     )
-    assert np.mean((drawn - outcomes.mean) ** 2) == pytest.approx(squared_errors(outcomes, M)[1], rel=0.02)
+    drawn = (
+        np.random.default_rng(1)
+        .choice(outcomes.dissimilarity, p=outcomes.probability, size=(200_000, M))
+        .mean(axis=1)
+    )
+    assert np.mean((drawn - outcomes.mean) ** 2) == pytest.approx(
+        squared_errors(outcomes, M)[1], rel=0.02
+    )
 
 
 def test_covered_mass_adds_the_candidates_and_not_the_padding() -> None:
     logprob = np.log([[0.5, 0.25, 0.9], [0.6, 0.5, 0.1]])
     mask = np.array([[True, True, False], [True, True, True]])
     np.testing.assert_allclose(covered_mass(logprob, mask), [0.75, 1.0])
-    assert covered_mass(np.array([[-900.0, -1000.0]]), np.ones((1, 2), dtype=bool)) == pytest.approx(0.0)
+    assert covered_mass(
+        np.array([[-900.0, -1000.0]]), np.ones((1, 2), dtype=bool)
+    ) == pytest.approx(0.0)
 
 
 def variances(p: Array, d: Array, size: Array, M: int) -> tuple[Array, Array]:
-    """Of the stratified estimate with the first ``size`` [N] outcomes and M − size draws, and of M samples; by hand."""
+    """Of the stratified estimate with the first ``size`` [N] outcomes and M − size draws, and of M
+    samples; by hand.
+    """
     outside = np.arange(p.shape[1]) >= size[:, None]
     r = np.where(outside, p, 0).sum(axis=1)
     q = np.where(outside, p, 0) / r[:, None]
@@ -95,7 +108,9 @@ def variances(p: Array, d: Array, size: Array, M: int) -> tuple[Array, Array]:
 
 
 def test_a_set_that_covers_its_share_is_never_worse_than_samples() -> None:
-    """10⁵ random distributions for each |B|: the ratio is at most r M/n, so at most 1 where m ≥ B/M."""
+    """10⁵ random distributions for each |B|: the ratio is at most r M/n, so at most 1 where m ≥
+    B/M.
+    """
     M, Y = 6, 12
     p, d = random_distributions(outcomes=Y, seed=2)
     left = left_by_size(np.log(p), np.ones(p.shape, dtype=bool))
@@ -109,7 +124,9 @@ def test_a_set_that_covers_its_share_is_never_worse_than_samples() -> None:
 
 
 def test_the_fair_share_is_sharp() -> None:
-    """One value of d on B, the mean of the rest: all variance lies outside, and below B/M the set is worse."""
+    """One value of d on B, the mean of the rest: all variance lies outside, and below B/M the set
+    is worse.
+    """
     M, B = 10, 4
     for mass, worse in ((B / M - 1e-6, True), (B / M + 1e-6, False)):
         p = np.concatenate([np.full(B, mass / B), np.full(20, (1 - mass) / 20)])[None, :]

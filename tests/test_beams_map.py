@@ -18,7 +18,14 @@ from beamuq.evaluation.estimator_errors import GAIN, NOISE, TARGET
 from beamuq_study.exhibits.when_beams_win import differences
 from beamuq_study.parquet_tables import SCHEMAS
 from beamuq_study.result_files import KEYS, Estimates
-from beamuq_study.stages.beams_map import BEAMS, EXACT_TEXT, SIMILARITY, MapSettings, map_of_cell, setting
+from beamuq_study.stages.beams_map import (
+    BEAMS,
+    EXACT_TEXT,
+    SIMILARITY,
+    MapSettings,
+    map_of_cell,
+    setting,
+)
 from beamuq_study.stages.method_inputs_from_tables import CellTables
 from one_metric import measure
 
@@ -41,14 +48,24 @@ def drawn(row: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def cell() -> dict[str, pa.Table]:
-    """Of each question: five outcomes that a search found, those above .05, and 20 draws from outside these."""
+    """Of each question: five outcomes that a search found, those above .05, and 20 draws from
+    outside these.
+    """
     rng = np.random.default_rng(0)
-    rows: dict[str, list[dict[str, Any]]] = {"questions": [], "candidates": [], "similarity": [], "quality": []}
+    rows: dict[str, list[dict[str, Any]]] = {
+        "questions": [],
+        "candidates": [],
+        "similarity": [],
+        "quality": [],
+    }
     for n in range(N):
         key, texts = f"q{n:02d}", [f"text {y}" for y in range(OUTCOMES)]
         p = -np.sort(-rng.dirichlet(np.full(OUTCOMES, rng.choice([0.2, 2.0]))) - 1e-6)
         p /= p.sum() + 1e-9
-        made = [synthetic.candidate(key, "", y, texts[y], [10 + y, 2], float(np.log(p[y]))) for y in range(OUTCOMES)]
+        made = [
+            synthetic.candidate(key, "", y, texts[y], [10 + y, 2], float(np.log(p[y])))
+            for y in range(OUTCOMES)
+        ]
         above = int((p >= 0.05).sum())
         rest = p[above:] / p[above:].sum()
         outside = [made[above + y] for y in rng.choice(len(rest), 20, p=rest)]
@@ -61,7 +78,14 @@ def cell() -> dict[str, pa.Table]:
         rows["quality"].append({"id": key, "answer_source": "greedy", "value": float(rng.random())})
         alike = [1.0, *rng.random(OUTCOMES - 1)]
         rows["similarity"] += [
-            {"id": key, "premise": texts[0], "hypothesis": text, "entail": s, "neutral": None, "contradict": None}
+            {
+                "id": key,
+                "premise": texts[0],
+                "hypothesis": text,
+                "entail": s,
+                "neutral": None,
+                "contradict": None,
+            }
             for text, s in zip(texts, alike, strict=True)
         ]
     return {kind: pa.Table.from_pylist(of, schema=SCHEMAS[kind]) for kind, of in rows.items()}
@@ -97,11 +121,15 @@ def test_beams_minus_samples_is_noise_plus_target_in_every_place(rows: pd.DataFr
     found = differences(every)
     beams = found.frame[found.frame["variant"] == BEAMS]
     wide = beams.pivot(index=["method", "quality", "setting"], columns="metric", values="value")
-    assert len(wide) == 3 * 2 * 2 * (2 * 2 + 1)  # methods, powers, M; qualities × κ, and the real one
+    assert len(wide) == 3 * 2 * 2 * (
+        2 * 2 + 1
+    )  # methods, powers, M; qualities × κ, and the real one
     np.testing.assert_allclose(wide[GAIN], wide[NOISE] + wide[TARGET], atol=1e-12)
 
 
-def test_mass_is_that_of_the_most_probable_outcomes(rows: pd.DataFrame, cell: dict[str, pa.Table]) -> None:
+def test_mass_is_that_of_the_most_probable_outcomes(
+    rows: pd.DataFrame, cell: dict[str, pa.Table]
+) -> None:
     found = rows[(rows["metric"] == "mass") & (rows["power"] == 1)].set_index("M")["value"]
     candidates = cell["candidates"].to_pandas()
     exact = candidates[candidates["strategy"] == EXACT]
@@ -131,7 +159,9 @@ def test_skip_leaves_a_question() -> None:
 
 
 @pytest.mark.parametrize("kind", ["candidates", "similarity", "quality"])
-def test_the_order_of_rows_changes_nothing(kind: str, cell: dict[str, pa.Table], rows: pd.DataFrame) -> None:
+def test_the_order_of_rows_changes_nothing(
+    kind: str, cell: dict[str, pa.Table], rows: pd.DataFrame
+) -> None:
     order = np.random.default_rng(1).permutation(len(cell[kind]))
     pd.testing.assert_frame_equal(mapped(cell | {kind: cell[kind].take(order)}), rows)
 
@@ -145,7 +175,9 @@ def test_the_order_of_questions_changes_nothing_that_is_not_drawn(
     np.testing.assert_allclose(other.loc[fixed, "value"], rows.loc[fixed, "value"], atol=1e-9)
 
 
-def test_an_outcome_that_two_searches_found_counts_once_and_a_draw_of_it_not_at_all(cell: dict[str, pa.Table]) -> None:
+def test_an_outcome_that_two_searches_found_counts_once_and_a_draw_of_it_not_at_all(
+    cell: dict[str, pa.Table],
+) -> None:
     tables = CellTables(cell["questions"], cell["candidates"], cell["similarity"])
     known = tables.known_outcomes([EXACT, ABOVE], "greedy")
     frame = cell["candidates"].to_pandas().assign(tokens=lambda of: of["token_ids"].map(tuple))
@@ -165,15 +197,19 @@ def test_a_place_is_named_as_a_setting_is() -> None:
     assert setting(2) == "power=2.0"
 
 
-def test_cocoa_multiplies_the_sharpened_answer_s_uncertainty(rows: pd.DataFrame, cell: dict[str, pa.Table]) -> None:
+def test_cocoa_multiplies_the_sharpened_answer_s_uncertainty(
+    rows: pd.DataFrame, cell: dict[str, pa.Table]
+) -> None:
     tables = CellTables(cell["questions"], cell["candidates"], cell["similarity"])
     of, logprob = tables.known_outcomes([EXACT, ABOVE], "greedy"), tables.answer("greedy").logprob
     p, log_total = known.sharpened(of.logprob, of.in_set, of.drawn, 1.5)
     score = -np.minimum(1.5 * logprob - log_total, 0) * (p * of.dissimilarity).sum(axis=1)
-    (found,) = rows.query("method == 'CocoaMSP' and variant == 'true' and quality == 'answer_f1' and power == 1.5")[
-        "value"
-    ]
-    assert found == pytest.approx(measure("PRR", score.round(12), cell["quality"]["value"].to_numpy())[0])
+    (found,) = rows.query(
+        "method == 'CocoaMSP' and variant == 'true' and quality == 'answer_f1' and power == 1.5"
+    )["value"]
+    assert found == pytest.approx(
+        measure("PRR", score.round(12), cell["quality"]["value"].to_numpy())[0]
+    )
 
 
 def test_of_multiple_choice_texts_that_name_one_option_are_one_and_the_gold_one_is_right(
@@ -190,5 +226,7 @@ def test_of_multiple_choice_texts_that_name_one_option_are_one_and_the_gold_one_
     tables = {kind: pa.Table.from_pandas(of, schema=SCHEMAS[kind]) for kind, of in changed.items()}
     prr = mapped(cell | tables).query("metric == 'PRR'")
     assert set(prr["quality"]) == {EXACT_TEXT, "gold_label"}
-    by_text = prr[(prr["method"] == "Prob") & ((prr["quality"] == "gold_label") | (prr["kappa"] == 1))]
+    by_text = prr[
+        (prr["method"] == "Prob") & ((prr["quality"] == "gold_label") | (prr["kappa"] == 1))
+    ]
     assert by_text["value"].tolist() == pytest.approx([1.0] * len(by_text))

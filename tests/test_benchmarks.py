@@ -1,4 +1,6 @@
-"""Benchmarks run at small sizes too: that of a card with a tiny model on the CPU, that of memory with few questions."""
+"""Benchmarks run at small sizes too: that of a card with a tiny model on the CPU, that of memory
+with few questions.
+"""
 
 from __future__ import annotations
 

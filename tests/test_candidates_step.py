@@ -47,12 +47,19 @@ def run(folder: Path, out: Path, prompt: str = PROMPT, **changes: Any) -> parque
     cell = {"style": settings["style"], "dataset": "web"}
     parquet_tables.write(prompts, "prompts", rows, cell=cell, provenance={"template_sha256": "x"})
     candidates = out / Artifact("candidates", "web", "tiny", "main").path
-    job = {"prompts": prompts, "model": folder / "config.json", "candidates": candidates, "settings": settings}
+    job = {
+        "prompts": prompts,
+        "model": folder / "config.json",
+        "candidates": candidates,
+        "settings": settings,
+    }
     run_job("candidates", job)
     return parquet_tables.read(candidates, "candidates")
 
 
-def test_texts_have_all_their_lines_where_newlines_end_no_answer(folder: Path, tmp_path: Path) -> None:
+def test_texts_have_all_their_lines_where_newlines_end_no_answer(
+    folder: Path, tmp_path: Path
+) -> None:
     whole = run(folder, tmp_path / "whole", newline_stops=False).table.to_pylist()
     lines = run(folder, tmp_path / "lines").table.to_pylist()
     assert any("\n" in row["text"] for row in whole)
@@ -65,7 +72,9 @@ def test_texts_have_all_their_lines_where_newlines_end_no_answer(folder: Path, t
 
 
 @pytest.mark.parametrize("style", ["base", "instruct"])
-def test_a_prompt_that_leaves_a_thought_open_is_refused_by_its_id(style: str, folder: Path, tmp_path: Path) -> None:
+def test_a_prompt_that_leaves_a_thought_open_is_refused_by_its_id(
+    style: str, folder: Path, tmp_path: Path
+) -> None:
     prompt = f"{PROMPT} <think>\n" if style == "base" else PROMPT
     template = folder / "chat_template.jinja"
     template.write_text(CHAT.replace("assistant\n{% endif %}", "assistant\n<think>\n\n{% endif %}"))

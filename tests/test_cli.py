@@ -1,4 +1,6 @@
-"""The command ``beamuq``; what ``ask`` prints is tested in test_api_ask_model.py, their options in test_docs.py."""
+"""The command ``beamuq``; what ``ask`` prints is tested in test_api_ask_model.py, their options in
+test_docs.py.
+"""
 
 from __future__ import annotations
 
@@ -50,15 +52,29 @@ def test_scores_are_printed_in_each_format(file: Path, capsys: pytest.CaptureFix
     assert next(row for row in rows if row["method"] == "CCP")["value"] is None
     head, _, *lines = printed("--long")
     assert cells(head) == [each for each in expected.columns if each != "scored_with"]
-    assert [cells(line.replace("\\|", "!"))[:2] for line in lines] == [["a!b", each] for each in expected["method"]]
+    assert [cells(line.replace("\\|", "!"))[:2] for line in lines] == [
+        ["a!b", each] for each in expected["method"]
+    ]
 
 
 def test_a_row_is_a_question_and_a_column_a_method_and_what_has_no_value_is_told_once_by_reason(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = [ROW | {"id": "one", "correct": 1}, {"id": "two", "answer": "Oslo", "samples": ["Oslo"], "correct": 0}]
+    rows = [
+        ROW | {"id": "one", "correct": 1},
+        {"id": "two", "answer": "Oslo", "samples": ["Oslo"], "correct": 0},
+    ]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    main(["score", str(file), "--similarity", "lexical", "--methods", "Prob,Dissimilarity,NumSemSets,CCP"])
+    main(
+        [
+            "score",
+            str(file),
+            "--similarity",
+            "lexical",
+            "--methods",
+            "Prob,Dissimilarity,NumSemSets,CCP",
+        ]
+    )
     told = capsys.readouterr().out.splitlines()
     tables = [cells(line) for line in told if line.startswith("|")]
     assert tables[0] == ["id", "correct", "Prob", "NumSemSets"]
@@ -73,7 +89,11 @@ def test_a_row_is_a_question_and_a_column_a_method_and_what_has_no_value_is_told
 def test_a_written_number_is_the_number(form: str) -> None:
     values = [1 / 3, 0.1 + 0.2, 1e-17, 123456.7890123456789, -4.9e-324]
     text = render(pd.DataFrame({"value": values}), form)
-    path_read = [json.loads(line)["value"] for line in text.splitlines()] if form == "jsonl" else text.split()[1:]
+    path_read = (
+        [json.loads(line)["value"] for line in text.splitlines()]
+        if form == "jsonl"
+        else text.split()[1:]
+    )
     assert [float(each) for each in path_read] == values
 
 
@@ -84,7 +104,9 @@ def test_a_csv_file_holds_ids_as_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", CHOICES["format"])
-def test_a_terminals_commands_are_escaped(form: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_terminals_commands_are_escaped(
+    form: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file.write_text(json.dumps(ROW | {"id": "\x1b[31mred"}) + "\n")
     main(["score", str(file), "--similarity", "lexical", "--format", form])
     assert "\x1b" not in (printed := capsys.readouterr().out)
@@ -104,16 +126,43 @@ def test_score_calibrate_and_decide_take_each_others_files(
     ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [
-        {"id": f"q{k}", "answer": {"text": "Rome", "logprob": -(k + 1) / 300}, "correct": k < 240, "group": f"g{k}"}
+        {
+            "id": f"q{k}",
+            "answer": {"text": "Rome", "logprob": -(k + 1) / 300},
+            "correct": k < 240,
+            "group": f"g{k}",
+        }
         for k in range(300)
     ]
     candidates, scored = tmp_path / "rows.jsonl", tmp_path / f"scored.{ending}"
     candidates.write_text("".join(json.dumps(row) + "\n" for row in rows))
     calibration, decided = str(tmp_path / "made.json"), tmp_path / f"decided.{ending}"
-    main(["score", str(candidates), "--similarity", "lexical", "--methods", "Prob", "--output", str(scored)])
+    main(
+        [
+            "score",
+            str(candidates),
+            "--similarity",
+            "lexical",
+            "--methods",
+            "Prob",
+            "--output",
+            str(scored),
+        ]
+    )
     main(["calibrate", str(scored), "--method", "Prob", "--output", calibration])
     assert "300 answers in 300 groups, 80.0% right" in capsys.readouterr().out
-    main(["decide", str(scored), "--calibration", calibration, "--output", str(decided), "--format", "jsonl"])
+    main(
+        [
+            "decide",
+            str(scored),
+            "--calibration",
+            calibration,
+            "--output",
+            str(decided),
+            "--format",
+            "jsonl",
+        ]
+    )
     shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["id"] for row in shown] == [row["id"] for row in rows]
     assert [row["shown"] for row in shown] == sorted((row["shown"] for row in shown), reverse=True)
@@ -121,7 +170,11 @@ def test_score_calibrate_and_decide_take_each_others_files(
 
 
 @pytest.mark.parametrize(
-    "arguments", [["ask", "?", "--modle", "https://me:PASSWORD@host/x"], ["score", "https://me:PASSWORD@host/x.jsonl"]]
+    "arguments",
+    [
+        ["ask", "?", "--modle", "https://me:PASSWORD@host/x"],
+        ["score", "https://me:PASSWORD@host/x.jsonl"],
+    ],
 )
 def test_a_wrong_value_is_told_in_one_line_without_its_password(arguments: list[str]) -> None:
     done = run("-m", "beamuq", *arguments)
@@ -134,11 +187,19 @@ def test_a_wrong_value_is_told_in_one_line_without_its_password(arguments: list[
     ("error", "status", "told"),
     [
         (BeamUQError("a.yaml: key: 3\n: no"), 2, r"error: a\.yaml: key: 3\\n: no\n"),
-        (PermissionError(13, "Permission denied", "a.json"), 2, "error: a.json: .*Permission denied.*\n"),
+        (
+            PermissionError(13, "Permission denied", "a.json"),
+            2,
+            "error: a.json: .*Permission denied.*\n",
+        ),
         (OSError(30, "Read-only file system"), 2, "error: .*Read-only file system.*\n"),
         (MemoryError(), 2, "error: not enough memory.*\n"),
         (KeyboardInterrupt(), 130, "stopped\n"),
-        (KeyError("x"), 1, r"Traceback (.|\n)*KeyError: 'x'\nerror: a fault of beamuq \(KeyError: 'x'\).*\n"),
+        (
+            KeyError("x"),
+            1,
+            r"Traceback (.|\n)*KeyError: 'x'\nerror: a fault of beamuq \(KeyError: 'x'\).*\n",
+        ),
     ],
 )
 def test_a_program_ends_with_one_line_and_only_a_fault_of_ours_with_a_traceback(
@@ -154,7 +215,9 @@ def test_a_program_ends_with_one_line_and_only_a_fault_of_ours_with_a_traceback(
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_examples_of_each_command_can_be_read(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_examples_of_each_command_can_be_read(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as caught:
         main([name, "--help"])
     assert caught.value.code == 0
@@ -164,7 +227,7 @@ def test_the_examples_of_each_command_can_be_read(name: str, capsys: pytest.Capt
         assert command_parser().parse_args(shlex.split(example)).command == name
 
 
-def test_the_package_offers_its_functions_and_lists_its_commands_and_loads_nothing_heavy_for_them() -> None:
+def test_the_package_offers_functions_and_commands_and_loads_nothing_heavy_for_them() -> None:
     assert beamuq.score is score
     with pytest.raises(AttributeError, match="no attribute 'scor'"):
         _ = beamuq.scor

@@ -1,4 +1,6 @@
-"""Every function that judges a claim, on a small case made up for it; and the outcome of what was found."""
+"""Every function that judges a claim, on a small case made up for it; and the outcome of what was
+found.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +40,28 @@ def noise(*key: object) -> Any:
     return np.random.default_rng(zlib.crc32(repr(key).encode())).normal(size=RESAMPLES)
 
 
-def measured(cell: Cell, values: Mapping[Form, float], spread: float = 0.01, n: int = N) -> Estimates:
-    """PRR of a cell; replicates share most of their spread, so that differences scatter by ``spread`` · √2."""
-    keys = {"recipe": cell.recipe, "scorer": cell.scorer, "answer_source": "greedy", "subset": "all", "metric": "PRR"}
+def measured(
+    cell: Cell, values: Mapping[Form, float], spread: float = 0.01, n: int = N
+) -> Estimates:
+    """PRR of a cell; replicates share most of their spread, so that differences scatter by
+    ``spread`` · √2.
+    """
+    keys = {
+        "recipe": cell.recipe,
+        "scorer": cell.scorer,
+        "answer_source": "greedy",
+        "subset": "all",
+        "metric": "PRR",
+    }
     rows = [
-        cell.place | keys | {"method": method, "variant": variant, "setting": setting, "value": value, "n": n}
+        cell.place
+        | keys
+        | {"method": method, "variant": variant, "setting": setting, "value": value, "n": n}
         for (method, variant, setting), value in values.items()
     ]
-    return Estimates.from_rows(rows, [v + 0.05 * SHARED + spread * noise(cell, key) for key, v in values.items()])
+    return Estimates.from_rows(
+        rows, [v + 0.05 * SHARED + spread * noise(cell, key) for key, v in values.items()]
+    )
 
 
 class FakeInputs:
@@ -61,7 +77,9 @@ class FakeInputs:
     def __contains__(self, file: Artifact) -> bool:
         return True
 
-    def estimates(self, cells: Sequence[Cell], _: str = "", /, **keys: str | Collection[str]) -> Estimates:
+    def estimates(
+        self, cells: Sequence[Cell], _: str = "", /, **keys: str | Collection[str]
+    ) -> Estimates:
         all_parts = joined([part.rows(range(len(part))) for part in self.parts])
         places = [(cell.model, cell.dataset, cell.recipe) for cell in cells]
         cells_of_rows = pd.MultiIndex.from_frame(all_parts.frame[["model", "dataset", "recipe"]])
@@ -69,11 +87,17 @@ class FakeInputs:
 
 
 def in_memory(*estimates: Estimates, of: Study | None = None, **files: Any) -> ComparisonInputs:
-    """Results that hold ``candidates``, ``scores`` or ``pairs``; the answers of the cells ``empty`` are."""
-    return ComparisonInputs(of or study(), cast(Inputs, FakeInputs(*estimates, **files)), NUMBERS.copy(), RULES)
+    """Results that hold ``candidates``, ``scores`` or ``pairs``; the answers of the cells ``empty``
+    are.
+    """
+    return ComparisonInputs(
+        of or study(), cast(Inputs, FakeInputs(*estimates, **files)), NUMBERS.copy(), RULES
+    )
 
 
-def judged(judge: Callable[..., Verdict], results: ComparisonInputs, *cells: Cell, **options: Any) -> Verdict:
+def judged(
+    judge: Callable[..., Verdict], results: ComparisonInputs, *cells: Cell, **options: Any
+) -> Verdict:
     return judge(Case(results, cells), **options)
 
 
@@ -90,10 +114,11 @@ def decoded(
     first: float = 1.0,
     samples: Sequence[Sequence[int]] = (),
 ) -> CandidateSets:
-    """Two beams of each question with this mass, a share ``first`` of it the leading three's; ten samples of it.
+    """Two beams of each question with this mass, a share ``first`` of it the leading three's; ten
+    samples of it.
 
-    ``repeats``: how many of the samples repeat another; ``sampled``: the mass of one of them, the others' is tiny;
-    ``samples``: what each is a sample of, in place of these.
+    ``repeats``: how many of the samples repeat another; ``sampled``: the mass of one of them, the
+    others' is tiny; ``samples``: what each is a sample of, in place of these.
     """
     rows = []
     for i, (length, mass) in enumerate(zip(lengths, masses, strict=True)):
@@ -101,7 +126,11 @@ def decoded(
         rows.append(candidate(key, "greedy", 0, 0, length, -0.5))
         for rank, p in ((0, mass * first), (5, mass * (1 - first) + 1e-9)):
             rows.append(candidate(key, "beam M=10", rank, rank, length, float(np.log(p))))
-        codes = samples[i] if samples else [max(rank - (repeats[i] if repeats else 0), 0) for rank in range(10)]
+        codes = (
+            samples[i]
+            if samples
+            else [max(rank - (repeats[i] if repeats else 0), 0) for rank in range(10)]
+        )
         for rank, code in enumerate(codes):
             p = sampled[i] if sampled and rank == 0 else 1e-9
             rows.append(candidate(key, "sample T=1.0", rank, code, length, float(np.log(p))))
@@ -109,32 +138,56 @@ def decoded(
     return CandidateSets(pd.DataFrame(rows), pd.DataFrame({"id": ids, "group": ids}))
 
 
-@pytest.mark.parametrize(("share", "outcome"), [((0.2, 0.3), "undecided"), ((0.6, 0.7), "no"), ((0.1, 0.4), "yes")])
+@pytest.mark.parametrize(
+    ("share", "outcome"), [((0.2, 0.3), "undecided"), ((0.6, 0.7), "no"), ((0.1, 0.4), "yes")]
+)
 def test_a_share_in_the_paper_is_met_by_the_whole_interval_where_questions_are_few(
     share: tuple[float, float], outcome: str
 ) -> None:
-    made = in_memory(candidates=decoded([2] * N, [0.88] * 15 + [0.80] * 45))  # .842 is between: .25 meet the condition
+    made = in_memory(
+        candidates=decoded([2] * N, [0.88] * 15 + [0.80] * 45)
+    )  # .842 is between: .25 meet the condition
     verdict = judged(claims.mean_of_questions, made, MAIN, of="condition", paper_range=share)
     assert (verdict.value, verdict.n, verdict.outcome) == (0.25, N, outcome)
 
 
 def test_the_share_of_repeats_is_that_of_answers_of_some_lengths() -> None:
-    made = in_memory(candidates=decoded([1] * 50 + [2, 4] * 30 + [5] * 60, [0.5] * 170, [9] * 50 + [4] * 60 + [0] * 60))
+    made = in_memory(
+        candidates=decoded(
+            [1] * 50 + [2, 4] * 30 + [5] * 60, [0.5] * 170, [9] * 50 + [4] * 60 + [0] * 60
+        )
+    )
     judge = partial(judged, claims.mean_of_questions, made, MAIN, of="repeat")
     assert judge(paper_range=(0.3, 0.5), lengths=(2, 4)).value == pytest.approx(0.4)
     assert judge(paper_range=(0.1, 0.2), lengths=(2, 4)).outcome == "no"
-    assert (judge(paper_range=(0.1, 0.2), lengths=(5, np.inf)).value, judge(paper_range=(0, 1)).n) == (0.0, 170)
-    with pytest.raises(TooFewError, match="0 questions with answers of 6 to inf tokens; 50 are asked for"):
+    assert (
+        judge(paper_range=(0.1, 0.2), lengths=(5, np.inf)).value,
+        judge(paper_range=(0, 1)).n,
+    ) == (0.0, 170)
+    with pytest.raises(
+        TooFewError, match="0 questions with answers of 6 to inf tokens; 50 are asked for"
+    ):
         judge(paper_range=(0.1, 0.2), lengths=(6, np.inf))
 
 
 @pytest.mark.parametrize(
     ("short", "long", "outcome"),
-    [((4, 5), (1, 2), "yes"), ((1, 2), (4, 5), "no"), ((2, 3), (2, 3), "undecided"), ((1, 6), (2, 4), "undecided")],
+    [
+        ((4, 5), (1, 2), "yes"),
+        ((1, 2), (4, 5), "no"),
+        ((2, 3), (2, 3), "undecided"),
+        ((1, 6), (2, 4), "undecided"),
+    ],
 )
-def test_redundancy_falls_with_length(short: tuple[int, int], long: tuple[int, int], outcome: str) -> None:
-    made = in_memory(candidates=decoded([2, 4] * 30 + [8] * 60, [0.5] * 120, [*short * 30, *long * 30]))
-    verdict = judged(claims.mean_of_questions, made, MAIN, of="repeat", lengths=(2, 4), above=(8, np.inf))
+def test_redundancy_falls_with_length(
+    short: tuple[int, int], long: tuple[int, int], outcome: str
+) -> None:
+    made = in_memory(
+        candidates=decoded([2, 4] * 30 + [8] * 60, [0.5] * 120, [*short * 30, *long * 30])
+    )
+    verdict = judged(
+        claims.mean_of_questions, made, MAIN, of="repeat", lengths=(2, 4), above=(8, np.inf)
+    )
     assert verdict.outcome == outcome
     assert verdict.value == pytest.approx((sum(short) - sum(long)) / 20)
 
@@ -150,10 +203,13 @@ def test_covered_mass(beams: float, samples: float, first: float, outcome: str) 
 
 
 @pytest.mark.parametrize(
-    ("gain", "spread", "outcome"), [(0.07, 0.01, "yes"), (-0.07, 0.01, "no"), (0.007, 0.1, "undecided")]
+    ("gain", "spread", "outcome"),
+    [(0.07, 0.01, "yes"), (-0.07, 0.01, "no"), (0.007, 0.1, "undecided")],
 )
 def test_a_rise_has_to_be_shown(gain: float, spread: float, outcome: str) -> None:
-    cells, parts = mains({("SemanticEntropy", BEAM, ""): 0.4 + gain, ("SemanticEntropy", SAMPLES, ""): 0.4}, spread)
+    cells, parts = mains(
+        {("SemanticEntropy", BEAM, ""): 0.4 + gain, ("SemanticEntropy", SAMPLES, ""): 0.4}, spread
+    )
     verdict = judged(claims.beams_rise, in_memory(*parts), *cells, methods=["SemanticEntropy"])
     assert (verdict.outcome, verdict.n) == (outcome, 6 * N)
     assert verdict.value == pytest.approx(gain)
@@ -162,23 +218,44 @@ def test_a_rise_has_to_be_shown(gain: float, spread: float, outcome: str) -> Non
 
 def test_a_rise_of_most_needs_more_than_half() -> None:
     for rising, outcome in ((2, "yes"), (1, "no")):
-        gains = {method: 0.05 if n < rising else -0.05 for n, method in enumerate(("Dissimilarity", "CCP", "SAR"))}
-        values = {(m, BEAM, ""): 0.4 + gain for m, gain in gains.items()} | {(m, SAMPLES, ""): 0.4 for m in gains}
+        gains = {
+            method: 0.05 if n < rising else -0.05
+            for n, method in enumerate(("Dissimilarity", "CCP", "SAR"))
+        }
+        values = {(m, BEAM, ""): 0.4 + gain for m, gain in gains.items()} | {
+            (m, SAMPLES, ""): 0.4 for m in gains
+        }
         cells, parts = mains(values)
-        assert judged(claims.beams_rise, in_memory(*parts), *cells, methods=list(gains), most=True).outcome == outcome
-        assert judged(claims.beams_rise, in_memory(*parts), *cells, methods=list(gains)).outcome in ("partly", "no")
+        assert (
+            judged(
+                claims.beams_rise, in_memory(*parts), *cells, methods=list(gains), most=True
+            ).outcome
+            == outcome
+        )
+        assert judged(
+            claims.beams_rise, in_memory(*parts), *cells, methods=list(gains)
+        ).outcome in ("partly", "no")
 
 
 @pytest.mark.parametrize(
-    ("fall", "spread", "outcome"), [(0.01, 0.002, "yes"), (0.05, 0.002, "no"), (0.011, 0.1, "undecided")]
+    ("fall", "spread", "outcome"),
+    [(0.01, 0.002, "yes"), (0.05, 0.002, "no"), (0.011, 0.1, "undecided")],
 )
-def test_a_loss_within_what_is_negligible_is_a_match(fall: float, spread: float, outcome: str) -> None:
-    cells, parts = mains({("SemanticEntropy", BEAM, ""): 0.4 - fall, ("SemanticEntropy", SAMPLES, ""): 0.4}, spread)
-    verdict = judged(claims.beams_rise, in_memory(*parts), *cells, methods=["SemanticEntropy"], match=True)
+def test_a_loss_within_what_is_negligible_is_a_match(
+    fall: float, spread: float, outcome: str
+) -> None:
+    cells, parts = mains(
+        {("SemanticEntropy", BEAM, ""): 0.4 - fall, ("SemanticEntropy", SAMPLES, ""): 0.4}, spread
+    )
+    verdict = judged(
+        claims.beams_rise, in_memory(*parts), *cells, methods=["SemanticEntropy"], match=True
+    )
     assert (verdict.outcome, verdict.value) == (outcome, pytest.approx(-fall))
 
 
-def test_what_is_undecided_has_a_smallest_detectable_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_undecided_has_a_smallest_detectable_difference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     values = {("SemanticEntropy", BEAM, ""): 0.4, ("SemanticEntropy", SAMPLES, ""): 0.4}
     _, parts = mains(values, 0.1)
     kept = [claim for claim in claims.read_claims() if claim.id in ("entropy-gains", "theorem")]
@@ -206,8 +283,15 @@ def test_a_mean_leaves_out_cells_of_empty_answers_and_says_so() -> None:
     [(0.0, 0.005, "yes"), (0.0, 0.1, "undecided"), (0.13, 0.01, "no"), (-0.07, 0.01, "no")],
 )
 def test_no_change_is_a_negligible_one(change: float, spread: float, outcome: str) -> None:
-    cells, parts = mains({("DegreeMatrix", BEAM, ""): 0.4 + change, ("DegreeMatrix", SAMPLES, ""): 0.4}, spread)
-    assert judged(claims.beams_change_nothing, in_memory(*parts), *cells, method="DegreeMatrix").outcome == outcome
+    cells, parts = mains(
+        {("DegreeMatrix", BEAM, ""): 0.4 + change, ("DegreeMatrix", SAMPLES, ""): 0.4}, spread
+    )
+    assert (
+        judged(
+            claims.beams_change_nothing, in_memory(*parts), *cells, method="DegreeMatrix"
+        ).outcome
+        == outcome
+    )
 
 
 RANKED = [(D, BEAM, ""), (D, SAMPLES, ""), ("CocoaMSP", BEAM, ""), ("Prob", "", "")]
@@ -229,13 +313,17 @@ def test_the_best_has_to_lead_beyond_chance(
     rank = partial(judged, claims.ranking, in_memory(*parts), *cells)
     assert rank(place="best", method=D).outcome == of_dissimilarity
     assert rank(place="best").outcome == of_any
-    assert rank(place="second", method=D).outcome == "undecided"  # no test says how far off another rank is
+    assert (
+        rank(place="second", method=D).outcome == "undecided"
+    )  # no test says how far off another rank is
 
 
 WIDTHS = Cell(GEMMA, TRIVIA, "beam_widths", "nli")
 
 
-def widths(beams: Sequence[float], samples: Sequence[float], spread: float = 0.01, n: int = N) -> Estimates:
+def widths(
+    beams: Sequence[float], samples: Sequence[float], spread: float = 0.01, n: int = N
+) -> Estimates:
     """PRR of Dissimilarity at M = 1, 2, …, the last value for all further M."""
     values = {
         (D, variant, f"M={M}"): curve[min(M, len(curve)) - 1]
@@ -257,11 +345,15 @@ AHEAD = partial(claims.ahead_at_budgets, better=((D, BEAM),), worse=((D, SAMPLES
         ([0.3, 0.6], 500, "undecided"),  # 2 · 14 / 501 > .05: no p could be small enough
     ],
 )
-def test_ahead_at_every_budget_from_two_on(beams: list[float], resamples: int, outcome: str) -> None:
+def test_ahead_at_every_budget_from_two_on(
+    beams: list[float], resamples: int, outcome: str
+) -> None:
     every = widths(beams, [0.5])
     made = in_memory(replace(every, replicates=every.replicates[:, :resamples]))
     assert judged(AHEAD, made, WIDTHS).outcome == outcome
-    assert judged(AHEAD, made, WIDTHS, first=1, last=1).outcome == ("yes" if beams[0] > 0.5 else "no")
+    assert judged(AHEAD, made, WIDTHS, first=1, last=1).outcome == (
+        "yes" if beams[0] > 0.5 else "no"
+    )
 
 
 RISE = [0.3, 0.4, 0.5, 0.6, 0.7]  # at its end's height from M = 5 on
@@ -287,7 +379,9 @@ DIP = [0.3, 0.7, *[0.6] * 6, 0.7]
         (9, DIP, 0.002, "yes", 9),
     ],
 )
-def test_a_plateau_has_to_stay(near: int, curve: list[float], spread: float, outcome: str, start: float) -> None:
+def test_a_plateau_has_to_stay(
+    near: int, curve: list[float], spread: float, outcome: str, start: float
+) -> None:
     verdict = judged(claims.plateau, in_memory(widths(curve, [0.5], spread)), WIDTHS, near=near)
     assert verdict.outcome == outcome, verdict
     assert verdict.value == pytest.approx(start, nan_ok=True)
@@ -296,15 +390,28 @@ def test_a_plateau_has_to_stay(near: int, curve: list[float], spread: float, out
 MANY = 120
 RIGHT = [float(i % 2) for i in range(MANY)]
 PERFECT, WORST, NOTHING = [-right for right in RIGHT], RIGHT, [0.0] * MANY
-GUESS, OTHER, GOOD = ([-right if i % wrong else right for i, right in enumerate(RIGHT)] for wrong in (7, 9, 13))
+GUESS, OTHER, GOOD = (
+    [-right if i % wrong else right for i, right in enumerate(RIGHT)] for wrong in (7, 9, 13)
+)
 
 
-def scored(beams: Sequence[float], samples: Sequence[float], right: Sequence[float] = RIGHT) -> QuestionScores:
+def scored(
+    beams: Sequence[float], samples: Sequence[float], right: Sequence[float] = RIGHT
+) -> QuestionScores:
     """Scores of Dissimilarity, of answers of which every other is ``right``."""
     ids = [str(i) for i in range(MANY)]
     scores = pd.concat(
         [
-            pd.DataFrame({"id": ids, "answer_source": "greedy", "method": D, "variant": v, "setting": "", "value": of})
+            pd.DataFrame(
+                {
+                    "id": ids,
+                    "answer_source": "greedy",
+                    "method": D,
+                    "variant": v,
+                    "setting": "",
+                    "value": of,
+                }
+            )
             for v, of in ((BEAM, beams), (SAMPLES, samples))
         ]
     )
@@ -322,25 +429,35 @@ def scored(beams: Sequence[float], samples: Sequence[float], right: Sequence[flo
     ],
 )
 def test_the_gain_on_short_answers(beams: list[float], samples: list[float], outcome: str) -> None:
-    made = in_memory(scores=scored(beams, samples), candidates=decoded([6] * 60 + [7] * 60, [0.5] * MANY))
+    made = in_memory(
+        scores=scored(beams, samples), candidates=decoded([6] * 60 + [7] * 60, [0.5] * MANY)
+    )
     verdict = judged(claims.gain_on_short_answers, made, MAIN, below=7)
     assert (verdict.outcome, verdict.n) == (outcome, MANY), verdict
 
 
 @pytest.mark.parametrize(
     ("beams", "samples", "gain", "outcome"),
-    [(PERFECT, WORST, 0.1, "yes"), (WORST, PERFECT, -0.1, "no"), (PERFECT, WORST, -0.1, "undecided")],
+    [
+        (PERFECT, WORST, 0.1, "yes"),
+        (WORST, PERFECT, -0.1, "no"),
+        (PERFECT, WORST, -0.1, "undecided"),
+    ],
 )
 def test_rejection_curves_are_ahead_over_the_range(
     beams: list[float], samples: list[float], gain: float, outcome: str
 ) -> None:
     estimates = measured(MAIN, {(D, BEAM, ""): 0.5 + gain, (D, SAMPLES, ""): 0.5})
-    verdict = judged(claims.curves_ahead, in_memory(estimates, scores=scored(beams, samples)), MAIN, methods=[D])
+    verdict = judged(
+        claims.curves_ahead, in_memory(estimates, scores=scored(beams, samples)), MAIN, methods=[D]
+    )
     assert verdict.outcome == outcome, verdict
 
 
 def test_curves_of_the_same_answers_in_another_order_are_on_each_other() -> None:
-    """The sums .3 + .2 + .1 and .1 + .2 + .3 differ by rounding, and so do those of all that is retained later."""
+    """The sums .3 + .2 + .1 and .1 + .2 + .3 differ by rounding, and so do those of all that is
+    retained later.
+    """
     quality, order = [0.1, 0.2, 0.3, *[0.0] * (MANY - 3)], [float(place) for place in range(MANY)]
     gains = measured(MAIN, {(D, BEAM, ""): 0.6, (D, SAMPLES, ""): 0.5})
     made = in_memory(gains, scores=scored([*order[2::-1], *order[3:]], order, quality))
@@ -363,7 +480,13 @@ ROBUST = partial(claims.settings_robust, strong=("alpha=0.7", "alpha=0.9"), wors
         (claims.none_dominates, FLOORS, [(0.6, 0.5, 0.4), (0.4, 0.5, 0.6)], 0.01, "yes"),
         (claims.none_dominates, FLOORS, [(0.6, 0.5, 0.4), (0.6, 0.5, 0.4)], 0.01, "no"),
         (claims.none_dominates, FLOORS, [(0.5, 0.5, 0.4), (0.4, 0.5, 0.3)], 0.01, "no"),
-        (claims.none_dominates, FLOORS, [(0.6, 0.59, 0.58), (0.58, 0.59, 0.6)], 0.1, "undecided"),  # within noise
+        (
+            claims.none_dominates,
+            FLOORS,
+            [(0.6, 0.59, 0.58), (0.58, 0.59, 0.6)],
+            0.1,
+            "undecided",
+        ),  # within noise
         (ROBUST, ALPHAS, [(0.6, 0.59, 0.5, 0.4)] * 2, 0.01, "yes"),
         (ROBUST, ALPHAS, [(0.5, 0.5, 0.6, 0.4)] * 2, 0.01, "no"),
         (ROBUST, ALPHAS, [(0.7, 0.66, 0.5, 0.6)] * 2, 0.01, "undecided"),
@@ -377,10 +500,17 @@ def test_settings_of_an_ablation(
     outcome: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cells, keys = [Cell(GEMMA, of, "strategies", "nli") for of in (TRIVIA, "coqa")], [(D, BEAM, n) for n in names]
+    cells, keys = (
+        [Cell(GEMMA, of, "strategies", "nli") for of in (TRIVIA, "coqa")],
+        [(D, BEAM, n) for n in names],
+    )
     values = [dict(zip(keys, column, strict=True)) for column in columns]
-    results = in_memory(*(measured(cell, of, spread) for cell, of in zip(cells, values, strict=True)))
-    results.paper_numbers = pd.DataFrame(keys, columns=["method", "variant", "setting"]).assign(table="t", metric="PRR")
+    results = in_memory(
+        *(measured(cell, of, spread) for cell, of in zip(cells, values, strict=True))
+    )
+    results.paper_numbers = pd.DataFrame(keys, columns=["method", "variant", "setting"]).assign(
+        table="t", metric="PRR"
+    )
     monkeypatch.setattr(claims, "as_stored", lambda _, rows: rows)
     verdict = judged(judge, results, *cells, table="t")
     assert verdict.outcome == outcome, verdict
@@ -409,9 +539,17 @@ def test_the_best_of_many_equal_settings_is_not_significantly_ahead() -> None:
         ("ab", "cd", 4 / 5),  # d is farther behind, but by chance .6 off: it has to be beaten too
     ],
 )
-def test_the_p_of_a_lead_is_that_of_the_best_of_many_over_each_other(ahead: str, others: str, p: float) -> None:
+def test_the_p_of_a_lead_is_that_of_the_best_of_many_over_each_other(
+    ahead: str, others: str, p: float
+) -> None:
     values = dict(zip("abcd", (0.6, 0.5, 0.4, 0.1), strict=True))
-    off = dict(zip("abcd", ([0, 0, 0.3, 0], [0.25, 0, 0, -0.1], [0, 0, 0, 0], [-0.6, -0.6, -0.6, 0]), strict=True))
+    off = dict(
+        zip(
+            "abcd",
+            ([0, 0, 0.3, 0], [0.25, 0, 0, -0.1], [0, 0, 0, 0], [-0.6, -0.6, -0.6, 0]),
+            strict=True,
+        )
+    )
     names = [*ahead, *others]
     rows = [{"setting": name, "value": values[name], "n": N} for name in names]
     found = Estimates.from_rows(rows, [values[name] + np.array(off[name]) for name in names])
@@ -422,30 +560,43 @@ def test_the_p_of_a_lead_is_that_of_the_best_of_many_over_each_other(ahead: str,
 POOL = Cell(GEMMA, TRIVIA, "repeated_draws", "nli")
 
 
-def pool(masses: list[float], codes: Callable[[int, int], int], dissimilar: Mapping[int, float]) -> ComparisonInputs:
-    """Twenty samples of each question, of answers of a known dissimilarity; beams are answers 0 and 5."""
+def pool(
+    masses: list[float], codes: Callable[[int, int], int], dissimilar: Mapping[int, float]
+) -> ComparisonInputs:
+    """Twenty samples of each question, of answers of a known dissimilarity; beams are answers 0 and
+    5.
+    """
     samples = [[codes(i, rank) for rank in range(20)] for i in range(N)]
     found = decoded([3] * N, masses, samples=samples, first=0.5)
     ids = [str(i) for i in range(N)]
-    pairs = [(key, "answer 0", f"answer {code}", 1 - d) for key in ids for code, d in dissimilar.items()]
+    pairs = [
+        (key, "answer 0", f"answer {code}", 1 - d) for key in ids for code, d in dissimilar.items()
+    ]
     columns = ["id", "premise", "hypothesis", "entail"]
     return in_memory(candidates=found, pairs=pd.DataFrame(pairs, columns=columns))
 
 
 @pytest.mark.parametrize(("beams", "outcome"), [(0.5, "yes"), (0.0, "no")])
-def test_the_error_of_beams_is_judged_and_not_that_they_do_not_vary(beams: float, outcome: str) -> None:
+def test_the_error_of_beams_is_judged_and_not_that_they_do_not_vary(
+    beams: float, outcome: str
+) -> None:
     dissimilar = {0: beams, 5: beams, 1: 0.0, 2: 1.0}
-    made = pool([0.9] * N, lambda _, rank: 2 if rank % 10 < (4 if rank < 10 else 6) else 1, dissimilar)
+    made = pool(
+        [0.9] * N, lambda _, rank: 2 if rank % 10 < (4 if rank < 10 else 6) else 1, dissimilar
+    )
     verdict = judged(claims.smaller_error, made, POOL)
     assert (verdict.outcome, verdict.n) == (outcome, N), verdict
-    # two draws, of .4 and .6: their variance is .02, of which half is the error of their mean and none of the beams'
+    # two draws, of .4 and .6: their variance is .02, of which half is the error of their mean and
+    # none of the beams'
     assert verdict.value == pytest.approx(0.02 - ((beams - 0.5) ** 2 - 0.01))
 
 
 @pytest.mark.parametrize(("beams", "bias"), [(0.5, "yes"), (0.54, "yes"), (0.0, "no"), (1.0, "no")])
 def test_samples_vary_and_beams_do_not_whatever_their_bias(beams: float, bias: str) -> None:
     made = pool(
-        [0.9] * N, lambda _, rank: 2 if rank % 10 < (4 if rank < 10 else 6) else 1, {0: beams, 5: beams, 1: 0.0, 2: 1.0}
+        [0.9] * N,
+        lambda _, rank: 2 if rank % 10 < (4 if rank < 10 else 6) else 1,
+        {0: beams, 5: beams, 1: 0.0, 2: 1.0},
     )
     verdict = judged(claims.no_variance, made, POOL)
     assert (verdict.outcome, verdict.value) == ("yes", pytest.approx(0.02))
@@ -453,17 +604,25 @@ def test_samples_vary_and_beams_do_not_whatever_their_bias(beams: float, bias: s
     assert (verdict.outcome, verdict.value) == (bias, pytest.approx(beams - 0.5))
 
 
-@pytest.mark.parametrize(("mass", "every", "outcome"), [(0.9, 4, "yes"), (0.1, 4, "partly"), (0.1, 20, "no")])
-def test_a_gap_is_small_where_less_mass_than_printed_is_enough(mass: float, every: int, outcome: str) -> None:
+@pytest.mark.parametrize(
+    ("mass", "every", "outcome"), [(0.9, 4, "yes"), (0.1, 4, "partly"), (0.1, 20, "no")]
+)
+def test_a_gap_is_small_where_less_mass_than_printed_is_enough(
+    mass: float, every: int, outcome: str
+) -> None:
     """Two of ``every`` samples are none of the beams."""
     dissimilar = {0: 0.0, 5: 0.0, 1: 1.0, 2: 0.99}
-    made = pool([mass] * N, lambda i, rank: {0: 1, every // 2: 2}.get((rank + i) % every, 0), dissimilar)
+    made = pool(
+        [mass] * N, lambda i, rank: {0: 1, every // 2: 2}.get((rank + i) % every, 0), dissimilar
+    )
     verdict = judged(claims.small_gap, made, POOL)
     assert verdict.outcome == outcome, verdict
 
 
 def test_samples_that_are_all_beams_tell_nothing_of_what_is_outside() -> None:
-    with pytest.raises(TooFewError, match="0 questions of triviaqa with two samples that are none of the beams"):
+    with pytest.raises(
+        TooFewError, match="0 questions of triviaqa with two samples that are none of the beams"
+    ):
         judged(claims.small_gap, pool([0.9] * N, lambda *_: 0, {0: 0.1, 5: 0.1}), POOL)
 
 
@@ -472,26 +631,38 @@ def test_a_similarity_without_pairs_of_the_greedy_answer_is_not_asked() -> None:
         judged(claims.small_gap, pool([0.9] * N, lambda *_: 3, {0: 0.1, 5: 0.1}), POOL)
 
 
-def test_questions_with_unequal_numbers_of_candidates_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_questions_with_unequal_numbers_of_candidates_are_not_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made, every = pool([0.9] * N, lambda *_: 0, {0: 0.1, 5: 0.1}), CandidateSets.rows
     monkeypatch.setattr(CandidateSets, "rows", lambda sets, of: every(sets, of).iloc[2:])
     with pytest.raises(NotAskedError, match="differ in their number of candidates"):
         judged(claims.no_variance, made, POOL)
 
 
-FIVE, NORMALISED, SAMPLED = "unnormalised beam M=5", "normalised beam M=5", "uniform sample T=1.0 M=10"
+FIVE, NORMALISED, SAMPLED = (
+    "unnormalised beam M=5",
+    "normalised beam M=5",
+    "uniform sample T=1.0 M=10",
+)
 OURS = partial(claims.estimators, comparisons=((FIVE, SAMPLED, 0.02), (FIVE, NORMALISED, 0.0)))
 TRUTH = [Cell(GEMMA, dataset, "reference", "nli") for dataset in DATASETS]
 
 
 def of_estimators(
-    values: Mapping[str, float], spread: float = 0.001, last: Mapping[str, float] | None = None, **options: Any
+    values: Mapping[str, float],
+    spread: float = 0.001,
+    last: Mapping[str, float] | None = None,
+    **options: Any,
 ) -> ComparisonInputs:
     """Recipe reference on six datasets; on the last of them, other values."""
     parts = []
     for cell in TRUTH:
         here = {**values, **((last or {}) if cell == TRUTH[-1] else {})}
-        keys = {(D, name.partition(" ")[0], name.partition(" ")[2]): value for name, value in here.items()}
+        keys = {
+            (D, name.partition(" ")[0], name.partition(" ")[2]): value
+            for name, value in here.items()
+        }
         parts.append(measured(cell, keys, spread))
     return in_memory(*parts, **options)
 
@@ -515,7 +686,9 @@ def test_estimators_are_no_worse_by_a_margin_and_better(
 def test_one_dataset_decides_against_all_and_one_that_is_open_leaves_them_open() -> None:
     values = {FIVE: 0.60, NORMALISED: 0.55, SAMPLED: 0.50}
     assert judged(OURS, of_estimators(values, last={SAMPLED: 0.70}), *TRUTH).outcome == "no"
-    assert judged(OURS, of_estimators(values, last={NORMALISED: 0.60}), *TRUTH).outcome == "undecided"
+    assert (
+        judged(OURS, of_estimators(values, last={NORMALISED: 0.60}), *TRUTH).outcome == "undecided"
+    )
     assert judged(OURS, of_estimators(values, spread=0.2), *TRUTH).outcome == "undecided"
     without = judged(OURS, of_estimators(values, last={SAMPLED: 0.70}, empty=TRUTH[-1:]), *TRUTH)
     assert (without.outcome, without.n) == ("yes", 5 * N)
@@ -526,7 +699,10 @@ def test_samples_are_the_mean_over_their_disjoint_draws(M: int) -> None:
     """The first draw alone would be ahead: .70; the mean of both draws is .55."""
     sampled = f"uniform sample T=1.0 M={M}"
     values = {FIVE: 0.60, sampled: 0.70, f"{sampled} draw=1": 0.70, f"{sampled} draw=2": 0.40}
-    assert judged(OURS, of_estimators(values), *TRUTH, comparisons=[(FIVE, sampled, 0.02)]).outcome == "yes"
+    assert (
+        judged(OURS, of_estimators(values), *TRUTH, comparisons=[(FIVE, sampled, 0.02)]).outcome
+        == "yes"
+    )
 
 
 def test_the_theorem_s_counterexample() -> None:
@@ -547,7 +723,9 @@ def test_the_theorem_s_counterexample() -> None:
         (("-", "undecided", "-"), False, "undecided"),
     ],
 )
-def test_any_answer_has_to_be_shown(parts: tuple[Any, Any, Any], opposite: bool, outcome: str) -> None:
+def test_any_answer_has_to_be_shown(
+    parts: tuple[Any, Any, Any], opposite: bool, outcome: str
+) -> None:
     assert Verdict(N, *parts, opposite).outcome == outcome
 
 
@@ -601,7 +779,10 @@ def own_study(*datasets: str) -> Study:
     models["second"] = models[OWN] | {"label": "second"}
     kept = {name: content["datasets"][name] for name in (TRIVIA, "coqa")}
     entry = {"recipe": "main", "models": [OWN], "datasets": list(kept), "scorers": ["nli"]}
-    grid = [entry, *([entry | {"models": ["second"], "datasets": list(datasets)}] if datasets else [])]
+    grid = [
+        entry,
+        *([entry | {"models": ["second"], "datasets": list(datasets)}] if datasets else []),
+    ]
     models = models if datasets else {OWN: models[OWN]}
     return study(models=models, datasets=kept, grid=grid)
 
@@ -609,11 +790,15 @@ def own_study(*datasets: str) -> Study:
 def cells_asked(name: str, of: Study) -> dict[str, list[str]]:
     claim = {claim.id: claim for claim in claims.read_claims()}[name]
     return {
-        model: [c.dataset for c in cells] for model, (cells, why) in claims.asked(of, RULES, claim).items() if not why
+        model: [c.dataset for c in cells]
+        for model, (cells, why) in claims.asked(of, RULES, claim).items()
+        if not why
     }
 
 
-@pytest.mark.parametrize("claim", [claim for claim in claims.read_claims() if claim.models], ids=lambda claim: claim.id)
+@pytest.mark.parametrize(
+    "claim", [claim for claim in claims.read_claims() if claim.models], ids=lambda claim: claim.id
+)
 def test_the_paper_s_study_has_the_cells_of_every_claim(claim: Claim) -> None:
     assert set(cells_asked(claim.id, RULES.paper)) == set(claim.models)
     inspect.signature(claims.JUDGES[claim.judge][0]).bind(None, **claim.settings)
@@ -621,7 +806,10 @@ def test_the_paper_s_study_has_the_cells_of_every_claim(claim: Claim) -> None:
 
 def test_a_claim_is_asked_of_one_s_own_model_on_the_claimed_dataset() -> None:
     assert cells_asked("redundancy-falls", own_study()) == {OWN: [TRIVIA]}
-    assert cells_asked("redundancy-falls", own_study("coqa", TRIVIA)) == {OWN: [TRIVIA], "second": [TRIVIA]}
+    assert cells_asked("redundancy-falls", own_study("coqa", TRIVIA)) == {
+        OWN: [TRIVIA],
+        "second": [TRIVIA],
+    }
     assert set(cells_asked("redundancy-falls", study())) == {GEMMA}
     assert cells_asked("five-unnormalised-beams", own_study()) == {}
     assert cells_asked("every-budget", own_study()) == {}
@@ -632,10 +820,21 @@ def test_a_size_of_another_model_is_no_verdict_and_settings_of_one_s_own_are_nam
 ) -> None:
     of, found = own_study(), decoded([2] * N, [0.88] * 45 + [0.80] * 15, [4] * N)
     made = in_memory(of=of, candidates=found)
-    monkeypatch.setattr(ComparisonInputs, "differences", lambda *_: [("models", "mine is none of the paper's")])
-    kept = [claim for claim in claims.read_claims() if claim.id in ("mass-condition", "gpu-days", "every-budget")]
+    monkeypatch.setattr(
+        ComparisonInputs, "differences", lambda *_: [("models", "mine is none of the paper's")]
+    )
+    kept = [
+        claim
+        for claim in claims.read_claims()
+        if claim.id in ("mass-condition", "gpu-days", "every-budget")
+    ]
     monkeypatch.setattr(claims, "read_claims", lambda: kept)
     rows = claims.judge(made).set_index("id")
-    assert rows.loc["mass-condition", ["model", "outcome", "value", "n"]].tolist() == [OWN, "another model", 0.75, N]
+    assert rows.loc["mass-condition", ["model", "outcome", "value", "n"]].tolist() == [
+        OWN,
+        "another model",
+        0.75,
+        N,
+    ]
     assert rows["paper_settings"]["mass-condition"] == "mine is none of the paper's"
     assert set(rows["outcome"][["gpu-days", "every-budget"]]) == {"not asked"}

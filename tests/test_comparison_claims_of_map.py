@@ -1,4 +1,6 @@
-"""What is declared of the map of when beams win is judged as it is declared, from maps made by hand."""
+"""What is declared of the map of when beams win is judged as it is declared, from maps made by
+hand.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,15 @@ from beamuq_study.comparison.comparison_inputs import ComparisonInputs, read_rul
 from beamuq_study.comparison.judging import Case, TooFewError, Verdict
 from beamuq_study.exhibits.when_beams_win import MIXED
 from beamuq_study.result_files import Cell, Estimates, on_map
-from beamuq_study.stages.beams_map import BEAMS, DISSIMILARITY, EXACT_TEXT, SAMPLES, SIMILARITY, TRUE, setting
+from beamuq_study.stages.beams_map import (
+    BEAMS,
+    DISSIMILARITY,
+    EXACT_TEXT,
+    SAMPLES,
+    SIMILARITY,
+    TRUE,
+    setting,
+)
 
 POWERS, KAPPAS, MASSES = (1.0, 2.0, 3.0), (0.5, 1.0), {1.0: 0.2, 2.0: 0.6, 3.0: 0.9}
 PLAIN, WARM, COLD = "plain", "warm", "cold"
@@ -24,7 +34,13 @@ Gain = Callable[[str, float, float], float]  # of quality, power and κ
 
 
 def made(
-    cell: Cell, gain: Gain, *, mixture: float = 0.0, noise: float = 0.002, mass: Any = MASSES, n: int = 300
+    cell: Cell,
+    gain: Gain,
+    *,
+    mixture: float = 0.0,
+    noise: float = 0.002,
+    mass: Any = MASSES,
+    n: int = 300,
 ) -> Any:
     """A map on which beams gain so much at M = 10, with a spread of replicates."""
     random, rows, drawn = np.random.default_rng(0), [], []
@@ -32,20 +48,35 @@ def made(
         rows.append({"metric": "mass", "setting": setting(power, M=10), "value": mass[power]})
         drawn.append(mass[power] + 0.001 * random.normal(size=400))
     for quality, power, kappa in itertools.product((SIMILARITY, EXACT_TEXT), POWERS, KAPPAS):
-        values = {SAMPLES: 0.5, BEAMS: 0.5 + gain(quality, power, kappa), **dict.fromkeys(MIXED, 0.5 + mixture)}
+        values = {
+            SAMPLES: 0.5,
+            BEAMS: 0.5 + gain(quality, power, kappa),
+            **dict.fromkeys(MIXED, 0.5 + mixture),
+        }
         for variant, value in (values | {TRUE: 0.6}).items():
             place = setting(power, kappa, None if variant == TRUE else 10)
-            keys = {"quality": quality, "metric": "PRR", "method": DISSIMILARITY, "variant": variant}
+            keys = {
+                "quality": quality,
+                "metric": "PRR",
+                "method": DISSIMILARITY,
+                "variant": variant,
+            }
             rows.append(keys | {"setting": place, "value": value})
             drawn.append(value + noise * random.normal(size=400))
     return on_map(Estimates.from_rows([vars(cell) | {"n": n} | row for row in rows], drawn))
 
 
-def judged(judge: Callable[..., Verdict], maps: dict[Cell, Estimates], *cells: Cell, **options: Any) -> Verdict:
-    models = {name: SimpleNamespace(source="s", style="base", temperature=T) for name, T in MODELS.items()}
+def judged(
+    judge: Callable[..., Verdict], maps: dict[Cell, Estimates], *cells: Cell, **options: Any
+) -> Verdict:
+    models = {
+        name: SimpleNamespace(source="s", style="base", temperature=T) for name, T in MODELS.items()
+    }
     study = SimpleNamespace(models=models, main=SimpleNamespace(num_candidates=10, scorer="s"))
     study.evaluation = SimpleNamespace(confidence=0.95)
-    results = SimpleNamespace(study=study, inputs=SimpleNamespace(beams_map=maps.__getitem__), rules=read_rules())
+    results = SimpleNamespace(
+        study=study, inputs=SimpleNamespace(beams_map=maps.__getitem__), rules=read_rules()
+    )
     return judge(Case(cast(ComparisonInputs, results), cells or tuple(maps)), **options)
 
 
@@ -54,15 +85,21 @@ CELL, OTHER = Cell(PLAIN, "triviaqa", "map", "s"), Cell(PLAIN, "coqa", "map", "s
 
 
 @pytest.mark.parametrize(
-    ("weakest", "outcome"), [(0.02, "yes"), (0.001, "undecided"), (-0.0065, "undecided"), (-0.02, "no")]
+    ("weakest", "outcome"),
+    [(0.02, "yes"), (0.001, "undecided"), (-0.0065, "undecided"), (-0.02, "no")],
 )
 def test_beams_win_everywhere_only_where_each_place_is_shown(weakest: float, outcome: str) -> None:
-    maps = {CELL: made(CELL, lambda *_: 0.05), OTHER: made(OTHER, lambda _, g, __: weakest if g == 3 else 0.05)}
+    maps = {
+        CELL: made(CELL, lambda *_: 0.05),
+        OTHER: made(OTHER, lambda _, g, __: weakest if g == 3 else 0.05),
+    }
     assert judged(claims_of_map.beams_win_everywhere, maps, kappas=KAPPAS).outcome == outcome
 
 
 def test_similarity_and_another_kappa_do_not_count_for_exact_text() -> None:
-    maps = {CELL: made(CELL, lambda q, _, kappa: 0.05 if (q, kappa) == (EXACT_TEXT, 1.0) else -0.05)}
+    maps = {
+        CELL: made(CELL, lambda q, _, kappa: 0.05 if (q, kappa) == (EXACT_TEXT, 1.0) else -0.05)
+    }
     verdict = judged(claims_of_map.beams_win_everywhere, maps, kappas=[1.0])
     assert (verdict.outcome, verdict.value) == ("yes", pytest.approx(0.05))
 
@@ -72,7 +109,9 @@ def test_mixtures_may_be_behind_by_the_margin_and_no_more(gain: float, outcome: 
     maps = {CELL: made(CELL, lambda *_: 0.0, mixture=gain, noise=0.003)}
     judge = claims_of_map.mixtures_not_behind
     assert judged(judge, maps, variant=MIXTURE, margin=0.005).outcome == outcome
-    equal = {CELL: made(CELL, lambda *_: 0.0, mixture=0.0, noise=0.0)}  # as where it is samples alone
+    equal = {
+        CELL: made(CELL, lambda *_: 0.0, mixture=0.0, noise=0.0)
+    }  # as where it is samples alone
     assert judged(judge, equal, variant=MIXTURE, margin=0.005).outcome == "yes"
 
 
@@ -84,9 +123,15 @@ def test_overconfidence_costs_where_the_lower_kappa_gains_less(cost: float, outc
 
 @pytest.mark.parametrize(
     ("gains", "value", "outcome"),
-    [((-0.02, 0.02, 0.02), 0.4, "yes"), ((-0.02, -0.02, 0.02), 0.75, "no"), ((0.02, 0.02, 0.02), 0.2, "yes")],
+    [
+        ((-0.02, 0.02, 0.02), 0.4, "yes"),
+        ((-0.02, -0.02, 0.02), 0.75, "no"),
+        ((0.02, 0.02, 0.02), 0.2, "yes"),
+    ],
 )
-def test_the_crossing_is_interpolated_between_masses(gains: Any, value: float, outcome: str) -> None:
+def test_the_crossing_is_interpolated_between_masses(
+    gains: Any, value: float, outcome: str
+) -> None:
     maps = {CELL: made(CELL, lambda _, power, __: gains[POWERS.index(power)])}
     verdict = judged(claims_of_map.crossing_between, maps, kappa=1.0, ends=(0.15, 0.6))
     assert (verdict.outcome, verdict.value) == (outcome, pytest.approx(value, abs=0.01))
@@ -98,15 +143,27 @@ def test_a_crossing_that_does_not_come_is_outside() -> None:
 
 
 @pytest.mark.parametrize(("shift", "outcome"), [(0.0, "yes"), (0.02, "undecided"), (0.06, "no")])
-def test_a_temperature_is_compared_at_equal_mass(shift: float, outcome: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_temperature_is_compared_at_equal_mass(
+    shift: float, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(claims_of_map, "with_map", lambda _: [CELL, warm])
     warm = Cell(WARM, "triviaqa", "map", "s")
     plain = made(CELL, lambda _, power, __: MASSES[power] / 10)
-    tempered = made(warm, lambda _, power, __: 0.04 + shift if power == 1 else 1.0, mass={1.0: 0.4, 2.0: 0.7, 3.0: 0.9})
-    verdict = judged(claims_of_map.tempered_as_sharpened, {CELL: plain, warm: tempered}, warm, kappas=KAPPAS)
+    tempered = made(
+        warm,
+        lambda _, power, __: 0.04 + shift if power == 1 else 1.0,
+        mass={1.0: 0.4, 2.0: 0.7, 3.0: 0.9},
+    )
+    verdict = judged(
+        claims_of_map.tempered_as_sharpened, {CELL: plain, warm: tempered}, warm, kappas=KAPPAS
+    )
     assert verdict.outcome == outcome
 
 
 def test_fewer_than_fifty_questions_are_too_few() -> None:
     with pytest.raises(TooFewError):
-        judged(claims_of_map.beams_win_everywhere, {CELL: made(CELL, lambda *_: 0.05, n=49)}, kappas=KAPPAS)
+        judged(
+            claims_of_map.beams_win_everywhere,
+            {CELL: made(CELL, lambda *_: 0.05, n=49)},
+            kappas=KAPPAS,
+        )

@@ -10,8 +10,21 @@ import pytest
 from beamuq.beam_mass_theorem import Outcomes
 from beamuq.config_errors import read_yaml
 from beamuq.errors import BeamUQError
-from beamuq_study.comparison.comparison_inputs import FOLDER, Erratum, read_errata, read_paper_numbers
-from errata_from_paper import Key, Regenerated, directed_beam_sets, drawn_beam_sets, keys_of, read_arrows, regenerate
+from beamuq_study.comparison.comparison_inputs import (
+    FOLDER,
+    Erratum,
+    read_errata,
+    read_paper_numbers,
+)
+from errata_from_paper import (
+    Key,
+    Regenerated,
+    directed_beam_sets,
+    drawn_beam_sets,
+    keys_of,
+    read_arrows,
+    regenerate,
+)
 
 NUMBERS = read_paper_numbers()
 ROWS = keys_of(NUMBERS)
@@ -23,7 +36,9 @@ FOUND = regenerate(NUMBERS, ARROWS, STATED)
 
 def again(change: dict[Key, float]) -> dict[str, Regenerated]:
     """The errata of the paper with some values changed."""
-    return regenerate(NUMBERS.assign(printed=[change.get(key, VALUES[key]) for key in ROWS]), ARROWS, STATED)
+    return regenerate(
+        NUMBERS.assign(printed=[change.get(key, VALUES[key]) for key in ROWS]), ARROWS, STATED
+    )
 
 
 def test_the_ledger_holds_exactly_what_is_regenerated() -> None:
@@ -34,7 +49,9 @@ def test_the_ledger_holds_exactly_what_is_regenerated() -> None:
 def test_an_erratum_is_regenerated_from_the_numbers(entry: Erratum) -> None:
     found = FOUND[entry.id]
     selected = (
-        {key for key, chosen in zip(ROWS, entry.selected(NUMBERS), strict=True) if chosen} if entry.rows else set()
+        {key for key, chosen in zip(ROWS, entry.selected(NUMBERS), strict=True) if chosen}
+        if entry.rows
+        else set()
     )
     assert (found.touches, found.rows) == (entry.touches, selected)
     assert dict(found.facts) == entry.facts
@@ -61,7 +78,9 @@ def test_what_print_states_rightly_is_no_erratum() -> None:
 
 
 @pytest.mark.parametrize("draw", [drawn_beam_sets, directed_beam_sets])
-def test_evidence_on_the_theorem_is_of_the_theorem_s_beam_sets(draw: Callable[..., Iterable[Outcomes]]) -> None:
+def test_evidence_on_the_theorem_is_of_the_theorem_s_beam_sets(
+    draw: Callable[..., Iterable[Outcomes]],
+) -> None:
     for beam_set in draw(200, 3):
         p, inside = beam_set.probability, beam_set.inside
         assert inside.sum() == 10 < len(p)

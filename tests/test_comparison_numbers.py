@@ -1,4 +1,6 @@
-"""The numbers of the paper beside ours: a simulated run of its study, its statuses, families of tests and page."""
+"""The numbers of the paper beside ours: a simulated run of its study, its statuses, families of
+tests and page.
+"""
 
 from __future__ import annotations
 
@@ -59,13 +61,17 @@ def compared(results: ComparisonInputs) -> pd.DataFrame:
     return every[every["formulation"] == ""]
 
 
-def simulated(folder: Path, *datasets: str, shift: float = 0.0, questions: int | None = None) -> ComparisonInputs:
+def simulated(
+    folder: Path, *datasets: str, shift: float = 0.0, questions: int | None = None
+) -> ComparisonInputs:
     of = one_model(*datasets, questions=questions)
     write(of, folder, shift)
     return read(of, folder)
 
 
-def of_cell(frame: pd.DataFrame, table: str, dataset: str, method: str = "", variant: str = "") -> pd.Series:
+def of_cell(
+    frame: pd.DataFrame, table: str, dataset: str, method: str = "", variant: str = ""
+) -> pd.Series:
     """The row of a table about one model."""
     keys = {"table": f"tab:{table}", "dataset": dataset, "method": method, "variant": variant}
     rows = frame[np.logical_and.reduce([frame[name] == value for name, value in keys.items()])]
@@ -76,7 +82,9 @@ def of_cell(frame: pd.DataFrame, table: str, dataset: str, method: str = "", var
 def rewrite(path: Path, kind: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """Change every row of a file."""
     loaded = parquet_tables.read(path, kind)
-    parquet_tables.write(path, kind, [row | change(row) for row in loaded.table.to_pylist()], cell=loaded.cell)
+    parquet_tables.write(
+        path, kind, [row | change(row) for row in loaded.table.to_pylist()], cell=loaded.cell
+    )
 
 
 def test_every_number_of_the_paper_gets_a_status_in_its_place(numbers: pd.DataFrame) -> None:
@@ -91,18 +99,26 @@ def test_replications_of_one_truth_agree_in_95_percent_of_cells_and_shifted_ones
     assert len(decided) == 1923  # all but 3 errata and 32 of an arbitrary setting
     assert (decided["status"] == "agrees").mean() == pytest.approx(0.95, abs=0.02)
     shifted = compared(simulated(tmp_path, "coqa", shift=0.25))
-    shifted = shifted[shifted["status"].isin(["agrees", "differs"]) & (shifted["metric"] != "accuracy")]
+    shifted = shifted[
+        shifted["status"].isin(["agrees", "differs"]) & (shifted["metric"] != "accuracy")
+    ]
     assert (shifted["status"] == "agrees").mean() < 0.1
 
 
-@pytest.mark.parametrize(("table", "trusted"), [("qa_gemma4bit", False), ("abl_prauc", False), ("qa_llama8b", True)])
-def test_z_replaces_a_doubtful_or_absent_spread_by_ours(numbers: pd.DataFrame, table: str, trusted: bool) -> None:
+@pytest.mark.parametrize(
+    ("table", "trusted"), [("qa_gemma4bit", False), ("abl_prauc", False), ("qa_llama8b", True)]
+)
+def test_z_replaces_a_doubtful_or_absent_spread_by_ours(
+    numbers: pd.DataFrame, table: str, trusted: bool
+) -> None:
     row = of_cell(numbers, table, "coqa", "Prob")
     other = row["printed_std"] if trusted else row["std"]
     assert row["z"] == pytest.approx((row["value"] - row["printed"]) / np.hypot(row["std"], other))
 
 
-def test_a_fixed_k_that_cuts_equal_eigenvalues_and_wrong_means_are_compared_with_no_run(numbers: pd.DataFrame) -> None:
+def test_a_fixed_k_that_cuts_equal_eigenvalues_and_wrong_means_are_compared_with_no_run(
+    numbers: pd.DataFrame,
+) -> None:
     fixed = numbers[numbers["setting"].str.startswith("K=")]
     arbitrary = fixed["reason"].str.contains("chose among equal eigenvalues")
     assert set(fixed[arbitrary]["setting"]) == {"K=7", "K=8", "K=9", "K=10"}
@@ -114,7 +130,15 @@ def test_a_fixed_k_that_cuts_equal_eigenvalues_and_wrong_means_are_compared_with
 
 
 def test_a_partial_run_says_what_was_not_run(folder: Path) -> None:
-    left_out = ("coqa", "crossencoder", "repeated_draws", "beam_widths", "strategies", "candidates", "scores")
+    left_out = (
+        "coqa",
+        "crossencoder",
+        "repeated_draws",
+        "beam_widths",
+        "strategies",
+        "candidates",
+        "scores",
+    )
     partial = read(study(), folder, left_out)
     found, families = compared(partial), beam_minus_multinomial.differences(partial)
     run = found[found["status"] != "not run"]
@@ -125,12 +149,22 @@ def test_a_partial_run_says_what_was_not_run(folder: Path) -> None:
     assert set(families[families["family"] == HEADLINE]["note"]) == {"not run: coqa"}
     assert tally(families, CELLS)["run"] == 150
     outcomes = claims.judge(partial).groupby("id")["outcome"].unique()
-    for name in ("mass-condition", "every-budget", "short-answers", "strategies-yield", "smaller-error"):
+    for name in (
+        "mass-condition",
+        "every-budget",
+        "short-answers",
+        "strategies-yield",
+        "smaller-error",
+    ):
         assert list(outcomes[name]) == ["not asked"]
 
 
-@pytest.mark.parametrize(("questions", "status"), [(1799, {"not comparable"}), (1800, {"agrees", "differs"})])
-def test_too_few_questions_are_not_comparable(tmp_path: Path, questions: int, status: set[str]) -> None:
+@pytest.mark.parametrize(
+    ("questions", "status"), [(1799, {"not comparable"}), (1800, {"agrees", "differs"})]
+)
+def test_too_few_questions_are_not_comparable(
+    tmp_path: Path, questions: int, status: set[str]
+) -> None:
     found = compared(simulated(tmp_path, "coqa", questions=questions))
     reached = found[(found["table"] == "tab:qa_gemma4b") & (found["dataset"] == "coqa")]
     assert set(reached["status"]) <= status
@@ -141,20 +175,34 @@ def test_too_few_questions_are_not_comparable(tmp_path: Path, questions: int, st
 def test_twenty_questions_decide_no_claim_but_the_theorem(tmp_path: Path) -> None:
     judged = claims.judge(simulated(tmp_path, questions=20))
     assert set(judged.loc[~judged["outcome"].isin(["not asked", "too few"]), "id"]) == {"theorem"}
-    assert judged.set_index("id")["found"]["mass-condition"] == "20 questions of triviaqa; 50 are asked for"
+    assert (
+        judged.set_index("id")["found"]["mass-condition"]
+        == "20 questions of triviaqa; 50 are asked for"
+    )
 
 
 def test_an_undefined_value_is_not_comparable(tmp_path: Path) -> None:
     simulated(tmp_path, "coqa")
-    nothing = {"value": None, "low": None, "high": None, "std": None, "note": "undefined: every answer is correct"}
+    nothing = {
+        "value": None,
+        "low": None,
+        "high": None,
+        "std": None,
+        "note": "undefined: every answer is correct",
+    }
     path = tmp_path / "evaluation/nli/gemma-3-4b-base/coqa/main.parquet"
     rewrite(path, "evaluation", lambda row: nothing if row["method"] == "Prob" else {})
     row = of_cell(compared(read(one_model("coqa"), tmp_path)), "qa_gemma4b", "coqa", "Prob")
-    assert (row["status"], row["reason"]) == ("not comparable", "undefined: every answer is correct")
+    assert (row["status"], row["reason"]) == (
+        "not comparable",
+        "undefined: every answer is correct",
+    )
 
 
 @pytest.mark.parametrize("right", [0.0, 1.0])
-def test_answers_that_are_all_wrong_or_all_right_differ_from_the_paper(tmp_path: Path, right: float) -> None:
+def test_answers_that_are_all_wrong_or_all_right_differ_from_the_paper(
+    tmp_path: Path, right: float
+) -> None:
     """Their own spread is 0: a broken cell must not hide behind a z that does not exist."""
     simulated(tmp_path, "arc-challenge")
     path = tmp_path / "quality/alignscore/gemma-3-4b-base/arc-challenge/main.parquet"
@@ -168,15 +216,22 @@ def test_answers_that_are_all_wrong_or_all_right_differ_from_the_paper(tmp_path:
 
 def test_semantic_entropy_is_compared_in_all_three_forms(every: pd.DataFrame) -> None:
     found = every[(every["method"] == "SemanticEntropy") & (every["variant"] != "beamsearch")]
-    assert found["formulation"].value_counts().to_dict() == dict.fromkeys(number_statuses.FORMULATIONS, 69)
+    assert found["formulation"].value_counts().to_dict() == dict.fromkeys(
+        number_statuses.FORMULATIONS, 69
+    )
     agree = found[found["status"] == "agrees"]["formulation"].value_counts()
     assert agree[""] > 60
     assert agree.get("printed", 0) < 5  # simulated .3 below
 
 
 def test_differences_are_paired(numbers: pd.DataFrame, differences: pd.DataFrame) -> None:
-    row = differences.query("model == 'llama-3.1-8b-base' and dataset == 'coqa' and method == 'CocoaMSP'")
-    pair = [of_cell(numbers, "qa_llama8b", "coqa", "CocoaMSP", v)["std"] for v in ("multinomial", "beamsearch")]
+    row = differences.query(
+        "model == 'llama-3.1-8b-base' and dataset == 'coqa' and method == 'CocoaMSP'"
+    )
+    pair = [
+        of_cell(numbers, "qa_llama8b", "coqa", "CocoaMSP", v)["std"]
+        for v in ("multinomial", "beamsearch")
+    ]
     # the simulation shares half of each variance: √((a² + b²)/2 + (a − b)²/2) and not √(a² + b²)
     expected = np.sqrt((np.sum(np.square(pair)) + (pair[0] - pair[1]) ** 2) / 2)
     assert row["std"].iloc[0] == pytest.approx(expected, rel=0.2)
@@ -194,27 +249,41 @@ def test_families_are_those_declared_and_a_tie_is_no_win(differences: pd.DataFra
 
 
 def test_families_do_not_shrink_with_the_study(folder: Path) -> None:
-    headline = beam_minus_multinomial.differences(read(one_model(), folder)).query("family == @HEADLINE")
+    headline = beam_minus_multinomial.differences(read(one_model(), folder)).query(
+        "family == @HEADLINE"
+    )
     assert len(headline) == 5
     assert headline["adjusted"].min() == pytest.approx(min(1.0, 30 * headline["p"].min()))
     content = study().model_dump(mode="json")
     few = {name: content["datasets"][name] for name in ("triviaqa", "coqa")}
-    entry = {"recipe": "main", "models": list(content["models"]), "datasets": list(few), "scorers": ["nli"]}
+    entry = {
+        "recipe": "main",
+        "models": list(content["models"]),
+        "datasets": list(few),
+        "scorers": ["nli"],
+    }
     results = read(study(datasets=few, grid=[entry]), folder)
     found = beam_minus_multinomial.differences(results)
     assert found.groupby("family").size().to_dict() == {"cells": 180, "headline": 30}
     headline, cells = (found[found["family"] == family] for family in (HEADLINE, CELLS))
     assert headline["p"].isna().all()
-    assert set(headline["note"]) == {"not run: webquestions, hotpotqa, commonsenseqa, arc-challenge"}
+    assert set(headline["note"]) == {
+        "not run: webquestions, hotpotqa, commonsenseqa, arc-challenge"
+    }
     assert cells["p"].notna().sum() == 60
-    filled, run = false_discovery_control(cells["p"].fillna(1.0), method="bh"), cells["p"].notna().to_numpy()
+    filled, run = (
+        false_discovery_control(cells["p"].fillna(1.0), method="bh"),
+        cells["p"].notna().to_numpy(),
+    )
     assert cells["adjusted"].to_numpy()[run] == pytest.approx(filled[run])
     drawn = beam_minus_multinomial.figure(results, found).shown.draw("title", "")  # type: ignore[union-attr]
     assert "n/a" in [text.get_text() for axes in drawn.axes for text in axes.texts]
 
 
 def test_the_family_of_one_s_own_models_has_the_cells_of_the_grid(folder: Path) -> None:
-    """files of a model of the paper, read as those of two models of one's own, one of which has fewer datasets."""
+    """files of a model of the paper, read as those of two models of one's own, one of which has
+    fewer datasets.
+    """
     content, methods = study().model_dump(mode="json"), RULES.families["methods"]
     model = content["models"]["gemma-3-4b-base"]
     few = {name: content["datasets"][name] for name in ("triviaqa", "coqa")}
@@ -222,19 +291,34 @@ def test_the_family_of_one_s_own_models_has_the_cells_of_the_grid(folder: Path) 
         {"recipe": "main", "models": [name], "datasets": datasets, "scorers": ["nli"]}
         for name, datasets in (("mine", ["triviaqa", "coqa"]), ("second", ["coqa"]))
     ]
-    of = study(models={name: model | {"label": name} for name in ("mine", "second")}, datasets=few, grid=entries)
+    of = study(
+        models={name: model | {"label": name} for name in ("mine", "second")},
+        datasets=few,
+        grid=entries,
+    )
     loaded = {}
     for need in claims.needed_files(of):
         if need.kind in ("evaluation", "replicates"):
-            source = folder / need.path.replace("mine", "gemma-3-4b-base").replace("second", "gemma-3-4b-base")
+            source = folder / need.path.replace("mine", "gemma-3-4b-base").replace(
+                "second", "gemma-3-4b-base"
+            )
             loaded[need] = parquet_tables.read(source, need.kind)
-    found = beam_minus_multinomial.differences(ComparisonInputs(of, Inputs(loaded, of), NUMBERS, RULES))
+    found = beam_minus_multinomial.differences(
+        ComparisonInputs(of, Inputs(loaded, of), NUMBERS, RULES)
+    )
     assert len(found) == len(methods) * (2 + 3)  # two means, three cells
     headline, cells = (found[found["family"] == family] for family in (HEADLINE, CELLS))
-    assert headline["adjusted"].min() == pytest.approx(min(1.0, 2 * len(methods) * headline["p"].min()))
-    assert cells["adjusted"].to_numpy() == pytest.approx(false_discovery_control(cells["p"], method="bh"))
+    assert headline["adjusted"].min() == pytest.approx(
+        min(1.0, 2 * len(methods) * headline["p"].min())
+    )
+    assert cells["adjusted"].to_numpy() == pytest.approx(
+        false_discovery_control(cells["p"], method="bh")
+    )
     means = found[found["family"] == HEADLINE].groupby("model")["note"].unique()
-    assert {name: list(notes) for name, notes in means.items()} == {"mine": [""], "second": ["of coqa alone"]}
+    assert {name: list(notes) for name, notes in means.items()} == {
+        "mine": [""],
+        "second": ["of coqa alone"],
+    }
 
 
 def test_a_demo_is_not_comparable_on_every_line(folder: Path) -> None:
@@ -242,7 +326,9 @@ def test_a_demo_is_not_comparable_on_every_line(folder: Path) -> None:
     scorers["nli"]["proxy_for"] = "another scorer"
     demo = read(one_model(demo=True, scorers=scorers), folder)
     frame = number_statuses.compare(demo, read_errata())
-    assert set(zip(frame["status"], frame["reason"], strict=True)) == {("not comparable", "demo study")}
+    assert set(zip(frame["status"], frame["reason"], strict=True)) == {
+        ("not comparable", "demo study")
+    }
     assert set(claims.judge(demo)["found"]) == {"a demo"}
     figure = beam_minus_multinomial.figure(demo, beam_minus_multinomial.differences(demo))
     assert "proxy for another scorer" in figure.footnote
@@ -255,15 +341,24 @@ def test_files_that_are_not_there_are_an_error(tmp_path: Path) -> None:
         compare_with_paper(one_model(), tmp_path / "study.json", tmp_path)
 
 
-def test_the_step_writes_every_file_and_the_same_results_give_the_same_bytes(tmp_path: Path, folder: Path) -> None:
+def test_the_step_writes_every_file_and_the_same_results_give_the_same_bytes(
+    tmp_path: Path, folder: Path
+) -> None:
     of, out = folder / "study.json", tmp_path / "out"
     of.write_text(one_model().model_dump_json(), encoding="utf-8")
     figure = {f"forest_{kind}": out / f"paired.{kind}" for kind in ("pdf", "svg", "png", "csv")}
     figure["forest_caption"] = out / "paired.txt"
-    run_job("comparison", {"study": of} | {name: out / name for name in ("csv", "claims", "html")} | figure)
+    run_job(
+        "comparison",
+        {"study": of} | {name: out / name for name in ("csv", "claims", "html")} | figure,
+    )
     assert all(path.is_file() for path in figure.values())
-    again = comparison_page.contents(compare_with_paper(one_model(), of, folder), Drawing.read(out / "paired.svg"))
-    assert again == {name: (out / name).read_text(encoding="utf-8") for name in ("csv", "claims", "html")}
+    again = comparison_page.contents(
+        compare_with_paper(one_model(), of, folder), Drawing.read(out / "paired.svg")
+    )
+    assert again == {
+        name: (out / name).read_text(encoding="utf-8") for name in ("csv", "claims", "html")
+    }
     assert re.findall(r'src="(.{18})', again["html"]) == ["data:image/svg+xml"]
     assert not re.search(r"<(?:script|link|iframe)\b", again["html"])
     assert len(pd.read_csv(out / "csv")) == 1958 + 2 * 69

@@ -14,7 +14,12 @@ from beamuq.methods.registry import METHODS
 from beamuq.prompts.prompt_template import PROMPTS
 from beamuq_study import parquet_tables
 from beamuq_study.comparison import comparison_inputs
-from beamuq_study.comparison.comparison_inputs import ComparisonInputs, differences, settings, table_cell
+from beamuq_study.comparison.comparison_inputs import (
+    ComparisonInputs,
+    differences,
+    settings,
+    table_cell,
+)
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.result_files import Cell, Inputs, as_stored
 from beamuq_study.study_config import STUDIES, Study, load_study
@@ -66,7 +71,9 @@ def test_all_numbers_of_the_paper_are_there_and_have_a_place_in_the_papers_study
         ("tab:base_accs", "main", ""),
     ],
 )
-def test_a_table_of_the_paper_is_looked_up_where_it_was_measured(table: str, recipe: str, scorer: str) -> None:
+def test_a_table_of_the_paper_is_looked_up_where_it_was_measured(
+    table: str, recipe: str, scorer: str
+) -> None:
     found = table_cell(study(), RULES.tables[table], COQA.model, COQA.dataset)
     assert found == replace(COQA, recipe=recipe, scorer=scorer)
     assert table_cell(study(), RULES.tables[table], COQA.model, "no-such") is None
@@ -93,9 +100,14 @@ def test_a_row_of_the_paper_is_stored_under_its_form_and_setting(
 def test_what_makes_a_measurement_the_papers_is_compared_or_harmless_with_its_reason() -> None:
     """By hand: a setting that is neither compared nor declared harmless would pass unseen."""
     compared = set(settings(RULES.paper, COQA)) - set(RULES.harmless)
-    assert {path for path in compared if re.match(r"(models|datasets|scorers|main|evaluation)\.", path)} == {
+    assert {
+        path for path in compared if re.match(r"(models|datasets|scorers|main|evaluation)\.", path)
+    } == {
         *(f"models.*.{name}" for name in ("source", "style", "enable_thinking", "temperature")),
-        *(f"datasets.*.{name}" for name in ("adapter", "source", "config", "split", "few_shot_split", "few_shot")),
+        *(
+            f"datasets.*.{name}"
+            for name in ("adapter", "source", "config", "split", "few_shot_split", "few_shot")
+        ),
         "datasets.*.max_new_tokens",
         "datasets.*.normalizer",
         *(f"scorers.*.{name}" for name in ("kind", "source", "proxy_for")),
@@ -106,7 +118,9 @@ def test_what_makes_a_measurement_the_papers_is_compared_or_harmless_with_its_re
 
 
 def test_the_papers_study_is_the_papers() -> None:
-    """By hand: an edit of studies/paper.yaml that is no longer the paper's would otherwise be compared with itself."""
+    """By hand: an edit of studies/paper.yaml that is no longer the paper's would otherwise be
+    compared with itself.
+    """
     of = load_study(STUDIES / "paper.yaml")
     assert {name: model.source.removeprefix("hub:") for name, model in of.models.items()} == {
         "llama-3.1-8b-base": "meta-llama/Llama-3.1-8B",
@@ -116,7 +130,10 @@ def test_the_papers_study_is_the_papers() -> None:
         "qwen-3-8b-base": "Qwen/Qwen3-8B-Base",
         "qwen-3-8b-instruct": "Qwen/Qwen3-8B",
     }
-    assert {name: (d.questions, d.few_shot, d.max_new_tokens, d.split) for name, d in of.datasets.items()} == {
+    assert {
+        name: (d.questions, d.few_shot, d.max_new_tokens, d.split)
+        for name, d in of.datasets.items()
+    } == {
         "triviaqa": (2000, 5, 20, "validation"),
         "webquestions": (1490, 5, 20, "test"),
         "coqa": (2000, 0, 20, "validation"),
@@ -125,8 +142,17 @@ def test_the_papers_study_is_the_papers() -> None:
         "arc-challenge": (447, 2, 20, "test"),
     }
     main = of.main
-    assert (main.num_candidates, main.sample, main.beam, main.alpha) == (10, "sample T=1.0", "beam M=10", 0.9)
-    assert (main.epsilon, of.main_quality.threshold, of.evaluation.max_rejection[0]) == (0.0, 0.5, 0.5)
+    assert (main.num_candidates, main.sample, main.beam, main.alpha) == (
+        10,
+        "sample T=1.0",
+        "beam M=10",
+        0.9,
+    )
+    assert (main.epsilon, of.main_quality.threshold, of.evaluation.max_rejection[0]) == (
+        0.0,
+        0.5,
+        0.5,
+    )
     assert (of.newline_stops, of.recipes[of.main.recipe].merge_stop_tokens) == (True, False)
     sources = {"hub:microsoft/deberta-large-mnli", "hub:cross-encoder/stsb-roberta-large"}
     assert {scorer.source for scorer in of.scorers.values()} == sources
@@ -213,11 +239,16 @@ def test_what_print_does_not_state_may_differ() -> None:
 def test_another_model_dataset_or_template_is_named(tmp_path: Path) -> None:
     content = study().model_dump(mode="json")
     content["models"]["own"] = content["models"][COQA.model] | {"label": "own"}
-    assert first(study(**content), cell=replace(COQA, model="own")) == "own is none of the paper's models"
+    assert (
+        first(study(**content), cell=replace(COQA, model="own"))
+        == "own is none of the paper's models"
+    )
     assert {name: file_sha256(PROMPTS / name) for name in RULES.templates} == RULES.templates
     prompts = Artifact("prompts", "coqa", style="base")
     for digest, named in ((RULES.templates["base/coqa.txt"], []), ("0" * 64, ["prompts"])):
         made = {"template_sha256": digest}
-        parquet_tables.write(tmp_path / prompts.path, "prompts", [], cell=prompts.cell, provenance=made)
+        parquet_tables.write(
+            tmp_path / prompts.path, "prompts", [], cell=prompts.cell, provenance=made
+        )
         results = ComparisonInputs(study(), Inputs({}, study()), NUMBERS, RULES, tmp_path)
         assert [path for path, _ in results.differences(COQA)] == named

@@ -18,7 +18,10 @@ TRIVIA = {
     "question_id": "tc_3",
     "answer": {"value": "York", "aliases": ["York, England", "York", "  ", "YORK"]},
 }
-WEB = {"question": "what languages do people speak in kanto?", "answers": ["Common", "Old Common", "Common"]}
+WEB = {
+    "question": "what languages do people speak in kanto?",
+    "answers": ["Common", "Old Common", "Common"],
+}
 COQA = {
     "story": " A cat sat.\n\nIt slept. ",
     "questions": ["Who sat?", "What did it do\nthen?", "Why?"],
@@ -31,7 +34,12 @@ HOTPOT = {
     "supporting_facts": {"title": ["Bob", "Ann", "Bob"]},
     "context": {
         "title": ["Cod", "Ann", "Dan", "Bob"],
-        "sentences": [["A fish."], ["Ann is", " Danish.", "She sings."], ["Nobody."], [" Bob is Danish."]],
+        "sentences": [
+            ["A fish."],
+            ["Ann is", " Danish.", "She sings."],
+            ["Nobody."],
+            [" Bob is Danish."],
+        ],
     },
 }
 CHOICE = {
@@ -64,7 +72,10 @@ def read(
     reader = ADAPTERS[name]
     places = ((f"file: row {index}", row) for index, row in enumerate(rows))
     return questions_of(
-        reader, ((place, conform(row, reader.columns, place)) for place, row in places), split, repeated
+        reader,
+        ((place, conform(row, reader.columns, place)) for place, row in places),
+        split,
+        repeated,
     )
 
 
@@ -90,18 +101,26 @@ def test_a_text_where_an_adapter_should_give_a_list_is_refused() -> None:
 def test_triviaqa_references_are_the_value_then_the_aliases_each_once() -> None:
     (found,) = read("trivia_qa", [TRIVIA])
     assert found["references"] == ["York", "York, England", "YORK"]
-    assert (found["id"], found["question"], found["group"]) == ("tc_3", "Where was the singer born?", "tc_3")
+    assert (found["id"], found["question"], found["group"]) == (
+        "tc_3",
+        "Where was the singer born?",
+        "tc_3",
+    )
     assert found["context"] == found["history"] == found["options"] == []
 
 
 def test_triviaqa_repeated_question_counts_once_and_the_first_stands() -> None:
     again = changed(TRIVIA, "answer.aliases", ["Other"])
     repeated: list[str] = []
-    found = read("trivia_qa", [TRIVIA, changed(TRIVIA, "question_id", "tc_4"), again], repeated=repeated)
+    found = read(
+        "trivia_qa", [TRIVIA, changed(TRIVIA, "question_id", "tc_4"), again], repeated=repeated
+    )
     assert [item["id"] for item in found] == ["tc_3", "tc_4"]
     assert repeated == ["tc_3"]
     assert found[0]["references"] == ["York", "York, England", "YORK"]
-    with pytest.raises(BeamUQError, match="file: row 1: id 'tc_3' already belongs to another question"):
+    with pytest.raises(
+        BeamUQError, match="file: row 1: id 'tc_3' already belongs to another question"
+    ):
         read("trivia_qa", [TRIVIA, changed(TRIVIA, "question", "When?")])
 
 
@@ -117,10 +136,15 @@ def test_coqa_dialogue_becomes_turns_with_gold_history_of_the_turns_before() -> 
     assert [item["history"] for item in found] == [
         [],
         [{"question": "Who sat?", "answer": "A cat"}],
-        [{"question": "Who sat?", "answer": "A cat"}, {"question": "What did it do then?", "answer": "slept"}],
+        [
+            {"question": "Who sat?", "answer": "A cat"},
+            {"question": "What did it do then?", "answer": "slept"},
+        ],
     ]
     assert [item["references"] for item in found] == [["A cat"], ["slept"], ["unknown"]]
-    assert all(item["context"] == [{"title": "", "text": "A cat sat.\n\nIt slept."}] for item in found)
+    assert all(
+        item["context"] == [{"title": "", "text": "A cat sat.\n\nIt slept."}] for item in found
+    )
 
 
 def test_coqa_group_is_the_story_not_the_dialogue_nor_the_turn() -> None:
@@ -143,12 +167,24 @@ def test_hotpotqa_shows_the_two_supporting_paragraphs_in_the_order_of_the_contex
     ("name", "changes", "options", "references"),
     [
         ("jsonl", {}, [], ["Ann", "Anna"]),
-        ("commonsense_qa", {}, ["pan", "bowl", "shop", "bowl", "hat"], ["bowl"]),  # by label: a text may stand twice
+        (
+            "commonsense_qa",
+            {},
+            ["pan", "bowl", "shop", "bowl", "hat"],
+            ["bowl"],
+        ),  # by label: a text may stand twice
         ("ai2_arc", {}, ["dry palms", "wet palms", "oil"], ["oil"]),
-        ("ai2_arc", {"choices.text": ["dry\npalms", "wet", "oil\n"]}, ["dry palms", "wet", "oil"], ["oil"]),
+        (
+            "ai2_arc",
+            {"choices.text": ["dry\npalms", "wet", "oil\n"]},
+            ["dry palms", "wet", "oil"],
+            ["oil"],
+        ),
     ],
 )
-def test_options_and_references(name: str, changes: Row, options: list[str], references: list[str]) -> None:
+def test_options_and_references(
+    name: str, changes: Row, options: list[str], references: list[str]
+) -> None:
     row = ROWS[name]
     for path, value in changes.items():
         row = changed(row, path, value)
@@ -163,7 +199,12 @@ def test_a_line_break_in_a_question_becomes_one_space_and_other_characters_stay(
 @pytest.mark.parametrize(
     ("name", "path", "value", "told"),
     [
-        ("trivia_qa", "answer.value", "<unk>", "answer.value: '<unk>': the row has no gold answer, as in a test split"),
+        (
+            "trivia_qa",
+            "answer.value",
+            "<unk>",
+            "answer.value: '<unk>': the row has no gold answer, as in a test split",
+        ),
         ("trivia_qa", "answer.value", None, "answer.value is null"),
         ("trivia_qa", "answer.aliases", ..., "answer.aliases is missing"),
         ("trivia_qa", "question", " \n ", "the question is empty"),
@@ -174,18 +215,45 @@ def test_a_line_break_in_a_question_becomes_one_space_and_other_characters_stay(
         ("coqa", "story", "\n", "turn 0: a passage is empty"),
         ("coqa", "answers", ["A cat"], "answers must be a record with 'input_text', not 'A cat'"),
         ("hotpot_qa", "supporting_facts.title", ["Ann"], "1 different titles"),
-        ("hotpot_qa", "context.title", ["Ann", "Ann", "Dan", "Bob"], "3 paragraphs bear the two supporting titles"),
-        ("hotpot_qa", "context.title", ["Ann", "Ann", "Dan", "Eve"], "lacks a paragraph that the supporting facts"),
+        (
+            "hotpot_qa",
+            "context.title",
+            ["Ann", "Ann", "Dan", "Bob"],
+            "3 paragraphs bear the two supporting titles",
+        ),
+        (
+            "hotpot_qa",
+            "context.title",
+            ["Ann", "Ann", "Dan", "Eve"],
+            "lacks a paragraph that the supporting facts",
+        ),
         ("hotpot_qa", "context.title", ["Ann", "Bob"], "2 titles but 4 paragraphs"),
-        ("commonsense_qa", "answerKey", "", "answerKey: '': the row has no gold answer, as in a test split"),
+        (
+            "commonsense_qa",
+            "answerKey",
+            "",
+            "answerKey: '': the row has no gold answer, as in a test split",
+        ),
         ("commonsense_qa", "answerKey", "F", "'F' is not among the labels A, B, C, D, E"),
-        ("commonsense_qa", "choices", {"label": list("ABCD"), "text": list("wxyz")}, "4 options; CommonsenseQA has 5"),
+        (
+            "commonsense_qa",
+            "choices",
+            {"label": list("ABCD"), "text": list("wxyz")},
+            "4 options; CommonsenseQA has 5",
+        ),
         ("commonsense_qa", "choices.label", ["A", "A", "C", "D", "E"], "a label stands twice"),
         ("ai2_arc", "answerKey", "A", "'A' is not among the labels 1, 2, 3"),
-        ("ai2_arc", "choices", {"label": ["1"], "text": ["one"]}, "1 options; there must be from 2 to 26"),
+        (
+            "ai2_arc",
+            "choices",
+            {"label": ["1"], "text": ["one"]},
+            "1 options; there must be from 2 to 26",
+        ),
     ],
 )
-def test_bad_row_is_refused_by_place_and_reason(name: str, path: str, value: object, told: str) -> None:
+def test_bad_row_is_refused_by_place_and_reason(
+    name: str, path: str, value: object, told: str
+) -> None:
     good = changed(ROWS[name], "story", "Another.") if name == "coqa" else ROWS[name]
     with pytest.raises(BeamUQError, match=rf"^file: row 1: .*{told}"):
         read(name, [good, changed(ROWS[name], path, value)])

@@ -1,4 +1,6 @@
-"""The demo's own questions are those of their adapters, and share nothing with their few-shot rows."""
+"""The demo's own questions are those of their adapters, and share nothing with their few-shot
+rows.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,16 @@ NAMES = ("trivia_qa", "web_questions", "coqa", "hotpot_qa", "commonsense_qa", "a
 @pytest.mark.parametrize("name", NAMES)
 def test_no_question_or_passage_is_shared_by_few_shot_and_evaluation_rows(name: str) -> None:
     evaluated = "test" if name in ("web_questions", "ai2_arc") else "validation"
-    shown, asked = (read_questions(ADAPTERS[name], DEMO / name / f"{part}.jsonl") for part in ("train", evaluated))
+    shown, asked = (
+        read_questions(ADAPTERS[name], DEMO / name / f"{part}.jsonl")
+        for part in ("train", evaluated)
+    )
     keys = [
-        (normalize_triviaqa(row["question"]), str(row["context"] if name == "coqa" else "")) for row in (*shown, *asked)
+        (normalize_triviaqa(row["question"]), str(row["context"] if name == "coqa" else ""))
+        for row in (*shown, *asked)
     ]
     assert len(set(keys)) == len(keys)
-    passages = [{passage["text"] for row in rows for passage in row["context"]} for rows in (shown, asked)]
+    passages = [
+        {passage["text"] for row in rows for passage in row["context"]} for rows in (shown, asked)
+    ]
     assert not passages[0] & passages[1]

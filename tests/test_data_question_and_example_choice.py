@@ -6,11 +6,17 @@ import pytest
 
 from beamuq.errors import BeamUQError
 from beamuq_study.data.question import Question, question
-from beamuq_study.data.question_and_example_choice import choose_questions, choose_shots, permutation
+from beamuq_study.data.question_and_example_choice import (
+    choose_questions,
+    choose_shots,
+    permutation,
+)
 
 
 def some(count: int, prefix: str = "q") -> list[Question]:
-    return [question(f"{prefix}{index}", f"What is {prefix}{index}?", ["x"]) for index in range(count)]
+    return [
+        question(f"{prefix}{index}", f"What is {prefix}{index}?", ["x"]) for index in range(count)
+    ]
 
 
 def ids(found: list[Question]) -> list[str]:

@@ -1,4 +1,6 @@
-"""Dataset files: any representation of the hub's schema is read, any other content is refused by name."""
+"""Dataset files: any representation of the hub's schema is read, any other content is refused by
+name.
+"""
 
 from __future__ import annotations
 
@@ -35,22 +37,37 @@ def test_file_gives_the_questions_of_its_rows(tmp_path: Path, name: str, suffix:
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
-def test_missing_column_is_named_with_file_and_those_that_are_there(tmp_path: Path, name: str) -> None:
+def test_missing_column_is_named_with_file_and_those_that_are_there(
+    tmp_path: Path, name: str
+) -> None:
     row = changed(ROWS[name], "question" if name != "coqa" else "questions", ...)
-    with pytest.raises(BeamUQError, match=r"test\.parquet: column 'questions?' is missing \(it has .*\); use a file"):
+    with pytest.raises(
+        BeamUQError,
+        match=r"test\.parquet: column 'questions?' is missing \(it has .*\); use a file",
+    ):
         read_questions(ADAPTERS[name], parquet(tmp_path / "test.parquet", [row]))
 
 
 @pytest.mark.parametrize("write", [lines, parquet])
-def test_a_column_that_says_more_than_jsonl_reads_is_refused(tmp_path: Path, write: Callable[..., Path]) -> None:
-    path = write(tmp_path / f"a.{'jsonl' if write is lines else 'parquet'}", [ROWS["jsonl"] | {"context": "a passage"}])
-    with pytest.raises(BeamUQError, match="context: only id, question, answers are read; drop it, or take the adapter"):
+def test_a_column_that_says_more_than_jsonl_reads_is_refused(
+    tmp_path: Path, write: Callable[..., Path]
+) -> None:
+    path = write(
+        tmp_path / f"a.{'jsonl' if write is lines else 'parquet'}",
+        [ROWS["jsonl"] | {"context": "a passage"}],
+    )
+    with pytest.raises(
+        BeamUQError,
+        match="context: only id, question, answers are read; drop it, or take the adapter",
+    ):
         read_questions(ADAPTERS["jsonl"], path)
 
 
 def test_column_of_another_type_is_refused_by_row(tmp_path: Path) -> None:
     path = parquet(tmp_path / "test.parquet", [{"question": "who?", "answers": "Common"}])
-    with pytest.raises(BeamUQError, match=r"test\.parquet: row 0: answers must be a list, not 'Common'"):
+    with pytest.raises(
+        BeamUQError, match=r"test\.parquet: row 0: answers must be a list, not 'Common'"
+    ):
         read_questions(ADAPTERS["web_questions"], path)
 
 
@@ -62,10 +79,14 @@ def test_bad_row_of_a_later_batch_is_named_by_its_own_number(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("damage", ["empty", "foreign", "pages"])
 def test_a_corrupt_parquet_file_is_refused(damage: str, tmp_path: Path) -> None:
-    path = parquet(tmp_path / "split.parquet", [changed(WEB, "question", f"who is {n}?") for n in range(2000)])
+    path = parquet(
+        tmp_path / "split.parquet", [changed(WEB, "question", f"who is {n}?") for n in range(2000)]
+    )
     whole = path.read_bytes()
     pages = whole[:4] + bytes(3996) + whole[4000:]
-    path.write_bytes({"empty": b"", "foreign": b"PAR1 this is no table PAR1", "pages": pages}[damage])
+    path.write_bytes(
+        {"empty": b"", "foreign": b"PAR1 this is no table PAR1", "pages": pages}[damage]
+    )
     with pytest.raises(BeamUQError, match=r"split\.parquet: not a readable Parquet file"):
         read_questions(ADAPTERS["web_questions"], path)
 
@@ -88,7 +109,10 @@ def test_corrupt_json_lines_are_refused_by_line(tmp_path: Path, content: bytes, 
 
 def test_empty_parquet_missing_file_and_other_endings_are_refused(tmp_path: Path) -> None:
     reader = ADAPTERS["web_questions"]
-    pq.write_table(pa.table({"question": pa.array([], pa.string()), "answers": pa.array([])}), tmp_path / "a.parquet")
+    pq.write_table(
+        pa.table({"question": pa.array([], pa.string()), "answers": pa.array([])}),
+        tmp_path / "a.parquet",
+    )
     (tmp_path / "a.csv").write_text("question,answers\n")
     with pytest.raises(BeamUQError, match=r"a\.parquet: holds no rows"):
         read_questions(reader, tmp_path / "a.parquet")

@@ -1,6 +1,7 @@
 """The real questions, read through the same adapters and templates.
 
-They lie outside the repository: BEAMUQ_DATA names their folder, default ``../shared/datasets`` beside it.
+They lie outside the repository: BEAMUQ_DATA names their folder, default ``../shared/datasets``
+beside it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ DATA = Path(os.environ.get("BEAMUQ_DATA", ROOT.parent / "shared" / "datasets"))
 
 pytestmark = [
     pytest.mark.shared,
-    pytest.mark.skipif(not DATA.is_dir(), reason=f"no real questions in {DATA}; set BEAMUQ_DATA to their folder"),
+    pytest.mark.skipif(
+        not DATA.is_dir(), reason=f"no real questions in {DATA}; set BEAMUQ_DATA to their folder"
+    ),
 ]
 
 COUNTS = {
@@ -40,8 +43,8 @@ COUNTS = {
     ("web_questions", "test"): 1490,
     ("web_questions", "train"): 500,
 }
-# counted independently of this package from the same files, the first rows of train being the examples:
-# mean and largest number of whitespace-separated words of a prompt
+# counted independently of this package from the same files, the first rows of train being the
+# examples: mean and largest number of whitespace-separated words of a prompt
 WORDS = {
     ("trivia_qa", "base"): (83.7, 127),
     ("trivia_qa", "instruct"): (96.7, 140),
@@ -72,7 +75,9 @@ def split(adapter: str, name: str) -> list[Question]:
 
 
 @pytest.mark.parametrize(("adapter", "name"), sorted(COUNTS))
-def test_split_has_its_questions_each_with_its_own_id_and_an_answer(adapter: str, name: str) -> None:
+def test_split_has_its_questions_each_with_its_own_id_and_an_answer(
+    adapter: str, name: str
+) -> None:
     found = split(adapter, name)
     assert len(found) == len({item["id"] for item in found}) == COUNTS[adapter, name]
     assert all(all(item["references"]) and item["references"] for item in found)
@@ -83,7 +88,11 @@ def test_prompts_have_as_many_words_as_counted_elsewhere(adapter: str, style: st
     splits, examples = EVALUATED[adapter]
     template = load(ROOT / "src" / "beamuq" / "prompts" / style / f"{adapter}.txt")
     shots = split(adapter, "train")[:examples]
-    prompts = [render(template, item, shots, where=item["id"]) for name in splits for item in split(adapter, name)]
+    prompts = [
+        render(template, item, shots, where=item["id"])
+        for name in splits
+        for item in split(adapter, name)
+    ]
     words = [len(prompt.split()) for prompt in prompts]
     mean, largest = WORDS[adapter, style]
     assert sum(words) / len(words) == pytest.approx(mean, abs=0.05)

@@ -1,4 +1,6 @@
-"""Thresholds and probabilities of a study's cells, against distributions whose truth is known, and their exhibits."""
+"""Thresholds and probabilities of a study's cells, against distributions whose truth is known, and
+their exhibits.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +33,23 @@ from decided_cells import FORMS, cell, settings
 from run_job import run_job
 
 
-def rows_of(tables: tuple[pa.Table, pa.Table, pa.Table], **changed: Any) -> dict[tuple[Any, ...], dict[str, Any]]:
+def rows_of(
+    tables: tuple[pa.Table, pa.Table, pa.Table], **changed: Any
+) -> dict[tuple[Any, ...], dict[str, Any]]:
     found, _ = decisions(*tables, settings(**changed), "d")
     return {(row["method"], row["variant"], row["metric"], row["risk"]): row for row in found}
 
 
-@pytest.mark.parametrize(("groups", "first"), [([*"aabbcc"], 2), ([*"abcdef"], 3), ([*"aaaab"], 1), (["a"], 1)])
+@pytest.mark.parametrize(
+    ("groups", "first"), [([*"aabbcc"], 2), ([*"abcdef"], 3), ([*"aaaab"], 1), (["a"], 1)]
+)
 def test_a_half_is_of_whole_groups(groups: list[str], first: int) -> None:
     for seed in range(20):
         half = one_half(groups, seed, "d")
-        by_group = {group: {bool(h) for g, h in zip(groups, half, strict=True) if g == group} for group in groups}
+        by_group = {
+            group: {bool(h) for g, h in zip(groups, half, strict=True) if g == group}
+            for group in groups
+        }
         assert all(len(of) == 1 for of in by_group.values())
         assert sum(of == {True} for of in by_group.values()) == first
 
@@ -57,9 +66,14 @@ def test_thresholds_do_not_see_the_labels_they_are_tested_on(per_group: int) -> 
     scores, quality, questions = cell(1200, per_group=per_group, errors=0.2)
     before, scored = decisions(scores, quality, questions, settings(), "d")
     tested = {row["id"] for row in scored if row["half"] == "test"}
-    turned = [row | {"value": 1 - row["value"]} if row["id"] in tested else row for row in quality.to_pylist()]
+    turned = [
+        row | {"value": 1 - row["value"]} if row["id"] in tested else row
+        for row in quality.to_pylist()
+    ]
     after = rows_of((scores, pa.Table.from_pylist(turned, schema=SCHEMAS["quality"]), questions))
-    thresholds = [row for row in before if row["metric"] in ("threshold", "bound", "least", "shown")]
+    thresholds = [
+        row for row in before if row["metric"] in ("threshold", "bound", "least", "shown")
+    ]
     assert any(row["metric"] == "bound" for row in thresholds)
     for row in thresholds:
         again = after[row["method"], row["variant"], row["metric"], row["risk"]]
@@ -69,27 +83,45 @@ def test_thresholds_do_not_see_the_labels_they_are_tested_on(per_group: int) -> 
 def test_all_forms_and_risks_of_a_cell_are_corrected_for_together() -> None:
     found = rows_of(cell(100))
     for risk in (0.2, 0.4):
-        assert {found[(*form, "least", risk)]["value"] for form in FORMS} == {least_shown(risk, 0.05 / 6)}
+        assert {found[(*form, "least", risk)]["value"] for form in FORMS} == {
+            least_shown(risk, 0.05 / 6)
+        }
 
 
-def test_thresholds_keep_the_true_risk_and_show_much_of_what_they_could(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the beam form the risk below a threshold t is errors · t; of the form that knows nothing it is errors."""
-    monkeypatch.setattr(decisions_of_scores, "cross_fitted", lambda *_, **__: (np.zeros(1500), np.zeros(1500)))
+def test_thresholds_keep_the_true_risk_and_show_much_of_what_they_could(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of the beam form the risk below a threshold t is errors · t; of the form that knows nothing
+    it is errors.
+    """
+    monkeypatch.setattr(
+        decisions_of_scores, "cross_fitted", lambda *_, **__: (np.zeros(1500), np.zeros(1500))
+    )
     errors = 0.41
-    found = [rows_of(cell(1500, trial, errors=errors), resamples=2, seed=trial) for trial in range(20)]
+    found = [
+        rows_of(cell(1500, trial, errors=errors), resamples=2, seed=trial) for trial in range(20)
+    ]
     known = [of["Dissimilarity", "beamsearch", "threshold", 0.2]["value"] or 0.0 for of in found]
     assert sum(errors * t > 0.2 for t in known) <= 1
     assert sum(of["Prob", "", "threshold", 0.4]["value"] is not None for of in found) <= 1
     assert np.mean(known) > 0.4 * 0.2 / errors
 
 
-def test_what_calibrate_finds_on_the_calibrating_half_is_the_cell_s_threshold(tmp_path: Path) -> None:
-    found, scored = decisions(*cell(1200, errors=0.2), settings(similarity="minilm", model="m"), "d")
+def test_what_calibrate_finds_on_the_calibrating_half_is_the_cell_s_threshold(
+    tmp_path: Path,
+) -> None:
+    found, scored = decisions(
+        *cell(1200, errors=0.2), settings(similarity="minilm", model="m"), "d"
+    )
     path = tmp_path / "half.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in scored if row["half"] == "calibration"))
+    path.write_text(
+        "".join(json.dumps(row) + "\n" for row in scored if row["half"] == "calibration")
+    )
     made = calibrate(path, method="Dissimilarity", form="beamsearch", risk=0.2, tried=6)
     expected = next(
-        row for row in found if (row["variant"], row["metric"], row["risk"]) == ("beamsearch", "threshold", 0.2)
+        row
+        for row in found
+        if (row["variant"], row["metric"], row["risk"]) == ("beamsearch", "threshold", 0.2)
     )
     assert made.threshold.value == expected["value"] is not None
     assert (made.similarity, made.model, made.n) == ("minilm", "m", 600)
@@ -97,7 +129,10 @@ def test_what_calibrate_finds_on_the_calibrating_half_is_the_cell_s_threshold(tm
 
 def test_shares_are_of_the_tested_half_and_count_groups_alike() -> None:
     scores, quality, questions = cell(900, per_group=3, errors=0.2)
-    uneven = [row | {"group": f"g{k // 9}"} if k < 450 else row for k, row in enumerate(questions.to_pylist())]
+    uneven = [
+        row | {"group": f"g{k // 9}"} if k < 450 else row
+        for k, row in enumerate(questions.to_pylist())
+    ]
     questions = pa.Table.from_pylist(uneven, schema=SCHEMAS["questions"])
     found, scored = decisions(scores, quality, questions, settings(), "d")
     by = {(r["method"], r["variant"], r["metric"], r["risk"]): r for r in found}
@@ -106,15 +141,21 @@ def test_shares_are_of_the_tested_half_and_count_groups_alike() -> None:
     sizes = {r["group"]: sum(o["group"] == r["group"] for o in rows) for r in rows}
     shown = sum((r["value"] <= limit) / sizes[r["group"]] for r in rows)
     wrong = sum((r["value"] <= limit and not r["correct"]) / sizes[r["group"]] for r in rows)
-    assert by["Dissimilarity", "beamsearch", "shown", 0.4]["value"] == pytest.approx(shown / len(sizes))
-    assert by["Dissimilarity", "beamsearch", "wrong of shown", 0.4]["value"] == pytest.approx(wrong / shown)
+    assert by["Dissimilarity", "beamsearch", "shown", 0.4]["value"] == pytest.approx(
+        shown / len(sizes)
+    )
+    assert by["Dissimilarity", "beamsearch", "wrong of shown", 0.4]["value"] == pytest.approx(
+        wrong / shown
+    )
 
 
 def test_of_shown_answers_that_are_all_right_the_interval_is_not_a_point() -> None:
     found = rows_of(cell(900, errors=0.0), risks=(0.2,))
     row = found["Dissimilarity", "beamsearch", "wrong of shown", 0.2]
     assert (row["value"], row["low"]) == (0.0, 0.0)
-    expected = proportion_interval(np.zeros(row["n"], dtype=bool), [str(k) for k in range(row["n"])], 0.95)
+    expected = proportion_interval(
+        np.zeros(row["n"], dtype=bool), [str(k) for k in range(row["n"])], 0.95
+    )
     assert row["high"] == pytest.approx(expected[1])
     assert row["high"] > 0
 
@@ -136,13 +177,17 @@ def test_bins_hold_every_answer_once_with_the_share_that_is_right() -> None:
 
 
 def test_interval_of_the_calibration_error_is_around_what_so_many_answers_give() -> None:
-    """Of perfect probabilities: the plug-in error is its noise alone, which every resample would add once more."""
+    """Of perfect probabilities: the plug-in error is its noise alone, which every resample would
+    add once more.
+    """
     values = []
     for trial in range(60):
         rng = np.random.default_rng(trial)
         p = rng.random(200)
         values.append(
-            reliability(p, rng.random(200) < p, [str(k) for k in range(200)], resamples=200, seed=trial)["ece"]
+            reliability(
+                p, rng.random(200) < p, [str(k) for k in range(200)], resamples=200, seed=trial
+            )["ece"]
         )
     mean = np.mean([of.value for of in values])
     held = sum(of.low <= mean <= of.high for of in values)
@@ -152,13 +197,25 @@ def test_interval_of_the_calibration_error_is_around_what_so_many_answers_give()
 
 @pytest.mark.parametrize(
     ("change", "told"),
-    [({"value": math.nan}, "Prob has no finite value of question 'q00003'"), ({"id": "other"}, "question")],
+    [
+        ({"value": math.nan}, "Prob has no finite value of question 'q00003'"),
+        ({"id": "other"}, "question"),
+    ],
 )
 def test_scores_that_do_not_fit_are_refused_by_name(change: dict[str, Any], told: str) -> None:
     scores, quality, questions = cell(20)
-    rows = [r | (change if (r["method"], r["id"]) == ("Prob", "q00003") else {}) for r in scores.to_pylist()]
+    rows = [
+        r | (change if (r["method"], r["id"]) == ("Prob", "q00003") else {})
+        for r in scores.to_pylist()
+    ]
     with pytest.raises(BeamUQError, match=told):
-        decisions(pa.Table.from_pylist(rows, schema=SCHEMAS["scores"]), quality, questions, settings(), "d")
+        decisions(
+            pa.Table.from_pylist(rows, schema=SCHEMAS["scores"]),
+            quality,
+            questions,
+            settings(),
+            "d",
+        )
 
 
 def test_a_single_group_leaves_nothing_to_decide_and_says_why() -> None:
@@ -176,7 +233,7 @@ def test_so_many_units_leave_enough_to_test_on_and_fewer_do_not(least: int) -> N
     assert needed == 5 or needed - 1 - (needed - 1) // 5 < least
 
 
-# -- the step ------------------------------------------------------------------------------------------------------
+# -- the step --------------------------------------------------------------------------------------
 
 
 SCORING = ScoringSettings(
@@ -186,7 +243,11 @@ SCORING = ScoringSettings(
     num_candidates=2,
     equivalence_threshold=0.8,
 )
-DECODED = [(of, rank) for of, n in (("greedy", 1), ("sample T=1.0", 4), ("beam M=10", 3)) for rank in range(n)]
+DECODED = [
+    (of, rank)
+    for of, n in (("greedy", 1), ("sample T=1.0", 4), ("beam M=10", 3))
+    for rank in range(n)
+]
 FILES = ("scores", "quality", "questions", "shots", "prompts", "candidates")
 
 
@@ -203,7 +264,10 @@ def written(
     paths = {kind: folder / kind for kind in FILES}
     folder.mkdir(exist_ok=True)
     made: dict[str, dict[str, Any]] = {
-        "candidates": {"models": {"model": {"content": model}}, "settings": {"max_new_tokens": longest}},
+        "candidates": {
+            "models": {"model": {"content": model}},
+            "settings": {"max_new_tokens": longest},
+        },
         "prompts": {"template_sha256": template},
         "scores": {
             "settings": SCORING.model_dump(mode="json"),
@@ -236,7 +300,10 @@ SHOT = {"id": "s", "question": "Who?", "group": "s"} | synthetic.EMPTY
     ("change", "refused"),
     [
         ({"model": "other"}, "model_hash"),
-        *((change, "prompt_hash") for change in ({"template": "other"}, {"longest": 9}, {"shots": [SHOT]})),
+        *(
+            (change, "prompt_hash")
+            for change in ({"template": "other"}, {"longest": 9}, {"shots": [SHOT]})
+        ),
     ],
 )
 def test_answers_of_another_model_prompt_or_setting_are_refused(
@@ -258,12 +325,16 @@ def test_the_scored_file_says_settings_and_candidates_as_score_does(tmp_path: Pa
     found = [json.loads(line) for line in path.read_text().splitlines()]
     row = {"answer": {"text": "a", "logprob": -1.0}, "samples": ["a", "b"]}
     row |= {"beams": [{"text": text, "logprob": -2.0} for text in "abc"]}
-    expected = score([row], similarity=Similarity("cosine", Lexical(), "c"), methods=SCORING.methods)
+    expected = score(
+        [row], similarity=Similarity("cosine", Lexical(), "c"), methods=SCORING.methods
+    )
     columns = ["method", "variant", "candidates"]
     of_score = set(expected[columns].itertuples(index=False, name=None))
     assert {tuple(each[name] for name in columns) for each in found} == of_score
     assert len(of_score) == len(FORMS)
-    assert all(json.loads(each["scored_with"]) == json.loads(expected["scored_with"][0]) for each in found)
+    assert all(
+        json.loads(each["scored_with"]) == json.loads(expected["scored_with"][0]) for each in found
+    )
 
 
 @pytest.mark.parametrize(("normalizer", "same"), [("folded", True), ("triviaqa", False)])
@@ -280,7 +351,11 @@ def test_scores_of_lexical_say_by_which_words(normalizer: str, same: bool, tmp_p
     ("kind", "made", "told"),
     [
         ("scores", {"inputs": {"candidates": "0"}}, "scores: was made with another candidates"),
-        ("candidates", {"inputs": {"prompts": "0"}, "settings": {"style": "base"}}, "made with another prompts"),
+        (
+            "candidates",
+            {"inputs": {"prompts": "0"}, "settings": {"style": "base"}},
+            "made with another prompts",
+        ),
         ("quality", {"settings": {"metric": "other"}}, "quality: was made with metric 'other'"),
         ("candidates", {"settings": {"max_new_tokens": 20}}, "max_new_tokens 20, 30 is asked"),
     ],
@@ -290,21 +365,38 @@ def test_tables_whose_footers_are_not_of_one_run_are_refused(
 ) -> None:
     written(tmp_path, cell(20))
     table = parquet_tables.read(tmp_path / kind, kind)
-    parquet_tables.write(tmp_path / kind, kind, table.table, cell=table.cell, provenance=table.provenance | made)
+    parquet_tables.write(
+        tmp_path / kind, kind, table.table, cell=table.cell, provenance=table.provenance | made
+    )
     with pytest.raises(BeamUQError, match=told):
-        decided(tmp_path, settings(), made_with={"candidates": {"max_new_tokens": 30}} if "asked" in told else {})
+        decided(
+            tmp_path,
+            settings(),
+            made_with={"candidates": {"max_new_tokens": 30}} if "asked" in told else {},
+        )
 
 
 def test_nothing_is_decided_by_foreign_scores(tmp_path: Path) -> None:
     """Their similarity, which the step does not read, is of another scorer than the study's."""
     written(tmp_path, cell(20))
     table = parquet_tables.read(tmp_path / "scores", "scores")
-    behind = {"similarity": {"name": "cosine", "kind": "nli", "models": {"model": {"source": "hub:org/other"}}}}
+    behind = {
+        "similarity": {
+            "name": "cosine",
+            "kind": "nli",
+            "models": {"model": {"source": "hub:org/other"}},
+        }
+    }
     footer = table.provenance | {"settings_behind": behind}
-    parquet_tables.write(tmp_path / "scores", "scores", table.table, cell=table.cell, provenance=footer)
+    parquet_tables.write(
+        tmp_path / "scores", "scores", table.table, cell=table.cell, provenance=footer
+    )
     for asked, told in (
         ({"kind": "embedding"}, "kind 'nli', 'embedding'"),
-        ({"kind": "nli", "models": {"model": {"source": "hub:org/own"}}}, "source of model 'hub:org/other'"),
+        (
+            {"kind": "nli", "models": {"model": {"source": "hub:org/own"}}},
+            "source of model 'hub:org/other'",
+        ),
     ):
         with pytest.raises(BeamUQError, match=f"scores: was made from similarity with {told}"):
             decided(tmp_path, settings(), made_with={"similarity": asked})

@@ -38,9 +38,10 @@ def told(model: Any) -> list[str]:
 @pytest.mark.parametrize(
     "name",
     [
-        "sliding_window", "sliding_window_size", "attention_window_size", "keep_window_size", "attention_chunk_size",
-        "local_attention", "index_topk", "index_topk_blocks", "index_block_size", "indexer_budget", "index_kpool",
-        "indexer_compress_ratio", "floor_scale", "log_scaling_n_floor", "rel_extent", "attend_span", "sparse_stride",
+        "sliding_window", "sliding_window_size", "attention_window_size", "keep_window_size",
+        "attention_chunk_size", "local_attention", "index_topk", "index_topk_blocks",
+        "index_block_size", "indexer_budget", "index_kpool", "indexer_compress_ratio",
+        "floor_scale", "log_scaling_n_floor", "rel_extent", "attend_span", "sparse_stride",
     ],
 )  # fmt: skip
 def test_lengths_are_known_by_the_form_of_their_names(name: str) -> None:
@@ -66,11 +67,18 @@ def test_parts_of_torch_and_those_that_choose_experts_have_none() -> None:
 
 
 def test_values_that_are_none_nought_or_text_are_no_lengths() -> None:
-    assert told(decoder(sliding_window=None, chunk_size=0, index_topk="all", attention_chunk_size=-1)) == []
+    assert (
+        told(decoder(sliding_window=None, chunk_size=0, index_topk="all", attention_chunk_size=-1))
+        == []
+    )
 
 
-def test_two_names_of_one_value_are_one_length_where_one_is_in_the_other_or_the_config_says_so() -> None:
-    model = decoder(SparseAttention(topk_blocks=16, sliding_window=64), index_topk_blocks=16, attention_window_size=64)
+def test_two_names_of_one_value_are_one_length_where_one_holds_the_other_or_the_config() -> None:
+    model = decoder(
+        SparseAttention(topk_blocks=16, sliding_window=64),
+        index_topk_blocks=16,
+        attention_window_size=64,
+    )
     model.config.attribute_map = {"sliding_window": "attention_window_size"}
     assert told(model) == ["attention_window_size=64", "index_topk_blocks=16"]
     for length in lengths_of(model):
@@ -111,14 +119,25 @@ def test_lengths_of_several_kinds_of_layers_are_shortened_together_and_put_back(
 
 
 def test_a_scale_that_begins_at_a_position_is_a_length_of_the_rope() -> None:
-    rope = {"rope_type": "yarn", "original_max_position_embeddings": 16384, "llama_4_scaling_beta": 0.1}
+    rope = {
+        "rope_type": "yarn",
+        "original_max_position_embeddings": 16384,
+        "llama_4_scaling_beta": 0.1,
+    }
     model = decoder(rope_parameters=rope)
     (length,) = lengths_of(model)
     assert length.value == 16384
     with length.shortened():
         assert model.config.rope_parameters["original_max_position_embeddings"] == 8
     assert model.config.rope_parameters is rope
-    assert told(decoder(rope_parameters={"rope_type": "yarn", "original_max_position_embeddings": 16384})) == []
+    assert (
+        told(
+            decoder(
+                rope_parameters={"rope_type": "yarn", "original_max_position_embeddings": 16384}
+            )
+        )
+        == []
+    )
 
 
 def test_how_many_blocks_are_seen_is_never_taken_for_reached() -> None:

@@ -1,4 +1,6 @@
-"""Every strategy against the truth: a model of six tokens all of whose answers are listed, and slow, obvious twins."""
+"""Every strategy against the truth: a model of six tokens all of whose answers are listed, and
+slow, obvious twins.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ Tokens = tuple[int, ...]
 
 @cache
 def next_logprobs(tokens: Tokens, temperature: float = 1.0) -> tuple[float, ...]:
-    """Log-probabilities after the prompt and ``tokens``, from a plain forward pass of the untouched model."""
+    """Log-probabilities after the prompt and ``tokens``, from a plain forward pass of the untouched
+    model.
+    """
     logits = plain_logits(toy_model(), (*PROMPT.token_ids, *tokens))[-1].double()
     return tuple(torch.log_softmax(logits / temperature, dim=-1).tolist())
 
@@ -59,7 +63,9 @@ def outcomes(temperature: float = 1.0) -> dict[Tokens, float]:
         for tokens in itertools.product(range(VOCABULARY), repeat=length):
             stopped = [token in STOPS for token in tokens]
             if not any(stopped[:-1]) and (stopped[-1] or length == STEPS):
-                found[tokens] = sum(next_logprobs(tokens[:i], temperature)[t] for i, t in enumerate(tokens))
+                found[tokens] = sum(
+                    next_logprobs(tokens[:i], temperature)[t] for i, t in enumerate(tokens)
+                )
     return found
 
 
@@ -76,19 +82,24 @@ def assert_frequencies(drawn: Sequence[Tokens], truth: Mapping[Tokens, float]) -
     """A chi-square test of how often each answer was drawn against its probability."""
     counts, size = Counter(drawn), len(drawn)
     common = [tokens for tokens, p in truth.items() if size * p >= 8]
-    observed, wanted = [counts[tokens] for tokens in common], [size * truth[tokens] for tokens in common]
+    observed, wanted = (
+        [counts[tokens] for tokens in common],
+        [size * truth[tokens] for tokens in common],
+    )
     assert len(common) >= 8
     assert chisquare([*observed, size - sum(observed)], [*wanted, size - sum(wanted)]).pvalue > 1e-3
 
 
-# -- greedy, samples, beams ------------------------------------------------------------------------------------------
+# -- greedy, samples, beams ------------------------------------------------------------------------
 
 
 def test_a_search_wider_than_the_support_returns_every_outcome_once_in_order() -> None:
     beams = decoded(Beam(200))
     assert len(beams) == len(outcomes()) < 200
     assert {beam.token_ids for beam in beams} == set(outcomes())
-    assert [beam.logprob for beam in beams] == pytest.approx(sorted(outcomes().values(), reverse=True), abs=1e-5)
+    assert [beam.logprob for beam in beams] == pytest.approx(
+        sorted(outcomes().values(), reverse=True), abs=1e-5
+    )
     for beam in beams:
         assert beam.logprob == pytest.approx(outcomes()[beam.token_ids], abs=1e-5)
         assert beam.terminated == (beam.token_ids[-1] in STOPS)
@@ -98,16 +109,23 @@ def test_a_search_wider_than_the_support_returns_every_outcome_once_in_order() -
 def test_masses_of_all_outcomes_sum_to_one_and_without_their_terminators_would_not() -> None:
     beams = decoded(Beam(200))
     assert sum(np.exp(beam.logprob) for beam in beams) == pytest.approx(1, abs=1e-6)
-    assert sum(np.exp(beam.token_logprobs[: -1 if beam.terminated else None].sum()) for beam in beams) > 1.1
+    assert (
+        sum(np.exp(beam.token_logprobs[: -1 if beam.terminated else None].sum()) for beam in beams)
+        > 1.1
+    )
 
 
 @pytest.mark.parametrize("stops", [frozenset(), STOPS])
 @pytest.mark.parametrize("size", [1, 7, 200])
-def test_exact_finds_the_most_probable_outcomes_of_a_model(size: int, stops: frozenset[int]) -> None:
+def test_exact_finds_the_most_probable_outcomes_of_a_model(
+    size: int, stops: frozenset[int]
+) -> None:
     everything = decoded(Beam(200), merge_stop_tokens=stops)
     found = decoded(Exact(size), merge_stop_tokens=stops)
     assert [c.token_ids for c in found] == [c.token_ids for c in everything][:size]
-    assert [c.logprob for c in found] == pytest.approx([c.logprob for c in everything][:size], abs=1e-5)
+    assert [c.logprob for c in found] == pytest.approx(
+        [c.logprob for c in everything][:size], abs=1e-5
+    )
     assert found[0].effort is not None
     assert found[0].effort.proven
     assert all(c.effort is None for c in found[1:])
@@ -119,13 +137,17 @@ def test_beam_of_width_one_is_greedy() -> None:
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6, 1.5])
-def test_samples_follow_their_distribution_and_carry_its_log_probability(temperature: float) -> None:
+def test_samples_follow_their_distribution_and_carry_its_log_probability(
+    temperature: float,
+) -> None:
     truth = outcomes(temperature)
     samples = decoded(Sample(4000, temperature))
     for sample in samples[:50]:
         assert sample.policy_logprob == pytest.approx(truth[sample.token_ids], abs=1e-5)
         assert sample.logprob == pytest.approx(outcomes()[sample.token_ids], abs=1e-5)
-    assert_frequencies([sample.token_ids for sample in samples], {t: np.exp(p) for t, p in truth.items()})
+    assert_frequencies(
+        [sample.token_ids for sample in samples], {t: np.exp(p) for t, p in truth.items()}
+    )
 
 
 def test_samples_of_a_smaller_budget_are_the_first_ones() -> None:
@@ -158,14 +180,18 @@ def test_prob_and_cocoa_are_those_of_the_outcomes_that_merging_leaves(merged: bo
         one, other = ([token for token in tokens if token not in STOPS] for tokens in (a, b))
         return sum(x == y for x, y in zip(one, other, strict=False)) / max(len(one), len(other), 1)
 
-    weights = candidate_weights.restricted_mass(np.array([[b.logprob for b in beams]]), np.ones((1, 10), dtype=bool))
+    weights = candidate_weights.restricted_mass(
+        np.array([[b.logprob for b in beams]]), np.ones((1, 10), dtype=bool)
+    )
     found = np.array([[similarity(b.token_ids, greedy.token_ids) for b in beams]])
     prob = answer_probability.prob(np.array([greedy.logprob]))
     cocoa = dissimilarity_cocoa.cocoa(prob, dissimilarity_cocoa.dissimilarity(found, weights))
     expected = -np.log(truth[greedy.token_ids])
     assert prob == pytest.approx([expected], abs=1e-5)
     unlike = sum(truth[tokens] * (1 - similarity(tokens, greedy.token_ids)) for tokens in best)
-    assert cocoa == pytest.approx([expected * unlike / sum(truth[tokens] for tokens in best)], abs=1e-5)
+    assert cocoa == pytest.approx(
+        [expected * unlike / sum(truth[tokens] for tokens in best)], abs=1e-5
+    )
 
 
 def test_merged_endings_are_drawn_as_often_as_all_of_them_together() -> None:
@@ -191,11 +217,14 @@ def test_ties_break_by_token_id() -> None:
     assert (first % 2, second, third % 2) == (0, first + 1, 0)
 
 
-# -- diverse beams ---------------------------------------------------------------------------------------------------
+# -- diverse beams ---------------------------------------------------------------------------------
 
 
 def diverse_twin(
-    policy: DiverseBeam, stops: frozenset[int], steps: int, logprobs: Callable[[Tokens], Sequence[float]]
+    policy: DiverseBeam,
+    stops: frozenset[int],
+    steps: int,
+    logprobs: Callable[[Tokens], Sequence[float]],
 ) -> list[Tokens]:
     """Group beam search over plain lists, one candidate at a time."""
     width = policy.size // policy.groups
@@ -207,7 +236,9 @@ def diverse_twin(
             candidates = []
             for tokens, score in running[group]:
                 for token, logprob in enumerate(logprobs(tokens)):
-                    candidates.append((score + logprob - policy.penalty * used[token], (*tokens, token)))
+                    candidates.append(
+                        (score + logprob - policy.penalty * used[token], (*tokens, token))
+                    )
             candidates.sort(key=lambda candidate: (-candidate[0], candidate[1][-1]))
             ends = [c for c in candidates[:width] if c[1][-1] in stops or step == steps]
             goes_on = [c for c in candidates if c[1][-1] not in stops][:width]
@@ -222,10 +253,15 @@ def diverse_twin(
 
 @pytest.mark.parametrize("penalty", [0.0, 0.5, 3.0])
 @pytest.mark.parametrize(("kind", "groups"), [("llama", 2), ("gemma3", 5)])
-def test_diverse_beams_are_those_of_the_obvious_implementation(kind: str, groups: int, penalty: float) -> None:
+def test_diverse_beams_are_those_of_the_obvious_implementation(
+    kind: str, groups: int, penalty: float
+) -> None:
     model, tokenizer = tiny_model(kind)
     stops = stop_tokens(tokenizer, model) | set(range(100, 130))
-    prompts = [Prompt(text, tuple(tokenizer(text)["input_ids"])) for text in ("Question: Which river runs", "A")]
+    prompts = [
+        Prompt(text, tuple(tokenizer(text)["input_ids"]))
+        for text in ("Question: Which river runs", "A")
+    ]
     policy = DiverseBeam(10, groups, penalty)
     found = decode(model, prompts, [policy], stop_ids=stops, seed=0, max_new_tokens=5)
     for prompt in prompts:
@@ -252,10 +288,12 @@ def test_one_group_is_plain_beam_search_and_no_penalty_repeats_it() -> None:
 def test_a_strong_penalty_makes_groups_begin_differently_and_reaches_the_last_token() -> None:
     first = [tokens[0] for tokens in tokens_of(DiverseBeam(4, 4, 100.0)) if tokens[0] not in STOPS]
     assert len(first) == len(set(first)) >= 3
-    assert len(set(tokens_of(DiverseBeam(4, 4, 100.0), stop_ids=frozenset(), max_new_tokens=1))) == 4
+    assert (
+        len(set(tokens_of(DiverseBeam(4, 4, 100.0), stop_ids=frozenset(), max_new_tokens=1))) == 4
+    )
 
 
-# -- beams, then samples that exclude them ---------------------------------------------------------------------------
+# -- beams, then samples that exclude them ---------------------------------------------------------
 
 
 @pytest.mark.parametrize("beams", [1, 4, 9])
@@ -267,7 +305,9 @@ def test_hybrid_begins_with_the_beams_and_draws_from_what_they_leave(beams: int)
     assert [c.token_ids for c in search] == tokens_of(Beam(beams))
     assert all(c.policy_logprob is None for c in search)
     excluded = {c.token_ids for c in search}
-    left = {tokens: np.exp(logprob) for tokens, logprob in outcomes().items() if tokens not in excluded}
+    left = {
+        tokens: np.exp(logprob) for tokens, logprob in outcomes().items() if tokens not in excluded
+    }
     truth = {tokens: p / sum(left.values()) for tokens, p in left.items()}
     for c in drawn:
         assert c.policy_logprob == pytest.approx(np.log(truth[c.token_ids]), abs=1e-5)
@@ -280,14 +320,20 @@ def test_hybrid_draws_nothing_where_the_beams_hold_everything() -> None:
     assert len(decoded(Hybrid(support + 20, support - 1))) == support + 20
 
 
-# -- the shipped generation config, and the next token ---------------------------------------------------------------
+# -- the shipped generation config, and the next token ---------------------------------------------
 
 
-@pytest.mark.parametrize("policy", [Shipped(0.6, 20, 0.9), Shipped(1.0, 64, 0.95), Shipped(0.7, 5), Shipped(1.3, 300)])
+@pytest.mark.parametrize(
+    "policy", [Shipped(0.6, 20, 0.9), Shipped(1.0, 64, 0.95), Shipped(0.7, 5), Shipped(1.3, 300)]
+)
 def test_shipped_draws_from_what_the_warpers_of_generate_leave(policy: Shipped) -> None:
     model, tokenizer = tiny_model("qwen3")
-    prompts = [Prompt(str(i), tuple(tokenizer("Question: Who" + " a" * i)["input_ids"])) for i in range(6)]
-    warpers = LogitsProcessorList([TemperatureLogitsWarper(policy.temperature), TopKLogitsWarper(policy.top_k)])
+    prompts = [
+        Prompt(str(i), tuple(tokenizer("Question: Who" + " a" * i)["input_ids"])) for i in range(6)
+    ]
+    warpers = LogitsProcessorList(
+        [TemperatureLogitsWarper(policy.temperature), TopKLogitsWarper(policy.top_k)]
+    )
     if policy.top_p < 1:
         warpers.append(TopPLogitsWarper(policy.top_p))
     for c in decode(model, prompts, [policy], stop_ids=frozenset({1}), seed=0, max_new_tokens=4):
@@ -305,11 +351,16 @@ def test_shipped_draws_from_what_the_warpers_of_generate_leave(policy: Shipped) 
     [
         ({}, Shipped(1.0, 1, 1.0)),
         ({"do_sample": True}, Shipped(1.0, 50, 1.0)),
-        ({"do_sample": True, "temperature": 0.6, "top_p": 0.9, "repetition_penalty": 1.0}, Shipped(0.6, 50, 0.9)),
+        (
+            {"do_sample": True, "temperature": 0.6, "top_p": 0.9, "repetition_penalty": 1.0},
+            Shipped(0.6, 50, 0.9),
+        ),
         ({"do_sample": True, "top_k": 0, "min_p": 0.0}, Shipped(1.0, 0, 1.0)),
     ],
 )
-def test_shipped_settings_are_read_from_the_generation_config(config: dict[str, Any], expected: Shipped) -> None:
+def test_shipped_settings_are_read_from_the_generation_config(
+    config: dict[str, Any], expected: Shipped
+) -> None:
     assert Shipped.from_config(GenerationConfig(**config)) == expected
     with pytest.raises(BeamUQError, match=r"repetition_penalty = 1\.1 is not supported"):
         Shipped.from_config(GenerationConfig(**config | {"repetition_penalty": 1.1}))

@@ -1,4 +1,6 @@
-"""Finished batches: a run that breaks off, or is shared by workers, gives the same bytes; other runs' stay out."""
+"""Finished batches: a run that breaks off, or is shared by workers, gives the same bytes; other
+runs' stay out.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,14 @@ import pytest
 from beamuq.decoding import Prompt, compose_batches
 from beamuq.errors import BeamUQError
 from beamuq_study.stages import finished_batches
-from beamuq_study.stages.finished_batches import WHOLE, BatchResult, FinishedBatches, marked, run_batches, share_of
+from beamuq_study.stages.finished_batches import (
+    WHOLE,
+    BatchResult,
+    FinishedBatches,
+    marked,
+    run_batches,
+    share_of,
+)
 
 PROMPTS = [Prompt(f"q{i}", (1, i % 3, i)) for i in range(7)]
 BATCHES = compose_batches(PROMPTS, 2)
@@ -19,8 +28,18 @@ Run = Callable[[Sequence[Prompt]], BatchResult]
 
 
 def decoded(batch: Sequence[Prompt]) -> BatchResult:
-    alike = {"strategy": "greedy", "rank": 0, "text": "", "token_texts": [], "token_logprobs": [], "terminated": True}
-    rows = [alike | {"id": p.id, "token_ids": p.token_ids, "logprob": -sum(p.token_ids) / 3} for p in batch]
+    alike = {
+        "strategy": "greedy",
+        "rank": 0,
+        "text": "",
+        "token_texts": [],
+        "token_logprobs": [],
+        "terminated": True,
+    }
+    rows = [
+        alike | {"id": p.id, "token_ids": p.token_ids, "logprob": -sum(p.token_ids) / 3}
+        for p in batch
+    ]
     return BatchResult(rows, 10, {"pieces": [len(batch)]} if len(batch) == 1 else {})
 
 
@@ -53,7 +72,9 @@ def test_batches_do_not_depend_on_the_order_of_the_prompts() -> None:
     assert compose_batches(PROMPTS[::-1], 2) == BATCHES
     assert [len(batch) for batch in BATCHES] == [2, 2, 2, 1]
     assert sorted(p.id for batch in BATCHES for p in batch) == [p.id for p in PROMPTS]
-    assert [p.token_ids[1] for batch in BATCHES for p in batch] == sorted(p.token_ids[1] for p in PROMPTS)
+    assert [p.token_ids[1] for batch in BATCHES for p in batch] == sorted(
+        p.token_ids[1] for p in PROMPTS
+    )
 
 
 def test_finished_batches_are_not_run_again_and_come_in_order(tmp_path: Path) -> None:
@@ -68,7 +89,9 @@ def test_finished_batches_are_not_run_again_and_come_in_order(tmp_path: Path) ->
     assert calls == [1]
     assert table.column("id").to_pylist() == [p.id for batch in BATCHES for p in batch]
     assert table.equals(run(tmp_path / "undisturbed").collected()[0])
-    assert run(tmp_path, never).collected()[1] == notes == {3: {"pieces": [1]}}  # what happened then is not lost
+    assert (
+        run(tmp_path, never).collected()[1] == notes == {3: {"pieces": [1]}}
+    )  # what happened then is not lost
     run(tmp_path, never).discard()
     assert not tmp_path.exists()
 
@@ -88,7 +111,9 @@ def test_every_batch_is_in_one_share(count: int, number: int) -> None:
 
 def test_workers_fill_one_folder_whatever_their_number_and_who_was_killed(tmp_path: Path) -> None:
     run(tmp_path / "whole")
-    fails_at(tmp_path / "shared", 1)  # alone at first, then on two cards, then on three of which one is empty
+    fails_at(
+        tmp_path / "shared", 1
+    )  # alone at first, then on two cards, then on three of which one is empty
     run(tmp_path / "shared", share="2-of-2")
     markers = []
     for share in ("3-of-3", "1-of-3", "2-of-3"):
@@ -103,7 +128,9 @@ def test_workers_fill_one_folder_whatever_their_number_and_who_was_killed(tmp_pa
 
 
 @pytest.mark.parametrize("change", ["seed", "dtype", "composition", "prompts", "engine"])
-def test_batches_of_another_run_are_never_taken(change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_of_another_run_are_never_taken(
+    change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept = run(tmp_path)
     described, batches = dict[str, object](DESCRIBED), BATCHES
     if change == "engine":
@@ -129,7 +156,9 @@ def test_batches_of_another_run_are_never_taken(change: str, tmp_path: Path, mon
         ("1-of-2", "2-of-2", False),
     ],
 )
-def test_two_processes_never_do_the_same_work(tmp_path: Path, at_work: str, comes: str, refused: bool) -> None:
+def test_two_processes_never_do_the_same_work(
+    tmp_path: Path, at_work: str, comes: str, refused: bool
+) -> None:
     def at_once(batch: Sequence[Prompt]) -> BatchResult:
         if refused:
             with pytest.raises(BeamUQError, match="another process is decoding batches here"):

@@ -1,4 +1,6 @@
-"""transformers' ``generate`` as oracle, in float32, on tiny random models of every supported class."""
+"""transformers' ``generate`` as oracle, in float32, on tiny random models of every supported
+class.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,18 @@ import numpy as np
 import pytest
 import torch
 
-from beamuq.decoding import Beam, Candidate, DiverseBeam, Greedy, Hybrid, Prompt, Sample, Work, decode, stop_tokens
+from beamuq.decoding import (
+    Beam,
+    Candidate,
+    DiverseBeam,
+    Greedy,
+    Hybrid,
+    Prompt,
+    Sample,
+    Work,
+    decode,
+    stop_tokens,
+)
 from beamuq.decoding.beam_search import BeamState
 from small_batch import assert_same, decoded
 from tiny import KINDS, WINDOW, forced_logits, forced_logprobs, generated, tiny_model
@@ -22,8 +35,14 @@ TEXTS = {
     "who": "Who wrote",
     "play": "the play about a prince",
     "short": "Question: Which river",
-    "shots": "Question: Which river runs through Paris?\nAnswer: the Seine.\n\nQuestion: Who wrote a play\nAnswer:",
-    "longer": "Question: Which river runs through Paris?\nAnswer: the Seine.\n\nQuestion: Who wrote a play\nAnswer: a",
+    "shots": (
+        "Question: Which river runs through Paris?\nAnswer: the Seine.\n\nQuestion: Who wrote a "
+        "play\nAnswer:"
+    ),
+    "longer": (
+        "Question: Which river runs through Paris?\nAnswer: the Seine.\n\nQuestion: Who wrote a "
+        "play\nAnswer: a"
+    ),
 }
 BEAMS = [
     Beam(WIDTH, length_penalty, stopping)  # type: ignore[arg-type]
@@ -33,7 +52,8 @@ BEAMS = [
 # Narrow searches fill their pool early, so that how they stop decides what they return.
 BEAMS += [Beam(width, 1.0, stopping) for width in (2, 3) for stopping in ("never", False)]  # type: ignore[arg-type]
 BEAMS += [Beam(3, -1.0)]
-# How a search stops is no matter of the model: one class has all of them, the others the engine's and that of generate.
+# How a search stops is no matter of the model: one class has all of them, the others the engine's
+# and that of generate.
 SEARCHED = [("llama", beam) for beam in BEAMS]
 SEARCHED += [(kind, beam) for kind in KINDS if kind != "llama" for beam in (BEAMS[0], BEAMS[4])]
 
@@ -46,7 +66,8 @@ def _prompts(kind: str) -> list[Prompt]:
 
 @cache
 def _stops(kind: str) -> frozenset[int]:
-    # Enough of the vocabulary for hypotheses of random models to end at all lengths, pad id 0 among the rest.
+    # Enough of the vocabulary for hypotheses of random models to end at all lengths, pad id 0 among
+    # the rest.
     model, tokenizer = tiny_model(kind)
     extra = np.random.default_rng(0).choice(np.arange(8, len(tokenizer)), 24, replace=False)
     return stop_tokens(tokenizer, model) | {int(token) for token in extra}
@@ -56,8 +77,18 @@ def _stops(kind: str) -> frozenset[int]:
 def _decoded(kind: str) -> list[Candidate]:
     model, _ = tiny_model(kind)
     beams = [beam for searched, beam in SEARCHED if searched == kind]
-    policies = [Greedy(), Sample(5), Sample(3, 0.7), DiverseBeam(6, 2, 0.5), Hybrid(8, 3), Hybrid(6, 5), *beams]
-    return decode(model, _prompts(kind), policies, stop_ids=_stops(kind), seed=3, max_new_tokens=STEPS)
+    policies = [
+        Greedy(),
+        Sample(5),
+        Sample(3, 0.7),
+        DiverseBeam(6, 2, 0.5),
+        Hybrid(8, 3),
+        Hybrid(6, 5),
+        *beams,
+    ]
+    return decode(
+        model, _prompts(kind), policies, stop_ids=_stops(kind), seed=3, max_new_tokens=STEPS
+    )
 
 
 def _of(kind: str, strategy: str, prompt: str) -> list[Candidate]:
@@ -91,16 +122,24 @@ def test_greedy_is_identical_to_generate(kind: str) -> None:
         assert ours.logprob == pytest.approx(logprob, abs=1e-4)
 
 
-@pytest.mark.parametrize(("kind", "beam"), SEARCHED, ids=lambda each: getattr(each, "strategy", each))
+@pytest.mark.parametrize(
+    ("kind", "beam"), SEARCHED, ids=lambda each: getattr(each, "strategy", each)
+)
 def test_beams_are_identical_to_generate_in_order(kind: str, beam: Beam) -> None:
     options = {"num_beams": beam.width, "num_return_sequences": beam.width}
     for prompt in _prompts(kind):
         expected = _generate(
-            kind, prompt, **options, length_penalty=beam.length_penalty, early_stopping=beam.early_stopping
+            kind,
+            prompt,
+            **options,
+            length_penalty=beam.length_penalty,
+            early_stopping=beam.early_stopping,
         )
         ours = _of(kind, beam.strategy, prompt.id)
         assert [c.token_ids for c in ours] == [tokens for tokens, _ in expected]
-        assert [c.logprob for c in ours] == pytest.approx([logprob for _, logprob in expected], abs=1e-4)
+        assert [c.logprob for c in ours] == pytest.approx(
+            [logprob for _, logprob in expected], abs=1e-4
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -113,10 +152,14 @@ def test_every_candidate_rescores_under_teacher_forcing(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_greedy_rescores_when_the_oracle_is_padded_and_samples_when_it_is_sharpened(kind: str) -> None:
+def test_greedy_rescores_when_the_oracle_is_padded_and_samples_when_it_is_sharpened(
+    kind: str,
+) -> None:
     for prompt in _prompts(kind):
         (greedy,) = _of(kind, "greedy", prompt.id)
-        assert greedy.token_logprobs == pytest.approx(_rescored(kind, prompt, greedy.token_ids, padding=7), abs=1e-4)
+        assert greedy.token_logprobs == pytest.approx(
+            _rescored(kind, prompt, greedy.token_ids, padding=7), abs=1e-4
+        )
         for sample in _of(kind, "sample T=0.7", prompt.id):
             sharpened = _rescored(kind, prompt, sample.token_ids, temperature=0.7).sum()
             assert sample.policy_logprob == pytest.approx(sharpened, abs=1e-4)
@@ -125,24 +168,32 @@ def test_greedy_rescores_when_the_oracle_is_padded_and_samples_when_it_is_sharpe
 @pytest.mark.parametrize("kind", KINDS)
 def test_entropies_and_alternatives_are_those_of_the_full_distribution(kind: str) -> None:
     for prompt in _prompts(kind):
-        for candidate in (_of(kind, "greedy", prompt.id)[0], _of(kind, BEAMS[0].strategy, prompt.id)[0]):
+        for candidate in (
+            _of(kind, "greedy", prompt.id)[0],
+            _of(kind, BEAMS[0].strategy, prompt.id)[0],
+        ):
             logprobs = torch.log_softmax(
                 forced_logits(tiny_model(kind)[0], prompt.token_ids, candidate.token_ids), dim=-1
             )
-            assert candidate.entropies == pytest.approx(-(logprobs.exp() * logprobs).sum(-1).numpy(), abs=1e-4)
+            assert candidate.entropies == pytest.approx(
+                -(logprobs.exp() * logprobs).sum(-1).numpy(), abs=1e-4
+            )
             assert candidate.top_ids is not None
             assert candidate.top_logprobs is not None
             for step, token in enumerate(candidate.token_ids):
                 ten = logprobs[step].topk(10)
                 assert list(candidate.top_ids[step][:10]) == ten.indices.tolist()
-                assert list(candidate.top_logprobs[step][:10]) == pytest.approx(ten.values.tolist(), abs=1e-4)
+                assert list(candidate.top_logprobs[step][:10]) == pytest.approx(
+                    ten.values.tolist(), abs=1e-4
+                )
                 assert token in candidate.top_ids[step]
                 assert len(candidate.top_ids[step]) == (10 if token in ten.indices.tolist() else 11)
 
 
 def test_how_a_search_stops_decides_what_it_returns() -> None:
     patient, hasty = (
-        {(c.prompt_id, c.token_ids) for c in _decoded("llama") if c.strategy == b.strategy} for b in BEAMS[9:11]
+        {(c.prompt_id, c.token_ids) for c in _decoded("llama") if c.strategy == b.strategy}
+        for b in BEAMS[9:11]
     )
     assert patient != hasty
 

@@ -1,4 +1,6 @@
-"""The same tokens whatever the batch, its order, its cut into passes and the other policies; input that is refused."""
+"""The same tokens whatever the batch, its order, its cut into passes and the other policies; input
+that is refused.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,13 @@ from beamuq.strategy_names import parse
 from small_batch import FEW, SEARCHES, SHOTS, Policies, assert_same, decoded
 from tiny import CONTEXT, KINDS, tiny_model
 
-TEXTS = [SHOTS + "Question: Who\nAnswer:", SHOTS, "Q", SHOTS + "Question: What\nAnswer:", "Question: Who\nAnswer: a"]
+TEXTS = [
+    SHOTS + "Question: Who\nAnswer:",
+    SHOTS,
+    "Q",
+    SHOTS + "Question: What\nAnswer:",
+    "Question: Who\nAnswer: a",
+]
 POLICIES: Policies = (*FEW, Beam(3, 1.0, False), Sample(3, 0.5), Hybrid(6, 3), *SEARCHES)
 STEPS = 6
 
@@ -46,7 +54,9 @@ def prompts_of(kind: str) -> list[Prompt]:
     return [Prompt(f"q{i}", tuple(tokenizer(text)["input_ids"])) for i, text in enumerate(TEXTS)]
 
 
-def run(kind: str, prompts: list[Prompt], policies: Sequence[Policy], **options: Any) -> list[Candidate]:
+def run(
+    kind: str, prompts: list[Prompt], policies: Sequence[Policy], **options: Any
+) -> list[Candidate]:
     return decoded(kind, policies=policies, prompts=prompts, max_new_tokens=STEPS, **options)
 
 
@@ -85,8 +95,15 @@ def test_the_same_call_gives_the_same_numbers() -> None:
 def test_shared_prompt_tokens_and_equal_nodes_are_run_once() -> None:
     prompts, work = prompts_of("llama"), Work()
     run("llama", prompts, POLICIES, work=work)
-    distinct = {prompt.token_ids[:end] for prompt in prompts for end in range(1, len(prompt.token_ids) + 1)}
-    assert work.prompt_rows == len(distinct) < work.prompt_tokens == sum(len(prompt.token_ids) for prompt in prompts)
+    distinct = {
+        prompt.token_ids[:end] for prompt in prompts for end in range(1, len(prompt.token_ids) + 1)
+    }
+    assert (
+        work.prompt_rows
+        == len(distinct)
+        < work.prompt_tokens
+        == sum(len(prompt.token_ids) for prompt in prompts)
+    )
     assert 0 < work.decoded_rows < work.decoded_rows_unmerged
 
 
@@ -108,7 +125,9 @@ def test_statistics_of_a_node_are_read_once_and_hold_real_alternatives_only() ->
 def test_two_questions_with_one_prompt_share_beams_but_not_draws() -> None:
     prompt = prompts_of("llama")[0]
     found = run("llama", [prompt, Prompt("twin", prompt.token_ids)], [Beam(4), Sample(4)])
-    beams, draws = ([c.token_ids for c in found if c.strategy.startswith(kind)] for kind in ("beam", "sample"))
+    beams, draws = (
+        [c.token_ids for c in found if c.strategy.startswith(kind)] for kind in ("beam", "sample")
+    )
     assert beams[:4] == beams[4:]
     assert draws[:4] != draws[4:]
 
@@ -119,7 +138,9 @@ def test_an_answer_may_be_its_terminator_alone() -> None:
     (free,) = decode(model, [prompt], [Greedy()], stop_ids=frozenset(), seed=0, max_new_tokens=1)
     assert not free.terminated
     stops = frozenset(free.token_ids)
-    greedy, *beams = decode(model, [prompt], [Greedy(), Beam(3)], stop_ids=stops, seed=0, max_new_tokens=4)
+    greedy, *beams = decode(
+        model, [prompt], [Greedy(), Beam(3)], stop_ids=stops, seed=0, max_new_tokens=4
+    )
     assert (greedy.token_ids, greedy.terminated) == (free.token_ids, True)
     assert candidate_text(tokenizer, greedy.token_ids, stops) == ""
     assert len(beams) == 3
@@ -157,7 +178,10 @@ def test_a_prompt_may_fill_the_context_but_not_exceed_it(kind: str) -> None:
         (lambda: Systematic(0), "size must be positive"),
         (lambda: run("llama", prompts_of("llama"), [Sample(3), Sample(5)]), "strategies repeat"),
         (lambda: run("llama", prompts_of("llama"), [Greedy()], rows=-1), "rows must be at least 1"),
-        (lambda: run("llama", prompts_of("llama"), [Greedy()], merge_stop_tokens=frozenset({7})), "stop tokens"),
+        (
+            lambda: run("llama", prompts_of("llama"), [Greedy()], merge_stop_tokens=frozenset({7})),
+            "stop tokens",
+        ),
     ],
 )
 def test_impossible_policies_are_refused(make: Callable[[], object], told: str) -> None:
@@ -165,7 +189,9 @@ def test_impossible_policies_are_refused(make: Callable[[], object], told: str) 
         make()
 
 
-@pytest.mark.parametrize("make", [lambda: Beam(0), lambda: Sample(0), lambda: Exact(0), lambda: Hybrid(3, 0)])
+@pytest.mark.parametrize(
+    "make", [lambda: Beam(0), lambda: Sample(0), lambda: Exact(0), lambda: Hybrid(3, 0)]
+)
 def test_a_width_of_0_is_told_as_bad_input(make: Callable[[], object]) -> None:
     with pytest.raises(BeamUQError, match=r"^(width|size|beams) must be positive, not 0"):
         make()

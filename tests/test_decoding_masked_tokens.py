@@ -109,12 +109,23 @@ def test_a_set_that_holds_all_possible_answers_leaves_nothing_to_draw() -> None:
 
 
 @pytest.mark.parametrize(
-    "policy", [Sample(3000), Systematic(3000), Hybrid(3003, 3), AllAbove(0.1, 3000), AllAbove(0.1, 3000, 300)]
+    "policy",
+    [
+        Sample(3000),
+        Systematic(3000),
+        Hybrid(3003, 3),
+        AllAbove(0.1, 3000),
+        AllAbove(0.1, 3000, 300),
+    ],
 )
 def test_draws_follow_the_distribution_of_what_is_possible(policy: Policy) -> None:
     model = trigram(5, possible=0.6)
     answers = model.decoded(policy)["q"].answers
-    found = {answer.tokens for answer in answers if answer.policy_logprob is None and not isinstance(policy, Sample)}
+    found = {
+        answer.tokens
+        for answer in answers
+        if answer.policy_logprob is None and not isinstance(policy, Sample)
+    }
     drawn = [answer for answer in answers if answer.tokens not in found]
     left = {tokens: np.exp(p) for tokens, p in model.outcomes().items() if tokens not in found}
     expected = np.array([p / sum(left.values()) for p in left.values()]) * len(drawn)
@@ -129,7 +140,7 @@ def test_draws_follow_the_distribution_of_what_is_possible(policy: Policy) -> No
     assert chisquare(observed, wanted).pvalue > 1e-3
 
 
-# -- a real model that masks part of its vocabulary ------------------------------------------------------------------
+# -- a real model that masks part of its vocabulary ------------------------------------------------
 
 ALIVE = (1, 4, 7)
 PROMPTS = [Prompt("one", (2, 3, 5)), Prompt("two", (2, 3, 6, 8))]
@@ -155,7 +166,14 @@ def masking_model(masked: float, vocabulary: int = 20) -> Any:
 def test_a_model_that_masks_its_vocabulary_is_decoded_over_what_is_left(masked: float) -> None:
     model = masking_model(masked)
     assert checked(model).path == "tree"
-    found = decode(model, PROMPTS, [Greedy(), Beam(50), Sample(30)], stop_ids=frozenset({4}), seed=0, max_new_tokens=3)
+    found = decode(
+        model,
+        PROMPTS,
+        [Greedy(), Beam(50), Sample(30)],
+        stop_ids=frozenset({4}),
+        seed=0,
+        max_new_tokens=3,
+    )
     for prompt in PROMPTS:
         beams = [c for c in found if c.prompt_id == prompt.id and c.strategy.startswith("beam")]
         assert len(beams) == 1 + 2 * (1 + 2 * 3)  # token 4 ends, 1 and 7 go on, three steps
@@ -164,13 +182,21 @@ def test_a_model_that_masks_its_vocabulary_is_decoded_over_what_is_left(masked: 
     for candidate in found:
         assert set(candidate.token_ids) <= set(ALIVE)
         ids = (*tokens[candidate.prompt_id], *candidate.token_ids)
-        logits = plain_logits(model, ids, use_cache=False)[-len(candidate.token_ids) - 1 : -1].double()
+        logits = plain_logits(model, ids, use_cache=False)[
+            -len(candidate.token_ids) - 1 : -1
+        ].double()
         plain = torch.log_softmax(logits[:, list(ALIVE)], dim=-1)
-        own = [float(plain[step, ALIVE.index(token)]) for step, token in enumerate(candidate.token_ids)]
+        own = [
+            float(plain[step, ALIVE.index(token)]) for step, token in enumerate(candidate.token_ids)
+        ]
         assert candidate.token_logprobs == pytest.approx(own, abs=1e-5)
         if candidate.entropies is not None:
-            assert candidate.entropies == pytest.approx(-(plain.exp() * plain).sum(dim=-1).numpy(), abs=1e-5)
-        for ids_of_step, logprobs in zip(candidate.top_ids or (), candidate.top_logprobs or (), strict=True):
+            assert candidate.entropies == pytest.approx(
+                -(plain.exp() * plain).sum(dim=-1).numpy(), abs=1e-5
+            )
+        for ids_of_step, logprobs in zip(
+            candidate.top_ids or (), candidate.top_logprobs or (), strict=True
+        ):
             assert set(ids_of_step) == set(ALIVE)
             assert np.isfinite(logprobs).all()
 
@@ -189,7 +215,9 @@ def test_masked_places_do_not_hide_that_a_path_is_wrong(monkeypatch: pytest.Monk
 
     plain = tree_attention.AttentionRule
     monkeypatch.setattr(
-        tree_attention, "AttentionRule", lambda scaling, *rest: plain(1.5 * (scaling or 8**-0.5), *rest)
+        tree_attention,
+        "AttentionRule",
+        lambda scaling, *rest: plain(1.5 * (scaling or 8**-0.5), *rest),
     )
     assert checked(masking_model(-torch.inf, 5000)).path == "cached"
 
@@ -204,15 +232,19 @@ def test_a_model_whose_logits_leave_out_padded_entries_has_none_of_them_in_an_an
         return output
 
     model.forward = forward
-    found = decode(model, PROMPTS, [Beam(30), Sample(30)], stop_ids=frozenset({4}), seed=0, max_new_tokens=2)
+    found = decode(
+        model, PROMPTS, [Beam(30), Sample(30)], stop_ids=frozenset({4}), seed=0, max_new_tokens=2
+    )
     for candidate in found:
         assert max(candidate.token_ids) < 13
     ids = PROMPTS[0].token_ids
     logprobs = torch.log_softmax(plain_logits(model, ids)[-1], dim=-1).double().numpy()
-    assert next_token_logprobs(model, PROMPTS[:1], range(13))[0] == pytest.approx(logprobs, abs=1e-5)
+    assert next_token_logprobs(model, PROMPTS[:1], range(13))[0] == pytest.approx(
+        logprobs, abs=1e-5
+    )
 
 
-# -- faults ----------------------------------------------------------------------------------------------------------
+# -- faults ----------------------------------------------------------------------------------------
 
 
 def model_of_nan_behind(token: int) -> Any:
@@ -233,19 +265,31 @@ def model_of_nan_behind(token: int) -> Any:
         ([Prompt("wide", (5, 6))], Beam(20), "prompt 'wide'.*at step 2 "),
     ],
 )
-def test_nan_names_the_prompt_the_step_and_the_fix(prompts: list[Prompt], policy: Policy, place: str) -> None:
+def test_nan_names_the_prompt_the_step_and_the_fix(
+    prompts: list[Prompt], policy: Policy, place: str
+) -> None:
     with pytest.raises(BeamUQError, match=f"{place}.*use dtype float32") as raised:
-        decode(model_of_nan_behind(3), prompts, [policy], stop_ids=frozenset({19}), seed=0, max_new_tokens=3)
+        decode(
+            model_of_nan_behind(3),
+            prompts,
+            [policy],
+            stop_ids=frozenset({19}),
+            seed=0,
+            max_new_tokens=3,
+        )
     assert "are NaN" in str(raised.value)
 
 
 def test_nan_where_a_token_is_looked_up_names_the_prompt() -> None:
     with pytest.raises(BeamUQError, match=r"prompt 'bad'.*are NaN"):
-        next_token_logprobs(model_of_nan_behind(3), [Prompt("fine", (5, 6)), Prompt("bad", (5, 3))], [1])
+        next_token_logprobs(
+            model_of_nan_behind(3), [Prompt("fine", (5, 6)), Prompt("bad", (5, 3))], [1]
+        )
 
 
 @pytest.mark.parametrize(
-    ("bad", "fault"), [(torch.nan, "are NaN"), (torch.inf, "hold +inf"), (-torch.inf, "are nothing but -inf")]
+    ("bad", "fault"),
+    [(torch.nan, "are NaN"), (torch.inf, "hold +inf"), (-torch.inf, "are nothing but -inf")],
 )
 def test_a_model_with_a_fault_everywhere_is_refused_by_its_name(bad: float, fault: str) -> None:
     model = masking_model(-torch.inf)

@@ -11,7 +11,17 @@ import numpy as np
 import pytest
 import torch
 
-from beamuq.decoding import ROWS, Beam, Greedy, Prompt, Sample, Work, decode, forward_passes, next_token_logprobs
+from beamuq.decoding import (
+    ROWS,
+    Beam,
+    Greedy,
+    Prompt,
+    Sample,
+    Work,
+    decode,
+    forward_passes,
+    next_token_logprobs,
+)
 from beamuq.decoding.forward_passes import BatchRunner
 from beamuq.decoding.output_layer import OutputLayer
 from beamuq.decoding.self_check import checked, remember
@@ -76,12 +86,17 @@ def test_running_out_of_memory_after_the_prompts_runs_no_node_twice_and_forgets_
 
 
 def test_memory_too_small_for_one_row_is_told_in_one_line() -> None:
-    with room_for("llama", 0), pytest.raises(BeamUQError, match="Question: Who': out of memory even alone and at 1"):
+    with (
+        room_for("llama", 0),
+        pytest.raises(BeamUQError, match="Question: Who': out of memory even alone and at 1"),
+    ):
         decoded("llama")
 
 
 @pytest.mark.parametrize("padded", [False, True])
-def test_a_batch_whose_buffers_do_not_fit_is_decoded_in_pieces(padded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_whose_buffers_do_not_fit_is_decoded_in_pieces(
+    padded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     free, work = expected("gemma3", FEW), Work()
     monkeypatch.setattr(forward_passes, "pads", lambda _: padded)
     monkeypatch.setattr(forward_passes, "_FIRST_CAPACITY", 1)
@@ -98,7 +113,9 @@ def test_states_that_do_not_fit_cut_the_batch_too(monkeypatch: pytest.MonkeyPatc
     work = Work()
     assert_same(decoded("llama", policies=FEW, work=work), free)
     assert work.pieces == [(1, ROWS)] * 4
-    assert next_token_logprobs(model, batch_of("llama"), [5, 6]) == pytest.approx(looked_up, abs=1e-5)
+    assert next_token_logprobs(model, batch_of("llama"), [5, 6]) == pytest.approx(
+        looked_up, abs=1e-5
+    )
 
 
 def test_running_out_of_memory_for_logits_halves_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,10 +130,14 @@ def test_bfloat16_rescores_with_float32_logits(kind: str) -> None:
     usual, tokenizer = tiny_model(kind)
     model = copy.deepcopy(usual).to(torch.bfloat16)
     prompt = Prompt("q", tuple(tokenizer(SHOTS)["input_ids"]))
-    for c in decode(model, [prompt], [Greedy(), Beam(3)], stop_ids=frozenset({1}), seed=0, max_new_tokens=6):
+    for c in decode(
+        model, [prompt], [Greedy(), Beam(3)], stop_ids=frozenset({1}), seed=0, max_new_tokens=6
+    ):
         ids = torch.tensor([[*prompt.token_ids, *c.token_ids]], device=model.device)
         with torch.inference_mode():
             states = model.get_decoder()(ids).last_hidden_state[0, -len(c.token_ids) - 1 : -1]
-        logprobs = torch.log_softmax(states.float() @ model.lm_head.weight.detach().float().T, dim=-1).cpu()
+        logprobs = torch.log_softmax(
+            states.float() @ model.lm_head.weight.detach().float().T, dim=-1
+        ).cpu()
         rescored = logprobs.gather(1, torch.tensor(c.token_ids)[:, None])[:, 0].double().numpy()
         assert np.abs(c.token_logprobs - rescored).max() < 0.15

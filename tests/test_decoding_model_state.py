@@ -83,16 +83,22 @@ def patched_forward(model: Any) -> None:
 
 CHANGES: dict[str, Callable[[Any], object]] = {
     "a forward hook": lambda model: model.model.norm.register_forward_hook(lambda *_: None),
-    "a forward hook before": lambda model: model.model.layers[0].register_forward_pre_hook(lambda *_: None),
+    "a forward hook before": lambda model: model.model.layers[0].register_forward_pre_hook(
+        lambda *_: None
+    ),
     "an adapter": with_adapter,
     "a value of the config": lambda model: setattr(model.config, "rms_norm_eps", 1e-3),
     "another attention": lambda model: model.set_attn_implementation("eager"),
     "another precision": lambda model: model.double(),
-    "an attribute of a layer": lambda model: setattr(model.model.layers[0].self_attn, "scaling", 0.3),
+    "an attribute of a layer": lambda model: setattr(
+        model.model.layers[0].self_attn, "scaling", 0.3
+    ),
     "another parameter": replaced_parameter,
     "other numbers in it": trained_further,
     "a forward of its own": patched_forward,
-    "one layer less": lambda model: model.model.layers.pop(1) and setattr(model.config, "num_hidden_layers", 1),
+    "one layer less": lambda model: (
+        model.model.layers.pop(1) and setattr(model.config, "num_hidden_layers", 1)
+    ),
 }
 
 
@@ -109,7 +115,9 @@ def test_a_changed_model_is_checked_again_and_once(
     assert len(checks) == 2
 
 
-def test_an_adapter_that_is_switched_or_merged_is_a_change(model: Any, checks: list[object]) -> None:
+def test_an_adapter_that_is_switched_or_merged_is_a_change(
+    model: Any, checks: list[object]
+) -> None:
     adapter = with_adapter(model)
     run(model)
     adapter._active_adapter = ["other"]
@@ -159,8 +167,12 @@ def test_a_hook_that_breaks_agreement_after_the_check_is_found(model: Any) -> No
         run(model)
 
 
-@pytest.mark.parametrize(("name", "told"), [("", "the model"), ("model.layers.1", "'model.layers.1'")])
-def test_training_mode_of_any_part_is_refused_also_after_the_check(name: str, told: str, model: Any) -> None:
+@pytest.mark.parametrize(
+    ("name", "told"), [("", "the model"), ("model.layers.1", "'model.layers.1'")]
+)
+def test_training_mode_of_any_part_is_refused_also_after_the_check(
+    name: str, told: str, model: Any
+) -> None:
     run(model)
     for module in model.get_submodule(name).modules():
         module.training = True

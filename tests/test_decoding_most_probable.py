@@ -1,4 +1,6 @@
-"""The most probable outcomes against the list of all of them, on a trigram and on distributions made to mislead."""
+"""The most probable outcomes against the list of all of them, on a trigram and on distributions
+made to mislead.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ def test_a_list_of_continuations_goes_on_as_long_as_it_matters() -> None:
 
 
 def test_ties_are_in_the_order_of_their_tokens_whatever_their_lengths() -> None:
-    model = ListedModel(lambda tokens: [0.5, 0.25, 0.25] if not tokens else [0.5, 0.5, 0.0], 3, {0}, 3)
+    model = ListedModel(
+        lambda tokens: [0.5, 0.25, 0.25] if not tokens else [0.5, 0.5, 0.0], 3, {0}, 3
+    )
     truth = [(0,), (1, 0), (2, 0), (1, 1, 0), (1, 1, 1), (2, 1, 0), (2, 1, 1)]
     assert list(model.outcomes()) == truth
     for size in range(1, 8):
@@ -76,7 +80,9 @@ def test_a_question_stopped_at_the_cap_says_so_and_what_it_can_have_missed() -> 
         truth = model.outcomes()
         found = model.decoded(Exact(10, rows=4))["q"]
         assert len(found.answers) == 10
-        assert [truth[tokens] for tokens in found.tokens] == sorted((truth[t] for t in found.tokens), reverse=True)
+        assert [truth[tokens] for tokens in found.tokens] == sorted(
+            (truth[t] for t in found.tokens), reverse=True
+        )
         assert found.proof is not None
         proven, missed = found.proof
         stopped += not proven
@@ -86,7 +92,9 @@ def test_a_question_stopped_at_the_cap_says_so_and_what_it_can_have_missed() -> 
             assert missed is not None
             assert max(p for tokens, p in truth.items() if tokens not in found.tokens) <= missed
             beams = model.decoded(Beam(10))["q"].tokens
-            assert sum(truth[tokens] for tokens in found.tokens) >= sum(truth[tokens] for tokens in beams)
+            assert sum(truth[tokens] for tokens in found.tokens) >= sum(
+                truth[tokens] for tokens in beams
+            )
     assert stopped > 10
 
 

@@ -1,4 +1,6 @@
-"""Sets of outcomes and draws from outside them, and lattices, against the list of all outcomes of a trigram."""
+"""Sets of outcomes and draws from outside them, and lattices, against the list of all outcomes of a
+trigram.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,15 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from beamuq.decoding import AllAbove, Exact, Greedy, OptimalStratified, Policy, Stochastic, Systematic
+from beamuq.decoding import (
+    AllAbove,
+    Exact,
+    Greedy,
+    OptimalStratified,
+    Policy,
+    Stochastic,
+    Systematic,
+)
 from listed_model import ListedModel, Tokens, trigram
 from test_decoding_brute_force import assert_frequencies
 
@@ -30,7 +40,8 @@ def test_above_finds_every_outcome_so_probable_and_runs_no_prefix_less_probable(
         assert found.proof == (True, None)
         if probable(model, p):
             assert all(
-                sum(model.logprobs(tokens[:at])[tokens[at]] for at in range(len(tokens))) >= np.log(p)
+                sum(model.logprobs(tokens[:at])[tokens[at]] for at in range(len(tokens)))
+                >= np.log(p)
                 for tokens in found.asked
             )
 
@@ -54,7 +65,10 @@ def test_above_that_is_stopped_says_what_it_can_have_missed() -> None:
         (AllAbove(0.05, 4000), lambda model: probable(model, 0.05)),
         (AllAbove(0.05, 4000, 400), lambda model: probable(model, 0.05)),
         (AllAbove(0.99, 4000), lambda _: []),
-        (AllAbove(0.05, 4000, rows=1), lambda model: model.decoded(AllAbove(0.05, rows=1))["q"].tokens),
+        (
+            AllAbove(0.05, 4000, rows=1),
+            lambda model: model.decoded(AllAbove(0.05, rows=1))["q"].tokens,
+        ),
     ],
 )
 def test_draws_follow_the_distribution_without_the_set(policy: AllAbove, set_of: object) -> None:
@@ -88,10 +102,14 @@ def test_optimal_stratified_splits_as_the_masses_alone_say(size: int, systematic
         best = int(np.argmin(outside / (size - np.arange(size))))
         found = model.decoded(OptimalStratified(size, systematic))["q"]
         assert found.tokens[:best] == list(truth)[:best]
-        assert [answer.policy_logprob is None for answer in found.answers] == [rank < best for rank in range(size)]
+        assert [answer.policy_logprob is None for answer in found.answers] == [
+            rank < best for rank in range(size)
+        ]
         assert not set(found.tokens[:best]) & set(found.tokens[best:])
         assert found.proof == (True, None)
-        searched = found.asked - {tokens[:end] for tokens in found.tokens for end in range(len(tokens))}
+        searched = found.asked - {
+            tokens[:end] for tokens in found.tokens for end in range(len(tokens))
+        }
         assert searched <= model.decoded(Exact(size))["q"].asked
         sizes.add(best)
     assert sizes == {0} if size == 1 else len(sizes) > 1
@@ -109,12 +127,15 @@ def test_the_draws_of_optimal_stratified_are_unbiased_and_of_less_variance_than_
         members = [answer for answer in found.answers if answer.policy_logprob is None]
         draws = [d[answer.tokens] for answer in found.answers if answer.policy_logprob is not None]
         rest = 1 - sum(np.exp(answer.logprob) for answer in members)
-        estimates.append(sum(np.exp(answer.logprob) * d[answer.tokens] for answer in members) + rest * np.mean(draws))
+        estimates.append(
+            sum(np.exp(answer.logprob) * d[answer.tokens] for answer in members)
+            + rest * np.mean(draws)
+        )
     assert np.mean(estimates) == pytest.approx(mean, abs=4 * np.std(estimates) / len(MANY) ** 0.5)
     assert np.var(estimates) < variance / 5
 
 
-# -- lattices --------------------------------------------------------------------------------------------------------
+# -- lattices --------------------------------------------------------------------------------------
 
 
 def test_every_point_of_a_lattice_has_the_models_own_distribution() -> None:
@@ -139,7 +160,9 @@ def test_the_points_of_a_lattice_spread_as_evenly_as_can_be() -> None:
 def test_long_answers_use_up_no_precision(policy: Policy) -> None:
     flat = ListedModel(lambda _: np.ones(50), 50, set(), 40)
     found = flat.decoded(policy, MANY[:30])
-    late = [token for answers in found.values() for tokens in answers.tokens for token in tokens[25:]]
+    late = [
+        token for answers in found.values() for tokens in answers.tokens for token in tokens[25:]
+    ]
     counts = np.bincount(late, minlength=50)
     assert chisquare(counts).pvalue > 1e-3
     assert all(len(set(answers.tokens)) == len(answers.tokens) for answers in found.values())
@@ -159,7 +182,14 @@ def test_lattices_of_one_recipe_are_independent_and_in_consecutive_runs() -> Non
 
 
 @pytest.mark.parametrize(
-    "policy", [Systematic(10), AllAbove(0.05, 20, 2), OptimalStratified(10), OptimalStratified(10, True), Stochastic(5)]
+    "policy",
+    [
+        Systematic(10),
+        AllAbove(0.05, 20, 2),
+        OptimalStratified(10),
+        OptimalStratified(10, True),
+        Stochastic(5),
+    ],
 )
 def test_company_changes_no_draw(policy: Policy) -> None:
     model = trigram(3)

@@ -1,4 +1,6 @@
-"""The radix tree of prompts: every distinct prefix once, every prompt spelled, batches within their budget."""
+"""The radix tree of prompts: every distinct prefix once, every prompt spelled, batches within their
+budget.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ from hypothesis import strategies as st
 
 from beamuq.decoding.prompt_prefix_tree import cut_into_passes, radix_edges
 
-PROMPTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=8).map(tuple), min_size=1, max_size=8)
+PROMPTS = st.lists(
+    st.lists(st.integers(0, 2), min_size=1, max_size=8).map(tuple), min_size=1, max_size=8
+)
 
 
 @given(PROMPTS)
@@ -36,8 +40,12 @@ def test_batches_keep_the_order_and_the_budget(prompts: list[tuple[int, ...]], b
     assert all(sum(len(edge.tokens) for edge in batch) == budget for batch in cut[:-1])
     assert 0 < sum(len(edge.tokens) for edge in cut[-1]) <= budget
     pieces = [piece for batch in cut for piece in batch]
-    assert [token for piece in pieces for token in piece.tokens] == [token for edge in edges for token in edge.tokens]
-    assert [end for piece in pieces for end in piece.ends] == [end for edge in edges for end in edge.ends]
+    assert [token for piece in pieces for token in piece.tokens] == [
+        token for edge in edges for token in edge.tokens
+    ]
+    assert [end for piece in pieces for end in piece.ends] == [
+        end for edge in edges for end in edge.ends
+    ]
     known = [0] * len(prompts)
     for piece in pieces:
         for member in piece.members:

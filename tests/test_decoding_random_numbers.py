@@ -1,4 +1,6 @@
-"""Draws of tokens: their distribution, their independence, and what a rounding error of the probabilities changes."""
+"""Draws of tokens: their distribution, their independence, and what a rounding error of the
+probabilities changes.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from scipy import stats
 
 from beamuq.decoding.random_numbers import draw_keys, full_race, gumbel_max, uniforms
 
-LOGPROBS = torch.log_softmax(torch.randn(4, 3000, generator=torch.Generator().manual_seed(0)) * 3, dim=-1)
+LOGPROBS = torch.log_softmax(
+    torch.randn(4, 3000, generator=torch.Generator().manual_seed(0)) * 3, dim=-1
+)
 FLAT = torch.full((1, 3000), -np.log(3000.0))
 PEAKED = torch.log_softmax(LOGPROBS[:1] * 30, dim=-1)
 
@@ -36,14 +40,21 @@ def test_keys_differ_by_seed_question_strategy_sample_and_step() -> None:
 def test_numbers_are_pinned() -> None:
     keys = draw_keys(0, "q", "sample T=1.0", 2, 2)
     assert uniforms(keys).round(6).tolist() == [[0.896461, 0.018816], [0.872991, 0.923173]]
-    assert gumbel_max(FLAT, np.zeros(4, dtype=np.int64), keys.ravel()).tolist() == [2677, 297, 2491, 2788]
+    assert gumbel_max(FLAT, np.zeros(4, dtype=np.int64), keys.ravel()).tolist() == [
+        2677,
+        297,
+        2491,
+        2788,
+    ]
 
 
 @pytest.mark.parametrize("logprobs", [LOGPROBS, FLAT, PEAKED], ids=["usual", "flat", "peaked"])
 def test_the_pruned_race_draws_what_the_full_race_draws(logprobs: torch.Tensor) -> None:
     keys = _keys(10_000)
     rows = torch.arange(len(keys)) % len(logprobs)
-    assert (_drawn(logprobs, keys) == full_race(logprobs, rows, torch.from_numpy(keys)).numpy()).all()
+    assert (
+        _drawn(logprobs, keys) == full_race(logprobs, rows, torch.from_numpy(keys)).numpy()
+    ).all()
 
 
 @pytest.mark.parametrize("scale", [0.0, 1.0, 3.0], ids=["flat", "uneven", "peaked"])
@@ -69,7 +80,9 @@ def test_a_draw_does_not_depend_on_the_others() -> None:
 
 
 def test_rounding_errors_change_hardly_a_draw() -> None:
-    noisy = LOGPROBS + torch.randn(LOGPROBS.shape, generator=torch.Generator().manual_seed(1)) * 1e-5
+    noisy = (
+        LOGPROBS + torch.randn(LOGPROBS.shape, generator=torch.Generator().manual_seed(1)) * 1e-5
+    )
     keys = _keys(20_000)
     changed = (_drawn(LOGPROBS, keys) != _drawn(noisy, keys)).mean()
     assert changed <= 1e-4  # an inverse distribution function in token order: 1.2e-3

@@ -11,21 +11,36 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from beamuq.decoding import Beam, Candidate, Greedy, Prompt, Sample, candidate_text, decode, stop_tokens
+from beamuq.decoding import (
+    Beam,
+    Candidate,
+    Greedy,
+    Prompt,
+    Sample,
+    candidate_text,
+    decode,
+    stop_tokens,
+)
 from beamuq.decoding.random_numbers import draw_keys, gumbel_max
 from tiny import DEVICE, generated, plain_logits
 
 FOLDER = Path(__file__).resolve().parents[1] / "resources" / "models" / "smollm2-135m-instruct"
 SHOTS = (
-    "Question: What is the capital of Italy?\nAnswer: Rome\n\nQuestion: How many legs has a spider?\nAnswer: eight\n\n"
+    "Question: What is the capital of Italy?\nAnswer: Rome\n\nQuestion: How many legs has a "
+    "spider?\nAnswer: eight\n\n"
 )
-TEXTS = [SHOTS + "Question: Who painted the Mona Lisa?\nAnswer:", "The tallest mountain on Earth is"]
+TEXTS = [
+    SHOTS + "Question: Who painted the Mona Lisa?\nAnswer:",
+    "The tallest mountain on Earth is",
+]
 BEAMS = [Beam(10), Beam(10, 1.0, False)]
 STEPS = 8
 
 pytestmark = [
     pytest.mark.packaged,
-    pytest.mark.skipif(not (FOLDER / "model.safetensors").exists(), reason=f"{FOLDER} is absent; run make models"),
+    pytest.mark.skipif(
+        not (FOLDER / "model.safetensors").exists(), reason=f"{FOLDER} is absent; run make models"
+    ),
 ]
 
 
@@ -41,7 +56,9 @@ def _model() -> tuple[Any, Any, frozenset[int]]:
 def _decoded() -> list[Candidate]:
     model, tokenizer, stops = _model()
     prompts = [Prompt(text, tuple(tokenizer(text)["input_ids"])) for text in TEXTS]
-    return decode(model, prompts, [Greedy(), Sample(6), *BEAMS], stop_ids=stops, seed=0, max_new_tokens=STEPS)
+    return decode(
+        model, prompts, [Greedy(), Sample(6), *BEAMS], stop_ids=stops, seed=0, max_new_tokens=STEPS
+    )
 
 
 def _generate(text: str, **options: object) -> list[tuple[int, ...]]:
@@ -55,7 +72,9 @@ def test_greedy_is_identical_to_generate_on_real_weights(text: str) -> None:
     assert ours == _generate(text)
 
 
-@pytest.mark.parametrize(("text", "beam"), list(zip(TEXTS, BEAMS, strict=True)), ids=["shots", "sentence"])
+@pytest.mark.parametrize(
+    ("text", "beam"), list(zip(TEXTS, BEAMS, strict=True)), ids=["shots", "sentence"]
+)
 def test_beams_are_identical_to_generate_on_real_weights(text: str, beam: Beam) -> None:
     ours = [c.token_ids for c in _decoded() if c.prompt_id == text and c.strategy == beam.strategy]
     ends = {"length_penalty": beam.length_penalty, "early_stopping": beam.early_stopping}
@@ -71,7 +90,11 @@ def test_the_answer_to_an_easy_question_is_right() -> None:
 def test_draws_survive_another_attention_kernel() -> None:
     model, tokenizer, _ = _model()
     eager = (
-        AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32, attn_implementation="eager").eval().to(DEVICE)
+        AutoModelForCausalLM.from_pretrained(
+            FOLDER, dtype=torch.float32, attn_implementation="eager"
+        )
+        .eval()
+        .to(DEVICE)
     )
     assert model.config._attn_implementation != "eager"
     token_ids = tokenizer(TEXTS[0])["input_ids"]
@@ -80,4 +103,6 @@ def test_draws_survive_another_attention_kernel() -> None:
     keys = draw_keys(0, "question", "sample", 200, len(logprobs[0]))
     rows = np.tile(np.arange(len(logprobs[0])), 200)
     first, second = (gumbel_max(table, rows, keys.ravel()) for table in logprobs)
-    assert (first != second).double().mean() <= 2e-4  # an inverse distribution function in token order: 3e-3
+    assert (
+        first != second
+    ).double().mean() <= 2e-4  # an inverse distribution function in token order: 3e-3

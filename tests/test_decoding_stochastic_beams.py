@@ -1,4 +1,6 @@
-"""Stochastic beams against Gumbel top-k over the list of all outcomes, which is sampling without replacement."""
+"""Stochastic beams against Gumbel top-k over the list of all outcomes, which is sampling without
+replacement.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def probabilities(model: ListedModel) -> dict[Tokens, float]:
     return {tokens: float(np.exp(logprob)) for tokens, logprob in model.outcomes().items()}
 
 
-def test_outcomes_come_in_the_order_of_drawing_without_replacement(drawn: dict[str, Decoded]) -> None:
+def test_outcomes_come_in_the_order_of_drawing_without_replacement(
+    drawn: dict[str, Decoded],
+) -> None:
     p = probabilities(SMALL)
     truth = {(a, b): p[a] * p[b] / (1 - p[a]) for a, b in permutations(p, 2)}
     assert_frequencies([tuple(found.tokens) for found in drawn.values()], truth)
@@ -35,18 +39,28 @@ def test_weights_by_inclusion_are_unbiased(drawn: dict[str, Decoded]) -> None:
     p = probabilities(SMALL)
     for tokens in p:
         weights = [
-            sum(np.exp(a.logprob - (a.policy_logprob or 0.0)) for a in found.answers if a.tokens == tokens)
+            sum(
+                np.exp(a.logprob - (a.policy_logprob or 0.0))
+                for a in found.answers
+                if a.tokens == tokens
+            )
             for found in drawn.values()
         ]
-        assert np.mean(weights) == pytest.approx(p[tokens], abs=4 * np.std(weights) / len(MANY) ** 0.5)
+        assert np.mean(weights) == pytest.approx(
+            p[tokens], abs=4 * np.std(weights) / len(MANY) ** 0.5
+        )
 
 
 def test_the_threshold_is_the_next_gumbel_of_a_plain_top_k(drawn: dict[str, Decoded]) -> None:
     logprobs = np.log(list(probabilities(SMALL).values()))
-    gumbels = np.sort(logprobs + np.random.default_rng(0).gumbel(size=(len(MANY), len(logprobs))), axis=1)[:, -3]
+    gumbels = np.sort(
+        logprobs + np.random.default_rng(0).gumbel(size=(len(MANY), len(logprobs))), axis=1
+    )[:, -3]
     first = [found.answers[0] for found in drawn.values()]
     thresholds = [a.logprob - np.log(-np.log1p(-np.exp(a.policy_logprob or 0.0))) for a in first]
-    assert np.quantile(thresholds, [0.1, 0.5, 0.9]) == pytest.approx(np.quantile(gumbels, [0.1, 0.5, 0.9]), abs=0.12)
+    assert np.quantile(thresholds, [0.1, 0.5, 0.9]) == pytest.approx(
+        np.quantile(gumbels, [0.1, 0.5, 0.9]), abs=0.12
+    )
 
 
 def test_larger_trees_include_each_outcome_as_often_as_they_should() -> None:

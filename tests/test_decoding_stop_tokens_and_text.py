@@ -41,16 +41,27 @@ class Shouting(PreTrainedTokenizerFast):  # type: ignore[misc]
 
 @pytest.mark.parametrize(
     "tokenizer",
-    [TOKENIZER, roberta_tokenizer(), ByT5Tokenizer(), Shouting(tokenizer_object=roberta_tokenizer().backend_tokenizer)],
+    [
+        TOKENIZER,
+        roberta_tokenizer(),
+        ByT5Tokenizer(),
+        Shouting(tokenizer_object=roberta_tokenizer().backend_tokenizer),
+    ],
 )
-def test_token_texts_are_those_of_the_tokenizers_own_decoding(tokenizer: PreTrainedTokenizerBase) -> None:
+def test_token_texts_are_those_of_the_tokenizers_own_decoding(
+    tokenizer: PreTrainedTokenizerBase,
+) -> None:
     ids = [[token] for token in range(len(tokenizer))]
-    expected = tokenizer.batch_decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    expected = tokenizer.batch_decode(
+        ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
+    )
     assert token_texts(tokenizer, range(len(tokenizer))) == expected
 
 
 @pytest.mark.parametrize("declared", ["x", [1, "x"], 1.5, -1, True, [[1]]])
-def test_an_end_that_is_no_token_is_refused(declared: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_end_that_is_no_token_is_refused(
+    declared: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(MODEL.generation_config, "eos_token_id", declared)
     with pytest.raises(BeamUQError, match=r"eos_token_id: .*: must be the number of a token"):
         stop_tokens(TOKENIZER, MODEL)
@@ -73,14 +84,16 @@ def test_bare_stops_add_nothing_to_the_text() -> None:
         ([*PARIS, 40], frozenset({40}), "Paris"),
     ],
 )
-def test_the_text_ends_at_the_newline_or_the_stop(tokens: list[int], stops: frozenset[int], text: str) -> None:
+def test_the_text_ends_at_the_newline_or_the_stop(
+    tokens: list[int], stops: frozenset[int], text: str
+) -> None:
     assert candidate_text(TOKENIZER, tokens, stops) == text
 
 
 WRITTEN = "<b>Red</b>\nAnswer: blue</think>\n\ngreen"
 
 
-def test_without_newline_an_answer_has_all_its_lines_and_only_special_tokens_and_outer_space_are_taken_off() -> None:
+def test_without_newline_an_answer_has_all_its_lines_less_special_tokens_and_outer_space() -> None:
     ids = [*TOKENIZER(f"\n {WRITTEN} \n")["input_ids"], 3]
     assert answer_text(TOKENIZER, ids, frozenset({1, 3}), newline=False) == WRITTEN
     assert answer_text(TOKENIZER, [4, *ids, 3], frozenset({1, 3}), newline=False) == WRITTEN

@@ -1,4 +1,6 @@
-"""Attention over a tree: padded pieces equal single spans, padding is bounded, kernels plan nothing for a shape."""
+"""Attention over a tree: padded pieces equal single spans, padding is bounded, kernels plan nothing
+for a shape.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def test_padded_passes_equal_span_passes(kind: str, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("padded", [False, True])
-def test_a_batch_that_outgrows_its_buffers_moves_them(padded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_outgrows_its_buffers_moves_them(
+    padded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     roomy = expected("qwen3", FEW)
     monkeypatch.setattr(forward_passes, "pads", lambda _: padded)
     monkeypatch.setattr(forward_passes, "_FIRST_CAPACITY", 1)
@@ -50,14 +54,20 @@ def test_a_widened_cache_holds_what_it_held(padded: bool) -> None:
     rows = torch.arange(1.0, 11).view(1, 1, 5, 2)
     cache.store((0, 0), rows, -rows, target, None)
     assert cache.reserve(np.array([1, 1])).tolist() == [3, 4]
-    for kept, sign in zip(cache.store((0, 0), rows[:, :, :0], rows[:, :, :0], target[:0], None), (1, -1), strict=True):
+    for kept, sign in zip(
+        cache.store((0, 0), rows[:, :, :0], rows[:, :, :0], target[:0], None), (1, -1), strict=True
+    ):
         assert torch.equal(torch.cat([kept[0, :2], kept[1, :3]]).flatten(), sign * rows.flatten())
 
 
-def attended(pieces: Sequence[Any], cache: TreeCache, rows: int, window: int | None) -> torch.Tensor:
+def attended(
+    pieces: Sequence[Any], cache: TreeCache, rows: int, window: int | None
+) -> torch.Tensor:
     draw = torch.Generator().manual_seed(0)
     query = torch.randn(1, 4, rows, 8, generator=draw)
-    keys, values = (torch.randn(len(cache.lengths), cache.capacity, 2, 8, generator=draw) for _ in range(2))
+    keys, values = (
+        torch.randn(len(cache.lengths), cache.capacity, 2, 8, generator=draw) for _ in range(2)
+    )
     return ForwardPass(cache, torch.empty(0), None, pieces).attend(
         query, keys, values, AttentionRule(window=None if window is None else Window(window))
     )
@@ -82,11 +92,15 @@ def test_padded_prompts_attend_like_unpadded_ones(window: int | None) -> None:
     padded = padded_prompts(spans, CPU)
     assert len(padded) < len(spans)
     rows = spans[-1].last
-    assert (attended(padded, cache, rows, window) - attended(spans, cache, rows, window)).abs().max() < 1e-5
+    assert (
+        attended(padded, cache, rows, window) - attended(spans, cache, rows, window)
+    ).abs().max() < 1e-5
 
 
 @pytest.mark.parametrize("questions", [[0, 0, 7], [2, 3, 3, 5], [4]])
-def test_padded_nodes_attend_like_unpadded_ones_and_skip_questions_without_rows(questions: list[int]) -> None:
+def test_padded_nodes_attend_like_unpadded_ones_and_skip_questions_without_rows(
+    questions: list[int],
+) -> None:
     lengths = np.arange(10, 18)
     own = np.array(questions)
     visible = lengths[own][:, None] + np.arange(len(own))[:, None] * [1, 1] + [0, 1]
@@ -101,14 +115,19 @@ def test_padded_nodes_attend_like_unpadded_ones_and_skip_questions_without_rows(
 
 @pytest.mark.parametrize("window", [None, 1, 5, 14])
 def test_a_row_reads_no_more_than_half_of_many_keys_and_attends_alike(window: int | None) -> None:
-    """Question 1 has forty nodes behind its twelve tokens, of which few are on a path; question 0 has two."""
+    """Question 1 has forty nodes behind its twelve tokens, of which few are on a path; question 0
+    has two.
+    """
     lengths = np.array([10, 12])
     own = np.array([0, 1, 1])
     visible = np.array([[10, 11], [14, 40], [30, 51]])
     shape = own, lengths[own] + 1, lengths, visible
     spans = node_spans(*shape)
     assert [span.keys for span in spans] == [12, 16]
-    whole = [RowSpan(s.question, s.first, s.last, 52, s.positions, s.prompts, visible[s.rows]) for s in spans]
+    whole = [
+        RowSpan(s.question, s.first, s.last, 52, s.positions, s.prompts, visible[s.rows])
+        for s in spans
+    ]
     cache = TreeCache(lengths, 60, True)
     difference = attended(spans, cache, len(own), window) - attended(whole, cache, len(own), window)
     assert difference.abs().max() < 1e-5
@@ -128,7 +147,15 @@ def test_fewer_rows_at_once_pad_to_fewer_rows(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(forward_passes, "padded_nodes", noted)
     for rows in (4096, 64, 8):
         most.append(0)
-        decode(model, prompts, [Sample(20)], stop_ids=frozenset({1}), seed=0, max_new_tokens=3, rows=rows)
+        decode(
+            model,
+            prompts,
+            [Sample(20)],
+            stop_ids=frozenset({1}),
+            seed=0,
+            max_new_tokens=3,
+            rows=rows,
+        )
     whole, few, fewest = most
     assert whole > 4 * few > 16 * fewest
     assert fewest <= 2 * 8
@@ -151,4 +178,6 @@ def test_padding_of_very_unequal_prompts_is_bounded() -> None:
     real = {span.first: max(span.last - span.first, 16) * span.keys for span in spans}
     for piece in pieces:
         cells = int(np.prod(piece.size))
-        assert cells <= min(tree_attention._CELLS, 2 * sum(real.get(row, 0) for row in piece.rows.tolist()))
+        assert cells <= min(
+            tree_attention._CELLS, 2 * sum(real.get(row, 0) for row in piece.rows.tolist())
+        )

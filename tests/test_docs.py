@@ -37,7 +37,18 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("**/*.m
 
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     """Dead links and unknown references are warnings."""
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "dummy", str(DOCS), str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-W",
+        "--keep-going",
+        "-q",
+        "-b",
+        "dummy",
+        str(DOCS),
+        str(tmp_path),
+    ]
     done = subprocess.run(command, text=True, capture_output=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -47,7 +58,9 @@ def test_files_that_a_page_links_or_names_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for target in re.findall(r"\]\(((?!http)[^)#]+)[^)]*\)", text):
         assert (page.parent / target).exists(), target
-    for path in re.findall(r"`((?:workflow|studies|profiles|envs|tools|tests|evidence)/[\w./-]+)`", text):
+    for path in re.findall(
+        r"`((?:workflow|studies|profiles|envs|tools|tests|evidence)/[\w./-]+)`", text
+    ):
         assert (ROOT / path).exists(), path
 
 
@@ -62,16 +75,26 @@ NAMING += [
 @pytest.mark.parametrize("file", NAMING, ids=str)
 def test_every_profile_and_program_that_a_file_names_exists(file: str | Path) -> None:
     text = (ROOT / file).read_text(encoding="utf-8")
-    named = re.findall(r"(?<![\w./<{-])((?:profiles|envs|tools|studies)/[\w-]+(?:[./][\w-]+)*)", text)
+    named = re.findall(
+        r"(?<![\w./<{-])((?:profiles|envs|tools|studies)/[\w-]+(?:[./][\w-]+)*)", text
+    )
     own = {"studies/NAME.yaml", "studies/my-study.yaml"}  # what a reader writes
     assert [path for path in named if path not in own and not (ROOT / path).exists()] == []
 
 
 def test_citation_changelog_and_package_name_the_same_version() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    newest = re.search(r"^## \[(\d.*?)\] - (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    newest = re.search(
+        r"^## \[(\d.*?)\] - (.*)$",
+        (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
     assert newest
-    assert newest.groups() == (citation["version"], citation["date-released"]) == (beamuq.__version__, newest[2])
+    assert (
+        newest.groups()
+        == (citation["version"], citation["date-released"])
+        == (beamuq.__version__, newest[2])
+    )
 
 
 @pytest.mark.parametrize("page", FOLLOWED)
@@ -87,7 +110,9 @@ def test_a_page_prints_what_it_shows(page: str, tmp_path: Path) -> None:
 
 
 def test_the_tutorial_s_blocks_print_one_line_per_score(tmp_path: Path) -> None:
-    """On a made-up cell of the same layout, with rows beside those of the main table that a block must leave out."""
+    """On a made-up cell of the same layout, with rows beside those of the main table that a block
+    must leave out.
+    """
     cell = synthetic.cell(N=24)
     ids = cell["questions"].column("id")
     values = {("Dissimilarity", v, ""): np.arange(24) / 24 for v in ("multinomial", "beamsearch")}
@@ -114,11 +139,17 @@ def test_the_tutorial_s_blocks_print_one_line_per_score(tmp_path: Path) -> None:
     assert [line.split()[0] for line in evaluated.splitlines()] == ["method", "Prob", "MTE"]
 
 
-@pytest.mark.parametrize(("command", "function"), [("ask", ask_model.ask), ("score", score_candidates.score)])
+@pytest.mark.parametrize(
+    ("command", "function"), [("ask", ask_model.ask), ("score", score_candidates.score)]
+)
 def test_defaults_are_the_same_from_the_command_line_and_from_python(
     command: str, function: Callable[..., object]
 ) -> None:
     arguments = {"ask": ["ask", "?"], "score": ["score", "rows.jsonl"]}[command]
     given = vars(cli.command_parser().parse_args(arguments))
     defaults = {name: each.default for name, each in inspect.signature(function).parameters.items()}
-    assert {name for name, value in defaults.items() if value not in (inspect.Parameter.empty, given[name])} == set()
+    assert {
+        name
+        for name, value in defaults.items()
+        if value not in (inspect.Parameter.empty, given[name])
+    } == set()

@@ -1,4 +1,6 @@
-"""A model whose shipped settings sample, in a recipe that decodes as the release does: decoded, judged, scored."""
+"""A model whose shipped settings sample, in a recipe that decodes as the release does: decoded,
+judged, scored.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ METRIC, RECIPES = "even_length:even", ("main", "released")
 
 
 def study_with_drawn_answers(models: Path, folder: Path) -> dict[str, Any]:
-    """20 questions in a main recipe and in one as the release decodes; answers of an even length are right."""
+    """20 questions in a main recipe and in one as the release decodes; answers of an even length
+    are right.
+    """
     shutil.copytree(models / "llama", folder / "llama")
     shipped = folder / "llama/generation_config.json"
     settings = {"do_sample": True, "temperature": 0.6, "top_p": 0.9}
@@ -66,13 +70,21 @@ def test_the_drawn_answer_is_drawn_from_the_shipped_distribution(results: Path) 
     drawn, greedy = found.loc["shipped"], found.loc["greedy"]
     assert len(drawn) == 20
     assert (drawn["text"] != greedy["text"]).any()
-    assert drawn["policy_logprob"].sum() > drawn["logprob"].sum()  # cooler, and of the likeliest tokens alone
+    assert (
+        drawn["policy_logprob"].sum() > drawn["logprob"].sum()
+    )  # cooler, and of the likeliest tokens alone
     assert "shipped" not in set(cell(results, "candidates", "main")["strategy"])
 
 
 def test_the_drawn_answer_is_judged(results: Path) -> None:
-    judged = cell(results, "quality/even_length.even", "released").set_index(["answer_source", "id"])["value"]
-    texts = cell(results, "candidates", "released").query("strategy == 'shipped'").set_index("id")["text"]
+    judged = cell(results, "quality/even_length.even", "released").set_index(
+        ["answer_source", "id"]
+    )["value"]
+    texts = (
+        cell(results, "candidates", "released")
+        .query("strategy == 'shipped'")
+        .set_index("id")["text"]
+    )
     assert judged["shipped"].to_dict() == {key: 1.0 - len(text) % 2 for key, text in texts.items()}
 
 
@@ -80,4 +92,6 @@ def test_scores_are_those_of_the_drawn_answer(results: Path) -> None:
     scores = cell(results, "evaluation/nli", "released")
     asked = (scores[["metric", "setting", "subset"]] == ["PRR", "", "all"]).all(axis=1)
     prr = scores[asked].set_index(["method", "answer_source"])
-    assert prr.loc[("Prob", "shipped"), "value"].item() != prr.loc[("Prob", "greedy"), "value"].item()
+    assert (
+        prr.loc[("Prob", "shipped"), "value"].item() != prr.loc[("Prob", "greedy"), "value"].item()
+    )

@@ -1,4 +1,6 @@
-"""A study of a tiny random Qwen 3 that is asked as a chat, from questions to tables, figures and the report."""
+"""A study of a tiny random Qwen 3 that is asked as a chat, from questions to tables, figures and
+the report.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,21 @@ pytestmark = pytest.mark.slow
 
 
 def end_to_end_study(folder: Path) -> dict[str, Any]:
-    """The demo study cut to a tiny model, which is built, two datasets, six questions and an NLI classifier."""
+    """The demo study cut to a tiny model, which is built, two datasets, six questions and an NLI
+    classifier.
+    """
     build_tiny_model("qwen3", folder / "qwen3", context=8192)
     study: dict[str, Any] = yaml.safe_load((STUDIES / "demo.yaml").read_text())
-    model = {"label": "qwen3", "title": "Tiny Qwen 3", "source": f"folder:{folder / 'qwen3'}", "style": "instruct"}
+    model = {
+        "label": "qwen3",
+        "title": "Tiny Qwen 3",
+        "source": f"folder:{folder / 'qwen3'}",
+        "style": "instruct",
+    }
     study["models"] = {"tiny-qwen3": model}
-    study["datasets"] = {key: study["datasets"][key] | {"questions": 6} for key in ("triviaqa", "coqa")}
+    study["datasets"] = {
+        key: study["datasets"][key] | {"questions": 6} for key in ("triviaqa", "coqa")
+    }
     nli = {"kind": "nli", "title": "tiny NLI", "source": f"folder:{build_nli(folder / 'nli')}"}
     study["scorers"] = {"nli": nli, "lexical": study["scorers"]["lexical"]}
     study["main"] = {"recipe": "main", "scorer": "nli", "relevance": "lexical"}
@@ -36,8 +47,17 @@ def end_to_end_study(folder: Path) -> dict[str, Any]:
     study["quality"] = study["quality"][:2]
     study["batch_questions"] = 4
     study["evaluation"]["resamples"] = 100
-    everything = {"models": list(study["models"]), "datasets": list(study["datasets"]), "scorers": ["nli"]}
-    one_cell = {"models": ["tiny-qwen3"], "datasets": ["triviaqa"], "questions": 2, "scorers": ["nli"]}
+    everything = {
+        "models": list(study["models"]),
+        "datasets": list(study["datasets"]),
+        "scorers": ["nli"],
+    }
+    one_cell = {
+        "models": ["tiny-qwen3"],
+        "datasets": ["triviaqa"],
+        "questions": 2,
+        "scorers": ["nli"],
+    }
     study["grid"] = [{"recipe": "main"} | everything, {"recipe": "strategies"} | one_cell]
     study["exhibits"] = ["qa_mean_prr", "qa_qwen3", "base_accs", "redundancy"]
     return study
@@ -47,7 +67,9 @@ def end_to_end_study(folder: Path) -> dict[str, Any]:
 def workplace(once: Once) -> Workplace:
     """The study, run once; not to be changed."""
     models = once("end_to_end_models", lambda _: None)
-    return Workplace(once("end_to_end", lambda folder: Workplace(folder, end_to_end_study(models)).run()))
+    return Workplace(
+        once("end_to_end", lambda folder: Workplace(folder, end_to_end_study(models)).run())
+    )
 
 
 @pytest.fixture
@@ -65,8 +87,12 @@ def test_every_exhibit_of_the_study_is_made(workplace: Workplace) -> None:
 
 
 def test_every_strategy_of_a_recipe_is_decoded_and_scored(workplace: Workplace) -> None:
-    strategies = workplace.frame("results/micro/candidates/tiny-qwen3/triviaqa/strategies.parquet")["strategy"]
-    settings = workplace.frame("results/micro/scores/nli/tiny-qwen3/triviaqa/strategies.parquet")["setting"]
+    strategies = workplace.frame("results/micro/candidates/tiny-qwen3/triviaqa/strategies.parquet")[
+        "strategy"
+    ]
+    settings = workplace.frame("results/micro/scores/nli/tiny-qwen3/triviaqa/strategies.parquet")[
+        "setting"
+    ]
     assert strategies.nunique() == 1 + 6 + 1 + 8 + 9
     assert set(strategies) - {"greedy"} <= set(settings)
     assert {"epsilon=0.00001", "alpha=0.3", "K=10"} <= set(settings)
@@ -78,7 +104,9 @@ def test_methods_that_ask_further_models_have_their_scores(workplace: Workplace)
     assert scores["value"].map(math.isfinite).all()
 
 
-def test_what_is_lost_comes_back_with_the_same_bytes_and_nothing_else_runs(place: Workplace) -> None:
+def test_what_is_lost_comes_back_with_the_same_bytes_and_nothing_else_runs(
+    place: Workplace,
+) -> None:
     lost = ["results/micro/candidates/tiny-qwen3/coqa/main.parquet", "figures/micro/redundancy.csv"]
     first = [(place.folder / path).read_bytes() for path in lost]
     for path in lost:
@@ -92,8 +120,17 @@ def check_shown(browser: Page, page: Path, *words: str) -> None:
     """A page shows these words in the browser, and asks for nothing but files beside it."""
     browser.events.clear()
     browser.call("Page.navigate", url=page.as_uri())
-    wait_for(lambda: all(word in browser.evaluate("document.documentElement?.outerHTML ?? ''") for word in words), 30)
-    assert [address for address in browser.requests() if not address.startswith(("file:", "data:", "blob:"))] == []
+    wait_for(
+        lambda: all(
+            word in browser.evaluate("document.documentElement?.outerHTML ?? ''") for word in words
+        ),
+        30,
+    )
+    assert [
+        address
+        for address in browser.requests()
+        if not address.startswith(("file:", "data:", "blob:"))
+    ] == []
 
 
 @pytest.mark.browser
@@ -102,13 +139,21 @@ def test_the_report_opens_offline_and_lists_every_exhibit(place: Workplace, tmp_
     shutil.unpack_archive(place.folder / "report.zip", tmp_path / "unpacked")
     page = next((tmp_path / "unpacked").rglob("report.html"))
     (overview,) = (tmp_path / "unpacked").rglob("overview.html")
-    assert str(overview.relative_to(page.parent)) in page.read_text()  # what the report's link leads to
+    assert (
+        str(overview.relative_to(page.parent)) in page.read_text()
+    )  # what the report's link leads to
     with chromium(tmp_path / "profile") as browser:
         check_shown(browser, page, "0 Study", "1 Tables", "2 Figures")
         headings = ("Models", "Datasets", "Versions", "Dropped, empty and cut answers")
         check_shown(browser, overview, *(f"<summary>{heading}</summary>" for heading in headings))
     kept = [path.name for path in (tmp_path / "unpacked").rglob("*") if path.is_file()]
-    assert {"overview.html", "explorer.html", "ledger.html", "answers_listed.csv", "redundancy.png"} <= set(kept)
+    assert {
+        "overview.html",
+        "explorer.html",
+        "ledger.html",
+        "answers_listed.csv",
+        "redundancy.png",
+    } <= set(kept)
     assert [kept.count(name) for name in ("qa_mean_prr.html", "base_accs.html")] == [1, 1]
 
 

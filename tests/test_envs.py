@@ -26,14 +26,22 @@ def pins_of(name: str) -> dict[str, str]:
 
 
 def constraints() -> dict[str, str]:
-    lines = (line.split("#")[0].strip() for line in (ROOT / "envs/constraints.txt").read_text().splitlines())
-    return {canonicalize_name(name): version for name, version in (line.split("==") for line in lines if line)}
+    lines = (
+        line.split("#")[0].strip()
+        for line in (ROOT / "envs/constraints.txt").read_text().splitlines()
+    )
+    return {
+        canonicalize_name(name): version
+        for name, version in (line.split("==") for line in lines if line)
+    }
 
 
 def test_every_pin_can_be_had_on_the_oldest_python_of_readme() -> None:
     # Some packages exclude the first releases of 3.11, which Debian 12 still has.
     found = {name: importlib.metadata.metadata(name)["Requires-Python"] for name in constraints()}
-    assert [name for name, said in found.items() if said and "3.11.0" not in SpecifierSet(said)] == []
+    assert [
+        name for name, said in found.items() if said and "3.11.0" not in SpecifierSet(said)
+    ] == []
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,4 +1,6 @@
-"""Questions and answers are somebody else's text: none is LaTeX, HTML, Markdown, a formula or a path."""
+"""Questions and answers are somebody else's text: none is LaTeX, HTML, Markdown, a formula or a
+path.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,48 @@ from beamuq_study.escaped_text import csv_text, latex_text, markdown_text
 from beamuq_study.study_config import STUDIES, load_study
 
 TEXTS = [
-    *("", " ", "plain words", "a\nb\r\nc\td", "Answer: x", "".join(map(chr, range(0x20))), "\x7f\x80\x85\x9f"),
-    *("\\{}$%#&_^~<>|\"'`-*[]()!=+;:,.", r"\input{/etc/passwd}", r"\write18{id} \end{document}", r"\def\x{\x}\x"),
-    *("^^5cinput", "%% $$ \\\\ \\%", "<script>alert(1)</script>", "<img src=x onerror=y>", "&amp; &#60; <!-- ]]>"),
-    *("</td></table>", "`|` ](javascript:x) # h", "*b* _i_ ~s~ [l](u)", "{question} {shots} {0} {{ }} %s"),
-    *("$(id) `id` ; rm -rf", "== prompt ==", "../..", "\u200b\u200d\u202e\u2066\u2028\u2029\ufeff\u00ad"),
-    *("e\u0301 \ufffd \ufffe \U0010ffff", "שלום مرحبا 日本", "éẞİﬁ½−…", "😀 👩‍👩‍👧 🇫🇷", "NaN", "x" * 3000),
+    *(
+        "",
+        " ",
+        "plain words",
+        "a\nb\r\nc\td",
+        "Answer: x",
+        "".join(map(chr, range(0x20))),
+        "\x7f\x80\x85\x9f",
+    ),
+    *(
+        "\\{}$%#&_^~<>|\"'`-*[]()!=+;:,.",
+        r"\input{/etc/passwd}",
+        r"\write18{id} \end{document}",
+        r"\def\x{\x}\x",
+    ),
+    *(
+        "^^5cinput",
+        "%% $$ \\\\ \\%",
+        "<script>alert(1)</script>",
+        "<img src=x onerror=y>",
+        "&amp; &#60; <!-- ]]>",
+    ),
+    *(
+        "</td></table>",
+        "`|` ](javascript:x) # h",
+        "*b* _i_ ~s~ [l](u)",
+        "{question} {shots} {0} {{ }} %s",
+    ),
+    *(
+        "$(id) `id` ; rm -rf",
+        "== prompt ==",
+        "../..",
+        "\u200b\u200d\u202e\u2066\u2028\u2029\ufeff\u00ad",
+    ),
+    *(
+        "e\u0301 \ufffd \ufffe \U0010ffff",
+        "שלום مرحبا 日本",
+        "éẞİﬁ½−…",
+        "😀 👩‍👩‍👧 🇫🇷",
+        "NaN",
+        "x" * 3000,
+    ),
 ]
 # What the escaped LaTeX may be made of: plain characters, a space, or one of these.
 LATEX = re.compile(
@@ -44,7 +82,9 @@ of_each_text = pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_latex_holds_no_command_of_the_text(text: str) -> None:
     escaped = latex_text(text)
     assert LATEX.fullmatch(escaped)
-    assert not any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn") for character in escaped)
+    assert not any(
+        unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn") for character in escaped
+    )
 
 
 class Page(HTMLParser):
@@ -69,14 +109,18 @@ def test_html_is_the_text_and_nothing_else(text: str) -> None:
     page.feed(escaped)
     page.close()
     assert page.other == []
-    expected = "".join("\ufffd" if unicodedata.category(c) == "Cc" and c not in "\n\t" else c for c in text)
+    expected = "".join(
+        "\ufffd" if unicodedata.category(c) == "Cc" and c not in "\n\t" else c for c in text
+    )
     assert html.unescape(escaped) == expected
     assert not re.search("[<>\"']", escaped)
 
 
 def test_every_text_of_a_page_is_escaped_nothing_is_loaded_and_it_is_the_same_each_time() -> None:
     hostile = "<script>alert('x')</script> & \"q\" {{ 7 * 7 }} \x00"
-    frame = pd.DataFrame({"a_name": [hostile, "total"], "n": [1234, 5], "share": [0.25, 50.0], "empty": ["–", 3]})
+    frame = pd.DataFrame(
+        {"a_name": [hostile, "total"], "n": [1234, 5], "share": [0.25, 50.0], "empty": ["–", 3]}
+    )
     values = {"title": hostile, "warning": hostile, "table": html_pages.PageTable(frame)}
     text = html_pages.render("ledger.html.jinja", **values)
     assert re.findall('href="(.*?)"', text) == ["overview.html"]  # a link, which loads nothing
@@ -100,7 +144,13 @@ def test_markdown_shows_a_comparison_as_it_is_and_begins_no_quotation() -> None:
 @pytest.mark.parametrize("style", ["base", "instruct"])
 def test_a_prompt_holds_the_question_as_it_is(style: str) -> None:
     def row(question: str) -> dict[str, Any]:
-        return {"question": question, "references": ["yes"], "options": [], "context": [], "history": []}
+        return {
+            "question": question,
+            "references": ["yes"],
+            "options": [],
+            "context": [],
+            "history": [],
+        }
 
     page = prompt_template.load(PROMPTS / style / "trivia_qa.txt")
     before, after = prompt_template.render(page, row("\0"), [row("\1")], where="marks").split("\0")
@@ -109,7 +159,17 @@ def test_a_prompt_holds_the_question_as_it_is(style: str) -> None:
         assert rendered == before.replace("\1", shot) + question + after
 
 
-FORMULAS = ["=HYPERLINK(1)", "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(1)", "\t=1", "\r=1", "\n=1", "＝1+1", "-E5"]
+FORMULAS = [
+    "=HYPERLINK(1)",
+    "+1+cmd|' /C calc'!A0",
+    "-2+3",
+    "@SUM(1)",
+    "\t=1",
+    "\r=1",
+    "\n=1",
+    "＝1+1",
+    "-E5",
+]
 
 
 @pytest.mark.parametrize("text", FORMULAS)
@@ -124,14 +184,24 @@ NAMES = ["../up", "/etc", "..", "$(id)", "a;b", "a\nb", "-n", ""]
 SOURCES = ["hub:../x", "hub:a/b/../../c", "hub:a/b;id", "packaged:../x", "http://x"]
 SPLITS = ["../../etc/passwd", "/etc/passwd", "x;id"]
 BAD = [
-    *((where, name, {}) for where in ("models", "datasets", "recipes", "scorers") for name in NAMES),
+    *(
+        (where, name, {})
+        for where in ("models", "datasets", "recipes", "scorers")
+        for name in NAMES
+    ),
     *(("models", "", {"source": source}) for source in SOURCES),
-    *(("datasets", "", {key: split}) for key in ("adapter", "split", "few_shot_split") for split in SPLITS),
+    *(
+        ("datasets", "", {key: split})
+        for key in ("adapter", "split", "few_shot_split")
+        for split in SPLITS
+    ),
     *((where, "", {"trust_remote_code": True}) for where in ("models", "scorers")),
 ]
 
 
-def test_no_name_source_or_split_of_a_study_climbs_out_of_its_folder_or_runs_code(tmp_path: Path) -> None:
+def test_no_name_source_or_split_of_a_study_climbs_out_of_its_folder_or_runs_code(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "mine.yaml"
     for where, name, entry in BAD:
         study = copy.deepcopy(DEMO)

@@ -20,7 +20,12 @@ from one_metric import measure
 from run_job import run_job
 
 N = 40
-SETTINGS = {"metrics": ["PRR", "ROC-AUC", "PR-AUC"], "quality": "answer_f1", "resamples": 300, "seed": 7}
+SETTINGS = {
+    "metrics": ["PRR", "ROC-AUC", "PR-AUC"],
+    "quality": "answer_f1",
+    "resamples": 300,
+    "seed": 7,
+}
 
 
 def test_a_resample_draws_as_many_units_as_there_are() -> None:
@@ -50,8 +55,15 @@ def test_resamples_depend_on_seed_and_cell_only() -> None:
 def test_resamples_are_named_by_the_questions_in_any_order() -> None:
     asked = [("q1", "story"), ("q2", "story"), ("q3", "other")]
     assert draws_name("d", asked) == draws_name("d", reversed(asked))
-    others = [("e", asked), ("d", asked[:2]), ("d", [("q1", "story"), ("q2", "other"), ("q3", "other")])]
-    names = {draws_name("d", asked), *(draws_name(dataset, questions) for dataset, questions in others)}
+    others = [
+        ("e", asked),
+        ("d", asked[:2]),
+        ("d", [("q1", "story"), ("q2", "other"), ("q3", "other")]),
+    ]
+    names = {
+        draws_name("d", asked),
+        *(draws_name(dataset, questions) for dataset, questions in others),
+    }
     assert len(names) == 4
 
 
@@ -59,7 +71,9 @@ def test_counts_of_all_resamples_take_four_bytes_each_and_are_those_of_the_block
     groups = [str(n // 3) for n in range(600)]
     counts = resample_counts(groups, 700, 1, "cell")
     assert counts.dtype == np.int32
-    np.testing.assert_array_equal(counts, np.concatenate([*resample_blocks(groups, 700, 1, "cell")], axis=1)[:, 1:])
+    np.testing.assert_array_equal(
+        counts, np.concatenate([*resample_blocks(groups, 700, 1, "cell")], axis=1)[:, 1:]
+    )
 
 
 def test_the_interval_is_of_the_replicates_percentiles() -> None:
@@ -74,7 +88,9 @@ def files(folder: Path, model: str = "m", **changed: pa.Table) -> dict[str, Path
     ids = [f"q{n:04d}" for n in range(N)]
     rng = np.random.default_rng(0)
     scores = {("Prob", "", ""): rng.random(N), ("MTE", "", "M=5"): rng.integers(0, 3, N)}
-    made["scores"] = pa.Table.from_pylist(synthetic.score_rows(ids, scores), parquet_tables.SCHEMAS["scores"])
+    made["scores"] = pa.Table.from_pylist(
+        synthetic.score_rows(ids, scores), parquet_tables.SCHEMAS["scores"]
+    )
     made["quality"] = made["quality"].filter(pc.equal(made["quality"]["answer_source"], "greedy"))
     made |= changed
     folder.mkdir(exist_ok=True)
@@ -84,13 +100,20 @@ def files(folder: Path, model: str = "m", **changed: pa.Table) -> dict[str, Path
     return {kind: folder / kind for kind in ("scores", "quality", "questions")}
 
 
-def run(folder: Path, inputs: dict[str, Path], **settings: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def run(
+    folder: Path, inputs: dict[str, Path], **settings: Any
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     outputs = {kind: folder / kind for kind in ("evaluation", "replicates")}
     run_job("evaluation", inputs | outputs | {"settings": SETTINGS | settings})
-    return tuple(parquet_tables.read(folder / kind, kind).table.to_pylist() for kind in ("evaluation", "replicates"))
+    return tuple(
+        parquet_tables.read(folder / kind, kind).table.to_pylist()
+        for kind in ("evaluation", "replicates")
+    )
 
 
-def test_the_step_measures_every_score_with_replicates_of_the_same_resamples(tmp_path: Path) -> None:
+def test_the_step_measures_every_score_with_replicates_of_the_same_resamples(
+    tmp_path: Path,
+) -> None:
     inputs = files(tmp_path)
     measured, replicates = run(tmp_path, inputs)
     assert [(row["method"], row["setting"], row["metric"]) for row in measured] == [
@@ -109,20 +132,29 @@ def test_the_step_measures_every_score_with_replicates_of_the_same_resamples(tmp
     assert measured[0]["value"] == pytest.approx(measure("PRR", scores, quality)[0])
     assert measured[0]["low"] == pytest.approx(np.quantile(expected, 0.025))
     assert measured[0]["std"] == pytest.approx(expected.std(ddof=1))
-    assert all(row["n"] == N and row["subset"] == "all" and row["quality"] == "answer_f1" for row in measured)
+    assert all(
+        row["n"] == N and row["subset"] == "all" and row["quality"] == "answer_f1"
+        for row in measured
+    )
 
 
-def test_memory_does_not_grow_with_resamples_and_their_values_are_those_of_all_at_once(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_resamples_and_their_values_are_those_of_all_at_once(
+    tmp_path: Path,
+) -> None:
     loaded = [parquet_tables.read(path, kind).table for kind, path in files(tmp_path).items()]
     settings = EvaluationSettings(metrics=("PRR",), quality="answer_f1", resamples=20_000, seed=7)
     tracemalloc.start()
     _, replicates = evaluate(*loaded, settings, "d")
-    assert tracemalloc.get_traced_memory()[1] < N * settings.resamples * 8  # bytes of the counts of all
+    assert (
+        tracemalloc.get_traced_memory()[1] < N * settings.resamples * 8
+    )  # bytes of the counts of all
     tracemalloc.stop()
     scores, quality = (of.column("value").to_numpy() for of in loaded[:2])
     questions = loaded[2].select(["id", "group"]).to_pydict()
     name = draws_name("d", zip(*questions.values(), strict=True))
-    counts = np.insert(resample_counts(questions["group"], settings.resamples, 7, name), 0, 1, axis=1)
+    counts = np.insert(
+        resample_counts(questions["group"], settings.resamples, 7, name), 0, 1, axis=1
+    )
     for place, row in enumerate(replicates):
         at_once = measure("PRR", scores[place * N : (place + 1) * N], quality, counts)[1:]
         np.testing.assert_array_equal(row["values"], at_once.astype(np.float32))
@@ -135,10 +167,14 @@ def test_a_further_quality_is_measured_on_the_same_resamples(tmp_path: Path) -> 
     cell = {"model": "m", "dataset": "d", "recipe": "main", "metric": "exact_match"}
     parquet_tables.write(tmp_path / "exact", "quality", exact, cell=cell)
     alone = run(tmp_path, inputs)
-    other = run(tmp_path, inputs | {"quality": tmp_path / "exact"}, quality="exact_match", threshold=0.9)
+    other = run(
+        tmp_path, inputs | {"quality": tmp_path / "exact"}, quality="exact_match", threshold=0.9
+    )
     further = {"further_qualities": [tmp_path / "exact"]}
     found = run(tmp_path, inputs | further, further_qualities={"exact_match": 0.9})  # type: ignore[arg-type]
-    for rows, expected in zip(found, (one + two for one, two in zip(alone, other, strict=True)), strict=True):
+    for rows, expected in zip(
+        found, (one + two for one, two in zip(alone, other, strict=True)), strict=True
+    ):
         for row, of_one in zip(rows, expected, strict=True):
             numbers = {name for name in of_one if isinstance(of_one[name], float | list)}
             assert {name: row[name] for name in row.keys() - numbers} == {
@@ -154,7 +190,9 @@ def test_prr_to_a_further_rejection_is_a_row_of_its_own(tmp_path: Path) -> None:
     one, _ = run(tmp_path, inputs, metrics=["PRR"], max_rejection=[1.0])
     both, replicates = run(tmp_path, inputs, max_rejection=[0.5, 1.0])
     assert [row["metric"] for row in both[:4]] == [*SETTINGS["metrics"], "PRR@1"]
-    assert [row for row in both if row["metric"] == "PRR@1"] == [row | {"metric": "PRR@1"} for row in one]
+    assert [row for row in both if row["metric"] == "PRR@1"] == [
+        row | {"metric": "PRR@1"} for row in one
+    ]
     assert [row["metric"] for row in replicates] == [row["metric"] for row in both]
     assert [row for row in both if row["metric"] != "PRR@1"] == run(tmp_path, inputs)[0]
 
@@ -163,7 +201,9 @@ def with_empty_answers(folder: Path, empty: set[str]) -> dict[str, Path]:
     """Files whose greedy answers to some questions have no text."""
     inputs = files(folder)
     table = synthetic.cell(N, ("greedy", "beam M=10"), per_group=3)["candidates"]
-    rows = [row | ({"text": ""} if row["id"] in empty else {"text": "x"}) for row in table.to_pylist()]
+    rows = [
+        row | ({"text": ""} if row["id"] in empty else {"text": "x"}) for row in table.to_pylist()
+    ]
     cell = {"model": "m", "dataset": "d", "recipe": "main"}
     parquet_tables.write(folder / "candidates", "candidates", rows, cell=cell)
     return inputs | {"candidates": folder / "candidates"}
@@ -179,7 +219,9 @@ def test_answered_questions_are_measured_as_if_they_alone_had_been_asked(tmp_pat
     answered = {}
     for kind in ("scores", "quality", "questions"):
         table = parquet_tables.read(inputs[kind], kind).table
-        answered[kind] = table.filter(pa.array([key not in empty for key in table.column("id").to_pylist()]))
+        answered[kind] = table.filter(
+            pa.array([key not in empty for key in table.column("id").to_pylist()])
+        )
     alone = run(tmp_path / "alone", files(tmp_path / "alone", **answered))
     whole = run(tmp_path / "whole", files(tmp_path / "whole"))
     for found, of_answered, of_all in zip(every, alone, whole, strict=True):
@@ -188,22 +230,30 @@ def test_answered_questions_are_measured_as_if_they_alone_had_been_asked(tmp_pat
         assert not of_subset(of_all, "answered")  # without candidates nobody knows
 
 
-def test_where_no_answer_is_empty_the_answered_questions_need_no_replicates_of_their_own(tmp_path: Path) -> None:
+def test_where_no_answer_is_empty_the_answered_questions_need_no_replicates_of_their_own(
+    tmp_path: Path,
+) -> None:
     measured, replicates = run(tmp_path, with_empty_answers(tmp_path, set()))
     assert of_subset(measured, "answered") == of_subset(measured, "all")
     assert {row["subset"] for row in replicates} == {"all"}
 
 
 def test_without_any_answer_the_answered_questions_are_undefined(tmp_path: Path) -> None:
-    measured, replicates = run(tmp_path, with_empty_answers(tmp_path, {f"q{n:04d}" for n in range(N)}))
+    measured, replicates = run(
+        tmp_path, with_empty_answers(tmp_path, {f"q{n:04d}" for n in range(N)})
+    )
     found = of_subset(measured, "answered")
     assert len(found) == len(of_subset(measured, "all"))
-    assert {(row["value"], row["n"], row["note"]) for row in found} == {(None, 0, "undefined: every answer is empty")}
+    assert {(row["value"], row["n"], row["note"]) for row in found} == {
+        (None, 0, "undefined: every answer is empty")
+    }
     assert np.isnan([row["values"] for row in of_subset(replicates, "answered")]).all()
 
 
 def test_models_that_were_asked_the_same_questions_share_their_resamples(tmp_path: Path) -> None:
-    """Equal answers of two models, in another order of rows, have equal replicates: their mean is no less uncertain."""
+    """Equal answers of two models, in another order of rows, have equal replicates: their mean is
+    no less uncertain.
+    """
     one = run(tmp_path / "one", files(tmp_path / "one", "one"))[1]
     table = parquet_tables.read(tmp_path / "one" / "scores", "scores").table
     backwards = table.take(pa.array([*range(N - 1, -1, -1), *range(2 * N - 1, N - 1, -1)]))
@@ -216,8 +266,13 @@ def test_models_that_were_asked_the_same_questions_share_their_resamples(tmp_pat
 @pytest.mark.parametrize(("kind", "key"), [("questions", "dataset"), ("quality", "recipe")])
 def test_files_of_different_cells_are_refused(tmp_path: Path, kind: str, key: str) -> None:
     inputs, cell = files(tmp_path), {"model": "m", "dataset": "d", "recipe": "main", key: "other"}
-    parquet_tables.write(tmp_path / kind, kind, parquet_tables.read(tmp_path / kind, kind).table, cell=cell)
-    with pytest.raises(BeamUQError, match=rf"was made with another {key} than .*; one of the two is of another run or"):
+    parquet_tables.write(
+        tmp_path / kind, kind, parquet_tables.read(tmp_path / kind, kind).table, cell=cell
+    )
+    with pytest.raises(
+        BeamUQError,
+        match=rf"was made with another {key} than .*; one of the two is of another run or",
+    ):
         run(tmp_path, inputs)
 
 

@@ -13,7 +13,9 @@ from beamuq.errors import BeamUQError
 from beamuq.evaluation.candidate_sets import CandidateSets, equal_bins, length_bins
 
 
-def row(key: str, strategy: str, rank: int, text: str, tokens: list[int], p: float) -> dict[str, Any]:
+def row(
+    key: str, strategy: str, rank: int, text: str, tokens: list[int], p: float
+) -> dict[str, Any]:
     return synthetic.candidate(key, strategy, rank, text, tokens, float(np.log(p)))
 
 
@@ -23,7 +25,9 @@ def sets(rows: list[Any], ids: list[str]) -> CandidateSets:
 
 def test_redundancy_counts_texts_not_token_sequences() -> None:
     rows = [row("a", "greedy", 0, "x", [5, 2], 0.5)]
-    rows += [row("a", "sample", n, text, [n, 2], 0.1) for n, text in enumerate(["x", "x", "y", "x", "z"])]
+    rows += [
+        row("a", "sample", n, text, [n, 2], 0.1) for n, text in enumerate(["x", "x", "y", "x", "z"])
+    ]
     found = sets(rows, ["a"])
     assert found.redundancy("sample", 4).tolist() == [0.5]  # x x y x: 4 − 2 distinct of 4
     assert found.redundancy("sample", 10).tolist() == [0.4]
@@ -52,10 +56,15 @@ def test_order_is_that_of_the_questions_and_length_counts_the_terminator() -> No
     ("rows", "told"),
     [
         ([row("z", "greedy", 0, "x", [1], 0.5)], "theirs: id 'z' is not among the questions"),
-        ([row("a", "greedy", 0, "x", [1], 0.5), row("b", "sample", 0, "x", [1], 0.5)], "id 'b' has no greedy answer"),
+        (
+            [row("a", "greedy", 0, "x", [1], 0.5), row("b", "sample", 0, "x", [1], 0.5)],
+            "id 'b' has no greedy answer",
+        ),
     ],
 )
-def test_candidates_of_other_questions_or_without_a_greedy_answer_are_refused(rows: list[Any], told: str) -> None:
+def test_candidates_of_other_questions_or_without_a_greedy_answer_are_refused(
+    rows: list[Any], told: str
+) -> None:
     with pytest.raises(BeamUQError, match=told):
         sets(rows, ["a", "b"])
 
@@ -72,10 +81,25 @@ def test_longest_lengths_share_the_last_bin() -> None:
     assert [b.title for b in length_bins(lengths, most=6)] == ["1", "2", "3", "5", "8", "13"]
 
 
-def test_equal_bins_close_when_their_share_is_in_never_split_a_length_and_hold_every_question_once() -> None:
-    assert [b.title for b in equal_bins(np.repeat(np.arange(1, 11), 2))] == ["1–2", "3–4", "5–6", "7–8", "9–10"]
-    lengths = np.array([1] * 11 + [2, 3, 4, 5, 6, 7, 8, 9, 10])  # 55 % of the questions have length 1: two shares
+def test_equal_bins_close_at_their_share_never_split_a_length_and_hold_every_question_once() -> (
+    None
+):
+    assert [b.title for b in equal_bins(np.repeat(np.arange(1, 11), 2))] == [
+        "1–2",
+        "3–4",
+        "5–6",
+        "7–8",
+        "9–10",
+    ]
+    lengths = np.array(
+        [1] * 11 + [2, 3, 4, 5, 6, 7, 8, 9, 10]
+    )  # 55 % of the questions have length 1: two shares
     bins = equal_bins(lengths)
-    assert [(b.title, int(b.members.sum())) for b in bins] == [("1", 11), ("2", 1), ("3–6", 4), ("7–10", 4)]
+    assert [(b.title, int(b.members.sum())) for b in bins] == [
+        ("1", 11),
+        ("2", 1),
+        ("3–6", 4),
+        ("7–10", 4),
+    ]
     lengths = np.random.default_rng(3).integers(1, 20, size=57)
     assert np.sum([b.members for b in equal_bins(lengths)], axis=0).tolist() == [1] * 57

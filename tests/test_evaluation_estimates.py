@@ -15,15 +15,25 @@ RANDOM = np.random.default_rng(0)
 
 def made(*rows: dict[str, Any], resamples: int = 400, spread: float = 0.1) -> Estimates:
     """Rows of keys, value and more, each with normal replicates around its value."""
-    full = [dict.fromkeys(KEYS, "") | {"value": 0.5, "n": 10, "empty": 0.0, "note": ""} | row for row in rows]
+    full = [
+        dict.fromkeys(KEYS, "") | {"value": 0.5, "n": 10, "empty": 0.0, "note": ""} | row
+        for row in rows
+    ]
     frame = pd.DataFrame(full)
-    drawn = frame["value"].to_numpy()[:, None] + spread * RANDOM.normal(size=(len(frame), resamples))
+    drawn = frame["value"].to_numpy()[:, None] + spread * RANDOM.normal(
+        size=(len(frame), resamples)
+    )
     return Estimates(frame, drawn)
 
 
 def test_a_difference_is_paired_by_keys_and_named() -> None:
-    beams = made({"dataset": "b", "variant": "beam", "value": 0.7}, {"dataset": "a", "variant": "beam", "value": 0.6})
-    samples = made({"dataset": "a", "variant": "sample", "value": 0.5}, {"dataset": "b", "variant": "sample"})
+    beams = made(
+        {"dataset": "b", "variant": "beam", "value": 0.7},
+        {"dataset": "a", "variant": "beam", "value": 0.6},
+    )
+    samples = made(
+        {"dataset": "a", "variant": "sample", "value": 0.5}, {"dataset": "b", "variant": "sample"}
+    )
     found = beams.minus(samples, on=("dataset",))
     assert found.frame["variant"].tolist() == ["beam - sample"] * 2
     assert found.frame["value"].tolist() == pytest.approx([0.2, 0.1])
@@ -46,7 +56,11 @@ def test_a_difference_with_an_undefined_value_is_undefined_for_its_reason() -> N
 
 def test_places_come_in_their_order_and_a_missing_one_is_named() -> None:
     found = made({"method": "A", "value": 1.0}, {"method": "B", "value": 2.0})
-    assert found.at(pd.DataFrame({"method": ["B", "A", "B"]})).frame["value"].tolist() == [2.0, 1.0, 2.0]
+    assert found.at(pd.DataFrame({"method": ["B", "A", "B"]})).frame["value"].tolist() == [
+        2.0,
+        1.0,
+        2.0,
+    ]
     with pytest.raises(KeyError, match="C"):
         found.at(pd.DataFrame({"method": ["C"]}))
 
@@ -97,7 +111,9 @@ def test_one_percent_of_undefined_resamples_keeps_an_interval_and_more_does_not(
 
 
 @pytest.mark.parametrize(("spread", "is_one"), [(0.0, False), (1e-14, False), (1e-6, True)])
-def test_resamples_that_are_equal_but_for_rounding_are_no_interval(spread: float, is_one: bool) -> None:
+def test_resamples_that_are_equal_but_for_rounding_are_no_interval(
+    spread: float, is_one: bool
+) -> None:
     row = made({}, spread=spread).summary().loc[0]
     assert row[["low", "high", "std"]].notna().all() == is_one
     assert row["note"] == ("" if is_one else "all resamples are equal: no interval")
@@ -106,7 +122,9 @@ def test_resamples_that_are_equal_but_for_rounding_are_no_interval(spread: float
 def test_an_undefined_resample_of_one_dataset_is_undefined_in_the_mean() -> None:
     cells = made({"dataset": "a"}, {"dataset": "b"})
     cells.replicates[1, 7] = np.nan
-    assert np.isnan(cells.mean_over_datasets().replicates[0]).tolist() == [n == 7 for n in range(400)]
+    assert np.isnan(cells.mean_over_datasets().replicates[0]).tolist() == [
+        n == 7 for n in range(400)
+    ]
 
 
 def test_p_counts_the_resamples_that_cross_zero_twice() -> None:
@@ -118,7 +136,9 @@ def test_p_counts_the_resamples_that_cross_zero_twice() -> None:
 
 def test_ties_within_rounding_are_both_best_and_undefined_rows_have_no_mark() -> None:
     values = [0.3, 0.5, 0.5 + 1e-13, np.nan, 0.4]
-    found = made(*({"method": str(n), "value": value} for n, value in enumerate(values)), spread=1e-6).best()
+    found = made(
+        *({"method": str(n), "value": value} for n, value in enumerate(values)), spread=1e-6
+    ).best()
     assert found["mark"].tolist() == ["", "best", "best", "", "second"]
     assert np.isnan(found.loc[1, "p_best"])
     assert found.loc[0, "p_best"] == pytest.approx(3 * 2 / 401)  # the undefined row is no test
@@ -135,16 +155,24 @@ def test_ties_within_rounding_are_both_best_and_undefined_rows_have_no_mark() ->
         ([np.nan, np.nan], ["", ""]),
     ],
 )
-def test_equal_values_share_a_rank_of_unrounded_values(values: list[float], marks: list[str]) -> None:
+def test_equal_values_share_a_rank_of_unrounded_values(
+    values: list[float], marks: list[str]
+) -> None:
     assert rank_marks(values) == marks
 
 
-# -- the test of a lead, against one written out step by step ------------------------------------------------------
+# -- the test of a lead, against one written out step by step --------------------------------------
 
 
 def p_of(best: Any, row: Any) -> float | None:
-    """Two-sided: twice the share of resamples that put the difference on the other side of zero, one added to each."""
-    differences = [float(a) - float(b) for a, b in zip(best, row, strict=True) if not (np.isnan(a) or np.isnan(b))]
+    """Two-sided: twice the share of resamples that put the difference on the other side of zero,
+    one added to each.
+    """
+    differences = [
+        float(a) - float(b)
+        for a, b in zip(best, row, strict=True)
+        if not (np.isnan(a) or np.isnan(b))
+    ]
     if len(best) - len(differences) > 0.01 * len(best):
         return None
     below, above = sum(d <= 0 for d in differences), sum(d >= 0 for d in differences)
@@ -152,7 +180,9 @@ def p_of(best: Any, row: Any) -> float | None:
 
 
 def not_rejected(p: dict[int, float], tests: int) -> set[int]:
-    """Holm step by step: the smallest p against 5 % of all, the next against 5 % of the rest, until one fails."""
+    """Holm step by step: the smallest p against 5 % of all, the next against 5 % of the rest, until
+    one fails.
+    """
     left = dict(p)
     while left:
         row = min(left, key=lambda key: left[key])
@@ -164,7 +194,9 @@ def not_rejected(p: dict[int, float], tests: int) -> set[int]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_rows_not_distinguishable_from_the_best_are_those_of_the_test_written_out(seed: int) -> None:
+def test_rows_not_distinguishable_from_the_best_are_those_of_the_test_written_out(
+    seed: int,
+) -> None:
     random, resamples = np.random.default_rng(seed), 2000
     values = random.uniform(0.3, 0.6, size=8)
     common, own = random.normal(scale=0.2, size=resamples), random.normal(size=(8, resamples))
@@ -181,12 +213,19 @@ def test_rows_not_distinguishable_from_the_best_are_those_of_the_test_written_ou
 
 def test_an_interval_of_its_own_stays_with_its_row_and_no_verb_hands_it_on() -> None:
     row = {"dataset": "a", "value": 0.0, "n": 9}
-    own = Estimates.from_rows([row | {"low": 0.0, "high": 0.1}, row | {"dataset": "b"}], [np.zeros(9), np.zeros(9)])
+    own = Estimates.from_rows(
+        [row | {"low": 0.0, "high": 0.1}, row | {"dataset": "b"}], [np.zeros(9), np.zeros(9)]
+    )
     found: Any = own.summary()
     assert found.loc[0, ["low", "high"]].tolist() == [0.0, 0.1]
     assert found["std"].isna().all()
     assert np.isnan(found.loc[1, "low"])
-    for derived in (own.minus(own), own.combined(own, np.add), own.mean_over_datasets(), own.mean_over_draws("x")):
+    for derived in (
+        own.minus(own),
+        own.combined(own, np.add),
+        own.mean_over_datasets(),
+        own.mean_over_draws("x"),
+    ):
         assert derived.summary()["low"].isna().all()
 
 
@@ -199,7 +238,9 @@ def test_a_place_without_a_row_is_undefined_for_the_reason_given() -> None:
 
 
 def test_rows_made_undefined_lose_value_and_interval() -> None:
-    found = made({"value": 1.0}, {"value": 2.0}).undefined([True, False], "nothing is shown").summary()
+    found = (
+        made({"value": 1.0}, {"value": 2.0}).undefined([True, False], "nothing is shown").summary()
+    )
     assert found["value"].isna().tolist() == found["low"].isna().tolist() == [True, False]
     assert found.loc[0, "note"] == "nothing is shown"
 

@@ -47,7 +47,9 @@ def questions(rows: Rows) -> pd.DataFrame:
 def cell(rows: Rows, scores: Scores) -> EstimatorsOfCell:
     """A cell with these candidates, and scores by weighting and setting, one a question."""
     asked = questions(rows)
-    long = synthetic.score_rows(asked["id"], {(METHOD, *key): values for key, values in scores.items()})
+    long = synthetic.score_rows(
+        asked["id"], {(METHOD, *key): values for key, values in scores.items()}
+    )
     quality = pd.DataFrame({"id": asked["id"], "answer_source": "greedy", "value": 0.5})
     of_questions = QuestionScores(pd.DataFrame(long), quality, asked, "scores")
     prr = Estimates.from_rows(
@@ -59,12 +61,18 @@ def cell(rows: Rows, scores: Scores) -> EstimatorsOfCell:
         [np.full(20, 0.5 + 0.1 * place) for place in range(len(scores))],
     )
     counts = np.ones((len(asked), 20), dtype=np.int64)
-    return EstimatorsOfCell(of_questions, CandidateSets(pd.DataFrame(rows), asked), prr, counts, EXACT, SAMPLES, 10)
+    return EstimatorsOfCell(
+        of_questions, CandidateSets(pd.DataFrame(rows), asked), prr, counts, EXACT, SAMPLES, 10
+    )
 
 
 def drawn(first: float, second: float) -> Scores:
-    """Ten draws of ten samples, half of them at each of two values of the first question; .8 of the second."""
-    return {("uniform", name): [first if place % 2 else second, 0.8] for place, name in enumerate(DRAWS)}
+    """Ten draws of ten samples, half of them at each of two values of the first question; .8 of the
+    second.
+    """
+    return {
+        ("uniform", name): [first if place % 2 else second, 0.8] for place, name in enumerate(DRAWS)
+    }
 
 
 def value(estimates: Estimates) -> float:
@@ -72,7 +80,9 @@ def value(estimates: Estimates) -> float:
 
 
 def test_squared_errors_bias_and_ratio_by_hand() -> None:
-    made = cell(greedy("a", "b"), OF_U | drawn(0.1, 0.3) | {("normalised", "beam M=10"): [0.5, 0.9]})
+    made = cell(
+        greedy("a", "b"), OF_U | drawn(0.1, 0.3) | {("normalised", "beam M=10"): [0.5, 0.9]}
+    )
     # (.5 − .2)² = .09; (.9 − .8)² less the error of U itself, .1² = 0
     assert made.errors(BEAMS) == pytest.approx([0.09, 0.0])
     assert value(made.bias(BEAMS)) == pytest.approx(0.2)  # (.3 + .1)/2
@@ -83,7 +93,9 @@ def test_squared_errors_bias_and_ratio_by_hand() -> None:
 
 
 def test_where_samples_make_no_error_the_ratio_is_undefined() -> None:
-    made = cell(greedy("a", "b"), OF_U | drawn(0.2, 0.2) | {("normalised", "beam M=10"): [0.5, 0.9]})
+    made = cell(
+        greedy("a", "b"), OF_U | drawn(0.2, 0.2) | {("normalised", "beam M=10"): [0.5, 0.9]}
+    )
     ratio = made.error_ratio(BEAMS).frame.iloc[0]
     assert np.isnan(ratio["value"])
     assert ratio["note"] == "undefined: samples make no error"
@@ -109,22 +121,33 @@ def test_rows_of_samples_are_the_prefixes_that_they_continue_each_once() -> None
     # of the first three: 5; 5 6; 5 7; 5 7 8. Of the first two: 5; 5 6
     assert [of.tolist() for of in sets.effort_of_samples(SAMPLE, 3)] == [[4.0], [3.0]]
     assert [of.tolist() for of in sets.effort_of_samples(SAMPLE, 2)] == [[2.0], [2.0]]
-    assert sets.effort_of_samples(SAMPLE, 4)[0].tolist() == [4.0]  # an answer of one token continues none
+    assert sets.effort_of_samples(SAMPLE, 4)[0].tolist() == [
+        4.0
+    ]  # an answer of one token continues none
 
 
 def test_conditions_of_a_question_by_hand() -> None:
-    """Ten of mass .85, of .95, and of .05: the latter's first has .02, under its fair share of .1."""
+    """Ten of mass .85, of .95, and of .05: the latter's first has .02, under its fair share of
+    .1.
+    """
     rows = greedy("a", "b", "c")
     for key, masses in (("a", [0.085] * 10), ("b", [0.095] * 10), ("c", [0.02, *[0.03 / 9] * 9])):
         for strategy in ("beam M=10", "exact M=10"):
             rows += [row(key, strategy, rank, [10 + rank, 2], p) for rank, p in enumerate(masses)]
     scores: Scores = {("stratified", EXACT): [0.5] * 3, ("standard error", EXACT): [0.0] * 3}
-    scores |= {("uniform", name): [0.4 if place % 2 else 0.6] * 3 for place, name in enumerate(DRAWS)}
-    scores[("normalised", "beam M=10")] = [0.5, 0.55, 0.9]  # squared errors 0, .0025, .16 against .0111 of samples
+    scores |= {
+        ("uniform", name): [0.4 if place % 2 else 0.6] * 3 for place, name in enumerate(DRAWS)
+    }
+    scores[("normalised", "beam M=10")] = [
+        0.5,
+        0.55,
+        0.9,
+    ]  # squared errors 0, .0025, .16 against .0111 of samples
     met = cell(rows, scores).conditions("beam M=10", "exact M=10", 10)
     assert met[PRINTED].tolist() == [True, True, False]  # above .842
     assert met[CORRECTED].tolist() == [False, True, False]  # above .909
-    # one of .085 misses .1, and nine of mass .765 miss .9; so a misses it, b of .095 each too, and c
+    # one of .085 misses .1, and nine of mass .765 miss .9; so a misses it, b of .095 each too, and
+    # c
     assert met[FAIR].tolist() == [False, False, False]
     assert met[IN_FACT].tolist() == [True, True, False]
 
@@ -132,9 +155,16 @@ def test_conditions_of_a_question_by_hand() -> None:
 def test_one_probable_outcome_is_its_fair_share() -> None:
     rows = greedy("a")
     for strategy in ("beam M=10", "exact M=10"):
-        rows += [row("a", strategy, rank, [10 + rank, 2], p) for rank, p in enumerate([0.1, *[0.01] * 9])]
+        rows += [
+            row("a", strategy, rank, [10 + rank, 2], p) for rank, p in enumerate([0.1, *[0.01] * 9])
+        ]
     scores: Scores = {("stratified", EXACT): [0.5], ("standard error", EXACT): [0.0]}
     scores |= {("uniform", name): [0.5] for name in DRAWS} | {("normalised", "beam M=10"): [0.5]}
     met = cell(rows, scores).conditions("beam M=10", "exact M=10", 10)
     holds = {name: bool(values[0]) for name, values in met.items()}
-    assert holds == {PRINTED: False, CORRECTED: False, FAIR: True, IN_FACT: False}  # both exact: no smaller error
+    assert holds == {
+        PRINTED: False,
+        CORRECTED: False,
+        FAIR: True,
+        IN_FACT: False,
+    }  # both exact: no smaller error

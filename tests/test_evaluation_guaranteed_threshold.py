@@ -1,4 +1,6 @@
-"""The guarantee holds over many calibrations of known distributions, and is not bought by showing nothing."""
+"""The guarantee holds over many calibrations of known distributions, and is not bought by showing
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,11 @@ class Distribution:
 
     def share(self, threshold: float | None) -> float:
         """Of all answers, how many lie at or below the threshold."""
-        return 0.0 if threshold is None else float(np.searchsorted(self.scores, threshold, side="right")) / len(GRID)
+        return (
+            0.0
+            if threshold is None
+            else float(np.searchsorted(self.scores, threshold, side="right")) / len(GRID)
+        )
 
     def risk(self, threshold: float | None) -> float:
         below = round(self.share(threshold) * len(GRID))
@@ -56,7 +62,9 @@ DISTRIBUTIONS = {
     "smooth": Distribution(identity, lambda u: u),
     "logistic": Distribution(identity, lambda u: 1 / (1 + np.exp((0.6 - u) / 0.05))),
     "ties": Distribution(lambda u: np.ceil(u * 6), lambda s: s / 12),
-    "two values": Distribution(lambda u: (u > 0.5).astype(float), lambda s: np.where(s > 0, 0.3, 0.101)),
+    "two values": Distribution(
+        lambda u: (u > 0.5).astype(float), lambda s: np.where(s > 0, 0.3, 0.101)
+    ),
     "skew": Distribution(lambda u: u**8, lambda s: 0.3 * s**0.125),
     "few errors": Distribution(identity, lambda u: 0.11 * (u > 0.05)),
     "constant just above": Distribution(identity, lambda u: np.full_like(u, 0.102)),
@@ -66,18 +74,27 @@ HALF_WRONG = Distribution(identity, lambda u: np.full_like(u, 0.5))
 JUST_ABOVE_LARGE = Distribution(identity, lambda u: np.full_like(u, 0.752))
 
 
-def found(distribution: Distribution, n: int, trial: int, risk: float = 0.1, tried: int = 1) -> GuaranteedThreshold:
+def found(
+    distribution: Distribution, n: int, trial: int, risk: float = 0.1, tried: int = 1
+) -> GuaranteedThreshold:
     scores, wrong = distribution.draw(n, np.random.default_rng(trial))
     names = list(map(str, range(n)))
-    return guaranteed_threshold(scores, wrong, names, risk=risk, confidence=0.95, tried=tried, seed=trial)
+    return guaranteed_threshold(
+        scores, wrong, names, risk=risk, confidence=0.95, tried=tried, seed=trial
+    )
 
 
 def exceeded(distribution: Distribution, n: int = 600, risk: float = 0.1) -> int:
-    return sum(distribution.risk(found(distribution, n, trial, risk).value) > risk for trial in range(TRIALS))
+    return sum(
+        distribution.risk(found(distribution, n, trial, risk).value) > risk
+        for trial in range(TRIALS)
+    )
 
 
 def holds(failures: int) -> bool:
-    """Whether so many failures of the trials are likely where each fails with probability at most 5 %."""
+    """Whether so many failures of the trials are likely where each fails with probability at most 5
+    %.
+    """
     return bool(binomtest(failures, TRIALS, 0.05, alternative="greater").pvalue > 1e-3)
 
 
@@ -86,11 +103,15 @@ def test_the_guaranteed_risk_is_exceeded_in_at_most_delta_of_the_calibrations(na
     assert holds(exceeded(DISTRIBUTIONS[name]))
 
 
-def test_taking_the_largest_passing_threshold_would_break_the_guarantee(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_taking_the_largest_passing_threshold_would_break_the_guarantee(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The same trials see it, so they can fail."""
 
     class Largest:
-        """In place of numpy for ``argmin`` alone: the place behind the last pass instead of the first failure."""
+        """In place of numpy for ``argmin`` alone: the place behind the last pass instead of the
+        first failure.
+        """
 
         argmin = staticmethod(lambda passed: np.flatnonzero(passed).max(initial=-1) + 1)
 
@@ -108,8 +129,13 @@ def test_with_5000_answers_nine_tenths_of_what_could_be_shown_is_shown() -> None
 
 
 def test_a_large_risk_is_not_lost_to_one_error_among_the_first_few() -> None:
-    """From twice the least number, six answers here and four, a third of the calibrations finds a threshold."""
-    by_risk = [sum(found(HALF_WRONG, 250, trial, risk).value is not None for trial in range(200)) for risk in LARGE]
+    """From twice the least number, six answers here and four, a third of the calibrations finds a
+    threshold.
+    """
+    by_risk = [
+        sum(found(HALF_WRONG, 250, trial, risk).value is not None for trial in range(200))
+        for risk in LARGE
+    ]
     assert by_risk[0] > 0.7 * 200
     assert by_risk == sorted(by_risk)
     assert holds(exceeded(JUST_ABOVE_LARGE, 250, LARGE[0]))
@@ -129,9 +155,15 @@ def test_groups_of_equal_answers_count_once() -> None:
     distribution, failures = DISTRIBUTIONS["constant just above"], {"groups": 0, "questions": 0}
     for trial in range(TRIALS):
         scores, wrong = distribution.draw(300, np.random.default_rng(trial))
-        scores, wrong, groups = np.repeat(scores, 4), np.repeat(wrong, 4), np.repeat(np.arange(300), 4).astype(str)
+        scores, wrong, groups = (
+            np.repeat(scores, 4),
+            np.repeat(wrong, 4),
+            np.repeat(np.arange(300), 4).astype(str),
+        )
         for name, of in (("groups", groups), ("questions", np.arange(1200).astype(str))):
-            asked = guaranteed_threshold(scores, wrong, list(of), risk=0.1, confidence=0.95, seed=trial)
+            asked = guaranteed_threshold(
+                scores, wrong, list(of), risk=0.1, confidence=0.95, seed=trial
+            )
             failures[name] += distribution.risk(asked.value) > 0.1
     assert holds(failures["groups"])
     assert not holds(failures["questions"])
@@ -139,7 +171,11 @@ def test_groups_of_equal_answers_count_once() -> None:
 
 def test_few_groups_of_many_questions_get_no_guarantee_and_the_reason() -> None:
     asked = guaranteed_threshold(
-        np.arange(500.0), np.zeros(500), [str(i % 20) for i in range(500)], risk=0.1, confidence=0.95
+        np.arange(500.0),
+        np.zeros(500),
+        [str(i % 20) for i in range(500)],
+        risk=0.1,
+        confidence=0.95,
     )
     assert (asked.value, asked.units, asked.tested) == (None, 20, 16)
     assert "16 groups to test on" in asked.note
@@ -180,9 +216,9 @@ def test_the_labels_of_the_part_that_gives_the_thresholds_change_nothing() -> No
     flipped = wrong.copy()
     unseen = module.split_units(names, 0)[0]
     flipped[unseen] = ~flipped[unseen]
-    assert guaranteed_threshold(scores, wrong, names, risk=0.2, confidence=0.9) == guaranteed_threshold(
-        scores, flipped, names, risk=0.2, confidence=0.9
-    )
+    assert guaranteed_threshold(
+        scores, wrong, names, risk=0.2, confidence=0.9
+    ) == guaranteed_threshold(scores, flipped, names, risk=0.2, confidence=0.9)
 
 
 def test_ties_are_shown_together() -> None:
@@ -198,7 +234,9 @@ def test_it_says_when_more_questions_will_not_help(slope: float, said: bool) -> 
     random = np.random.default_rng(0)
     scores = random.random(1000)
     wrong = random.random(1000) < 0.5 + slope * (scores - 0.5)
-    threshold = guaranteed_threshold(scores, wrong, list(map(str, range(1000))), risk=0.1, confidence=0.95)
+    threshold = guaranteed_threshold(
+        scores, wrong, list(map(str, range(1000))), risk=0.1, confidence=0.95
+    )
     assert threshold.value is None
     assert ("more questions will not help" in threshold.note) == said
 

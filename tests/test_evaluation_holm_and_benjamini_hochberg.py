@@ -1,4 +1,6 @@
-"""Corrections for many tests and z scores, against small cases worked by hand and an independent library."""
+"""Corrections for many tests and z scores, against small cases worked by hand and an independent
+library.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def test_an_undefined_test_stays_undefined_and_changes_no_other(correct: object)
 
 
 def test_z_uses_both_spreads_and_is_undefined_without_any() -> None:
-    assert z_score([0.1, 0.1], [0.03, 0.0], [0.04, 0.0]) == pytest.approx([2.0, np.nan], nan_ok=True)
+    assert z_score([0.1, 0.1], [0.03, 0.0], [0.04, 0.0]) == pytest.approx(
+        [2.0, np.nan], nan_ok=True
+    )
 
 
 def test_runs_that_share_questions_differ_less_often_and_sooner_if_there_is_something() -> None:

@@ -1,4 +1,6 @@
-"""The world of a known distribution against brute force: sharpened, a truth with κ, draws, splits and estimates."""
+"""The world of a known distribution against brute force: sharpened, a truth with κ, draws, splits
+and estimates.
+"""
 
 from __future__ import annotations
 
@@ -50,14 +52,26 @@ def test_the_sum_estimated_from_draws_outside_the_set_is_right_in_the_mean(power
 @pytest.mark.parametrize(
     ("logprob", "in_set", "drawn", "expected"),
     [
-        (np.log([0.5, 0.2, 0.1]), [1, 1, 0], [0, 0, 0], [25 / 29, 4 / 29, 0]),  # without draws: of the set alone
-        (np.log([0.5, 0.5, 0.2]), [0, 0, 0], [1, 1, 1], [5 / 12, 5 / 12, 2 / 12]),  # without a set: weights p^(g − 1)
+        (
+            np.log([0.5, 0.2, 0.1]),
+            [1, 1, 0],
+            [0, 0, 0],
+            [25 / 29, 4 / 29, 0],
+        ),  # without draws: of the set alone
+        (
+            np.log([0.5, 0.5, 0.2]),
+            [0, 0, 0],
+            [1, 1, 1],
+            [5 / 12, 5 / 12, 2 / 12],
+        ),  # without a set: weights p^(g − 1)
         (np.log([0.75, 0.25 + 1e-16, 0.1]), [1, 1, 0], [0, 0, 1], [0.9, 0.1, 0]),  # nothing is left
         ([np.log(0.5), -np.inf, np.nan], [1, 0, 0], [0, 0, 0], [1, 0, 0]),  # padding
     ],
     ids=["no draws", "no set", "full set", "padding"],
 )
-def test_sharpened_at_its_edges(logprob: Any, in_set: Any, drawn: Any, expected: list[float]) -> None:
+def test_sharpened_at_its_edges(
+    logprob: Any, in_set: Any, drawn: Any, expected: list[float]
+) -> None:
     masks = (np.array([of], dtype=bool) for of in (in_set, drawn))
     probability, _ = known.sharpened(np.array([logprob]), *masks, 2.0)
     np.testing.assert_allclose(probability[0], expected, atol=1e-8)
@@ -74,7 +88,9 @@ def test_a_truth_is_the_head_raised_to_kappa_with_its_mass_and_the_tail(kappa: f
     truth = known.truth_distribution(P, head, kappa)
     for n, size in enumerate(head.sum(axis=1)):
         raised = P[n, :size] ** kappa
-        np.testing.assert_allclose(truth[n, :size], raised / (raised.sum() or 1) * P[n, :size].sum())
+        np.testing.assert_allclose(
+            truth[n, :size], raised / (raised.sum() or 1) * P[n, :size].sum()
+        )
         np.testing.assert_array_equal(truth[n, size:], P[n, size:])
 
 
@@ -94,7 +110,11 @@ def gold(kappa: float, N: int = 400) -> tuple[Any, Any]:
 @pytest.mark.parametrize("kappa", [0.5, 1.0, 1.5])
 def test_kappa_is_found_again_within_its_interval(kappa: float) -> None:
     logprob, right = gold(kappa)
-    counts = np.random.default_rng(4).multinomial(len(right), np.full(len(right), 1 / len(right)), size=300).T
+    counts = (
+        np.random.default_rng(4)
+        .multinomial(len(right), np.full(len(right), 1 / len(right)), size=300)
+        .T
+    )
     found = known.estimate_kappa(logprob, np.ones_like(right), right, counts)
     low, high = np.quantile(found, [0.005, 0.995])
     assert low <= kappa <= high < low + 0.6
@@ -106,7 +126,10 @@ def test_kappa_is_that_of_the_likelihood_summed_over_outcomes_of_the_right_text(
     one = np.ones((30, 1), dtype=np.int64)
     raised = np.exp(logprob)[:, :, None] ** known.KAPPAS
     likelihood = np.log((raised * right[:, :, None]).sum(axis=1) / raised.sum(axis=1)).sum(axis=0)
-    assert known.estimate_kappa(logprob, np.ones_like(right), right, one)[0] == known.KAPPAS[likelihood.argmax()]
+    assert (
+        known.estimate_kappa(logprob, np.ones_like(right), right, one)[0]
+        == known.KAPPAS[likelihood.argmax()]
+    )
 
 
 def test_fewer_than_ten_telling_questions_of_a_resample_estimate_no_kappa() -> None:
@@ -166,7 +189,10 @@ def test_what_has_no_probability_is_not_drawn(uniform: float) -> None:
 def test_a_lattice_holds_each_outcome_as_often_as_its_probability_says_but_for_one() -> None:
     n = 50
     counts = np.array(
-        [np.bincount(row, minlength=12) for row in known.draws(P, np.tile((np.arange(n) + 0.3) / n, (5, 1)))]
+        [
+            np.bincount(row, minlength=12)
+            for row in known.draws(P, np.tile((np.arange(n) + 0.3) / n, (5, 1)))
+        ]
     )
     assert (np.abs(counts - n * P) < 1).all()
 
@@ -201,7 +227,9 @@ def test_every_estimate_with_draws_is_unbiased(size: int) -> None:
     found, U = repeated(size)
     assert len(found) == 3
     for values in found.values():
-        error = np.maximum(values.std(axis=1), 1e-3) / np.sqrt(values.shape[1])  # rare outcomes may not be drawn at all
+        error = np.maximum(values.std(axis=1), 1e-3) / np.sqrt(
+            values.shape[1]
+        )  # rare outcomes may not be drawn at all
         assert (np.abs(values.mean(axis=1) - U) <= 4.5 * error).all()
 
 
@@ -209,7 +237,8 @@ def test_every_estimate_with_draws_is_unbiased(size: int) -> None:
 def test_a_stratified_estimate_has_at_most_the_variance_of_samples(size: int) -> None:
     found, _ = repeated(size)
     assert (
-        found["stratified optimal_stratified"].var(axis=1) <= 1.08 * found["uniform sample"].var(axis=1) + 1e-12
+        found["stratified optimal_stratified"].var(axis=1)
+        <= 1.08 * found["uniform sample"].var(axis=1) + 1e-12
     ).all()
 
 
@@ -219,7 +248,9 @@ def test_a_set_that_holds_everything_needs_no_draw() -> None:
     in_set = np.ones_like(p, dtype=bool)
     found = known.estimates(p, d, in_set, 9, np.random.default_rng(9).random((len(p), 2, 9)))
     for name in ("stratified optimal_stratified", "stratified adaptive"):
-        np.testing.assert_allclose(found[name], (p * d).sum(axis=1, keepdims=True).repeat(2, axis=1), atol=1e-8)
+        np.testing.assert_allclose(
+            found[name], (p * d).sum(axis=1, keepdims=True).repeat(2, axis=1), atol=1e-8
+        )
 
 
 @pytest.mark.parametrize("size", [1, 3, 20])
@@ -250,7 +281,9 @@ NAN = float("nan")
         ([-1, 1, 1, NAN], NAN),
     ],
 )
-def test_the_crossing_is_the_mass_from_which_a_difference_stays_above_0(difference: Any, expected: float) -> None:
+def test_the_crossing_is_the_mass_from_which_a_difference_stays_above_0(
+    difference: Any, expected: float
+) -> None:
     mass = np.array([0.1, 0.3, 0.5, 0.7])
     order = [2, 0, 3, 1]
     found = known.crossing(mass[order], np.array(difference, dtype=np.float64)[order])

@@ -1,4 +1,6 @@
-"""Probabilities of being right: by hand, against their definitions, and calibrated over many calibrations."""
+"""Probabilities of being right: by hand, against their definitions, and calibrated over many
+calibrations.
+"""
 
 from __future__ import annotations
 
@@ -45,20 +47,26 @@ def test_venn_abers_is_isotonic_regression_with_the_answer_among_the_others(leve
     found = probabilities("venn_abers", labelled_scores(scores, right), asked)
     for label, values in zip((0.0, 1.0), found, strict=True):
         for score, value in zip(asked, values, strict=True):
-            model = IsotonicRegression(increasing=False).fit(np.append(scores, score), np.append(right, label))
+            model = IsotonicRegression(increasing=False).fit(
+                np.append(scores, score), np.append(right, label)
+            )
             assert value == pytest.approx(model.predict([score])[0], abs=1e-12)
 
 
 def test_isotonic_probabilities_are_interpolated_between_known_scores() -> None:
     asked = np.array([-1.0, 0.105, 0.5, 0.73, 2.0])
     model = IsotonicRegression(increasing=False, out_of_bounds="clip").fit(SCORES, RIGHT)
-    assert probabilities("isotonic", labelled_scores(SCORES, RIGHT), asked)[0] == pytest.approx(model.predict(asked))
+    assert probabilities("isotonic", labelled_scores(SCORES, RIGHT), asked)[0] == pytest.approx(
+        model.predict(asked)
+    )
 
 
 def test_a_hundred_thousand_distinct_scores_take_seconds() -> None:
     """About one; minutes, if each score were looked up by a regression of its own."""
     scores, started = GENERATOR.random(100_000), process_time()
-    low, high = probabilities("venn_abers", labelled_scores(scores, GENERATOR.random(100_000) > scores), scores)
+    low, high = probabilities(
+        "venn_abers", labelled_scores(scores, GENERATOR.random(100_000) > scores), scores
+    )
     assert process_time() - started < 20
     assert (high > low).all()
 
@@ -94,7 +102,9 @@ def test_the_probability_of_the_true_label_is_calibrated_in_each_bin() -> None:
 
 
 @pytest.mark.parametrize("calibrator", CALIBRATORS)
-def test_probabilities_fall_as_the_score_rises_and_equal_scores_have_equal_ones(calibrator: Calibrator) -> None:
+def test_probabilities_fall_as_the_score_rises_and_equal_scores_have_equal_ones(
+    calibrator: Calibrator,
+) -> None:
     asked = np.repeat(np.linspace(-1, 2, 40), 2)
     low, high = probabilities(calibrator, labelled_scores(SCORES, RIGHT), asked)
     assert (low <= high).all()
@@ -122,16 +132,31 @@ def test_ece_and_brier_by_hand() -> None:
     assert found["ece"].value == pytest.approx(0.5 * abs(0.5 - 0.125) + 0.5 * abs(1 - 0.95))
     assert found["brier"].value == pytest.approx((0.01 + 0.7225 + 0.01 + 0) / 4)
     assert found["uncertainty"].value == pytest.approx(3 / 16)
-    assert in_bins(np.array([0.1, 0.15, 0.9, 1.0])).sum(axis=1).tolist() == [0, 2, 0, 0, 0, 0, 0, 0, 0, 2]
+    assert in_bins(np.array([0.1, 0.15, 0.9, 1.0])).sum(axis=1).tolist() == [
+        0,
+        2,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        2,
+    ]
     assert (BIN_NAMES[1], BIN_NAMES[-1]) == ("[0.1, 0.2)", "[0.9, 1]")
 
 
-def test_the_brier_score_is_the_sum_of_its_parts_and_within_is_none_where_a_bin_has_one_probability() -> None:
+def test_the_brier_score_is_the_sum_of_its_parts_and_a_bin_of_one_probability_has_no_within() -> (
+    None
+):
     p = np.minimum(np.floor(SCORES * 10) / 10 + 0.05, 0.95)
     found = reliability(p, RIGHT, NAMES)
     assert found["within"].value == pytest.approx(0, abs=1e-12)
     finer = reliability(SCORES, RIGHT, NAMES)
-    values = {name: finer[name].value for name in ("reliability", "resolution", "uncertainty", "within")}
+    values = {
+        name: finer[name].value for name in ("reliability", "resolution", "uncertainty", "within")
+    }
     assert finer["brier"].value == pytest.approx(
         values["reliability"] - values["resolution"] + values["uncertainty"] + values["within"]
     )

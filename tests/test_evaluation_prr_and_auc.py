@@ -25,7 +25,9 @@ from one_metric import measure
 
 
 def area(order: Floats, k: int) -> float:
-    """Mean quality of the first n, averaged over n = N, …, N − k + 1: quality already in rejection order."""
+    """Mean quality of the first n, averaged over n = N, …, N − k + 1: quality already in rejection
+    order.
+    """
     N = len(order)
     return float(np.mean([order[:n].mean() for n in range(N, N - k, -1)]))
 
@@ -40,7 +42,9 @@ def plain_prr(uncertainty: Floats, quality: Floats, max_rejection: float = 0.5) 
 
 
 def plain_average_precision(uncertainty: Floats, quality: Floats) -> float:
-    """Its expectation over the orders of equal scores, position by position, most uncertain first."""
+    """Its expectation over the orders of equal scores, position by position, most uncertain
+    first.
+    """
     incorrect, called, right, total = quality <= 0.5, 0, 0, 0.0
     for value in np.unique(uncertainty)[::-1]:
         n, p = int((uncertainty == value).sum()), int(incorrect[uncertainty == value].sum())
@@ -51,10 +55,15 @@ def plain_average_precision(uncertainty: Floats, quality: Floats) -> float:
 
 
 def test_prr_by_hand() -> None:
-    # N = 4, k = 2. By score: quality 1, 0, 1, 0 → (2/4 + 2/3)/2 = 7/12; oracle 1, 1, 0, 0: the same 2/4, 2/3
-    assert measure("PRR", np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 0.0, 1.0, 0.0]))[0] == pytest.approx(1.0)
+    # N = 4, k = 2. By score: quality 1, 0, 1, 0 → (2/4 + 2/3)/2 = 7/12; oracle 1, 1, 0, 0: the same
+    # 2/4, 2/3
+    assert measure("PRR", np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 0.0, 1.0, 0.0]))[
+        0
+    ] == pytest.approx(1.0)
     # the last two swapped: (2/4 + 1/3)/2 = 5/12; (5/12 − 1/2)/(7/12 − 1/2) = −1
-    assert measure("PRR", np.array([1.0, 2.0, 4.0, 3.0]), np.array([1.0, 0.0, 1.0, 0.0]))[0] == pytest.approx(-1.0)
+    assert measure("PRR", np.array([1.0, 2.0, 4.0, 3.0]), np.array([1.0, 0.0, 1.0, 0.0]))[
+        0
+    ] == pytest.approx(-1.0)
 
 
 def test_the_oracles_order_has_prr_one_and_a_constant_score_zero() -> None:
@@ -105,24 +114,41 @@ def test_several_qualities_and_rejections_are_measured_as_each_alone(levels: int
     if levels:
         uncertainty = rng.integers(0, levels, N).astype(float)
     counts = resample_counts([str(n // 4) for n in range(N)], R, 0, "test")
-    judged = [Judged(rng.random(N)), Judged(rng.random(N).round(), 0.5), Judged(rng.random(N), 0.9), Judged(np.ones(N))]
+    judged = [
+        Judged(rng.random(N)),
+        Judged(rng.random(N).round(), 0.5),
+        Judged(rng.random(N), 0.9),
+        Judged(np.ones(N)),
+    ]
     together = QualitiesEvaluator(judged, counts, [0.5, 1.0]).measure(uncertainty)
-    assert [list(of_quality) for of_quality in together] == [["PRR", "PRR@1", "ROC-AUC", "PR-AUC"]] * 4
+    assert [list(of_quality) for of_quality in together] == [
+        ["PRR", "PRR@1", "ROC-AUC", "PR-AUC"]
+    ] * 4
     for one, found in zip(judged, together, strict=True):
         for name, max_rejection in (("PRR", 0.5), ("PRR@1", 1.0)):
-            alone = Evaluator(one.quality, counts, max_rejection=max_rejection, threshold=one.threshold)
+            alone = Evaluator(
+                one.quality, counts, max_rejection=max_rejection, threshold=one.threshold
+            )
             np.testing.assert_allclose(found[name], alone.measure(uncertainty)["PRR"], atol=1e-12)
         for metric in METRICS[1:]:
-            np.testing.assert_allclose(found[metric], alone.measure(uncertainty)[metric], atol=1e-12)
+            np.testing.assert_allclose(
+                found[metric], alone.measure(uncertainty)[metric], atol=1e-12
+            )
 
 
-def test_draws_are_sorted_by_a_score_once_for_all_qualities(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draws_are_sorted_by_a_score_once_for_all_qualities(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rng = np.random.default_rng(3)
-    evaluator = QualitiesEvaluator([Judged(rng.random(20)) for _ in range(4)], np.ones((20, 5), dtype=int), [0.5, 1.0])
+    evaluator = QualitiesEvaluator(
+        [Judged(rng.random(20)) for _ in range(4)], np.ones((20, 5), dtype=int), [0.5, 1.0]
+    )
     evaluator.measure(rng.random(20))  # what all scores share is there from now on
     sorts = []
     draws = QualitiesEvaluator._draws
-    monkeypatch.setattr(QualitiesEvaluator, "_draws", lambda *told: sorts.append(told) or draws(*told))
+    monkeypatch.setattr(
+        QualitiesEvaluator, "_draws", lambda *told: sorts.append(told) or draws(*told)
+    )
     evaluator.measure(rng.random(20))
     assert len(sorts) == 1
 
@@ -134,7 +160,10 @@ def test_a_quality_of_exactly_one_half_is_incorrect() -> None:
 
 def test_tied_pairs_count_one_half() -> None:
     # incorrect at 1 and 2, correct at 1 and 0: (½ + 1 + 1 + 1)/4
-    assert measure("ROC-AUC", np.array([1.0, 2.0, 1.0, 0.0]), np.array([0.0, 0.0, 1.0, 1.0]))[0] == 0.875
+    assert (
+        measure("ROC-AUC", np.array([1.0, 2.0, 1.0, 0.0]), np.array([0.0, 0.0, 1.0, 1.0]))[0]
+        == 0.875
+    )
 
 
 @pytest.mark.parametrize("seed", range(16))
@@ -142,8 +171,14 @@ def test_average_precision_of_ties_is_the_mean_over_all_their_orders(seed: int) 
     rng = np.random.default_rng(seed)
     uncertainty, quality = rng.integers(0, 1 + seed % 4, 5).astype(float), rng.random(5)
     quality[0] = 0.1
-    orders = [np.array(order) for order in permutations(range(5)) if (np.diff(uncertainty[[*order]]) <= 0).all()]
-    expected = np.mean([average_precision_score(quality[order] <= 0.5, np.arange(5)[::-1]) for order in orders])
+    orders = [
+        np.array(order)
+        for order in permutations(range(5))
+        if (np.diff(uncertainty[[*order]]) <= 0).all()
+    ]
+    expected = np.mean(
+        [average_precision_score(quality[order] <= 0.5, np.arange(5)[::-1]) for order in orders]
+    )
     assert measure("PR-AUC", uncertainty, quality)[0] == pytest.approx(expected, abs=1e-12)
     assert plain_average_precision(uncertainty, quality) == pytest.approx(expected, abs=1e-12)
 
@@ -159,16 +194,28 @@ def test_average_precision_is_scikit_learns_where_no_scores_are_equal() -> None:
     ("quality", "undefined"),
     [
         ([0.1, 0.9, 0.4], {"PRR": "fewer than two sizes"}),
-        ([0.7] * 6, {"PRR": "same quality", "ROC-AUC": "every answer is correct", "PR-AUC": "every answer is correct"}),
+        (
+            [0.7] * 6,
+            {
+                "PRR": "same quality",
+                "ROC-AUC": "every answer is correct",
+                "PR-AUC": "every answer is correct",
+            },
+        ),
         ([0.2] * 6, {"PRR": "same quality", "ROC-AUC": "every answer is incorrect"}),
         ([0.2, 0.3, 0.4, 0.5], {"ROC-AUC": "every answer is incorrect"}),
         ([0.2, 0.3, 0.4, 0.6], {}),
     ],
 )
-def test_an_undefined_metric_is_nan_and_says_why(quality: list[float], undefined: dict[str, str]) -> None:
+def test_an_undefined_metric_is_nan_and_says_why(
+    quality: list[float], undefined: dict[str, str]
+) -> None:
     uncertainty = np.arange(len(quality), dtype=float)
     for metric in METRICS:
-        value, why = measure(metric, uncertainty, np.array(quality))[0], why_undefined(metric, np.array(quality))
+        value, why = (
+            measure(metric, uncertainty, np.array(quality))[0],
+            why_undefined(metric, np.array(quality)),
+        )
         assert np.isnan(value) == bool(why) == (metric in undefined)
         assert undefined.get(metric, "") in why
 
@@ -221,7 +268,9 @@ def test_augrc_of_four_answers(right: list[int], by_hand: float) -> None:
 
 
 def by_definition(uncertainty: Floats, right: Floats) -> float:
-    """Of Traub et al. (2024), trapezoids over the expected order of equal scores: docs/what_scores_mean.md."""
+    """Of Traub et al. (2024), trapezoids over the expected order of equal scores:
+    docs/what_scores_mean.md.
+    """
     curves = rejection_curves(uncertainty, right)
     shown = np.append(1 - curves["rejected"], 0.0)
     return float(-np.trapezoid(shown * (1 - np.append(curves["quality"], 1.0)), shown))

@@ -7,7 +7,12 @@ import pytest
 from scipy.stats import kendalltau, rankdata, spearmanr
 
 from beamuq.evaluation.estimates import Estimates
-from beamuq.evaluation.rank_correlations import kendall_tau, order_agreement, partial_spearman, spearman
+from beamuq.evaluation.rank_correlations import (
+    kendall_tau,
+    order_agreement,
+    partial_spearman,
+    spearman,
+)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -18,7 +23,10 @@ def test_kendalls_tau_is_scipys_with_ties(seed: int) -> None:
 
 
 def scores(*values: float, drawn: list[list[float]], note: str = "") -> Estimates:
-    rows = [{"model": "m", "dataset": "d", "method": str(k), "value": v, "n": 24} for k, v in enumerate(values)]
+    rows = [
+        {"model": "m", "dataset": "d", "method": str(k), "value": v, "n": 24}
+        for k, v in enumerate(values)
+    ]
     return Estimates.from_rows([row | {"note": note} for row in rows], drawn)
 
 
@@ -26,8 +34,15 @@ def test_orders_agree_as_they_do_by_hand_in_the_data_and_in_each_resample() -> N
     first = scores(0.1, 0.2, 0.3, drawn=[[0.1, 0.0], [0.2, 0.1], [0.4, 0.2]])
     second = scores(0.1, 0.4, 0.2, drawn=[[0.1, 0.5], [0.4, 0.4], [0.2, 0.3]])
     found = order_agreement(first, second)
-    assert found.frame.loc[0, ["model", "dataset", "metric", "n"]].tolist() == ["m", "d", "Kendall tau", 24]
-    assert found.frame["value"].tolist() == pytest.approx([1 / 3])  # of three pairs, one is turned round
+    assert found.frame.loc[0, ["model", "dataset", "metric", "n"]].tolist() == [
+        "m",
+        "d",
+        "Kendall tau",
+        24,
+    ]
+    assert found.frame["value"].tolist() == pytest.approx(
+        [1 / 3]
+    )  # of three pairs, one is turned round
     assert found.replicates[0] == pytest.approx([1 / 3, -1])
 
 
@@ -35,7 +50,10 @@ def test_orders_agree_as_they_do_by_hand_in_the_data_and_in_each_resample() -> N
     ("second", "why"),
     [
         (scores(np.nan, 0.1, drawn=[[np.nan], [0.1]], note="all wrong"), "all wrong"),
-        (scores(0.1, 0.1, drawn=[[0.1], [0.1]]), "undefined: the value is the same for every method"),
+        (
+            scores(0.1, 0.1, drawn=[[0.1], [0.1]]),
+            "undefined: the value is the same for every method",
+        ),
     ],
 )
 def test_an_order_that_is_undefined_says_why(second: Estimates, why: str) -> None:
@@ -62,10 +80,14 @@ def test_partial_spearman_is_the_correlation_of_residual_ranks_in_every_resample
     random = np.random.default_rng(1)
     score, quality, third = random.integers(0, 5, size=(3, 30)).astype(float)  # many ties
     counts = random.multinomial(30, np.full(30, 1 / 30), size=8).T
-    for column, value in zip(counts.T, partial_spearman(score, quality, third, counts), strict=True):
+    for column, value in zip(
+        counts.T, partial_spearman(score, quality, third, counts), strict=True
+    ):
         ranks = [rankdata(np.repeat(values, column)) for values in (score, quality, third)]
         basis = np.column_stack([ranks[2], np.ones(30)])
-        left = [values - basis @ np.linalg.lstsq(basis, values, rcond=None)[0] for values in ranks[:2]]
+        left = [
+            values - basis @ np.linalg.lstsq(basis, values, rcond=None)[0] for values in ranks[:2]
+        ]
         assert value == pytest.approx(np.corrcoef(*left)[0, 1])
 
 

@@ -48,7 +48,9 @@ def is_published(folder: Path, need: Artifact) -> bool:
     """Scores are, under the main similarity; replicates are computed again from those."""
     if need.kind not in ("scores", "replicates"):
         return need.kind in GIVEN
-    return (folder / Artifact("scores", need.dataset, need.model, need.recipe, need.scorer).path).is_file()
+    return (
+        folder / Artifact("scores", need.dataset, need.model, need.recipe, need.scorer).path
+    ).is_file()
 
 
 def measured_by(label: str, study: Study) -> tuple[str, str]:
@@ -56,11 +58,15 @@ def measured_by(label: str, study: Study) -> tuple[str, str]:
     of_auc = {"abl_rocauc": "ROC-AUC", "abl_prauc": "PR-AUC"}
     metric = "ROC-AUC" if label.startswith("augrc") else of_auc.get(label, "PRR")
     # AUGRC reads every answer's: the table of greedy answers' ROC-AUC comes with it at no cost
-    return metric, "" if metric == "ROC-AUC" else list_of_exhibits.exhibit(label, study).answer_source
+    return metric, "" if metric == "ROC-AUC" else list_of_exhibits.exhibit(
+        label, study
+    ).answer_source
 
 
 def regenerable() -> list[Any]:
-    """Every published exhibit that is made of published files; a cell is resampled once for those measured alike."""
+    """Every published exhibit that is made of published files; a cell is resampled once for those
+    measured alike.
+    """
     alike: dict[tuple[Path, str, str], list[str]] = {}
     for folder in STUDIES:
         study = study_of(folder)
@@ -69,7 +75,10 @@ def regenerable() -> list[Any]:
             published = (folder / f"{exhibit.kind}s" / f"{label}.csv").is_file()
             if published and all(is_published(folder, need) for need in exhibit.artifacts(study)):
                 alike.setdefault((folder, *measured_by(label, study)), []).append(label)
-    return [pytest.param(*of, labels, id=f"{of[0].name}-{of[1]}-{of[2]}") for of, labels in alike.items()]
+    return [
+        pytest.param(*of, labels, id=f"{of[0].name}-{of[1]}-{of[2]}")
+        for of, labels in alike.items()
+    ]
 
 
 @pytest.mark.evidence
@@ -83,21 +92,32 @@ def test_tables_and_figures_are_regenerated_from_what_is_published(
     loaded: dict[Artifact, Loaded] = {}
     for need in dict.fromkeys(chain(*needs.values())):
         if need.kind == "replicates":
-            rows = drawn(folder, need, metric, answer_source, {label for label in labels if need in needs[label]})
+            rows = drawn(
+                folder,
+                need,
+                metric,
+                answer_source,
+                {label for label in labels if need in needs[label]},
+            )
             table = pa.Table.from_pylist(rows, schema=parquet_tables.SCHEMAS["replicates"])
             loaded[need] = Loaded(folder / need.path, "replicates", need.cell, {}, table)
         else:
             loaded[need] = read(folder / need.path, need.kind)
     for label, exhibit in exhibits.items():
         text = csv_text(exhibit.built(study, Inputs(loaded, study)).frame)
-        again, published = pd.read_csv(io.StringIO(text)), pd.read_csv(folder / f"{exhibit.kind}s" / f"{label}.csv")
+        again, published = (
+            pd.read_csv(io.StringIO(text)),
+            pd.read_csv(folder / f"{exhibit.kind}s" / f"{label}.csv"),
+        )
         again, published = (in_order(without_fixed_intervals(of)) for of in (again, published))
         pd.testing.assert_frame_equal(
             again[list(published)], published, check_dtype=False, rtol=1e-5, atol=1e-6, obj=label
         )
 
 
-def drawn(folder: Path, need: Artifact, metric: str, answer_source: str, labels: set[str]) -> list[dict[str, Any]]:
+def drawn(
+    folder: Path, need: Artifact, metric: str, answer_source: str, labels: set[str]
+) -> list[dict[str, Any]]:
     """The replicates of a cell that these exhibits read of it; others would cost minutes."""
     cell = Artifact("evaluation", need.dataset, need.model, need.recipe, need.scorer)
     main, *further = (quality.metric for quality in study_of(folder).qualities(need.dataset))
@@ -106,14 +126,22 @@ def drawn(folder: Path, need: Artifact, metric: str, answer_source: str, labels:
         return [form for form in forms if answer_source in ("", form[0])]
 
     def of_tables(forms: list[Scored]) -> list[Scored]:
-        return [form for form in of_the_answer(forms) if not form[3] and form[1:3] not in OF_NO_MAIN_TABLE]
+        return [
+            form
+            for form in of_the_answer(forms)
+            if not form[3] and form[1:3] not in OF_NO_MAIN_TABLE
+        ]
 
     def of_others(forms: list[Scored]) -> list[Scored]:
         read = {"main": "nothing with a setting", "reference": "sample "}.get(need.recipe, "")
-        of = (form for form in of_the_answer(forms) if not (form[3] and not form[3].startswith(read)))
+        of = (
+            form for form in of_the_answer(forms) if not (form[3] and not form[3].startswith(read))
+        )
         return [form for form in of if form[3] or form[1:3] in OF_NO_MAIN_TABLE]
 
-    rows = recomputed(folder, cell, of_tables, metric, [main], answered=bool(labels & OF_ANSWERED))[1]
+    rows = recomputed(folder, cell, of_tables, metric, [main], answered=bool(labels & OF_ANSWERED))[
+        1
+    ]
     if not labels <= OF_MAIN_FORMS:
         rows += recomputed(folder, cell, of_others, metric, [main])[1]
     if further and "quality_agreement" in labels:
@@ -122,7 +150,9 @@ def drawn(folder: Path, need: Artifact, metric: str, answer_source: str, labels:
 
 
 def in_order(values: pd.DataFrame) -> pd.DataFrame:
-    """Rows of a table in the order of their keys, without those of p, now a column; points of a figure as they are."""
+    """Rows of a table in the order of their keys, without those of p, now a column; points of a
+    figure as they are.
+    """
     keys = [name for name in CSV_COLUMNS[:7] if name in values]
     if len(keys) < 7:
         return values
@@ -131,9 +161,15 @@ def in_order(values: pd.DataFrame) -> pd.DataFrame:
 
 
 def without_fixed_intervals(values: pd.DataFrame) -> pd.DataFrame:
-    """Without intervals of a single point: where all resamples are equal there is none, and once there was."""
+    """Without intervals of a single point: where all resamples are equal there is none, and once
+    there was.
+    """
     ends = [name for name in ("std", "low", "high") if name in values]
-    point = values["high"] - values["low"] < 1e-9 if {"low", "high"} <= {*ends} else pd.Series(False, values.index)
+    point = (
+        values["high"] - values["low"] < 1e-9
+        if {"low", "high"} <= {*ends}
+        else pd.Series(False, values.index)
+    )
     return values.assign(**{name: values[name].mask(point) for name in ends})
 
 
@@ -148,14 +184,24 @@ def test_a_cell_is_recomputed_from_its_scores(folder: Path) -> None:
     cell = min(scored, key=lambda of: asked(folder, of))
     keys = ["answer_source", "quality", "subset", "metric", "method", "variant", "setting"]
     numbers = ["value", "low", "high", "std"]
-    published = read(folder / cell.path, "evaluation").table.to_pandas().sort_values(keys, ignore_index=True)
+    published = (
+        read(folder / cell.path, "evaluation")
+        .table.to_pandas()
+        .sort_values(keys, ignore_index=True)
+    )
     again = pd.DataFrame(
-        recomputed(folder, cell, lambda forms: forms[:: math.ceil(len(forms) / 20)], answered=True)[0]
+        recomputed(folder, cell, lambda forms: forms[:: math.ceil(len(forms) / 20)], answered=True)[
+            0
+        ]
     )[published.columns].sort_values(keys, ignore_index=True)
     published = published.merge(again[keys], on=keys)
     assert len(published) == len(again)
-    assert again[[*keys, "n", "note"]].equals(published[[*keys, "n", "note"]].astype({"n": "int64"}))
-    pd.testing.assert_frame_equal(again[numbers].astype(float), published[numbers].astype(float), rtol=1e-6, atol=1e-9)
+    assert again[[*keys, "n", "note"]].equals(
+        published[[*keys, "n", "note"]].astype({"n": "int64"})
+    )
+    pd.testing.assert_frame_equal(
+        again[numbers].astype(float), published[numbers].astype(float), rtol=1e-6, atol=1e-9
+    )
 
 
 @of_each_study
@@ -183,7 +229,12 @@ def test_the_pages_and_the_packaged_map_are_as_the_evidence_has_them() -> None:
 def test_a_block_of_cells_shows_numbers_of_a_file_and_refuses_rows_that_are_not_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines = "kind,setting,value,low,high,n", "a,M=5,-0.25,-0.5,-0.125,7", "a,M=10,58.27,,,7", "b,M=5,0.5,-0.5,1,7"
+    lines = (
+        "kind,setting,value,low,high,n",
+        "a,M=5,-0.25,-0.5,-0.125,7",
+        "a,M=10,58.27,,,7",
+        "b,M=5,0.5,-0.5,1,7",
+    )
     (tmp_path / "evidence").mkdir()
     (tmp_path / "evidence/f.csv").write_text("\n".join(lines), encoding="utf-8")
     monkeypatch.setattr(sync_evidence, "ROOT", tmp_path)
@@ -194,7 +245,9 @@ def test_a_block_of_cells_shows_numbers_of_a_file_and_refuses_rows_that_are_not_
         "| --- | ---: | ---: |",
         r"| five | **-.250** \[-.500, -.125] | .500 \[-.500, 1.000] |",
     ]
-    assert "| big | 58.3 |" in written("<!-- cells f | setting=M=10 as big | kind=a as A -->\n<!-- end -->")
+    assert "| big | 58.3 |" in written(
+        "<!-- cells f | setting=M=10 as big | kind=a as A -->\n<!-- end -->"
+    )
     with pytest.raises(SystemExit, match="0 rows"):
         written(block.format("setting=M=10 as ten"))
 
@@ -211,11 +264,19 @@ def test_a_claim_is_told_with_its_outcome_number_interval_and_n(
     (tmp_path / "evidence/s").mkdir(parents=True)
     (tmp_path / "evidence/s/comparison_claims.csv").write_text("\n".join(lines), encoding="utf-8")
     monkeypatch.setattr(sync_evidence, "ROOT", tmp_path)
-    told = r"**no**. -.250 \[-.500, -.125]; n = 1,200; 0 of 5 above 0; smallest detectable difference .100"
+    told = (
+        r"**no**. -.250 \[-.500, -.125]; n = 1,200; 0 of 5 above 0; smallest detectable difference "
+        r".100"
+    )
     theirs = written("<!-- claims s paper -->\n<!-- end -->")
-    assert f"- `up` Beams win.\n  - m, 3 datasets: {told}\n\nNot asked of this study: `cost`." in theirs
+    assert (
+        f"- `up` Beams win.\n  - m, 3 datasets: {told}\n\nNot asked of this study: `cost`."
+        in theirs
+    )
     assert "mine" not in theirs
-    assert "- `mine` Draws win.\n  - m, a: **yes**. 14; n = 7" in written("<!-- claims s ours -->\n<!-- end -->")
+    assert "- `mine` Draws win.\n  - m, a: **yes**. 14; n = 7" in written(
+        "<!-- claims s ours -->\n<!-- end -->"
+    )
     table = written("<!-- outcomes s -->\n<!-- end -->")
     assert "| outcome | m |" in table
     assert "| yes | `mine` |\n| no | `up` |" in table
@@ -223,7 +284,18 @@ def test_a_claim_is_told_with_its_outcome_number_interval_and_n(
 
 def test_published_scores_are_short_and_keep_every_order_and_no_new_tie() -> None:
     scores = pd.Series(
-        [0.3, 0.1, 0.1, np.nextafter(0.1, 1), 1 / 3, np.nextafter(1 / 3, 1), 1e-50, 0.0, -2 / 3, math.nan]
+        [
+            0.3,
+            0.1,
+            0.1,
+            np.nextafter(0.1, 1),
+            1 / 3,
+            np.nextafter(1 / 3, 1),
+            1e-50,
+            0.0,
+            -2 / 3,
+            math.nan,
+        ]
     )
     short = shortened(scores)
     pd.testing.assert_series_equal(short, scores, rtol=1e-7, atol=0)

@@ -1,4 +1,6 @@
-"""Exhibits of estimators of U: the synthetic study's tables and figures against its stored numbers."""
+"""Exhibits of estimators of U: the synthetic study's tables and figures against its stored
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,15 @@ def stored(results: Results, variant: str, setting: str) -> float:
     frame = parquet_tables.read(file, "evaluation").table.to_pandas()
     frame = frame[(frame["answer_source"] == "greedy") & (frame["subset"] == "all")]
     chosen = (frame["metric"] == "PRR") & (frame["method"] == "Dissimilarity")
-    (value,) = frame[chosen & (frame["variant"] == variant) & (frame["setting"] == setting)]["value"]
+    (value,) = frame[chosen & (frame["variant"] == variant) & (frame["setting"] == setting)][
+        "value"
+    ]
     return float(value)
 
 
-def test_the_table_has_every_estimator_at_every_size_and_its_difference_to_samples(results: Results) -> None:
+def test_the_table_has_every_estimator_at_every_size_and_its_difference_to_samples(
+    results: Results,
+) -> None:
     built = results.built("estimators_triviaqa")
     rows = built.shown.rows
     assert list(dict.fromkeys(row.titles[0] for row in rows)) == ["", "5", "10", "20"]
@@ -49,7 +55,9 @@ def test_the_table_has_every_estimator_at_every_size_and_its_difference_to_sampl
     assert (values["n"].dropna() == 24).all()
 
 
-def test_gain_is_noise_and_target_at_every_m_and_the_main_one_over_all_draws(results: Results) -> None:
+def test_gain_is_noise_and_target_at_every_m_and_the_main_one_over_all_draws(
+    results: Results,
+) -> None:
     data = results.built("why_beams_win").frame
     assert set(data["dataset"]) == {"triviaqa", "coqa", "mean"}
     for _, part in data.groupby(["dataset", "part"]):
@@ -57,7 +65,9 @@ def test_gain_is_noise_and_target_at_every_m_and_the_main_one_over_all_draws(res
         assert [*zip(part["M"], part["draws"], strict=True)] == points
     wide = data.pivot(index=["dataset", "M", "draws"], columns="part", values="value")
     np.testing.assert_allclose(wide["beams - samples"], wide["noise"] + wide["target"], atol=1e-12)
-    np.testing.assert_allclose(wide["beams - samples"], wide["PRR of beams"] - wide["PRR of samples"], atol=1e-12)
+    np.testing.assert_allclose(
+        wide["beams - samples"], wide["PRR of beams"] - wide["PRR of samples"], atol=1e-12
+    )
     mean = wide.loc["mean"] - (wide.loc["triviaqa"] + wide.loc["coqa"]) / 2
     np.testing.assert_allclose(mean, 0, atol=1e-12)
 
@@ -71,15 +81,22 @@ def test_the_gain_within_a_bin_of_mass_is_of_its_questions_alone(results: Result
     rows = data[(data["dataset"] == "triviaqa") & (data["bin"] == 1)].set_index("variant")
 
     def prr(*key: str) -> float:
-        score, quality = scores.scores("Dissimilarity", *key)[first.members], scores.quality[first.members]
+        score, quality = (
+            scores.scores("Dissimilarity", *key)[first.members],
+            scores.quality[first.members],
+        )
         return float(measure("PRR", score, quality)[0])
 
     draws = [prr("uniform", name) for name in DRAWS]
-    assert rows.loc["unnormalised", "value"] == pytest.approx(prr("unnormalised", "beam M=10") - np.mean(draws))
+    assert rows.loc["unnormalised", "value"] == pytest.approx(
+        prr("unnormalised", "beam M=10") - np.mean(draws)
+    )
     assert set(rows["n"]) == {first.members.sum()}
 
 
-def test_differences_of_controls_are_corrected_over_the_other_rows_of_a_block(results: Results) -> None:
+def test_differences_of_controls_are_corrected_over_the_other_rows_of_a_block(
+    results: Results,
+) -> None:
     frame = results.built("controls").frame
     gains = frame[frame["metric"] == "ΔPRR"]
     assert set(gains["variant"]) == set(frame[frame["metric"] == "PRR"]["variant"]) - {BEAMS}
@@ -103,7 +120,14 @@ def spread_of(values: list[float], replicates: list[list[float]]) -> pd.DataFram
 def test_the_spread_of_draws_by_hand() -> None:
     values = [0.7, 0.4, 0.4, 0.5, 0.5]
     rows = spread_of(values, [*([value, value + 0.1] for value in values[:4]), [0.6, 0.4]])
-    expected = {"first": 0.7, "mean": 0.5, "sd": np.sqrt(0.02), "lowest": 0.4, "highest": 0.7, "beams": 0.5}
+    expected = {
+        "first": 0.7,
+        "mean": 0.5,
+        "sd": np.sqrt(0.02),
+        "lowest": 0.4,
+        "highest": 0.7,
+        "beams": 0.5,
+    }
     expected |= {"beams - mean": 0.0, "beaten": 2}  # a draw that ties is not below
     assert rows.loc[list(expected), "value"].to_dict() == pytest.approx(expected)
     difference = rows.loc["beams - mean"]  # of the resamples: .1 and −.2
@@ -121,8 +145,17 @@ def test_questions_whose_exact_value_is_uncertain_are_counted(tmp_path: Path) ->
     errors = dict.fromkeys(("triviaqa-003", "triviaqa-011"), 0.0123) | {"triviaqa-004": 0.01}
 
     def change(row: dict[str, Any]) -> dict[str, Any]:
-        return row | {"value": errors.get(row["id"], 0.002)} if row["variant"] == "standard error" else row
+        return (
+            row | {"value": errors.get(row["id"], 0.002)}
+            if row["variant"] == "standard error"
+            else row
+        )
 
     for dataset in ("triviaqa", "coqa"):
-        exhibits_study.rewrite(own, Artifact("scores", dataset, exhibits_study.BASE, "reference", "cosine"), change)
-    assert "standard error is above 0.01 at 2 of 48 questions (at most 0.012)" in own.built("controls").caption
+        exhibits_study.rewrite(
+            own, Artifact("scores", dataset, exhibits_study.BASE, "reference", "cosine"), change
+        )
+    assert (
+        "standard error is above 0.01 at 2 of 48 questions (at most 0.012)"
+        in own.built("controls").caption
+    )

@@ -1,4 +1,6 @@
-"""The figures: drawn of anyone's numbers, honest and legible of a synthetic study, the same bytes each time."""
+"""The figures: drawn of anyone's numbers, honest and legible of a synthetic study, the same bytes
+each time.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,11 @@ from beamuq_study.exhibits.estimators_of_u import (
 )
 from beamuq_study.exhibits.exhibit import Built
 from beamuq_study.exhibits.figure_style import draw_by_bin
-from beamuq_study.exhibits.figures_of_candidates import draw_candidates, draw_rank_probabilities, draw_worked_example
+from beamuq_study.exhibits.figures_of_candidates import (
+    draw_candidates,
+    draw_rank_probabilities,
+    draw_worked_example,
+)
 from beamuq_study.exhibits.when_beams_win import draw_map
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.result_files import Cell
@@ -68,7 +74,10 @@ def frame(**columns: Any) -> pd.DataFrame:
 FORM = list(FORMS)
 OWN: dict[Any, tuple[str, pd.DataFrame]] = {
     draw_by_bin: ("value", frame(length=["2", "2"], variant=FORM, value=[0.4, -0.1])),
-    draw_rank_probabilities: ("mean", frame(rank=[1, 2], mean=0.3, q05=0.1, q25=0.2, median=0.3, q75=0.4, q95=0.5)),
+    draw_rank_probabilities: (
+        "mean",
+        frame(rank=[1, 2], mean=0.3, q05=0.1, q25=0.2, median=0.3, q75=0.4, q95=0.5),
+    ),
     of_scores.draw_curves: (
         "value",
         frame(method="Dissimilarity", variant="multinomial", M=[1, 2, 3], value=[0.1, 0.2, 0.3]),
@@ -80,23 +89,46 @@ OWN: dict[Any, tuple[str, pd.DataFrame]] = {
     draw_map: (
         "value",
         frame(
-            what="beams - samples", mass=[0.2, 0.2, 0.9, 0.9], kappa=[0.5, 1, 0.5, 1], value=[-0.1, -0.05, 0.1, 0.2]
+            what="beams - samples",
+            mass=[0.2, 0.2, 0.9, 0.9],
+            kappa=[0.5, 1, 0.5, 1],
+            value=[-0.1, -0.05, 0.1, 0.2],
         ).assign(mass_low=np.nan, mass_high=np.nan, kappa_low=np.nan, kappa_high=np.nan),
     ),
     of_scores.draw_risk_coverage: (
         "wrong",
         frame(variant=["", "mine"], part="curve", shown=[0.5, 1.0], wrong=[0.1, 0.2]),
     ),
-    of_scores.draw_reliability: ("right", frame(variant=["", "mine"], probability=[0.4, 0.6], right=[0.5, 0.7])),
-    draw_reasons: ("value", frame(part="noise", M=[1, 2, 2], draws=[1, 1, 9], value=[0.1, 0.2, 0.3])),
-    draw_gains: ("value", frame(bin=[1, 2], highest=[0.996, 1.0], variant="normalised", value=[0.1, 0.2])),
-    draw_conditions: ("share", frame(by="covered mass", bin=[".2–.5", "All"], what="fair share", share=[0.1, 0.2])),
+    of_scores.draw_reliability: (
+        "right",
+        frame(variant=["", "mine"], probability=[0.4, 0.6], right=[0.5, 0.7]),
+    ),
+    draw_reasons: (
+        "value",
+        frame(part="noise", M=[1, 2, 2], draws=[1, 1, 9], value=[0.1, 0.2, 0.3]),
+    ),
+    draw_gains: (
+        "value",
+        frame(bin=[1, 2], highest=[0.996, 1.0], variant="normalised", value=[0.1, 0.2]),
+    ),
+    draw_conditions: (
+        "share",
+        frame(by="covered mass", bin=[".2–.5", "All"], what="fair share", share=[0.1, 0.2]),
+    ),
     draw_by_rows: (
         "value",
-        frame(estimator=["samples", "true dissimilarity"], M=[5, np.nan], rows=[9, np.nan], value=0.1),
+        frame(
+            estimator=["samples", "true dissimilarity"], M=[5, np.nan], rows=[9, np.nan], value=0.1
+        ),
     ),
-    draw_candidates: ("share", frame(set="samples", rank=[1, 2], text=["$x$", ""], share=[0.7, 0.3], count=[7, 3])),
-    draw_worked_example: ("value", frame(part=["question", "sample", "beam"], text=["?", "$", ""], value=[0, 0, 0.5])),
+    draw_candidates: (
+        "share",
+        frame(set="samples", rank=[1, 2], text=["$x$", ""], share=[0.7, 0.3], count=[7, 3]),
+    ),
+    draw_worked_example: (
+        "value",
+        frame(part=["question", "sample", "beam"], text=["?", "$", ""], value=[0, 0, 0.5]),
+    ),
 }
 
 
@@ -116,8 +148,13 @@ def test_numbers_of_ones_own_are_drawn_and_so_are_undefined_ones(draw: Callable[
 
 
 def test_a_curve_is_broken_where_its_value_is_undefined_and_has_the_band_that_there_is() -> None:
-    data = frame(method="Dissimilarity", variant="beamsearch", M=[1, 2, 3, 4], value=[0.1, np.nan, 0.3, 0.4])
-    ax = on_axes(of_scores.draw_curves, data.assign(low=[0.0, np.nan, np.nan, 0.2], high=[0.2, np.nan, np.nan, 0.5]))
+    data = frame(
+        method="Dissimilarity", variant="beamsearch", M=[1, 2, 3, 4], value=[0.1, np.nan, 0.3, 0.4]
+    )
+    ax = on_axes(
+        of_scores.draw_curves,
+        data.assign(low=[0.0, np.nan, np.nan, 0.2], high=[0.2, np.nan, np.nan, 0.5]),
+    )
     (line,) = ax.lines
     np.testing.assert_array_equal(line.get_ydata(), [0.1, np.nan, 0.3, 0.4])
     assert line.get_label() == "beams"
@@ -128,7 +165,9 @@ def test_bars_have_their_heights_and_intervals_and_say_where_there_is_none() -> 
     data = frame(length=["1", "1", "All", "All"], variant=FORM * 2, value=[0.4, np.nan, 0.2, 0.3])
     intervals = {"low": [0.3, np.nan, np.nan, np.nan], "high": [0.9, np.nan, np.nan, np.nan]}
     ax = on_axes(draw_by_bin, data.assign(**intervals), percent=True)
-    assert [bar.get_height() for bar in ax.patches] == pytest.approx([0.4, 0.2, np.nan, 0.3], nan_ok=True)
+    assert [bar.get_height() for bar in ax.patches] == pytest.approx(
+        [0.4, 0.2, np.nan, 0.3], nan_ok=True
+    )
     assert [text.get_text() for text in ax.texts] == ["n/a"]
     assert ax.get_ylim()[1] == pytest.approx(1.08 * 0.9)
     assert [label.get_text() for label in ax.get_xticklabels()] == ["1\n5", "All\n5"]
@@ -143,7 +182,11 @@ def test_a_guaranteed_threshold_is_a_mark_at_its_share_and_each_risk_a_line() ->
 
 
 def test_a_worked_example_says_what_is_empty_and_cuts_what_is_long() -> None:
-    data = frame(part=["question", "sample", "beam", "Mine"], text=["W中" * 200, "", "y", ""], value=[0, 0, 0.25, 1.5])
+    data = frame(
+        part=["question", "sample", "beam", "Mine"],
+        text=["W中" * 200, "", "y", ""],
+        value=[0, 0, 0.25, 1.5],
+    )
     texts = [text.get_text() for text in on_axes(draw_worked_example, data).texts]
     assert sum("W\ufffd" in text for text in texts) == 4
     assert max(map(len, texts)) <= 79
@@ -152,7 +195,9 @@ def test_a_worked_example_says_what_is_empty_and_cuts_what_is_long() -> None:
 
 
 def shown_texts(figure: matplotlib.figure.Figure) -> list[Text]:
-    """Texts that are seen: tick labels outside the view, and those that sharing hides, are Text objects too."""
+    """Texts that are seen: tick labels outside the view, and those that sharing hides, are Text
+    objects too.
+    """
     hidden: list[Any] = []
     for axes in figure.axes:
         for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
@@ -160,13 +205,17 @@ def shown_texts(figure: matplotlib.figure.Figure) -> list[Text]:
             hidden += [] if axes.axison else axis.findobj()
             for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
                 hidden += [] if low <= tick.get_loc() <= high else [tick.label1, tick.label2]
-    found = [text for text in figure.findobj(Text) if isinstance(text, Text) and text.get_text().strip()]
+    found = [
+        text for text in figure.findobj(Text) if isinstance(text, Text) and text.get_text().strip()
+    ]
     return [text for text in found if text.get_visible() and text not in hidden]
 
 
 @pytest.mark.filterwarnings("error")  # a layout that collapses is a warning, and cannot be saved
 @pytest.mark.parametrize("name", MINE)
-def test_no_two_texts_overlap_none_leaves_the_page_and_a_demo_says_so(name: str, built: dict[str, Built]) -> None:
+def test_no_two_texts_overlap_none_leaves_the_page_and_a_demo_says_so(
+    name: str, built: dict[str, Built]
+) -> None:
     with figure_style.settings():
         figure = figure_style.laid_out(built[name])
     boxes = [(text.get_text(), text.get_window_extent()) for text in shown_texts(figure)]
@@ -174,7 +223,11 @@ def test_no_two_texts_overlap_none_leaves_the_page_and_a_demo_says_so(name: str,
     pairs = itertools.combinations([(text, box.padded(-1.5)) for text, box in boxes], 2)
     assert [(a, b) for (a, box), (b, other) in pairs if box.overlaps(other)] == []
     page = figure.bbox.padded(1)
-    out = [text for text, box in boxes if not np.allclose(Bbox.union([page, box]).get_points(), page.get_points())]
+    out = [
+        text
+        for text, box in boxes
+        if not np.allclose(Bbox.union([page, box]).get_points(), page.get_points())
+    ]
     assert out == []
     assert built[name].title.startswith("[demo] ")
     assert "This is a demo" in built[name].caption
@@ -184,28 +237,46 @@ def test_no_two_texts_overlap_none_leaves_the_page_and_a_demo_says_so(name: str,
 @pytest.mark.parametrize("name", MINE)
 def test_a_figure_calls_candidates_samples_and_beams(name: str, built: dict[str, Built]) -> None:
     of = built[name]
-    texts = " ".join(text.get_text() for text in shown_texts(of.shown.draw(of.title, of.footnote)))  # type: ignore[union-attr]
-    assert not [word for word in ("multinomial", "beamsearch", "beam search", "U itself", "worse") if word in texts]
+    texts = (" ").join(
+        text.get_text() for text in shown_texts(of.shown.draw(of.title, of.footnote))
+    )  # type: ignore[union-attr]
+    assert not [
+        word
+        for word in ("multinomial", "beamsearch", "beam search", "U itself", "worse")
+        if word in texts
+    ]
 
 
 def test_a_kind_of_candidate_has_one_colour_in_every_figure() -> None:
-    looks = [*figure_style.VARIANTS.values(), *of_scores.FORMS.values(), *of_scores.ENTROPY_LOOKS.values()]
+    looks = [
+        *figure_style.VARIANTS.values(),
+        *of_scores.FORMS.values(),
+        *of_scores.ENTROPY_LOOKS.values(),
+    ]
     looks += [*BY_ROWS.values(), *GAINS.values()]
     for kind, colour in (("samples", figure_style.SAMPLES), ("beams", figure_style.BEAMS)):
         assert {look.colour for look in looks if kind in look.title.split(", ")} == {colour}
-    assert len({look.colour for look in BY_ROWS.values()}) == len(BY_ROWS) - 1  # both weightings of beams
+    assert (
+        len({look.colour for look in BY_ROWS.values()}) == len(BY_ROWS) - 1
+    )  # both weightings of beams
 
 
 @pytest.mark.parametrize(("n", "title"), [(19, "data\nillustration"), (20, "data")])
-def test_a_panel_of_fewer_than_twenty_questions_is_called_an_illustration(n: int, title: str) -> None:
+def test_a_panel_of_fewer_than_twenty_questions_is_called_an_illustration(
+    n: int, title: str
+) -> None:
     data = frame(length=["2", "2"], variant=FORM, value=[0.4, 0.1], n=n, panel="data")
-    shown = figure_style.figure(STUDY, data, ["panel"], "{panel}", draw_by_bin, {}, ("x", "y")).draw("title", "")
+    shown = figure_style.figure(
+        STUDY, data, ["panel"], "{panel}", draw_by_bin, {}, ("x", "y")
+    ).draw("title", "")
     assert shown.axes[0].get_title() == title
 
 
 def test_a_panel_of_which_nothing_was_run_is_no_illustration() -> None:
     data = frame(length=["2", "2"], variant=FORM, value=[np.nan, np.nan], n=0, panel="data")
-    shown = figure_style.figure(STUDY, data, ["panel"], "{panel}", draw_by_bin, {}, ("x", "y")).draw("title", "")
+    shown = figure_style.figure(
+        STUDY, data, ["panel"], "{panel}", draw_by_bin, {}, ("x", "y")
+    ).draw("title", "")
     assert shown.axes[0].get_title() == "data"
 
 
@@ -225,7 +296,9 @@ def test_a_panel_of_bins_is_of_all_their_questions(built: dict[str, Built]) -> N
 def test_an_exact_tie_of_beams_and_samples_is_drawn_as_one_on_an_axis_of_some_width(
     difference: float, title: str
 ) -> None:
-    data = pd.DataFrame({"model": ["m"], "dataset": ["d"], "difference": [difference], "significant": [False]})
+    data = pd.DataFrame(
+        {"model": ["m"], "dataset": ["d"], "difference": [difference], "significant": [False]}
+    )
     data = data.assign(low=difference - 1e-16, high=difference + 1e-16)
     ax = on_axes(beam_minus_multinomial.draw_forest, data)
     mark = ax.lines[-1]
@@ -237,7 +310,9 @@ def test_an_exact_tie_of_beams_and_samples_is_drawn_as_one_on_an_axis_of_some_wi
 
 
 def test_the_one_point_of_a_method_that_scores_all_alike_is_drawn() -> None:
-    data = frame(variant="beamsearch", part=["curve"], shown=[1.0], wrong=[0.3], low=[0.2], high=[0.4])
+    data = frame(
+        variant="beamsearch", part=["curve"], shown=[1.0], wrong=[0.3], low=[0.2], high=[0.4]
+    )
     ax = on_axes(of_scores.draw_risk_coverage, data)
     shown = [line for line in ax.lines if line.get_xydata().tolist() == [[1.0, 0.3]]]
     assert [line.get_marker() for line in shown] == [figure_style.VARIANTS["beamsearch"].marker]
@@ -246,7 +321,9 @@ def test_the_one_point_of_a_method_that_scores_all_alike_is_drawn() -> None:
 def test_questions_are_chosen_by_the_stated_rule(built: dict[str, Built], results: Results) -> None:
     quality = exhibits_study.quality_values(BASE, "triviaqa", 24)
     first = [int(np.flatnonzero(quality <= 0.5)[0]), int(np.flatnonzero(quality > 0.5)[0])]
-    assert list(built["triviaqa-gemma4b"].frame["id"].unique()) == [f"triviaqa-{n:03d}" for n in first]
+    assert list(built["triviaqa-gemma4b"].frame["id"].unique()) == [
+        f"triviaqa-{n:03d}" for n in first
+    ]
     data, rows = built["sampling_vs_beamsearch"].frame, rows_of(results, "candidates")
     distinct = rows[rows["strategy"] == SAMPLE].groupby("id")["text"].nunique()
     repeated = sorted(distinct[distinct < 10], reverse=True)
@@ -255,7 +332,9 @@ def test_questions_are_chosen_by_the_stated_rule(built: dict[str, Built], result
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("name", ["abl_length", "prr_curves", "triviaqa-gemma4b", "rebuttal_nsamples_across_data"])
+@pytest.mark.parametrize(
+    "name", ["abl_length", "prr_curves", "triviaqa-gemma4b", "rebuttal_nsamples_across_data"]
+)
 def test_answers_that_are_all_wrong_are_drawn_without_a_value(name: str, tmp_path: Path) -> None:
     results = Results(tmp_path, STUDY)
     for need in list_of_exhibits.exhibit(name, STUDY).artifacts(STUDY):
@@ -273,7 +352,9 @@ def test_answers_that_are_all_wrong_are_drawn_without_a_value(name: str, tmp_pat
 def test_scores_of_other_questions_are_refused(tmp_path: Path) -> None:
     results = Results(tmp_path, STUDY)
     needs = list_of_exhibits.exhibit("prr_curves", STUDY).artifacts(STUDY)
-    exhibits_study.rewrite(results, needs[0], lambda row: row | {"id": row["id"].replace("023", "900")})
+    exhibits_study.rewrite(
+        results, needs[0], lambda row: row | {"id": row["id"].replace("023", "900")}
+    )
     with pytest.raises(BeamUQError, match="not of the questions that have quality"):
         results.built("prr_curves")
 
@@ -284,15 +365,21 @@ def rows_of(results: Results, kind: str, recipe: str = "main", **more: str) -> p
     return rows[rows["answer_source"] == "greedy"] if "answer_source" in rows else rows
 
 
-def test_shares_and_masses_are_means_over_the_questions_of_a_length(built: dict[str, Built], results: Results) -> None:
+def test_shares_and_masses_are_means_over_the_questions_of_a_length(
+    built: dict[str, Built], results: Results
+) -> None:
     cell = Cell(BASE, "triviaqa", "main")
-    found = results.inputs([cell.file(kind) for kind in ("candidates", "questions")]).candidates(cell)
+    found = results.inputs([cell.file(kind) for kind in ("candidates", "questions")]).candidates(
+        cell
+    )
     lengths = found.lengths()
     for name, column in (("redundancy", "redundancy"), ("abl_prob_mass", "mean")):
         for row in built[name].frame.dropna(subset=["length"]).to_dict("records"):
             length = -math.inf if row["length"] == "All" else int(row["length"].strip("+"))
             members = lengths == length if row["length"].isdigit() else lengths >= length
-            values = (found.redundancy if name == "redundancy" else found.mass)(FORMS[row["variant"]], 10)
+            values = (found.redundancy if name == "redundancy" else found.mass)(
+                FORMS[row["variant"]], 10
+            )
             assert (row[column], row["n"]) == (pytest.approx(values[members].mean()), members.sum())
             assert row["n"] >= 5 or math.isnan(row["low"])
     beams = found.mass(BEAM, 10)
@@ -303,14 +390,22 @@ def test_shares_and_masses_are_means_over_the_questions_of_a_length(built: dict[
     }
 
 
-def test_rejection_curves_keep_the_most_certain_answers(built: dict[str, Built], results: Results) -> None:
+def test_rejection_curves_keep_the_most_certain_answers(
+    built: dict[str, Built], results: Results
+) -> None:
     data, scores = built["prr_curves"].frame, rows_of(results, "scores", scorer="cosine")
     quality = rows_of(results, "quality", metric="answer_f1").set_index("id")["value"]
     for (method, variant), curve in data.groupby(["method", "variant"]):
-        of = scores[(scores["method"] == method) & (scores["variant"] == variant) & (scores["setting"] == "")]
+        of = scores[
+            (scores["method"] == method)
+            & (scores["variant"] == variant)
+            & (scores["setting"] == "")
+        ]
         kept = quality[of.sort_values("value")["id"]].expanding().mean().to_numpy()[::-1]
         np.testing.assert_allclose(curve["quality"], kept, atol=1e-12)
-        assert ((curve["low"] <= curve["quality"] + 1e-12) & (curve["quality"] <= curve["high"] + 1e-12)).mean() > 0.9
+        assert (
+            (curve["low"] <= curve["quality"] + 1e-12) & (curve["quality"] <= curve["high"] + 1e-12)
+        ).mean() > 0.9
 
 
 @pytest.mark.parametrize("name", ["abl_nsamples", "sement_different_nsamples"])
@@ -327,7 +422,9 @@ def test_points_of_a_curve_are_the_measurements_of_their_series(
         np.testing.assert_allclose(both[column], both[f"{column}_stored"], atol=2e-6)
 
 
-def test_a_panel_across_data_has_the_first_questions_alone(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_panel_across_data_has_the_first_questions_alone(
+    results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(of_scores, "MOST_QUESTIONS", 10)
     data = results.built("rebuttal_nsamples_across_data").frame
     assert set(data["n"]) == {10}
@@ -336,7 +433,10 @@ def test_a_panel_across_data_has_the_first_questions_alone(results: Results, mon
 
 
 def test_a_study_of_other_data_draws_every_figure_and_names_its_own(tmp_path: Path) -> None:
-    content, of = exhibits_study.CONTENT, exhibits_study.CONTENT["datasets"]["triviaqa"] | {"adapter": "jsonl"}
+    content, of = (
+        exhibits_study.CONTENT,
+        exhibits_study.CONTENT["datasets"]["triviaqa"] | {"adapter": "jsonl"},
+    )
     grid = {"models": [BASE], "datasets": ["herrings"], "scorers": ["cosine"]}
     study = exhibits_study.study(
         datasets={"herrings": of | {"title": "The herrings"}},
@@ -350,7 +450,7 @@ def test_a_study_of_other_data_draws_every_figure_and_names_its_own(tmp_path: Pa
         assert any("The herrings" in text.get_text() for text in shown_texts(figure)), name
 
 
-def test_every_exhibit_of_a_study_with_a_plug_in_s_method_is_built_by_a_process_that_has_not_loaded_it(
+def test_every_exhibit_with_a_plug_in_s_method_is_built_by_a_process_that_has_not_loaded_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     theirs: Any = types.ModuleType("theirs")
@@ -363,7 +463,9 @@ def test_every_exhibit_of_a_study_with_a_plug_in_s_method_is_built_by_a_process_
     frames = {}
     for name in list_of_exhibits.labels(study):
         needs = list_of_exhibits.exhibit(name, study).artifacts(study)
-        if not any(of.recipe == "main" and of.kind in ("scores", "evaluation", "decisions") for of in needs):
+        if not any(
+            of.recipe == "main" and of.kind in ("scores", "evaluation", "decisions") for of in needs
+        ):
             continue  # it shows no method of this recipe
         frames[name] = results.built(name).frame
         METHODS.pop("Mine", None)  # a table may load it
@@ -376,7 +478,10 @@ def test_the_step_writes_every_file_and_the_same_results_give_the_same_bytes(
 ) -> None:
     study = results.folder / "study.json"
     study.write_text(STUDY.model_dump_json(), encoding="utf-8")
-    here, there = ({kind: tmp_path / f"{i}.{kind}" for kind in ("pdf", "svg", "png", "csv", "caption")} for i in "ab")
+    here, there = (
+        {kind: tmp_path / f"{i}.{kind}" for kind in ("pdf", "svg", "png", "csv", "caption")}
+        for i in "ab"
+    )
     run_job("figure", {"name": "triviaqa-gemma4b", "study": study} | there)
     figure_style.save(built["triviaqa-gemma4b"], **here)
     for kind, file in here.items():

@@ -1,4 +1,6 @@
-"""Tables of a synthetic study and of hand-made frames: what is printed agrees with the CSV, in every format."""
+"""Tables of a synthetic study and of hand-made frames: what is printed agrees with the CSV, in
+every format.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,18 @@ def built(results: Results) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.5432, ".543"), (-0.0961, "-.096"), (1.0, "1.000"), (-1.25, "-1.250"), (0.0, ".000"), (-0.0001, ".000")],
+    [
+        (0.5432, ".543"),
+        (-0.0961, "-.096"),
+        (1.0, "1.000"),
+        (-1.25, "-1.250"),
+        (0.0, ".000"),
+        (-0.0001, ".000"),
+    ],
 )
-def test_decimals_have_no_zero_before_the_point_and_no_negative_zero(value: float, text: str) -> None:
+def test_decimals_have_no_zero_before_the_point_and_no_negative_zero(
+    value: float, text: str
+) -> None:
     assert table_formats.decimal(value) == text
 
 
@@ -48,14 +59,20 @@ def printed(estimates: Estimates, *columns: Column, **more: Any) -> Table:
     return table(STUDY, estimates, ("Method",), rows, columns, **more)
 
 
-@pytest.mark.parametrize(("family", "marked"), [((), [True, True, False]), (("model",), [True, False, False])])
-def test_a_difference_is_bold_by_its_interval_or_by_p_after_holm(family: tuple[str, ...], marked: list[bool]) -> None:
+@pytest.mark.parametrize(
+    ("family", "marked"), [((), [True, True, False]), (("model",), [True, False, False])]
+)
+def test_a_difference_is_bold_by_its_interval_or_by_p_after_holm(
+    family: tuple[str, ...], marked: list[bool]
+) -> None:
     drawn = [np.full(200, 0.2), np.full(200, 0.2), np.full(200, 0.0)]
     for place, (below, of) in enumerate(zip((0, 4, 100), drawn, strict=True)):
         of += 0.01 * np.random.default_rng(place).random(200)
         of[:below] = -0.1
     rows = [{"method": f"{name} - x", "metric": "PRR", "value": 0.2, "n": 9} for name in "abc"]
-    shown = printed(Estimates.from_rows(rows, drawn), Column({"metric": "PRR"}, ("Gain",)), family=family)
+    shown = printed(
+        Estimates.from_rows(rows, drawn), Column({"metric": "PRR"}, ("Gain",)), family=family
+    )
     assert [cell.mark == "best" for cell in shown.cells] == marked
     assert shown.facts["bold"] == f"{sum(marked)} of 3"
     p = [row["p_holm"] for row in shown.values]
@@ -66,11 +83,21 @@ def test_a_difference_is_bold_by_its_interval_or_by_p_after_holm(family: tuple[s
 def test_an_arrow_needs_a_strict_improvement_of_two_defined_values() -> None:
     pairs = {"a": (0.30, 0.31), "b": (0.1 + 0.2, 0.3), "c": (np.nan, 0.3), "d": (0.3, np.nan)}
     rows = [
-        {"metric": "PRR", "method": name, "variant": variant, "value": value, "n": 9, "note": "all wrong"}
+        {
+            "metric": "PRR",
+            "method": name,
+            "variant": variant,
+            "value": value,
+            "n": 9,
+            "note": "all wrong",
+        }
         for name, pair in pairs.items()
         for variant, value in zip(("multinomial", "beamsearch"), pair, strict=True)
     ]
-    columns = [Column({"metric": "PRR", "variant": variant}, (variant,)) for variant in ("multinomial", "beamsearch")]
+    columns = [
+        Column({"metric": "PRR", "variant": variant}, (variant,))
+        for variant in ("multinomial", "beamsearch")
+    ]
     estimates = Estimates.from_rows(rows, [np.full(200, row["value"]) for row in rows])
     shown = printed(estimates, *columns, arrows=True)
     assert [cell.better for cell in shown.cells] == [False, True, *[False] * 6]
@@ -78,7 +105,9 @@ def test_an_arrow_needs_a_strict_improvement_of_two_defined_values() -> None:
 
 def test_an_interval_of_its_own_is_printed_and_one_that_cannot_move_is_not() -> None:
     rows = [{"method": name, "metric": "PRR", "value": 0.0, "n": 9} for name in "ab"]
-    own = Estimates.from_rows([rows[0] | {"low": 0.0, "high": 0.1}, rows[1]], [np.zeros(9), np.zeros(9)])
+    own = Estimates.from_rows(
+        [rows[0] | {"low": 0.0, "high": 0.1}, rows[1]], [np.zeros(9), np.zeros(9)]
+    )
     shown = printed(own, Column({"metric": "PRR"}, ("x",), beside="interval"))
     assert [cell.spread for cell in shown.cells] == ["[.000, .100]", ""]
 
@@ -103,7 +132,11 @@ def test_csv_holds_every_published_key_of_its_models(name: str, built: dict[str,
     label = {"qa_tiny": "qa_gemma4b", "qa_tinychat": "qa_gemma4bit"}.get(name, name)
     keys = ["dataset", "metric", "method", "variant", "setting"]
     with PUBLISHED.open(encoding="utf-8", newline="") as file:
-        published = {tuple(row[key] for key in keys) for row in csv.DictReader(file) if row["table"] == f"tab:{label}"}
+        published = {
+            tuple(row[key] for key in keys)
+            for row in csv.DictReader(file)
+            if row["table"] == f"tab:{label}"
+        }
     assert published
     assert published <= set(built[name].frame[keys].itertuples(index=False, name=None))
 
@@ -117,7 +150,10 @@ def test_printed_are_the_rounded_values_of_the_csv_with_a_best_and_a_second_a_co
     assert len(shown) == len(values) > 20
     assert np.abs(np.sort(shown) - np.sort(values)).max() <= 0.0005 + 1e-9
     for column in zip(*(row.cells for row in built[name].shown.rows), strict=True):
-        of = {mark: [float(cell.text) for cell in column if cell.mark == mark] for mark in ("best", "second", "")}
+        of = {
+            mark: [float(cell.text) for cell in column if cell.mark == mark]
+            for mark in ("best", "second", "")
+        }
         assert min(of["best"]) >= max(of["second"]) >= min(of["second"]) >= max(of[""])
 
 
@@ -129,13 +165,20 @@ SOURCES = {  # the scorer, recipe, answers and metric that each table is of
     "abl_prauc": ("cosine", "main", "greedy", "PR-AUC"),
     "abl_other_methods": ("cosine", "main", "greedy", "PRR"),
     "abl_crossencoder": ("rouge", "main", "greedy", "PRR"),
-    **dict.fromkeys(["abl_sampling", "abl_normalization", "abl_ecc_params"], ("cosine", "strategies", "greedy", "PRR")),
+    **dict.fromkeys(
+        ["abl_sampling", "abl_normalization", "abl_ecc_params"],
+        ("cosine", "strategies", "greedy", "PRR"),
+    ),
 }
 
 
 @pytest.mark.parametrize("name", RANKED)
-def test_every_row_is_the_measurement_that_it_names(name: str, built: dict[str, Any], results: Results) -> None:
-    """Value, ±, interval and n, looked up in the evaluation's files; a mean's in its datasets' replicates."""
+def test_every_row_is_the_measurement_that_it_names(
+    name: str, built: dict[str, Any], results: Results
+) -> None:
+    """Value, ±, interval and n, looked up in the evaluation's files; a mean's in its datasets'
+    replicates.
+    """
     scorer, recipe, answer_source, metric = SOURCES[name]
 
     @cache
@@ -149,23 +192,41 @@ def test_every_row_is_the_measurement_that_it_names(name: str, built: dict[str, 
     for row in built[name].frame.to_dict("records"):
         method, setting = row["method"], row["setting"].replace("multinomial", "sample")
         variant = row["variant"] or ("multinomial" if method in exhibits_study.BOTH_FORMS else "")
-        key = (answer_source, metric, method, variant, "" if setting in ("beam", "sample T=1.0") else setting)
+        key = (
+            answer_source,
+            metric,
+            method,
+            variant,
+            "" if setting in ("beam", "sample T=1.0") else setting,
+        )
         datasets = exhibits_study.DATASETS if row["dataset"] == "mean" else [row["dataset"]]
         found = [stored("evaluation", row["model"], dataset)[key] for dataset in datasets]
         expected = [found[0][column] for column in ("value", "std", "low", "high", "n")]
         if row["dataset"] == "mean":
-            resamples = np.mean([stored("replicates", row["model"], d)[key]["values"] for d in datasets], axis=0)
+            resamples = np.mean(
+                [stored("replicates", row["model"], d)[key]["values"] for d in datasets], axis=0
+            )
             spread = [resamples.std(ddof=1), *np.quantile(resamples, [0.025, 0.975])]
             expected = [np.mean([f["value"] for f in found]), *spread, sum(f["n"] for f in found)]
         assert row["metric"] == metric
-        assert [row[column] for column in ("value", "std", "low", "high", "n")] == pytest.approx(expected, abs=1e-6)
+        assert [row[column] for column in ("value", "std", "low", "high", "n")] == pytest.approx(
+            expected, abs=1e-6
+        )
 
 
 def test_an_undefined_value_leaves_the_mean_undefined_and_both_say_why(tmp_path: Path) -> None:
     results = Results(tmp_path, STUDY)
-    lost = {"value": None, "low": None, "high": None, "std": None, "note": "one quality & no <rank>"}
+    lost = {
+        "value": None,
+        "low": None,
+        "high": None,
+        "std": None,
+        "note": "one quality & no <rank>",
+    }
     of_coqa = Artifact("evaluation", "coqa", exhibits_study.BASE, "main", "cosine")
-    exhibits_study.rewrite(results, of_coqa, lambda row: row | (lost if row["method"] == "MTE" else {}))
+    exhibits_study.rewrite(
+        results, of_coqa, lambda row: row | (lost if row["method"] == "MTE" else {})
+    )
     shown, means = results.built("qa_tiny"), results.built("qa_mean_prr")
     assert "Without a value or an interval: one quality & no <rank>" in shown.caption
     assert '<td title="one quality &amp; no &lt;rank&gt;">n/a</td>' in table_formats.html(shown)
@@ -178,7 +239,11 @@ def test_an_undefined_value_leaves_the_mean_undefined_and_both_say_why(tmp_path:
 def test_dataset_sizes_are_those_of_the_files(built: dict[str, Any]) -> None:
     values = built["test_datasets"].frame.set_index(["metric", "dataset"])["value"]
     assert values["questions", "coqa"] == exhibits_study.SIZE["main"]
-    assert [values["few_shot", of] for of in ("coqa", "hotpotqa", "triviaqa")] == ["all preceding", 0, 5]
+    assert [values["few_shot", of] for of in ("coqa", "hotpotqa", "triviaqa")] == [
+        "all preceding",
+        0,
+        5,
+    ]
     assert values["max_new_tokens", "triviaqa"] == 20
 
 
@@ -194,7 +259,13 @@ def test_other_readings_stay_out_of_the_main_table_and_exact_weights_stand_besid
 
 def of_cells(*cells: TableCell, titles: tuple[str, ...] = ("a", "b"), **changes: Any) -> Built:
     table = Table([{"value": 0.5}], ("",), [titles], [Row(("x",), cells=cells)])
-    fields: dict[str, Any] = {"label": "t", "title": "T", "caption": "C", "footnote": "", "shown": table}
+    fields: dict[str, Any] = {
+        "label": "t",
+        "title": "T",
+        "caption": "C",
+        "footnote": "",
+        "shown": table,
+    }
     return Built(**(fields | changes))
 
 
@@ -204,16 +275,24 @@ def test_marks_and_arrow_in_each_format() -> None:
     tex = r"\textbf{.543} $\uparrow$ {\scriptsize ± .019} & \underline{$-$.096}"
     assert tex in table_formats.latex_fragment(shown)
     assert "| x | **.543** ↑ ± .019 | <u>-.096</u> |" in table_formats.markdown(shown)
-    html = '<td><b>.543</b> ↑ <small>± .019</small></td><td title="[-.1, .2] n = 3"><u>-.096</u></td>'
+    html = (
+        '<td><b>.543</b> ↑ <small>± .019</small></td><td title="[-.1, .2] n = 3"><u>-.096</u></td>'
+    )
     assert html in table_formats.html(shown)
 
 
-HOSTILE = r"\input{x} {a} $1 & #2 % 3_4 ~ ^ <b>|</b> `--` 'q' \"r\" é 中 α | *x* [y](z) \\ \end{document}"
+HOSTILE = (
+    r"\input{x} {a} $1 & #2 % 3_4 ~ ^ <b>|</b> `--` 'q' \"r\" é 中 α | *x* [y](z) \\ \end{document}"
+)
 
 
 def test_hostile_text_is_text_in_each_format() -> None:
     """As test_escaping.py has it of single texts."""
-    cells = (TableCell(HOSTILE), TableCell(HOSTILE + "\n\n" + HOSTILE, code=True), TableCell("n/a", pointer=HOSTILE))
+    cells = (
+        TableCell(HOSTILE),
+        TableCell(HOSTILE + "\n\n" + HOSTILE, code=True),
+        TableCell("n/a", pointer=HOSTILE),
+    )
     header = ((HOSTILE, HOSTILE, "c"), ("a", HOSTILE, "\x00"))
     table = Table([], (HOSTILE,), header, [Row((HOSTILE,), {}, HOSTILE, cells=cells)])
     shown = of_cells(title=HOSTILE, caption=HOSTILE, shown=table)
@@ -242,15 +321,32 @@ TABLES
 def test_every_table_compiles_in_a_document_and_so_does_every_character_a_question_may_hold(
     built: dict[str, Any], tmp_path: Path
 ) -> None:
-    points = [*range(0x20, 0x250), *range(0x370, 0x400), *range(0x2000, 0x2070), 0x2260, 0x4E2D, 0x1F600]
+    points = [
+        *range(0x20, 0x250),
+        *range(0x370, 0x400),
+        *range(0x2000, 0x2070),
+        0x2260,
+        0x4E2D,
+        0x1F600,
+    ]
     text = " ".join([*map(chr, points), *(of[:60] for of in TEXTS)])
-    hostile = of_cells(TableCell(text), TableCell(HOSTILE, code=True), title=HOSTILE, caption=HOSTILE)
+    hostile = of_cells(
+        TableCell(text), TableCell(HOSTILE, code=True), title=HOSTILE, caption=HOSTILE
+    )
     for name, of in (built | {"hostile": hostile}).items():
         (tmp_path / f"{name}.tex").write_text(table_formats.latex_fragment(of), encoding="utf-8")
     # the log of a table that fails ends with its name: each is laid out before the next is read
-    tables = "\n".join(rf"\typeout{{table {name}}}\input{{{name}}}\clearpage" for name in (*built, "hostile"))
+    tables = "\n".join(
+        rf"\typeout{{table {name}}}\input{{{name}}}\clearpage" for name in (*built, "hostile")
+    )
     (tmp_path / "document.tex").write_text(DOCUMENT.replace("TABLES", tables), encoding="utf-8")
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "document.tex"]
+    command = [
+        "pdflatex",
+        "-interaction=nonstopmode",
+        "-halt-on-error",
+        "-no-shell-escape",
+        "document.tex",
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=120)
     log = done.stdout.decode("latin-1")
     assert done.returncode == 0, f"{re.findall('^table .*', log, re.MULTILINE)[-1]}\n{log[-1500:]}"

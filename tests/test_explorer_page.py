@@ -1,4 +1,6 @@
-"""The explorer: what it holds is what the tables say, and it works in a real browser without asking for anything."""
+"""The explorer: what it holds is what the tables say, and it works in a real browser without asking
+for anything.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,12 @@ from exhibits_study import BASE, Results, study
 from headless_chromium import Page, chromium
 from one_metric import measure
 
-WORDS = [f"{first}{second}{third}" for first in "bdfgklmnprst" for second in "aeiou" for third in ("n", "l", "r", "st")]
+WORDS = [
+    f"{first}{second}{third}"
+    for first in "bdfgklmnprst"
+    for second in "aeiou"
+    for third in ("n", "l", "r", "st")
+]
 SOURCES = {"answer": "greedy", "samples": "sample T=1.0", "beams": "beam M=10"}
 HOSTILE = [
     "</script><script>document.body.dataset.broken = 1</script>",
@@ -45,13 +52,17 @@ def row(tokens: list[str], logprobs: list[float]) -> dict[str, Any]:
 
 
 def synthetic(n: int, seed: int = 1, size: int = 10) -> Cell:
-    """Questions with random answers of words that repeat, all compared, with scores of two methods."""
+    """Questions with random answers of words that repeat, all compared, with scores of two
+    methods.
+    """
     random = np.random.default_rng(seed)
     table = {word: -float(random.exponential(1.5)) for word in WORDS}
 
     def some() -> dict[str, Any]:
         words = [WORDS[k] for k in np.minimum(random.geometric(0.04, random.integers(1, 8)), 200)]
-        return row([f" {word}" for word in words] + ["\n"], [table[word] for word in words] + [-0.3])
+        return row(
+            [f" {word}" for word in words] + ["\n"], [table[word] for word in words] + [-0.3]
+        )
 
     questions = []
     for k in range(n):
@@ -77,7 +88,7 @@ def unpacked(html: str) -> Any:
     return json.loads(gzip.decompress(base64.b64decode(data)))
 
 
-# -- what it holds --------------------------------------------------------------------------------------------------
+# -- what it holds ---------------------------------------------------------------------------------
 
 
 def test_every_candidate_is_a_path_in_the_tree() -> None:
@@ -91,17 +102,26 @@ def test_every_candidate_is_a_path_in_the_tree() -> None:
         for depth, token, cost in zip(*tree, strict=True):
             path[depth - 1 :] = [(data["tokens"][token], cost)]
             paths.append(list(path))
-        assert len({tuple(map(tuple, each)) for each in paths}) == len(paths)  # a prefix stands once
-        for rows, of in zip(([question.answer], question.samples, question.beams), sets, strict=True):
+        assert len({tuple(map(tuple, each)) for each in paths}) == len(
+            paths
+        )  # a prefix stands once
+        for rows, of in zip(
+            ([question.answer], question.samples, question.beams), sets, strict=True
+        ):
             for candidate, end in zip(rows, of[1], strict=True):
                 assert [token for token, _ in paths[end]] == candidate["token_texts"]
-                assert sum(cost for _, cost in paths[end]) / -1e3 == pytest.approx(candidate["logprob"], abs=0.01)
+                assert sum(cost for _, cost in paths[end]) / -1e3 == pytest.approx(
+                    candidate["logprob"], abs=0.01
+                )
 
 
 @pytest.mark.parametrize(
     ("pairs", "expected"),
     [
-        ({("a", "a"): 1.0, ("a", "b"): 0.5, ("b", "a"): 0.1}, [100, 30, -1]),  # the last was not compared
+        (
+            {("a", "a"): 1.0, ("a", "b"): 0.5, ("b", "a"): 0.1},
+            [100, 30, -1],
+        ),  # the last was not compared
         ({("b", "a"): 0.1}, [-1, 10, -1]),  # compared in one direction
     ],
 )
@@ -109,13 +129,21 @@ def test_the_matrix_is_the_mean_of_the_directions_compared(
     pairs: dict[tuple[str, str], float], expected: list[int]
 ) -> None:
     answer, other = row(["a", "\n"], [-1.0, 0.0]), row(["b", "\n"], [-1.0, 0.0])
-    question = Question("q", "?", answer, [other], [], pairs={pair: (s, None) for pair, s in pairs.items()})
+    question = Question(
+        "q", "?", answer, [other], [], pairs={pair: (s, None) for pair, s in pairs.items()}
+    )
     (packed,) = explorer_data("t", [], [replace(synthetic(1), questions=[question])])["cells"]
     assert [ord(sign) - 40 for sign in packed["pairs"][0]] == expected
 
 
 def test_clusters_are_those_of_semantic_entropy_and_need_every_pair() -> None:
-    alike = {("a", "b"), ("b", "a"), ("b", "c"), ("c", "b"), ("d", "a")}  # c is not like a, d is so in one direction
+    alike = {
+        ("a", "b"),
+        ("b", "a"),
+        ("b", "c"),
+        ("c", "b"),
+        ("d", "a"),
+    }  # c is not like a, d is so in one direction
     rows = [row([text, "\n"], [-1.0, 0.0]) for text in "abcda"]
     compared = {pair: (0.5, pair in alike) for pair in itertools.product("abcd", repeat=2)}
     for pairs, expected in ((compared, [0, 0, 2, 3, 0]), ({("a", "b"): (0.5, True)}, [])):
@@ -128,14 +156,18 @@ def test_what_is_not_known_is_null_and_never_a_number() -> None:
     nothing = {"text": "x", "logprob": float("nan")}
     question = Question("q", "?", nothing, [nothing], [])
     other = replace(question, id="other")
-    scores = pd.DataFrame({"id": ["other"], "method": "M", "variant": "", "setting": "", "value": [0.5]})
-    (packed,) = explorer_data("t", [], [replace(synthetic(1), questions=[question, other], scores=scores)])["cells"]
+    scores = pd.DataFrame(
+        {"id": ["other"], "method": "M", "variant": "", "setting": "", "value": [0.5]}
+    )
+    (packed,) = explorer_data(
+        "t", [], [replace(synthetic(1), questions=[question, other], scores=scores)]
+    )["cells"]
     assert packed["values"] == [[None, 0.5]]
     assert packed["rated"] == [None, None]
     assert packed["sets"][0][1] == [[0], [-1], [None], [0], []]
 
 
-# -- from tables and files ------------------------------------------------------------------------------------------
+# -- from tables and files -------------------------------------------------------------------------
 
 
 class WithPrompts(Results):
@@ -143,14 +175,22 @@ class WithPrompts(Results):
 
     def _prompts(self, need: Any) -> list[dict[str, Any]]:
         asked = self._questions(need)
-        return [{"id": each["id"], "prompt": f"Question: {each['question']}\nAnswer:"} for each in asked]
+        return [
+            {"id": each["id"], "prompt": f"Question: {each['question']}\nAnswer:"} for each in asked
+        ]
 
     def _similarity(self, need: Any) -> list[dict[str, Any]]:
         texts = sorted({each["text"] for each in self._candidates(need)})
         ids = [each["id"] for each in self._questions(need)]
         pairs = itertools.product(ids, texts, texts)
         return [
-            {"id": key, "premise": a, "hypothesis": b, "entail": 0.9 if a == b else 0.2, "neutral": None}
+            {
+                "id": key,
+                "premise": a,
+                "hypothesis": b,
+                "entail": 0.9 if a == b else 0.2,
+                "neutral": None,
+            }
             | {"contradict": None}
             for key, a, b in pairs
         ]
@@ -163,7 +203,13 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "study.json").write_text(of.model_dump_json())
     writer, grid = WithPrompts(folder, of), Grid(of)
     for which, (cell, scorer) in enumerate(grid.explored[:2]):
-        writer.paths([table for table in grid.tables_explored(cell, scorer) if not (which and table.kind == "scores")])
+        writer.paths(
+            [
+                table
+                for table in grid.tables_explored(cell, scorer)
+                if not (which and table.kind == "scores")
+            ]
+        )
     return folder
 
 
@@ -181,11 +227,17 @@ def test_values_and_quality_are_those_of_the_produced_answer(results: Path) -> N
     first = unpacked(explore(results).read_text())["cells"][0]
     stored = pd.read_parquet(results / f"scores/{study().main.scorer}/{BASE}/triviaqa/main.parquet")
     for (title, form), values in zip(first["methods"], first["values"], strict=True):
-        rows = stored[(stored["answer_source"] == "greedy") & (stored["setting"] == "") & (stored["variant"] == form)]
+        rows = stored[
+            (stored["answer_source"] == "greedy")
+            & (stored["setting"] == "")
+            & (stored["variant"] == form)
+        ]
         (name,) = (name for name in METHODS if TITLES.get(name, name) == title)
         own = rows[rows["method"] == name].set_index("id")["value"].loc[first["ids"]]
         assert values == pytest.approx(own.tolist(), rel=1e-5)
-    quality = pd.read_parquet(results / f"quality/{study().main_quality.metric}/{BASE}/triviaqa/main.parquet")
+    quality = pd.read_parquet(
+        results / f"quality/{study().main_quality.metric}/{BASE}/triviaqa/main.parquet"
+    )
     assert first["rated"] == quality[quality["answer_source"] == "greedy"]["value"].tolist()
 
 
@@ -207,7 +259,10 @@ def test_a_file_that_score_takes_is_scored_and_compared(tmp_path: Path) -> None:
     assert cell["ids"] == ["a", "2"]
     assert cell["references"] == [["Rome"], []]
     assert cell["rated"] == [1, None]
-    assert [cell["texts"][0][k] for k in cell["sets"][0][2][0]] == ["Rome", "Milan"]  # by probability
+    assert [cell["texts"][0][k] for k in cell["sets"][0][2][0]] == [
+        "Rome",
+        "Milan",
+    ]  # by probability
     assert cell["sets"][0][1][4] == [0, 0, 2]
     assert ["Prob", ""] in cell["methods"]
     assert cell["values"][cell["methods"].index(["Prob", ""])] == [0.5, None]
@@ -223,7 +278,9 @@ def test_a_file_that_score_takes_is_scored_and_compared(tmp_path: Path) -> None:
         ("rows.jsonl", '{"answer": "a", "samples": ["a"], "quality": "good"}', "quality"),
     ],
 )
-def test_what_cannot_be_shown_is_refused_in_one_line(name: str, content: str | None, told: str, tmp_path: Path) -> None:
+def test_what_cannot_be_shown_is_refused_in_one_line(
+    name: str, content: str | None, told: str, tmp_path: Path
+) -> None:
     path = tmp_path / name
     if content == "":
         path.mkdir()
@@ -235,7 +292,7 @@ def test_what_cannot_be_shown_is_refused_in_one_line(name: str, content: str | N
     assert name in str(caught.value)
 
 
-# -- in a browser ---------------------------------------------------------------------------------------------------
+# -- in a browser ----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -246,20 +303,26 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 
 @pytest.fixture
 def opened(browser: Page, tmp_path: Path) -> Iterator[Page]:
-    """Twelve questions, opened; whatever a test does, nothing is asked for and nothing is complained of."""
+    """Twelve questions, opened; whatever a test does, nothing is asked for and nothing is
+    complained of.
+    """
     show(browser, tmp_path, "Toy", ["a note"], [synthetic(12)])
     yield browser
     assert (browser.requests(), browser.complaints()) == ([], [])
 
 
-def show(browser: Page, folder: Path, title: str, notes: list[str], cells: list[Cell], link: str = "") -> None:
+def show(
+    browser: Page, folder: Path, title: str, notes: list[str], cells: list[Cell], link: str = ""
+) -> None:
     (folder / "page.html").write_text(page(title, notes, cells))
     browser.events.clear()
     browser.open((folder / "page.html").as_uri() + link)
 
 
 def rows(of: Page) -> list[str]:
-    found: list[str] = of.evaluate("[...document.querySelectorAll('#rows tr')].map(r => r.children[1].textContent)")
+    found: list[str] = of.evaluate(
+        "[...document.querySelectorAll('#rows tr')].map(r => r.children[1].textContent)"
+    )
     return found
 
 
@@ -289,21 +352,41 @@ def test_it_opens_the_first_question_and_keys_go_on_search_and_come_back(opened:
 def test_bars_of_beams_and_samples_have_one_scale(browser: Page, tmp_path: Path) -> None:
     beams = [row([text, "\n"], [np.log(p), 0.0]) for text, p in (("a", 0.6), ("b", 0.3))]
     samples = [beams[0], beams[1], beams[1], beams[1]]
-    question = replace(synthetic(1).questions[0], answer=beams[0], samples=samples, beams=beams, pairs={})
+    question = replace(
+        synthetic(1).questions[0], answer=beams[0], samples=samples, beams=beams, pairs={}
+    )
     show(browser, tmp_path, "Toy", [], [replace(synthetic(1), questions=[question])])
     script = "[...document.querySelectorAll('.bar.{}')].map(bar => parseFloat(bar.style.width))"
-    assert browser.evaluate(script.format("beams")) == pytest.approx([80, 40], abs=0.1)  # .6 and .3 of .75
+    assert browser.evaluate(script.format("beams")) == pytest.approx(
+        [80, 40], abs=0.1
+    )  # .6 and .3 of .75
     assert browser.evaluate(script.format("samples")) == pytest.approx([100, 100 / 3], abs=0.1)
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [420, 1250])
 def test_a_question_has_room_in_the_table_at_every_width(width: int, opened: Page) -> None:
-    opened.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+    opened.call(
+        "Emulation.setDeviceMetricsOverride",
+        width=width,
+        height=900,
+        deviceScaleFactor=1,
+        mobile=False,
+    )
     assert opened.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     for box in ("#scroll", "#question"):
-        assert opened.evaluate(f"(box => box.scrollWidth - box.clientWidth)(document.querySelector('{box}'))") <= 0
-    assert opened.evaluate("document.querySelector('#rows td:nth-child(2)').getBoundingClientRect().width") > 120
+        assert (
+            opened.evaluate(
+                f"(box => box.scrollWidth - box.clientWidth)(document.querySelector('{box}'))"
+            )
+            <= 0
+        )
+    assert (
+        opened.evaluate(
+            "document.querySelector('#rows td:nth-child(2)').getBoundingClientRect().width"
+        )
+        > 120
+    )
 
 
 @pytest.mark.browser
@@ -311,7 +394,9 @@ def test_the_rejection_curve_has_the_prr_of_the_package(opened: Page) -> None:
     cell = synthetic(12)
     told = opened.evaluate("document.querySelector('#question svg').getAttribute('aria-label')")
     for form in ("multinomial", "beamsearch"):
-        values = cell.scores[(cell.scores["method"] == "Dissimilarity") & (cell.scores["variant"] == form)]["value"]
+        values = cell.scores[
+            (cell.scores["method"] == "Dissimilarity") & (cell.scores["variant"] == form)
+        ]["value"]
         quality = np.array([question.quality for question in cell.questions])
         (expected,) = measure("PRR", values.to_numpy(), quality)
         assert f"PRR {expected:.3g}" in told
@@ -333,7 +418,15 @@ def test_hostile_texts_stay_text(browser: Page, tmp_path: Path) -> None:
     made = [row([text, "\n"], [-1.0, -0.1]) | {"text": text} for text in HOSTILE]
     of_all = {"samples": made, "beams": made, "pairs": {}}
     questions = [
-        replace(question, id=text or "empty", text=text, references=[text], prompt=text, answer=answer, **of_all)
+        replace(
+            question,
+            id=text or "empty",
+            text=text,
+            references=[text],
+            prompt=text,
+            answer=answer,
+            **of_all,
+        )
         for text, answer, question in zip(HOSTILE, made, cell.questions, strict=True)
     ]
     scores = cell.scores.assign(id=[HOSTILE[int(key[2:])] or "empty" for key in cell.scores["id"]])
@@ -341,8 +434,15 @@ def test_hostile_texts_stay_text(browser: Page, tmp_path: Path) -> None:
     show(browser, tmp_path, f"Toy {HOSTILE[0]}", HOSTILE, [cell])
     for text in HOSTILE:
         assert heading(browser) == (text or "empty")
-        assert browser.evaluate("document.querySelector('#question pre')?.textContent ?? ''") == text
-        assert browser.evaluate("document.querySelectorAll('#question img, #question script, #rows img').length") == 0
+        assert (
+            browser.evaluate("document.querySelector('#question pre')?.textContent ?? ''") == text
+        )
+        assert (
+            browser.evaluate(
+                "document.querySelectorAll('#question img, #question script, #rows img').length"
+            )
+            == 0
+        )
         assert browser.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
         browser.press("ArrowDown")
     assert browser.evaluate("document.body.dataset.broken ?? 'whole'") == "whole"

@@ -46,11 +46,15 @@ class Extended:
         model = build_tiny_model("llama", folder / "models" / "some-model", context=4096)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("MODEL", str(model))
-            printed = [told for told in follow("extend.md", folder / "mine") if told]  # a link says nothing
+            printed = [
+                told for told in follow("extend.md", folder / "mine") if told
+            ]  # a link says nothing
         (folder / "printed.json").write_text(json.dumps(printed))
 
     def copied(self, name: str) -> Path:
-        """A folder with the same in it, beside this one: the package's files, which are inputs, have the same paths."""
+        """A folder with the same in it, beside this one: the package's files, which are inputs,
+        have the same paths.
+        """
         return Path(shutil.copytree(self.folder, self.folder.with_name(name), symlinks=True))
 
     def frame(self, path: str) -> pd.DataFrame:
@@ -69,15 +73,26 @@ def test_the_model_stanza_is_a_table(extended: Extended) -> None:
 
 
 def test_the_dataset_is_asked_and_its_examples_shown(extended: Extended) -> None:
-    assert sorted(extended.frame("questions/mine.parquet")["id"]) == ["a1", "a2", "a3", "a4", "a5", "a6"]
+    assert sorted(extended.frame("questions/mine.parquet")["id"]) == [
+        "a1",
+        "a2",
+        "a3",
+        "a4",
+        "a5",
+        "a6",
+    ]
     prompt = extended.frame("prompts/base/mine.parquet")["prompt"][0]
     assert prompt.count("Question:") == 3
     assert prompt.endswith("Answer:")
     assert "My questions" in extended.printed[-1]
 
 
-def test_the_method_is_a_row_of_the_table_in_both_forms_and_tried_without_a_study(extended: Extended) -> None:
-    assert re.search(r"over samples.*\| Disagreement \|\n.*\n\| 1 +\| +0\.25 \|", extended.printed[0], re.DOTALL)
+def test_the_method_is_a_row_of_the_table_in_both_forms_and_tried_without_a_study(
+    extended: Extended,
+) -> None:
+    assert re.search(
+        r"over samples.*\| Disagreement \|\n.*\n\| 1 +\| +0\.25 \|", extended.printed[0], re.DOTALL
+    )
     assert "| Disagreement |" in extended.printed[-1]
     assert "| Disagreement + beamsearch |" in extended.printed[-1]
     scores = extended.frame("scores/words/my-model/mine/main.parquet")
@@ -88,7 +103,9 @@ def test_the_method_is_a_row_of_the_table_in_both_forms_and_tried_without_a_stud
 
 def test_the_similarity_scored_the_pairs(extended: Extended) -> None:
     pairs = extended.frame("similarity/words/my-model/mine/main.parquet")
-    for premise, hypothesis, entail in zip(pairs.premise, pairs.hypothesis, pairs.entail, strict=True):
+    for premise, hypothesis, entail in zip(
+        pairs.premise, pairs.hypothesis, pairs.entail, strict=True
+    ):
         a, b = set(premise.split()), set(hypothesis.split())
         assert entail == (len(a & b) / len(a | b) if a | b else 1.0)
 
@@ -96,7 +113,9 @@ def test_the_similarity_scored_the_pairs(extended: Extended) -> None:
 def test_the_quality_metric_is_measured_and_its_column_named(extended: Extended) -> None:
     quality = extended.frame("quality/my_quality.starts_alike/my-model/mine/main.parquet")
     assert set(quality.value) <= {0.0, 1.0}
-    assert set(extended.frame("evaluation/words/my-model/mine/main.parquet")["quality"]) == {"my_quality:starts_alike"}
+    assert set(extended.frame("evaluation/words/my-model/mine/main.parquet")["quality"]) == {
+        "my_quality:starts_alike"
+    }
 
 
 def test_the_strategy_is_decoded_and_stands_behind_the_beam_form(extended: Extended) -> None:
@@ -110,7 +129,9 @@ def test_the_strategy_is_decoded_and_stands_behind_the_beam_form(extended: Exten
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The page's module of exhibits, named among the package's."""
-    ((name, text),) = re.findall(r"<!-- module: (\w+)\.py -->\n```python\n(.*?)```", page(), re.DOTALL)
+    ((name, text),) = re.findall(
+        r"<!-- module: (\w+)\.py -->\n```python\n(.*?)```", page(), re.DOTALL
+    )
     (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     made = importlib.import_module(name)
@@ -133,19 +154,27 @@ def test_the_figure_draws_both_forms_of_every_dataset(results: exhibits_study.Re
     assert set(built.frame["variant"]) == {"multinomial", "beamsearch"}
     assert set(built.frame["dataset"]) == set(exhibits_study.DATASETS)
     drawn = built.shown.draw(built.title, built.footnote)
-    assert [len(ax.containers) for ax in drawn.axes] == [4, 4]  # bars and their intervals, of two forms
+    assert [len(ax.containers) for ax in drawn.axes] == [
+        4,
+        4,
+    ]  # bars and their intervals, of two forms
 
 
 def test_a_fact_that_a_caption_has_not_is_named() -> None:
     with pytest.raises(
-        BeamUQError, match=r"^caption 'Of \{smaples\}': \{smaples\}: no fact here; did you mean 'samples'"
+        BeamUQError,
+        match=r"^caption 'Of \{smaples\}': \{smaples\}: no fact here; did you mean 'samples'",
     ):
         captions.text("Samples\nOf {smaples}", {"samples": 10})
 
 
 def test_what_is_added_takes_the_lines_that_the_page_says_and_at_most_45() -> None:
-    told = [int(n) for n in re.findall(r"^\| .* \| (\d+) \|$", page().split("\n## ")[0], re.MULTILINE)]
-    blocks = {path: text for kind, path, text in re.findall(BLOCK, page(), re.DOTALL) if kind != "add"}
+    told = [
+        int(n) for n in re.findall(r"^\| .* \| (\d+) \|$", page().split("\n## ")[0], re.MULTILINE)
+    ]
+    blocks = {
+        path: text for kind, path, text in re.findall(BLOCK, page(), re.DOTALL) if kind != "add"
+    }
     stanzas = [text for kind, path, text in re.findall(BLOCK, page(), re.DOTALL) if kind == "add"]
     written = [*stanzas[:2], blocks["plugins/my_method.py"], blocks["my_exhibits.py"]]
     lines = [len([line for line in text.splitlines() if line.strip()]) for text in written]
@@ -155,8 +184,14 @@ def test_what_is_added_takes_the_lines_that_the_page_says_and_at_most_45() -> No
 
 def rules(folder: Path, *arguments: str) -> set[str]:
     """The rules of which jobs run."""
-    done = snakemake(folder, "--cores", "1", *arguments, "--config", "study=study.yaml", seconds=120)
-    logs = "\n".join(path.read_text() for path in folder.glob("logs/**/*.log")) if done.returncode else ""
+    done = snakemake(
+        folder, "--cores", "1", *arguments, "--config", "study=study.yaml", seconds=120
+    )
+    logs = (
+        "\n".join(path.read_text() for path in folder.glob("logs/**/*.log"))
+        if done.returncode
+        else ""
+    )
     assert done.returncode == 0, done.stderr + logs
     return set(re.findall(r"^(\w+) +\d+$", done.stdout + done.stderr, re.MULTILINE))
 
@@ -167,10 +202,19 @@ def test_a_changed_method_reruns_the_scores_and_what_follows_only(extended: Exte
     method.write_text(method.read_text().replace("< 0.5", "< 0.4"))
     counted = rules(folder, "--dry-run")
     assert {"scores", "evaluation", "table"} <= counted
-    assert not counted & {"questions", "prompts", "candidates", "judgements", "similarity", "quality"}
+    assert not counted & {
+        "questions",
+        "prompts",
+        "candidates",
+        "judgements",
+        "similarity",
+        "quality",
+    }
 
 
-def test_a_similarity_of_ones_own_judges_for_ccp_and_sar_and_a_changed_one_judges_again(extended: Extended) -> None:
+def test_a_similarity_of_ones_own_judges_for_ccp_and_sar_and_a_changed_one_judges_again(
+    extended: Extended,
+) -> None:
     folder = extended.copied("judge")
     study = yaml.safe_load((folder / "study.yaml").read_text())
     study["main"]["relevance"] = "words"
@@ -188,12 +232,20 @@ def test_a_similarity_of_ones_own_judges_for_ccp_and_sar_and_a_changed_one_judge
 @pytest.mark.parametrize(
     ("policy", "options", "told"),
     [
-        ("beamuq.decoding:Sample", {"size": 4}, "a Sample draws; a strategy of your own must be a search"),
+        (
+            "beamuq.decoding:Sample",
+            {"size": 4},
+            "a Sample draws; a strategy of your own must be a search",
+        ),
         ("beamuq.decoding.beam_search:Beam", {"with": 4}, "unexpected keyword argument 'with'"),
     ],
 )
-def test_a_policy_that_is_no_search_is_told_in_one_line(policy: str, options: dict[str, int], told: str) -> None:
-    recipe = Recipe.model_validate({"custom": [{"strategy": "mine M=4", "policy": policy, "options": options}]})
+def test_a_policy_that_is_no_search_is_told_in_one_line(
+    policy: str, options: dict[str, int], told: str
+) -> None:
+    recipe = Recipe.model_validate(
+        {"custom": [{"strategy": "mine M=4", "policy": policy, "options": options}]}
+    )
     with pytest.raises(BeamUQError, match=told) as caught:
         policies_of(recipe, None)
     assert "\n" not in str(caught.value)
@@ -205,11 +257,17 @@ def test_a_policy_that_is_no_search_is_told_in_one_line(policy: str, options: di
         (
             "quality",
             {"metric": "my_quality:start_alike", "title": "t"},
-            r"quality\[0\]\.metric: .*my_quality\.py has no 'start_alike'; did you mean 'starts_alike'",
+            r"quality\[0\]\.metric: .*my_quality\.py has no 'start_alike'; did you mean "
+            r"'starts_alike'",
         ),
         (
             "recipes",
-            {"main": {"sample": {"size": 4}, "custom": [{"strategy": "wide M=4 W=8", "policy": "my_strategy:Wid"}]}},
+            {
+                "main": {
+                    "sample": {"size": 4},
+                    "custom": [{"strategy": "wide M=4 W=8", "policy": "my_strategy:Wid"}],
+                }
+            },
             "custom.0..policy: .*did you mean 'Wide'",
         ),
     ],

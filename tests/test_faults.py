@@ -1,4 +1,6 @@
-"""A job that is killed goes on from what it has, one in shards is joined: the bytes are those of a clean run."""
+"""A job that is killed goes on from what it has, one in shards is joined: the bytes are those of a
+clean run.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from run_snakemake import ENVIRONMENT
 pytestmark = pytest.mark.slow
 
 
-def test_each_stage_that_takes_long_may_be_killed_once(decoded: Workplace, prompted: Workplace) -> None:
+def test_each_stage_that_takes_long_may_be_killed_once(
+    decoded: Workplace, prompted: Workplace
+) -> None:
     waiting = ["candidates", "similarity"]
     with ThreadPoolExecutor() as threads:
         run = threads.submit(prompted.run, SIMILARITY, "--retries", "1")
@@ -48,8 +52,13 @@ def test_sigterm_keeps_the_batch_and_the_next_run_goes_on(
     plan = Plan.load({"study": "micro.yaml", "device": "cpu"})
     of: Any = SimpleNamespace(model="tiny", dataset="triviaqa", recipe="main", style="base")
     read = {"prompts": plan.files.prompts(of), "model": plan.files.model("candidates")(of)[0]}
-    settings = {"settings": plan.settings.candidates(of), "loading": plan.settings.loading("candidates")(of)}
-    words = {name: str(value) for name, value in (read | settings | {"candidates": CANDIDATES}).items()}
+    settings = {
+        "settings": plan.settings.candidates(of),
+        "loading": plan.settings.loading("candidates")(of),
+    }
+    words = {
+        name: str(value) for name, value in (read | settings | {"candidates": CANDIDATES}).items()
+    }
     command = ["python", str(ROOT / "workflow/scripts/candidates.py")]
     command += [word for name, value in words.items() for word in (f"--{name}", value)]
     options: dict[str, Any] = {"env": ENVIRONMENT, "text": True}
@@ -70,11 +79,15 @@ def test_sigterm_keeps_the_batch_and_the_next_run_goes_on(
 @pytest.mark.parametrize(("count", "cards"), [(1, 1), (3, 0)])
 def test_joining_shards_asks_for_no_card(count: int, cards: int) -> None:
     plan = Plan.load({"study": "demo", "device": "cuda", "shards": count})
-    wildcards: Any = SimpleNamespace(model=next(iter(plan.study.models)), scorer=plan.study.main.scorer)
+    wildcards: Any = SimpleNamespace(
+        model=next(iter(plan.study.models)), scorer=plan.study.main.scorer
+    )
     assert [plan.gpus(rule)(wildcards) for rule in ("candidates", "similarity")] == [cards, 1]
 
 
-def test_a_sharded_cell_is_the_whole_one_byte_for_byte(decoded: Workplace, prompted: Workplace) -> None:
+def test_a_sharded_cell_is_the_whole_one_byte_for_byte(
+    decoded: Workplace, prompted: Workplace
+) -> None:
     path = prompted.folder / CANDIDATES
     costs = prompted.folder / "results/micro/costs/candidates/tiny/triviaqa/main.shards"
     costs.mkdir(parents=True)
@@ -83,11 +96,15 @@ def test_a_sharded_cell_is_the_whole_one_byte_for_byte(decoded: Workplace, promp
     assert told.count("(Rule: candidates_shard)") == 2
     assert sorted(file.name for file in costs.iterdir()) == ["1-of-2.jsonl", "2-of-2.jsonl"]
     assert path.read_bytes() == (decoded.folder / CANDIDATES).read_bytes()
-    assert [file.name for file in path.parent.iterdir()] == [path.name]  # neither markers nor batches
+    assert [file.name for file in path.parent.iterdir()] == [
+        path.name
+    ]  # neither markers nor batches
     assert "Nothing to be done" in prompted.run(CANDIDATES, "--dry-run", settings=("shards=2",))
 
 
-@pytest.mark.parametrize("history", [True, False], ids=["programs touched", "results copied without their history"])
+@pytest.mark.parametrize(
+    "history", [True, False], ids=["programs touched", "results copied without their history"]
+)
 def test_nothing_is_decoded_again_in_another_checkout_whose_programs_are_newer(
     history: bool, decoded: Workplace, tmp_path: Path
 ) -> None:
@@ -96,7 +113,9 @@ def test_nothing_is_decoded_again_in_another_checkout_whose_programs_are_newer(
         shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "Snakefile", checkout)
     of_checkout = ("--snakefile", str(checkout / "Snakefile"))
-    place.run("--touch", SIMILARITY, *of_checkout)  # as if made there: the demo's questions lie in a checkout
+    place.run(
+        "--touch", SIMILARITY, *of_checkout
+    )  # as if made there: the demo's questions lie in a checkout
     for program in (checkout / "workflow/scripts").iterdir():
         program.touch()
     if not history:
@@ -106,16 +125,27 @@ def test_nothing_is_decoded_again_in_another_checkout_whose_programs_are_newer(
     assert planned == {"quality", "scores", "evaluation"}
 
 
-def test_large_data_that_were_copied_anew_are_not_read_again(tiny_models: Path, tmp_path: Path) -> None:
+def test_large_data_that_were_copied_anew_are_not_read_again(
+    tiny_models: Path, tmp_path: Path
+) -> None:
     split = tmp_path / "data/test.jsonl"
     split.parent.mkdir()
     row = {"url": "x" * 600_000, "question": "Who?", "answers": ["he"]}
-    split.write_text("".join(json.dumps(row | {"question": f"Who was {name}?"}) + "\n" for name in ("Ann", "Bob")))
+    split.write_text(
+        "".join(
+            json.dumps(row | {"question": f"Who was {name}?"}) + "\n" for name in ("Ann", "Bob")
+        )
+    )
     study = micro_study(tiny_models)
     study["datasets"]["triviaqa"] |= {
-        "adapter": "web_questions", "source": f"folder:{split.parent}", "split": "test", "few_shot": 0, "questions": 2
+        "adapter": (
+            "web_questions"
+        ), "source": f"folder:{split.parent}", "split": "test", "few_shot": 0, "questions": 2
     }  # fmt: skip
-    place, questions = Workplace(tmp_path / "place", study), "results/micro/questions/triviaqa.parquet"
+    place, questions = (
+        Workplace(tmp_path / "place", study),
+        "results/micro/questions/triviaqa.parquet",
+    )
     place.run(questions)
     split.touch()
     assert "Nothing to be done" in place.run(questions, "--dry-run")

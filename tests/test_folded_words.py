@@ -1,4 +1,6 @@
-"""Words of answers of one's own: one spelling each, numbers by value, symbols kept, in any script."""
+"""Words of answers of one's own: one spelling each, numbers by value, symbols kept, in any
+script.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,21 @@ from beamuq.unicode_folding import boxed, fold, without_latex
     [
         (["5", "5.0", "05", "5.", "+5", "٥", "５", "५", "5.000", "**5**", "“5”", "$5$"], ["5"]),
         (["-5", "−5", "–5", "－5", "-5.0", "(−5)", "“−5”", "$-5$", "− 5"], ["-5"]),
-        (["1000", "1,000", "1'000", "1e3", "10³", "10^3", "1\u202f000", "1 000", "１，０００", "1,000.00"], ["1000"]),
+        (
+            [
+                "1000",
+                "1,000",
+                "1'000",
+                "1e3",
+                "10³",
+                "10^3",
+                "1\u202f000",
+                "1 000",
+                "１，０００",
+                "1,000.00",
+            ],
+            ["1000"],
+        ),
         (["100000", "1,00,000", "1e5"], ["100000"]),
         (["1234567.5", "1.234.567,5", "1,234,567.50"], ["1234567.5"]),
         (["3.14", "3,14", "3.140", "٣٫١٤"], ["3.14"]),
@@ -48,7 +64,18 @@ from beamuq.unicode_folding import boxed, fold, without_latex
         (["x²", "x^2", "x2"], ["x2"]),
         (["Beyonce\u0301", "Beyonc\u00e9", "BEYONCÉ"], ["beyoncé"]),
         (["don’t", "don't", "donʼt", "don`t"], ["dont"]),
-        (["“Hamlet”", "«Hamlet»", "„Hamlet“", "'Hamlet'", "「Hamlet」", "the Hamlet", "Ham\u00adlet"], ["hamlet"]),
+        (
+            [
+                "“Hamlet”",
+                "«Hamlet»",
+                "„Hamlet“",
+                "'Hamlet'",
+                "「Hamlet」",
+                "the Hamlet",
+                "Ham\u00adlet",
+            ],
+            ["hamlet"],
+        ),
         (["U.S.", "US", "u.s"], ["us"]),
         (["well-known", "well known", "well‑known"], ["well", "known"]),
         (["Simon & Garfunkel", "Simon and Garfunkel"], ["simon", "and", "garfunkel"]),
@@ -67,16 +94,46 @@ from beamuq.unicode_folding import boxed, fold, without_latex
     ],
 )
 def test_spellings_of_the_same_are_the_same_words(spellings: list[str], words: list[str]) -> None:
-    assert {spelling: list(folded_words(spelling)) for spelling in spellings} == dict.fromkeys(spellings, words)
+    assert {spelling: list(folded_words(spelling)) for spelling in spellings} == dict.fromkeys(
+        spellings, words
+    )
 
 
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        *[("-5", "5"), ("3.14", "314"), ("$5.00", "500"), ("10²", "102"), ("3½", "31/2"), ("5①", "51"), ("1/2", "12")],
-        *[("1.2.3", "123"), ("10:30", "1030"), ("2020-01-05", "2020-05-01"), ("2/4", "1/2"), ("1e3", "1e-3")],
-        *[("C++", "C#"), ("C++", "C"), ("A+", "A-"), ("O−", "O"), ("F#", "F"), ("B♭", "B"), ("18+", "18")],
-        *[("×", "÷"), ("x < 5", "x > 5"), ("±5", "5"), ("三", "三十"), ("hepatitis A", "hepatitis B")],
+        *[
+            ("-5", "5"),
+            ("3.14", "314"),
+            ("$5.00", "500"),
+            ("10²", "102"),
+            ("3½", "31/2"),
+            ("5①", "51"),
+            ("1/2", "12"),
+        ],
+        *[
+            ("1.2.3", "123"),
+            ("10:30", "1030"),
+            ("2020-01-05", "2020-05-01"),
+            ("2/4", "1/2"),
+            ("1e3", "1e-3"),
+        ],
+        *[
+            ("C++", "C#"),
+            ("C++", "C"),
+            ("A+", "A-"),
+            ("O−", "O"),
+            ("F#", "F"),
+            ("B♭", "B"),
+            ("18+", "18"),
+        ],
+        *[
+            ("×", "÷"),
+            ("x < 5", "x > 5"),
+            ("±5", "5"),
+            ("三", "三十"),
+            ("hepatitis A", "hepatitis B"),
+        ],
         *[("vitamin A", "vitamin"), ("café", "cafe"), ("½", "¼"), ("5²", "52"), ("1e400", "1e401")],
     ],
 )
@@ -88,7 +145,10 @@ def test_a_hyphen_parts_words_in_one_reading_and_joins_them_in_the_other() -> No
     assert folded_words("e-mail 5-10", joined=True) == ("email", "5", "10")
     assert folded_words("Node.js 12 500", joined=True) == ("nodejs", "12500")
     assert folded_words("Node.js 12 500") == ("node", "js", "12", "500")
-    assert folded_readings("e-mail", "email") == [(("e", "mail"), ("email",)), (("email",), ("email",))]
+    assert folded_readings("e-mail", "email") == [
+        (("e", "mail"), ("email",)),
+        (("email",), ("email",)),
+    ]
 
 
 def test_signs_of_currency_and_the_like_count_only_where_both_texts_have_one() -> None:
@@ -108,7 +168,14 @@ def test_no_text_is_beyond_it_and_no_word_is_empty(text: str) -> None:
 
 
 def test_a_text_built_to_be_slow_is_not() -> None:
-    for text in (r"\$" * 20_000, "! " * 30_000, "1," * 30_000, r"\boxed{" * 10_000, "5年-" * 20_000, "9" * 60_000):
+    for text in (
+        r"\$" * 20_000,
+        "! " * 30_000,
+        "1," * 30_000,
+        r"\boxed{" * 10_000,
+        "5年-" * 20_000,
+        "9" * 60_000,
+    ):
         folded_words(text)  # quadratic ones would take minutes
 
 

@@ -1,4 +1,6 @@
-"""Every method against the outputs of LM-Polygraph's own classes (the golden folder; its README lists the maps)."""
+"""Every method against the outputs of LM-Polygraph's own classes (the golden folder; its README
+lists the maps).
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,18 @@ from beamuq.methods.log_space_sums import Array, entropy_terms
 from beamuq.methods.rouge import words
 from beamuq.text_normalization import clean, normalize_squad, normalize_triviaqa
 
-GOLDEN = Path(os.environ.get("BEAMUQ_GOLDEN", Path(__file__).resolve().parents[2] / "shared" / "golden"))
+GOLDEN = Path(
+    os.environ.get("BEAMUQ_GOLDEN", Path(__file__).resolve().parents[2] / "shared" / "golden")
+)
 DEFAULT_CASES, FLOOR = 40, 2300
 LEFT_OUT = (
-    "EccentricityU",  # LM-Polygraph's older score of the samples alone, not the paper's Eccentricity
-    *("LexicalSimilarity_rouge1", "LexicalSimilarity_rouge2", "LexicalSimilarity_BLEU"),  # the paper uses ROUGE-L
+    # LM-Polygraph's older score of the samples alone, not the paper's Eccentricity
+    "EccentricityU",
+    *(
+        "LexicalSimilarity_rouge1",
+        "LexicalSimilarity_rouge2",
+        "LexicalSimilarity_BLEU",
+    ),  # the paper uses ROUGE-L
 )
 NAMES = {
     "MaximumSequenceProbability": "Prob",
@@ -40,7 +49,10 @@ NAMES = {
     "DegMat": "DegreeMatrix",
     "EccentricityConf": "Eccentricity",
 }
-PLUS_ONE = ("CCP", "LexicalSimilarity")  # the release's −Π and −mean are the paper's 1 − Π and 1 − mean
+PLUS_ONE = (
+    "CCP",
+    "LexicalSimilarity",
+)  # the release's −Π and −mean are the paper's 1 − Π and 1 − mean
 LABELS = {"entail": "entail", "neutral": "neutral", "contra": "contradict"}
 
 pytestmark = pytest.mark.golden
@@ -55,7 +67,9 @@ def golden(name: str) -> list[dict[str, Any]]:
 
 
 def finite(output: Any) -> bool:
-    return all(isinstance(x, int | float) for x in (output if isinstance(output, list) else [output]))
+    return all(
+        isinstance(x, int | float) for x in (output if isinstance(output, list) else [output])
+    )
 
 
 def padded(rows: list[list[float]]) -> tuple[Array, np.ndarray[Any, np.dtype[np.bool_]]]:
@@ -72,12 +86,18 @@ def ccp(alternatives: list[Any], labels: list[Any]) -> Array:
     for step, (tokens, pairs) in enumerate(zip(alternatives, labels, strict=True)):
         for place, ((_, logprob), pair) in enumerate(zip(tokens, pairs, strict=True)):
             logprobs[0, step, place] = logprob
-            label = "entail" if place == 0 else answer_probability.combined_label(LABELS[pair[0]], LABELS[pair[1]])
+            label = (
+                "entail"
+                if place == 0
+                else answer_probability.combined_label(LABELS[pair[0]], LABELS[pair[1]])
+            )
             codes[0, step, place] = answer_probability.LABELS.index(label)
     return answer_probability.claim_conditioned_probability(logprobs, codes, np.isfinite(logprobs))
 
 
-def evidence(inputs: dict[str, Any], candidates: str, contra: bool, epsilon: float, alpha: float) -> Evidence:
+def evidence(
+    inputs: dict[str, Any], candidates: str, contra: bool, epsilon: float, alpha: float
+) -> Evidence:
     """One case as evidence of one question; ``candidates`` is samples or beams."""
     entail = np.array(inputs[f"entail_greedy_{candidates}"])[None]
     contradiction = np.array(inputs[f"contra_greedy_{candidates}"])[None]
@@ -85,9 +105,16 @@ def evidence(inputs: dict[str, Any], candidates: str, contra: bool, epsilon: flo
     mask = np.ones((1, entail.shape[1] - 1), dtype=bool)
     greedy = inputs["greedy_token_lls"]
     entropies, steps = padded(
-        [[entropy_terms(np.exp(np.array(row, dtype=float))).sum() for row in inputs["greedy_token_logprob_rows"]]]
+        [
+            [
+                entropy_terms(np.exp(np.array(row, dtype=float))).sum()
+                for row in inputs["greedy_token_logprob_rows"]
+            ]
+        ]
     )
-    lls, tokens = padded(inputs[{"samples": "sample_token_lls", "beams": "beam_token_lls"}[candidates]])
+    lls, tokens = padded(
+        inputs[{"samples": "sample_token_lls", "beams": "beam_token_lls"}[candidates]]
+    )
     logprob = lls.sum(axis=1)[None]
     if candidates == "samples":
         relevances = [[1.0 - s for s in row] for row in inputs["token_similarity_samples"]]
@@ -128,15 +155,27 @@ def ours(inputs: dict[str, Any], key: str) -> Array:
     head, *options = key.split("|")
     chosen = dict(option.split("=") for option in options if "=" in option)
     epsilon = 0.1 if "released_default" in options else float(chosen.get("eps", 0.0))
-    name, _, matrix = head.partition("_") if head.endswith(("_entail", "_contra")) else (head, "", "entail")
+    name, _, matrix = (
+        head.partition("_") if head.endswith(("_entail", "_contra")) else (head, "", "entail")
+    )
     beams = name.endswith("Beamsearch") or name == "weights"
     name = name.removesuffix("Beamsearch")
-    e = evidence(inputs, "beams" if beams else "samples", matrix == "contra", epsilon, float(chosen.get("alpha", 0.9)))
+    e = evidence(
+        inputs,
+        "beams" if beams else "samples",
+        matrix == "contra",
+        epsilon,
+        float(chosen.get("alpha", 0.9)),
+    )
     parts: dict[str, Callable[[], Array]] = {
         "weights": lambda: e.weights[0],
-        "CocoaMTE": lambda: dissimilarity_cocoa.cocoa(e.answer.mean_entropy, compute(METHODS["Dissimilarity"], e)),
+        "CocoaMTE": lambda: dissimilarity_cocoa.cocoa(
+            e.answer.mean_entropy, compute(METHODS["Dissimilarity"], e)
+        ),
         "SemanticEntropy": lambda: compute(METHODS["SemanticEntropy"], e, "likelihood-summed"),
-        "SentenceSAR": lambda: semantic_entropy_sar.sar(-e.logprob, e.sentence_similarity, e.weights, e.mask),
+        "SentenceSAR": lambda: semantic_entropy_sar.sar(
+            -e.logprob, e.sentence_similarity, e.weights, e.mask
+        ),
         "TokenSAR": lambda: semantic_entropy_sar.token_sar(
             1.0 - np.array([inputs["token_similarity_greedy"]]),
             np.array([inputs["greedy_token_lls"]]),
@@ -153,7 +192,9 @@ def test_every_finite_output_of_the_reference_is_ours() -> None:
         # two texts without words: 1 where they are equal (D11); the reference says 0
         wordless = sum(not words(text) for text in case["inputs"]["sample_texts"]) > 1
         for key, output in case["outputs"].items():
-            asked = not key.startswith(LEFT_OUT) and not (wordless and key.startswith("LexicalSimilarity"))
+            asked = not key.startswith(LEFT_OUT) and not (
+                wordless and key.startswith("LexicalSimilarity")
+            )
             if asked and finite(output):
                 expected = np.atleast_1d(output) + float(key.startswith(PLUS_ONE))
                 compared += 1
@@ -161,7 +202,9 @@ def test_every_finite_output_of_the_reference_is_ours() -> None:
                 if not np.allclose(actual, expected, rtol=1e-8, atol=1e-10):
                     differing.append((case["id"], key, actual, expected))
     assert not differing, f"{len(differing)} of {compared} differ, first {differing[:3]}"
-    assert compared >= FLOOR * min(len(cases) / DEFAULT_CASES, 1), f"only {compared} outputs compared"
+    assert compared >= FLOOR * min(len(cases) / DEFAULT_CASES, 1), (
+        f"only {compared} outputs compared"
+    )
 
 
 def test_where_the_reference_fails_ours_is_finite() -> None:
@@ -173,8 +216,14 @@ def test_where_the_reference_fails_ours_is_finite() -> None:
 
 @pytest.mark.parametrize(
     ("field", "function"),
-    [("candidate_normalize", clean), ("em_triviaqa", normalize_triviaqa), ("em_coqa", normalize_squad)],
+    [
+        ("candidate_normalize", clean),
+        ("em_triviaqa", normalize_triviaqa),
+        ("em_coqa", normalize_squad),
+    ],
 )
-def test_texts_are_normalised_as_the_reference_does(field: str, function: Callable[[str], str]) -> None:
+def test_texts_are_normalised_as_the_reference_does(
+    field: str, function: Callable[[str], str]
+) -> None:
     for case in golden("lm_polygraph_text.json"):
         assert function(case["text"]) == case[field], repr(case["text"])

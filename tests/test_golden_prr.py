@@ -20,7 +20,9 @@ def compared(case: dict[str, Any]) -> list[tuple[str, float, float]]:
     kept = ~np.isnan(quality)
     quality = quality[kept]
     # the reference's manager: a NaN score counts −10⁷, an infinite one ±10⁷
-    uncertainty = np.nan_to_num(np.array(case["ue"], dtype=float), nan=-1e7, posinf=1e7, neginf=-1e7)[kept]
+    uncertainty = np.nan_to_num(
+        np.array(case["ue"], dtype=float), nan=-1e7, posinf=1e7, neginf=-1e7
+    )[kept]
     spread = np.ptp(quality)
     scaled = (quality - quality.min()) / spread if spread > 0 else np.full(len(quality), 0.5)
     pairs: list[tuple[str, float, float]] = []
@@ -28,7 +30,9 @@ def compared(case: dict[str, Any]) -> list[tuple[str, float, float]]:
         theirs = case["outputs"][f"prr_{max_rejection}"]
         if not all(isinstance(theirs[key], int | float) for key in ("raw", "oracle")):
             continue
-        evaluator = Evaluator(scaled, np.ones((len(scaled), 1), dtype=np.int64), max_rejection=max_rejection)
+        evaluator = Evaluator(
+            scaled, np.ones((len(scaled), 1), dtype=np.int64), max_rejection=max_rejection
+        )
         area, oracle = evaluator.area(uncertainty)[0], evaluator.area(-scaled)[0]
         pairs += [
             ("oracle", oracle, theirs["oracle"]),
@@ -40,14 +44,19 @@ def compared(case: dict[str, Any]) -> list[tuple[str, float, float]]:
         pairs.append(("area", area, theirs["raw"]))
         if theirs["oracle"] == theirs["random_mc1000_seed42"]:
             # the reference returns the raw area, ours is undefined
-            assert np.isnan(measure("PRR", uncertainty, quality, max_rejection=max_rejection)[0]), case["id"]
+            assert np.isnan(measure("PRR", uncertainty, quality, max_rejection=max_rejection)[0]), (
+                case["id"]
+            )
         else:  # their random baseline is a Monte Carlo one: the ratio is compared on it
             ours = prediction_rejection_ratio(area, oracle, theirs["random_mc1000_seed42"])
             pairs.append(("PRR", ours, theirs["normalized"]))
-    for metric, key in (("ROC-AUC", "roc_auc_incorrect_q_le_0.5"), ("PR-AUC", "pr_auc_incorrect_q_le_0.5")):
+    for metric, key in (
+        ("ROC-AUC", "roc_auc_incorrect_q_le_0.5"),
+        ("PR-AUC", "pr_auc_incorrect_q_le_0.5"),
+    ):
         theirs = case["outputs"][key]
-        # PR-AUC without an incorrect answer is 0 there and undefined here; under ties it is one threshold a score there
-        # and an expectation over the orders here
+        # PR-AUC without an incorrect answer is 0 there and undefined here; under ties it is one
+        # threshold a score there and an expectation over the orders here
         alike = metric == "ROC-AUC" or not ((quality > 0.5).all() or case["outputs"]["has_ue_ties"])
         if alike and isinstance(theirs, int | float):
             pairs.append((metric, measure(metric, uncertainty, quality)[0], theirs))

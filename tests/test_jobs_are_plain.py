@@ -35,7 +35,9 @@ IMPORTS = {
     "table": {"pandas", "jinja2", "scipy"},  # scipy: for an interval of this table
     "figure": {"pandas", "jinja2", "scipy", "matplotlib"},
 }
-"""By program the large packages that a job of it imports: each costs every job a tenth of a second to seconds."""
+"""By program the large packages that a job of it imports: each costs every job a tenth of a second
+to seconds.
+"""
 
 
 @pytest.fixture
@@ -45,7 +47,9 @@ def place(tiny_models: Path, tmp_path: Path) -> Workplace:
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Path:
-    """The environment's Python under another name, in a folder with a space, as another environment's would be."""
+    """The environment's Python under another name, in a folder with a space, as another
+    environment's would be.
+    """
     environment = Path(sys.prefix)
     copy = tmp_path / "an environment"
     (copy / "bin").mkdir(parents=True)
@@ -58,7 +62,9 @@ def elsewhere(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def seen(tmp_path: Path) -> dict[str, str]:
-    """Environment variables with which every Python notes down, in ``seen``, who it is and what it was given."""
+    """Environment variables with which every Python notes down, in ``seen``, who it is and what it
+    was given.
+    """
     folder = tmp_path / "seen"
     first = tmp_path / "first"
     folder.mkdir()
@@ -67,14 +73,17 @@ def seen(tmp_path: Path) -> dict[str, str]:
         "import os, pathlib, sys\n"
         "if len(sys.orig_argv) > 1:\n"
         f"    values = [sys.executable, *(os.environ.get(name, '') for name in {SEEN!r})]\n"
-        f"    pathlib.Path({str(folder)!r}, pathlib.Path(sys.orig_argv[1]).stem).write_text('\\n'.join(values))\n"
+        f"    pathlib.Path({str(folder)!r}, "
+        "pathlib.Path(sys.orig_argv[1]).stem).write_text('\\n'.join(values))\n"
     )
     return {"PYTHONPATH": str(first)}
 
 
 @pytest.fixture
 def imports(tmp_path: Path) -> dict[str, str]:
-    """Environment variables with which every program notes down, in ``imports``, the large packages it has imported."""
+    """Environment variables with which every program notes down, in ``imports``, the large packages
+    it has imported.
+    """
     folder = tmp_path / "imports"
     first = tmp_path / "noting"
     folder.mkdir()
@@ -83,7 +92,8 @@ def imports(tmp_path: Path) -> dict[str, str]:
         "import atexit, pathlib, sys\n"
         "def note():\n"
         f"    names = sorted(set({HEAVY!r}) & sys.modules.keys())\n"
-        f"    pathlib.Path({str(folder)!r}, pathlib.Path(sys.orig_argv[1]).stem).write_text(' '.join(names))\n"
+        f"    pathlib.Path({str(folder)!r}, pathlib.Path(sys.orig_argv[1]).stem).write_text(' "
+        "'.join(names))\n"
         "if len(sys.orig_argv) > 1 and '/scripts/' in sys.orig_argv[1]:\n"
         "    atexit.register(note)\n"
     )
@@ -107,10 +117,14 @@ def test_jobs_run_in_the_python_that_runs_snakemake(
     done = snakemake(place.folder, *words, python=elsewhere, **seen | path)
     assert done.returncode == 0, done.stdout + done.stderr + place.logs()
     for step in ("questions", "write_study"):
-        assert (tmp_path / "seen" / step).read_text().splitlines()[0] == str(elsewhere.with_name("python"))
+        assert (tmp_path / "seen" / step).read_text().splitlines()[0] == str(
+            elsewhere.with_name("python")
+        )
 
 
-def test_a_job_has_the_environment_of_snakemake(place: Workplace, seen: dict[str, str], tmp_path: Path) -> None:
+def test_a_job_has_the_environment_of_snakemake(
+    place: Workplace, seen: dict[str, str], tmp_path: Path
+) -> None:
     """Its length too; Snakemake itself says how many threads a job has."""
     given = {"PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo", "LONG": "x" * 100_000}
     words = ("--cores", "1", STUDY, "--config", "study=micro.yaml", "device=cpu")
@@ -150,7 +164,9 @@ def test_the_folder_of_the_python_comes_first_once(monkeypatch: pytest.MonkeyPat
     assert path_to_python(sys.executable) == f"{folder}:/somewhere:/elsewhere"
 
 
-def test_programs_import_only_what_they_use(place: Workplace, imports: dict[str, str], tmp_path: Path) -> None:
+def test_programs_import_only_what_they_use(
+    place: Workplace, imports: dict[str, str], tmp_path: Path
+) -> None:
     """Of the large packages: token F1 needs no torch, a table no scipy."""
     targets = [EVALUATION, "results/micro/tables/qa_tiny.csv", "figures/micro/redundancy.pdf"]
     words = ("--cores", "2", *targets, "--config", "study=micro.yaml", "device=cpu")

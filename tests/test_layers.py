@@ -18,7 +18,9 @@ def imported(module: str, *, for_types: bool = True) -> set[str]:
     """The modules of both packages that one module imports, in functions too."""
     names, tree = set(), ast.parse(FILES[module].read_text(encoding="utf-8"))
     if not for_types:
-        tree.body = [statement for statement in tree.body if not isinstance(statement, ast.If)]  # if TYPE_CHECKING
+        tree.body = [
+            statement for statement in tree.body if not isinstance(statement, ast.If)
+        ]  # if TYPE_CHECKING
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
@@ -30,9 +32,15 @@ def imported(module: str, *, for_types: bool = True) -> set[str]:
 
 def test_the_library_imports_nothing_of_the_study() -> None:
     library = [module for module in FILES if module.partition(".")[0] == "beamuq"]
-    assert not {module: found for module in library if (found := {n for n in imported(module) if "_study" in n})}
+    assert not {
+        module: found
+        for module in library
+        if (found := {n for n in imported(module) if "_study" in n})
+    }
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
-    graph = {module: imported(module, for_types=False) - {"beamuq", "beamuq_study"} for module in FILES}
+    graph = {
+        module: imported(module, for_types=False) - {"beamuq", "beamuq_study"} for module in FILES
+    }
     TopologicalSorter(graph).prepare()

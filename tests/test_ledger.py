@@ -45,14 +45,22 @@ def write_record(path: Path | None, *attempts: tuple[str, float, float, float]) 
 
 @pytest.fixture
 def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
-    """A decoding of two shards, one of them killed once; a short job; a figure; a job without a record."""
+    """A decoding of two shards, one of them killed once; a short job; a figure; a job without a
+    record.
+    """
     monkeypatch.chdir(tmp_path)
     for table, device in ((DECODED, "cuda"), (SHORT, None)):
-        parquet_tables.write(RESULTS / table.path, table.kind, [], cell=table.cell, provenance={"device": device})
+        parquet_tables.write(
+            RESULTS / table.path, table.kind, [], cell=table.cell, provenance={"device": device}
+        )
     decoded = record_of(RESULTS / DECODED.path)
     assert decoded is not None
     write_record(decoded, (FINISHED, 2.5, 1, 50))
-    write_record(decoded.with_suffix(".shards") / "1-of-2.jsonl", (RUNNING, 4, 1, 300), (FINISHED, 10, 1, 100))
+    write_record(
+        decoded.with_suffix(".shards") / "1-of-2.jsonl",
+        (RUNNING, 4, 1, 300),
+        (FINISHED, 10, 1, 100),
+    )
     write_record(decoded.with_suffix(".shards") / "2-of-2.jsonl", (FINISHED, 20, 1, 200))
     write_record(record_of(RESULTS / SHORT.path), (FINISHED, 0.1, 0.1, 40))
     write_record(record_of(FIGURE), (FINISHED, 3, 2, 150))
@@ -77,7 +85,10 @@ def test_jobs_are_summed_with_their_shards_and_attempts_and_those_without_a_reco
 
 def test_what_was_fetched_for_the_study_is_in_the_total(jobs: list[Job]) -> None:
     fetched = Path("resources/models/org--name/fetched.json")
-    write_record(cost_records.record_of_fetched(fetched, Path("studies/demo.lock.json")), (FINISHED, 9, 7, 90))
+    write_record(
+        cost_records.record_of_fetched(fetched, Path("studies/demo.lock.json")),
+        (FINISHED, 9, 7, 90),
+    )
     costs = program("job_costs")
     rows = costs.ledger(costs.measured_jobs(RESULTS, jobs)).set_index("rule")
     assert rows.loc["fetch", ["seconds", "cpu_seconds", "peak_memory_mb"]].tolist() == [9, 7, 90]
@@ -128,7 +139,11 @@ def attempt(tmp_path: Path) -> Callable[[str], list[cost_records.Attempt]]:
         before = len(cost_records.read(path))
         process = subprocess.Popen([sys.executable, "-c", BUSY, str(path), what], env=os.environ)
         if what == "hang":
-            wait_for(lambda: [took for took in cost_records.read(path)[before:] if took["cpu_seconds"] > 0.4])
+            wait_for(
+                lambda: [
+                    took for took in cost_records.read(path)[before:] if took["cpu_seconds"] > 0.4
+                ]
+            )
             process.send_signal(signal.SIGKILL)
         process.wait(60)
         return cost_records.read(path)
@@ -136,7 +151,9 @@ def attempt(tmp_path: Path) -> Callable[[str], list[cost_records.Attempt]]:
     return run
 
 
-def test_a_record_holds_what_the_process_took(attempt: Callable[[str], list[cost_records.Attempt]]) -> None:
+def test_a_record_holds_what_the_process_took(
+    attempt: Callable[[str], list[cost_records.Attempt]],
+) -> None:
     started = time.monotonic()
     (took,) = attempt("finish")
     assert took["state"] == FINISHED
@@ -161,7 +178,9 @@ def test_a_large_parent_is_not_counted_as_the_job_s_memory(tmp_path: Path) -> No
     """A process that a large one starts inherits its largest memory in what the system reports."""
     starting = f"subprocess.run([sys.executable, '-c', {BUSY!r}, *sys.argv[1:]])"
     code = f"import subprocess, sys; held = bytearray(900_000_000); {starting}"
-    subprocess.run([sys.executable, "-c", code, str(tmp_path / "record.jsonl"), "finish"], check=True)
+    subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "record.jsonl"), "finish"], check=True
+    )
     (took,) = cost_records.read(tmp_path / "record.jsonl")
     assert took["peak_memory_mb"] < 500
 
@@ -169,13 +188,28 @@ def test_a_large_parent_is_not_counted_as_the_job_s_memory(tmp_path: Path) -> No
 def test_every_job_of_the_demo_is_counted_but_those_that_come_after_the_ledger() -> None:
     plan = Plan.load({"study": "demo", "device": "cpu"})
     exhibits = [*plan.targets["tables"], *plan.targets["figures"]]
-    counted = Counter(job.rule for job in jobs_of_a_study.jobs(plan.grid, plan.paths.results, exhibits))
+    counted = Counter(
+        job.rule for job in jobs_of_a_study.jobs(plan.grid, plan.paths.results, exhibits)
+    )
     cells = len(plan.grid.cells)
     assert counted["candidates"] == cells
     assert counted["table"] + counted["figure"] == len(plan.study.exhibits)
-    assert {"study", "questions", "prompts", "judgements", "similarity", "quality"} <= counted.keys()
+    assert {
+        "study",
+        "questions",
+        "prompts",
+        "judgements",
+        "similarity",
+        "quality",
+    } <= counted.keys()
     assert {"scores", "evaluation", "decisions", "comparison", "explorer"} <= counted.keys()
-    done = snakemake(ROOT, "--dry-run", "--forceall", "--quiet", "rules", "--nolock", "--cores", "1", *DEMO)
-    planned = {rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", done.stdout, re.MULTILINE)}
+    done = snakemake(
+        ROOT, "--dry-run", "--forceall", "--quiet", "rules", "--nolock", "--cores", "1", *DEMO
+    )
+    planned = {
+        rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", done.stdout, re.MULTILINE)
+    }
     fetched_or_after = {"fetch_model", "ledger", "overview", "all", "total"}
-    assert counted == {rule: count for rule, count in planned.items() if rule not in fetched_or_after}
+    assert counted == {
+        rule: count for rule, count in planned.items() if rule not in fetched_or_after
+    }

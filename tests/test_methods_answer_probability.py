@@ -34,7 +34,8 @@ E, N, C = answer_probability.ENTAIL, answer_probability.NEUTRAL, answer_probabil
 @pytest.mark.parametrize(
     ("p", "labels", "expected"),
     [
-        # step 1: entail 0.5 + 0.1, contradict 0.2, neutral 0.2 → 0.6/0.8 = 0.75; step 2: entail 0.9, neutral 0.1 → 1
+        # step 1: entail 0.5 + 0.1, contradict 0.2, neutral 0.2 → 0.6/0.8 = 0.75; step 2: entail
+        # 0.9, neutral 0.1 → 1
         ([[0.5, 0.1, 0.2, 0.2], [0.9, 0.1, 0.0, 0.0]], [[E, E, C, N], [E, N, C, C]], 0.25),
         ([[0.4, 0.3]] * 2, [[N, N]] * 2, 0.0),  # a step without a claim says nothing
         ([[1e-300, 1e-300]], [[E, C]], 0.5),
@@ -46,7 +47,9 @@ def test_ccp_weighs_entailing_against_contradicting_alternatives(
     """A probability of 0 is padding."""
     mask = np.array([p]) > 0
     logprobs = np.log(np.where(mask, p, 1.0))
-    found = answer_probability.claim_conditioned_probability(logprobs, np.array([labels], dtype=np.int8), mask)
+    found = answer_probability.claim_conditioned_probability(
+        logprobs, np.array([labels], dtype=np.int8), mask
+    )
     np.testing.assert_allclose(found, [expected])
 
 
@@ -61,7 +64,9 @@ def test_ccp_weighs_entailing_against_contradicting_alternatives(
         ("neutral", "neutral", "neutral"),
     ],
 )
-def test_the_two_directions_of_a_pair_make_one_label(forward: str, backward: str, combined: str) -> None:
+def test_the_two_directions_of_a_pair_make_one_label(
+    forward: str, backward: str, combined: str
+) -> None:
     assert (
         answer_probability.combined_label(forward, backward)
         == answer_probability.combined_label(backward, forward)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from beamuq.methods.candidate_weights import hybrid, importance, restricted_mass, temperature, uniform
+from beamuq.methods.candidate_weights import (
+    hybrid,
+    importance,
+    restricted_mass,
+    temperature,
+    uniform,
+)
 from beamuq.methods.log_space_sums import Array
 
 ALL = np.ones((1, 3), dtype=bool)
@@ -18,18 +24,27 @@ DRAWN = np.array([[False, True, True]])
         # 0.4, 0.1 and 0.3 of 0.8
         (restricted_mass(np.log([[0.4, 0.1, 0.3]]), ALL), [0.5, 0.125, 0.375]),
         # e⁻²⁰⁰⁰ : e⁻²⁰⁰¹ = 1 : e⁻¹ though both are 0 in double precision
-        (restricted_mass(np.array([[-2000.0, -2001.0, -9000.0]]), ALL), [1 / (1 + 1 / np.e), 1 / (1 + np.e), 0.0]),
+        (
+            restricted_mass(np.array([[-2000.0, -2001.0, -9000.0]]), ALL),
+            [1 / (1 + 1 / np.e), 1 / (1 + np.e), 0.0],
+        ),
         # floor 0.2: 0.4, 0.2, 0.4 of 1.0; floor 1: uniform
         (restricted_mass(np.log([[0.4, 0.01, 0.4]]), ALL, 0.2), [0.4, 0.2, 0.4]),
         (restricted_mass(np.log([[0.4, 0.01, 0.4]]), ALL, 1.0), [1 / 3, 1 / 3, 1 / 3]),
         # T = 2: p^(1/2): 0.2, 0.3, 0.5 of 1
         (temperature(np.log([[0.04, 0.09, 0.25]]), ALL, 2.0), [0.2, 0.3, 0.5]),
         # p/p_T: 0.2/0.4, 0.3/0.3, 0.5/0.2 = 0.5, 1, 2.5 of 4
-        (importance(np.log([[0.2, 0.3, 0.5]]), np.log([[0.4, 0.3, 0.2]]), ALL), [0.125, 0.25, 0.625]),
+        (
+            importance(np.log([[0.2, 0.3, 0.5]]), np.log([[0.4, 0.3, 0.2]]), ALL),
+            [0.125, 0.25, 0.625],
+        ),
         # the beam 0.6; two draws share 0.4, whatever their own probabilities
         (hybrid(np.log([[0.6, 0.3, 0.01]]), DRAWN, ALL), [0.6, 0.2, 0.2]),
         # without draws the beams are renormalised
-        (hybrid(np.log([[0.3, 0.1, 0.5]]), ~ALL, np.array([[True, True, False]])), [0.75, 0.25, 0.0]),
+        (
+            hybrid(np.log([[0.3, 0.1, 0.5]]), ~ALL, np.array([[True, True, False]])),
+            [0.75, 0.25, 0.0],
+        ),
     ],
 )
 def test_weights_by_hand(weights: Array, expected: list[float]) -> None:

@@ -1,4 +1,6 @@
-"""Estimators of U: the mean of each that claims to be unbiased by enumeration, errors and intervals as proven."""
+"""Estimators of U: the mean of each that claims to be unbiased by enumeration, errors and intervals
+as proven.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,15 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from beamuq.decoding import AllAbove, Hybrid, OptimalStratified, Policy, Sample, Stochastic, Systematic
+from beamuq.decoding import (
+    AllAbove,
+    Hybrid,
+    OptimalStratified,
+    Policy,
+    Sample,
+    Stochastic,
+    Systematic,
+)
 from beamuq.errors import BeamUQError
 from beamuq.methods.dissimilarity_estimators import (
     WEIGHTINGS,
@@ -33,7 +43,9 @@ Draws = tuple[Index, Array]  # every possible draw [K, n] of outcomes, and its p
 def found(drawn: Index, size: int = 0, p: Array = P, d: Array = D) -> CandidateArrays:
     """A set of the first ``size`` outcomes, and draws [K, n]: K possible findings."""
     members = np.concatenate([np.tile(np.arange(size), (len(drawn), 1)), drawn], axis=1)
-    repeated = (members[:, :, None] == members[:, None, :]) & np.tri(members.shape[1], k=-1, dtype=bool)
+    repeated = (members[:, :, None] == members[:, None, :]) & np.tri(
+        members.shape[1], k=-1, dtype=bool
+    )
     return CandidateArrays(
         logprob=np.log(p[members]),
         dissimilarity=d[members],
@@ -51,7 +63,9 @@ def independent(n: int, size: int = 0) -> Draws:
 
 
 def lattice(n: int, size: int = 0) -> Draws:
-    """Every n points (i + u)/n of a lattice outside the first ``size`` outcomes; the shift u is uniform in [0, 1]."""
+    """Every n points (i + u)/n of a lattice outside the first ``size`` outcomes; the shift u is
+    uniform in [0, 1].
+    """
     cumulative = np.cumsum(P[size:]) / P[size:].sum()
     ends = np.unique(np.concatenate([[0.0, 1.0], (n * cumulative) % 1.0]))
     shifts = (ends[1:] + ends[:-1]) / 2
@@ -75,21 +89,31 @@ def test_samples_and_lattices_of_the_model_s_distribution_have_no_bias(n: int) -
 @pytest.mark.parametrize("size", [0, 1, 2, 4])
 @pytest.mark.parametrize("n", [1, 3])
 def test_a_set_with_draws_outside_it_has_no_bias(size: int, n: int) -> None:
-    for drawn, probability in (independent(n, size), lattice(n, size), several(lattice(n, size), 2)):
-        assert probability @ estimate("stratified", found(drawn, size)) == pytest.approx(U, abs=1e-12)
+    for drawn, probability in (
+        independent(n, size),
+        lattice(n, size),
+        several(lattice(n, size), 2),
+    ):
+        assert probability @ estimate("stratified", found(drawn, size)) == pytest.approx(
+            U, abs=1e-12
+        )
 
 
 def test_the_paper_s_hybrid_weights_are_the_stratified_ones() -> None:
     # eq. hybrid_weights: p of a beam, and (1 − 0.65)/3 for each of three draws
     one = found(np.array([[2, 2, 4]]), 2)
-    assert estimate("stratified", one)[0] == pytest.approx(0.25 * 0.3 + 0.35 * (1.0 + 1.0 + 0.9) / 3)
+    assert estimate("stratified", one)[0] == pytest.approx(
+        0.25 * 0.3 + 0.35 * (1.0 + 1.0 + 0.9) / 3
+    )
 
 
 def stochastic(k: int, nodes: int = 200) -> Iterator[tuple[CandidateArrays, Array]]:
-    """Every Gumbel top-k with its threshold κ on a grid: what was found, and the quadrature's weights.
+    """Every Gumbel top-k with its threshold κ on a grid: what was found, and the quadrature's
+    weights.
 
-    With x = exp(−κ), outcomes stand in the top k with density Π_S (1 − exp(−p x)) · r_S exp(−r_S x), r_S = 1 − Σ_S p;
-    v = exp(−x/20) makes that a polynomial, since all p are multiples of 1/20, and Gauss–Legendre sums it exactly.
+    With x = exp(−κ), outcomes stand in the top k with density Π_S (1 − exp(−p x)) · r_S exp(−r_S
+    x), r_S = 1 − Σ_S p; v = exp(−x/20) makes that a polynomial, since all p are multiples of 1/20,
+    and Gauss–Legendre sums it exactly.
     """
     points, weights = np.polynomial.legendre.leggauss(nodes)
     x = -20.0 * np.log((points + 1) / 2)
@@ -105,7 +129,9 @@ def stochastic(k: int, nodes: int = 200) -> Iterator[tuple[CandidateArrays, Arra
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
-def test_stochastic_beams_weighted_by_inclusion_have_no_bias_and_normalised_they_have(k: int) -> None:
+def test_stochastic_beams_weighted_by_inclusion_have_no_bias_and_normalised_they_have(
+    k: int,
+) -> None:
     cases = list(stochastic(k))
     assert sum(weights.sum() for _, weights in cases) == pytest.approx(1.0, abs=1e-12)
     assert sum(w @ estimate("inclusion", f) for f, w in cases) == pytest.approx(U, abs=1e-12)
@@ -117,10 +143,18 @@ def test_estimators_that_claim_nothing_are_biased_where_the_rest_differs() -> No
     drawn, probability = independent(3)
     assert abs(probability @ estimate("distinct", found(drawn)) - U) > 1e-3
     beams = found(np.empty((1, 0), dtype=np.int64), 3)
-    values = {name: float(estimate(name, beams)[0]) for name in ("normalised", "unnormalised", "lower", "uniform")}
+    values = {
+        name: float(estimate(name, beams)[0])
+        for name in ("normalised", "unnormalised", "lower", "uniform")
+    }
     # Σ p d = 0.075 + 0.2; of mass 0.85
     assert values == pytest.approx(
-        {"normalised": 0.275 / 0.85, "unnormalised": 0.275 + 0.15, "lower": 0.275, "uniform": 1.3 / 3}
+        {
+            "normalised": 0.275 / 0.85,
+            "unnormalised": 0.275 + 0.15,
+            "lower": 0.275,
+            "uniform": 1.3 / 3,
+        }
     )
     assert all(abs(value - U) > 1e-3 for value in values.values())
 
@@ -138,10 +172,15 @@ def test_exact_match_is_the_mass_of_other_texts() -> None:
 
 @pytest.mark.parametrize("size", [0, 2])
 def test_the_squared_standard_error_is_the_variance_on_average(size: int) -> None:
-    for (drawn, probability), lattices in ((independent(3, size), 0), (several(lattice(2, size), 3), 3)):
+    for (drawn, probability), lattices in (
+        (independent(3, size), 0),
+        (several(lattice(2, size), 3), 3),
+    ):
         case = found(drawn, size)
         variance = probability @ (estimate("stratified", case) - U) ** 2
-        assert probability @ standard_error(case, lattices) ** 2 == pytest.approx(variance, abs=1e-12)
+        assert probability @ standard_error(case, lattices) ** 2 == pytest.approx(
+            variance, abs=1e-12
+        )
 
 
 def test_there_is_no_standard_error_of_one_lattice_or_one_draw() -> None:
@@ -153,7 +192,9 @@ def test_there_is_no_standard_error_of_one_lattice_or_one_draw() -> None:
 
 
 def test_what_is_not_valid_names_what_it_needs() -> None:
-    with pytest.raises(BeamUQError, match=r"'unnormalized': unknown weighting; did you mean 'unnormalised'"):
+    with pytest.raises(
+        BeamUQError, match=r"'unnormalized': unknown weighting; did you mean 'unnormalised'"
+    ):
         check_kind("unnormalized", "beam")
     with pytest.raises(BeamUQError, match=r"stratified 'beam': .* hybrid, optimal_stratified"):
         check_kind("stratified", "beam")
@@ -166,7 +207,9 @@ def test_what_is_not_valid_names_what_it_needs() -> None:
 @pytest.mark.parametrize("size", [0, 1, 4, 8])
 def test_the_certified_interval_always_holds_u(size: int) -> None:
     p, d = random_distributions()
-    lower, upper = certified_interval(np.log(p), d, np.broadcast_to(np.arange(p.shape[1]) < size, p.shape))
+    lower, upper = certified_interval(
+        np.log(p), d, np.broadcast_to(np.arange(p.shape[1]) < size, p.shape)
+    )
     exact = (p * d).sum(axis=1)
     assert (lower <= exact + 1e-12).all()
     assert (exact <= upper + 1e-12).all()
@@ -211,14 +254,23 @@ def test_what_the_engine_draws_gives_unbiased_estimates(policy: Policy, name: st
     outcomes = model.outcomes()
     d = dict(zip(outcomes, np.random.default_rng(5).random(len(outcomes)), strict=True))
     exact = sum(np.exp(logprob) * d[tokens] for tokens, logprob in outcomes.items())
-    decoded = [each.answers for each in model.decoded(policy, [f"q{n}" for n in range(600)]).values()]
+    decoded = [
+        each.answers for each in model.decoded(policy, [f"q{n}" for n in range(600)]).values()
+    ]
     M = max(map(len, decoded))
     padded = [[*answers, *[None] * (M - len(answers))] for answers in decoded]
-    drawn_as = [[None if answer is None else answer.policy_logprob for answer in answers] for answers in padded]
+    drawn_as = [
+        [None if answer is None else answer.policy_logprob for answer in answers]
+        for answers in padded
+    ]
     policies = np.array(drawn_as, dtype=np.float64)
     case = CandidateArrays(
-        logprob=np.array([[-np.inf if a is None else a.logprob for a in answers] for answers in padded]),
-        dissimilarity=np.array([[0.0 if a is None else d[a.tokens] for a in answers] for answers in padded]),
+        logprob=np.array(
+            [[-np.inf if a is None else a.logprob for a in answers] for answers in padded]
+        ),
+        dissimilarity=np.array(
+            [[0.0 if a is None else d[a.tokens] for a in answers] for answers in padded]
+        ),
         mask=np.array([[a is not None for a in answers] for answers in padded]),
         drawn=~np.isnan(policies),
         log_inclusion=policies if name == "inclusion" else None,

@@ -20,7 +20,10 @@ MERGEABLE = ("Dissimilarity", "CocoaMSP", "CocoaPPL", "SemanticEntropy", "Degree
 def taken(e: Evidence, order: list[int], w: Array | None = None) -> Evidence:
     """The candidates at some positions, with new weights where given."""
     nodes = [0, *(1 + i for i in order)]
-    pairs = {name: getattr(e.pairs, name) for name in ("similarity", "contradiction", "same", "identical")}
+    pairs = {
+        name: getattr(e.pairs, name)
+        for name in ("similarity", "contradiction", "same", "identical")
+    }
     return replace(
         e,
         logprob=e.logprob[:, order],
@@ -30,7 +33,8 @@ def taken(e: Evidence, order: list[int], w: Array | None = None) -> Evidence:
         token_sar=e.token_sar[:, order],
         sentence_similarity=e.sentence_similarity[:, order][:, :, order],
         pairs=Pairs(
-            mask=e.pairs.mask[:, nodes], **{name: values[:, nodes][:, :, nodes] for name, values in pairs.items()}
+            mask=e.pairs.mask[:, nodes],
+            **{name: values[:, nodes][:, :, nodes] for name, values in pairs.items()},
         ),
     )
 
@@ -41,7 +45,12 @@ def of_question(e: Evidence, n: int) -> Evidence:
     def part(of: Any) -> Any:
         arrays = {field.name: getattr(of, field.name) for field in fields(of)}
         return replace(
-            of, **{name: array[n : n + 1] for name, array in arrays.items() if isinstance(array, np.ndarray)}
+            of,
+            **{
+                name: array[n : n + 1]
+                for name, array in arrays.items()
+                if isinstance(array, np.ndarray)
+            },
         )
 
     return replace(part(e), answer=part(e.answer), pairs=part(e.pairs))
@@ -52,7 +61,9 @@ def of_question(e: Evidence, n: int) -> Evidence:
 def test_permuting_the_candidates_changes_nothing(name: str, strategy: str) -> None:
     e = synthetic.evidence(strategy, 30)
     order = np.random.default_rng(0).permutation(10).tolist()
-    np.testing.assert_allclose(compute(METHODS[name], taken(e, order)), compute(METHODS[name], e), atol=1e-9)
+    np.testing.assert_allclose(
+        compute(METHODS[name], taken(e, order)), compute(METHODS[name], e), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("name", MERGEABLE)
@@ -64,13 +75,22 @@ def test_merging_beams_of_one_text_changes_nothing(name: str) -> None:
         texts = one.texts[0, 1:].tolist()
         first = [i for i, text in enumerate(texts) if texts.index(text) == i]
         summed = np.array(
-            [[sum(w for w, t in zip(one.weights[0], texts, strict=True) if t == texts[i]) for i in first]]
+            [
+                [
+                    sum(w for w, t in zip(one.weights[0], texts, strict=True) if t == texts[i])
+                    for i in first
+                ]
+            ]
         )
-        np.testing.assert_allclose(compute(METHODS[name], taken(one, first, summed)), expected[n], atol=1e-9)
+        np.testing.assert_allclose(
+            compute(METHODS[name], taken(one, first, summed)), expected[n], atol=1e-9
+        )
 
 
 def degenerate() -> Iterator[tuple[str, Evidence]]:
-    """Inputs at the edge: no similarity, all similarity, hopeless probabilities, single candidates, empty texts."""
+    """Inputs at the edge: no similarity, all similarity, hopeless probabilities, single candidates,
+    empty texts.
+    """
     for level in (0.0, 1.0, 0.5, 1e-300):
         for logprob in (0.0, -1.0, -2000.0):
             for M in (1, 2, 10):
@@ -96,7 +116,11 @@ def degenerate() -> Iterator[tuple[str, Evidence]]:
                         token_sar=np.where(mask, -logprob, 0.0),
                         sentence_similarity=S[:, 1:, 1:],
                         pairs=Pairs(
-                            S, nodes, contradiction=1 - S, same=S > 0.5, identical=np.zeros(S.shape, dtype=bool)
+                            S,
+                            nodes,
+                            contradiction=1 - S,
+                            same=S > 0.5,
+                            identical=np.zeros(S.shape, dtype=bool),
                         ),
                     ),
                 )
@@ -112,10 +136,15 @@ def test_degenerate_input_neither_raises_nor_warns_nor_gives_nan(name: str) -> N
             assert np.isfinite(compute(METHODS[name], replace(e, K=3))).all(), label
 
 
-@pytest.mark.parametrize("name", ["Dissimilarity", "Eccentricity", "EigVecDissimilarity", "CocoaMSP", "DegreeMatrix"])
+@pytest.mark.parametrize(
+    "name", ["Dissimilarity", "Eccentricity", "EigVecDissimilarity", "CocoaMSP", "DegreeMatrix"]
+)
 def test_nothing_similar_is_more_uncertain_than_everything_similar(name: str) -> None:
     cases = dict(degenerate())
-    alone, agreed = cases["similarity 0.0, log p -1.0, M 10"], cases["similarity 1.0, log p -1.0, M 10"]
+    alone, agreed = (
+        cases["similarity 0.0, log p -1.0, M 10"],
+        cases["similarity 1.0, log p -1.0, M 10"],
+    )
     assert (compute(METHODS[name], alone) > compute(METHODS[name], agreed) + 0.5).all()
 
 
@@ -123,7 +152,13 @@ def test_adding_padding_changes_nothing() -> None:
     e = synthetic.evidence("beam M=10", 30)
     wider = {
         name: np.pad(getattr(e, name), ((0, 0), (0, 2)), constant_values=fill)
-        for name, fill in (("logprob", -np.inf), ("mask", False), ("weights", 0.0), ("texts", ""), ("token_sar", 0.0))
+        for name, fill in (
+            ("logprob", -np.inf),
+            ("mask", False),
+            ("weights", 0.0),
+            ("texts", ""),
+            ("token_sar", 0.0),
+        )
     }
     square = ((0, 0), (0, 2), (0, 2))
     pairs = Pairs(
@@ -133,7 +168,9 @@ def test_adding_padding_changes_nothing() -> None:
         same=np.pad(e.pairs.same, square),
         identical=np.pad(e.pairs.identical, square, constant_values=True),
     )
-    padded = replace(e, **wider, pairs=pairs, sentence_similarity=np.pad(e.sentence_similarity, square))
+    padded = replace(
+        e, **wider, pairs=pairs, sentence_similarity=np.pad(e.sentence_similarity, square)
+    )
     for name, method in METHODS.items():
         for setting, K in (*((of, None) for of in ("", *method.formulations)), ("", 2), ("", 10)):
             found, expected = (compute(method, replace(of, K=K), setting) for of in (padded, e))

@@ -14,7 +14,16 @@ import pytest
 
 import synthetic
 from beamuq.errors import BeamUQError
-from beamuq.methods import METHODS, Evidence, Formulation, Method, compute, register, resolve, stored_variant
+from beamuq.methods import (
+    METHODS,
+    Evidence,
+    Formulation,
+    Method,
+    compute,
+    register,
+    resolve,
+    stored_variant,
+)
 from beamuq.methods.method_inputs import DERIVED, PARTS, UNKNOWN
 
 
@@ -37,7 +46,9 @@ def plug_in(monkeypatch: pytest.MonkeyPatch) -> Method:
 def test_a_method_from_outside_is_named_by_its_module(plug_in: Method, evidence: Evidence) -> None:
     found = resolve("their_methods:agreement")
     assert found is resolve("their_methods:agreement") is plug_in
-    np.testing.assert_allclose(compute(found, evidence), -evidence.to_produced.max(axis=1), atol=1e-12)
+    np.testing.assert_allclose(
+        compute(found, evidence), -evidence.to_produced.max(axis=1), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,10 +95,14 @@ def without(evidence: Evidence, part: str) -> Evidence:
 
 @pytest.mark.parametrize("method", every_formulation())
 def test_a_method_reads_exactly_what_it_declares(method: Method, evidence: Evidence) -> None:
-    """No more: it is scored although nothing else is known. No less: each part that it declares is read."""
+    """No more: it is scored although nothing else is known. No less: each part that it declares is
+    read.
+    """
     expected = compute(method, evidence)
     bare = evidence
-    for part in set(PARTS) - set(method.needs) - {"pairs.identical"}:  # identical texts are part of clusters and linked
+    for part in (
+        set(PARTS) - set(method.needs) - {"pairs.identical"}
+    ):  # identical texts are part of clusters and linked
         bare = without(bare, part)
     np.testing.assert_array_equal(compute(method, bare), expected)
     for part in method.needs:
@@ -119,7 +134,13 @@ def test_every_field_of_the_evidence_can_be_declared_or_is_always_known(evidence
 def test_needs_that_are_no_parts_are_refused(needs: tuple[str, ...], message: str) -> None:
     for method in (
         lambda: Method("Mine", lambda e: e.logprob[:, 0], "samples", needs),
-        lambda: Method("Mine", lambda e: e.mask[:, 0], "samples", (), {"other": Formulation(lambda e: e, needs)}),
+        lambda: Method(
+            "Mine",
+            lambda e: e.mask[:, 0],
+            "samples",
+            (),
+            {"other": Formulation(lambda e: e, needs)},
+        ),
     ):
         with pytest.raises(BeamUQError, match=f"method 'Mine': needs.*{message}"):
             method()
@@ -132,14 +153,18 @@ def test_no_method_can_change_what_the_next_one_sees(evidence: Evidence) -> None
         for array in found if isinstance(found, tuple) else (found,):
             with pytest.raises(ValueError, match="read-only"):
                 array[...] = array[0]
-    greedy = Method("Greedy", lambda e: e.weights.sort(axis=1) or e.weights[:, 0], "candidates", ("weights",))
+    greedy = Method(
+        "Greedy", lambda e: e.weights.sort(axis=1) or e.weights[:, 0], "candidates", ("weights",)
+    )
     with pytest.raises(BeamUQError, match=r"method 'Greedy': .*read-only"):
         compute(greedy, evidence)
 
 
 def test_scores_equal_up_to_the_order_of_summation_tie(evidence: Evidence) -> None:
     # 0.1 + 0.2 and 0.3 differ in the last bit
-    scores = compute(Method("Sum", lambda _: np.array([0.1 + 0.2, 0.3, -0.0, 0.0, 1.0]), "answer"), evidence)
+    scores = compute(
+        Method("Sum", lambda _: np.array([0.1 + 0.2, 0.3, -0.0, 0.0, 1.0]), "answer"), evidence
+    )
     assert scores[0] == scores[1]
     assert not np.signbit(scores[2])
 

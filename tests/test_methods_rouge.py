@@ -12,13 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
-from beamuq.methods.rouge import lexical_similarity, longest_common_subsequence, rouge_l, rouge_matrix
+from beamuq.methods.rouge import (
+    lexical_similarity,
+    longest_common_subsequence,
+    rouge_l,
+    rouge_matrix,
+)
 
 
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
     [
-        ("the sixth symphony", "sixth symphony", 2 * (2 / 3) * 1 / (2 / 3 + 1)),  # recall 2/3, precision 1
+        (
+            "the sixth symphony",
+            "sixth symphony",
+            2 * (2 / 3) * 1 / (2 / 3 + 1),
+        ),  # recall 2/3, precision 1
         ("a b c", "c b a", 1 / 3),  # the longest common subsequence is one word
         ("Running", "runs", 1.0),  # stemmed
         ("", "", 1.0),

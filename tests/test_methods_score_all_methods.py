@@ -19,14 +19,19 @@ from beamuq_study.stages.method_inputs_from_tables import CellTables
 from beamuq_study.stages.score_all_methods import ScoringSettings, score_cell
 
 STRATEGIES = (
-    "greedy", "sample T=1.0", "sample T=0.7", "beam M=5", "beam M=10", "diverse G=2 lambda=0.5", "hybrid B=3",
+    "greedy", "sample T=1.0", "sample T=0.7", "beam M=5", "beam M=10", "diverse G=2 lambda=0.5",
+    "hybrid B=3",
 )  # fmt: skip
 KEY = ["answer_source", "method", "variant", "setting"]
 MADE = synthetic.cell(5, STRATEGIES)
 
 
-def scored(made: Mapping[str, pa.Table] = MADE, /, cross: bool = True, **settings: Any) -> pd.DataFrame:
-    chosen = ScoringSettings.model_validate({"answer_source": ["greedy"], "main": MAIN} | settings, strict=False)
+def scored(
+    made: Mapping[str, pa.Table] = MADE, /, cross: bool = True, **settings: Any
+) -> pd.DataFrame:
+    chosen = ScoringSettings.model_validate(
+        {"answer_source": ["greedy"], "main": MAIN} | settings, strict=False
+    )
     cell = CellTables(
         *(made[kind] for kind in ("questions", "candidates", "similarity", "judgements")),
         main_beam=chosen.main.beam,
@@ -43,7 +48,9 @@ def keys(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
 
 
 def values(frame: pd.DataFrame, method: str, variant: str, setting: str = "") -> list[float]:
-    rows = frame[(frame["method"] == method) & (frame["variant"] == variant) & (frame["setting"] == setting)]
+    rows = frame[
+        (frame["method"] == method) & (frame["variant"] == variant) & (frame["setting"] == setting)
+    ]
     return rows["value"].tolist()
 
 
@@ -51,7 +58,9 @@ def test_methods_that_read_only_the_produced_answer_need_no_other_pairs() -> Non
     strategies = [name for name in STRATEGIES if name != "greedy"]
     needed = set(needed_pairs(MADE["candidates"], ("greedy",), "beam M=10", strategies))
     whole = MADE["similarity"]
-    pairs = zip(*(whole.column(name).to_pylist() for name in ("id", "premise", "hypothesis")), strict=True)
+    pairs = zip(
+        *(whole.column(name).to_pylist() for name in ("id", "premise", "hypothesis")), strict=True
+    )
     few = MADE | {"similarity": whole.filter(pa.array([pair in needed for pair in pairs]))}
     assert len(few["similarity"]) < len(whole)
     asked = {"methods": ["Prob", "Dissimilarity", "CocoaMSP"], "estimators": ESTIMATED}
@@ -63,8 +72,12 @@ def test_methods_that_read_only_the_produced_answer_need_no_other_pairs() -> Non
 def test_the_main_line_has_every_method_in_every_form_once() -> None:
     frame = scored(methods=list(METHODS), answer_source=["greedy", "top_beam"])
     assert not frame.duplicated(["id", *KEY]).any()
-    formulations = [("SemanticEntropy", "multinomial", setting) for setting in ("printed", "likelihood-summed")]
-    expected = [(name, variant, "") for name, method in METHODS.items() for variant in method.variants]
+    formulations = [
+        ("SemanticEntropy", "multinomial", setting) for setting in ("printed", "likelihood-summed")
+    ]
+    expected = [
+        (name, variant, "") for name, method in METHODS.items() for variant in method.variants
+    ]
     for _, part in frame.groupby("answer_source"):
         assert sorted(keys(part)) == sorted(expected + formulations)
         assert len(part) == 5 * len(expected + formulations)
@@ -72,7 +85,12 @@ def test_the_main_line_has_every_method_in_every_form_once() -> None:
 
 def test_settings_are_rows_of_the_forms_they_are_about() -> None:
     ablations = {"epsilon": [0, 0.1], "alpha": [0.5], "K": [3], "budgets": [5]}
-    found = keys(scored(methods=["Prob", "EigValLaplacian", "Dissimilarity", "Eccentricity"], ablations=ablations))
+    found = keys(
+        scored(
+            methods=["Prob", "EigValLaplacian", "Dissimilarity", "Eccentricity"],
+            ablations=ablations,
+        )
+    )
     beam = [("Dissimilarity", "beamsearch"), ("Eccentricity", "beamsearch")]
     multinomial = [("Dissimilarity", "multinomial"), ("Eccentricity", "multinomial")]
     expected = [
@@ -88,26 +106,44 @@ def test_settings_are_rows_of_the_forms_they_are_about() -> None:
 def test_settings_equal_to_the_main_ones_give_the_main_scores() -> None:
     frame = scored(
         methods=["Eccentricity"],
-        ablations={"epsilon": [0], "alpha": [0.9], "K": [11], "strategies": ["beam M=10", "sample T=1.0"]},
+        ablations={
+            "epsilon": [0],
+            "alpha": [0.9],
+            "K": [11],
+            "strategies": ["beam M=10", "sample T=1.0"],
+        },
     )
     main = values(frame, "Eccentricity", "beamsearch")
     for setting in ("epsilon=0", "alpha=0.9", "beam M=10"):
         assert values(frame, "Eccentricity", "beamsearch", setting) == main
-    assert values(frame, "Eccentricity", "multinomial", "sample T=1.0") == values(frame, "Eccentricity", "multinomial")
+    assert values(frame, "Eccentricity", "multinomial", "sample T=1.0") == values(
+        frame, "Eccentricity", "multinomial"
+    )
     assert values(frame, "Eccentricity", "beamsearch", "K=11") != main
 
 
 ESTIMATED = (
-    "uniform sample T=1.0", "distinct sample T=1.0", "normalised beam M=5", "unnormalised beam M=10", "lower beam M=10",
-    "stratified hybrid B=3", "match beam M=10",
+    "uniform sample T=1.0", "distinct sample T=1.0", "normalised beam M=5",
+    "unnormalised beam M=10", "lower beam M=10", "stratified hybrid B=3", "match beam M=10",
 )  # fmt: skip
 
 
 def test_estimators_are_rows_of_their_own_by_weighting_and_candidates() -> None:
-    frame = scored(methods=["Dissimilarity", "CocoaMSP", "Prob"], estimators=ESTIMATED, num_candidates=5)
-    rows = [(method, variant, setting) for method, variant, setting in keys(frame) if variant in WEIGHTINGS]
+    frame = scored(
+        methods=["Dissimilarity", "CocoaMSP", "Prob"], estimators=ESTIMATED, num_candidates=5
+    )
+    rows = [
+        (method, variant, setting)
+        for method, variant, setting in keys(frame)
+        if variant in WEIGHTINGS
+    ]
     of = [(variant, setting) for method, variant, setting in rows if method == "Dissimilarity"]
-    samples = ["sample T=1.0 M=5", "sample T=1.0 M=10", "sample T=1.0 M=5 draw=1", "sample T=1.0 M=5 draw=2"]
+    samples = [
+        "sample T=1.0 M=5",
+        "sample T=1.0 M=10",
+        "sample T=1.0 M=5 draw=1",
+        "sample T=1.0 M=5 draw=2",
+    ]
     assert of == [
         *(("uniform", setting) for setting in samples),
         *(("distinct", setting) for setting in samples),
@@ -121,8 +157,16 @@ def test_estimators_are_rows_of_their_own_by_weighting_and_candidates() -> None:
 
 def test_samples_are_drawn_apart_at_every_size_that_other_candidates_of_u_have() -> None:
     made = synthetic.cell(5, ("greedy", "sample T=1.0", "beam M=10", "beam M=2", "systematic M=5"))
-    frame = scored(made, methods=["Dissimilarity"], estimators=("uniform sample T=1.0", "uniform systematic M=5"))
-    draws = [setting for _, variant, setting in keys(frame) if variant == "uniform" and " draw=" in setting]
+    frame = scored(
+        made,
+        methods=["Dissimilarity"],
+        estimators=("uniform sample T=1.0", "uniform systematic M=5"),
+    )
+    draws = [
+        setting
+        for _, variant, setting in keys(frame)
+        if variant == "uniform" and " draw=" in setting
+    ]
     assert draws == ["sample T=1.0 M=5 draw=1", "sample T=1.0 M=5 draw=2"]
 
 
@@ -149,7 +193,10 @@ def test_estimators_that_a_method_has_too_give_its_scores() -> None:
 
 def test_the_two_ends_of_the_interval_lie_apart_by_what_was_not_found() -> None:
     frame = scored(methods=["Dissimilarity"], estimators=ESTIMATED)
-    lower, upper = (np.array(values(frame, "Dissimilarity", name, "beam M=10")) for name in ("lower", "unnormalised"))
+    lower, upper = (
+        np.array(values(frame, "Dissimilarity", name, "beam M=10"))
+        for name in ("lower", "unnormalised")
+    )
     rows = MADE["candidates"].to_pandas().query("strategy == 'beam M=10'")
     mass = rows.assign(p=np.exp(rows["logprob"])).groupby("id")["p"].sum().to_numpy()
     np.testing.assert_allclose(upper - lower, 1 - np.minimum(mass, 1))
@@ -166,14 +213,22 @@ def test_draws_in_lattices_bring_their_standard_error() -> None:
     expected = [("stratified", lattices), ("standard error", lattices)]
     expected += [("inclusion", "stochastic M=10"), ("match", "stochastic M=10")]
     assert [key[1:] for key in keys(frame)] == expected
-    d = cell.candidate_arrays(lattices, "greedy").dissimilarity.reshape(5, 5, 2).mean(axis=2)  # all drawn: r = 1
-    np.testing.assert_allclose(values(frame, "Dissimilarity", "stratified", lattices), d.mean(axis=1))
+    d = (
+        cell.candidate_arrays(lattices, "greedy").dissimilarity.reshape(5, 5, 2).mean(axis=2)
+    )  # all drawn: r = 1
+    np.testing.assert_allclose(
+        values(frame, "Dissimilarity", "stratified", lattices), d.mean(axis=1)
+    )
     error = d.std(axis=1, ddof=1) / np.sqrt(5)
-    np.testing.assert_allclose(values(frame, "Dissimilarity", "standard error", lattices), error, atol=1e-12)
+    np.testing.assert_allclose(
+        values(frame, "Dissimilarity", "standard error", lattices), error, atol=1e-12
+    )
 
 
 def test_strategies_are_scored_with_printed_and_exact_weights() -> None:
-    frame = scored(methods=["Dissimilarity", "Prob"], ablations={"strategies": list(STRATEGIES[2:])})
+    frame = scored(
+        methods=["Dissimilarity", "Prob"], ablations={"strategies": list(STRATEGIES[2:])}
+    )
     assert [key[1:] for key in keys(frame) if key[2]] == [
         ("multinomial", "sample T=0.7"),
         ("multinomial", "sample T=0.7 exact"),
@@ -199,18 +254,26 @@ def test_a_budget_whose_beams_were_not_decoded_is_told_by_its_name() -> None:
         scored(methods=["Dissimilarity"], ablations={"budgets": [7]})
 
 
-@pytest.mark.parametrize("options", ["", " length_penalty=1.0", " length_penalty=-0.5", " early_stopping=True"])
-def test_a_budget_is_the_first_samples_and_a_beam_search_of_that_width_with_the_same_options(options: str) -> None:
+@pytest.mark.parametrize(
+    "options", ["", " length_penalty=1.0", " length_penalty=-0.5", " early_stopping=True"]
+)
+def test_a_budget_is_the_first_samples_and_a_beam_search_of_that_width_with_the_same_options(
+    options: str,
+) -> None:
     strategies = [f"beam M={M}{options}" for M in (2, 5, 10)]
     made = synthetic.cell(5, ("greedy", "sample T=1.0", *strategies), top_beam=strategies[-1])
     main = MAIN | {"beam": strategies[-1]}
     ablations = {"budgets": [2, 5, 10], "strategies": strategies}
-    frame = scored(made, methods=["Dissimilarity"], main=main, ablations=ablations, num_candidates=5)
+    frame = scored(
+        made, methods=["Dissimilarity"], main=main, ablations=ablations, num_candidates=5
+    )
     for M, strategy in zip((2, 5, 10), strategies, strict=True):
         budget = values(frame, "Dissimilarity", "beamsearch", f"M={M}")
         assert budget == values(frame, "Dissimilarity", "beamsearch", strategy)
     assert values(frame, "Dissimilarity", "beamsearch") == budget
-    assert values(frame, "Dissimilarity", "multinomial", "M=5") == values(frame, "Dissimilarity", "multinomial")
+    assert values(frame, "Dissimilarity", "multinomial", "M=5") == values(
+        frame, "Dissimilarity", "multinomial"
+    )
 
 
 @pytest.mark.parametrize(
@@ -220,6 +283,8 @@ def test_a_budget_is_the_first_samples_and_a_beam_search_of_that_width_with_the_
         ({"methods": ["SAR"], "cross": False}, "'SAR' needs sentence_similarity"),
     ],
 )
-def test_settings_that_the_files_do_not_fit_are_refused(settings: dict[str, Any], message: str) -> None:
+def test_settings_that_the_files_do_not_fit_are_refused(
+    settings: dict[str, Any], message: str
+) -> None:
     with pytest.raises(BeamUQError, match=message):
         scored(**{"methods": ["Prob"]} | settings)

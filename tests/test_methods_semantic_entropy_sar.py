@@ -20,7 +20,8 @@ def full(M: int) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
 @pytest.mark.parametrize(
     ("pairs", "found"),
     [
-        # 0–1 and 1–2 mean the same, 0–2 do not: 2 starts a cluster of its own though it means what 1 means
+        # 0–1 and 1–2 mean the same, 0–2 do not: 2 starts a cluster of its own though it means what
+        # 1 means
         (([0, 1, 1, 2], [1, 0, 2, 1]), [0, 0, 2]),
         (([0, 2, 1, 2], [2, 0, 2, 1]), [0, 1, 0]),
     ],
@@ -44,14 +45,18 @@ def test_semantic_entropy_counts_samples_and_weighs_beams() -> None:
     members = clusters(0, 0, 0, 1)
     # 3/4 and 1/4; with masses 0.5 and 0.5
     by_count = -(0.75 * np.log(0.75) + 0.25 * np.log(0.25))
-    np.testing.assert_allclose(semantic_entropy_sar.semantic_entropy(members, np.full((1, 4), 0.25)), [by_count])
+    np.testing.assert_allclose(
+        semantic_entropy_sar.semantic_entropy(members, np.full((1, 4), 0.25)), [by_count]
+    )
     w = np.array([[0.3, 0.1, 0.1, 0.5]])
     np.testing.assert_allclose(semantic_entropy_sar.semantic_entropy(members, w), [np.log(2)])
 
 
 def test_the_likelihood_summed_form_counts_repeats_again() -> None:
     # clusters {0.3, 0.3} and {0.2}: −(log 0.6 + log 0.6 + log 0.2)/3
-    found = semantic_entropy_sar.semantic_entropy_likelihood(clusters(0, 0, 1), np.log([[0.3, 0.3, 0.2]]), full(3))
+    found = semantic_entropy_sar.semantic_entropy_likelihood(
+        clusters(0, 0, 1), np.log([[0.3, 0.3, 0.2]]), full(3)
+    )
     np.testing.assert_allclose(found, [-(2 * np.log(0.6) + np.log(0.2)) / 3])
 
 
@@ -71,7 +76,9 @@ def test_token_sar_without_a_relevant_token_is_their_mean() -> None:
 def test_sar_weighs_its_terms_and_each_adds_the_support_of_the_others() -> None:
     # t = 0.5: −¾ log(0.2 + 2 · 0.4 · 0.1) − ¼ log(0.1 + 2 · 0.6 · 0.2)
     S = np.array([[[1.0, 0.4], [0.6, 1.0]]])
-    found = semantic_entropy_sar.sar(-np.log([[0.2, 0.1]]), S, np.array([[0.75, 0.25]]), full(2), t=0.5)
+    found = semantic_entropy_sar.sar(
+        -np.log([[0.2, 0.1]]), S, np.array([[0.75, 0.25]]), full(2), t=0.5
+    )
     np.testing.assert_allclose(found, [-0.75 * np.log(0.28) - 0.25 * np.log(0.34)])
 
 

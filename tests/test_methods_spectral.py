@@ -18,14 +18,17 @@ def scores(S: Array, w: Array, *, alpha: float = 0.9, K: int | None = None) -> t
     """Eccentricity and EigVecDissimilarity of one graph, node 0 the produced answer."""
     mask = full(len(S))
     values, vectors = spectral.spectrum(S[None], mask)
-    kept = spectral.below_threshold(values, alpha) if K is None else spectral.lowest(values, K, mask)
+    kept = (
+        spectral.below_threshold(values, alpha) if K is None else spectral.lowest(values, K, mask)
+    )
     ecc = spectral.eccentricity(vectors, kept, w[None])
     eigvec = spectral.eigvec_dissimilarity(vectors, kept, w[None])
     return float(ecc[0]), float(eigvec[0])
 
 
 def test_two_answers_by_hand() -> None:
-    # W = [[1, s], [s, 1]], s = 1/2: degrees 3/2, eigenvalues 0 and 2s/(1+s) = 2/3, vectors (1, ±1)/√2.
+    # W = [[1, s], [s, 1]], s = 1/2: degrees 3/2, eigenvalues 0 and 2s/(1+s) = 2/3, vectors (1,
+    # ±1)/√2.
     S = np.array([[1.0, 0.4], [0.6, 1.0]])  # its symmetric part has s = 1/2
     assert scores(S, np.ones(1), alpha=0.9) == pytest.approx((2.0, 2.0))  # ‖(1,1) − (1,−1)‖²/2
     assert scores(S, np.ones(1), alpha=0.5) == pytest.approx((0.0, 0.0))
@@ -75,13 +78,17 @@ def test_a_fixed_number_does_not_depend_on_the_order_of_candidates() -> None:
         for _ in range(5):
             order = rng.permutation(5)
             nodes = np.append(0, 1 + order)
-            assert scores(S[np.ix_(nodes, nodes)], w[order], K=K) == pytest.approx(expected, abs=1e-12)
+            assert scores(S[np.ix_(nodes, nodes)], w[order], K=K) == pytest.approx(
+                expected, abs=1e-12
+            )
 
 
 def test_the_spectrum_is_that_of_networkx() -> None:
     S = np.random.default_rng(1).random((6, 6))
     expected = nx.normalized_laplacian_spectrum(nx.from_numpy_array((S + S.T) / 2))
-    np.testing.assert_allclose(spectral.spectrum(S[None], full(6))[0][0], np.sort(expected), atol=1e-12)
+    np.testing.assert_allclose(
+        spectral.spectrum(S[None], full(6))[0][0], np.sort(expected), atol=1e-12
+    )
 
 
 def test_semantic_sets_are_the_components_of_networkx() -> None:
@@ -92,5 +99,7 @@ def test_semantic_sets_are_the_components_of_networkx() -> None:
     expected = []
     for graph, real in zip(linked, mask, strict=True):
         members = np.flatnonzero(real)
-        expected.append(nx.number_connected_components(nx.from_numpy_array(graph[np.ix_(members, members)])))
+        expected.append(
+            nx.number_connected_components(nx.from_numpy_array(graph[np.ix_(members, members)]))
+        )
     np.testing.assert_array_equal(spectral.num_sem_sets(linked, mask), expected)

@@ -1,4 +1,6 @@
-"""docs/models.md: which path decodes each class of models, measured by `make census`; and that page."""
+"""docs/models.md: which path decodes each class of models, measured by `make census`; and that
+page.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,17 @@ import math
 import pytest
 
 from beamuq.decoding.self_check import TOLERANCE
-from model_census import LONGEST, PROMPTS, REAL, agrees, is_there, plain_logprobs, real_row, row, rows_of_page
+from model_census import (
+    LONGEST,
+    PROMPTS,
+    REAL,
+    agrees,
+    is_there,
+    plain_logprobs,
+    real_row,
+    row,
+    rows_of_page,
+)
 from model_classes import CLASSES, VOCABULARY, random_model
 from tiny import NEWEST
 
@@ -21,7 +33,9 @@ REAL_WEIGHTS = [
 @pytest.mark.census
 @pytest.mark.newest
 @pytest.mark.parametrize("kind", CLASSES)
-def test_a_class_is_decoded_as_the_page_says_with_logits_that_tell_right_from_wrong(kind: str) -> None:
+def test_a_class_is_decoded_as_the_page_says_with_logits_that_tell_right_from_wrong(
+    kind: str,
+) -> None:
     assert agrees(*row(kind), rows_of_page()[kind], any_path=NEWEST), PAGE_IS_OLD
     model = random_model(kind)
     plain = plain_logprobs(model, LONGEST)
@@ -34,5 +48,7 @@ def test_a_class_is_decoded_as_the_page_says_with_logits_that_tell_right_from_wr
 @pytest.mark.parametrize("name", REAL_WEIGHTS)
 def test_real_weights_are_decoded_as_the_page_says(name: str) -> None:
     if not is_there(name):
-        pytest.skip(f"{REAL[name]} holds no model; run make models, or say where Gemma is by BEAMUQ_GEMMA")
+        pytest.skip(
+            f"{REAL[name]} holds no model; run make models, or say where Gemma is by BEAMUQ_GEMMA"
+        )
     assert agrees(*real_row(name), rows_of_page()[name]), PAGE_IS_OLD

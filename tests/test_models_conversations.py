@@ -42,7 +42,10 @@ def of(content: Any) -> list[dict[str, Any]]:
         (of([]), r"messages\[0\]: content: a list; write one text"),
         (of({"text": "Who?"}), r"messages\[0\]: content: a dict; write one text"),
         (of(["Who", "is it?"]), r"messages\[0\]: content: 2 parts; join them"),
-        (of([{"type": "image_url", "image_url": {}}]), r"messages\[0\]: content\[0\]: type: 'image_url': only texts"),
+        (
+            of([{"type": "image_url", "image_url": {}}]),
+            r"messages\[0\]: content\[0\]: type: 'image_url': only texts",
+        ),
         (
             of([{"type": "text", "text": "Who?"}, {"type": "image"}]),
             r"messages\[0\]: content\[1\]: type: 'image': only texts",
@@ -57,12 +60,24 @@ def of(content: Any) -> list[dict[str, Any]]:
         ([SYSTEM], r"messages\[0\]: role: \"system\": .*; end with the user's"),
     ],
 )
-def test_what_is_malformed_is_refused_with_place_key_and_fix(messages: list[Any], told: str) -> None:
+def test_what_is_malformed_is_refused_with_place_key_and_fix(
+    messages: list[Any], told: str
+) -> None:
     with pytest.raises(BeamUQError, match=f"^row 1: {told}"):
         read_conversation(messages, "row 1")
 
 
 def test_around_a_conversation_is_what_the_system_and_the_developer_say() -> None:
     developer = {"role": "developer", "content": "Be kind."}
-    assert around([SYSTEM, USER]) == around([SYSTEM, USER, {"role": "assistant", "content": "Ann"}, USER])
-    assert len({around(turns) for turns in ([USER], [SYSTEM, USER], [developer, USER], [SYSTEM, developer, USER])}) == 4
+    assert around([SYSTEM, USER]) == around(
+        [SYSTEM, USER, {"role": "assistant", "content": "Ann"}, USER]
+    )
+    assert (
+        len(
+            {
+                around(turns)
+                for turns in ([USER], [SYSTEM, USER], [developer, USER], [SYSTEM, developer, USER])
+            }
+        )
+        == 4
+    )

@@ -41,10 +41,16 @@ def start(tmp_path: Path) -> Start:
     environment = {key: value for key, value in os.environ.items() if key != devices.VISIBLE}
     environment |= {"PATH": f"{program.parent}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)}
 
-    def job(seconds: float, device: str = "cuda", cards: int = 1, **more: str) -> subprocess.Popen[str]:
+    def job(
+        seconds: float, device: str = "cuda", cards: int = 1, **more: str
+    ) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", JOB, device, str(seconds), str(cards)]
         return subprocess.Popen(
-            command, env=environment | more, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            command,
+            env=environment | more,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
 
     return job
@@ -62,7 +68,9 @@ def test_jobs_that_need_both_cards_take_turns_with_those_that_need_one(start: St
         assert other[0] >= one[1] or not one[2] & other[2]
 
 
-def test_more_cards_than_there_are_are_refused(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_cards_than_there_are_are_refused(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "cards: 3: this machine has 2" in start(0, cards=3).communicate(timeout=60)[1]
     monkeypatch.setattr("torch.backends.cuda.is_built", lambda: True)
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
@@ -84,9 +92,15 @@ def test_a_schedulers_binding_stands(start: Start) -> None:
 
 @pytest.mark.parametrize(
     ("device", "more"),
-    [("cpu", {}), ("cuda", {"CUDA_VISIBLE_DEVICES": ""}), ("cuda", {"CUDA_VISIBLE_DEVICES": "-1,0"})],
+    [
+        ("cpu", {}),
+        ("cuda", {"CUDA_VISIBLE_DEVICES": ""}),
+        ("cuda", {"CUDA_VISIBLE_DEVICES": "-1,0"}),
+    ],
 )
-def test_a_job_without_cards_takes_none(device: str, more: dict[str, str], start: Start, tmp_path: Path) -> None:
+def test_a_job_without_cards_takes_none(
+    device: str, more: dict[str, str], start: Start, tmp_path: Path
+) -> None:
     assert "end" in start(0, device, **more).communicate(timeout=60)[0]
     assert not (tmp_path / "beamuq-gpu-slots").exists()
 
@@ -101,11 +115,15 @@ def test_the_card_is_bound_before_cuda_is_asked(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_torch_without_cuda_never_waits_for_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "bind", lambda device, **_: pytest.fail(f"waits for a card for {device}"))
+    monkeypatch.setattr(
+        devices, "bind", lambda device, **_: pytest.fail(f"waits for a card for {device}")
+    )
     monkeypatch.setattr("torch.backends.cuda.is_built", lambda: False)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert devices.prepare("auto", "auto", 1)[0].type == "cpu"
-    with pytest.raises(BeamUQError, match=r"is built without CUDA; give --device cpu, device: cpu in config\.yaml"):
+    with pytest.raises(
+        BeamUQError, match=r"is built without CUDA; give --device cpu, device: cpu in config\.yaml"
+    ):
         devices.prepare("cuda", "auto", 1)
 
 
@@ -130,7 +148,12 @@ def test_a_device_and_dtype_that_cannot_be_are_refused(monkeypatch: pytest.Monke
     ],
 )
 def test_auto_is_cuda_where_a_job_could_use_a_card(
-    says: str, visible: str | None, build: str | None, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    says: str,
+    visible: str | None,
+    build: str | None,
+    device: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def version(name: str) -> str:
         if build is None:

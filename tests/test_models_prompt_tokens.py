@@ -1,4 +1,6 @@
-"""Prompts as token ids: special tokens, thinking and dates of chat templates, the context window."""
+"""Prompts as token ids: special tokens, thinking and dates of chat templates, the context
+window.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from beamuq.models import prompt_tokens
 
 
 class Tokenizer:
-    """One token a character; BOS 1 and EOS 2 are added as configured; the template writes a BOS of its own."""
+    """One token a character; BOS 1 and EOS 2 are added as configured; the template writes a BOS of
+    its own.
+    """
 
     name_or_path = "toy"
     chat_template: str | None = "{{ messages }}"
@@ -28,26 +32,39 @@ class Tokenizer:
             ids = [1] * self.bos + ids + [2] * self.eos
         return type("Encoding", (), {"input_ids": ids})()
 
-    def apply_chat_template(self, messages: Any, *, tokenize: bool, add_generation_prompt: bool, **options: Any) -> str:
+    def apply_chat_template(
+        self, messages: Any, *, tokenize: bool, add_generation_prompt: bool, **options: Any
+    ) -> str:
         assert not tokenize
         assert add_generation_prompt
         return f"^{messages[0]['content']}{options.get('enable_thinking', '')}>"
 
 
 @pytest.mark.parametrize(
-    ("bos", "eos", "expected"), [(True, False, [1, 97, 98]), (False, False, [97, 98]), (True, True, [1, 97, 98])]
+    ("bos", "eos", "expected"),
+    [(True, False, [1, 97, 98]), (False, False, [97, 98]), (True, True, [1, 97, 98])],
 )
-def test_a_plain_prompt_has_the_configured_bos_and_no_eos(bos: bool, eos: bool, expected: list[int]) -> None:
+def test_a_plain_prompt_has_the_configured_bos_and_no_eos(
+    bos: bool, eos: bool, expected: list[int]
+) -> None:
     assert prompt_tokens.plain_prompt_ids(Tokenizer(bos=bos, eos=eos), "ab") == expected
 
 
 def test_thinking_is_passed_to_a_template_that_knows_it_and_only_to_it() -> None:
     tokenizer = Tokenizer()
-    assert prompt_tokens.chat_prompt_ids(tokenizer, "a") == [1, 97, 62]  # one BOS, the template's own
+    assert prompt_tokens.chat_prompt_ids(tokenizer, "a") == [
+        1,
+        97,
+        62,
+    ]  # one BOS, the template's own
     with pytest.raises(BeamUQError, match="knows no enable_thinking; remove the key"):
         prompt_tokens.chat_prompt_ids(tokenizer, "a", enable_thinking=False)
     tokenizer.chat_template = "{% if enable_thinking %}"
-    assert prompt_tokens.chat_prompt_ids(tokenizer, "a", enable_thinking=False) == [1, 97, *map(ord, "False>")]
+    assert prompt_tokens.chat_prompt_ids(tokenizer, "a", enable_thinking=False) == [
+        1,
+        97,
+        *map(ord, "False>"),
+    ]
     with pytest.raises(BeamUQError, match="can think first; set enable_thinking: false"):
         prompt_tokens.chat_prompt_ids(tokenizer, "a")
     tokenizer.chat_template = None
@@ -57,11 +74,16 @@ def test_thinking_is_passed_to_a_template_that_knows_it_and_only_to_it() -> None
 
 def test_a_prompt_does_not_depend_on_the_day() -> None:
     _, tokenizer = tiny.tiny_model("llama")
-    dated = "{% if not date_string is defined %}{% set date_string = strftime_now('%d %b %Y') %}{% endif %}"
+    dated = (
+        "{% if not date_string is defined %}{% set date_string = strftime_now('%d %b %Y') %}{% "
+        "endif %}"
+    )
     template = dated + "{{ date_string }} {{ messages[0]['content'] }}"
     tokenizer = copy.deepcopy(tokenizer)
     tokenizer.chat_template = template
-    assert tokenizer.decode(prompt_tokens.chat_prompt_ids(tokenizer, "hello")) == "26 Jul 2024 hello"
+    assert (
+        tokenizer.decode(prompt_tokens.chat_prompt_ids(tokenizer, "hello")) == "26 Jul 2024 hello"
+    )
     tokenizer.chat_template = "{{ strftime_now('%d %b %Y') }} {{ messages[0]['content'] }}"
     with pytest.raises(BeamUQError, match="writes today's date"):
         prompt_tokens.chat_prompt_ids(tokenizer, "hello")
@@ -69,8 +91,13 @@ def test_a_prompt_does_not_depend_on_the_day() -> None:
 
 def test_a_prompt_must_leave_room_for_its_answer() -> None:
     prompt_tokens.check_prompt_lengths({"q1": [0] * 80}, window=100, max_new_tokens=20)
-    with pytest.raises(BeamUQError, match="prompt 'q2': 81 tokens and 20 new ones exceed the model's context of 100"):
-        prompt_tokens.check_prompt_lengths({"q1": [0] * 80, "q2": [0] * 81}, window=100, max_new_tokens=20)
+    with pytest.raises(
+        BeamUQError,
+        match="prompt 'q2': 81 tokens and 20 new ones exceed the model's context of 100",
+    ):
+        prompt_tokens.check_prompt_lengths(
+            {"q1": [0] * 80, "q2": [0] * 81}, window=100, max_new_tokens=20
+        )
 
 
 @pytest.mark.parametrize(
@@ -82,7 +109,10 @@ def test_a_prompt_must_leave_room_for_its_answer() -> None:
         (
             {
                 "max_position_embeddings": 4096,
-                "rope_parameters": {"rope_type": "longrope", "original_max_position_embeddings": 512},
+                "rope_parameters": {
+                    "rope_type": "longrope",
+                    "original_max_position_embeddings": 512,
+                },
             },
             512,
         ),
@@ -90,16 +120,27 @@ def test_a_prompt_must_leave_room_for_its_answer() -> None:
             {
                 "max_position_embeddings": 4096,
                 "rope_parameters": {
-                    "full_attention": {"rope_type": "longrope", "original_max_position_embeddings": 512},
+                    "full_attention": {
+                        "rope_type": "longrope",
+                        "original_max_position_embeddings": 512,
+                    },
                     "sliding_attention": {"rope_type": "default"},
                 },
             },
             512,
         ),
-        ({"max_position_embeddings": 512, "rope_parameters": {"rope_type": "linear", "factor": 4.0}}, 512),
+        (
+            {
+                "max_position_embeddings": 512,
+                "rope_parameters": {"rope_type": "linear", "factor": 4.0},
+            },
+            512,
+        ),
     ],
 )
-def test_the_context_window_ends_where_positions_do(config: dict[str, Any], window: int | None) -> None:
+def test_the_context_window_ends_where_positions_do(
+    config: dict[str, Any], window: int | None
+) -> None:
     text = SimpleNamespace(**config)
     model = SimpleNamespace(config=SimpleNamespace(get_text_config=lambda: text))
     assert prompt_tokens.context_window(model) == window
@@ -109,9 +150,15 @@ def test_the_context_window_ends_where_positions_do(config: dict[str, Any], wind
             prompt_tokens.check_prompt_lengths({"q": range(501)}, window, 12)
 
 
-TURNS = "{% for message in messages %}<start_of_turn>{{ message['role'] }}\n{{ message['content'] }}<end_of_turn>\n"
+TURNS = (
+    "{% for message in messages %}<start_of_turn>{{ message['role'] }}\n{{ message['content'] "
+    "}}<end_of_turn>\n"
+)
 CLOSED = "{% endfor %}<start_of_turn>assistant\n"
-PAIRED = "{% for message in messages %}{{ 'Q: ' if message['role'] in ('system', 'user') else 'A: ' }}{% if 1 %}"
+PAIRED = (
+    "{% for message in messages %}{{ 'Q: ' if message['role'] in ('system', 'user') else 'A: ' "
+    "}}{% if 1 %}"
+)
 KNOWN = "{% for message in messages %}{% if message['role'] in ('system', 'user') %}"
 
 
@@ -122,10 +169,14 @@ def with_template(template: str) -> Any:
     return tokenizer
 
 
-@pytest.mark.parametrize("mark", ["<think>\n", "[THINK]", "<seed:think>", "<|channel|>analysis<|message|>"])
+@pytest.mark.parametrize(
+    "mark", ["<think>\n", "[THINK]", "<seed:think>", "<|channel|>analysis<|message|>"]
+)
 def test_a_template_that_leaves_a_thought_open_is_refused_with_the_way_out(mark: str) -> None:
     tokenizer = with_template(f"{TURNS}{CLOSED}{mark}")
-    with pytest.raises(BeamUQError, match=r"^prompt 3: .*chat template leaves a thought open .*; close it \("):
+    with pytest.raises(
+        BeamUQError, match=r"^prompt 3: .*chat template leaves a thought open .*; close it \("
+    ):
         prompt_tokens.chat_prompt_ids(tokenizer, "Who?", place="prompt 3")
 
 
@@ -153,12 +204,14 @@ def test_a_message_may_speak_of_a_mark(question: str) -> None:
         prompt_tokens.chat_prompt_ids(with_template(f"{TURNS}{CLOSED}<think>\n"), question)
 
 
-def test_a_prompt_that_was_rendered_and_ends_in_a_thought_is_refused_with_the_mark_that_closes_it() -> None:
+def test_a_rendered_prompt_that_ends_in_a_thought_is_refused_with_the_mark_that_closes_it() -> None:
     tokenizer = with_template(f"{TURNS}{CLOSED}")
     text = "<start_of_turn>user\nWhat is\n<think>?<end_of_turn>\n<start_of_turn>assistant\n"
     prompt_tokens.check_no_open_thought(tokenizer, text, "prompt 2")
     prompt_tokens.check_no_open_thought(tokenizer, f"{text}<think>\nOkay.\n</think>\n", "prompt 2")
-    with pytest.raises(BeamUQError, match=r"^prompt 2: .*leaves a thought open \(<think>\).* its end \(</think>\)"):
+    with pytest.raises(
+        BeamUQError, match=r"^prompt 2: .*leaves a thought open \(<think>\).* its end \(</think>\)"
+    ):
         prompt_tokens.check_no_open_thought(tokenizer, f"{text}<think>\n", "prompt 2")
 
 
@@ -166,7 +219,9 @@ def test_a_conversation_is_rendered_as_the_tokenizer_renders_it() -> None:
     tokenizer = with_template(f"{TURNS}{CLOSED}")
     turns = [("system", "Be short."), ("user", "Who?"), ("assistant", "Ann"), ("user", "And then?")]
     messages = [{"role": role, "content": content} for role, content in turns]
-    expected = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+    expected = tokenizer.apply_chat_template(
+        messages, add_generation_prompt=True, return_dict=False
+    )
     assert prompt_tokens.chat_prompt_ids(tokenizer, messages) == expected
 
 
@@ -174,17 +229,33 @@ def test_a_conversation_is_rendered_as_the_tokenizer_renders_it() -> None:
     ("template", "message", "told"),
     [
         (KNOWN, {"role": "developer"}, r"leaves out messages\[0\], whose role is 'developer'"),
-        (PAIRED, {"role": "tool"}, r"takes messages\[0\], whose role is 'tool', for the assistant's"),
-        (PAIRED, {"role": "system"}, r"takes messages\[0\], whose role is 'system', for the user's"),
+        (
+            PAIRED,
+            {"role": "tool"},
+            r"takes messages\[0\], whose role is 'tool', for the assistant's",
+        ),
+        (
+            PAIRED,
+            {"role": "system"},
+            r"takes messages\[0\], whose role is 'system', for the user's",
+        ),
         (KNOWN, {"role": "user", "name": "Ann"}, r"does not read messages\[0\]\.name"),
-        ("{{ raise_exception('only user') }}{% for message in messages %}{% if 1 %}", {"role": "user"}, "only user"),
+        (
+            "{{ raise_exception('only user') }}{% for message in messages %}{% if 1 %}",
+            {"role": "user"},
+            "only user",
+        ),
     ],
 )
-def test_what_a_template_rejects_or_passes_over_is_refused(template: str, message: dict[str, str], told: str) -> None:
+def test_what_a_template_rejects_or_passes_over_is_refused(
+    template: str, message: dict[str, str], told: str
+) -> None:
     tokenizer = with_template(f"{template}{{{{ message['content'] }}}}{{% endif %}}{{% endfor %}}:")
     with pytest.raises(BeamUQError, match=f"^prompt 1: .*its chat template: .*{told}"):
         prompt_tokens.chat_prompt_ids(
-            tokenizer, [message | {"content": "x"}, {"role": "user", "content": "Who?"}], place="prompt 1"
+            tokenizer,
+            [message | {"content": "x"}, {"role": "user", "content": "Who?"}],
+            place="prompt 1",
         )
 
 

@@ -1,4 +1,6 @@
-"""Marks of thoughts: which are left open at the end of a prompt, and with which an answer begins."""
+"""Marks of thoughts: which are left open at the end of a prompt, and with which an answer
+begins.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ MARKS = {
 
 @pytest.mark.parametrize("mark", MARKS)
 @pytest.mark.parametrize("behind", ["", "\n", "\n\n", "\nOkay, the user asks"])
-def test_a_thought_that_is_not_closed_is_found_however_it_is_spelled(mark: str, behind: str) -> None:
+def test_a_thought_that_is_not_closed_is_found_however_it_is_spelled(
+    mark: str, behind: str
+) -> None:
     assert open_thought(f"<|im_start|>assistant\n{mark}{behind}") == mark
     assert thought_at_start(f" {mark}{behind}") == mark
 
@@ -76,7 +80,9 @@ def test_behind_the_token_of_another_turn_a_mark_was_spoken_of() -> None:
     assert open_thought(f"{text}<think>\n", ["<|im_end|>", "<think>"]) == "<think>"
 
 
-@pytest.mark.parametrize("text", ["Paris", "I <think> so", "</think>Paris", "<|channel|>final<|message|>Paris", ""])
+@pytest.mark.parametrize(
+    "text", ["Paris", "I <think> so", "</think>Paris", "<|channel|>final<|message|>Paris", ""]
+)
 def test_an_answer_that_begins_otherwise_begins_with_no_thought(text: str) -> None:
     assert thought_at_start(text) == ""
 

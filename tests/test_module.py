@@ -1,4 +1,6 @@
-"""The workflow as a module of another one: from a folder, and from a repository as `snakedeploy` writes it."""
+"""The workflow as a module of another one: from a folder, and from a repository as `snakedeploy`
+writes it.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,9 @@ def run_in(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def committed_copy(folder: Path) -> Path:
-    """A repository of its own whose only commit is the checkout as it stands, also with changes that are no commit."""
+    """A repository of its own whose only commit is the checkout as it stands, also with changes
+    that are no commit.
+    """
     listed = subprocess.run(
         [
             "git",
@@ -125,7 +129,11 @@ def committed_copy(folder: Path) -> Path:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes((ROOT / name).read_bytes())
     identity = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
-    for words in (["init", "--quiet"], ["add", "--all"], [*identity, "commit", "--quiet", "--message", "all"]):
+    for words in (
+        ["init", "--quiet"],
+        ["add", "--all"],
+        [*identity, "commit", "--quiet", "--message", "all"],
+    ):
         subprocess.run(["git", *words], cwd=folder, check=True)
     subprocess.run(["git", "tag", "v1"], cwd=folder, check=True)
     return folder
@@ -142,7 +150,9 @@ def test_a_module_from_a_folder_runs_its_programs(tmp_path: Path) -> None:
 
 def test_a_module_from_a_repository_runs_the_programs_of_its_commit(tmp_path: Path) -> None:
     repository = committed_copy(tmp_path / "repository")
-    folder = folder_of_another_workflow(tmp_path / "mine", f"git+file://{repository}/workflow/Snakefile@v1")
+    folder = folder_of_another_workflow(
+        tmp_path / "mine", f"git+file://{repository}/workflow/Snakefile@v1"
+    )
     run = run_in(folder)
     assert run.returncode == 0, run.stderr
     assert (folder / "results/study/prompts/base/mine.parquet").is_file()

@@ -1,4 +1,6 @@
-"""The overview opens with what was found, then tells of missing, empty and cut answers and of what made the tables."""
+"""The overview opens with what was found, then tells of missing, empty and cut answers and of what
+made the tables.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,14 @@ def candidates(texts: dict[str, list[tuple[str, bool]]], strategy: str = "greedy
         for key, ranked in texts.items()
         for rank, (text, terminated) in enumerate(ranked)
     ]
-    return Loaded(Path(), "candidates", CELL, {"settings": {"questions": 5}}, pa.Table.from_pylist(rows))
+    return Loaded(
+        Path(), "candidates", CELL, {"settings": {"questions": 5}}, pa.Table.from_pylist(rows)
+    )
 
 
-SOME = candidates({"q1": [("Rome", True)], "q2": [("", True)], "q3": [("", False)], "q5": [("in the", False)]})
+SOME = candidates(
+    {"q1": [("Rome", True)], "q2": [("", True)], "q3": [("", False)], "q5": [("in the", False)]}
+)
 
 
 def test_each_produced_answer_is_counted(study: Study) -> None:
@@ -46,7 +52,9 @@ def test_each_produced_answer_is_counted(study: Study) -> None:
 
 
 def test_only_the_first_beam_is_the_produced_answer(study: Study) -> None:
-    beams = candidates({key: [("Rome", True), ("", False)] for key in ASKED["coqa"][:5]}, "beam M=10")
+    beams = candidates(
+        {key: [("Rome", True), ("", False)] for key in ASKED["coqa"][:5]}, "beam M=10"
+    )
     found = overview_tables.counts(study, ASKED, [beams]).set_index(["answer_source", "strategy"])
     assert found.loc[("top_beam", "beam M=10"), ["empty", "cut"]].tolist() == [0, 0]
     assert found.loc[("", "beam M=10"), ["texts", "empty", "cut"]].tolist() == [10, 5, 5]
@@ -57,36 +65,76 @@ def test_only_the_first_beam_is_the_produced_answer(study: Study) -> None:
 def test_every_question_with_such_an_answer_is_listed(study: Study) -> None:
     found = overview_tables.listed(study, ASKED, [SOME])
     greedy = found[found["answer_source"] == "greedy"]
-    assert (greedy["what"] + " " + greedy["id"]).tolist() == ["dropped q4", "empty q2", "empty q3", "cut q3", "cut q5"]
+    assert (greedy["what"] + " " + greedy["id"]).tolist() == [
+        "dropped q4",
+        "empty q2",
+        "empty q3",
+        "cut q3",
+        "cut q5",
+    ]
 
 
 def test_answers_that_name_no_option_or_several_are_told(study: Study) -> None:
     told = {"options_named": {"greedy": {"answers": 8, "none": 2, "several": 1}}}
     made = [Footer(Path(), "quality", CELL | {"metric": "gold_label"}, told), SOME]
     (row,) = overview_tables.options_named(study, made).to_dict("records")
-    assert [row[name] for name in ("answers", "none", "none %", "several", "several %")] == [8, 2, 25.0, 1, 12.5]
+    assert [row[name] for name in ("answers", "none", "none %", "several", "several %")] == [
+        8,
+        2,
+        25.0,
+        1,
+        12.5,
+    ]
     assert overview_tables.options_named(study, [SOME]).empty
 
 
-def test_the_page_opens_with_results_and_links_every_exhibit_there_is(study: Study, tmp_path: Path) -> None:
+def test_the_page_opens_with_results_and_links_every_exhibit_there_is(
+    study: Study, tmp_path: Path
+) -> None:
     results, figures = tmp_path / "results/demo", tmp_path / "figures/demo"
-    exhibits = [figures / f"{name}.pdf" for name in ("paired", "prr_curves")] + [results / "tables/qa_mean_prr.csv"]
+    exhibits = [figures / f"{name}.pdf" for name in ("paired", "prr_curves")] + [
+        results / "tables/qa_mean_prr.csv"
+    ]
     for path in exhibits:
         path.parent.mkdir(parents=True, exist_ok=True)
         title = f"<title>[demo] {path.stem} &amp; more</title>"
         path.with_suffix(".svg").write_text(f"<svg>{title}</svg>")
         path.with_suffix(".txt").write_text(f"[demo] {path.stem} & more. What it shows.")
-        path.with_suffix(".html").write_text(f"{title}\n<p>Best is bold.</p>\n<div>.669</div>\n</body>")
+        path.with_suffix(".html").write_text(
+            f"{title}\n<p>Best is bold.</p>\n<div>.669</div>\n</body>"
+        )
     claims = results / "claims.csv"
-    rows = [("a", "Beams win.", "no", "1"), ("a", "Beams win.", "no", "2"), ("b", "Samples win.", "not asked", "")]
-    pd.DataFrame(rows, columns=["id", "claim", "outcome", "model"]).assign(where="here").to_csv(claims)
+    rows = [
+        ("a", "Beams win.", "no", "1"),
+        ("a", "Beams win.", "no", "2"),
+        ("b", "Samples win.", "not asked", ""),
+    ]
+    pd.DataFrame(rows, columns=["id", "claim", "outcome", "model"]).assign(where="here").to_csv(
+        claims
+    )
     made_of = {"Models": pd.DataFrame({"model": ["tiny"]}), "Options": pd.DataFrame()}
     page = program("overview").page(study, exhibits, claims, results, made_of)
-    parts = ["This is a demo", "<div>.669</div>", "data:image/svg+xml", "no × 2", "1 of 2 claims", "<summary>Models"]
+    parts = [
+        "This is a demo",
+        "<div>.669</div>",
+        "data:image/svg+xml",
+        "no × 2",
+        "1 of 2 claims",
+        "<summary>Models",
+    ]
     assert [page.index(part) for part in parts] == sorted(page.index(part) for part in parts)
     assert not re.search("Samples win|<summary>Options", page)
-    linked = {"comparison.html", "explorer.html", "ledger.html", "answers.csv", "answers_listed.csv"}
-    linked |= {"tables/qa_mean_prr.html", *(f"../../figures/demo/{name}.svg" for name in ("paired", "prr_curves"))}
+    linked = {
+        "comparison.html",
+        "explorer.html",
+        "ledger.html",
+        "answers.csv",
+        "answers_listed.csv",
+    }
+    linked |= {
+        "tables/qa_mean_prr.html",
+        *(f"../../figures/demo/{name}.svg" for name in ("paired", "prr_curves")),
+    }
     assert set(re.findall('href="(.*?)"', page)) == linked
 
 
@@ -95,7 +143,10 @@ def overview_of(study: Study, folder: Path, names: list[str], claims: list[tuple
     exhibits = tuple(folder / f"tables/{name}.csv" for name in names)
     (folder / "tables").mkdir()
     for path in exhibits:
-        text = f"<title>{path.stem}</title>\n<p>{path.stem}. What it shows.</p>\n<div>{path.stem} body</div>\n</body>"
+        text = (
+            f"<title>{path.stem}</title>\n<p>{path.stem}. What it shows.</p>\n<div>{path.stem} "
+            "body</div>\n</body>"
+        )
         path.with_suffix(".html").write_text(text)
     rows = [(key, f"claim {key}", outcome, "mine", "here") for key, outcome in claims]
     frame = pd.DataFrame(rows, columns=["id", "claim", "outcome", "model", "where"])
@@ -109,7 +160,9 @@ def test_a_study_of_one_s_own_opens_with_its_first_table(study: Study, tmp_path:
     assert "augrc body" not in page
 
 
-def test_claims_about_datasets_that_a_study_does_not_have_are_not_listed(study: Study, tmp_path: Path) -> None:
+def test_claims_about_datasets_that_a_study_does_not_have_are_not_listed(
+    study: Study, tmp_path: Path
+) -> None:
     own = study.model_copy(update={"datasets": {"mine": study.datasets["triviaqa"]}})
     page = overview_of(own, tmp_path, [], [("mass-condition", "too few"), ("theorem", "no")])
     assert "claim theorem" in page

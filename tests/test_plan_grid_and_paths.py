@@ -50,7 +50,9 @@ def test_a_split_is_found_in_its_folder_or_asked_for_by_name(tmp_path: Path) -> 
 
     def split(source: str, **machine: object) -> Path:
         changed: Dataset = dataset.model_copy(update={"source": source})
-        return Paths("own", Path("own.yaml"), load_machine(machine)).split("triviaqa", changed, "test")
+        return Paths("own", Path("own.yaml"), load_machine(machine)).split(
+            "triviaqa", changed, "test"
+        )
 
     assert split(f"folder:{tmp_path}") == tmp_path / "test.jsonl"
     (tmp_path / "test.parquet").touch()

@@ -1,4 +1,6 @@
-"""What a study says of each rule's jobs: plain settings that Snakemake compares, and nothing of the machine."""
+"""What a study says of each rule's jobs: plain settings that Snakemake compares, and nothing of the
+machine.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,16 @@ WHERE = {
     "split": "validation",
     "name": "redundancy",
 }
-SETTINGS = ("fetch_model", "fetch_dataset", "questions", "candidates", "similarity", "quality", "judgements", "scores")
+SETTINGS = (
+    "fetch_model",
+    "fetch_dataset",
+    "questions",
+    "candidates",
+    "similarity",
+    "quality",
+    "judgements",
+    "scores",
+)
 SETTINGS += ("evaluation", "decisions")
 LOADING = ("candidates", "similarity", "quality", "judgements")
 
@@ -48,7 +59,9 @@ def compared(plan: Plan, **of: str) -> dict[str, Any]:
     """All that Snakemake compares of the jobs of one cell, by rule."""
     settings = {rule: getattr(plan.settings, rule)(where(**of)) for rule in SETTINGS}
     settings["study"] = plan.study.as_run()
-    return settings | {f"{rule} loading": plan.settings.loading(rule)(where(**of)) for rule in LOADING}
+    return settings | {
+        f"{rule} loading": plan.settings.loading(rule)(where(**of)) for rule in LOADING
+    }
 
 
 def changed(plan: Plan, study: Study, **of: str) -> set[str]:
@@ -57,18 +70,23 @@ def changed(plan: Plan, study: Study, **of: str) -> set[str]:
 
 
 def test_settings_are_what_snakemake_compares(plan: Plan) -> None:
-    """It compares builtins and ignores any other object; the footers of tables hold the same, as JSON gives it back."""
+    """It compares builtins and ignores any other object; the footers of tables hold the same, as
+    JSON gives it back.
+    """
 
     def check(value: object) -> None:
         assert type(value) in (dict, list, str, int, float, bool, type(None)), value
-        for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        for part in (
+            value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        ):
             check(part)
 
     check(compared(plan))
     check(plan.settings.made_with("questions", "candidates", "further_qualities")(where()))
 
 
-# a key of the study, another value, and the rules whose jobs run again for it (and what follows from their files)
+# a key of the study, another value, and the rules whose jobs run again for it (and what follows
+# from their files)
 CHANGES: list[tuple[str, Any, set[str]]] = [
     ("seed", 7, {"questions", "candidates", "scores", "evaluation", "decisions", "study"}),
     ("newline_stops", False, {"candidates", "study"}),
@@ -87,7 +105,11 @@ CHANGES: list[tuple[str, Any, set[str]]] = [
     ("scorers.embedding.title", "T", {"study"}),
     ("main.alpha", 0.3, {"scores", "study"}),
     ("main.epsilon", 0.2, {"scores", "study"}),
-    ("scoring.main.methods", ["Prob", "Dissimilarity"], {"similarity", "judgements", "scores", "study"}),
+    (
+        "scoring.main.methods",
+        ["Prob", "Dissimilarity"],
+        {"similarity", "judgements", "scores", "study"},
+    ),
     ("scoring.main.estimators", ["uniform sample"], {"scores", "study"}),
     ("evaluation.resamples", 777, {"evaluation", "decisions", "study"}),
     ("evaluation.metrics", ["PRR"], {"evaluation", "study"}),
@@ -97,7 +119,9 @@ CHANGES: list[tuple[str, Any, set[str]]] = [
 
 
 @pytest.mark.parametrize(("key", "value", "rules"), CHANGES, ids=[key for key, _, _ in CHANGES])
-def test_a_changed_key_reruns_the_rules_that_depend_on_it(key: str, value: Any, rules: set[str], plan: Plan) -> None:
+def test_a_changed_key_reruns_the_rules_that_depend_on_it(
+    key: str, value: Any, rules: set[str], plan: Plan
+) -> None:
     content = plan.study.model_dump(mode="json")
     *parents, last = key.split(".")
     place = content
@@ -112,13 +136,21 @@ def with_map(plan: Plan, recipe: dict[str, Any] | None = None, **beams_map: Any)
     """The demo with a map of when beams win."""
     content = plan.study.model_dump(mode="json")
     above = {"p": 0.01, "draws": 20}
-    content["recipes"]["map"] = {"exact": {"sizes": [10, 20]}, "all_above": above} if recipe is None else recipe
+    content["recipes"]["map"] = (
+        {"exact": {"sizes": [10, 20]}, "all_above": above} if recipe is None else recipe
+    )
     content["grid"].append(content["grid"][0] | {"recipe": "map"})
     content["scoring"]["map"] = {"methods": ["Prob", "Dissimilarity"], "beams_map": beams_map}
     return replace(plan, study=Study.model_validate(content, strict=False))
 
 
-OF_MAP: dict[str, Any] = {"powers": [1.0, 2.0], "kappas": [1.0], "sizes": [3, 10], "draws": 7, "resamples": 200}
+OF_MAP: dict[str, Any] = {
+    "powers": [1.0, 2.0],
+    "kappas": [1.0],
+    "sizes": [3, 10],
+    "draws": 7,
+    "resamples": 200,
+}
 OF_MAP |= {"skip": {"triviaqa": 3}}
 
 
@@ -127,7 +159,9 @@ def test_a_changed_setting_of_the_map_reruns_the_map_alone(key: str, plan: Plan)
     before, after = with_map(plan), with_map(plan, **{key: OF_MAP[key]})
     assert changed(before, after.study, recipe="map") <= {"study"}
     settings = [of.settings.beams_map(where(recipe="map")) for of in (before, after)]
-    assert {name for name in settings[0] if settings[0][name] != settings[1][name]} - {"strategies"} == {key}
+    assert {name for name in settings[0] if settings[0][name] != settings[1][name]} - {
+        "strategies"
+    } == {key}
 
 
 def test_questions_that_one_dataset_skips_are_not_skipped_by_another(plan: Plan) -> None:
@@ -150,8 +184,12 @@ def test_a_recipe_without_a_map_has_no_settings_of_one(plan: Plan) -> None:
     ],
     ids=["no above", "fewer exact", "no draws", "lattices"],
 )
-def test_a_recipe_that_does_not_tell_the_distribution_has_no_map(recipe: dict[str, Any], plan: Plan) -> None:
-    with pytest.raises(ValidationError, match=r"scoring\.map\.beams_map: needs .* 20 .*; add them to recipes\.map"):
+def test_a_recipe_that_does_not_tell_the_distribution_has_no_map(
+    recipe: dict[str, Any], plan: Plan
+) -> None:
+    with pytest.raises(
+        ValidationError, match=r"scoring\.map\.beams_map: needs .* 20 .*; add them to recipes\.map"
+    ):
         with_map(plan, recipe)
 
 
@@ -169,19 +207,33 @@ def test_a_recipe_may_decode_fewer_questions_together_and_nothing_else_changes(p
 
 
 def test_the_settings_of_the_tables_that_a_job_reads_are_asked_for(plan: Plan) -> None:
-    kinds = ("questions", "candidates", "scores", "quality", "further_qualities", "judgements", "cross_similarity")
+    kinds = (
+        "questions",
+        "candidates",
+        "scores",
+        "quality",
+        "further_qualities",
+        "judgements",
+        "cross_similarity",
+    )
     made = plan.settings.made_with(*kinds)(where())
     further = made.pop("quality exact_match")
     assert further == plan.settings.quality(where(metric="exact_match"))
-    assert made.pop("cross_similarity") == plan.settings.similarity(where(scorer=plan.study.main.relevance))
+    assert made.pop("cross_similarity") == plan.settings.similarity(
+        where(scorer=plan.study.main.relevance)
+    )
     candidates = plan.settings.candidates(where())
-    assert candidates.pop("batch_questions") == plan.study.batch_questions  # rounding alone, so not asked of them
+    assert (
+        candidates.pop("batch_questions") == plan.study.batch_questions
+    )  # rounding alone, so not asked of them
     assert made.pop("candidates") == candidates
     assert made == {name: getattr(plan.settings, name)(where()) for name in made}
     assert "judgements" not in plan.settings.made_with(*kinds)(where(recipe="beam_widths"))
 
 
-def test_the_models_of_the_tables_behind_a_job_are_asked_for_as_far_as_they_are_known(tmp_path: Path) -> None:
+def test_the_models_of_the_tables_behind_a_job_are_asked_for_as_far_as_they_are_known(
+    tmp_path: Path,
+) -> None:
     plan = Plan.load({"study": "demo", "device": "cpu", "models_root": str(tmp_path)})
     expected = plan.settings.expected("questions", "candidates", "similarity", "quality")
     before = expected(where(), None)
@@ -189,7 +241,9 @@ def test_the_models_of_the_tables_behind_a_job_are_asked_for_as_far_as_they_are_
     source = study.scorers[where().scorer].source
     assert source is not None
     assert before["similarity"]["models"] == {"model": {"source": source}}
-    assert before["candidates"]["models"] == {"model": {"source": study.models[where().model].source}}
+    assert before["candidates"]["models"] == {
+        "model": {"source": study.models[where().model].source}
+    }
     assert before["candidates"]["dtype"] == {"cpu": "float32", "cuda": "bfloat16"}
     assert before["similarity"]["dtype"] == {"cpu": "float32", "cuda": "float32"}
     assert before["questions"] == plan.settings.questions(where())
@@ -197,16 +251,25 @@ def test_the_models_of_the_tables_behind_a_job_are_asked_for_as_far_as_they_are_
     folder.mkdir()
     manifest = {"source": source, "revision": "r", "files": {"config.json": {"sha256": "a"}}}
     (folder / "fetched.json").write_text(json.dumps(manifest))
-    again = replace(plan).settings.expected("similarity")(where(), None)["similarity"]["models"]["model"]
+    again = replace(plan).settings.expected("similarity")(where(), None)["similarity"]["models"][
+        "model"
+    ]
     assert again == {"source": source, "content": content_of({"config.json": "a"})}
-    asked = Plan.load({"study": "demo", "device": "cpu", "dtype": "bfloat16"}).settings.expected("candidates")
+    asked = Plan.load({"study": "demo", "device": "cpu", "dtype": "bfloat16"}).settings.expected(
+        "candidates"
+    )
     assert asked(where(), None)["candidates"]["dtype"] == {"cpu": "bfloat16", "cuda": "bfloat16"}
-    assert expected.__code__.co_varnames[:2] == ("wildcards", "output")  # so that Snakemake does not compare it
+    assert expected.__code__.co_varnames[:2] == (
+        "wildcards",
+        "output",
+    )  # so that Snakemake does not compare it
 
 
 @pytest.mark.parametrize(("kind", "name"), [("table", "redundancy"), ("figure", "base_accs")])
 def test_an_exhibit_of_the_other_kind_is_refused(kind: str, name: str, plan: Plan) -> None:
-    with pytest.raises(BeamUQError, match=rf"'{name}' is a \w+, no {kind}; ask for it in the other folder"):
+    with pytest.raises(
+        BeamUQError, match=rf"'{name}' is a \w+, no {kind}; ask for it in the other folder"
+    ):
         plan.files.exhibit(kind)(where(name=name))
 
 
@@ -218,27 +281,40 @@ def test_files_that_no_method_needs_are_not_read(plan: Plan) -> None:
 
 @pytest.fixture
 def own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A model's folder and, beside it, a study that decodes with it and scores with it, where a user would start it."""
+    """A model's folder and, beside it, a study that decodes with it and scores with it, where a
+    user would start it.
+    """
     folder = tmp_path / "own"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
     (folder / "model.safetensors").write_text("weights")
     study = yaml.safe_load((STUDIES / "demo.yaml").read_text())
-    study["models"][WHERE["model"]]["source"] = study["scorers"]["embedding"]["source"] = f"folder:{folder}"
+    study["models"][WHERE["model"]]["source"] = study["scorers"]["embedding"]["source"] = (
+        f"folder:{folder}"
+    )
     (tmp_path / "own.yaml").write_text(yaml.safe_dump(study))
     monkeypatch.chdir(tmp_path)
     return folder
 
 
 def folders_of(rule: str) -> dict[str, str]:
-    return dict(Plan.load({"study": "own.yaml", "device": "cpu"}).settings.loading(rule)(where())["content"])
+    return dict(
+        Plan.load({"study": "own.yaml", "device": "cpu"}).settings.loading(rule)(where())["content"]
+    )
 
 
-LOADED = {"candidates": ["model"], "similarity": ["model"], "judgements": ["language_model", "nli"], "quality": []}
+LOADED = {
+    "candidates": ["model"],
+    "similarity": ["model"],
+    "judgements": ["language_model", "nli"],
+    "quality": [],
+}
 
 
 @pytest.mark.parametrize("rule", LOADED)
-def test_the_weights_of_a_folder_of_ones_own_decide_what_runs_again(rule: str, own_model: Path) -> None:
+def test_the_weights_of_a_folder_of_ones_own_decide_what_runs_again(
+    rule: str, own_model: Path
+) -> None:
     first = folders_of(rule)
     assert list(first) == LOADED[rule]
     assert folders_of(rule) == first
@@ -257,30 +333,45 @@ def test_scorers_run_in_float32_whatever_the_language_model_runs_in() -> None:
     loading = Plan.load({"study": "paper", "device": "cuda"}).settings.loading
     cell = where(model="gemma-3-4b-base", dataset="coqa", scorer="nli", metric="alignscore")
     assert loading("candidates")(cell)["dtype"] == "bfloat16"
-    assert [loading(rule)(cell)["dtype"] for rule in ("similarity", "quality")] == ["float32", "float32"]
+    assert [loading(rule)(cell)["dtype"] for rule in ("similarity", "quality")] == [
+        "float32",
+        "float32",
+    ]
     judged = loading("judgements")(cell)
     assert (judged["dtype"], judged["scorer_dtype"]) == ("bfloat16", "float32")
 
 
 def test_code_that_a_program_imports_itself_or_through_others_makes_its_rule_run_again() -> None:
     sources = script_sources("scores")
-    assert {"scores.py", "registry.py", "parquet_tables.py", "errors.py"} <= {path.name for path in sources}
+    assert {"scores.py", "registry.py", "parquet_tables.py", "errors.py"} <= {
+        path.name for path in sources
+    }
     assert not {path.parent.name for path in sources} & {"decoding", "exhibits"}
 
 
 @pytest.mark.parametrize(
     ("adapter", "normalizer"),
     [
-        *[(name, "triviaqa") for name in ("trivia_qa", "web_questions", "hotpot_qa", "commonsense_qa", "ai2_arc")],
+        *[
+            (name, "triviaqa")
+            for name in ("trivia_qa", "web_questions", "hotpot_qa", "commonsense_qa", "ai2_arc")
+        ],
         ("coqa", "coqa"),
         ("jsonl", "folded"),
     ],
 )
-def test_a_dataset_is_compared_by_the_rule_of_its_adapter(plan: Plan, adapter: str, normalizer: str) -> None:
-    """Footers of published tables of the paper's datasets name theirs, and lexical has no key for them."""
+def test_a_dataset_is_compared_by_the_rule_of_its_adapter(
+    plan: Plan, adapter: str, normalizer: str
+) -> None:
+    """Footers of published tables of the paper's datasets name theirs, and lexical has no key for
+    them.
+    """
     datasets = plan.study.datasets
     study = plan.study.model_copy(
-        update={"datasets": datasets | {"triviaqa": datasets["triviaqa"].model_copy(update={"adapter": adapter})}}
+        update={
+            "datasets": datasets
+            | {"triviaqa": datasets["triviaqa"].model_copy(update={"adapter": adapter})}
+        }
     )
     settings = replace(plan, study=study).settings
     assert settings.quality(where())["normalizer"] == normalizer
@@ -292,7 +383,8 @@ def test_a_dataset_is_compared_by_the_rule_of_its_adapter(plan: Plan, adapter: s
 def test_gold_label_has_a_format_of_its_own(plan: Plan) -> None:
     """It reads more letters than before; other qualities of published tables are as they were."""
     of_metric = {
-        metric: plan.settings.quality(where(metric=metric))["format"] for metric in ("answer_f1", "exact_match")
+        metric: plan.settings.quality(where(metric=metric))["format"]
+        for metric in ("answer_f1", "exact_match")
     }
     assert of_metric == {"answer_f1": 1, "exact_match": 1}
     assert FORMATS["gold_label"] == 2

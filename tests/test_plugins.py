@@ -1,4 +1,6 @@
-"""Code that is not ours: whatever it does is one line that names it, and no number of its passes unchecked."""
+"""Code that is not ours: whatever it does is one line that names it, and no number of its passes
+unchecked.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def fails(*_: Any, **__: Any) -> Any:
 
 NO_NUMBERS: list[Any] = [
     pytest.param(lambda _: None, "gave numbers of shape", id="nothing"),
-    pytest.param(lambda n: np.full(n + 1, 0.5), r"gave numbers of shape \(\d+,\), not", id="longer"),
+    pytest.param(
+        lambda n: np.full(n + 1, 0.5), r"gave numbers of shape \(\d+,\), not", id="longer"
+    ),
     pytest.param(lambda n: np.full(n, np.nan), "gave nan, not finite", id="nan"),
     pytest.param(lambda n: np.full(n, -np.inf), "gave -inf, not finite", id="infinite"),
 ]
@@ -62,7 +66,9 @@ def scored_by(theirs: types.ModuleType, method: Callable[..., Any], *others: str
     return score(ROWS, methods=["theirs:METHOD", *others], similarity="lexical")
 
 
-def compared_by(theirs: types.ModuleType, compare: Callable[..., Any], made: Callable[..., Any] = object) -> Any:
+def compared_by(
+    theirs: types.ModuleType, compare: Callable[..., Any], made: Callable[..., Any] = object
+) -> Any:
     class Similarity:
         def __init__(self) -> None:
             made()
@@ -89,11 +95,15 @@ def test_code_that_fails_is_named_with_its_line(theirs: types.ModuleType) -> Non
         compared_by(theirs, lambda _: None, made=fails)
     with in_one_line(f"quality metric 'theirs:metric': {told}"):
         measured_by(theirs, fails)
-    tokenizer = SimpleNamespace(name_or_path="models/m", chat_template="{{ x }}", apply_chat_template=fails)
+    tokenizer = SimpleNamespace(
+        name_or_path="models/m", chat_template="{{ x }}", apply_chat_template=fails
+    )
     with in_one_line(f"models/m: its chat template: {told}"):
         chat_prompt_ids(tokenizer, "Who?")
     theirs.Policy = fails  # type: ignore[attr-defined]
-    recipe = {"custom": [{"strategy": "mine M=4", "policy": "theirs:Policy", "options": {"width": 4}}]}
+    recipe = {
+        "custom": [{"strategy": "mine M=4", "policy": "theirs:Policy", "options": {"width": 4}}]
+    }
     with in_one_line(rf"policy 'theirs:Policy' with options \{{'width': 4\}}: {told}"):
         policies_of(Recipe.model_validate(recipe), None)
 
@@ -117,11 +127,15 @@ def test_a_similarity_or_quality_outside_0_to_1_is_refused(
     with in_one_line("similarity builtins:object: has no method score"):
         scored(object(), [])  # type: ignore[arg-type]
     with in_one_line(f"similarity .*Similarity: classes: {told}"):
-        compared_by(theirs, lambda pairs: PairScores(*np.zeros((2, len(pairs))), numbers(len(pairs))))
+        compared_by(
+            theirs, lambda pairs: PairScores(*np.zeros((2, len(pairs))), numbers(len(pairs)))
+        )
 
 
 class Search:
-    """A search that does one thing wrong at a time; it asks for the two best tokens once and takes both."""
+    """A search that does one thing wrong at a time; it asks for the two best tokens once and takes
+    both.
+    """
 
     strategy = "mine M=2"
 
@@ -137,7 +151,9 @@ class Search:
         return self.wrong.get("query", lambda: DistributionQuery(self.nodes, top=2))()
 
     def advance(self, query: DistributionQuery) -> None:
-        tokens, logprobs = self.wrong.get("said", lambda *of: of)(query.tokens[0], query.logprobs[0])
+        tokens, logprobs = self.wrong.get("said", lambda *of: of)(
+            query.tokens[0], query.logprobs[0]
+        )
         self.nodes = self.trie.grow(np.array([0, 0]), tokens, logprobs)
 
     def answers(self, _: int) -> Any:
@@ -145,7 +161,9 @@ class Search:
 
     def run(self) -> list[tuple[int, float | None]]:
         stops, steps = np.full(9, self.wrong.get("stops", False)), self.wrong.get("steps", 1)
-        context = SearchContext([Prompt("a1", (1,)), Prompt("a2", (1,))], stops, steps, 0, TokenTrie(2))
+        context = SearchContext(
+            [Prompt("a1", (1,)), Prompt("a2", (1,))], stops, steps, 0, TokenTrie(2)
+        )
         search = CheckedSearch(self, context)  # type: ignore[arg-type]
         query = search.query()
         query.tokens, query.logprobs = np.array([[3, 5]]), np.log([[0.5, 0.25]])
@@ -160,10 +178,14 @@ def queries(**asked: Any) -> dict[str, Any]:
 
 
 def edits(token: int, factor: float) -> dict[str, Any]:
-    return queries(top=2, edits=ProbabilityEdits(np.array([0]), np.array([token]), np.array([factor])))
+    return queries(
+        top=2, edits=ProbabilityEdits(np.array([0]), np.array([token]), np.array([factor]))
+    )
 
 
-@pytest.mark.parametrize("asked", [{}, {"stops": True, "steps": 2}, queries(top=2, masses=np.zeros(1)), edits(3, 0.5)])
+@pytest.mark.parametrize(
+    "asked", [{}, {"stops": True, "steps": 2}, queries(top=2, masses=np.zeros(1)), edits(3, 0.5)]
+)
 def test_a_search_that_grows_by_what_the_model_said_passes(asked: dict[str, Any]) -> None:
     assert Search(**asked).run() == [(2, None), (3, None)]
 
@@ -174,7 +196,10 @@ def test_a_search_that_grows_by_what_the_model_said_passes(asked: dict[str, Any]
         ({"start": fails}, "KeyError"),
         ({"query": lambda: None}, "gave a NoneType"),
         ({"query": lambda: DistributionQuery(np.array([7]))}, "a node that the trie has not"),
-        ({"said": lambda tokens, logprobs: (tokens, logprobs + 0.1)}, "which the model did not say"),
+        (
+            {"said": lambda tokens, logprobs: (tokens, logprobs + 0.1)},
+            "which the model did not say",
+        ),
         (queries(uniforms=np.array([0.5])), "asks for draws; .*must be a search"),
         ({"found": lambda nodes: [(nodes[0], -0.5)]}, "a distribution that they were drawn from"),
         ({"found": lambda nodes: [(nodes[0], None)] * 2}, "finds the same tokens twice for 'a1'"),

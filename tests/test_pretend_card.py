@@ -1,4 +1,6 @@
-"""The GPU's code paths on a pretended card: no tensor on the wrong device, the CPU's answers, and little waiting."""
+"""The GPU's code paths on a pretended card: no tensor on the wrong device, the CPU's answers, and
+little waiting.
+"""
 
 from __future__ import annotations
 
@@ -47,12 +49,16 @@ def _moved(kind: str, card: PretendCard, dtype: torch.dtype = torch.float32) -> 
     return model
 
 
-def _decoded(kind: str, model: PreTrainedModel, policies: Policies = FEW, **options: Any) -> list[Candidate]:
+def _decoded(
+    kind: str, model: PreTrainedModel, policies: Policies = FEW, **options: Any
+) -> list[Candidate]:
     stops = stop_tokens(tiny_model(kind)[1], model) | set(range(100, 120))
     return decoded(kind, model, policies, merge_stop_tokens=stops, max_new_tokens=5, **options)
 
 
-@pytest.mark.parametrize(("kind", "policies"), [("llama", EVERY), *((kind, FEW) for kind in KINDS if kind != "llama")])
+@pytest.mark.parametrize(
+    ("kind", "policies"), [("llama", EVERY), *((kind, FEW) for kind in KINDS if kind != "llama")]
+)
 def test_the_answers_on_a_card_are_those_of_the_cpu(
     kind: str, policies: Policies, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,7 +68,9 @@ def test_the_answers_on_a_card_are_those_of_the_cpu(
     assert_same(found, expected)
 
 
-def test_the_host_waits_for_the_card_once_a_step(card: PretendCard, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_host_waits_for_the_card_once_a_step(
+    card: PretendCard, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls = Counter[str]()
 
     def counted(name: str) -> None:
@@ -101,7 +109,9 @@ def test_attention_of_a_step_takes_four_launches_a_layer(card: PretendCard) -> N
 
 @pytest.mark.parametrize("questions", [2, 40])
 @torch.inference_mode()
-def test_buffers_are_widened_by_as_many_launches_for_any_number_of_questions(questions: int, card: PretendCard) -> None:
+def test_buffers_are_widened_by_as_many_launches_for_any_number_of_questions(
+    questions: int, card: PretendCard
+) -> None:
     cache, layers = TreeCache(np.full(questions, 3), 4, True), 3
     rows, target = torch.ones(1, 2, questions, 8).to(CARD), torch.arange(questions).to(CARD) * 4
     for layer in range(layers):
@@ -124,8 +134,12 @@ def test_a_batch_that_would_fill_the_card_is_cut_before_rows_are(card: PretendCa
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma3_multimodal"])
-def test_layers_spread_over_two_cards_find_the_same_answers(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inputs are sent as accelerate's hooks send them for such a ``device_map``; a layer's keys lie on its own card."""
+def test_layers_spread_over_two_cards_find_the_same_answers(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inputs are sent as accelerate's hooks send them for such a ``device_map``; a layer's keys lie
+    on its own card.
+    """
     expected = _decoded(kind, tiny_model(kind)[0])
     with pretend_card(monkeypatch) as card:
         model = copy.deepcopy(tiny_model(kind)[0])
@@ -134,7 +148,9 @@ def test_layers_spread_over_two_cards_find_the_same_answers(kind: str, monkeypat
             model, {0: size * 9 // 10, 1: size}, no_split_module_classes=model._no_split_modules
         )
         (layers,) = (name for name in cards if name.endswith(".layers"))
-        del cards[layers]  # few and small: one of them for either card, as of a model that is mostly layers
+        del cards[
+            layers
+        ]  # few and small: one of them for either card, as of a model that is mostly layers
         placed = {name: (CARD, SECOND)[card] for name, card in cards.items()}
         placed |= {f"{layers}.{number}": card for number, card in enumerate((CARD, SECOND))}
         assert set(placed.values()) == {CARD, SECOND}
@@ -142,7 +158,8 @@ def test_layers_spread_over_two_cards_find_the_same_answers(kind: str, monkeypat
             part = model.get_submodule(name)
             card.hold(part, device)
             part.register_forward_pre_hook(
-                lambda _, args, kwargs, device=device: send_to_device((args, kwargs), device), with_kwargs=True
+                lambda _, args, kwargs, device=device: send_to_device((args, kwargs), device),
+                with_kwargs=True,
             )
         found = _decoded(kind, model)
         remember(model, SelfCheck("cached", 0.0, "none"))
@@ -155,10 +172,20 @@ def test_layers_spread_over_two_cards_find_the_same_answers(kind: str, monkeypat
 def test_attention_has_forms_that_fused_kernels_take(
     kind: str, card: PretendCard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plain kernel would write out every score: flash takes no mask, the memory-efficient one no shared heads."""
+    """The plain kernel would write out every score: flash takes no mask, the memory-efficient one
+    no shared heads.
+    """
     plain, forms = functional.scaled_dot_product_attention, Counter[str]()
 
-    def noted(query: Any, key: Any, value: Any, *, attn_mask: Any = None, is_causal: bool = False, **rest: Any) -> Any:
+    def noted(
+        query: Any,
+        key: Any,
+        value: Any,
+        *,
+        attn_mask: Any = None,
+        is_causal: bool = False,
+        **rest: Any,
+    ) -> Any:
         lies_well = all(tensor.stride(-1) == 1 for tensor in (query, key, value))
         if attn_mask is None and is_causal and query.shape[2] == key.shape[2]:
             form = "flash"
@@ -181,11 +208,17 @@ def test_attention_has_forms_that_fused_kernels_take(
 
 
 def _scores(scorer: Any) -> Any:
-    return scorer.score(*zip(*PAIRS, strict=True)) if isinstance(scorer, AlignScore) else scorer.score(PAIRS).entail
+    return (
+        scorer.score(*zip(*PAIRS, strict=True))
+        if isinstance(scorer, AlignScore)
+        else scorer.score(PAIRS).entail
+    )
 
 
 @pytest.mark.parametrize("kind", ["nli", "cross_encoder", "embedder", "alignscore"])
-def test_similarities_are_the_same_on_a_card(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_similarities_are_the_same_on_a_card(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     built: Any = getattr(tiny_scorers, f"build_{kind}")(tmp_path)
     load = partial(load_scorer, "embedding" if kind == "embedder" else kind)
     scorer: Any = AlignScore(*built, **CPU) if kind == "alignscore" else load(built, **CPU)

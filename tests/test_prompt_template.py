@@ -14,7 +14,10 @@ from beamuq_study.data.question import Passage, Question, Turn, question
 GOLDEN = Path(__file__).with_name("golden_prompts")
 
 ASKED = question("q", "Who wrote Emma?", ["Jane Austen"])
-SHOTS = [question("s", "Where is Oslo?", ["Norway", "in Norway"]), question("t", "What is 2 + 2?", ["4"])]
+SHOTS = [
+    question("s", "Where is Oslo?", ["Norway", "in Norway"]),
+    question("t", "What is 2 + 2?", ["4"]),
+]
 STORY = [Passage(title="", text="A cat sat.\n\nIt slept.")]
 HISTORY = [Turn(question="Who sat?", answer="A cat"), Turn(question="Where?", answer="unknown")]
 TOLD = question("q", "What did it do?", ["slept"], context=STORY, history=HISTORY)
@@ -23,7 +26,10 @@ HOPS = question(
     "q",
     "Are both Danish?",
     ["yes"],
-    context=[Passage(title="Ann", text="Ann is Danish. She sings."), Passage(title="Bob", text="Bob is Danish.")],
+    context=[
+        Passage(title="Ann", text="Ann is Danish. She sings."),
+        Passage(title="Bob", text="Bob is Danish."),
+    ],
 )
 FIVE = question("q", "Where are grapes?", ["bowl"], options=["pan", "bowl", "shop", "lap", "hat"])
 FIVE_SHOTS = [
@@ -48,7 +54,9 @@ ASKED_OF = {
 
 
 def test_there_is_one_template_an_adapter_and_style_and_no_other() -> None:
-    found = sorted(path.relative_to(PROMPTS).with_suffix("").as_posix() for path in PROMPTS.glob("*/*.txt"))
+    found = sorted(
+        path.relative_to(PROMPTS).with_suffix("").as_posix() for path in PROMPTS.glob("*/*.txt")
+    )
     assert found == sorted(f"{style}/{name}" for style in ("base", "instruct") for name in ADAPTERS)
 
 
@@ -68,27 +76,42 @@ def test_template_renders_as_written_out(name: str, style: str) -> None:
         (
             "instruct/coqa",
             FIRST_TURN,
-            "Story: A cat sat.\n\nIt slept.\n\nAnswer the following question as briefly as possible.\n"
+            "Story: A cat sat.\n\nIt slept.\n\nAnswer the following question as briefly as "
+            "possible.\n"
             "Question: Who sat?\nAnswer:",
         ),
     ],
 )
-def test_no_gap_is_left_where_examples_or_history_would_be(template: str, asked: Question, expected: str) -> None:
+def test_no_gap_is_left_where_examples_or_history_would_be(
+    template: str, asked: Question, expected: str
+) -> None:
     assert render(load(PROMPTS / f"{template}.txt"), asked, [], where="q") == expected
 
 
 def test_question_that_looks_like_an_empty_block_is_not_removed() -> None:
     history = [Turn(question="{history}", answer="{shots}")]
-    asked = question("q", "Who?", ["x"], context=[Passage(title="", text="{history}\n\nEnd.")], history=history)
+    asked = question(
+        "q", "Who?", ["x"], context=[Passage(title="", text="{history}\n\nEnd.")], history=history
+    )
     prompt = render(load(PROMPTS / "base/coqa.txt"), asked, [], where="q")
-    assert prompt == "Story: {history}\n\nEnd.\n\nQuestion: {history}\nAnswer: {shots}\n\nQuestion: Who?\nAnswer:"
+    expected = (
+        "Story: {history}\n\nEnd.\n\n"
+        "Question: {history}\nAnswer: {shots}\n\n"
+        "Question: Who?\nAnswer:"
+    )
+    assert prompt == expected
 
 
 @pytest.mark.parametrize(
     ("template", "asked", "shots", "told"),
     [
         ("base/trivia_qa", FIVE, SHOTS, r"the template has no part '== option =='"),
-        ("base/ai2_arc", ASKED, [], r"part 'prompt' asks for \{options\}, which the question has not"),
+        (
+            "base/ai2_arc",
+            ASKED,
+            [],
+            r"part 'prompt' asks for \{options\}, which the question has not",
+        ),
         ("base/hotpot_qa", HOPS, SHOTS, r"the template has no part '== shot =='"),
     ],
 )
@@ -109,7 +132,10 @@ def test_template_of_another_dataset_is_refused(
         ),
         ("== prompt ==\n{shots}\n\n{question}", r"\{shots\} needs a part '== shot =='"),
         ("== prompt ==\n{question}\nAnswer: ", "part 'prompt' has a line that ends with a space"),
-        ("== example ==\nx\n== prompt ==\n{question}", "unknown part 'example'; known: prompt, shot, turn, option"),
+        (
+            "== example ==\nx\n== prompt ==\n{question}",
+            "unknown part 'example'; known: prompt, shot, turn, option",
+        ),
     ],
 )
 def test_bad_template_is_refused(text: str, told: str) -> None:

@@ -23,7 +23,9 @@ def table(path: Path, kind: str, rows: list[Question], dataset: str = "web") -> 
     return path
 
 
-def make(folder: Path, questions: Path, shots: Path, settings: dict[str, str], template: Path = TEMPLATE) -> Path:
+def make(
+    folder: Path, questions: Path, shots: Path, settings: dict[str, str], template: Path = TEMPLATE
+) -> Path:
     out = folder / "prompts.parquet"
     job = {"template": template, "questions": questions, "shots": shots, "prompts": out}
     run_job("prompts", job | settings)
@@ -40,7 +42,10 @@ def test_prompts_keep_the_order_and_ids_of_the_questions(tmp_path: Path) -> None
     )
     loaded = parquet_tables.read(out, "prompts")
     assert [row["id"] for row in loaded.table.to_pylist()] == ["z", "a", "m"]
-    assert loaded.table.to_pylist()[1]["prompt"] == "Question: who?\nAnswer: you\n\nQuestion: who is a?\nAnswer:"
+    assert (
+        loaded.table.to_pylist()[1]["prompt"]
+        == "Question: who?\nAnswer: you\n\nQuestion: who is a?\nAnswer:"
+    )
     assert loaded.cell == {"style": "base", "dataset": "web"}
     assert loaded.provenance["template_sha256"] == hashlib.sha256(TEMPLATE.read_bytes()).hexdigest()
 
@@ -48,7 +53,9 @@ def test_prompts_keep_the_order_and_ids_of_the_questions(tmp_path: Path) -> None
 def test_questions_of_another_dataset_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
     questions = table(tmp_path / "q.parquet", "questions", [question("a", "who?", ["x"])])
     shots = table(tmp_path / "s.parquet", "shots", [])
-    with pytest.raises(BeamUQError, match=r"q\.parquet: holds questions of {'dataset': 'web'}, not of 'coqa'"):
+    with pytest.raises(
+        BeamUQError, match=r"q\.parquet: holds questions of {'dataset': 'web'}, not of 'coqa'"
+    ):
         make(tmp_path, questions, shots, {"style": "base", "dataset": "coqa"})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["q.parquet", "s.parquet"]
 
@@ -57,9 +64,14 @@ def test_questions_of_another_dataset_are_refused_and_nothing_is_left(tmp_path: 
 def test_demo_questions_become_prompts_of_both_styles(tmp_path: Path, key: str) -> None:
     dataset = DEMO.datasets[key]
     folder = ROOT / "workflow" / "demo" / dataset.adapter
-    settings = {"dataset": key, "seed": DEMO.seed} | dataset.model_dump(include={"adapter", "questions", "few_shot"})
+    settings = {"dataset": key, "seed": DEMO.seed} | dataset.model_dump(
+        include={"adapter", "questions", "few_shot"}
+    )
     questions, shots = tmp_path / "q.parquet", tmp_path / "s.parquet"
-    splits = {"split": f"{dataset.split}.jsonl", "few_shot_split": f"{dataset.few_shot_split}.jsonl"}
+    splits = {
+        "split": f"{dataset.split}.jsonl",
+        "few_shot_split": f"{dataset.few_shot_split}.jsonl",
+    }
     job = {name: folder / file for name, file in splits.items()} | {"settings": settings}
     run_job("questions", job | {"questions": questions, "shots": shots})
     for style in ("base", "instruct"):

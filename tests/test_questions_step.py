@@ -19,8 +19,12 @@ SETTINGS = {"dataset": "web", "adapter": "web_questions", "seed": 1, "questions"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    parquet(tmp_path / "test.parquet", [changed(WEB, "question", f"who is {n}?") for n in range(20)])
-    lines(tmp_path / "train.jsonl", [changed(WEB, "question", f"who is {n}?") for n in range(17, 23)])
+    parquet(
+        tmp_path / "test.parquet", [changed(WEB, "question", f"who is {n}?") for n in range(20)]
+    )
+    lines(
+        tmp_path / "train.jsonl", [changed(WEB, "question", f"who is {n}?") for n in range(17, 23)]
+    )
     return tmp_path
 
 
@@ -36,17 +40,24 @@ def test_tables_hold_the_subset_and_examples_that_are_not_evaluated(folder: Path
     shots = parquet_tables.read(folder / "out/shots.parquet", "shots")
     assert questions.table.num_rows == 5
     assert questions.cell == shots.cell == {"dataset": "web"}
-    assert {row["question"] for row in shots.table.to_pylist()} <= {"who is 20?", "who is 21?", "who is 22?"}
+    assert {row["question"] for row in shots.table.to_pylist()} <= {
+        "who is 20?",
+        "who is 21?",
+        "who is 22?",
+    }
     assert shots.table.num_rows == 2
 
 
 def test_larger_subset_begins_with_the_smaller_and_keeps_its_examples(folder: Path) -> None:
     choose(folder, "small")
     choose(folder, "again")
-    assert (folder / "small/shots.parquet").read_bytes() == (folder / "again/shots.parquet").read_bytes()
+    assert (folder / "small/shots.parquet").read_bytes() == (
+        folder / "again/shots.parquet"
+    ).read_bytes()
     choose(folder, "large", questions=12)
     small, large = (
-        parquet_tables.read(folder / name / "questions.parquet", "questions").table for name in ("small", "large")
+        parquet_tables.read(folder / name / "questions.parquet", "questions").table
+        for name in ("small", "large")
     )
     assert large.slice(0, 5).equals(small)
     assert parquet_tables.read(folder / "small/shots.parquet", "shots").table.equals(
@@ -59,13 +70,19 @@ def test_footer_says_which_files_and_settings_made_the_table(folder: Path) -> No
     provenance = parquet_tables.read(folder / "out/questions.parquet", "questions").provenance
     digest = hashlib.sha256((folder / "test.parquet").read_bytes()).hexdigest()
     assert provenance["settings"] == SETTINGS
-    assert provenance["files"]["split"] == {"name": "test.parquet", "sha256": digest, "fetched": None}
+    assert provenance["files"]["split"] == {
+        "name": "test.parquet",
+        "sha256": digest,
+        "fetched": None,
+    }
     assert provenance["files"]["few_shot_split"]["name"] == "train.jsonl"
     assert str(folder) not in json.dumps(provenance)
 
 
 def test_coqa_turns_are_sampled_one_by_one_and_keep_their_story(folder: Path) -> None:
-    parquet(folder / "validation.parquet", [changed(COQA, "story", f"Story {n}.") for n in range(30)])
+    parquet(
+        folder / "validation.parquet", [changed(COQA, "story", f"Story {n}.") for n in range(30)]
+    )
     choose(folder, split="validation.parquet", adapter="coqa", questions=10, few_shot=0)
     rows = parquet_tables.read(folder / "out/questions.parquet", "questions").table.to_pylist()
     assert {row["id"].rsplit("-", 1)[1] for row in rows} == {"0", "1", "2"}

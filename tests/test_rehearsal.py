@@ -1,6 +1,8 @@
-"""The paper's study, rehearsed: fetched from a stand-in hub, decoded by tiny models of its classes, drawn and compared.
+"""The paper's study, rehearsed: fetched from a stand-in hub, decoded by tiny models of its classes,
+drawn and compared.
 
-``studies/paper.yaml`` runs unedited but for the numbers of questions and of resamples. Its numbers mean nothing.
+``studies/paper.yaml`` runs unedited but for the numbers of questions and of resamples. Its numbers
+mean nothing.
 """
 
 from __future__ import annotations
@@ -58,7 +60,11 @@ class Rehearsal:
     def fetch(self, name: str, hub: Hub, token: str = "") -> Run:
         """Fetch all models and datasets; what was downloaded is kept with the step."""
         hub.downloads.clear()
-        environment = {"HF_ENDPOINT": hub.address, "HF_HOME": str(self.folder / "hub_cache"), "HF_HUB_OFFLINE": "0"}
+        environment = {
+            "HF_ENDPOINT": hub.address,
+            "HF_HOME": str(self.folder / "hub_cache"),
+            "HF_HUB_OFFLINE": "0",
+        }
         environment |= {"HF_TOKEN": token} if token else {}
         done = self.run("fetched", "--keep-going", **environment)
         self.keep(name, done, downloads=list(hub.downloads))
@@ -105,34 +111,51 @@ def rehearsal(once: Once) -> Rehearsal:
 
 
 @pytest.mark.parametrize("step", ["no_token", "not_accepted"])
-def test_a_gated_model_is_refused_with_the_way_in_and_the_others_come(step: str, rehearsal: Rehearsal) -> None:
+def test_a_gated_model_is_refused_with_the_way_in_and_the_others_come(
+    step: str, rehearsal: Rehearsal
+) -> None:
     told = rehearsal.step(step)
     assert told["status"] != 0
     for name in GATED:
         assert f"source hub:{name}: access is gated" in told["said"]
-    open_models = {name.replace("/", "--") for name in MODELS if not name.startswith(("meta-llama/", "google/"))}
+    open_models = {
+        name.replace("/", "--")
+        for name in MODELS
+        if not name.startswith(("meta-llama/", "google/"))
+    }
     assert {path.parent.name for path in rehearsal.models.glob("*/fetched.json")} >= open_models
 
 
 def test_no_file_of_a_gated_model_came_without_acceptance(rehearsal: Rehearsal) -> None:
-    downloads = [*rehearsal.step("no_token")["downloads"], *rehearsal.step("not_accepted")["downloads"]]
+    downloads = [
+        *rehearsal.step("no_token")["downloads"],
+        *rehearsal.step("not_accepted")["downloads"],
+    ]
     assert [name for name in downloads if name.startswith(("meta-llama/", "google/"))] == []
 
 
-def test_after_a_cut_connection_only_the_unfinished_file_is_fetched_again(rehearsal: Rehearsal) -> None:
+def test_after_a_cut_connection_only_the_unfinished_file_is_fetched_again(
+    rehearsal: Rehearsal,
+) -> None:
     cut = rehearsal.step("cut")
     again = rehearsal.step("again")
     assert cut["status"] != 0
     assert "finished files are kept" in cut["said"]
     assert again["status"] == 0, again["said"]
-    assert {name.rpartition("/")[2] for name in again["downloads"]} == {"model-00002-of-00002.safetensors"}
+    assert {name.rpartition("/")[2] for name in again["downloads"]} == {
+        "model-00002-of-00002.safetensors"
+    }
     assert list(rehearsal.models.rglob("*.incomplete")) == []
 
 
 def test_nothing_is_downloaded_that_is_not_read(rehearsal: Rehearsal) -> None:
     steps = ("no_token", "not_accepted", "cut", "again")
     downloads = {name for step in steps for name in rehearsal.step(step)["downloads"]}
-    unread = ("consolidated.00.pth", "AlignScore-base.ckpt", "FacebookAI/roberta-large/model.safetensors")
+    unread = (
+        "consolidated.00.pth",
+        "AlignScore-base.ckpt",
+        "FacebookAI/roberta-large/model.safetensors",
+    )
     assert [name for name in sorted(downloads) if name.endswith(unread)] == []
 
 
@@ -144,7 +167,11 @@ def test_datasets_leave_nothing_outside_their_folder(rehearsal: Rehearsal) -> No
 
 def test_the_lock_names_one_commit_of_every_repository(rehearsal: Rehearsal) -> None:
     lock = json.loads((rehearsal.folder / f"{STUDY}.lock.json").read_text())
-    scorers = {"microsoft/deberta-large-mnli", "cross-encoder/stsb-roberta-large", "yzha/AlignScore"}
+    scorers = {
+        "microsoft/deberta-large-mnli",
+        "cross-encoder/stsb-roberta-large",
+        "yzha/AlignScore",
+    }
     assert lock["models"].keys() == MODELS.keys() | scorers | {"FacebookAI/roberta-large"}
     assert lock["datasets"].keys() == DATASETS.keys()
     commits = [entry["commit"] for entries in lock.values() for entry in entries.values()]

@@ -27,9 +27,23 @@ from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.result_files import Inputs
 
-LABELS = {"base_accs": "table", "test_datasets": "table", "redundancy": "figure", "when_beams_win": "figure"}
-MODELS = {"tiny-1.5b": exhibits_study.CONTENT["models"][exhibits_study.BASE]}  # a dot, as in the paper's
-GRID = [{"recipe": "main", "models": ["tiny-1.5b"], "datasets": ["triviaqa", "commonsenseqa"], "scorers": ["cosine"]}]
+LABELS = {
+    "base_accs": "table",
+    "test_datasets": "table",
+    "redundancy": "figure",
+    "when_beams_win": "figure",
+}
+MODELS = {
+    "tiny-1.5b": exhibits_study.CONTENT["models"][exhibits_study.BASE]
+}  # a dot, as in the paper's
+GRID = [
+    {
+        "recipe": "main",
+        "models": ["tiny-1.5b"],
+        "datasets": ["triviaqa", "commonsenseqa"],
+        "scorers": ["cosine"],
+    }
+]
 
 
 def with_references(row: dict[str, Any]) -> dict[str, Any]:
@@ -50,7 +64,10 @@ def packed_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[st
         csvs[f"{kind}s/{label}.csv"] = csv_text(results.built(label).frame)
     for file in results.folder.glob("quality/*/*/*/*.parquet"):
         table = parquet_tables.read(file, "quality")
-        questions, elsewhere = results.folder / f"questions/{table.cell['dataset']}.parquet", {"prompts": "0" * 64}
+        questions, elsewhere = (
+            results.folder / f"questions/{table.cell['dataset']}.parquet",
+            {"prompts": "0" * 64},
+        )
         made_from = {"inputs": elsewhere | {"questions": io.file_sha256(questions)}}
         parquet_tables.write(file, "quality", table.table, cell=table.cell, provenance=made_from)
     folder = {"tables": results.folder / "tables", "figures": tmp_path / "figures/made_up"}
@@ -60,7 +77,9 @@ def packed_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[st
         path.write_text(text, "utf-8")
     (results.folder / "study.json").write_text(json.dumps(of.as_run()), "utf-8")
     (tmp_path / "studies").mkdir()
-    (tmp_path / "studies/made_up.yaml").write_text(yaml.safe_dump(content, sort_keys=False), "utf-8")
+    (tmp_path / "studies/made_up.yaml").write_text(
+        yaml.safe_dump(content, sort_keys=False), "utf-8"
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(release_archive, "ROOT", tmp_path)
         release_archive.pack(results.folder, tmp_path / "made_up.tar")
@@ -79,7 +98,9 @@ def packed(
     return tmp_path / "made_up.tar", csvs
 
 
-def test_exhibits_come_out_of_an_archive_as_they_went_in(packed: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+def test_exhibits_come_out_of_an_archive_as_they_went_in(
+    packed: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
     archive, csvs = packed
     folder, published = release_archive.unpack(archive, tmp_path / "elsewhere")
     of = exhibits_study.study(grid=GRID, exhibits=[*LABELS], models=MODELS)
@@ -89,25 +110,41 @@ def test_exhibits_come_out_of_an_archive_as_they_went_in(packed: tuple[Path, dic
         built = exhibit.built(of, Inputs.read(folder, exhibit.artifacts(of), of))
         assert csv_text(built.frame) == csvs[f"{kind}s/{label}.csv"], label
     points = csvs["figures/when_beams_win.csv"]
-    assert points.count("nan") + points.count(",,") < points.count(","), "no answer is right: nothing is tested"
+    assert points.count("nan") + points.count(",,") < points.count(","), (
+        "no answer is right: nothing is tested"
+    )
 
 
 def test_an_archive_holds_no_text_of_a_dataset(packed: tuple[Path, dict[str, str]]) -> None:
     with tarfile.open(packed[0]) as tar:
         content = {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
-    tables = {name: pq.read_table(BytesIO(data)) for name, data in content.items() if name.endswith(".parquet")}
-    assert {name.split("/")[1] for name in tables} >= {"candidates", "questions", "shots", "quality"}
+    tables = {
+        name: pq.read_table(BytesIO(data))
+        for name, data in content.items()
+        if name.endswith(".parquet")
+    }
+    assert {name.split("/")[1] for name in tables} >= {
+        "candidates",
+        "questions",
+        "shots",
+        "quality",
+    }
     for name, table in tables.items():
         assert "ighthouse" not in str(table.to_pylist()), name
 
 
 def test_options_that_no_text_names_in_words_are_numbers() -> None:
-    options, texts = (["a red fox", "the sea", "on land", "air"], ["B", "red fox", "on land, yes", "A, or air?"])
+    options, texts = (
+        ["a red fox", "the sea", "on land", "air"],
+        ["B", "red fox", "on land, yes", "A, or air?"],
+    )
     shown = release_archive._as_named(options, texts)
     assert shown == ["a red fox", "[[1]]", "on land", "air"]
     for gold in range(4):
         for text in texts:
-            assert gold_label(text, [options[gold]], options) == gold_label(text, [shown[gold]], shown)
+            assert gold_label(text, [options[gold]], options) == gold_label(
+                text, [shown[gold]], shown
+            )
 
 
 @pytest.mark.parametrize("fault", ["damaged", "leads out", "other study", "there already"])
@@ -115,8 +152,15 @@ def test_an_archive_that_does_not_fit_is_refused(
     packed: tuple[Path, dict[str, str]], tmp_path: Path, fault: str
 ) -> None:
     archive, into = packed[0], tmp_path / "elsewhere"
-    says = {"damaged": "damaged or missing", "other study": "not the archive's study", "there already": "exists"}
-    changed = {"damaged": (b"PAR1", b"par1", 1), "leads out": (b'"questions/tri', b'"../estions/tri', 1)}
+    says = {
+        "damaged": "damaged or missing",
+        "other study": "not the archive's study",
+        "there already": "exists",
+    }
+    changed = {
+        "damaged": (b"PAR1", b"par1", 1),
+        "leads out": (b'"questions/tri', b'"../estions/tri', 1),
+    }
     if fault in changed:
         archive.write_bytes(archive.read_bytes().replace(*changed[fault]))
     elif fault == "other study":
@@ -181,10 +225,22 @@ MANIFESTS = {
     "no study": (b'{"sha256": {}}', "MANIFEST.json: (study|sha256): "),
     "a number": (b'{"study": 3, "sha256": {"study.json": "0"}}', "MANIFEST.json: study: 3"),
     "a list of hashes": (b'{"study": "made_up", "sha256": ["0"]}', "MANIFEST.json: sha256: "),
-    "no hash": (b'{"study": "made_up", "sha256": {"study.json": "0"}}', "MANIFEST.json: sha256.study.json: "),
-    "another study": (json.dumps({"study": "other", "sha256": {"study.json": "0" * 64}}).encode(), "of study 'other'"),
-    "a study above": (json.dumps({"study": "../x", "sha256": {"study.json": "0" * 64}}).encode(), "study: .*x"),
-    "no study.json": (json.dumps({"study": "made_up", "sha256": {"a.csv": "0" * 64}}).encode(), "names no study.json"),
+    "no hash": (
+        b'{"study": "made_up", "sha256": {"study.json": "0"}}',
+        "MANIFEST.json: sha256.study.json: ",
+    ),
+    "another study": (
+        json.dumps({"study": "other", "sha256": {"study.json": "0" * 64}}).encode(),
+        "of study 'other'",
+    ),
+    "a study above": (
+        json.dumps({"study": "../x", "sha256": {"study.json": "0" * 64}}).encode(),
+        "study: .*x",
+    ),
+    "no study.json": (
+        json.dumps({"study": "made_up", "sha256": {"a.csv": "0" * 64}}).encode(),
+        "names no study.json",
+    ),
     "too large": (b" " * 10_000_001, "MANIFEST.json: 10000001 bytes"),
 }
 
@@ -199,8 +255,25 @@ def test_a_malformed_manifest_is_refused_in_one_line(
     refused(packed[0], tmp_path / "elsewhere", told)
 
 
-NAMES = ["../a.csv", "/etc/a.csv", "tables/../../a.csv", "tables//a.csv", "./a.csv", "tables/", "", "a\0b", "a\\b.csv"]
-NAMES += ["questions/\ud800.parquet", "tables/a\r.csv", ".hidden.csv", "study.json/a.csv", "C:/a.csv", "x" * 501]
+NAMES = [
+    "../a.csv",
+    "/etc/a.csv",
+    "tables/../../a.csv",
+    "tables//a.csv",
+    "./a.csv",
+    "tables/",
+    "",
+    "a\0b",
+    "a\\b.csv",
+]
+NAMES += [
+    "questions/\ud800.parquet",
+    "tables/a\r.csv",
+    ".hidden.csv",
+    "study.json/a.csv",
+    "C:/a.csv",
+    "x" * 501,
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -224,11 +297,17 @@ MEMBERS: dict[str, tuple[list[Member], str]] = {
     "device": ([special("a", tarfile.CHRTYPE)], "made_up/a: a device or FIFO"),
     "folder": ([special("a", tarfile.DIRTYPE)], "made_up/a: a folder"),
     "not named": ([(tarfile.TarInfo("made_up/a.csv"), b"x")], "a.csv: is not in MANIFEST.json"),
-    "of another folder": ([(tarfile.TarInfo("other/study.json"), b"x")], "other/study.json: is not in MANIFEST.json"),
+    "of another folder": (
+        [(tarfile.TarInfo("other/study.json"), b"x")],
+        "other/study.json: is not in MANIFEST.json",
+    ),
     "above": ([(tarfile.TarInfo("../a"), b"x")], "../a: is not in MANIFEST.json"),
     "absolute": ([(tarfile.TarInfo("/tmp/a"), b"x")], "/tmp/a: is not in MANIFEST.json"),
     "twice": ([(tarfile.TarInfo(LIES), b"x")], "base_accs.csv: (stands twice|damaged)"),
-    "a second manifest": ([(tarfile.TarInfo("made_up/MANIFEST.json"), b"{}")], "MANIFEST.json: is not in"),
+    "a second manifest": (
+        [(tarfile.TarInfo("made_up/MANIFEST.json"), b"{}")],
+        "MANIFEST.json: is not in",
+    ),
 }
 
 
@@ -243,19 +322,29 @@ def test_members_are_plain_files_that_the_manifest_names_once(
     refused(packed[0], tmp_path / "elsewhere", told)
 
 
-def test_the_manifest_comes_first_and_is_a_file(packed: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+def test_the_manifest_comes_first_and_is_a_file(
+    packed: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
     manifest, *others = members_of(packed[0])
-    for members in ([*others, manifest], others, [special("MANIFEST.json", tarfile.SYMTYPE, "study.json"), *others]):
+    for members in (
+        [*others, manifest],
+        others,
+        [special("MANIFEST.json", tarfile.SYMTYPE, "study.json"), *others],
+    ):
         write_members(packed[0], members)
         refused(packed[0], tmp_path / "elsewhere", "its first member is not MANIFEST.json")
 
 
-def test_what_a_study_does_not_have_is_not_unpacked(packed: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+def test_what_a_study_does_not_have_is_not_unpacked(
+    packed: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
     members = members_of(packed[0])
     for name in ("tables/unheard.csv", "plugin.py", "scores/a.parquet"):
         content = b"x"
         digest = hashlib.sha256(content).hexdigest()
-        changed = with_manifest(members, lambda made, name=name, digest=digest: made["sha256"].update({name: digest}))
+        changed = with_manifest(
+            members, lambda made, name=name, digest=digest: made["sha256"].update({name: digest})
+        )
         write_members(packed[0], [*changed, (tarfile.TarInfo(f"made_up/{name}"), content)])
         refused(packed[0], tmp_path / "elsewhere", f"{name}: neither a table nor an exhibit")
 
@@ -267,10 +356,16 @@ def test_an_archive_that_is_cut_off_is_refused(
     content = packed[0].read_bytes()
     end = len(content.rstrip(b"\0"))
     packed[0].write_bytes(content[: int(end * part)])
-    refused(packed[0], tmp_path / "elsewhere", "not a whole tar|damaged or missing|no release archive|MANIFEST.json: ")
+    refused(
+        packed[0],
+        tmp_path / "elsewhere",
+        "not a whole tar|damaged or missing|no release archive|MANIFEST.json: ",
+    )
 
 
-def test_a_size_that_is_not_the_files_is_refused(packed: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+def test_a_size_that_is_not_the_files_is_refused(
+    packed: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
     whole = members_of(packed[0])
     for size in (10**15, -512):
         header = tarfile.TarInfo("made_up/study.json")

@@ -1,4 +1,6 @@
-"""Every value with an interval that README and the evidence tell is in a published cell, which repro.yaml names."""
+"""Every value with an interval that README and the evidence tell is in a published cell, which
+repro.yaml names.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def test_a_published_file_has_the_hash_that_is_pinned(artifact: str) -> None:
     assert file_sha256(ROOT / ARTIFACTS[artifact]["path"]) == ARTIFACTS[artifact]["digest"]["value"]
 
 
-@pytest.mark.parametrize("claim", [claim for claim in CLAIMS if "evidence" in claim], ids=lambda claim: claim["id"])
+@pytest.mark.parametrize(
+    "claim", [claim for claim in CLAIMS if "evidence" in claim], ids=lambda claim: claim["id"]
+)
 def test_a_number_told_is_the_published_one(claim: dict[str, Any]) -> None:
     told = iter(re.findall(r"-?\d*\.?\d+", claim["text"].replace("−", "-")))
     for cell in claim["evidence"]:
@@ -46,7 +50,9 @@ def test_a_number_told_is_the_published_one(claim: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_interval_told_has_an_entry_and_every_entry_is_told(page: str) -> None:
-    text = " ".join(BLOCK.sub("", (ROOT / page).read_text(encoding="utf-8")).replace("**", "").split())
+    text = " ".join(
+        BLOCK.sub("", (ROOT / page).read_text(encoding="utf-8")).replace("**", "").split()
+    )
     entries = [claim["text"] for claim in CLAIMS if claim["where"] == page]
     assert [entry for entry in entries if entry not in text] == []
     for entry in sorted(entries, key=len, reverse=True):

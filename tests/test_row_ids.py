@@ -21,7 +21,21 @@ from beamuq_study.data.dataset_adapters import ADAPTERS
 from beamuq_study.data.read_dataset_file import read_questions
 
 WHOLE = ["1", 1, 1.0, np.int64(1), np.float64(1.0), np.str_("1"), Decimal("1.0")]
-REFUSED = [True, np.bool_(False), 1.5, float("nan"), float("inf"), 2.0**53, [1], {"a": 1}, None, "", " ", pd.NA, b"1"]
+REFUSED = [
+    True,
+    np.bool_(False),
+    1.5,
+    float("nan"),
+    float("inf"),
+    2.0**53,
+    [1],
+    {"a": 1},
+    None,
+    "",
+    " ",
+    pd.NA,
+    b"1",
+]
 REFUSED += [Decimal("1.5"), Decimal("1e99999"), pd.NaT]
 ROW: dict[str, Any] = {"answer": "Rome", "samples": ["Rome", "Milan"]}
 SCORED: dict[str, Any] = {"method": "Prob", "value": 0.5, "correct": 1}
@@ -65,7 +79,9 @@ def test_ids_of_parquet_and_frames_are_texts(column: pa.Array, tmp_path: Path) -
     assert [item.id for item in read_records(rows.to_pandas())] == ["1", "2"]
     asked = pa.table({"id": column, "question": ["Who?", "Where?"], "answers": [["Ann"], ["Rome"]]})
     pq.write_table(asked, tmp_path / "test.parquet")
-    assert [item["id"] for item in read_questions(ADAPTERS["jsonl"], tmp_path / "test.parquet")] == ["1", "2"]
+    assert [
+        item["id"] for item in read_questions(ADAPTERS["jsonl"], tmp_path / "test.parquet")
+    ] == ["1", "2"]
 
 
 def test_a_hole_among_ids_is_refused_not_numbered(tmp_path: Path) -> None:
@@ -78,16 +94,27 @@ def test_a_hole_among_ids_is_refused_not_numbered(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [True, 1.5, None, [1]])
 def test_a_question_of_ones_own_has_an_id_by_the_same_rule(value: object, tmp_path: Path) -> None:
-    (tmp_path / "test.jsonl").write_text(json.dumps({"id": value, "question": "Who?", "answers": ["Ann"]}) + "\n")
-    with pytest.raises(BeamUQError, match=r"test\.jsonl: line 1: id: .*give a text or a whole number"):
+    (tmp_path / "test.jsonl").write_text(
+        json.dumps({"id": value, "question": "Who?", "answers": ["Ann"]}) + "\n"
+    )
+    with pytest.raises(
+        BeamUQError, match=r"test\.jsonl: line 1: id: .*give a text or a whole number"
+    ):
         read_questions(ADAPTERS["jsonl"], tmp_path / "test.jsonl")
 
 
 def test_groups_of_series_are_named_by_the_same_rule() -> None:
     scores = [0.1, 0.5, 0.3, 0.9]
     right = [1, 0, 1, 0]
-    for groups in ([1, 1, 2, 2], [1.0, 1.0, 2.0, 2.0], ["1", "1", "2", "2"], np.array([1, 1, 2, 2])):
-        assert beamuq.prr(scores, right, groups=groups) == beamuq.prr(scores, right, groups=list("1122"))
+    for groups in (
+        [1, 1, 2, 2],
+        [1.0, 1.0, 2.0, 2.0],
+        ["1", "1", "2", "2"],
+        np.array([1, 1, 2, 2]),
+    ):
+        assert beamuq.prr(scores, right, groups=groups) == beamuq.prr(
+            scores, right, groups=list("1122")
+        )
     with pytest.raises(BeamUQError, match="groups: row 4: missing"):
         beamuq.prr(scores, right, groups=[1.0, 1.0, 2.0, float("nan")])
     with pytest.raises(BeamUQError, match="groups: row 4: missing"):

@@ -37,7 +37,9 @@ def dry_run(*arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def planned() -> dict[str, str]:
-    """What a dry run prints of the demo's everything, and of the paper's candidates and one model's table."""
+    """What a dry run prints of the demo's everything, and of the paper's candidates and one model's
+    table.
+    """
     wanted = {"demo": ["all"], "paper": ["generations", "results/paper/tables/qa_gemma4b.csv"]}
     return {
         study: dry_run("--forceall", "--printshellcmds", *targets, "--config", f"study={study}")
@@ -47,7 +49,9 @@ def planned() -> dict[str, str]:
 
 @pytest.mark.parametrize("study", ["demo", "paper"])
 def test_every_command_names_what_its_program_takes(study: str, planned: dict[str, str]) -> None:
-    shown = re.findall(r"^Shell command: python \S*scripts/(\w+).py (.*) > \S+ 2>&1$", planned[study], re.M)
+    shown = re.findall(
+        r"^Shell command: python \S*scripts/(\w+).py (.*) > \S+ 2>&1$", planned[study], re.M
+    )
     commands = [(rule, shlex.split(words)) for rule, words in shown]
     assert len(commands) > 30
     assert {rule for rule, _ in commands} >= {"questions", "prompts", "candidates", "similarity"}
@@ -74,7 +78,9 @@ def test_every_rule_with_a_program_passes_what_it_needs() -> None:
 
 def asked_by_rule() -> dict[str, str]:
     """What the text of each rule asks for as mem_mb; "" where it says nothing."""
-    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "workflow/rules").glob("*.smk")))
+    text = "\n".join(
+        path.read_text(encoding="utf-8") for path in sorted((ROOT / "workflow/rules").glob("*.smk"))
+    )
     rules = re.split(r"^rule (\w+):", text, flags=re.MULTILINE)[1:]
     found = {}
     for name, body in zip(rules[::2], rules[1::2], strict=True):
@@ -87,7 +93,9 @@ def asked_by_rule() -> dict[str, str]:
 def test_every_job_asks_for_memory_and_for_more_at_each_attempt() -> None:
     plan = Plan.load({"study": "demo", "device": "cpu"})
     ways = asked_by_rule()
-    assert {way for way in ways.values() if not re.fullmatch(r"plan\.(asked_mb\(\d+\)|memory_mb)", way)} == set()
+    assert {
+        way for way in ways.values() if not re.fullmatch(r"plan\.(asked_mb\(\d+\)|memory_mb)", way)
+    } == set()
     for asked in (plan.asked_mb(2000), plan.memory_mb):
         first, second = (asked(None, attempt) for attempt in (1, 2))  # type: ignore[arg-type]
         assert second == 2 * first > 0
@@ -95,16 +103,24 @@ def test_every_job_asks_for_memory_and_for_more_at_each_attempt() -> None:
 
 def test_the_documentation_says_what_each_rule_asks_for_and_profiles_do_not_contradict_it() -> None:
     page = (ROOT / "docs/running.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (`memory_gb`.*|[\d.]+ GB) \| ((?:`\w+`(?:, )?)+) \|$", page, re.MULTILINE)
+    rows = re.findall(
+        r"^\| (`memory_gb`.*|[\d.]+ GB) \| ((?:`\w+`(?:, )?)+) \|$", page, re.MULTILINE
+    )
     told = {rule: amount for amount, rules in rows for rule in re.findall(r"`(\w+)`", rules)}
-    ways = {rule: re.fullmatch(r"plan\.asked_mb\((\d+)\)", way) for rule, way in asked_by_rule().items()}
-    asked = {rule: f"{int(way[1]) / 1000:g} GB" if way else "`memory_gb`" for rule, way in ways.items()}
+    ways = {
+        rule: re.fullmatch(r"plan\.asked_mb\((\d+)\)", way) for rule, way in asked_by_rule().items()
+    }
+    asked = {
+        rule: f"{int(way[1]) / 1000:g} GB" if way else "`memory_gb`" for rule, way in ways.items()
+    }
     assert {rule: amount.split(",")[0] for rule, amount in told.items()} == asked
     slurm, pod, job = (
         yaml.safe_load((ROOT / "profiles" / name).read_text(encoding="utf-8"))
         for name in ("slurm/profile.yaml", "kubernetes/profile.yaml", "kubernetes/job.yaml")
     )
-    assert [rule for rule, of in slurm["set-resources"].items() if "mem_mb" in of or rule not in asked] == []
+    assert [
+        rule for rule, of in slurm["set-resources"].items() if "mem_mb" in of or rule not in asked
+    ] == []
     (container,) = job["spec"]["template"]["spec"]["containers"]
     limit = int(container["resources"]["limits"]["memory"].removesuffix("Gi")) * 1024**3
     assert 0 < pod["resources"]["mem_mb"] * 10**6 < limit
@@ -113,7 +129,10 @@ def test_the_documentation_says_what_each_rule_asks_for_and_profiles_do_not_cont
 def test_rules_write_tables_where_exhibits_look_for_them() -> None:
     rules = "".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
     for kind, names in NAMED_BY.items():
-        assert f'"results/{{study}}/{"/".join((kind, *(f"{{{name}}}" for name in names)))}.parquet"' in rules, kind
+        assert (
+            f'"results/{{study}}/{"/".join((kind, *(f"{{{name}}}" for name in names)))}.parquet"'
+            in rules
+        ), kind
 
 
 def test_a_figure_pulls_only_its_own_cell() -> None:
@@ -149,10 +168,14 @@ def test_the_paper_study_plans_every_recipe(planned: dict[str, str]) -> None:
 
 
 def test_the_picture_of_the_rules_is_snakemake_s_own_graph_of_the_demo() -> None:
-    """Else: snakemake --rulegraph --config study=demo | python tools/rule_graph.py docs/gallery/rules.svg."""
+    """Else: snakemake --rulegraph --config study=demo | python tools/rule_graph.py
+    docs/gallery/rules.svg.
+    """
     done = snakemake(ROOT, "--rulegraph", "--nolock", "--config", "study=demo")
     assert done.returncode == 0, done.stderr
-    assert (ROOT / "docs/gallery/rules.svg").read_text(encoding="utf-8") == rule_graph.svg(done.stdout)
+    assert (ROOT / "docs/gallery/rules.svg").read_text(encoding="utf-8") == rule_graph.svg(
+        done.stdout
+    )
 
 
 def test_a_bad_study_stops_snakemake_with_one_line_and_no_traceback() -> None:
@@ -166,15 +189,21 @@ def test_a_bad_study_stops_snakemake_with_one_line_and_no_traceback() -> None:
 
 
 def test_auto_is_refused_before_anything_runs_on_a_cluster(tmp_path: Path) -> None:
-    pytest.importorskip("snakemake_executor_plugin_slurm", reason="the extra 'slurm' is not installed")
+    pytest.importorskip(
+        "snakemake_executor_plugin_slurm", reason="the extra 'slurm' is not installed"
+    )
     shutil.copy(ROOT / "config.yaml", tmp_path)
-    done = snakemake(tmp_path, "--executor", "slurm", "--jobs", "1", "results/demo/questions/coqa.parquet")
+    done = snakemake(
+        tmp_path, "--executor", "slurm", "--jobs", "1", "results/demo/questions/coqa.parquet"
+    )
     assert done.returncode != 0
     assert 'config.yaml: device: "auto": ' in done.stderr
     assert not (tmp_path / "results").exists()
 
 
-def test_a_study_called_like_one_of_the_projects_is_refused(tiny_models: Path, tmp_path: Path) -> None:
+def test_a_study_called_like_one_of_the_projects_is_refused(
+    tiny_models: Path, tmp_path: Path
+) -> None:
     path = tmp_path / "demo.yaml"
     path.write_text(yaml.safe_dump(micro_study(tiny_models)))
     with pytest.raises(BeamUQError, match=r"demo\.yaml.*writes results/demo too; rename your file"):
@@ -184,12 +213,23 @@ def test_a_study_called_like_one_of_the_projects_is_refused(tiny_models: Path, t
     assert Plan.load({"study": str(ROOT / "studies/demo.yaml"), "device": "cpu"}).name == "demo"
 
 
-def test_what_another_study_fetched_at_another_commit_is_refused(tmp_path: Path, nli_from_hub: Path) -> None:
-    (nli_from_hub / "fetched.json").write_text(json.dumps({"source": "hub:org/nli", "revision": "a" * 40, "files": {}}))
-    (tmp_path / "own.lock.json").write_text(json.dumps({"models": {"org/nli": {"commit": "a" * 40}}}))
+def test_what_another_study_fetched_at_another_commit_is_refused(
+    tmp_path: Path, nli_from_hub: Path
+) -> None:
+    (nli_from_hub / "fetched.json").write_text(
+        json.dumps({"source": "hub:org/nli", "revision": "a" * 40, "files": {}})
+    )
+    (tmp_path / "own.lock.json").write_text(
+        json.dumps({"models": {"org/nli": {"commit": "a" * 40}}})
+    )
     Plan.load({"study": "own.yaml", "device": "cpu"})
-    (tmp_path / "own.lock.json").write_text(json.dumps({"models": {"org/nli": {"commit": "b" * 40}}}))
-    with pytest.raises(BeamUQError, match=r"nli/fetched.json: is of commit a{40}, own.lock.json names b{40}.*delete"):
+    (tmp_path / "own.lock.json").write_text(
+        json.dumps({"models": {"org/nli": {"commit": "b" * 40}}})
+    )
+    with pytest.raises(
+        BeamUQError,
+        match=r"nli/fetched.json: is of commit a{40}, own.lock.json names b{40}.*delete",
+    ):
         Plan.load({"study": "own.yaml", "device": "cpu"})
 
 
@@ -197,7 +237,10 @@ def test_a_split_of_another_source_is_refused(monkeypatch: pytest.MonkeyPatch) -
     plan = Plan.load({"study": "paper", "device": "cpu"})
     monkeypatch.setattr(check_study, "source_of", lambda _: {"source": "hub:other/set"})
     monkeypatch.setattr(Path, "is_file", lambda path: path.suffix == ".parquet")
-    with pytest.raises(BeamUQError, match=r"is of source hub:other/set, datasets\.\w+ asks for hub:\w+.*; delete it"):
+    with pytest.raises(
+        BeamUQError,
+        match=r"is of source hub:other/set, datasets\.\w+ asks for hub:\w+.*; delete it",
+    ):
         check_study._check_revisions(plan.grid, plan.paths)
 
 
@@ -209,11 +252,18 @@ def test_going_offline_or_to_another_study_fetches_nothing_again_and_every_job_i
     if not model.is_dir():
         pytest.skip("resources/models/all-minilm-l6-v2 is not fetched")
     study = micro_study(tiny_models)
-    source = {"kind": "embedding", "title": "e", "source": "packaged:all-minilm-l6-v2", "equivalence_threshold": 0.8}
+    source = {
+        "kind": "embedding",
+        "title": "e",
+        "source": "packaged:all-minilm-l6-v2",
+        "equivalence_threshold": 0.8,
+    }
     folder = tmp_path / "place"
     folder.mkdir()
     for name in ("one", "other"):
-        (folder / f"{name}.yaml").write_text(yaml.safe_dump(study | {"scorers": {"nli": source}}, sort_keys=False))
+        (folder / f"{name}.yaml").write_text(
+            yaml.safe_dump(study | {"scorers": {"nli": source}}, sort_keys=False)
+        )
     shutil.copy(ROOT / "config.yaml", folder)
     shutil.copytree(model, folder / MINILM.removesuffix("/fetched.json"), copy_function=os.link)
     (folder / MINILM).unlink()
@@ -243,13 +293,24 @@ def test_going_offline_or_to_another_study_fetches_nothing_again_and_every_job_i
     assert "Nothing to be done" in run("-n", MINILM, "offline=true", study="other")
     run("results/one/questions/triviaqa.parquet", "offline=true")
     for step, offline in {"fetch_model": "0", "questions": "1"}.items():
-        told = dict(line.split("=", 1) for line in (seen / step).read_text().splitlines() if "=" in line)
-        switches = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY")
+        told = dict(
+            line.split("=", 1) for line in (seen / step).read_text().splitlines() if "=" in line
+        )
+        switches = (
+            "HF_HUB_OFFLINE",
+            "TRANSFORMERS_OFFLINE",
+            "HF_DATASETS_OFFLINE",
+            "HF_HUB_DISABLE_TELEMETRY",
+        )
         assert {told[name] for name in switches} == {"1"}, step
         assert told["BEAMUQ_OFFLINE"] == offline
 
 
 def test_only_the_programs_that_fetch_ask_the_hub() -> None:
-    files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "workflow").rglob("*.py"), *(ROOT / "workflow").rglob("*.smk")]
+    files = [
+        *(ROOT / "src").rglob("*.py"),
+        *(ROOT / "workflow").rglob("*.py"),
+        *(ROOT / "workflow").rglob("*.smk"),
+    ]
     lifting = [path.name for path in files if "open_for_fetching(" in path.read_text()]
     assert sorted(lifting) == ["fetch_dataset.py", "fetch_model.py", "offline.py"]

@@ -1,4 +1,6 @@
-"""The crate of a finished study: what it says is in it, nothing is that may not be, and its validator agrees."""
+"""The crate of a finished study: what it says is in it, nothing is that may not be, and its
+validator agrees.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def finished_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("sys.argv", ["run_crate.py"])
     shutil.copy(ROOT / "config.yaml", tmp_path)
     study = load_study(study_path("demo"))
-    pages = [Path("results/demo", name) for name in (*run_crate.PAGES, "questions/triviaqa.parquet")]
+    pages = [
+        Path("results/demo", name) for name in (*run_crate.PAGES, "questions/triviaqa.parquet")
+    ]
     for path in [*pages, *exhibits(study)]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{path.name}\n")
@@ -37,7 +41,11 @@ def exhibits(study: Study) -> list[Path]:
     endings = {"table": "csv tex md html", "figure": "pdf svg png csv txt"}
     folders = {"table": Path("results/demo/tables"), "figure": Path("figures/demo")}
     of = [(label, list_of_exhibits.exhibit(label, study).kind) for label in study.exhibits]
-    return [folders[kind] / f"{label}.{ending}" for label, kind in of for ending in endings[kind].split()]
+    return [
+        folders[kind] / f"{label}.{ending}"
+        for label, kind in of
+        for ending in endings[kind].split()
+    ]
 
 
 @pytest.fixture
@@ -46,29 +54,46 @@ def archive(finished_demo: Path) -> zipfile.ZipFile:
     return zipfile.ZipFile(finished_demo / "build/demo.crate.zip")
 
 
-def test_every_entity_that_is_named_is_there_and_every_file_has_its_hash(archive: zipfile.ZipFile) -> None:
+def test_every_entity_that_is_named_is_there_and_every_file_has_its_hash(
+    archive: zipfile.ZipFile,
+) -> None:
     graph = json.loads(archive.read("ro-crate-metadata.json"))["@graph"]
     entities = {each["@id"]: each for each in graph}
     names = set(archive.namelist())
     for each in graph:
-        targets = [value for told in each.values() for value in (told if isinstance(told, list) else [told])]
+        targets = [
+            value
+            for told in each.values()
+            for value in (told if isinstance(told, list) else [told])
+        ]
         for target in (value["@id"] for value in targets if isinstance(value, dict)):
             assert target in entities or target.startswith("https://"), target
         if each["@type"] in ("File", "Dataset") and each["@id"] != "./":
             assert each["@id"] in names, each["@id"]
         if "sha256" in each:
-            assert each["sha256"] == hashlib.sha256(archive.read(each["@id"])).hexdigest(), each["@id"]
+            assert each["sha256"] == hashlib.sha256(archive.read(each["@id"])).hexdigest(), each[
+                "@id"
+            ]
     assert {"results/demo/overview.html", "results/demo/tables/", "figures/demo/"} <= {
         result["@id"] for result in entities["#run"]["result"]
     }
     assert {"Snakefile", "workflow/rules/common.smk", "figures/demo/redundancy.png"} <= names
-    assert not [name for name in names if name.endswith(".parquet")]  # questions and answers stay out
+    assert not [
+        name for name in names if name.endswith(".parquet")
+    ]  # questions and answers stay out
 
 
 @pytest.mark.parametrize(
-    "name", ["results/demo/comparison.html", "results/demo/tables/base_accs.tex", "figures/demo/redundancy.svg"]
+    "name",
+    [
+        "results/demo/comparison.html",
+        "results/demo/tables/base_accs.tex",
+        "figures/demo/redundancy.svg",
+    ],
 )
-def test_a_page_or_exhibit_that_is_missing_or_a_link_is_refused_in_one_line(finished_demo: Path, name: str) -> None:
+def test_a_page_or_exhibit_that_is_missing_or_a_link_is_refused_in_one_line(
+    finished_demo: Path, name: str
+) -> None:
     told = f"{re.escape(name)}: not there, or a link; .* --config study=demo -- "
     (finished_demo / name).unlink()
     with pytest.raises(SystemExit, match=told):
@@ -82,7 +107,9 @@ def test_a_page_or_exhibit_that_is_missing_or_a_link_is_refused_in_one_line(fini
 def test_a_study_that_was_changed_after_its_run_is_refused_in_one_line(finished_demo: Path) -> None:
     record = finished_demo / "results/demo/study.json"
     record.write_text(json.dumps(json.loads(record.read_text()) | {"seed": 12345}))
-    with pytest.raises(SystemExit, match=r"demo\.yaml: changed after the run that .*study\.json tells of"):
+    with pytest.raises(
+        SystemExit, match=r"demo\.yaml: changed after the run that .*study\.json tells of"
+    ):
         run_crate.main()
 
 
@@ -101,4 +128,8 @@ def test_only_what_git_tracks_is_packed_and_no_target_of_a_link(
     run_crate.main()
     packed = zipfile.ZipFile(finished_demo / "build/demo.crate.zip").namelist()
     of_the_run = ("results/", "figures/", "studies/", "config.yaml", "ro-crate")
-    assert {name for name in packed if not name.startswith(of_the_run)} == {*tracked, "src/", "workflow/"}
+    assert {name for name in packed if not name.startswith(of_the_run)} == {
+        *tracked,
+        "src/",
+        "workflow/",
+    }

@@ -38,7 +38,9 @@ class Judge:
 
 
 def answer(*steps: tuple[int, list[str]]) -> dict[str, Any]:
-    """A candidates row of (place of the chosen alternative, texts) a step; an alternative's id is its place."""
+    """A candidates row of (place of the chosen alternative, texts) a step; an alternative's id is
+    its place.
+    """
     return {
         "id": "q",
         "strategy": "greedy",
@@ -48,8 +50,9 @@ def answer(*steps: tuple[int, list[str]]) -> dict[str, Any]:
     }
 
 
-# Step 1 chooses " Paris": "paris" entails one way and is neutral the other: entail; "Rome" contradicts one way and
-# entails the other: neutral; " the" is neutral both ways. Step 2 is the terminator, chosen though it stands last.
+# Step 1 chooses " Paris": "paris" entails one way and is neutral the other: entail; "Rome"
+# contradicts one way and entails the other: neutral; " the" is neutral both ways. Step 2 is the
+# terminator, chosen though it stands last.
 ANSWER = answer((0, [" Paris", "paris.", "Rome", " the"]), (1, ["<|im_end|>", "\n"]))
 LABELS = [["entail", "entail", "neutral", "neutral"], ["contradict", "entail"]]
 
@@ -76,7 +79,9 @@ def test_the_chosen_token_entails_wherever_it_stands_and_is_never_asked_about() 
     assert ("Paris", "Paris") not in judge.asked
     assert ccp_labels([answer((0, [" Paris"]))], judge, None) == [[["entail"]]]
     # another spelling of the chosen word gets the scorer's own label
-    assert ccp_labels([answer((0, [" Paris", "Paris"]))], judge, None) == [[["entail", "contradict"]]]
+    assert ccp_labels([answer((0, [" Paris", "Paris"]))], judge, None) == [
+        [["entail", "contradict"]]
+    ]
 
 
 def test_each_pair_of_words_is_asked_once_over_the_whole_file() -> None:

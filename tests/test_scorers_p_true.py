@@ -14,7 +14,13 @@ from beamuq import decoding
 from beamuq.errors import BeamUQError
 from beamuq.models.prompt_tokens import chat_prompt_ids, plain_prompt_ids
 from beamuq.prompts.prompt_template import PROMPTS, placeholders
-from beamuq.scorers.judgements import PTrueQuery, load_template, p_true_logprobs, render_prompt, true_token
+from beamuq.scorers.judgements import (
+    PTrueQuery,
+    load_template,
+    p_true_logprobs,
+    render_prompt,
+    true_token,
+)
 from tiny import tiny_model
 
 PARTS = load_template(PROMPTS / "p_true.txt")
@@ -46,9 +52,14 @@ ASKED: list[tuple[str, Mapping[str, Any], str]] = [
 
 def test_the_prompt_shows_what_the_question_has_and_no_line_more() -> None:
     assert render_prompt(SHORT, question("How many?"), "six") == "Q How many?\nA six\nTrue?"
-    assert render_prompt(SHORT, question("Which?", options=["a", "b"]), "a") == "Q Which?\nA) a\nB) b\nA a\nTrue?"
+    assert (
+        render_prompt(SHORT, question("Which?", options=["a", "b"]), "a")
+        == "Q Which?\nA) a\nB) b\nA a\nTrue?"
+    )
     story = question(
-        "Who?", context=[{"title": "", "text": "Once."}], history=[{"question": "Where?", "answer": "here"}]
+        "Who?",
+        context=[{"title": "", "text": "Once."}],
+        history=[{"question": "Where?", "answer": "here"}],
     )
     assert render_prompt(SHORT, story, "he") == "S Once.\n\nWhere? here\n\nQ Who?\nA he\nTrue?"
     titled = question("Who?", context=[{"title": "X", "text": "x."}, {"title": "Y", "text": "y."}])
@@ -62,17 +73,24 @@ def test_the_template_shows_all_that_a_question_has() -> None:
 
 
 def test_braces_in_a_question_are_just_braces() -> None:
-    assert render_prompt(SHORT, question("Is it {answer}?"), "{options}") == "Q Is it {answer}?\nA {options}\nTrue?"
+    assert (
+        render_prompt(SHORT, question("Is it {answer}?"), "{options}")
+        == "Q Is it {answer}?\nA {options}\nTrue?"
+    )
 
 
 def test_true_is_scored_as_it_is_spelled_in_its_place() -> None:
     _, tokenizer = tiny_model("llama")
-    spaced, bare = (tokenizer(text, add_special_tokens=False).input_ids[0] for text in (" True", "True"))
+    spaced, bare = (
+        tokenizer(text, add_special_tokens=False).input_ids[0] for text in (" True", "True")
+    )
     assert spaced != bare
     assert ask(style="base")[1].true_token() == spaced  # behind "Verdict:"
     assert ask(style="instruct")[1].true_token() == bare  # behind the template's "assistant\n"
     turn = tokenizer.convert_tokens_to_ids("<start_of_turn>")
-    assert true_token(tokenizer, [*tokenizer("so", add_special_tokens=False).input_ids, turn]) == bare
+    assert (
+        true_token(tokenizer, [*tokenizer("so", add_special_tokens=False).input_ids, turn]) == bare
+    )
 
 
 def test_a_tokenizer_that_joins_true_to_the_prompt_is_refused() -> None:
@@ -110,7 +128,9 @@ def test_p_true_does_not_depend_on_its_company() -> None:
     model, query = ask()
     together = p_true_logprobs(model, query, ASKED)
     for batch in (1, 2):
-        np.testing.assert_allclose(p_true_logprobs(model, query, ASKED[::-1], batch=batch)[::-1], together, atol=1e-5)
+        np.testing.assert_allclose(
+            p_true_logprobs(model, query, ASKED[::-1], batch=batch)[::-1], together, atol=1e-5
+        )
     for one, logprob in zip(ASKED, together, strict=True):
         assert p_true_logprobs(model, query, [one]) == pytest.approx([logprob], abs=1e-5)
 
@@ -136,5 +156,7 @@ def test_a_model_that_gives_true_a_probability_of_nought_is_told_with_the_questi
 
     monkeypatch.setattr(decoding, "next_token_logprobs", masked)
     model, query = ask()
-    with pytest.raises(BeamUQError, match=r"q1: the model gives 'True' a probability of 0.*drop PTrue"):
+    with pytest.raises(
+        BeamUQError, match=r"q1: the model gives 'True' a probability of 0.*drop PTrue"
+    ):
         p_true_logprobs(model, query, ASKED)

@@ -29,7 +29,9 @@ class Counting:
 
     def score(self, pairs: Any) -> PairScores:
         self.asked += pairs
-        return PairScores(np.array([min(map(len, pair)) / max(map(len, pair)) for pair in pairs], dtype=float))
+        return PairScores(
+            np.array([min(map(len, pair)) / max(map(len, pair)) for pair in pairs], dtype=float)
+        )
 
 
 def ids_of(text: str) -> list[int]:
@@ -37,7 +39,11 @@ def ids_of(text: str) -> list[int]:
 
 
 def candidate(token_ids: list[int], *, terminated: bool = True, id: str = "q1") -> dict[str, Any]:
-    text = clean(candidate_text(TOKENIZER, token_ids, frozenset(token_ids[-1:]) if terminated else frozenset()))
+    text = clean(
+        candidate_text(
+            TOKENIZER, token_ids, frozenset(token_ids[-1:]) if terminated else frozenset()
+        )
+    )
     return {"id": id, "text": text, "token_ids": token_ids, "terminated": terminated}
 
 
@@ -52,7 +58,11 @@ def test_a_token_matters_as_much_as_question_and_answer_change_without_it() -> N
     # "Which river? abc" has 16 characters, without one of them 15; the terminator says nothing.
     assert relevances(candidate(ids), scorer=judge) == [[pytest.approx(1 / 16)] * 3 + [0.0]]
     whole = "Which river? abc"
-    assert judge.asked == [(whole, "Which river? bc"), (whole, "Which river? ac"), (whole, "Which river? ab")]
+    assert judge.asked == [
+        (whole, "Which river? bc"),
+        (whole, "Which river? ac"),
+        (whole, "Which river? ab"),
+    ]
 
 
 def test_there_is_one_relevance_a_token_and_0_at_the_terminator_only() -> None:
@@ -63,9 +73,11 @@ def test_there_is_one_relevance_a_token_and_0_at_the_terminator_only() -> None:
     assert min(cut) > 0
 
 
-def test_an_answer_of_one_token_is_compared_with_the_bare_question_and_an_empty_one_with_nothing() -> None:
+def test_one_token_is_compared_with_the_bare_question_and_an_empty_answer_with_nothing() -> None:
     judge = Counting()
-    assert relevances(candidate([*ids_of("x"), END]), scorer=judge) == [[pytest.approx(2 / 14), 0.0]]
+    assert relevances(candidate([*ids_of("x"), END]), scorer=judge) == [
+        [pytest.approx(2 / 14), 0.0]
+    ]
     assert relevances(candidate([END]), scorer=judge) == [[0.0]]
     assert judge.asked == [("Which river? x", "Which river?")]
 
@@ -81,7 +93,9 @@ def test_a_stop_that_ends_a_sentence_keeps_its_full_stop_and_has_no_relevance() 
 def test_a_character_of_two_tokens_survives_the_loss_of_another_token() -> None:
     ids = [*ids_of("x"), *ids_of("é"), END]
     assert len(ids) == 4
-    assert "é" not in "".join(token_texts(TOKENIZER, ids))  # so texts cannot be joined from their tokens' own
+    assert "é" not in "".join(
+        token_texts(TOKENIZER, ids)
+    )  # so texts cannot be joined from their tokens' own
     assert without_each_token(TOKENIZER, ids, True)[0] == "é"
 
 
@@ -97,7 +111,10 @@ def test_repeated_answers_are_asked_about_once_and_questions_are_kept_apart() ->
 
 def test_questions_longer_than_the_scorer_reads_make_few_rows(tmp_path: Path) -> None:
     scorer: Any = load_scorer("cross_encoder", tiny_scorers.build_cross_encoder(tmp_path), **CPU)
-    answers = [candidate([*ids_of(text), END]) for text in (" the Seine", " William Shakespeare", " a tree")]
+    answers = [
+        candidate([*ids_of(text), END])
+        for text in (" the Seine", " William Shakespeare", " a tree")
+    ]
     found = token_relevances(answers, {"q1": "why oh why " * 100}, TOKENIZER, scorer)
     assert sum(map(len, found)) > 10
     assert scorer.scored == 1

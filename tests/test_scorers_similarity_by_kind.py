@@ -1,4 +1,6 @@
-"""Scorers, their encoder and their cache: the real code on tiny random checkpoints of the real classes."""
+"""Scorers, their encoder and their cache: the real code on tiny random checkpoints of the real
+classes.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,17 @@ from beamuq.scorers.similarity_by_kind import SCORERS, load_scorer
 from beamuq_study.study_config import ROOT
 from tiny import CPU
 
-TEXTS = ["", "Paris", "paris", "the Seine", "William Shakespeare", "a dog and a cat", "1945 " * 30, "東京", "yes"]
+TEXTS = [
+    "",
+    "Paris",
+    "paris",
+    "the Seine",
+    "William Shakespeare",
+    "a dog and a cat",
+    "1945 " * 30,
+    "東京",
+    "yes",
+]
 PAIRS = list(itertools.product(TEXTS, TEXTS))
 BUILDERS = {
     "nli": tiny_scorers.build_nli,
@@ -39,21 +51,29 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def one_by_one(kind: str, folder: Path, pairs: list[tuple[str, str]]) -> np.ndarray[Any, Any]:
-    """P(entail) by transformers' own tokenizer call and one forward pass a pair: no packing, no padding."""
+    """P(entail) by transformers' own tokenizer call and one forward pass a pair: no packing, no
+    padding.
+    """
     tokenizer = AutoTokenizer.from_pretrained(folder)
     if kind == "embedding":
         body = AutoModel.from_pretrained(folder).eval()
 
         def embed(text: str) -> torch.Tensor:
-            tokens = tokenizer(text, truncation=True, max_length=tiny_scorers.LENGTH, return_tensors="pt")
-            return torch.nn.functional.normalize(body(**tokens).last_hidden_state.mean(dim=1), dim=1)
+            tokens = tokenizer(
+                text, truncation=True, max_length=tiny_scorers.LENGTH, return_tensors="pt"
+            )
+            return torch.nn.functional.normalize(
+                body(**tokens).last_hidden_state.mean(dim=1), dim=1
+            )
 
         with torch.no_grad():
             return np.array([float((embed(a) * embed(b)).sum().clamp(min=0)) for a, b in pairs])
     model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
     values = []
     for first, second in pairs:
-        tokens = tokenizer([first], [second], truncation=True, max_length=tiny_scorers.LENGTH, return_tensors="pt")
+        tokens = tokenizer(
+            [first], [second], truncation=True, max_length=tiny_scorers.LENGTH, return_tensors="pt"
+        )
         if kind == "cross_encoder":
             tokens.pop("token_type_ids", None)
         with torch.no_grad():
@@ -79,7 +99,9 @@ def test_scores_do_not_depend_on_order_or_company(kind: str, folders: dict[str, 
 
 def encoder(forward: Any, cache: ScoredPairCache | None = None) -> packed_encoder.PackedEncoder:
     """An encoder of a function in place of a network."""
-    of_function = type("OfFunction", (packed_encoder.PackedEncoder,), {"forward": staticmethod(forward)})
+    of_function = type(
+        "OfFunction", (packed_encoder.PackedEncoder,), {"forward": staticmethod(forward)}
+    )
     made: packed_encoder.PackedEncoder = of_function.__new__(of_function)
     vars(made).update(cache=cache, width=1, pad=0, device=torch.device("cpu"))
     return made
@@ -101,19 +123,27 @@ def test_the_cache_serves_only_lengths_whose_places_in_a_batch_are_alike(tmp_pat
     assert ScoredPairCache(tmp_path).find([row.key() for row in short]) == {}
 
 
-@pytest.mark.parametrize(("length", "shape"), [(3, (32, 8)), (30, (12, 32)), (128, (8, 128)), (300, (2, 304))])
-def test_without_a_cache_few_texts_are_filled_up_to_few_tokens(length: int, shape: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("length", "shape"), [(3, (32, 8)), (30, (12, 32)), (128, (8, 128)), (300, (2, 304))]
+)
+def test_without_a_cache_few_texts_are_filled_up_to_few_tokens(
+    length: int, shape: tuple[int, int]
+) -> None:
     shapes = []
 
     def forward(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         shapes.append(tuple(inputs["input_ids"].shape))
         return inputs["input_ids"][:, :1].float()
 
-    encoder(forward).values([packed_encoder.EncoderInput((number,) * length) for number in range(shape[0])])
+    encoder(forward).values(
+        [packed_encoder.EncoderInput((number,) * length) for number in range(shape[0])]
+    )
     assert shapes == [shape]
 
 
-def test_a_value_that_is_not_finite_is_never_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_that_is_not_finite_is_never_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def forward(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         ids = inputs["input_ids"][:, :1]
         return torch.where(ids == 5, torch.nan, ids.float())
@@ -138,10 +168,14 @@ def test_the_embedder_never_holds_the_vectors_of_all_pairs(
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 80e6  # the vectors of 62,500 pairs are 384 MB
-    np.testing.assert_allclose(scores.entail.reshape(250, 250), (vectors @ vectors.T).clip(0, 1), atol=1e-12)
+    np.testing.assert_allclose(
+        scores.entail.reshape(250, 250), (vectors @ vectors.T).clip(0, 1), atol=1e-12
+    )
 
 
-def test_deberta_joins_two_texts_by_one_separator_whatever_its_tokenizer_files(tmp_path: Path) -> None:
+def test_deberta_joins_two_texts_by_one_separator_whatever_its_tokenizer_files(
+    tmp_path: Path,
+) -> None:
     whole = tiny_scorers.build_nli(tmp_path / "whole")
     bare = tmp_path / "bare"
     bare.mkdir()
@@ -150,11 +184,15 @@ def test_deberta_joins_two_texts_by_one_separator_whatever_its_tokenizer_files(t
     stored = json.loads((whole / "tokenizer.json").read_text())["model"]
     (bare / "vocab.json").write_text(json.dumps(stored["vocab"]))
     (bare / "merges.txt").write_text("\n".join(" ".join(pair) for pair in stored["merges"]))
-    (bare / "tokenizer_config.json").write_text(json.dumps({"model_max_length": tiny_scorers.LENGTH}))
+    (bare / "tokenizer_config.json").write_text(
+        json.dumps({"model_max_length": tiny_scorers.LENGTH})
+    )
     tokenizer = load_tokenizer(bare)
     assert type(tokenizer).__name__ == "DebertaTokenizer"
     ids = tokenizer("yes", "no")["input_ids"]
-    assert ids.count(tokenizer.sep_token_id) == 2  # one between, one at the end: what it was trained on
+    assert (
+        ids.count(tokenizer.sep_token_id) == 2
+    )  # one between, one at the end: what it was trained on
     assert ids == load_tokenizer(whole)("yes", "no")["input_ids"]
     expected = load_scorer("nli", whole, **CPU).score(PAIRS).entail
     assert load_scorer("nli", bare, **CPU).score(PAIRS).entail.tolist() == expected.tolist()
@@ -169,7 +207,8 @@ def test_label_order_comes_from_the_config(body: str, tmp_path: Path) -> None:
     first, second = (load_scorer("nli", folder, **CPU).score(PAIRS) for folder in (usual, permuted))
     assert first.neutral is not None
     assert second.contradict is not None
-    # the same network: its column 0 is called contradiction in one config and entailment in the other
+    # the same network: its column 0 is called contradiction in one config and entailment in the
+    # other
     assert second.entail.tolist() == first.contradict.tolist()  # type: ignore[union-attr]
     assert second.contradict.tolist() == first.neutral.tolist()
     assert second.neutral.tolist() == first.entail.tolist()  # type: ignore[union-attr]
@@ -181,7 +220,9 @@ def test_label_order_comes_from_the_config(body: str, tmp_path: Path) -> None:
 )
 def test_unnamed_classes_are_refused(labels: tuple[str, ...], tmp_path: Path) -> None:
     folder = tiny_scorers.build_nli(tmp_path / "nli", labels=labels)
-    with pytest.raises(BeamUQError, match=r"id2label: .* are not entailment, neutral, contradiction"):
+    with pytest.raises(
+        BeamUQError, match=r"id2label: .* are not entailment, neutral, contradiction"
+    ):
         load_scorer("nli", folder, **CPU)
 
 
@@ -191,14 +232,18 @@ def test_a_cosine_has_no_direction_and_is_never_negative(
     scorer = load_scorer("embedding", folders["embedding"], **CPU)
     back = scorer.score([(b, a) for a, b in PAIRS])
     assert scorer.score(PAIRS).entail.tolist() == back.entail.tolist()
-    monkeypatch.setattr(scorer, "embed", lambda texts: np.array([[1.0, 0.0], [-0.6, 0.8]])[: len(texts)])
+    monkeypatch.setattr(
+        scorer, "embed", lambda texts: np.array([[1.0, 0.0], [-0.6, 0.8]])[: len(texts)]
+    )
     assert scorer.score([("a", "b"), ("a", "a")]).entail.tolist() == [0.0, 1.0]
 
 
 def test_each_distinct_row_is_scored_once(folders: dict[str, Path]) -> None:
     scorer: Any = load_scorer("cross_encoder", folders["cross_encoder"], **CPU)
     long = "William Shakespeare " * 20  # both of these are cut to the same tokens
-    scorer.score([("yes", "no"), ("yes", "no"), ("no", "yes"), (long, long), (long + "1945", long + "no")])
+    scorer.score(
+        [("yes", "no"), ("yes", "no"), ("no", "yes"), (long, long), (long + "1945", long + "no")]
+    )
     assert scorer.scored == 3
 
 
@@ -211,7 +256,9 @@ def test_rows_are_those_of_the_tokenizer(kind: str, folders: dict[str, Path]) ->
     pairs = list(zip(texts, reversed(texts), strict=True))
     for row, (first, second) in zip(encoding.pair_rows(pairs), pairs, strict=True):
         whole = tokenizer([first], [second], truncation=True, return_token_type_ids=True)
-        assert row == packed_encoder.EncoderInput(tuple(whole["input_ids"][0]), tuple(whole["token_type_ids"][0]))
+        assert row == packed_encoder.EncoderInput(
+            tuple(whole["input_ids"][0]), tuple(whole["token_type_ids"][0])
+        )
     for row, text in zip(encoding.single_rows(texts), texts, strict=True):
         assert row.ids == tuple(tokenizer(text, truncation=True)["input_ids"])
 
@@ -227,7 +274,9 @@ def test_only_first_spares_the_second_text(folders: dict[str, Path]) -> None:
 
 
 @pytest.mark.parametrize("kind", BUILDERS)
-def test_the_length_limit_is_the_models_where_the_tokenizer_names_none(kind: str, folders: dict[str, Path]) -> None:
+def test_the_length_limit_is_the_models_where_the_tokenizer_names_none(
+    kind: str, folders: dict[str, Path]
+) -> None:
     scorer: Any = load_scorer(kind, folders[kind], **CPU)
     tokenizer = scorer.encoding.tokenizer
     tokenizer.model_max_length = int(1e30)
@@ -239,7 +288,9 @@ def test_the_length_limit_is_the_models_where_the_tokenizer_names_none(kind: str
 
 def test_bfloat16_stays_close(folders: dict[str, Path]) -> None:
     exact = load_scorer("embedding", folders["embedding"], **CPU).score(PAIRS).entail
-    coarse = load_scorer("embedding", folders["embedding"], dtype=torch.bfloat16, device=torch.device("cpu"))
+    coarse = load_scorer(
+        "embedding", folders["embedding"], dtype=torch.bfloat16, device=torch.device("cpu")
+    )
     np.testing.assert_allclose(coarse.score(PAIRS).entail, exact, atol=0.1)
 
 
@@ -248,13 +299,19 @@ def test_minilm_gives_the_published_cosines() -> None:
     folder = ROOT / "resources/models/all-minilm-l6-v2"
     if not folder.is_dir():
         pytest.skip("resources/models/all-minilm-l6-v2 is not fetched")
-    expected = {("Euro", "euro"): 1.00, ("Paris", "London"): 0.58, ("a dog", "a cat"): 0.52, ("1945", "1946"): 0.80}
+    expected = {
+        ("Euro", "euro"): 1.00,
+        ("Paris", "London"): 0.58,
+        ("a dog", "a cat"): 0.52,
+        ("1945", "1946"): 0.80,
+    }
     scores = load_scorer("embedding", folder, **CPU).score(list(expected)).entail
     np.testing.assert_allclose(scores, list(expected.values()), atol=0.005)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("-5", "5"), ("3.14", "314"), ("C++", "C#"), ("C++", "C"), ("+", "#"), ("Москва", "Париж")]
+    ("one", "other"),
+    [("-5", "5"), ("3.14", "314"), ("C++", "C#"), ("C++", "C"), ("+", "#"), ("Москва", "Париж")],
 )
 def test_lexical_parts_signs_points_and_symbols(one: str, other: str) -> None:
     assert load_scorer("lexical").score([(one, other), (one, one)]).entail.tolist() == [0, 1]
@@ -262,7 +319,9 @@ def test_lexical_parts_signs_points_and_symbols(one: str, other: str) -> None:
 
 def test_lexical_under_the_papers_rule_has_rouges_words() -> None:
     pairs = [("-5", "5"), ("C++", "C#"), ("running dogs", "a dog runs")]
-    assert load_scorer("lexical", words="rouge").score(pairs).entail.tolist() == [rouge_l(*pair) for pair in pairs]
+    assert load_scorer("lexical", words="rouge").score(pairs).entail.tolist() == [
+        rouge_l(*pair) for pair in pairs
+    ]
     assert rouge_l("-5", "5") == 1
 
 

@@ -54,23 +54,38 @@ def test_a_second_produced_answer_adds_its_pairs_with_the_samples() -> None:
 
 def test_what_estimators_alone_read_is_compared_with_the_answers_only() -> None:
     needed = needed_pairs(TWO_STRATEGIES, ["greedy", "top_beam"], "beam M=2", ["sample T=1.0"])
-    one, both = as_sets(needed, "q1"), needed_pairs(TWO_STRATEGIES, ["greedy", "top_beam"], "beam M=2")
+    one, both = (
+        as_sets(needed, "q1"),
+        needed_pairs(TWO_STRATEGIES, ["greedy", "top_beam"], "beam M=2"),
+    )
     assert {pair for pair in one if "Rome" in pair} == {("Paris", "Rome"), ("Lyon", "Rome")}
     assert set(needed) < set(both)
 
 
 def test_produced_answers_are_greedy_and_the_first_beam() -> None:
     found = produced_texts(TWO_STRATEGIES, ["greedy", "top_beam"], "beam M=2")
-    assert found == {"greedy": {"q1": "Paris", "q2": "six"}, "top_beam": {"q1": "Lyon", "q2": "six"}}
+    assert found == {
+        "greedy": {"q1": "Paris", "q2": "six"},
+        "top_beam": {"q1": "Lyon", "q2": "six"},
+    }
     with pytest.raises(BeamUQError, match="'top_beam'"):
         needed_pairs(TWO_STRATEGIES, ["top_beam"], None)
-    with pytest.raises(BeamUQError, match=r"question 'q1' has no 'beam M=10' for answer_source 'top_beam'"):
+    with pytest.raises(
+        BeamUQError, match=r"question 'q1' has no 'beam M=10' for answer_source 'top_beam'"
+    ):
         produced_texts(TWO_STRATEGIES, ["top_beam"], "beam M=10")
 
 
 def test_a_cache_saves_every_forward_pass_and_changes_no_bit(tmp_path: Path) -> None:
     folder = tiny_scorers.build_nli(tmp_path / "nli")
-    pairs = [("Paris", "yes"), ("yes", "Paris"), ("", "no"), ("no", ""), ("Rome", "Rome"), ("Rome", "no")]
+    pairs = [
+        ("Paris", "yes"),
+        ("yes", "Paris"),
+        ("", "no"),
+        ("no", ""),
+        ("Rome", "Rome"),
+        ("Rome", "no"),
+    ]
     fresh = load_scorer("nli", folder, **CPU).score(pairs)
     first: Any = load_scorer("nli", folder, **CPU, cache=tmp_path / "cache")
     first.score(pairs[:4])
@@ -108,7 +123,9 @@ def test_two_processes_write_one_cache(tmp_path: Path) -> None:
         job.join()
         assert job.exitcode == 0
     known = ScoredPairCache(tmp_path).find([EncoderInput((key,)).key() for key in range(80)])
-    assert {key: value.tolist() for key, value in known.items()} == {key: [key, key] for key in range(75)}
+    assert {key: value.tolist() for key, value in known.items()} == {
+        key: [key, key] for key in range(75)
+    }
     assert not list(tmp_path.glob(".*"))
 
 
@@ -128,19 +145,32 @@ BROKEN: dict[str, dict[str, Any]] = {
 def test_a_broken_cache_file_is_told_in_one_line(broken: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "0.npz", keys=KEYS, values=VALUES)
     np.savez(tmp_path / "1.npz", **BROKEN[broken])
-    with pytest.raises(BeamUQError, match=rf"\A{tmp_path}/1\.npz: not a readable cache file [^\n]*; delete it and run"):
+    with pytest.raises(
+        BeamUQError,
+        match=rf"\A{tmp_path}/1\.npz: not a readable cache file [^\n]*; delete it and run",
+    ):
         ScoredPairCache(tmp_path)
 
 
 def step(
-    tmp_path: Path, name: str, settings: dict[str, Any], model: Path | None = None, rows: Any = TWO_STRATEGIES
+    tmp_path: Path,
+    name: str,
+    settings: dict[str, Any],
+    model: Path | None = None,
+    rows: Any = TWO_STRATEGIES,
 ) -> Path:
     """Run the step on candidates; its output file."""
     source, output = tmp_path / "candidates.parquet", tmp_path / f"{name}.parquet"
     cell = {"model": "m", "dataset": "d", "recipe": "main"}
     parquet_tables.write(source, "candidates", rows, cell=cell)
     settings = {"name": name, "answer_source": ["greedy"], "beam": None, "format": 1} | settings
-    job = {"candidates": source, "model": model, "similarity": output, "device": "cpu", "dtype": "auto"}
+    job = {
+        "candidates": source,
+        "model": model,
+        "similarity": output,
+        "device": "cpu",
+        "dtype": "auto",
+    }
     run_job("similarity", job | {"settings": settings})
     return output
 
@@ -148,9 +178,13 @@ def step(
 def test_the_step_writes_each_needed_pair_once(tmp_path: Path) -> None:
     loaded = parquet_tables.read(step(tmp_path, "rouge", {"kind": "lexical"}), "similarity")
     rows = loaded.table.to_pylist()
-    assert [(r["id"], r["premise"], r["hypothesis"]) for r in rows] == needed_pairs(TWO_STRATEGIES, ["greedy"], None)
+    assert [(r["id"], r["premise"], r["hypothesis"]) for r in rows] == needed_pairs(
+        TWO_STRATEGIES, ["greedy"], None
+    )
     assert loaded.cell == {"model": "m", "dataset": "d", "recipe": "main", "scorer": "rouge"}
-    value = {(r["premise"], r["hypothesis"]): (r["entail"], r["neutral"], r["contradict"]) for r in rows}
+    value = {
+        (r["premise"], r["hypothesis"]): (r["entail"], r["neutral"], r["contradict"]) for r in rows
+    }
     assert value["", ""] == (1.0, None, None)
     assert value["Paris", "Lyon"] == (0.0, None, None)
 

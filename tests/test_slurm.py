@@ -1,9 +1,11 @@
-"""The micro study through a real SLURM, with a job cancelled midway: the same bytes as a run on this machine.
+"""The micro study through a real SLURM, with a job cancelled midway: the same bytes as a run on
+this machine.
 
-Tables and figures are left out: their rules ask the cluster for nothing that those before them do not.
+Tables and figures are left out: their rules ask the cluster for nothing that those before them do
+not.
 
-Needs root, a Debian and the script that starts SLURM on one machine with two fake GPUs (``BEAMUQ_SLURM``; by default
-``../shared/slurm/start-slurm.sh`` beside the project).
+Needs root, a Debian and the script that starts SLURM on one machine with two fake GPUs
+(``BEAMUQ_SLURM``; by default ``../shared/slurm/start-slurm.sh`` beside the project).
 """
 
 from __future__ import annotations
@@ -35,14 +37,18 @@ def slurm() -> Iterator[None]:
         pytest.skip("starting SLURM needs root")
     command = ["bash", str(SCRIPT), "start", "--cpus", "2"]
     environment = os.environ | {"PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
-    started = subprocess.run(command, text=True, capture_output=True, check=False, timeout=300, env=environment)
+    started = subprocess.run(
+        command, text=True, capture_output=True, check=False, timeout=300, env=environment
+    )
     assert started.returncode == 0, started.stdout + started.stderr
     yield
     subprocess.run(["bash", str(SCRIPT), "stop"], check=False, timeout=60, env=environment)
 
 
 def profile_for_one_node(folder: Path) -> Path:
-    """The shipped profile with what one node without accounting and with fake cards wants changed."""
+    """The shipped profile with what one node without accounting and with fake cards wants
+    changed.
+    """
     profile: dict[str, Any] = yaml.safe_load((ROOT / "profiles/slurm/profile.yaml").read_text())
     profile["slurm-status-command"] = "squeue"
     profile["slurm-init-seconds-before-status-checks"] = 8
@@ -55,7 +61,12 @@ def profile_for_one_node(folder: Path) -> Path:
 def queued(rule: str) -> list[str]:
     """Number, partition and cards of the running job of a rule."""
     listed = subprocess.run(
-        ["squeue", "--noheader", "--states=RUNNING", "--Format=JobID:|,Partition:|,tres-per-job:|,Comment:|"],
+        [
+            "squeue",
+            "--noheader",
+            "--states=RUNNING",
+            "--Format=JobID:|,Partition:|,tres-per-job:|,Comment:|",
+        ],
         text=True,
         capture_output=True,
         check=True,
@@ -79,7 +90,9 @@ def started(place: Workplace, *arguments: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.usefixtures("slurm")
-def test_a_cluster_with_a_cancelled_job_gives_the_bytes_of_a_workstation(tiny_models: Path, tmp_path: Path) -> None:
+def test_a_cluster_with_a_cancelled_job_gives_the_bytes_of_a_workstation(
+    tiny_models: Path, tmp_path: Path
+) -> None:
     cluster = Workplace(tmp_path / "cluster", micro_study(tiny_models))
     profile = profile_for_one_node(tmp_path / "profile")
     process = started(cluster, EVALUATION, "--workflow-profile", str(profile))

@@ -16,7 +16,16 @@ from beamuq_study.study_config import Recipe
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0"), (0.0, "0"), (1.0, "1.0"), (0.00001, "0.00001"), (0.05, "0.05"), (0.99, "0.99"), (3, "3"), (1.5, "1.5")],
+    [
+        (0, "0"),
+        (0.0, "0"),
+        (1.0, "1.0"),
+        (0.00001, "0.00001"),
+        (0.05, "0.05"),
+        (0.99, "0.99"),
+        (3, "3"),
+        (1.5, "1.5"),
+    ],
 )
 def test_numbers_are_spelt_as_the_paper_spells_them(value: float, text: str) -> None:
     assert number(value) == text
@@ -37,11 +46,15 @@ def test_numbers_are_spelt_as_the_paper_spells_them(value: float, text: str) -> 
         ),
     ],
 )
-def test_settings_are_kinds_with_parameters(text: str, kind: str, parameters: dict[str, float]) -> None:
+def test_settings_are_kinds_with_parameters(
+    text: str, kind: str, parameters: dict[str, float]
+) -> None:
     assert parse(text) == (kind, parameters)
 
 
-@pytest.mark.parametrize("text", ["", "beam M", "beam  M=3", "beam M=x", "Beam M=3", "beam M=1.2.3", "beam M=1-2"])
+@pytest.mark.parametrize(
+    "text", ["", "beam M", "beam  M=3", "beam M=x", "Beam M=3", "beam M=1.2.3", "beam M=1-2"]
+)
 def test_what_is_not_of_the_grammar_is_refused(text: str) -> None:
     with pytest.raises(BeamUQError, match="is not a strategy or setting"):
         parse(text)
@@ -82,9 +95,18 @@ def test_a_recipes_policies_bear_its_names_and_its_settings() -> None:
     )
     policies = policies_of(recipe, None)
     assert [policy.strategy for policy in policies] == recipe.strategies()
-    assert [policy.rows for policy in policies if hasattr(policy, "rows")] == [300, 300, 400, 500, 600]
+    assert [policy.rows for policy in policies if hasattr(policy, "rows")] == [
+        300,
+        300,
+        400,
+        500,
+        600,
+    ]
     drawn = [name for name in recipe.strategies() if strategy_names.draws(name)]
-    assert drawn == [*("all_above p=0.002 draws=20 lattices=2", "systematic M=10", "stochastic M=10"), *drawn[3:]]
+    assert drawn == [
+        *("all_above p=0.002 draws=20 lattices=2", "systematic M=10", "stochastic M=10"),
+        *drawn[3:],
+    ]
     assert recipe.searches() == ["exact M=5", "exact M=10"]
     assert strategy_names.searches(["all_above p=0.002"]) == ["all_above p=0.002"]
 
@@ -92,6 +114,7 @@ def test_a_recipes_policies_bear_its_names_and_its_settings() -> None:
 @pytest.mark.parametrize("answer_source", ["top_beam", "first"])
 def test_an_answer_that_is_none_is_told(answer_source: str) -> None:
     with pytest.raises(
-        BeamUQError, match=f"answer_source: '{answer_source}' is not greedy, shipped or, with a main beam"
+        BeamUQError,
+        match=f"answer_source: '{answer_source}' is not greedy, shipped or, with a main beam",
     ):
         strategy_of(answer_source, None)

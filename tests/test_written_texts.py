@@ -1,4 +1,6 @@
-"""Ids and texts that could not be written down, or would come back as others, are refused where they are read."""
+"""Ids and texts that could not be written down, or would come back as others, are refused where
+they are read.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def scored(**change: Any) -> Any:
         (r"beams\[0\].text", {"beams": [f"Mi{HALF}lan"]}),
     ],
 )
-def test_half_a_surrogate_pair_is_refused_by_place_and_key(key: str, change: dict[str, Any], tmp_path: Path) -> None:
+def test_half_a_surrogate_pair_is_refused_by_place_and_key(
+    key: str, change: dict[str, Any], tmp_path: Path
+) -> None:
     told = rf"row 1: {key}: .*holds U\+D(83D|C00), half a surrogate pair"
     with pytest.raises(BeamUQError, match=told):
         scored(**change)
@@ -53,7 +57,9 @@ def test_half_a_surrogate_pair_is_refused_by_place_and_key(key: str, change: dic
 
 
 def test_a_whole_character_beyond_the_basic_plane_is_a_text() -> None:
-    assert scored(id="🙂", answer="👨‍👩‍👧", samples=["👨‍👩‍👧", "é"])["Dissimilarity"].index.tolist() == ["🙂"]
+    assert scored(id="🙂", answer="👨‍👩‍👧", samples=["👨‍👩‍👧", "é"])[
+        "Dissimilarity"
+    ].index.tolist() == ["🙂"]
 
 
 UNSEEN = {
@@ -76,14 +82,18 @@ UNSEEN = {
 def test_a_name_is_one_line_and_shows_what_it_holds(key: str, unseen: str) -> None:
     character = UNSEEN[unseen]
     for name in (f"a{character}b", f"{character}a", f"a{character}"):
-        with pytest.raises(BeamUQError, match=rf"row 1: {key}: .*holds U\+{ord(character):04X}, .*leave it out"):
+        with pytest.raises(
+            BeamUQError, match=rf"row 1: {key}: .*holds U\+{ord(character):04X}, .*leave it out"
+        ):
             scored(**{key: name})
     row = {"id": "a", "method": "Prob", "value": 0.1, "correct": 1}
     with pytest.raises(BeamUQError, match=rf"row 1: {key}: .*U\+"):
         beamuq.calibrate([row | {key: f"a{character}b"}], method="Prob")
 
 
-@pytest.mark.parametrize("name", ["é", "日本", "q 1", "a\u00a0b", "a/b", "𝒳", "ب", "\x1b[31m", "a\tb"])
+@pytest.mark.parametrize(
+    "name", ["é", "日本", "q 1", "a\u00a0b", "a/b", "𝒳", "ب", "\x1b[31m", "a\tb"]
+)
 def test_names_of_all_scripts_are_kept_by_every_file(name: str, tmp_path: Path) -> None:
     for ending in ("csv", "jsonl", "parquet"):
         path = tmp_path / f"o.{ending}"
@@ -107,7 +117,9 @@ def test_a_carriage_return_in_a_text_comes_back_from_csv(tmp_path: Path) -> None
     assert '"' not in render(table[["id", "value"]], "csv")
 
 
-@pytest.mark.parametrize("character", ["\u200b", "\ufeff", "\u00ad", "\u2028", "\u200f", "\u2060", "\x1b", "\u202e"])
+@pytest.mark.parametrize(
+    "character", ["\u200b", "\ufeff", "\u00ad", "\u2028", "\u200f", "\u2060", "\x1b", "\u202e"]
+)
 def test_what_does_not_show_is_escaped_where_it_is_printed(character: str) -> None:
     assert visible(f"a{character}b") == f"a{character.encode('unicode_escape').decode()}b"
 
@@ -125,7 +137,9 @@ def test_a_file_that_cannot_be_written_in_utf_8_is_named(tmp_path: Path) -> None
         lambda path: main(["score", str(path), "--similarity", "lexical"]),
     ],
 )
-def test_no_door_fails_on_what_it_cannot_write(door: Callable[[Path], object], tmp_path: Path) -> None:
+def test_no_door_fails_on_what_it_cannot_write(
+    door: Callable[[Path], object], tmp_path: Path
+) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps(ROW | {"question": HALF, "references": [HALF]}) + "\n")
     with pytest.raises((BeamUQError, SystemExit)) as caught:
@@ -148,7 +162,9 @@ def test_a_prompt_with_half_a_surrogate_pair_is_not_tokenized() -> None:
         ({"answers": ["x", HALF]}, r"line 1: answers: holds U\+D83D"),
     ],
 )
-def test_a_studys_questions_are_texts_and_their_ids_names(change: dict[str, Any], told: str, tmp_path: Path) -> None:
+def test_a_studys_questions_are_texts_and_their_ids_names(
+    change: dict[str, Any], told: str, tmp_path: Path
+) -> None:
     path = tmp_path / "test.jsonl"
     path.write_text(json.dumps({"id": "a", "question": "Who?", "answers": ["x"]} | change) + "\n")
     with pytest.raises(BeamUQError, match=told):
@@ -163,7 +179,9 @@ def test_a_story_with_half_a_surrogate_pair_is_refused_before_it_is_hashed(tmp_p
         read_questions(ADAPTERS["coqa"], path)
 
 
-@pytest.mark.parametrize("function", [beam_mass_theorem.printed_threshold, beam_mass_theorem.corrected_threshold])
+@pytest.mark.parametrize(
+    "function", [beam_mass_theorem.printed_threshold, beam_mass_theorem.corrected_threshold]
+)
 def test_the_theorem_asks_for_one_outcome_at_least(function: Callable[[int], float]) -> None:
     with pytest.raises(BeamUQError, match="M: 0: "):
         function(0)

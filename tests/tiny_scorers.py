@@ -1,4 +1,5 @@
-"""Tiny random scorers of the real classes, saved as the published checkpoints are and loaded by the real code.
+"""Tiny random scorers of the real classes, saved as the published checkpoints are and loaded by the
+real code.
 
 Weights are drawn wide, so that outputs differ from text to text; every builder returns the folder.
 """
@@ -24,7 +25,15 @@ from transformers import (
 
 from tiny import byte_level
 
-CORPUS = ["Paris is the capital of France.", "the Seine", "a dog and a cat", "William Shakespeare", "yes", "no", "1945"]
+CORPUS = [
+    "Paris is the capital of France.",
+    "the Seine",
+    "a dog and a cat",
+    "William Shakespeare",
+    "yes",
+    "no",
+    "1945",
+]
 LENGTH = 48
 SHAPE: dict[str, Any] = {
     "hidden_size": 32,
@@ -36,8 +45,12 @@ SHAPE: dict[str, Any] = {
 MNLI_LABELS = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
 
 
-def build_nli(folder: Path, *, labels: tuple[str, ...] = MNLI_LABELS, body: str = "deberta", seed: int = 0) -> Path:
-    """A three-class NLI classifier whose column i is ``labels[i]``; one seed gives one network, whatever the labels."""
+def build_nli(
+    folder: Path, *, labels: tuple[str, ...] = MNLI_LABELS, body: str = "deberta", seed: int = 0
+) -> Path:
+    """A three-class NLI classifier whose column i is ``labels[i]``; one seed gives one network,
+    whatever the labels.
+    """
     names = dict(enumerate(labels))
     options: dict[str, Any] = {
         "num_labels": len(labels),
@@ -82,27 +95,41 @@ def build_embedder(folder: Path, *, seed: int = 2) -> Path:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         tokenizer = tokenizer_of("[CLS]", "[SEP]", "[PAD]", "$A:0 [SEP]:0 $B:1 [SEP]:1")
-        config = BertConfig(**SHAPE, vocab_size=len(tokenizer), max_position_embeddings=LENGTH, pad_token_id=0)
+        config = BertConfig(
+            **SHAPE, vocab_size=len(tokenizer), max_position_embeddings=LENGTH, pad_token_id=0
+        )
         return _save(folder, BertModel(config), tokenizer)
 
 
 def build_alignscore(folder: Path, *, seed: int = 3) -> tuple[Path, Path]:
-    """A checkpoint with the published one's keys, and its backbone's folder: ``(checkpoint file, backbone folder)``."""
+    """A checkpoint with the published one's keys, and its backbone's folder: ``(checkpoint file,
+    backbone folder)``.
+    """
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         tokenizer = roberta_tokenizer()
         config = roberta_config(tokenizer)
         body, language_head = RobertaModel(config), RobertaForMaskedLM(config).lm_head
-        heads = {name: torch.nn.Linear(config.hidden_size, n) for name, n in (("bin", 2), ("tri", 3), ("reg", 1))}
+        heads = {
+            name: torch.nn.Linear(config.hidden_size, n)
+            for name, n in (("bin", 2), ("tri", 3), ("reg", 1))
+        }
     backbone = _save(folder / "backbone", body, tokenizer)
     state = {f"base_model.{name}": value for name, value in body.state_dict().items()}
-    state["base_model.embeddings.position_ids"] = torch.arange(config.max_position_embeddings).unsqueeze(0)
+    state["base_model.embeddings.position_ids"] = torch.arange(
+        config.max_position_embeddings
+    ).unsqueeze(0)
     state |= {f"mlm_head.{name}": value for name, value in language_head.state_dict().items()}
     for head, layer in heads.items():
         state |= {f"{head}_layer.{name}": value for name, value in layer.state_dict().items()}
     checkpoint = folder / "checkpoint" / "AlignScore-tiny.ckpt"
     checkpoint.parent.mkdir(parents=True)
-    lightning = {"epoch": 2, "global_step": 10, "hyper_parameters": {"model": "roberta-tiny"}, "state_dict": state}
+    lightning = {
+        "epoch": 2,
+        "global_step": 10,
+        "hyper_parameters": {"model": "roberta-tiny"},
+        "state_dict": state,
+    }
     torch.save(lightning, checkpoint)
     return checkpoint, backbone
 
@@ -110,7 +137,9 @@ def build_alignscore(folder: Path, *, seed: int = 3) -> tuple[Path, Path]:
 def roberta_config(tokenizer: PreTrainedTokenizerFast, **options: Any) -> RobertaConfig:
     """A tiny RoBERTa config; positions start behind the padding id."""
     pad = int(tokenizer.pad_token_id)
-    config = RobertaConfig(**SHAPE, **options, vocab_size=len(tokenizer), type_vocab_size=1, pad_token_id=pad)
+    config = RobertaConfig(
+        **SHAPE, **options, vocab_size=len(tokenizer), type_vocab_size=1, pad_token_id=pad
+    )
     config.max_position_embeddings = LENGTH + pad + 1
     return config
 
@@ -128,7 +157,11 @@ def tokenizer_of(first: str, last: str, pad: str, pair: str) -> PreTrainedTokeni
         single=f"{first}:0 $A:0 {last}:0", pair=f"{first}:0 {pair}", special_tokens=marks
     )
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, cls_token=first, sep_token=last, pad_token=pad, model_max_length=LENGTH
+        tokenizer_object=tokenizer,
+        cls_token=first,
+        sep_token=last,
+        pad_token=pad,
+        model_max_length=LENGTH,
     )
 
 

@@ -77,24 +77,41 @@ def unpacked(archive: Path, into: Path) -> Manifest:
 def _manifest(archive: Path, tar: tarfile.TarFile) -> Manifest:
     """The first member, checked."""
     first = tar.next()
-    if first is None or PurePosixPath(first.name).name != MANIFEST or not first.isreg() or first.issparse():
-        raise BeamUQError(f"{archive}: no release archive: its first member is not {MANIFEST}; {TAKE_ANOTHER}")
+    if (
+        first is None
+        or PurePosixPath(first.name).name != MANIFEST
+        or not first.isreg()
+        or first.issparse()
+    ):
+        raise BeamUQError(
+            f"{archive}: no release archive: its first member is not {MANIFEST}; {TAKE_ANOTHER}"
+        )
     if first.size > MOST_BYTES:
-        raise BeamUQError(f"{archive}: {MANIFEST}: {first.size} bytes, more than {MOST_BYTES}; {TAKE_ANOTHER}")
+        raise BeamUQError(
+            f"{archive}: {MANIFEST}: {first.size} bytes, more than {MOST_BYTES}; {TAKE_ANOTHER}"
+        )
     file = tar.extractfile(first)
     assert file is not None  # of a plain file there is one
     manifest: Manifest = validated(Manifest, file.read(), f"{archive}: {MANIFEST}", is_json=True)
     if first.name != f"{manifest.study}/{MANIFEST}":
-        raise BeamUQError(f"{archive}: {MANIFEST}: is of study {manifest.study!r}, and lies in {first.name!r}")
+        raise BeamUQError(
+            f"{archive}: {MANIFEST}: is of study {manifest.study!r}, and lies in {first.name!r}"
+        )
     for name in manifest.sha256:
         parts = name.split("/")
         if ".." in parts or name.startswith("/"):
-            raise BeamUQError(f"{archive}: {MANIFEST}: {name!r} leads out of the results; do not use this archive")
+            raise BeamUQError(
+                f"{archive}: {MANIFEST}: {name!r} leads out of the results; do not use this archive"
+            )
         if not all(_PART.fullmatch(part) for part in parts):
-            raise BeamUQError(f"{archive}: {MANIFEST}: {name!r}: no path of a result; {TAKE_ANOTHER}")
+            raise BeamUQError(
+                f"{archive}: {MANIFEST}: {name!r}: no path of a result; {TAKE_ANOTHER}"
+            )
         above = ("/".join(parts[:depth]) for depth in range(1, len(parts)))
         if any(folder in manifest.sha256 for folder in above):
-            raise BeamUQError(f"{archive}: {MANIFEST}: {name!r} lies in another file; {TAKE_ANOTHER}")
+            raise BeamUQError(
+                f"{archive}: {MANIFEST}: {name!r} lies in another file; {TAKE_ANOTHER}"
+            )
     if STUDY not in manifest.sha256:
         raise BeamUQError(f"{archive}: {MANIFEST}: names no {STUDY}; {TAKE_ANOTHER}")
     return manifest
@@ -109,14 +126,18 @@ def _name(archive: Path, member: tarfile.TarInfo, manifest: Manifest) -> str:
             "sparse file": member.issparse(),
         }
         kind = next((kind for kind, is_so in kinds.items() if is_so), "device or FIFO")
-        raise BeamUQError(f"{archive}: {member.name}: a {kind}, where plain files alone may be; {TAKE_ANOTHER}")
+        raise BeamUQError(
+            f"{archive}: {member.name}: a {kind}, where plain files alone may be; {TAKE_ANOTHER}"
+        )
     folder, _, name = member.name.partition("/")
     if folder != manifest.study:
         raise BeamUQError(f"{archive}: {member.name}: is not in {MANIFEST}; {TAKE_ANOTHER}")
     return name
 
 
-def _copy(archive: Path, tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path, sha256: str) -> None:
+def _copy(
+    archive: Path, tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path, sha256: str
+) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
     file = tar.extractfile(member)

@@ -23,7 +23,9 @@ def newer_packages() -> dict[str, str]:
     among them.
     """
     dry_run = (*PIP, "--dry-run", "--upgrade", "--report", "-", "transformers")
-    report = json.loads(subprocess.run(dry_run, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    report = json.loads(
+        subprocess.run(dry_run, check=True, stdout=subprocess.PIPE, text=True).stdout
+    )
     packages = [package["metadata"] for package in report["install"]]
     return {package["name"]: package["version"] for package in packages}
 

@@ -1,12 +1,12 @@
 """A study's candidates as one archive, from which anyone makes its exhibits again without a model.
 
-``python tools/release_archive.py pack results/small small.tar`` writes the model's texts, their probabilities and
-similarities, judgements, qualities, and the CSVs of tables and figures, each file with its sha256. Of a dataset it
-holds ids and groups; in place of references those of the model's texts that match one, and of options those that a text
-of the model names in words.
+``python tools/release_archive.py pack results/small small.tar`` writes the model's texts, their
+probabilities and similarities, judgements, qualities, and the CSVs of tables and figures, each file
+with its sha256. Of a dataset it holds ids and groups; in place of references those of the model's
+texts that match one, and of options those that a text of the model names in words.
 
-``python tools/release_archive.py exhibits small.tar`` unpacks it into ``results/small``, makes every exhibit that
-prints no question, and compares their CSVs with those of the archive.
+``python tools/release_archive.py exhibits small.tar`` unpacks it into ``results/small``, makes
+every exhibit that prints no question, and compares their CSVs with those of the archive.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ def pack(results: Path, archive: Path) -> None:
     """Write the archive of a study's results."""
     study = load_study(ROOT / f"studies/{results.name}.yaml")
     if load_study(results / STUDY).as_run() != study.as_run():
-        raise BeamUQError(f"studies/{results.name}.yaml: changed after the run; run it again, or change it back")
+        raise BeamUQError(
+            f"studies/{results.name}.yaml: changed after the run; run it again, or change it back"
+        )
     with tempfile.TemporaryDirectory() as folder:
         into = Path(folder, results.name)
         for name, text in _csvs(results, study).items():
@@ -58,18 +60,25 @@ def pack(results: Path, archive: Path) -> None:
         for table in _tables(results, study, *KINDS):
             path = _place(into / table.path.relative_to(results))
             kept = _of_archive(into, _without_text(study, results, table))
-            parquet_tables.write(path, kept.kind, kept.table, cell=kept.cell, provenance=kept.provenance)
+            parquet_tables.write(
+                path, kept.kind, kept.table, cell=kept.cell, provenance=kept.provenance
+            )
         files = {
-            str(file.relative_to(into)): io.file_sha256(file) for file in sorted(into.rglob("*.*")) if file.is_file()
+            str(file.relative_to(into)): io.file_sha256(file)
+            for file in sorted(into.rglob("*.*"))
+            if file.is_file()
         }
-        io.write_text(into / MANIFEST, json.dumps({"study": results.name, "sha256": files}, indent=1) + "\n")
+        io.write_text(
+            into / MANIFEST, json.dumps({"study": results.name, "sha256": files}, indent=1) + "\n"
+        )
         with tarfile.open(archive, "w") as tar:
             for name in (MANIFEST, *files):
                 tar.add(into / name, f"{results.name}/{name}", filter=_anonymous)
 
 
 def exhibits(archive: Path) -> None:
-    """Unpack an archive into this clone, make every exhibit that prints no question, compare their CSVs.
+    """Unpack an archive into this clone, make every exhibit that prints no question, compare their
+    CSVs.
 
     Raises BeamUQError as :func:`unpack`, or if a CSV differs.
     """
@@ -81,13 +90,19 @@ def exhibits(archive: Path) -> None:
     options += [f"{name}={dtype}" for name, dtype in dtypes_of(results).items()]
     command = [sys.executable, "-m", "snakemake", *targets, *options]
     subprocess.run(command, cwd=ROOT, check=True)
-    if different := [name for name, path in made.items() if not _alike(published[name], path.read_text("utf-8"))]:
-        raise BeamUQError(f"{', '.join(different)}: differ from the archive's by more than {TOLERANCE:g}")
+    if different := [
+        name for name, path in made.items() if not _alike(published[name], path.read_text("utf-8"))
+    ]:
+        raise BeamUQError(
+            f"{', '.join(different)}: differ from the archive's by more than {TOLERANCE:g}"
+        )
     print(f"{len(made)} exhibits made from {archive.name}: their CSVs agree within {TOLERANCE:g}")
 
 
 def dtypes_of(results: Path) -> dict[str, str]:
-    """The settings ``dtype`` and ``scorer_dtype`` that the archive's tables were made with, where they say so."""
+    """The settings ``dtype`` and ``scorer_dtype`` that the archive's tables were made with, where
+    they say so.
+    """
     found: dict[str, str] = {}
     for name, kind in (("dtype", "candidates"), ("scorer_dtype", "similarity")):
         for file in sorted(results.glob(f"{kind}/**/*.parquet")):
@@ -100,8 +115,8 @@ def dtypes_of(results: Path) -> dict[str, str]:
 def unpack(archive: Path, into: Path) -> tuple[Path, dict[str, str]]:
     """The results folder that the archive was unpacked to, and its exhibits' CSVs by name.
 
-    Raises BeamUQError as :func:`~archive_members.unpacked`; or if the archive is of another study than this clone's, or
-    there are results already. Nothing is left behind then.
+    Raises BeamUQError as :func:`~archive_members.unpacked`; or if the archive is of another study
+    than this clone's, or there are results already. Nothing is left behind then.
     """
     into.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=into, prefix=".archive.") as folder:
@@ -116,7 +131,10 @@ def unpack(archive: Path, into: Path) -> tuple[Path, dict[str, str]]:
         with reading(f"{archive}: {STUDY}", "a study in JSON", TAKE_ANOTHER):
             is_own = json.loads((partial / STUDY).read_bytes()) == study.as_run()
         if not is_own:
-            raise BeamUQError(f"{own}: is not the archive's study; take the version that the archive was made with")
+            raise BeamUQError(
+                f"{own}: is not the archive's study; take the version that the archive was made "
+                "with"
+            )
         published = _taken_out(archive, partial, manifest, study)
         (partial / STUDY).unlink()
         partial.rename(results)
@@ -139,7 +157,9 @@ def _taken_out(archive: Path, folder: Path, manifest: Manifest, study: Study) ->
         elif name.endswith(".parquet") and name.partition("/")[0] in KINDS:
             os.utime(path, (0, 0))  # older than whatever is made from it
         elif name != STUDY:
-            raise BeamUQError(f"{archive}: {name}: neither a table nor an exhibit of this study; {TAKE_ANOTHER}")
+            raise BeamUQError(
+                f"{archive}: {name}: neither a table nor an exhibit of this study; {TAKE_ANOTHER}"
+            )
     for kind in ("tables", "figures"):
         with suppress(FileNotFoundError):
             (folder / kind).rmdir()
@@ -147,9 +167,15 @@ def _taken_out(archive: Path, folder: Path, manifest: Manifest, study: Study) ->
 
 
 def _exhibits(study: Study) -> dict[str, Exhibit]:
-    """The study's exhibits that print no question, by ``tables/LABEL.csv`` or ``figures/LABEL.csv``."""
+    """The study's exhibits that print no question, by ``tables/LABEL.csv`` or
+    ``figures/LABEL.csv``.
+    """
     shown = (list_of_exhibits.exhibit(label, study) for label in study.exhibits)
-    return {f"{exhibit.kind}s/{exhibit.label}.csv": exhibit for exhibit in shown if not exhibit.shows_questions}
+    return {
+        f"{exhibit.kind}s/{exhibit.label}.csv": exhibit
+        for exhibit in shown
+        if not exhibit.shows_questions
+    }
 
 
 def _csvs(results: Path, study: Study) -> dict[str, str]:
@@ -163,17 +189,29 @@ def _csvs(results: Path, study: Study) -> dict[str, str]:
 
 def _tables(results: Path, study: Study, *kinds: str) -> list[Loaded]:
     """The tables of these kinds of the study's cells, whatever else is in the folder."""
-    cells = {(model, dataset, of.recipe) for of in study.grid for model in of.models for dataset in of.datasets}
+    cells = {
+        (model, dataset, of.recipe)
+        for of in study.grid
+        for model in of.models
+        for dataset in of.datasets
+    }
     cells |= {("", dataset, "") for _, dataset, _ in cells}
-    files = ((kind, file) for kind in kinds for file in sorted(results.glob(f"{kind}/**/*.parquet")))
+    files = (
+        (kind, file) for kind in kinds for file in sorted(results.glob(f"{kind}/**/*.parquet"))
+    )
     tables = (parquet_tables.read(file, kind) for kind, file in files)
-    return [of for of in tables if (of.cell.get("model", ""), of.cell["dataset"], of.cell.get("recipe", "")) in cells]
+    return [
+        of
+        for of in tables
+        if (of.cell.get("model", ""), of.cell["dataset"], of.cell.get("recipe", "")) in cells
+    ]
 
 
 def _without_text(study: Study, results: Path, whole: Loaded) -> Loaded:
     """A table without a dataset's texts: prompts and examples by id, questions by id and group.
 
-    A question's references are those of the model's texts that match one, its options as :func:`_as_named`.
+    A question's references are those of the model's texts that match one, its options as
+    :func:`_as_named`.
     """
     if whole.kind not in ("questions", "shots", "prompts"):
         return whole
@@ -181,25 +219,39 @@ def _without_text(study: Study, results: Path, whole: Loaded) -> Loaded:
     said = _texts_of_model(results, study, dataset) if whole.kind == "questions" else {}
     normalizer = normalizer_of(study.datasets[dataset])
     for row in whole.table.to_pylist():
-        texts, given, accepted = said.get(row["id"], []), row.get("options", []), row.get("references", [])
+        texts, given, accepted = (
+            said.get(row["id"], []),
+            row.get("options", []),
+            row.get("references", []),
+        )
         options = _as_named(given, texts)
         right = [named for option, named in zip(given, options, strict=True) if option in accepted]
         right = right or sorted(text for text in texts if exact_match(text, accepted, normalizer))
         kept = {key: row[key] for key in ("id", "group") if key in row}
         without.append(NO_TEXT | kept | {"references": right, "options": options})
     table = pa.Table.from_pylist(without, schema=parquet_tables.SCHEMAS[whole.kind])
-    return replace(whole, table=table, provenance={**whole.provenance, "without_text_of": io.file_sha256(whole.path)})
+    return replace(
+        whole,
+        table=table,
+        provenance={**whole.provenance, "without_text_of": io.file_sha256(whole.path)},
+    )
 
 
 def _texts_of_model(results: Path, study: Study, dataset: str) -> dict[str, list[str]]:
     """By question the distinct texts of all candidates."""
-    decoded = (of.table for of in _tables(results, study, "candidates") if of.cell["dataset"] == dataset)
-    texts = pd.concat([table.select(["id", "text"]).to_pandas() for table in decoded]).drop_duplicates()
+    decoded = (
+        of.table for of in _tables(results, study, "candidates") if of.cell["dataset"] == dataset
+    )
+    texts = pd.concat(
+        [table.select(["id", "text"]).to_pandas() for table in decoded]
+    ).drop_duplicates()
     return {str(key): list(of_question) for key, of_question in texts.groupby("id")["text"]}
 
 
 def _as_named(options: list[str], texts: list[str]) -> list[str]:
-    """Options, where those that no text of the model names in words are numbers between brackets."""
+    """Options, where those that no text of the model names in words are numbers between
+    brackets.
+    """
     shown, named = list(options), [named_options(text, options) for text in texts]
     for place in range(len(options)):
         without = [*shown[:place], f"[[{place}]]", *shown[place + 1 :]]
@@ -209,10 +261,15 @@ def _as_named(options: list[str], texts: list[str]) -> list[str]:
 
 
 def _of_archive(into: Path, table: Loaded) -> Loaded:
-    """A table whose footer names, of what it was made from, the files in the archive; hashes of others go."""
+    """A table whose footer names, of what it was made from, the files in the archive; hashes of
+    others go.
+    """
     inputs, settings = {}, table.provenance.get("settings", {})
     for kind in table.provenance.get("inputs", {}):
-        facts = {"metric": settings.get("quality", ""), "style": settings.get("style", "")} | table.cell
+        facts = {
+            "metric": settings.get("quality", ""),
+            "style": settings.get("style", ""),
+        } | table.cell
         names = (parquet_tables.file_name(facts.get(part, "")) for part in NAMED_BY.get(kind, ()))
         path = into / ("/".join((kind, *names)) + ".parquet")
         if path.is_file():
@@ -223,7 +280,10 @@ def _of_archive(into: Path, table: Loaded) -> Loaded:
 def _alike(published: str, made: str) -> bool:
     """Whether two CSVs have the same cells, numbers within the tolerance."""
     try:
-        frames = (pd.read_csv(StringIO(text), keep_default_na=False, na_values=[""]) for text in (published, made))
+        frames = (
+            pd.read_csv(StringIO(text), keep_default_na=False, na_values=[""])
+            for text in (published, made)
+        )
         pd.testing.assert_frame_equal(*frames, rtol=0, atol=TOLERANCE)
     except AssertionError:
         return False

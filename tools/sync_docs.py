@@ -1,7 +1,8 @@
-"""Write the parts of the pages that come from the code: methods, options, keys, columns, claims; ``--check`` compares.
+"""Write the parts of the pages that come from the code: methods, options, keys, columns, claims;
+``--check`` compares.
 
-They stand between ``<!-- generated: NAME -->`` and ``<!-- end -->``, so that a page reads the same on a code host as in
-the built site.
+They stand between ``<!-- generated: NAME -->`` and ``<!-- end -->``, so that a page reads the same
+on a code host as in the built site.
 """
 
 from __future__ import annotations
@@ -25,7 +26,13 @@ from pydantic_core import PydanticUndefined
 from beamuq import cli
 from beamuq.api import candidate_records
 from beamuq.api.score_candidates import REASONS, candidates_of
-from beamuq.methods import answer_probability, dissimilarity_cocoa, rouge, semantic_entropy_sar, spectral
+from beamuq.methods import (
+    answer_probability,
+    dissimilarity_cocoa,
+    rouge,
+    semantic_entropy_sar,
+    spectral,
+)
 from beamuq.methods.dissimilarity_estimators import CUSTOM, WEIGHTINGS
 from beamuq.methods.method_inputs import DERIVED, PARTS
 from beamuq.methods.registry import METHODS
@@ -71,18 +78,29 @@ def filled(text: str) -> str:
         "claims": claims,
         "exhibits": exhibits,
     }
-    return PART.sub(lambda part: f"<!-- generated: {part[1]} -->\n\n{parts[part[1]]()}\n\n<!-- end -->", text)
+    return PART.sub(
+        lambda part: f"<!-- generated: {part[1]} -->\n\n{parts[part[1]]()}\n\n<!-- end -->", text
+    )
 
 
 def estimators() -> str:
-    """Every estimator of Dissimilarity: its formula, and over which kinds of candidates it is one, unbiased or not."""
-    rows = ["| weighting | estimate | unbiased over | not unbiased over |", "| --- | --- | --- | --- |"]
+    """Every estimator of Dissimilarity: its formula, and over which kinds of candidates it is one,
+    unbiased or not.
+    """
+    rows = [
+        "| weighting | estimate | unbiased over | not unbiased over |",
+        "| --- | --- | --- | --- |",
+    ]
     for name, weighting in WEIGHTINGS.items():
-        so, not_so = (", ".join(f"`{k}`" for k, yes in weighting.kinds.items() if yes == of) for of in (True, False))
+        so, not_so = (
+            ", ".join(f"`{k}`" for k, yes in weighting.kinds.items() if yes == of)
+            for of in (True, False)
+        )
         rows.append(f"| `{name}` | {_cell(weighting.formula)} | {so} | {not_so} |")
     rows += [
         "",
-        f"`{CUSTOM}`: any search of one's own. `sample` is at T = 1, `all_above` under `stratified` has draws.",
+        f"`{CUSTOM}`: any search of one's own. `sample` is at T = 1, `all_above` under "
+        "`stratified` has draws.",
     ]
     return "\n".join(rows)
 
@@ -97,10 +115,14 @@ def claims() -> str:
 
 
 def exhibits() -> str:
-    """Every table and figure: what the paper's study would show, and what any study needs for it."""
+    """Every table and figure: what the paper's study would show, and what any study needs for
+    it.
+    """
     study = study_config.load_study(study_config.study_path("paper"))
     rows: dict[str, str] = {}
-    endings = {of.label: "MODEL" for of in study.models.values()} | dict.fromkeys(study.datasets, "DATASET")
+    endings = {of.label: "MODEL" for of in study.models.values()} | dict.fromkeys(
+        study.datasets, "DATASET"
+    )
     for label in list_of_exhibits.labels(study):
         name, _, ending = label.rpartition("_")
         named = f"{name}_{endings[ending]}" if name and ending in endings else label
@@ -118,17 +140,28 @@ def exhibits() -> str:
 
 def options(name: str) -> str:
     """Every option of a command."""
-    commands = next(each for each in cli.command_parser()._actions if isinstance(each, argparse._SubParsersAction))
+    commands = next(
+        each
+        for each in cli.command_parser()._actions
+        if isinstance(each, argparse._SubParsersAction)
+    )
     rows = ["| option | default | |", "| --- | --- | --- |"]
     for action in commands.choices[name]._actions:
-        if isinstance(action, argparse._HelpAction) or not action.option_strings or action.help is argparse.SUPPRESS:
+        if (
+            isinstance(action, argparse._HelpAction)
+            or not action.option_strings
+            or action.help is argparse.SUPPRESS
+        ):
             continue
-        value = action.metavar or ("" if action.nargs == 0 or action.choices else action.dest.upper().replace("_", "-"))
+        value = action.metavar or (
+            "" if action.nargs == 0 or action.choices else action.dest.upper().replace("_", "-")
+        )
         values = ", ".join(f"`{choice}`" for choice in action.choices or ())
         default = "" if action.default is None or action.default is False else f"`{action.default}`"
         text = "; ".join(filter(None, (values, action.help)))
         rows.append(
-            f"| `{' '.join(filter(None, (action.option_strings[-1], str(value))))}` | {default} | {_cell(text)} |"
+            f"| `{' '.join(filter(None, (action.option_strings[-1], str(value))))}` | {default} | "
+            f"{_cell(text)} |"
         )
     return "\n".join(rows)
 
@@ -142,7 +175,13 @@ def methods() -> str:
         for setting in method.formulations:
             formulation = method.formulation(setting)
             needs += f". Also as `{setting}`, in {formulation.range}: {_needs(formulation.needs)}"
-        cells = (f"`{name}`", SCOPES[method.scope], method.range, needs, f"{equation} {method.limits}")
+        cells = (
+            f"`{name}`",
+            SCOPES[method.scope],
+            method.range,
+            needs,
+            f"{equation} {method.limits}",
+        )
         rows.append(f"| {' | '.join(map(_cell, cells))} |")
     return "\n".join(rows)
 
@@ -152,11 +191,19 @@ def _needs(parts: Sequence[str]) -> str:
 
 
 def evidence_parts() -> str:
-    """What a method can declare, what is made of it, and what ``score`` says where nobody gave it."""
-    rows = ["| part | | read also as | where a file of candidates lacks it |", "| --- | --- | --- | --- |"]
+    """What a method can declare, what is made of it, and what ``score`` says where nobody gave
+    it.
+    """
+    rows = [
+        "| part | | read also as | where a file of candidates lacks it |",
+        "| --- | --- | --- | --- |",
+    ]
     for part, description in PARTS.items():
         derived = ", ".join(f"`{name}`" for name, made_of in DERIVED.items() if part in made_of)
-        rows.append(f"| `{part}` | {_cell(_text(description))} | {derived} | {_cell(REASONS.get(part, ''))} |")
+        rows.append(
+            f"| `{part}` | {_cell(_text(description))} | {derived} | "
+            f"{_cell(REASONS.get(part, ''))} |"
+        )
     return "\n".join(rows)
 
 
@@ -168,12 +215,16 @@ FIELDS = {
     "logprob": "`logprob`",
     "weights": "`logprob`",
 }
-"""The field of an answer or a candidate that gives a part of the evidence; texts give all that is not here."""
+"""The field of an answer or a candidate that gives a part of the evidence; texts give all that is
+not here.
+"""
 STUDY_ALONE = ("answer.ccp", "token_sar")
 
 
 def candidate_needs() -> str:
-    """What a row has to hold for each method: of the answer, of samples at temperature 1, of beams."""
+    """What a row has to hold for each method: of the answer, of samples at temperature 1, of
+    beams.
+    """
     rows = ["| method | `answer` | `samples` | `beams` |", "| --- | --- | --- | --- |"]
     for name, method in METHODS.items():
         needs = method.formulation("").needs
@@ -181,8 +232,12 @@ def candidate_needs() -> str:
         if not_in_rows := [part for part in needs if part in STUDY_ALONE]:
             rows.append(f"| `{name}` | {REASONS[not_in_rows[0]].removeprefix('needs ')} | | |")
             continue
-        of_answer = "text" + "".join(f", {FIELDS[part]}" for part in needs if part.startswith("answer."))
-        of_beams = ", ".join(["text", *sorted({FIELDS[part] for part in needs if part in ("logprob", "weights")})])
+        of_answer = "text" + "".join(
+            f", {FIELDS[part]}" for part in needs if part.startswith("answer.")
+        )
+        of_beams = ", ".join(
+            ["text", *sorted({FIELDS[part] for part in needs if part in ("logprob", "weights")})]
+        )
         cells = ("text" if "samples" in kinds else "", of_beams if "beams" in kinds else "")
         rows.append(f"| `{name}` | {of_answer} | {' | '.join(cells)} |")
     return "\n".join(rows)
@@ -196,10 +251,18 @@ def keys(model: type[BaseModel], heading: str) -> str:
         if of in done:
             continue
         done.add(of)
-        rows = [f"{heading} {of.__name__}", "", _text(" ".join((inspect.getdoc(of) or "").split())), ""]
+        rows = [
+            f"{heading} {of.__name__}",
+            "",
+            _text(" ".join((inspect.getdoc(of) or "").split())),
+            "",
+        ]
         rows += ["| key | type | default | |", "| --- | --- | --- | --- |"]
         for name, field in of.model_fields.items():
-            rows.append(f"| `{name}` | {_cell(_type(field.annotation))} | {_default(field)} | {_cell(_notes(field))} |")
+            rows.append(
+                f"| `{name}` | {_cell(_type(field.annotation))} | {_default(field)} | "
+                f"{_cell(_notes(field))} |"
+            )
             pending += _models(field.annotation)
         parts.append("\n".join(rows))
     return "\n\n".join(parts)
@@ -244,7 +307,9 @@ def _notes(field: FieldInfo) -> str:
     told = [field.description] if field.description else []
     for item in field.metadata:
         told += [
-            f"{sign} {getattr(item, kind.__name__.lower())}" for kind, sign in bounds.items() if isinstance(item, kind)
+            f"{sign} {getattr(item, kind.__name__.lower())}"
+            for kind, sign in bounds.items()
+            if isinstance(item, kind)
         ]
         told += ["not empty"] if isinstance(item, MinLen) and item.min_length == 1 else []
         told += [f"at most {item.max_length}"] if isinstance(item, MaxLen) else []
@@ -256,7 +321,9 @@ def _cell(text: str) -> str:
 
 
 def _text(doc: str) -> str:
-    """A docstring as Markdown: references and literals as code; asterisks, as in y*, stand for themselves."""
+    """A docstring as Markdown: references and literals as code; asterisks, as in y*, stand for
+    themselves.
+    """
     doc = re.sub(r":\w+:`~?([^`]+)`", lambda match: f"`{match[1].removeprefix('beamuq.')}`", doc)
     return re.sub(r"<(?=\w)", r"\\<", doc.replace("``", "`").replace("*", r"\*"))
 
@@ -269,7 +336,9 @@ def schemas() -> str:
         for field in schema:
             notes = ["may be null"] if field.nullable else []
             notes += [told[kind, field.name]] if (kind, field.name) in told else []
-            rows.append(f"| `{field.name}` | `{_cell(str(field.type))}` | {_cell('; '.join(notes))} |")
+            rows.append(
+                f"| `{field.name}` | `{_cell(str(field.type))}` | {_cell('; '.join(notes))} |"
+            )
         parts.append("\n".join(rows))
     return "\n\n".join(parts)
 
@@ -289,7 +358,11 @@ def _comments() -> dict[tuple[str, str], str]:
             yield from columns(named[node.id])
         elif isinstance(node, ast.Call):
             for keyword in node.keywords:
-                yield from columns(keyword.value) if keyword.arg is None else [(keyword.arg, keyword.value)]
+                yield from (
+                    columns(keyword.value)
+                    if keyword.arg is None
+                    else [(keyword.arg, keyword.value)]
+                )
         elif isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
                 yield from columns(value) if key is None else [(ast.literal_eval(key), value)]

@@ -1,7 +1,9 @@
-"""Write envs/gpu.yaml and envs/analysis.yaml from envs/constraints.txt, so that conda and venv users get the same pins.
+"""Write envs/gpu.yaml and envs/analysis.yaml from envs/constraints.txt, so that conda and venv
+users get the same pins.
 
-``python tools/sync_envs.py`` writes, ``--check`` compares and fails on a difference. The closure of each environment is
-read from the metadata of the installed packages, so run it inside the project's environment.
+``python tools/sync_envs.py`` writes, ``--check`` compares and fails on a difference. The closure of
+each environment is read from the metadata of the installed packages, so run it inside the project's
+environment.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ def pins() -> dict[str, str]:
     """Canonical package name → version, from envs/constraints.txt."""
     lines = (ROOT / "envs/constraints.txt").read_text().splitlines()
     found = (line.split("#")[0].strip() for line in lines)
-    return {canonicalize_name(name): version for name, version in (line.split("==") for line in found if line)}
+    return {
+        canonicalize_name(name): version
+        for name, version in (line.split("==") for line in found if line)
+    }
 
 
 def closure(requirements: list[str]) -> set[str]:
@@ -52,9 +57,12 @@ def environment(name: str, requirements: list[str], versions: dict[str, str]) ->
     packages = sorted(closure(requirements))
     missing = [package for package in packages if package not in versions]
     if missing:
-        sys.exit(f"envs/constraints.txt lacks {', '.join(missing)}; add them with the installed versions")
+        sys.exit(
+            f"envs/constraints.txt lacks {', '.join(missing)}; add them with the installed versions"
+        )
     lines = [
-        f"# Written by tools/sync_envs.py from envs/constraints.txt; do not edit. Environment: {name}.",
+        "# Written by tools/sync_envs.py from envs/constraints.txt; do not edit. Environment: "
+        f"{name}.",
         f"name: beamuq-{name}",
         "channels:",
         "  - conda-forge",
@@ -81,7 +89,8 @@ def main() -> None:
             path.write_text(text)
         elif path.read_text() != text:
             sys.exit(
-                f"{path.relative_to(ROOT)} is out of step with envs/constraints.txt; run python tools/sync_envs.py"
+                f"{path.relative_to(ROOT)} is out of step with envs/constraints.txt; run python "
+                "tools/sync_envs.py"
             )
 
 

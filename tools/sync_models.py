@@ -1,4 +1,6 @@
-"""Measure docs/models.md anew: which path decodes each class of models, in a minute or two; `make census` compares."""
+"""Measure docs/models.md anew: which path decodes each class of models, in a minute or two; `make
+census` compares.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,17 @@ ORDER = [*PATHS.values(), REFUSED]
 
 def main() -> None:
     before = rows_of_page()
-    classes = sorted((row(kind)[0] for kind in CLASSES), key=lambda line: (ORDER.index(line.split(" | ")[1]), line))
+    classes = sorted(
+        (row(kind)[0] for kind in CLASSES),
+        key=lambda line: (ORDER.index(line.split(" | ")[1]), line),
+    )
     weights = [real_row(name)[0] if is_there(name) else before[name] for name in REAL]
     text = PAGE.read_text(encoding="utf-8")
     for name, lines in (("class", classes), ("model", weights)):
         table = "\n".join([HEAD.format(name), *lines])
-        text = re.sub(rf"(?<=<!-- measured: {name} -->\n\n).*?(?=\n\n<!-- end)", table, text, flags=re.DOTALL)
+        text = re.sub(
+            rf"(?<=<!-- measured: {name} -->\n\n).*?(?=\n\n<!-- end)", table, text, flags=re.DOTALL
+        )
     PAGE.write_text(text, encoding="utf-8")
 
 

@@ -1,4 +1,6 @@
-"""Beam-weighted, consistency-based uncertainty for the answers of language models: what `import beamuq` offers."""
+"""Beam-weighted, consistency-based uncertainty for the answers of language models: what `import
+beamuq` offers.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ __all__ = [
     "score",
 ]
 
-# imported when first used: no step needs one, and what this file imports counts as code of every rule
+# imported when first used: no step needs one, and what this file imports counts as code of every
+# rule
 _MODULES = {
     "advise": ("advise",),
     "ask_model": ("ask", "ask_all"),

@@ -1,14 +1,17 @@
-"""When beams beat Monte Carlo: Theorem 1 with its condition corrected, and beams with draws (fair share).
+"""When beams beat Monte Carlo: Theorem 1 with its condition corrected, and beams with draws (fair
+share).
 
-Notation: outcomes of probability p, more than M of them, the dissimilarity 1 − s in [0, 1] of each to the produced
-answer, a beam set B of M outcomes (those of highest probability, for an exact search) of covered mass m_B, M samples.
-The general condition, (1 − m_B)|μ_B − μ_out| < σ/√M, is right, and is an equivalence. The printed distribution-free
-one, m_B > 1 − 1/(2√M), rests on σ² ≤ 1/4 where a lower bound on σ is needed. By the law of total variance
-σ² ≥ m_B(1 − m_B)(μ_B − μ_out)², so that m_B > M/(M + 1) suffices (unless σ = 0: then both estimators are exact), and
+Notation: outcomes of probability p, more than M of them, the dissimilarity 1 − s in [0, 1] of each
+to the produced answer, a beam set B of M outcomes (those of highest probability, for an exact
+search) of covered mass m_B, M samples. The general condition, (1 − m_B)|μ_B − μ_out| < σ/√M, is
+right, and is an equivalence. The printed distribution-free one, m_B > 1 − 1/(2√M), rests on σ² ≤
+1/4 where a lower bound on σ is needed. By the law of total variance σ² ≥ m_B(1 − m_B)(μ_B −
+μ_out)², so that m_B > M/(M + 1) suffices (unless σ = 0: then both estimators are exact), and
 nothing smaller does.
 
-A set B of outcomes with n independent draws outside it has no bias, and variance r² σ_out²/n with r = 1 − m_B. Since
-σ² ≥ r σ_out², that is at most r M/n times the variance σ²/M of M samples. Proofs: docs/theory.md.
+A set B of outcomes with n independent draws outside it has no bias, and variance r² σ_out²/n with r
+= 1 − m_B. Since σ² ≥ r σ_out², that is at most r M/n times the variance σ²/M of M samples. Proofs:
+docs/theory.md.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ from beamuq.methods.log_space_sums import Array, Mask, log_sum_exp
 
 
 def printed_threshold(M: int) -> float:
-    """The printed condition on m_B, 1 − 1/(2√M) (eq. distribution_free_condition): false for M > 1."""
+    """The printed condition on m_B, 1 − 1/(2√M) (eq. distribution_free_condition): false for M
+    > 1.
+    """
     _check_size(M)
     return 1.0 - 0.5 / float(np.sqrt(M))
 
@@ -39,30 +44,38 @@ def _check_size(M: int) -> None:
 
 
 def covered_mass(logprob: Array, mask: Mask) -> Array:
-    """m_B, the probability of the candidates together: [N, M] of distinct outcomes → [N] in [0, 1]."""
+    """m_B, the probability of the candidates together: [N, M] of distinct outcomes → [N] in [0,
+    1].
+    """
     return np.minimum(np.exp(log_sum_exp(np.where(mask, logprob, -np.inf))), 1.0)
 
 
 def meets_fair_share(left: Array, M: int) -> Mask:
     """Whether some set of 1 ≤ B < M outcomes covers its share B/M of the mass: r_B ≤ 1 − B/M.
 
-    left [N, K]: r_B, the mass outside the set of size B = 0 … K − 1 (:func:`left_by_size`) → [N]. Where it holds, that
-    set and M − B independent draws outside it estimate Dissimilarity with at most the variance of M samples, under any
-    similarity; no smaller mass suffices.
+    left [N, K]: r_B, the mass outside the set of size B = 0 … K − 1 (:func:`left_by_size`) → [N].
+    Where it holds, that set and M − B independent draws outside it estimate Dissimilarity with at
+    most the variance of M samples, under any similarity; no smaller mass suffices.
     """
     sizes = np.arange(left.shape[1])[:M]
     return np.asarray((left[:, 1:M] <= 1.0 - sizes[1:] / M).any(axis=1))
 
 
 def left_by_size(logprob: Array, mask: Mask) -> Array:
-    """r_B for B = 0 … M: the mass outside the first B of distinct outcomes, [N, M] → [N, M + 1] in [0, 1]."""
+    """r_B for B = 0 … M: the mass outside the first B of distinct outcomes, [N, M] → [N, M + 1] in
+    [0, 1].
+    """
     p = np.where(mask, np.exp(logprob), 0.0)
-    return np.maximum(1.0 - np.concatenate([np.zeros((len(p), 1)), np.cumsum(p, axis=1)], axis=1), 0.0)
+    return np.maximum(
+        1.0 - np.concatenate([np.zeros((len(p), 1)), np.cumsum(p, axis=1)], axis=1), 0.0
+    )
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Outcomes [Y]: probability, summing to 1; dissimilarity in [0, 1]; inside: which the beam set holds."""
+    """Outcomes [Y]: probability, summing to 1; dissimilarity in [0, 1]; inside: which the beam set
+    holds.
+    """
 
     probability: Array
     dissimilarity: Array
@@ -91,14 +104,20 @@ class Outcomes:
     @property
     def gap(self) -> float:
         """|μ_B − μ_out|; 0 where nothing is outside."""
-        return abs(self.inside_mean - self._mean_where(~self.inside)) if (~self.inside).any() else 0.0
+        return (
+            abs(self.inside_mean - self._mean_where(~self.inside)) if (~self.inside).any() else 0.0
+        )
 
     def _mean_where(self, chosen: Mask) -> float:
-        return float(self.probability[chosen] @ self.dissimilarity[chosen] / self.probability[chosen].sum())
+        return float(
+            self.probability[chosen] @ self.dissimilarity[chosen] / self.probability[chosen].sum()
+        )
 
 
 def squared_errors(outcomes: Outcomes, M: int) -> tuple[float, float]:
-    """Squared error of the beam-weighted estimate, and expected squared error of Monte Carlo with M samples."""
+    """Squared error of the beam-weighted estimate, and expected squared error of Monte Carlo with M
+    samples.
+    """
     _check_size(M)
     return (outcomes.inside_mean - outcomes.mean) ** 2, outcomes.variance / M
 
@@ -110,5 +129,9 @@ def general_condition(outcomes: Outcomes, M: int) -> bool:
 
 
 COUNTEREXAMPLE_M = 10
-COUNTEREXAMPLE = Outcomes(np.repeat([0.086, 0.01], [10, 14]), np.repeat([0.0, 1.0], [10, 14]), np.arange(24) < 10)
-"""Ten beams of covered mass 0.86 > 0.842, and yet their squared error is 0.0196 against 0.0120 of ten samples."""
+COUNTEREXAMPLE = Outcomes(
+    np.repeat([0.086, 0.01], [10, 14]), np.repeat([0.0, 1.0], [10, 14]), np.arange(24) < 10
+)
+"""Ten beams of covered mass 0.86 > 0.842, and yet their squared error is 0.0196 against 0.0120 of
+ten samples.
+"""

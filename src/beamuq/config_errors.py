@@ -1,7 +1,8 @@
 """Check YAML files, JSON options and records against typed models; report bad input in one line.
 
-The line is ``file: key: value: what is wrong; the fix`` in pydantic's words, and the number of further problems. A
-misspelt key is reported with the nearest key allowed at its place, and a secret is never printed.
+The line is ``file: key: value: what is wrong; the fix`` in pydantic's words, and the number of
+further problems. A misspelt key is reported with the nearest key allowed at its place, and a secret
+is never printed.
 """
 
 from __future__ import annotations
@@ -16,10 +17,17 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from beamuq.errors import BeamUQError, hint, reading
 
-SECRET = re.compile(r"((hf|hub|huggingface|access|api|auth)_?)*(token|key|secret|password|credentials?)", re.IGNORECASE)
-UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")  # pydantic's names, of a model and of a dataclass
+SECRET = re.compile(
+    r"((hf|hub|huggingface|access|api|auth)_?)*(token|key|secret|password|credentials?)",
+    re.IGNORECASE,
+)
+UNKNOWN_KEY = (
+    "extra_forbidden",
+    "unexpected_keyword_argument",
+)  # pydantic's names, of a model and of a dataclass
 A_SECRET = (
-    "a secret never stands in a file or on the command line; remove it here, and log in with `hf auth login`, or put "
+    "a secret never stands in a file or on the command line; remove it here, and log in with `hf "
+    "auth login`, or put "
     "it into the environment as HF_TOKEN"
 )
 
@@ -33,11 +41,13 @@ class StrictModel(BaseModel):
 
 
 def validated(kind: type[T] | Any, content: Any, place: str | Path, *, is_json: bool = False) -> T:
-    """``content`` as an object of ``kind``: a pydantic model, or any annotation such as ``list[Claim]``.
+    """``content`` as an object of ``kind``: a pydantic model, or any annotation such as
+    ``list[Claim]``.
 
     ``is_json``: it is the text of one, in JSON.
 
-    Raises BeamUQError in one line, beginning with ``place`` (a file, an option, a row): the key, the value and the fix.
+    Raises BeamUQError in one line, beginning with ``place`` (a file, an option, a row): the key,
+    the value and the fix.
     """
     adapter: TypeAdapter[T] = TypeAdapter(kind)
     try:
@@ -45,7 +55,9 @@ def validated(kind: type[T] | Any, content: Any, place: str | Path, *, is_json: 
     except ValidationError as error:
         problems = error.errors(include_url=False)
         # report a misspelt key before the key that is missing for it
-        first = next((problem for problem in problems if problem["type"] in UNKNOWN_KEY), problems[0])
+        first = next(
+            (problem for problem in problems if problem["type"] in UNKNOWN_KEY), problems[0]
+        )
         kind, location, value = first["type"], first["loc"], first["input"]
         message = first["msg"].removeprefix("Value error, ")
         if kind in ("missing", "json_invalid"):  # the value is everything around it
@@ -56,10 +68,16 @@ def validated(kind: type[T] | Any, content: Any, place: str | Path, *, is_json: 
             message = "must be a text; put it in quotes"
         elif kind in UNKNOWN_KEY:
             message = f"unknown key; {hint(name, _keys_beside(adapter.json_schema(), location))}"
-        key = ".".join(f"[{part}]" if isinstance(part, int) else str(part) for part in location).replace(".[", "[")
-        shown = None if isinstance(value, dict | list | BaseModel) else json.dumps(value, default=str)
+        key = ".".join(
+            f"[{part}]" if isinstance(part, int) else str(part) for part in location
+        ).replace(".[", "[")
+        shown = (
+            None if isinstance(value, dict | list | BaseModel) else json.dumps(value, default=str)
+        )
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise BeamUQError(": ".join(filter(None, (str(place), key, shown, message))) + more) from error
+        raise BeamUQError(
+            ": ".join(filter(None, (str(place), key, shown, message))) + more
+        ) from error
 
 
 def _keys_beside(schema: dict[str, Any], location: tuple[int | str, ...]) -> list[str]:
@@ -68,7 +86,11 @@ def _keys_beside(schema: dict[str, Any], location: tuple[int | str, ...]) -> lis
     for part in location[:-1]:
         inside = [node["properties"][part] for node in nodes if part in node.get("properties", {})]
         for node in nodes:
-            inside += [*node.get("patternProperties", {}).values(), node.get("items"), node.get("additionalProperties")]
+            inside += [
+                *node.get("patternProperties", {}).values(),
+                node.get("items"),
+                node.get("additionalProperties"),
+            ]
         nodes = [form for node in inside if isinstance(node, dict) for form in _forms(schema, node)]
     return [key for node in nodes for key in node.get("properties", {})]
 
@@ -95,7 +117,10 @@ def read_yaml(path: Path) -> Any:
 _DECIMAL = r"(?:0|[1-9][0-9]*)"
 _NUMBERS = {
     "int": rf"[-+]?{_DECIMAL}",
-    "float": rf"[-+]?(?:\.[0-9]+|{_DECIMAL}(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+    "float": (
+        rf"[-+]?(?:\.[0-9]+|{_DECIMAL}(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+    ),
 }
 
 
@@ -104,7 +129,8 @@ _TEXT = "tag:yaml.org,2002:str"
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
-    """Safe YAML in which a key is a text as written, and a repeated one an error; errors name the line.
+    """Safe YAML in which a key is a text as written, and a repeated one an error; errors name the
+    line.
 
     YAML would read the keys ``2024``, ``no`` and ``1.0`` as a number, False and another number.
     """
@@ -119,7 +145,9 @@ class _UniqueKeyLoader(yaml.SafeLoader):
         written: set[str] = set()
         for key in keys:
             if key.value in written:
-                raise yaml.constructor.ConstructorError(None, None, f"key {key.value!r} stands twice", key.start_mark)
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"key {key.value!r} stands twice", key.start_mark
+                )
             written.add(key.value)
             if key.tag != _MERGE_KEY:
                 key.tag = _TEXT
@@ -133,6 +161,8 @@ for _name, _form in _NUMBERS.items():
 
 
 def parse_json(text: bytes, place: str | Path, fix: str) -> Any:
-    """Read a JSON text in UTF-8. Raises BeamUQError: the ``place``, why it cannot be read, and the ``fix``."""
+    """Read a JSON text in UTF-8. Raises BeamUQError: the ``place``, why it cannot be read, and the
+    ``fix``.
+    """
     with reading(place, "valid JSON in UTF-8", fix):
         return json.loads(text.decode("utf-8"))

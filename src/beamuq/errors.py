@@ -16,12 +16,15 @@ from beamuq.secret_masking import masked
 class BeamUQError(ValueError):
     """Bad configuration, data or environment, in one line: file, key, value and the fix.
 
-    Whatever the message quotes, it shows no secret, and its line breaks and invisible characters are escaped.
+    Whatever the message quotes, it shows no secret, and its line breaks and invisible characters
+    are escaped.
     """
 
     def __init__(self, message: str) -> None:
         line = masked(message)
-        super().__init__("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line))
+        super().__init__(
+            "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+        )
 
 
 def reason(error: BaseException) -> str:
@@ -44,8 +47,12 @@ def reading(place: str | Path, what: str, fix: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise BeamUQError(f"{place}: no such file") from error
     except Exception as error:
-        if isinstance(error, OSError) and error.errno is not None:  # else a parser says that the content is damaged
-            raise BeamUQError(f"{place}: cannot be read ({reason(error)}); mend that and run again") from error
+        if (
+            isinstance(error, OSError) and error.errno is not None
+        ):  # else a parser says that the content is damaged
+            raise BeamUQError(
+                f"{place}: cannot be read ({reason(error)}); mend that and run again"
+            ) from error
         raise BeamUQError(f"{place}: not {what} ({reason(error)}); {fix}") from error
 
 
@@ -57,17 +64,21 @@ def nearest(name: str, choices: Iterable[str]) -> str | None:
 
 
 def hint(name: str, choices: Iterable[str], beyond: str = "") -> str:
-    """The fix for an unknown ``name``: the nearest of ``choices``, or else all of them, followed by ``beyond``."""
+    """The fix for an unknown ``name``: the nearest of ``choices``, or else all of them, followed by
+    ``beyond``.
+    """
     choices = list(choices)
     near = nearest(name, choices)
     return f"did you mean {near!r}?" if near else f"known: {', '.join(choices)}{beyond}"
 
 
 def exit_with_one_line(main: Callable[[], None]) -> None:
-    """Run a program. Exit status 0: done; 2: one line on stderr says why not; 1: a fault of the program.
+    """Run a program. Exit status 0: done; 2: one line on stderr says why not; 1: a fault of the
+    program.
 
-    Not faults of the program: bad input, a file that cannot be read or written, too little memory, a reader of
-    the output that has gone, Ctrl-C. Only a fault shows its traceback; in a step, stderr is the job's log.
+    Not faults of the program: bad input, a file that cannot be read or written, too little memory,
+    a reader of the output that has gone, Ctrl-C. Only a fault shows its traceback; in a step,
+    stderr is the job's log.
     """
     try:
         main()
@@ -88,7 +99,9 @@ def exit_with_one_line(main: Callable[[], None]) -> None:
 
 
 def line_of(error: BaseException) -> str:
-    """The line that reports bad input, a file that cannot be read or written, or too little memory."""
+    """The line that reports bad input, a file that cannot be read or written, or too little
+    memory.
+    """
     line = str(error)
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename is not None else ""

@@ -42,11 +42,13 @@ def file_sha256(path: Path) -> str:
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """A temporary name beside ``path``, for the body to write: renamed on success, removed on failure.
+    """A temporary name beside ``path``, for the body to write: renamed on success, removed on
+    failure.
 
     A device or a FIFO is written to as it is.
 
-    Raises BeamUQError if the disk is full or read-only, or the folder may not be written; nothing half-written is left.
+    Raises BeamUQError if the disk is full or read-only, or the folder may not be written; nothing
+    half-written is left.
     """
     with writing(path):
         if path.exists() and not path.is_file():
@@ -78,29 +80,38 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Only one process at a time is in here for ``path``; the empty file ``.NAME.lock`` beside it stays."""
+    """Only one process at a time is in here for ``path``; the empty file ``.NAME.lock`` beside it
+    stays.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with (path.parent / f".{path.name}.lock").open("a") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print(f"{path}: another run is writing it; waiting for that", file=sys.stderr, flush=True)
+            print(
+                f"{path}: another run is writing it; waiting for that", file=sys.stderr, flush=True
+            )
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 
-def rows_of(path: Path, names: Sequence[str] | None = None, first: int = 0) -> Iterator[tuple[str, Row]]:
-    """(place, row) of every row of a file in Parquet, reduced to the columns ``names``, or in JSON Lines.
+def rows_of(
+    path: Path, names: Sequence[str] | None = None, first: int = 0
+) -> Iterator[tuple[str, Row]]:
+    """(place, row) of every row of a file in Parquet, reduced to the columns ``names``, or in JSON
+    Lines.
 
     Rows of Parquet are numbered from ``first`` on.
 
-    Raises BeamUQError if it is no such file or damaged, a column occurs twice, one of ``names`` is missing, or a line
-    that is not empty is not a JSON object in UTF-8.
+    Raises BeamUQError if it is no such file or damaged, a column occurs twice, one of ``names`` is
+    missing, or a line that is not empty is not a JSON object in UTF-8.
     """
     if path.suffix not in SUFFIXES:
         raise BeamUQError(f"{path}: must end in {' or '.join(SUFFIXES)}")
     if not path.is_file():
-        raise BeamUQError(f"{path}: {'a folder or a device, no file' if path.exists() else 'no such file'}")
+        raise BeamUQError(
+            f"{path}: {'a folder or a device, no file' if path.exists() else 'no such file'}"
+        )
     return _json_lines(path) if path.suffix == ".jsonl" else _parquet(path, names, first)
 
 
@@ -118,12 +129,16 @@ def _json_lines(path: Path) -> Iterator[tuple[str, Row]]:
 
 
 def _parquet(path: Path, names: Sequence[str] | None, first: int) -> Iterator[tuple[str, Row]]:
-    with reading(path, "a readable Parquet file", "fetch or copy it again"), pq.ParquetFile(path) as file:
+    with (
+        reading(path, "a readable Parquet file", "fetch or copy it again"),
+        pq.ParquetFile(path) as file,
+    ):
         present = file.schema_arrow.names
         for name in names or ():
             if name not in present:
                 raise BeamUQError(
-                    f"{path}: column '{name}' is missing (it has {', '.join(present)}); use a file that has it"
+                    f"{path}: column '{name}' is missing (it has {', '.join(present)}); use a file "
+                    "that has it"
                 )
         twice = next((name for name in present if present.count(name) > 1), None)
         if twice is not None:

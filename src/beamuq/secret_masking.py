@@ -21,7 +21,9 @@ _SECRETS = re.compile(
 
 
 def masked(text: str) -> str:
-    """``text`` with every access token, and every credential inside an address, replaced by ``***``."""
+    """``text`` with every access token, and every credential inside an address, replaced by
+    ``***``.
+    """
     for token in _tokens():
         text = text.replace(token, "***")
     return _SECRETS.sub("***", text)
@@ -29,7 +31,10 @@ def masked(text: str) -> str:
 
 def _tokens() -> list[str]:
     """The tokens that this process could use: from its environment and from the hub's own file."""
-    home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
+    home = (
+        os.environ.get("HF_HOME")
+        or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
+    )
     file = Path(os.environ.get("HF_TOKEN_PATH") or Path(home) / "token").expanduser()
     texts = [os.environ.get("HF_TOKEN", ""), os.environ.get("HUGGING_FACE_HUB_TOKEN", "")]
     if file.is_file() and os.access(file, os.R_OK):
@@ -55,13 +60,17 @@ class _Masked:
 
 
 def mask_output(*, results: bool = True) -> None:
-    """From here on this process prints no token: not in progress, debug logs, warnings or the traceback of a crash.
+    """From here on this process prints no token: not in progress, debug logs, warnings or the
+    traceback of a crash.
 
-    ``results``: stdout too, which a job's log holds; a command writes its results there, and those stay as they are.
+    ``results``: stdout too, which a job's log holds; a command writes its results there, and those
+    stay as they are.
     """
     sys.stderr = _Masked(sys.stderr)
     if results:
         sys.stdout = _Masked(sys.stdout)
     for handler in logging.getLogger().handlers:
-        if isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler):
+        if isinstance(handler, logging.StreamHandler) and not isinstance(
+            handler, logging.FileHandler
+        ):
             handler.setStream(sys.stderr)

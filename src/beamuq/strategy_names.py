@@ -1,12 +1,12 @@
 """The grammar of strategies and settings: the one place that spells and reads their names.
 
-A strategy's name stands in the column ``strategy`` of every table, and its draws' random numbers are keyed by it. It
-is a kind and ``key=value`` pairs, as the functions below write them: ``greedy``, ``shipped``,
-``beam M=10 length_penalty=-1.0 early_stopping=True``, or your own search such as ``wide M=4 W=8``. A value is a number,
-of either sign, or ``True`` or ``False``.
+A strategy's name stands in the column ``strategy`` of every table, and its draws' random numbers
+are keyed by it. It is a kind and ``key=value`` pairs, as the functions below write them:
+``greedy``, ``shipped``, ``beam M=10 length_penalty=-1.0 early_stopping=True``, or your own search
+such as ``wide M=4 W=8``. A value is a number, of either sign, or ``True`` or ``False``.
 
-The column ``setting`` of scores holds a strategy, or one parameter of an ablation, which is its own kind:
-``epsilon=0.1``, ``alpha=0.9``, ``K=3``, ``M=5``.
+The column ``setting`` of scores holds a strategy, or one parameter of an ablation, which is its own
+kind: ``epsilon=0.1``, ``alpha=0.9``, ``K=3``, ``M=5``.
 """
 
 from __future__ import annotations
@@ -21,17 +21,36 @@ from beamuq.errors import BeamUQError
 
 GREEDY = "greedy"
 SHIPPED = "shipped"
-DRAWN = ("sample", "hybrid", "shipped", "systematic", "stochastic", "optimal_stratified", "adaptive")
+DRAWN = (
+    "sample",
+    "hybrid",
+    "shipped",
+    "systematic",
+    "stochastic",
+    "optimal_stratified",
+    "adaptive",
+)
 """Kinds whose candidates are drawn, at least in part: one comes up as often as it is probable."""
 KINDS = (GREEDY, "beam", "diverse", "exact", "all_above", *DRAWN)
 """Kinds of the package; the first word of a custom search is none of them."""
-FOR_ESTIMATORS = ("exact", "all_above", "systematic", "stochastic", "optimal_stratified", "adaptive")
-"""Kinds of the package whose candidates estimators of Dissimilarity read, and other methods only where asked to."""
+FOR_ESTIMATORS = (
+    "exact",
+    "all_above",
+    "systematic",
+    "stochastic",
+    "optimal_stratified",
+    "adaptive",
+)
+"""Kinds of the package whose candidates estimators of Dissimilarity read, and other methods only
+where asked to.
+"""
 CUSTOM_NAME = r"[a-z]+(?: [A-Za-z]+=[0-9]+(?:\.[0-9]+)?)*"
 """What a custom search may be called."""
 
 LEAST_TEMPERATURE = 1e-6
-"""Of samples: colder ones are greedy decoding's answer, and near 0 float32 has no number for their probabilities."""
+"""Of samples: colder ones are greedy decoding's answer, and near 0 float32 has no number for their
+probabilities.
+"""
 
 EarlyStopping = Literal["never"] | bool
 
@@ -46,9 +65,13 @@ def sample(temperature: float) -> str:
 
 
 def beam(width: int, length_penalty: float = 0.0, early_stopping: EarlyStopping = "never") -> str:
-    """A beam search: ``beam M=10``, and every option that departs from exact search ranked by log p."""
+    """A beam search: ``beam M=10``, and every option that departs from exact search ranked by log
+    p.
+    """
     penalty = f" length_penalty={float(length_penalty)!r}" if length_penalty else ""
-    return f"beam M={width}{penalty}" + (f" early_stopping={early_stopping}" if early_stopping != "never" else "")
+    return f"beam M={width}{penalty}" + (
+        f" early_stopping={early_stopping}" if early_stopping != "never" else ""
+    )
 
 
 def diverse(groups: int, penalty: float) -> str:
@@ -62,7 +85,8 @@ def hybrid(beams: int) -> str:
 
 
 def of_size(kind: str, size: int) -> str:
-    """A strategy of one size and no more: ``exact M=10``. The policies of :mod:`beamuq.decoding` say what each kind is.
+    """A strategy of one size and no more: ``exact M=10``. The policies of :mod:`beamuq.decoding`
+    say what each kind is.
 
     ``adaptive`` is ``optimal_stratified`` whose draws are the points of one lattice.
     """
@@ -70,12 +94,16 @@ def of_size(kind: str, size: int) -> str:
 
 
 def all_above(p: float, draws: int = 0, lattices: int = 0) -> str:
-    """Every outcome at least so probable, and draws from outside: ``all_above p=0.002``, ``… p=0.002 draws=10``.
+    """Every outcome at least so probable, and draws from outside: ``all_above p=0.002``, ``…
+    p=0.002 draws=10``.
 
-    The draws are independent, or points of so many independent lattices: ``all_above p=0.002 draws=100 lattices=10``.
+    The draws are independent, or points of so many independent lattices: ``all_above p=0.002
+    draws=100 lattices=10``.
     """
     further = {"draws": draws, "lattices": lattices}
-    return f"all_above p={number(p)}" + "".join(f" {name}={value}" for name, value in further.items() if value)
+    return f"all_above p={number(p)}" + "".join(
+        f" {name}={value}" for name, value in further.items() if value
+    )
 
 
 def ablation(name: str, value: float) -> str:
@@ -84,12 +112,16 @@ def ablation(name: str, value: float) -> str:
 
 
 def samples_of(strategy: str, M: int, draw: int | None = None) -> str:
-    """The first M samples of a strategy, or the ``draw``-th M of them, from 1: ``sample T=1.0 M=10 draw=3``."""
+    """The first M samples of a strategy, or the ``draw``-th M of them, from 1: ``sample T=1.0 M=10
+    draw=3``.
+    """
     return f"{strategy} M={M}" + (f" draw={draw}" if draw else "")
 
 
 def number(value: float) -> str:
-    """A number as the tables spell it: ``0``, ``1.0``, ``0.00001``, ``3`` (an integer stays one)."""
+    """A number as the tables spell it: ``0``, ``1.0``, ``0.00001``, ``3`` (an integer stays
+    one).
+    """
     if value == 0 or isinstance(value, int):
         return str(int(value))
     return np.format_float_positional(value, trim="0")
@@ -102,7 +134,9 @@ def parse(text: str) -> tuple[str, dict[str, float | bool]]:
     """
     form = _FORM.fullmatch(text)
     if not form or not text:
-        raise BeamUQError(f"{text!r} is not a strategy or setting; write one like 'beam M=10' or 'epsilon=0.1'")
+        raise BeamUQError(
+            f"{text!r} is not a strategy or setting; write one like 'beam M=10' or 'epsilon=0.1'"
+        )
     pairs = dict(pair.split("=") for pair in form["pairs"].split())
     return form["kind"] or next(iter(pairs)), {
         key: _WORDS[value] if value in _WORDS else float(value) for key, value in pairs.items()
@@ -110,7 +144,9 @@ def parse(text: str) -> tuple[str, dict[str, float | bool]]:
 
 
 def printed(strategy: str) -> str:
-    """The paper's name of a strategy: ``sample T=0.7`` is ``multinomial T=0.7`` there, any other the same."""
+    """The paper's name of a strategy: ``sample T=0.7`` is ``multinomial T=0.7`` there, any other
+    the same.
+    """
     return strategy.replace("sample", "multinomial")
 
 
@@ -130,7 +166,9 @@ def of_kind(names: Iterable[str], kind: str) -> list[str]:
 
 
 def searches(names: Iterable[str]) -> list[str]:
-    """Those of ``names`` whose candidates are found once each and weigh their probability: no draws and not greedy."""
+    """Those of ``names`` whose candidates are found once each and weigh their probability: no draws
+    and not greedy.
+    """
     return [name for name in names if name != GREEDY and not draws(name)]
 
 
@@ -141,8 +179,11 @@ def draws(name: str) -> bool:
 
 
 def beam_of_width(names: Iterable[str], width: int) -> str:
-    """The beam search of this width among ``names``, whatever its options; a recipe has one per width.
+    """The beam search of this width among ``names``, whatever its options; a recipe has one per
+    width.
 
     Without one: the name of the plain beam search.
     """
-    return next((name for name in of_kind(names, "beam") if parse(name)[1]["M"] == width), beam(width))
+    return next(
+        (name for name in of_kind(names, "beam") if parse(name)[1]["M"] == width), beam(width)
+    )

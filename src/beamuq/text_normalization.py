@@ -1,7 +1,7 @@
 """Clean and normalise texts before comparing them.
 
-``clean`` makes an answer out of what a model wrote; the ``normalize_*`` functions, applied to answers and references
-alike, forget what a quality metric should not punish.
+``clean`` makes an answer out of what a model wrote; the ``normalize_*`` functions, applied to
+answers and references alike, forget what a quality metric should not punish.
 """
 
 from __future__ import annotations
@@ -10,18 +10,21 @@ import re
 import string
 
 _OPENING = re.compile(r"<b>|<strong>")
-_ENDING = re.compile(r"\n|</b>|</strong>|</think>|<eos>|<end_of_turn>|<\|(?:eot_id|end_of_text|im_end|endoftext)\|>")
+_ENDING = re.compile(
+    r"\n|</b>|</strong>|</think>|<eos>|<end_of_turn>|<\|(?:eot_id|end_of_text|im_end|endoftext)\|>"
+)
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _DELETED = str.maketrans("", "", string.punctuation)
 _SPACED = {ord(mark): " " for mark in string.punctuation + "‘’´`"}
 
 
 def clean(text: str) -> str:
-    """The answer in a generated text: what is left of markup, stop tokens and a repeated "Answer: " label.
+    """The answer in a generated text: what is left of markup, stop tokens and a repeated "Answer: "
+    label.
 
-    Keeps what follows the last ``<b>`` or ``<strong>``, up to the first newline, closing tag or stop token, and of
-    that what follows the last ``Answer: ``; without surrounding space. Applied to every text, the produced answer's
-    too, so that equal answers are equal. Idempotent.
+    Keeps what follows the last ``<b>`` or ``<strong>``, up to the first newline, closing tag or
+    stop token, and of that what follows the last ``Answer: ``; without surrounding space. Applied
+    to every text, the produced answer's too, so that equal answers are equal. Idempotent.
     """
     answer = _OPENING.split(text)[-1]
     answer = _ENDING.split(answer, maxsplit=1)[0]
@@ -29,12 +32,16 @@ def clean(text: str) -> str:
 
 
 def normalize_squad(text: str) -> str:
-    """Lower case, without punctuation or articles, single spaces: SQuAD's rule for comparing answers, and CoQA's."""
+    """Lower case, without punctuation or articles, single spaces: SQuAD's rule for comparing
+    answers, and CoQA's.
+    """
     return _squeezed(text.lower().translate(_DELETED))
 
 
 def normalize_triviaqa(text: str) -> str:
-    """TriviaQA's rule: as SQuAD's, but punctuation, underscores and typographic quotes become spaces."""
+    """TriviaQA's rule: as SQuAD's, but punctuation, underscores and typographic quotes become
+    spaces.
+    """
     return _squeezed(text.lower().translate(_SPACED))
 
 

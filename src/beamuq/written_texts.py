@@ -18,7 +18,9 @@ LINE_ENDS = "\0\n\r\v\f\x1c\x1d\x1e\x85"
 
 
 def half_surrogate(text: str) -> str | None:
-    """The first half of a surrogate pair in a text, as U+D83D: no character; None: there is none."""
+    """The first half of a surrogate pair in a text, as U+D83D: no character; None: there is
+    none.
+    """
     half = _HALF.search(text)
     return None if half is None else _code(half[0])
 
@@ -41,7 +43,8 @@ def whole_text(value: Any) -> Any:
     half = half_surrogate(value) if isinstance(value, str) else None
     if half is not None:
         raise ValueError(
-            f"holds {half}, half a surrogate pair: a part of a character that was cut in two, which UTF-8 cannot "
+            f"holds {half}, half a surrogate pair: a part of a character that was cut in two, "
+            "which UTF-8 cannot "
             "write; give the whole character, or U+FFFD in its place"
         )
     return value
@@ -58,7 +61,9 @@ def name(value: Any) -> Any:
     value = whole_text(value)
     unseen = unseen_character(value) if isinstance(value, str) else None
     if unseen is not None:
-        raise ValueError(f"holds {unseen}, which does not show or ends the line; leave it out of a name")
+        raise ValueError(
+            f"holds {unseen}, which does not show or ends the line; leave it out of a name"
+        )
     return value
 
 

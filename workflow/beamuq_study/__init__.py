@@ -1,1 +1,3 @@
-"""The study: questions, stages, exhibits, the comparison with the paper; above the library ``beamuq``."""
+"""The study: questions, stages, exhibits, the comparison with the paper; above the library
+``beamuq``.
+"""

@@ -1,11 +1,11 @@
 """What each job took, written by the job itself: one JSON line for each attempt.
 
-Snakemake's own benchmark samples a process from outside, twice a second, then every 30 seconds: it misses short jobs
-whole and the end of all others. A process knows exactly what it took.
+Snakemake's own benchmark samples a process from outside, twice a second, then every 30 seconds: it
+misses short jobs whole and the end of all others. A process knows exactly what it took.
 
-A record lies in ``results/<study>/costs``, outside of what Snakemake knows, which deletes the declared files of a job
-before it runs it again: the attempts that were killed stay known. It holds the last finished attempt and those before
-it that did not finish: what the present file cost.
+A record lies in ``results/<study>/costs``, outside of what Snakemake knows, which deletes the
+declared files of a job before it runs it again: the attempts that were killed stay known. It holds
+the last finished attempt and those before it that did not finish: what the present file cost.
 """
 
 from __future__ import annotations
@@ -30,13 +30,17 @@ FINISHED = "finished"
 STOPPED = "stopped"
 RUNNING = "running"
 LONGEST_SILENCE = 30.0
-"""Seconds between two looks at a job that runs long: at most this much of a killed attempt is not known."""
+"""Seconds between two looks at a job that runs long: at most this much of a killed attempt is not
+known.
+"""
 
 STARTED = time.monotonic()
 
 
 class Attempt(TypedDict):
-    """One attempt of a job. ``state``: RUNNING is also what a killed one leaves; peak memory in MB of 10^6 bytes."""
+    """One attempt of a job. ``state``: RUNNING is also what a killed one leaves; peak memory in MB
+    of 10^6 bytes.
+    """
 
     state: str
     seconds: float
@@ -59,7 +63,8 @@ def taken(state: str) -> Attempt:
 
 
 def record_of(made: Path) -> Path | None:
-    """Where the job that makes a study's file writes what it took; None for a file outside of a study's folders.
+    """Where the job that makes a study's file writes what it took; None for a file outside of a
+    study's folders.
 
     ``results/demo/tables/base_accs.csv`` → ``results/demo/costs/tables/base_accs.jsonl``, and
     ``figures/demo/redundancy.pdf`` → ``results/demo/costs/figures/redundancy.jsonl``.
@@ -82,13 +87,16 @@ def record_of_fetched(fetched: Path, lock: Path) -> Path:
 
 
 def of_shards(record: Path) -> list[Path]:
-    """The records of the jobs that decoded the shards of a table of candidates, whose own record is given."""
+    """The records of the jobs that decoded the shards of a table of candidates, whose own record is
+    given.
+    """
     return sorted(record.with_suffix(".shards").glob("*.jsonl"))
 
 
 @contextmanager
 def recorded(path: Path | None) -> Iterator[None]:
-    """Write what the process takes while the body runs, from time to time and at the end, behind earlier attempts.
+    """Write what the process takes while the body runs, from time to time and at the end, behind
+    earlier attempts.
 
     None: no record.
     """
@@ -98,7 +106,9 @@ def recorded(path: Path | None) -> Iterator[None]:
     earlier = [] if is_finished(attempts := read(path)) else attempts
     _write(path, [*earlier, taken(RUNNING)])
     ended = threading.Event()
-    watching = threading.Thread(target=_look_from_time_to_time, args=(path, earlier, ended), daemon=True)
+    watching = threading.Thread(
+        target=_look_from_time_to_time, args=(path, earlier, ended), daemon=True
+    )
     watching.start()
     state = STOPPED
     try:
@@ -148,8 +158,8 @@ def _write(path: Path, attempts: list[Attempt]) -> None:
 def _own_peak(largest_ever: int) -> int:
     """The peak of this program in bytes.
 
-    The system's ``largest_ever`` also counts what the process held before it became this program: a shell's, or
-    Snakemake's own memory.
+    The system's ``largest_ever`` also counts what the process held before it became this program: a
+    shell's, or Snakemake's own memory.
     """
     status = Path("/proc/self/status")
     if status.is_file():
@@ -164,7 +174,9 @@ def _in_bytes(largest: int) -> int:
 
 
 def _seconds_since_start() -> float:
-    """Wall time since the process started, its imports included where the system tells when that was."""
+    """Wall time since the process started, its imports included where the system tells when that
+    was.
+    """
     stat = Path("/proc/self/stat")
     if not stat.is_file():
         return time.monotonic() - STARTED

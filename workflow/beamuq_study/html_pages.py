@@ -1,6 +1,8 @@
-"""HTML pages that open offline, from the package's templates: one stylesheet, every text escaped, nothing loaded.
+"""HTML pages that open offline, from the package's templates: one stylesheet, every text escaped,
+nothing loaded.
 
-The same values give the same bytes: a template is given only what it shows, and no time, path or version.
+The same values give the same bytes: a template is given only what it shows, and no time, path or
+version.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ _TEMPLATES = jinja2.Environment(
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure of a study for a page: its title, its caption, and its SVG as an address that loads nothing."""
+    """A figure of a study for a page: its title, its caption, and its SVG as an address that loads
+    nothing.
+    """
 
     title: str
     caption: str
@@ -46,7 +50,9 @@ class Drawing:
         """From an SVG file and the caption beside it, ``.txt``, which begins with the title."""
         title, caption = title_of(svg), svg.with_suffix(".txt").read_text(encoding="utf-8")
         data = base64.b64encode(svg.read_bytes()).decode()
-        return cls(title, caption.strip().removeprefix(f"{title}. "), f"data:image/svg+xml;base64,{data}")
+        return cls(
+            title, caption.strip().removeprefix(f"{title}. "), f"data:image/svg+xml;base64,{data}"
+        )
 
 
 def title_of(page: Path) -> str:
@@ -57,10 +63,11 @@ def title_of(page: Path) -> str:
 
 @dataclass(frozen=True)
 class PageTable:
-    """A table of a page: ``decimals`` are digits behind the point, ``column_decimals`` other ones by column.
+    """A table of a page: ``decimals`` are digits behind the point, ``column_decimals`` other ones
+    by column.
 
-    A column of numbers is set to the right; the text of a column in ``CLASSED`` is its cell's class; a row whose first
-    cell is "total" is set off; missing values are left empty.
+    A column of numbers is set to the right; the text of a column in ``CLASSED`` is its cell's
+    class; a row whose first cell is "total" is set off; missing values are left empty.
     """
 
     frame: pd.DataFrame
@@ -70,16 +77,23 @@ class PageTable:
     @property
     def heads(self) -> list[PageCell]:
         """The column titles."""
-        return [PageCell(str(name).replace("_", " "), _kind(column)) for name, column in self.frame.items()]
+        return [
+            PageCell(str(name).replace("_", " "), _kind(column))
+            for name, column in self.frame.items()
+        ]
 
     @property
     def rows(self) -> list[list[PageCell]]:
         """The body."""
         columns = []
         for name, column in self.frame.items():
-            texts = [_text(value, self.column_decimals.get(str(name), self.decimals)) for value in column]
+            texts = [
+                _text(value, self.column_decimals.get(str(name), self.decimals)) for value in column
+            ]
             kind = _kind(column)
-            kinds = [text.split(":")[0].replace(" ", "-") if name in CLASSED else kind for text in texts]
+            kinds = [
+                text.split(":")[0].replace(" ", "-") if name in CLASSED else kind for text in texts
+            ]
             columns.append(map(PageCell, texts, kinds))
         return [list(row) for row in zip(*columns, strict=True)]
 
@@ -93,13 +107,19 @@ class PageCell:
 
 
 def render(template: str, **values: Any) -> str:
-    """A page from a template of this package; what is put in is escaped, a name that is not given is an error."""
+    """A page from a template of this package; what is put in is escaped, a name that is not given
+    is an error.
+    """
     return _TEMPLATES.get_template(template).render(values)
 
 
 def _kind(column: pd.Series[Any]) -> str:
     shown = [value for value in column if not pd.isna(value) and value != DASH]
-    return "number" if shown and all(isinstance(v, numbers.Real) and not isinstance(v, bool) for v in shown) else ""
+    return (
+        "number"
+        if shown and all(isinstance(v, numbers.Real) and not isinstance(v, bool) for v in shown)
+        else ""
+    )
 
 
 def _text(value: Any, decimals: int) -> str:

@@ -14,7 +14,9 @@ from beamuq_study.study_config import EXPANDED, FROM_HOME
 class Machine(StrictModel):
     """``config.yaml``: where things lie and what they run on. Never part of the science."""
 
-    study: str = Field(default="demo", min_length=1, description="a name in studies/, or a path to your own file")
+    study: str = Field(
+        default="demo", min_length=1, description="a name in studies/, or a path to your own file"
+    )
     data_root: Annotated[str | None, FROM_HOME] = Field(
         default=None, description="local datasets in the hub's schema; null: the hub"
     )
@@ -25,31 +27,43 @@ class Machine(StrictModel):
         default="resources/datasets", min_length=1, description="where fetched datasets are kept"
     )
     cache_root: Annotated[str, FROM_HOME] = Field(
-        default="resources/cache", min_length=1, description="pairs scored before, shared by jobs and studies"
+        default="resources/cache",
+        min_length=1,
+        description="pairs scored before, shared by jobs and studies",
     )
-    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: cuda where there is one")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        default="auto", description="auto: cuda where there is one"
+    )
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         default="auto", description="of language models; auto: bfloat16 on cuda, float32 on cpu"
     )
     scorer_dtype: Literal["float32", "bfloat16"] = Field(
         default="float32", description="of similarity and quality models; the release's is float32"
     )
-    memory_gb: float = Field(default=4.0, gt=0, description="main memory that one decoding or scoring job asks for")
+    memory_gb: float = Field(
+        default=4.0, gt=0, description="main memory that one decoding or scoring job asks for"
+    )
     offline: bool = Field(default=False, description="true: never ask the hub")
     shards: int = Field(
-        default=1, ge=1, le=1000, description="jobs that one cell's decoding is cut into; never changes a result"
+        default=1,
+        ge=1,
+        le=1000,
+        description="jobs that one cell's decoding is cut into; never changes a result",
     )
 
 
 _SCALARS = {"true": True, "false": False, "null": None}
-_TEXTS = frozenset(name for name, field in Machine.model_fields.items() if field.annotation in (str, str | None))
+_TEXTS = frozenset(
+    name for name, field in Machine.model_fields.items() if field.annotation in (str, str | None)
+)
 
 
 def load_machine(content: dict[str, Any], path: Path | str = "config.yaml") -> Machine:
-    """Check the machine's configuration (a mapping, as Snakemake has merged it from file and command line).
+    """Check the machine's configuration (a mapping, as Snakemake has merged it from file and
+    command line).
 
-    From the command line ``true``, ``false`` and ``null`` come as text; they mean what they mean in YAML. A name that
-    looks like a number comes as one, and is the text of it: ``study=2024``.
+    From the command line ``true``, ``false`` and ``null`` come as text; they mean what they mean in
+    YAML. A name that looks like a number comes as one, and is the text of it: ``study=2024``.
     """
     meant = {key: _meant(key, value) for key, value in content.items()}
     return validated(Machine, meant, path)

@@ -1,9 +1,10 @@
 """Every Parquet table of the workflow: its schema, where it lies, how it is read and written.
 
-A file is a table of one ``kind``, zstd-compressed, whose footer holds, under the key ``beamuq``, a JSON object with
-``kind``, ``cell`` (which model, dataset, recipe, scorer the rows belong to) and ``provenance`` (versions, revisions,
-hashes, seed, dtype, device). It holds no time, host or path: the same inputs give the same bytes. Pages carry
-checksums, without which most flipped bits would go unnoticed.
+A file is a table of one ``kind``, zstd-compressed, whose footer holds, under the key ``beamuq``, a
+JSON object with ``kind``, ``cell`` (which model, dataset, recipe, scorer the rows belong to) and
+``provenance`` (versions, revisions, hashes, seed, dtype, device). It holds no time, host or path:
+the same inputs give the same bytes. Pages carry checksums, without which most flipped bits would go
+unnoticed.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ PASSAGES = pa.list_(pa.struct([("title", STRING), ("text", STRING)]))
 TURNS = pa.list_(pa.struct([("question", STRING), ("answer", STRING)]))
 
 
-# Rows that are written, and can be read, together: 64 rows of 10,000 replicates take 2.5 MB, a cell up to 500 MB.
+# Rows that are written, and can be read, together: 64 rows of 10,000 replicates take 2.5 MB, a cell
+# up to 500 MB.
 ROW_GROUPS = {"replicates": 64}
 
 
@@ -46,7 +48,10 @@ def _or_null(kind: pa.DataType) -> pa.Field:
 
 def _schema(**columns: pa.DataType | pa.Field) -> pa.Schema:
     """A schema of columns that are never null, but for those of :func:`_or_null`."""
-    fields = {name: kind if isinstance(kind, pa.Field) else pa.field("", kind, False) for name, kind in columns.items()}
+    fields = {
+        name: kind if isinstance(kind, pa.Field) else pa.field("", kind, False)
+        for name, kind in columns.items()
+    }
     return pa.schema([field.with_name(name) for name, field in fields.items()])
 
 
@@ -64,13 +69,16 @@ _ESTIMATE = {
     "answer_source": STRING,
     "quality": STRING,
     "subset": STRING,  # "all"; "answered": of the questions whose produced answer is not empty
-    "metric": STRING,  # "PRR", "ROC-AUC", "PR-AUC"; "PRR@1": to a further rejection of evaluation.max_rejection
+    # "PRR", "ROC-AUC", "PR-AUC"; "PRR@1": to a further rejection of evaluation.max_rejection
+    "metric": STRING,
     "method": STRING,
     "variant": STRING,  # "multinomial", "beamsearch", or "" for a baseline
     "setting": STRING,  # "" for the main table
 }
 _VALUE = {
-    "value": _or_null(FLOAT),  # null: undefined, or no threshold has the guarantee, and `note` says why
+    "value": _or_null(
+        FLOAT
+    ),  # null: undefined, or no threshold has the guarantee, and `note` says why
     **dict.fromkeys(("low", "high", "std"), _or_null(FLOAT)),
     "n": INT,
     "note": STRING,
@@ -82,9 +90,13 @@ SCHEMAS: dict[str, pa.Schema] = {
     "prompts": _schema(id=STRING, prompt=STRING),
     "candidates": _schema(
         id=STRING,
-        strategy=STRING,  # "greedy", "sample T=1.0", "beam M=10", "diverse G=2 lambda=0.5", "hybrid B=3"
-        rank=INT,  # 0-based: draw number of a sample; the search's own order of beams (log p unless length-penalised)
-        text=STRING,  # up to the first newline or stop, cleaned; whole without newline_stops (D1, D9)
+        # "greedy", "sample T=1.0", "beam M=10", "diverse G=2 lambda=0.5", "hybrid B=3"
+        strategy=STRING,
+        # 0-based: draw number of a sample; the search's own order of beams (log p unless
+        # length-penalised)
+        rank=INT,
+        # up to the first newline or stop, cleaned; whole without newline_stops (D1, D9)
+        text=STRING,
         token_ids=INTS,  # terminator included
         token_texts=STRINGS,
         token_logprobs=FLOATS,  # natural log, of the model's own distribution at T = 1
@@ -92,14 +104,19 @@ SCHEMAS: dict[str, pa.Schema] = {
         # under what the candidate was drawn from; stochastic: that it is among them; null: searched
         policy_logprob=_or_null(FLOAT),
         terminated=BOOL,  # False: cut at max new tokens
-        entropies=_or_null(FLOATS),  # nats per step over the full vocabulary; greedy and rank-0 beams only
-        top_ids=_or_null(pa.list_(INTS)),  # ten most probable tokens per step, chosen one among them or appended
+        entropies=_or_null(
+            FLOATS
+        ),  # nats per step over the full vocabulary; greedy and rank-0 beams only
+        top_ids=_or_null(
+            pa.list_(INTS)
+        ),  # ten most probable tokens per step, chosen one among them or appended
         top_texts=_or_null(pa.list_(STRINGS)),
         top_logprobs=_or_null(pa.list_(FLOATS)),
         # prefixes beyond the prompt that this strategy asked about; rank 0 only, as what follows
         search_rows=_or_null(INT),
         search_passes=_or_null(INT),  # forward passes that it must make one after the other
-        # of exact, all_above, optimal_stratified, adaptive: False where the search stopped at its cap
+        # of exact, all_above, optimal_stratified, adaptive: False where the search stopped at its
+        # cap
         proven=_or_null(BOOL),
         missed_logprob=_or_null(FLOAT),  # where it did: no outcome outside its set has more
     ),
@@ -107,9 +124,12 @@ SCHEMAS: dict[str, pa.Schema] = {
         id=STRING,
         answer_source=STRING,
         p_true_logprob=_or_null(FLOAT),
-        ccp_labels=_or_null(pa.list_(STRINGS)),  # per step and alternative: entail, neutral or contradict
+        ccp_labels=_or_null(
+            pa.list_(STRINGS)
+        ),  # per step and alternative: entail, neutral or contradict
         token_relevances=_or_null(FLOATS),
-        candidate_strategy=STRING,  # "" for the produced answer itself; else the candidate the relevances are of
+        # "" for the produced answer itself; else the candidate the relevances are of
+        candidate_strategy=STRING,
         candidate_rank=INT,
     ),
     "similarity": _schema(
@@ -121,18 +141,29 @@ SCHEMAS: dict[str, pa.Schema] = {
         contradict=_or_null(FLOAT),
     ),
     "quality": _schema(id=STRING, answer_source=STRING, value=FLOAT),
-    "scores": _schema(id=STRING, answer_source=STRING, method=STRING, variant=STRING, setting=STRING, value=FLOAT),
+    "scores": _schema(
+        id=STRING, answer_source=STRING, method=STRING, variant=STRING, setting=STRING, value=FLOAT
+    ),
     "evaluation": _schema(**_ESTIMATE, **_VALUE),
     # one value per resample; NaN where that resample leaves the metric undefined
     "replicates": _schema(**_ESTIMATE, values=pa.list_(pa.float32())),
-    "beams_map": _schema(**_ESTIMATE, **_VALUE, values=pa.list_(pa.float32())),  # method: "" of a cell's coordinates
+    "beams_map": _schema(
+        **_ESTIMATE, **_VALUE, values=pa.list_(pa.float32())
+    ),  # method: "" of a cell's coordinates
     "decisions": _schema(
         method=STRING,
         variant=STRING,
-        metric=STRING,  # "threshold", "least", "bound", "shown", "wrong"; "ece", …; "p in [0.1, 0.2)", "right in …"
-        risk=_or_null(FLOAT),  # α of the first five: at most this share of the shown answers is wrong
-        **_VALUE,  # n of threshold: questions or groups that calibrate, of least: of them tested, of bound: shown
-        values=pa.list_(pa.float32()),  # one per resample of what has an interval, those of bins apart
+        # "threshold", "least", "bound", "shown", "wrong"; "ece", …; "p in [0.1, 0.2)", "right in …"
+        metric=STRING,
+        risk=_or_null(
+            FLOAT
+        ),  # α of the first five: at most this share of the shown answers is wrong
+        # n of threshold: questions or groups that calibrate, of least: of them tested, of bound:
+        # shown
+        **_VALUE,
+        values=pa.list_(
+            pa.float32()
+        ),  # one per resample of what has an interval, those of bins apart
     ),
 }
 
@@ -143,7 +174,10 @@ NAMED_BY: dict[str, tuple[str, ...]] = {
     "prompts": ("style", "dataset"),
     **dict.fromkeys(("candidates", "judgements"), _CELL),
     "quality": ("metric", *_CELL),
-    **dict.fromkeys(("similarity", "scores", "evaluation", "replicates", "beams_map", "decisions"), ("scorer", *_CELL)),
+    **dict.fromkeys(
+        ("similarity", "scores", "evaluation", "replicates", "beams_map", "decisions"),
+        ("scorer", *_CELL),
+    ),
 }
 
 
@@ -151,7 +185,8 @@ NAMED_BY: dict[str, tuple[str, ...]] = {
 class Artifact:
     """One file of a study by what it holds: its kind (a key of ``SCHEMAS``) and its cell.
 
-    Raises ValueError if the fields given are not exactly those that a file of this kind is named by.
+    Raises ValueError if the fields given are not exactly those that a file of this kind is named
+    by.
     """
 
     kind: str
@@ -165,7 +200,9 @@ class Artifact:
     def __post_init__(self) -> None:
         given = {name for name, value in vars(self).items() if value and name != "kind"}
         if given != set(NAMED_BY[self.kind]):
-            raise ValueError(f"a {self.kind} file is named by {NAMED_BY[self.kind]}, not by {sorted(given)}")
+            raise ValueError(
+                f"a {self.kind} file is named by {NAMED_BY[self.kind]}, not by {sorted(given)}"
+            )
 
     @property
     def cell(self) -> dict[str, str]:
@@ -175,7 +212,9 @@ class Artifact:
     @property
     def path(self) -> str:
         """Under ``results/<study>/``."""
-        return "/".join((self.kind, *(file_name(value) for value in self.cell.values()))) + ".parquet"
+        return (
+            "/".join((self.kind, *(file_name(value) for value in self.cell.values()))) + ".parquet"
+        )
 
 
 def file_name(name: str) -> str:
@@ -202,7 +241,8 @@ class Loaded(Footer):
 
 @dataclass(frozen=True)
 class OnDisk(Footer):
-    """A large table: :attr:`table` reads the file each time, so that nothing is held between two uses.
+    """A large table: :attr:`table` reads the file each time, so that nothing is held between two
+    uses.
 
     ``columns``: those that are read, all if None.
     """
@@ -223,9 +263,11 @@ def write(
     cell: Mapping[str, str] | None = None,
     provenance: Mapping[str, Json] | None = None,
 ) -> None:
-    """Write rows as a table of ``kind``, atomically: a temporary file in the same folder, fsync, rename.
+    """Write rows as a table of ``kind``, atomically: a temporary file in the same folder, fsync,
+    rename.
 
-    Raises BeamUQError if the rows do not fit the schema, or the disk is full. Nothing half-written is left.
+    Raises BeamUQError if the rows do not fit the schema, or the disk is full. Nothing half-written
+    is left.
     """
     schema = SCHEMAS[kind]
     try:
@@ -242,16 +284,22 @@ def write(
     table = table.replace_schema_metadata({b"beamuq": encoded})
     with atomic(path) as temporary:
         together = ROW_GROUPS.get(kind)
-        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True, row_group_size=together)
+        pq.write_table(
+            table, temporary, compression="zstd", write_page_checksum=True, row_group_size=together
+        )
 
 
 def table_of(kind: str, columns: Mapping[str, Any]) -> pa.Table:
-    """Rows of ``kind`` from their columns, lists or arrays; a column that is None, or not given, is null."""
+    """Rows of ``kind`` from their columns, lists or arrays; a column that is None, or not given, is
+    null.
+    """
     schema = SCHEMAS[kind]
     rows = len(next(iter(columns.values())))
     with _pandas_not_imported():
         arrays = [
-            pa.nulls(rows, field.type) if columns.get(field.name) is None else pa.array(columns[field.name], field.type)
+            pa.nulls(rows, field.type)
+            if columns.get(field.name) is None
+            else pa.array(columns[field.name], field.type)
             for field in schema
         ]
     return pa.Table.from_arrays(arrays, schema=schema)
@@ -259,7 +307,8 @@ def table_of(kind: str, columns: Mapping[str, Any]) -> pa.Table:
 
 @contextmanager
 def _pandas_not_imported() -> Iterator[None]:
-    """Keep pyarrow from importing pandas, a third of what the smallest jobs take, where nobody else has imported it.
+    """Keep pyarrow from importing pandas, a third of what the smallest jobs take, where nobody else
+    has imported it.
 
     It does so to see whether values are objects of pandas, which none can be then.
     """
@@ -285,7 +334,8 @@ class _Refusing(MetaPathFinder):
 def read(path: Path, kind: str, columns: Sequence[str] | None = None) -> Loaded:
     """Read a table of ``kind`` and its footer: all of it, or some ``columns``.
 
-    Raises BeamUQError if the file is missing, corrupt, of another kind, or lacks a column: the message names it.
+    Raises BeamUQError if the file is missing, corrupt, of another kind, or lacks a column: the
+    message names it.
     """
     with _opened(path, kind) as (footer, file):
         table = file.read(columns)
@@ -298,34 +348,48 @@ def read(path: Path, kind: str, columns: Sequence[str] | None = None) -> Loaded:
 
 
 def on_disk(path: Path, kind: str, columns: Sequence[str] | None = None) -> OnDisk:
-    """A table of ``kind`` to be read later. Raises BeamUQError as :func:`read`, but for damaged rows."""
+    """A table of ``kind`` to be read later. Raises BeamUQError as :func:`read`, but for damaged
+    rows.
+    """
     with _opened(path, kind) as (footer, _):
         return OnDisk(path, kind, footer.cell, footer.provenance, columns)
 
 
 def read_lists(path: Path, kind: str, column: str, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """The lists of numbers that stand in some ``rows`` [K] of a ``column``, all of one length: [K, length].
+    """The lists of numbers that stand in some ``rows`` [K] of a ``column``, all of one length: [K,
+    length].
 
-    Reads the groups of rows that hold any of them, one after the other, so that no more is held than these lists and
-    a group.
+    Reads the groups of rows that hold any of them, one after the other, so that no more is held
+    than these lists and a group.
 
     Raises BeamUQError as :func:`read`, and if the lists differ in length.
     """
     element = SCHEMAS[kind].field(column).type.value_type.to_pandas_dtype()
     found = np.empty((0, 1), dtype=element)
     with _opened(path, kind) as (_, file):
-        sizes = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
+        sizes = [
+            file.metadata.row_group(number).num_rows
+            for number in range(file.metadata.num_row_groups)
+        ]
         ends = np.cumsum(sizes)
         group_of_row = np.searchsorted(ends, rows, side="right")
         for number in np.unique(group_of_row):
             here = group_of_row == number
             places = rows[here] - (ends[number] - sizes[number])
-            lists = file.read_row_group(int(number), columns=[column]).column(column).combine_chunks().take(places)
+            lists = (
+                file.read_row_group(int(number), columns=[column])
+                .column(column)
+                .combine_chunks()
+                .take(places)
+            )
             lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
             if not len(found):
                 found = np.empty((len(rows), lengths[0]), dtype=element)
             if (lengths != found.shape[1]).any():
-                raise BeamUQError(f"{path}: {column}: not all of {found.shape[1]} numbers; delete it and run again")
+                raise BeamUQError(
+                    f"{path}: {column}: not all of {found.shape[1]} numbers; delete it and run "
+                    "again"
+                )
             found[here] = lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), -1)
     return found
 
@@ -356,6 +420,10 @@ def _opened(path: Path, kind: str | None = None) -> Iterator[tuple[Footer, pq.Pa
 
 def _check_kind(path: Path, kind: str, found: str, columns: pa.Schema) -> None:
     if found != kind:
-        raise BeamUQError(f"{path}: expected a table of '{kind}', found '{found}'; delete it and run again")
-    if [(field.name, field.type) for field in columns] != [(field.name, field.type) for field in SCHEMAS[kind]]:
+        raise BeamUQError(
+            f"{path}: expected a table of '{kind}', found '{found}'; delete it and run again"
+        )
+    if [(field.name, field.type) for field in columns] != [
+        (field.name, field.type) for field in SCHEMAS[kind]
+    ]:
         raise BeamUQError(f"{path}: its columns are not those of '{kind}'; delete it and run again")

@@ -18,26 +18,32 @@ BATCH = 10_000
 
 
 def strategy_of(answer_source: str, beam: str | None) -> str:
-    """The strategy whose first candidate is a produced answer; ``beam`` is the main search, None where there is none.
+    """The strategy whose first candidate is a produced answer; ``beam`` is the main search, None
+    where there is none.
 
     Raises BeamUQError if there is no such produced answer.
     """
     strategy = {"greedy": GREEDY, "shipped": SHIPPED, "top_beam": beam}.get(answer_source)
     if strategy is None:
         raise BeamUQError(
-            f"answer_source: {answer_source!r} is not greedy, shipped or, with a main beam, top_beam; correct it"
+            f"answer_source: {answer_source!r} is not greedy, shipped or, with a main beam, "
+            "top_beam; correct it"
         )
     return strategy
 
 
-def produced_texts(candidates: pa.Table, answer_source: Sequence[str], beam: str | None) -> dict[str, dict[str, str]]:
-    """The produced answers: ``{answer source: {question id: text}}``, in the file's order of questions.
+def produced_texts(
+    candidates: pa.Table, answer_source: Sequence[str], beam: str | None
+) -> dict[str, dict[str, str]]:
+    """The produced answers: ``{answer source: {question id: text}}``, in the file's order of
+    questions.
 
     Raises BeamUQError as :func:`strategy_of`, or if a question has no such candidate.
     """
     first: dict[tuple[str, str], str] = {}
     questions: dict[str, None] = {}
-    # batch by batch, since few rows are kept; as Python's own values, since pyarrow's filters import pandas
+    # batch by batch, since few rows are kept; as Python's own values, since pyarrow's filters
+    # import pandas
     for batch in candidates.select(COLUMNS).to_batches(max_chunksize=BATCH):
         columns = batch.to_pydict().values()
         for question, strategy, rank, text in zip(*columns, strict=True):
@@ -49,32 +55,46 @@ def produced_texts(candidates: pa.Table, answer_source: Sequence[str], beam: str
         strategy = strategy_of(name, beam)
         for question in questions:
             if (strategy, question) not in first:
-                raise BeamUQError(f"candidates: question {question!r} has no {strategy!r} for answer_source {name!r}")
+                raise BeamUQError(
+                    f"candidates: question {question!r} has no {strategy!r} for answer_source "
+                    f"{name!r}"
+                )
             texts[name][question] = first[strategy, question]
     return texts
 
 
 def needed_pairs(
-    candidates: pa.Table, answer_source: Sequence[str], beam: str | None, only_with_answer: Collection[str] = ()
+    candidates: pa.Table,
+    answer_source: Sequence[str],
+    beam: str | None,
+    only_with_answer: Collection[str] = (),
 ) -> list[tuple[str, str, str]]:
-    """Every (question id, premise, hypothesis) that a method can ask for, each once, in a fixed order.
+    """Every (question id, premise, hypothesis) that a method can ask for, each once, in a fixed
+    order.
 
-    For each question, strategy and produced answer: all ordered pairs of the distinct texts of that strategy's
-    candidates and the answer, a text with itself included (D9, own values). Texts of two strategies do not meet. Of the
-    strategies ``only_with_answer``, which may have hundreds of texts: each text as hypothesis of the answer alone.
+    For each question, strategy and produced answer: all ordered pairs of the distinct texts of that
+    strategy's candidates and the answer, a text with itself included (D9, own values). Texts of two
+    strategies do not meet. Of the strategies ``only_with_answer``, which may have hundreds of
+    texts: each text as hypothesis of the answer alone.
 
     Raises BeamUQError as :func:`produced_texts`.
     """
     answers = produced_texts(candidates, answer_source, beam)
     by_question: dict[str, dict[str, dict[str, None]]] = {}
-    for question, strategy, _, text in zip(*candidates.select(COLUMNS).to_pydict().values(), strict=True):
+    for question, strategy, _, text in zip(
+        *candidates.select(COLUMNS).to_pydict().values(), strict=True
+    ):
         by_question.setdefault(question, {}).setdefault(strategy, {})[text] = None
     needed: list[tuple[str, str, str]] = []
     for question, sets in by_question.items():
         pairs: dict[tuple[str, str], None] = {}
         for (strategy, members), answer in product(sets.items(), answers.values()):
             nodes = list(dict.fromkeys([answer[question], *members]))
-            of_both = product(nodes[:1], members) if strategy in only_with_answer else product(nodes, nodes)
+            of_both = (
+                product(nodes[:1], members)
+                if strategy in only_with_answer
+                else product(nodes, nodes)
+            )
             pairs.update(dict.fromkeys(of_both))
         needed += [(question, *pair) for pair in pairs]
     return needed

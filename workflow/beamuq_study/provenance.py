@@ -30,7 +30,12 @@ MODELS = "models"
 BEHIND = "settings_behind"
 MADE_OF_OTHERS = ("scores", "evaluation", "replicates", "beams_map", "decisions")
 """Tables that are computed from tables alone, whose footers tell the settings behind them."""
-OF_MODELS = {"candidates": "model", "similarity": "scorer", "quality": "metric", "judgements": "model"}
+OF_MODELS = {
+    "candidates": "model",
+    "similarity": "scorer",
+    "quality": "metric",
+    "judgements": "model",
+}
 
 
 def provenance(
@@ -44,17 +49,24 @@ def provenance(
 ) -> dict[str, Any]:
     """The provenance in a table's footer.
 
-    ``settings``: the job's own parameters; ``inputs``: files read, by the job's name for them, whose sha256 is kept
-    (None: not read); ``tables``: those of them whose settings and models stay known; ``models``: the identity of each
-    model loaded, None for a step that never loads any; ``dtype`` and ``device``: what they ran in and on.
+    ``settings``: the job's own parameters; ``inputs``: files read, by the job's name for them,
+    whose sha256 is kept (None: not read); ``tables``: those of them whose settings and models stay
+    known; ``models``: the identity of each model loaded, None for a step that never loads any;
+    ``dtype`` and ``device``: what they ran in and on.
     """
     packages = ("numpy", "torch", "transformers", "tokenizers") if models else ("numpy",)
     facts: dict[str, Any] = {
-        "settings": settings.model_dump(mode="json") if isinstance(settings, BaseModel) else dict(settings),
+        "settings": settings.model_dump(mode="json")
+        if isinstance(settings, BaseModel)
+        else dict(settings),
         "inputs": {name: file_sha256(path) for name, path in inputs.items() if path is not None},
         "versions": {"beamuq": __version__} | {package: version(package) for package in packages},
     }
-    if behind := {name: value for table in (tables or {}).values() for name, value in _models_behind(table).items()}:
+    if behind := {
+        name: value
+        for table in (tables or {}).values()
+        for name, value in _models_behind(table).items()
+    }:
         facts["models_behind"] = behind
     settings_behind: dict[str, Any] = {}
     for name, table in (tables or {}).items():
@@ -65,20 +77,24 @@ def provenance(
     if models is not None:
         facts["models"] = dict(models)
     if models:
-        facts |= {"dtype": str(dtype).removeprefix("torch."), "device": device.type if device else None}
+        facts |= {
+            "dtype": str(dtype).removeprefix("torch."),
+            "device": device.type if device else None,
+        }
     return facts
 
 
 def read_cell(
     files: Mapping[str, Path | None], expected: Mapping[str, Mapping[str, Any]], **asked: Any
 ) -> dict[str, Loaded]:
-    """Tables of one cell and one run, by name: a kind, ``cross_similarity`` or ``quality METRIC``; None: not read.
+    """Tables of one cell and one run, by name: a kind, ``cross_similarity`` or ``quality METRIC``;
+    None: not read.
 
-    ``expected``: the settings that each must have, by name, and those that it was made from; ``asked``: settings that
-    all must have which name them.
+    ``expected``: the settings that each must have, by name, and those that it was made from;
+    ``asked``: settings that all must have which name them.
 
-    Raises BeamUQError as ``parquet_tables.read``, :func:`check_settings` and :func:`check_one_run`; or if a file is of
-    another model, dataset or recipe than another.
+    Raises BeamUQError as ``parquet_tables.read``, :func:`check_settings` and :func:`check_one_run`;
+    or if a file is of another model, dataset or recipe than another.
     """
     tables = {name: read(path, _kind(name)) for name, path in files.items() if path is not None}
     for name, table in tables.items():
@@ -90,7 +106,9 @@ def read_cell(
 
 
 def settings_of(study: Study, table: Footer) -> dict[str, Any]:
-    """What the footer of a study's table may name of it, by the names there, and the sources of its models."""
+    """What the footer of a study's table may name of it, by the names there, and the sources of its
+    models.
+    """
     main, quality = study.main, study.main_quality
     settings: dict[str, Any] = study.evaluation.model_dump(mode="json") | {
         "seed": study.seed,
@@ -98,7 +116,9 @@ def settings_of(study: Study, table: Footer) -> dict[str, Any]:
         "threshold": quality.threshold,
         "risks": study.decisions.risks,
         "guarantee": study.decisions.confidence,
-        "further_qualities": {of.metric: of.threshold for of in study.qualities(table.cell["dataset"])[1:]},
+        "further_qualities": {
+            of.metric: of.threshold for of in study.qualities(table.cell["dataset"])[1:]
+        },
         "alpha": main.alpha,
         "epsilon": main.epsilon,
         "num_candidates": main.num_candidates,
@@ -109,7 +129,9 @@ def settings_of(study: Study, table: Footer) -> dict[str, Any]:
         settings[MODELS] = {"model": recorded_source(scorer.source)}
     if table.kind == "scores":
         settings["methods"] = study.scoring[table.cell["recipe"]].methods
-        settings["equivalence_threshold"] = study.scorers[table.cell["scorer"]].equivalence_threshold
+        settings["equivalence_threshold"] = study.scorers[
+            table.cell["scorer"]
+        ].equivalence_threshold
     if table.kind == "beams_map":
         settings |= study.map_settings(table.cell["recipe"], table.cell["dataset"])
     if table.kind == "candidates":
@@ -129,13 +151,16 @@ def settings_of(study: Study, table: Footer) -> dict[str, Any]:
 
 
 def newline_ended(candidates: Footer) -> bool:
-    """Whether a newline ended the answers of a table of candidates; else their texts have all lines (D1, ending)."""
+    """Whether a newline ended the answers of a table of candidates; else their texts have all lines
+    (D1, ending).
+    """
     settings = candidates.provenance.get("settings", {})
     return bool(settings.get("newline_stops", True))
 
 
 def check_study(study: Study, tables: Iterable[Footer]) -> None:
-    """Refuse tables that were made, or made from others, with other settings or models than the study's.
+    """Refuse tables that were made, or made from others, with other settings or models than the
+    study's.
 
     Raises BeamUQError as :func:`check_settings`.
     """
@@ -147,19 +172,28 @@ def check_study(study: Study, tables: Iterable[Footer]) -> None:
 
 
 def _tell_of_silent(tables: Iterable[Footer]) -> None:
-    """Say in the job's log which tables do not tell what is behind them, as earlier versions wrote them."""
-    silent = [table for table in tables if table.kind in MADE_OF_OTHERS and BEHIND not in table.provenance]
+    """Say in the job's log which tables do not tell what is behind them, as earlier versions wrote
+    them.
+    """
+    silent = [
+        table for table in tables if table.kind in MADE_OF_OTHERS and BEHIND not in table.provenance
+    ]
     if silent:
         further = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
         print(
-            f"{silent[0].path}{further}: written by an earlier version, whose footers do not tell the settings of the "
+            f"{silent[0].path}{further}: written by an earlier version, whose footers do not tell "
+            "the settings of the "
             "tables behind them; these are not compared",
             file=sys.stderr,
         )
 
 
-def _settings_of_another(study: Study, cell: Mapping[str, str], name: str, used: Mapping[str, Any]) -> dict[str, Any]:
-    """As :func:`settings_of`, of a table behind one of this cell, called ``name`` and made with ``used``."""
+def _settings_of_another(
+    study: Study, cell: Mapping[str, str], name: str, used: Mapping[str, Any]
+) -> dict[str, Any]:
+    """As :func:`settings_of`, of a table behind one of this cell, called ``name`` and made with
+    ``used``.
+    """
     kind = _kind(name)
     of_table = dict(cell)
     if kind == "similarity":
@@ -170,31 +204,37 @@ def _settings_of_another(study: Study, cell: Mapping[str, str], name: str, used:
 
 
 def check_settings(table: Footer, current: Mapping[str, Any]) -> None:
-    """Refuse a table that was made with other settings or models than ``current``, of those that its footer names.
+    """Refuse a table that was made with other settings or models than ``current``, of those that
+    its footer names.
 
-    ``current``: settings by name; and under ``models``, by use, source and content of each model, under ``dtype``, by
-    device, what models must have run in.
+    ``current``: settings by name; and under ``models``, by use, source and content of each model,
+    under ``dtype``, by device, what models must have run in.
 
     Raises BeamUQError naming the file, the setting and both values.
     """
     for name, used, asked in _differences(table.kind, _used(table), current):
         raise BeamUQError(
-            f"{table.path}: was made with {name} {used!r}, {asked!r} is asked for; {_fix(table.kind, name, used)}"
+            f"{table.path}: was made with {name} {used!r}, {asked!r} is asked for; "
+            f"{_fix(table.kind, name, used)}"
         )
 
 
-def check_settings_behind(table: Footer, current: Callable[[str, Mapping[str, Any]], Mapping[str, Any]]) -> None:
-    """:func:`check_settings` of the tables that a table was made from, and those behind them, as its footer tells.
+def check_settings_behind(
+    table: Footer, current: Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+) -> None:
+    """:func:`check_settings` of the tables that a table was made from, and those behind them, as
+    its footer tells.
 
-    ``current``: from such a table's name and what it was made with to what it must be made with. Footers that earlier
-    versions wrote tell nothing of this, and are read.
+    ``current``: from such a table's name and what it was made with to what it must be made with.
+    Footers that earlier versions wrote tell nothing of this, and are read.
 
     Raises BeamUQError naming the file, the table behind it, the setting and both values.
     """
     for name, used in table.provenance.get(BEHIND, {}).items():
         for setting, value, asked in _differences(_kind(name), used, current(name, used)):
             raise BeamUQError(
-                f"{table.path}: was made from {name} with {setting} {value!r}, {asked!r} is asked for; "
+                f"{table.path}: was made from {name} with {setting} {value!r}, {asked!r} is asked "
+                "for; "
                 f"{_fix(_kind(name), setting, value)}"
             )
 
@@ -213,13 +253,17 @@ def check_weights(tables: Iterable[Footer], manifests: Mapping[str, Mapping[str,
             made = identity.get("content")
             if fetched and made and made != fetched:
                 raise BeamUQError(
-                    f"{table.path}: was made with other weights ({use}: {made[:12]}…) than those fetched of "
-                    f"{identity['source']} ({fetched[:12]}…); delete it and run again, or fetch the model that made it"
+                    f"{table.path}: was made with other weights ({use}: {made[:12]}…) than those "
+                    "fetched of "
+                    f"{identity['source']} ({fetched[:12]}…); delete it and run again, or fetch "
+                    "the model that made it"
                 )
 
 
 def recorded_source(source: str | None) -> dict[str, str]:
-    """A source as the footer of a table that its model made names it: of a folder its name alone."""
+    """A source as the footer of a table that its model made names it: of a folder its name
+    alone.
+    """
     if source is None:
         return {}
     if source.startswith("folder:"):
@@ -228,10 +272,14 @@ def recorded_source(source: str | None) -> dict[str, str]:
 
 
 def _used(table: Footer) -> dict[str, Any]:
-    """What a table was made with: its settings, and of its models source, content, dtype and device."""
+    """What a table was made with: its settings, and of its models source, content, dtype and
+    device.
+    """
     recorded = table.provenance
     used = dict(recorded.get("settings", {}))
-    used |= {name: recorded[name] for name in ("dtype", "scorer_dtype", "device") if name in recorded}
+    used |= {
+        name: recorded[name] for name in ("dtype", "scorer_dtype", "device") if name in recorded
+    }
     models = {
         use: {fact: identity[fact] for fact in ("source", "content") if fact in identity}
         for use, identity in recorded.get(MODELS, {}).items()
@@ -239,8 +287,12 @@ def _used(table: Footer) -> dict[str, Any]:
     return used | ({MODELS: models} if models else {})
 
 
-def _differences(kind: str, used: Mapping[str, Any], current: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """(what, value, value asked for) of each setting and fact of a model that both name and that differs."""
+def _differences(
+    kind: str, used: Mapping[str, Any], current: Mapping[str, Any]
+) -> Iterator[tuple[str, Any, Any]]:
+    """(what, value, value asked for) of each setting and fact of a model that both name and that
+    differs.
+    """
     if kind == "candidates":
         used = {"temperature": None} | dict(used)  # the model's own
     for name, asked in current.items():
@@ -261,7 +313,9 @@ def _differences(kind: str, used: Mapping[str, Any], current: Mapping[str, Any])
 
 
 def _fix(kind: str, setting: str, used: Any) -> str:
-    """What to do about a table that differs; it may come from elsewhere, with a dtype that was named there."""
+    """What to do about a table that differs; it may come from elsewhere, with a dtype that was
+    named there.
+    """
     key = setting.partition(" on ")[0]
     if key not in ("dtype", "scorer_dtype"):
         return "delete it and run again"
@@ -271,46 +325,68 @@ def _fix(kind: str, setting: str, used: Any) -> str:
 
 
 def _kind(name: str) -> str:
-    """The kind of a table by a job's name for it: ``cross_similarity`` and ``quality METRIC`` too."""
+    """The kind of a table by a job's name for it: ``cross_similarity`` and ``quality METRIC``
+    too.
+    """
     return name.removeprefix("cross_").partition(" ")[0]
 
 
 def check_one_run(tables: Iterable[Footer], *, one_cell: bool = False) -> None:
-    """Refuse tables that were not made from one another, or from different files of the same name, or seeds.
+    """Refuse tables that were not made from one another, or from different files of the same name,
+    or seeds.
 
-    A table is compared in what its footer records; published questions and quality have no texts and few records.
+    A table is compared in what its footer records; published questions and quality have no texts
+    and few records.
 
-    Raises BeamUQError naming two files that disagree, and in what; or one that lies where another cell's belongs.
+    Raises BeamUQError naming two files that disagree, and in what; or one that lies where another
+    cell's belongs.
     """
     tables = list(tables)
     hashes = {_key(table.kind, table): (file_sha256(table.path), table.path) for table in tables}
     for table in tables:
-        place = (table.kind, *(file_name(table.cell.get(name, "")) for name in NAMED_BY[table.kind]))
+        place = (
+            table.kind,
+            *(file_name(table.cell.get(name, "")) for name in NAMED_BY[table.kind]),
+        )
         lies = table.path.with_suffix("").parts[-len(place) :]
         if all(place) and lies[0] == table.kind and lies != place:
-            raise BeamUQError(f"{table.path}: holds {table.cell}, another cell than its path says; delete it")
-        of_cell = {(name,): table.cell[name] for name in NAMED_BY["candidates"] if one_cell and name in table.cell}
+            raise BeamUQError(
+                f"{table.path}: holds {table.cell}, another cell than its path says; delete it"
+            )
+        of_cell = {
+            (name,): table.cell[name]
+            for name in NAMED_BY["candidates"]
+            if one_cell and name in table.cell
+        }
         for key, value in (of_cell | dict(_records(table))).items():
             first, path = hashes.setdefault(key, (value, table.path))
             if value != first:
                 raise BeamUQError(
-                    f"{table.path}: was made with another {key[0]} than {path}; one of the two is of another run or "
+                    f"{table.path}: was made with another {key[0]} than {path}; one of the two is "
+                    "of another run or "
                     "cell: delete it and run again"
                 )
 
 
 def _models_behind(table: Footer) -> dict[str, Any]:
-    """Contents and dtype of the models that made a table, or those that it was made from, by what they are called."""
+    """Contents and dtype of the models that made a table, or those that it was made from, by what
+    they are called.
+    """
     recorded, name = table.provenance, OF_MODELS.get(table.kind, "")
     behind = dict(recorded.get("models_behind", {}))
     precision = {key: recorded[key] for key in ("dtype", "scorer_dtype") if key in recorded}
     for use, identity in recorded.get("models", {}).items() if name else ():
-        behind[f"{table.kind} of {table.cell[name]!r} ({use})"] = {"content": identity["content"], **precision}
+        behind[f"{table.kind} of {table.cell[name]!r} ({use})"] = {
+            "content": identity["content"],
+            **precision,
+        }
     return behind
 
 
 def _records(table: Footer) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """(key, value) of what a table was made with, where tables of a study with one key must have one value."""
+    """(key, value) of what a table was made with, where tables of a study with one key must have
+    one value.
+    """
     recorded = table.provenance
     for name, models in _models_behind(table).items():
         yield (f"model or dtype in {name}",), models
@@ -327,7 +403,12 @@ def _records(table: Footer) -> Iterator[tuple[tuple[Any, ...], Any]]:
 
 
 def _key(kind: str, table: Footer, metric: str = "") -> tuple[Any, ...]:
-    """What identifies a file of ``kind`` among a study's: the table itself, or one that it was made from."""
+    """What identifies a file of ``kind`` among a study's: the table itself, or one that it was made
+    from.
+    """
     settings = table.provenance.get("settings", {})
-    facts = {"metric": metric or settings.get("quality"), "style": settings.get("style")} | table.cell
+    facts = {
+        "metric": metric or settings.get("quality"),
+        "style": settings.get("style"),
+    } | table.cell
     return (kind, *(facts.get(name) for name in NAMED_BY.get(kind, NAMED_BY["candidates"])))

@@ -1,4 +1,6 @@
-"""The cells of a study, the result files of each that exhibits, comparison and pages read, and what is made of them."""
+"""The cells of a study, the result files of each that exhibits, comparison and pages read, and what
+is made of them.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,15 @@ from beamuq_study.produced_answers import strategy_of
 from beamuq_study.provenance import check_one_run, check_study
 from beamuq_study.study_config import Study
 
-OF_CANDIDATES = ["id", "strategy", "rank", "text", "token_ids", "logprob", "terminated"]  # the others are large
+OF_CANDIDATES = [
+    "id",
+    "strategy",
+    "rank",
+    "text",
+    "token_ids",
+    "logprob",
+    "terminated",
+]  # the others are large
 OF_CANDIDATES += ["search_rows", "search_passes", "proven"]
 ROW = ["answer_source", "quality", "subset", "metric", "method", "variant", "setting"]
 VALUES = "values"  # the replicates of a row
@@ -74,20 +84,26 @@ class Cell:
 
 
 def as_stored(study: Study, named: pd.DataFrame) -> pd.DataFrame:
-    """Rows with the ``variant`` and ``setting`` under which an evaluation holds what the paper and tables name.
+    """Rows with the ``variant`` and ``setting`` under which an evaluation holds what the paper and
+    tables name.
 
-    They name some methods without their variant; ``beam`` and the main temperature are the main line, "".
+    They name some methods without their variant; ``beam`` and the main temperature are the main
+    line, "".
     """
     forms, main = zip(named["method"], named["variant"], strict=True), {"beam", study.main.sample}
     return named.assign(
         variant=[method and stored_variant(method, variant) for method, variant in forms],
-        setting=["" if setting in main else setting for setting in map(from_print, named["setting"])],
+        setting=[
+            "" if setting in main else setting for setting in map(from_print, named["setting"])
+        ],
     )
 
 
 @dataclass(frozen=True)
 class Empty:
-    """How many of a cell's ``n`` produced answers are empty: whatever follows probability ranks them as the surest."""
+    """How many of a cell's ``n`` produced answers are empty: whatever follows probability ranks
+    them as the surest.
+    """
 
     empty: int
     n: int
@@ -104,21 +120,35 @@ class Empty:
 
 def empty_answers(evaluation: pa.Table) -> dict[str, Empty]:
     """By answer source: the questions that are not among the answered ones."""
-    counted = evaluation.select(["answer_source", "subset", "n"]).group_by(["answer_source", "subset"])
-    n = {(row["answer_source"], row["subset"]): row["n_max"] for row in counted.aggregate([("n", "max")]).to_pylist()}
-    return {of: Empty(n[of, ALL] - answered, n[of, ALL]) for (of, subset), answered in n.items() if subset == ANSWERED}
+    counted = evaluation.select(["answer_source", "subset", "n"]).group_by(
+        ["answer_source", "subset"]
+    )
+    n = {
+        (row["answer_source"], row["subset"]): row["n_max"]
+        for row in counted.aggregate([("n", "max")]).to_pylist()
+    }
+    return {
+        of: Empty(n[of, ALL] - answered, n[of, ALL])
+        for (of, subset), answered in n.items()
+        if subset == ANSWERED
+    }
 
 
 def on_map(each: Estimates) -> Estimates:
-    """Estimates with columns ``power``, ``kappa`` (NaN: a real quality) and ``M`` (NaN: none), of their settings."""
-    parsed = pd.DataFrame([parse(name)[1] for name in each.frame["setting"]], columns=["power", "kappa", "M"])
+    """Estimates with columns ``power``, ``kappa`` (NaN: a real quality) and ``M`` (NaN: none), of
+    their settings.
+    """
+    parsed = pd.DataFrame(
+        [parse(name)[1] for name in each.frame["setting"]], columns=["power", "kappa", "M"]
+    )
     return Estimates(each.frame.join(parsed), each.replicates)
 
 
 class Inputs(dict[Artifact, Loaded | OnDisk]):
     """The files that were asked for, and readings of a cell's.
 
-    Of ``LARGE`` ones footers alone are held: a reading takes what it needs from the file, and does not keep it.
+    Of ``LARGE`` ones footers alone are held: a reading takes what it needs from the file, and does
+    not keep it.
     """
 
     def __init__(self, loaded: Mapping[Artifact, Loaded | OnDisk], study: Study) -> None:
@@ -135,12 +165,14 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
         study: Study,
         large: Mapping[str, list[str] | None] = LARGE,
     ) -> Inputs:
-        """Read each of ``artifacts`` from its own path under ``results_folder``, such as ``results/demo``.
+        """Read each of ``artifacts`` from its own path under ``results_folder``, such as
+        ``results/demo``.
 
-        ``large``: the kinds of which footers alone are read now, and the columns that are read later; None: all.
+        ``large``: the kinds of which footers alone are read now, and the columns that are read
+        later; None: all.
 
-        Raises BeamUQError if a file is missing, unreadable, or of another kind, cell, study or run. Damaged rows of a
-        large file are found when they are read.
+        Raises BeamUQError if a file is missing, unreadable, or of another kind, cell, study or run.
+        Damaged rows of a large file are found when they are read.
         """
         loaded: dict[Artifact, Loaded | OnDisk] = {}
         for artifact in artifacts:
@@ -158,7 +190,9 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
         return cls(loaded, study)
 
     def frame(self, need: Artifact) -> pd.DataFrame:
-        """All of a table as a frame. That of a small file is shared between calls: do not write into it."""
+        """All of a table as a frame. That of a small file is shared between calls: do not write
+        into it.
+        """
         if need in self._frames:
             return self._frames[need]
         loaded = self[need]
@@ -171,33 +205,54 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
     def of(self, cell: Cell, kind: str) -> pd.DataFrame:
         return self.frame(cell.file(kind, self.study.main_quality.metric))
 
-    def estimates(self, cells: Sequence[Cell], quality: str = "", /, **keys: str | Collection[str]) -> Estimates:
-        """The rows of the cells' evaluations that have replicates, under one quality ("": the study's main one).
+    def estimates(
+        self, cells: Sequence[Cell], quality: str = "", /, **keys: str | Collection[str]
+    ) -> Estimates:
+        """The rows of the cells' evaluations that have replicates, under one quality ("": the
+        study's main one).
 
-        ``keys``, as :meth:`.Estimates.where` takes them, choose rows; replicates of others are not read.
+        ``keys``, as :meth:`.Estimates.where` takes them, choose rows; replicates of others are not
+        read.
         """
-        return joined([self._of_cell(cell, quality or self.study.main_quality.metric, keys) for cell in cells])
+        return joined(
+            [self._of_cell(cell, quality or self.study.main_quality.metric, keys) for cell in cells]
+        )
 
-    def _of_cell(self, cell: Cell, quality: str, keys: Mapping[str, str | Collection[str]]) -> Estimates:
+    def _of_cell(
+        self, cell: Cell, quality: str, keys: Mapping[str, str | Collection[str]]
+    ) -> Estimates:
         measured = self._rows_of_cell(cell, quality)
         for name, values in keys.items():
-            measured = measured[measured[name].isin([values] if isinstance(values, str) else list(values))]
+            measured = measured[
+                measured[name].isin([values] if isinstance(values, str) else list(values))
+            ]
         rows = measured["row"].to_numpy(dtype=np.int64)
         frame = measured.drop(columns="row").reset_index(drop=True)
         return Estimates(frame, self._replicates(cell.file("replicates"), rows))
 
     def _rows_of_cell(self, cell: Cell, quality: str) -> pd.DataFrame:
-        """The frame of a cell's estimates, and in ``row`` where the replicates of each stand in their file."""
+        """The frame of a cell's estimates, and in ``row`` where the replicates of each stand in
+        their file.
+        """
         if (cell, quality) not in self._measured:
             rows = self.frame(cell.file("evaluation"))
             rows = rows[rows["quality"] == quality].reset_index(drop=True)
             place = self[cell.file("replicates")].table.select(ROW).to_pandas()
             place["row"] = np.arange(len(place))
-            own, shared = (frame[ROW].merge(place, "left", on=ROW)["row"] for frame in (rows, rows.assign(subset=ALL)))
-            row = own.fillna(shared)  # where no answer is empty, the answered questions share those of all
+            own, shared = (
+                frame[ROW].merge(place, "left", on=ROW)["row"]
+                for frame in (rows, rows.assign(subset=ALL))
+            )
+            row = own.fillna(
+                shared
+            )  # where no answer is empty, the answered questions share those of all
             shares = {source: of.share for source, of in self.empty(cell).items()}
-            empty = rows["answer_source"].map(shares).astype(float).where(rows["subset"] == ALL, 0.0)
-            frame = rows.drop(columns=["low", "high", "std"]).assign(**vars(cell), empty=empty, row=row)
+            empty = (
+                rows["answer_source"].map(shares).astype(float).where(rows["subset"] == ALL, 0.0)
+            )
+            frame = rows.drop(columns=["low", "high", "std"]).assign(
+                **vars(cell), empty=empty, row=row
+            )
             frame["note"] = frame["note"].where(frame["value"].isna(), "")
             columns = [*KEYS, "value", "n", "empty", "note", "row"]
             frame = frame.loc[row.notna(), columns].astype({"value": float, "row": int})
@@ -217,7 +272,9 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
         return empty_answers(self[cell.file("evaluation")].table)
 
     def empty_sentence(self, files: Iterable[Artifact], answer_source: str = "greedy") -> str:
-        """How many produced answers are empty, by cell of some files; nothing where there is no cell."""
+        """How many produced answers are empty, by cell of some files; nothing where there is no
+        cell.
+        """
         study, counted = self.study, dict[str, Empty | None]()
         for file in files:
             if file.model and file.recipe:
@@ -225,27 +282,38 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
                 place += f", recipe {file.recipe}" * (file.recipe != study.main.recipe)
                 counted[place] = self._empty(file, answer_source) or counted.get(place)
         some = {place: of for place, of in counted.items() if of is None or of.empty}
-        counts = {at: f"{of.empty} of {of.n}{MARK * of.too_many}" if of else "not recorded" for at, of in some.items()}
+        counts = {
+            at: f"{of.empty} of {of.n}{MARK * of.too_many}" if of else "not recorded"
+            for at, of in some.items()
+        }
         places = ", ".join(f"{at} {count}" for at, count in counts.items()) or "none"
         mark = f" {MARK_SENTENCE}" if any(of and of.too_many for of in some.values()) else ""
-        return f"Empty {answer_source.replace('_', '-')} answers: {places}.{mark}" if counted else ""
+        return (
+            f"Empty {answer_source.replace('_', '-')} answers: {places}.{mark}" if counted else ""
+        )
 
     def _empty(self, file: Artifact, answer_source: str) -> Empty | None:
-        """Counted in an evaluation or candidates, or as the footer says; None where a file does not tell."""
+        """Counted in an evaluation or candidates, or as the footer says; None where a file does not
+        tell.
+        """
         if file.kind == "evaluation":
             return empty_answers(self[file].table).get(answer_source)
         if file.kind == "candidates":
             table = self[file].table.select(["strategy", "rank", "text"]).to_pandas()
-            answers = (table["strategy"] == strategy_of(answer_source, self.study.main.beam)) & (table["rank"] == 0)
+            answers = (table["strategy"] == strategy_of(answer_source, self.study.main.beam)) & (
+                table["rank"] == 0
+            )
             texts = table.loc[answers, "text"]
             return Empty(int((texts == "").sum()), len(texts)) if len(texts) else None
         recorded = self[file].provenance.get("empty", {}).get(answer_source)
         return Empty(*recorded) if recorded else None
 
     def decisions(self, cell: Cell, metrics: Collection[str]) -> Estimates:
-        """A cell's decisions of some ``metrics`` with their replicates; ``setting`` is ``risk=0.1``, or "".
+        """A cell's decisions of some ``metrics`` with their replicates; ``setting`` is
+        ``risk=0.1``, or "".
 
-        A row without replicates stands as a number that is known; an interval that is not of replicates stays.
+        A row without replicates stands as a number that is known; an interval that is not of
+        replicates stays.
         """
         file = cell.file("decisions")
         empty = self._empty(file, "greedy")
@@ -256,31 +324,55 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
         for row, values in zip(table.drop_columns(VALUES).to_pylist(), lists, strict=True):
             value = np.nan if row["value"] is None else row["value"]
             setting = "" if row["risk"] is None else f"risk={row['risk']:g}"
-            keys = {name: row[name] for name in ("method", "variant", "metric", "n", "note")} | cell.place
+            keys = {
+                name: row[name] for name in ("method", "variant", "metric", "n", "note")
+            } | cell.place
             own = {"low": row["low"], "high": row["high"]} if row["std"] is None else {}
-            rows.append(keys | {"setting": setting, "empty": empty.share if empty else np.nan, "value": value} | own)
+            rows.append(
+                keys
+                | {"setting": setting, "empty": empty.share if empty else np.nan, "value": value}
+                | own
+            )
             replicates.append(values.values.to_numpy() if len(values) else value)
         return Estimates.from_rows(rows, replicates)
 
     def beams_map(self, cell: Cell) -> Estimates:
         """A cell's map of when beams win; ``setting`` is a place on it (:func:`on_map`)."""
         rows = self.frame(cell.file("beams_map"))
-        frame = rows.assign(**vars(cell), empty=np.nan, note=rows["note"].where(rows["value"].isna(), ""))
-        return on_map(Estimates(frame[[*KEYS, "value", "n", "empty", "note"]], np.stack(rows["values"].to_list())))
+        frame = rows.assign(
+            **vars(cell), empty=np.nan, note=rows["note"].where(rows["value"].isna(), "")
+        )
+        return on_map(
+            Estimates(
+                frame[[*KEYS, "value", "n", "empty", "note"]], np.stack(rows["values"].to_list())
+            )
+        )
 
     def resample_counts(self, cell: Cell, ids: Sequence[str]) -> npt.NDArray[np.int32]:
-        """[N, resamples] how often each resample of the cell's evaluation draws each of the questions ``ids`` [N]."""
+        """[N, resamples] how often each resample of the cell's evaluation draws each of the
+        questions ``ids`` [N].
+        """
         groups = list(self.of(cell, "questions").set_index("id")["group"].loc[list(ids)])
         name = draws_name(cell.dataset, zip(ids, groups, strict=True))
         return resample_counts(groups, self.study.evaluation.resamples, self.study.seed, name)
 
-    def means(self, cell: Cell, ids: Sequence[str], values: Mapping[str, npt.ArrayLike], **keys: Any) -> Estimates:
-        """By metric the mean of ``values`` [N] over the questions ``ids`` [N], on the resamples of its evaluation."""
+    def means(
+        self, cell: Cell, ids: Sequence[str], values: Mapping[str, npt.ArrayLike], **keys: Any
+    ) -> Estimates:
+        """By metric the mean of ``values`` [N] over the questions ``ids`` [N], on the resamples of
+        its evaluation.
+        """
         counts = self.resample_counts(cell, ids)
         place = cell.place | {"recipe": cell.recipe, "n": len(ids)} | keys
-        columns = {metric: np.asarray(column, dtype=np.float64) for metric, column in values.items()}
-        rows = [place | {"metric": metric, "value": column.mean()} for metric, column in columns.items()]
-        return Estimates.from_rows(rows, [column @ counts / counts.sum(axis=0) for column in columns.values()])
+        columns = {
+            metric: np.asarray(column, dtype=np.float64) for metric, column in values.items()
+        }
+        rows = [
+            place | {"metric": metric, "value": column.mean()} for metric, column in columns.items()
+        ]
+        return Estimates.from_rows(
+            rows, [column @ counts / counts.sum(axis=0) for column in columns.values()]
+        )
 
     def candidates(self, cell: Cell) -> CandidateSets:
         file = cell.file("candidates")
@@ -292,10 +384,16 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
         """Of greedy answers alone."""
         file = cell.file("scores")
         scores = self[file].table.filter(pc.field("answer_source") == "greedy").to_pandas()
-        return QuestionScores(scores, self.of(cell, "quality"), self.of(cell, "questions"), file.path)
+        return QuestionScores(
+            scores, self.of(cell, "quality"), self.of(cell, "questions"), file.path
+        )
 
     @property
     def resampling(self) -> dict[str, Any]:
         """What :meth:`~beamuq.evaluation.estimator_errors.QuestionScores.prr` takes of a study."""
         of = self.study.evaluation
-        return {"max_rejection": of.max_rejection[0], "resamples": of.resamples, "seed": self.study.seed}
+        return {
+            "max_rejection": of.max_rejection[0],
+            "resamples": of.resamples,
+            "seed": self.study.seed,
+        }

@@ -1,8 +1,8 @@
 """How the programs under ``workflow/scripts`` are started by their rules.
 
-Each has one function ``run`` whose keyword arguments are called like the rule's files, parameters and wildcards. The
-tables among the inputs, or the outputs, that it does not name are its ``**tables``, or ``**outputs``. A rule passes
-them as ``--name value …``.
+Each has one function ``run`` whose keyword arguments are called like the rule's files, parameters
+and wildcards. The tables among the inputs, or the outputs, that it does not name are its
+``**tables``, or ``**outputs``. A rule passes them as ``--name value …``.
 """
 
 from __future__ import annotations
@@ -23,9 +23,13 @@ OTHERS = {"tables", "outputs"}
 
 
 def run_program(run: Callable[..., None], *, made: str) -> None:
-    """Run a program with the words of its command line; ``made``: its argument that names the file it makes."""
+    """Run a program with the words of its command line; ``made``: its argument that names the file
+    it makes.
+    """
     mask_output()
-    gc.set_threshold(10_000)  # importing torch makes so many objects that looking at them takes a sixth of its time
+    gc.set_threshold(
+        10_000
+    )  # importing torch makes so many objects that looking at them takes a sixth of its time
     exit_with_one_line(lambda: _run(run, words_by_name(sys.argv[1:]), made))
     took = cost_records.taken(cost_records.FINISHED)
     print(
@@ -57,14 +61,19 @@ def words_by_name(words: Sequence[str]) -> dict[str, list[str]]:
 
 
 def arguments_of(run: Callable[..., None], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The keyword arguments of ``run``, each as its type says: files as paths, dictionaries from Python's own text.
+    """The keyword arguments of ``run``, each as its type says: files as paths, dictionaries from
+    Python's own text.
 
     A file that the job does not have, an empty list, is None.
 
     Raises BeamUQError naming an argument that ``run`` does not have, or lacks.
     """
     types, parameters = get_type_hints(run), inspect.signature(run).parameters
-    needed = {name for name, parameter in parameters.items() if parameter.default is inspect.Parameter.empty}
+    needed = {
+        name
+        for name, parameter in parameters.items()
+        if parameter.default is inspect.Parameter.empty
+    }
     unknown = set() if OTHERS & parameters.keys() else given.keys() - parameters.keys()
     if wrong := unknown | needed - given.keys() - OTHERS:
         raise BeamUQError(f"--{min(wrong)}: unknown or missing; see the rule")

@@ -1,8 +1,9 @@
 """``studies/*.yaml``: the science of a run, as a typed object.
 
-A study is checked whole before anything runs: an unknown key, an unknown model in the grid, an exhibit that the grid
-cannot supply, an impossible number, each is one line with file, key, value and fix (``beamuq.config_errors``). The JSON
-schemas in ``workflow/schemas`` are written from these classes.
+A study is checked whole before anything runs: an unknown key, an unknown model in the grid, an
+exhibit that the grid cannot supply, an impossible number, each is one line with file, key, value
+and fix (``beamuq.config_errors``). The JSON schemas in ``workflow/schemas`` are written from these
+classes.
 """
 
 from __future__ import annotations
@@ -27,16 +28,24 @@ ROOT = Path(__file__).resolve().parents[2]  # of a checkout; an installed packag
 STUDIES = ROOT / "studies"
 DEMO_DATA = ROOT / "workflow" / "demo"
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64, description="safe in a file name")]
-Positive = Annotated[int, Field(ge=1, le=1_000_000)]  # far above what is decoded, and what memory bears
+Name = Annotated[
+    str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64, description="safe in a file name")
+]
+Positive = Annotated[
+    int, Field(ge=1, le=1_000_000)
+]  # far above what is decoded, and what memory bears
 
 
 def one_of(choices: tuple[str, ...]) -> Any:
-    """One of ``choices``, or ``module:attribute`` of one's own; another name is refused with the nearest of them."""
+    """One of ``choices``, or ``module:attribute`` of one's own; another name is refused with the
+    nearest of them.
+    """
 
     def check(name: Any) -> Any:
         if isinstance(name, str) and name not in choices and not re.fullmatch(FORM, name):
-            raise ValueError(f"unknown name; {hint(name, choices, ', or module:attribute of your own')}")
+            raise ValueError(
+                f"unknown name; {hint(name, choices, ', or module:attribute of your own')}"
+            )
         return name
 
     return BeforeValidator(check)
@@ -83,14 +92,19 @@ def from_home(place: Any) -> Any:
 def one_or_more(kind: Any) -> Any:
     """A list of numbers of this kind, or one of them alone."""
     return BeforeValidator(
-        lambda value: value if isinstance(value, list) else [value], json_schema_input_type=kind | Distinct[kind]
+        lambda value: value if isinstance(value, list) else [value],
+        json_schema_input_type=kind | Distinct[kind],
     )
 
 
 T = TypeVar("T")
-Distinct = Annotated[list[T], AfterValidator(each_once), Field(json_schema_extra={"uniqueItems": True})]
+Distinct = Annotated[
+    list[T], AfterValidator(each_once), Field(json_schema_extra={"uniqueItems": True})
+]
 FROM_HOME = BeforeValidator(from_home)
-EXPANDED = shaped(r"[^$~][^$]*", "a path with nothing left for a shell to put in: no $NAME, no ~name")
+EXPANDED = shaped(
+    r"[^$~][^$]*", "a path with nothing left for a shell to put in: no $NAME, no ~name"
+)
 HUB, PACKAGED, FOLDER = r"hub:\w[\w.-]*/\w[\w.-]*", r"packaged:[a-z0-9][a-z0-9.-]*", r"folder:.+"
 ROWS = "most prefixes run for a question before its search is stopped"
 Text = Annotated[str, Field(min_length=1)]
@@ -106,14 +120,20 @@ class Model(StrictModel):
     label: Name = Field(description="short form for file names: tables/qa_<label>")
     title: Text = Field(description="as the exhibits print it")
     source: Annotated[str, FROM_HOME] = Field(
-        pattern=f"^({HUB}|{PACKAGED}|{FOLDER})$", description="hub:ORG/NAME, packaged:NAME or folder:PATH"
+        pattern=f"^({HUB}|{PACKAGED}|{FOLDER})$",
+        description="hub:ORG/NAME, packaged:NAME or folder:PATH",
     )
-    style: Literal["base", "instruct"] = Field(description="which prompt template; instruct goes through chat")
+    style: Literal["base", "instruct"] = Field(
+        description="which prompt template; instruct goes through chat"
+    )
     enable_thinking: bool | None = Field(
         default=None, description="must be said for a chat template that can think first (Qwen 3)"
     )
     temperature: float | None = Field(
-        default=None, ge=0.05, le=5, description="of every next-token distribution: its own are p^(1/T) / Z then"
+        default=None,
+        ge=0.05,
+        le=5,
+        description="of every next-token distribution: its own are p^(1/T) / Z then",
     )
     cards: int | None = Field(
         default=None,
@@ -128,12 +148,16 @@ class Dataset(StrictModel):
 
     title: Text
     category: Text = Field(description="the column group in tables: Closed-Book QA, …")
-    adapter: str = Field(pattern=r"^[a-z]\w*$", description="which reader; also the folder's name under data_root")
+    adapter: str = Field(
+        pattern=r"^[a-z]\w*$", description="which reader; also the folder's name under data_root"
+    )
     source: Annotated[str, FROM_HOME] = Field(
         pattern=rf"^(hub:\w[\w.-]*(/\w[\w.-]*)?|{FOLDER}|demo)$",
         description="hub:ORG/NAME, demo, or folder:PATH of its splits",
     )
-    config: str | None = Field(default=None, description="the hub's configuration, such as rc.nocontext")
+    config: str | None = Field(
+        default=None, description="the hub's configuration, such as rc.nocontext"
+    )
     licence: Text = Field(description="of the questions, as the report prints it")
     split: str = Field(pattern=r"^\w+$", description="where the questions come from")
     few_shot_split: str = Field(default="train", pattern=r"^\w+$")
@@ -143,15 +167,20 @@ class Dataset(StrictModel):
     normalizer: Annotated[str | None, one_of_names(NORMALIZERS)] = Field(
         default=None,
         pattern=f"^({'|'.join(NORMALIZERS)})$",
-        description="how answers are compared with references (D17, quality): folded keeps signs, points and symbols; "
-        "squad, triviaqa and coqa are the paper's; default: folded for adapter jsonl, that of the paper for the others",
+        description=(
+            "how answers are compared with references (D17, quality): folded keeps signs, points "
+            "and symbols; "
+            "squad, triviaqa and coqa are the paper's; default: folded for adapter jsonl, that of "
+            "the paper for the others"
+        ),
     )
 
     @model_validator(mode="after")
     def _shots_fit_the_template(self) -> Dataset:
         if self.adapter in ("coqa", "hotpot_qa") and self.few_shot:
             raise ValueError(
-                f"few_shot is {self.few_shot}, but the {self.adapter} prompt has no few-shot block; write few_shot: 0"
+                f"few_shot is {self.few_shot}, but the {self.adapter} prompt has no few-shot "
+                "block; write few_shot: 0"
             )
         return self
 
@@ -160,13 +189,15 @@ class SampleStrategy(StrictModel):
     """``size`` multinomial samples at each temperature."""
 
     size: Positive
-    temperatures: Distinct[Annotated[float, Field(ge=strategy_names.LEAST_TEMPERATURE, le=10)]] = Field(
-        default=[1.0], min_length=1
+    temperatures: Distinct[Annotated[float, Field(ge=strategy_names.LEAST_TEMPERATURE, le=10)]] = (
+        Field(default=[1.0], min_length=1)
     )
 
 
 class BeamStrategy(StrictModel):
-    """One beam search a width, ranked by log p and stopped exactly unless options say otherwise (D3, beam search)."""
+    """One beam search a width, ranked by log p and stopped exactly unless options say otherwise
+    (D3, beam search).
+    """
 
     widths: Distinct[Positive] = Field(min_length=1)
     length_penalty: float = 0.0
@@ -184,7 +215,9 @@ class DiverseStrategy(StrictModel):
     def _groups_divide_size(self) -> DiverseStrategy:
         for groups in self.groups:
             if self.size % groups:
-                raise ValueError(f"groups {groups} does not divide size {self.size}; choose a divisor")
+                raise ValueError(
+                    f"groups {groups} does not divide size {self.size}; choose a divisor"
+                )
         return self
 
 
@@ -198,7 +231,10 @@ class HybridStrategy(StrictModel):
     def _beams_leave_room(self) -> HybridStrategy:
         for beams in self.beams:
             if beams >= self.size:
-                raise ValueError(f"beams {beams} leaves no sample in size {self.size}; choose at most {self.size - 1}")
+                raise ValueError(
+                    f"beams {beams} leaves no sample in size {self.size}; choose at most "
+                    f"{self.size - 1}"
+                )
         return self
 
 
@@ -215,7 +251,9 @@ class SizesWithinRows(Sizes):
 
 
 class AllAboveStrategy(StrictModel):
-    """Every outcome of probability ``p`` or more, then draws from outside: independent ones, or equal lattices."""
+    """Every outcome of probability ``p`` or more, then draws from outside: independent ones, or
+    equal lattices.
+    """
 
     p: float = Field(gt=0, lt=1)
     draws: int = Field(default=0, ge=0, le=1_000_000)
@@ -225,23 +263,30 @@ class AllAboveStrategy(StrictModel):
     @model_validator(mode="after")
     def _lattices_divide_draws(self) -> AllAboveStrategy:
         if self.lattices and (not self.draws or self.draws % self.lattices):
-            raise ValueError(f"lattices {self.lattices} does not divide draws {self.draws}; choose a divisor")
+            raise ValueError(
+                f"lattices {self.lattices} does not divide draws {self.draws}; choose a divisor"
+            )
         return self
 
 
 class CustomStrategy(StrictModel):
-    """A search of one's own: a policy from outside the package, in which each outcome stands once."""
+    """A search of one's own: a policy from outside the package, in which each outcome stands
+    once.
+    """
 
     strategy: Annotated[
-        str, shaped(strategy_names.CUSTOM_NAME, "a word and key=number pairs, such as 'wide M=4 W=8'")
+        str,
+        shaped(strategy_names.CUSTOM_NAME, "a word and key=number pairs, such as 'wide M=4 W=8'"),
     ] = Field(
         pattern=f"^{strategy_names.CUSTOM_NAME}$",
         description="its name in every table, as the policy's own `strategy` says it",
     )
-    policy: Annotated[str, shaped(FORM, "module:attribute of a policy in plugins/, such as my_strategy:Wide")] = Field(
-        pattern=f"^{FORM}$", description="module:attribute"
+    policy: Annotated[
+        str, shaped(FORM, "module:attribute of a policy in plugins/, such as my_strategy:Wide")
+    ] = Field(pattern=f"^{FORM}$", description="module:attribute")
+    options: dict[str, int | float | str | bool] = Field(
+        default={}, description="the policy's keyword arguments"
     )
-    options: dict[str, int | float | str | bool] = Field(default={}, description="the policy's keyword arguments")
 
     @field_validator("strategy")
     @classmethod
@@ -252,31 +297,49 @@ class CustomStrategy(StrictModel):
 
 
 class Recipe(StrictModel):
-    """Strategies decoded together over one prefill. Greedy, the produced answer, is always among them."""
+    """Strategies decoded together over one prefill. Greedy, the produced answer, is always among
+    them.
+    """
 
     sample: SampleStrategy | None = None
     beam: BeamStrategy | None = None
     diverse: DiverseStrategy | None = None
     hybrid: HybridStrategy | None = None
-    exact: SizesWithinRows | None = Field(default=None, description="the M most probable outcomes, proven")
+    exact: SizesWithinRows | None = Field(
+        default=None, description="the M most probable outcomes, proven"
+    )
     all_above: AllAboveStrategy | None = Field(
         default=None, description="every outcome so probable, and draws from outside"
     )
     systematic: Sizes | None = Field(default=None, description="M points of one lattice")
-    stochastic: Sizes | None = Field(default=None, description="M distinct outcomes by the Gumbel top-k trick")
+    stochastic: Sizes | None = Field(
+        default=None, description="M distinct outcomes by the Gumbel top-k trick"
+    )
     optimal_stratified: SizesWithinRows | None = Field(
         default=None,
-        description="of M candidates the best number of most probable outcomes, the others drawn from outside",
+        description=(
+            "of M candidates the best number of most probable outcomes, the others drawn from "
+            "outside"
+        ),
     )
-    adaptive: SizesWithinRows | None = Field(default=None, description="the same, drawn as the points of one lattice")
-    custom: list[CustomStrategy] | None = Field(default=None, description="searches from outside the package")
+    adaptive: SizesWithinRows | None = Field(
+        default=None, description="the same, drawn as the points of one lattice"
+    )
+    custom: list[CustomStrategy] | None = Field(
+        default=None, description="searches from outside the package"
+    )
     shipped: bool = Field(
-        default=False, description="one draw under the model's shipped generation config (D5, greedy)"
+        default=False,
+        description="one draw under the model's shipped generation config (D5, greedy)",
     )
-    batch_questions: int | None = Field(default=None, ge=1, le=4096, description="as the study's key, for this recipe")
+    batch_questions: int | None = Field(
+        default=None, ge=1, le=4096, description="as the study's key, for this recipe"
+    )
     merge_stop_tokens: bool = Field(
         default=False,
-        description="all bare stop tokens count as one ending, with their summed p (D21, merged endings)",
+        description=(
+            "all bare stop tokens count as one ending, with their summed p (D21, merged endings)"
+        ),
     )
 
     @model_validator(mode="after")
@@ -290,11 +353,17 @@ class Recipe(StrictModel):
         return self
 
     def searched(self) -> dict[str, Any]:
-        """The recipe as job texts and footers have it: without null keys and those that stand beside it there."""
-        return self.model_dump(mode="json", exclude_none=True, exclude={"merge_stop_tokens", "batch_questions"})
+        """The recipe as job texts and footers have it: without null keys and those that stand
+        beside it there.
+        """
+        return self.model_dump(
+            mode="json", exclude_none=True, exclude={"merge_stop_tokens", "batch_questions"}
+        )
 
     def policies(self) -> list[tuple[str, str, tuple[Any, ...]]]:
-        """Each strategy by its name, with its policy in ``beamuq.decoding`` and the policy's arguments."""
+        """Each strategy by its name, with its policy in ``beamuq.decoding`` and the policy's
+        arguments.
+        """
         names = strategy_names
         made: list[tuple[str, str, tuple[Any, ...]]] = [(names.GREEDY, "Greedy", ())]
         if drawn := self.sample:
@@ -306,44 +375,80 @@ class Recipe(StrictModel):
             pairs = itertools.product(diverse.groups, diverse.penalties)
             made += [(names.diverse(*pair), "DiverseBeam", (diverse.size, *pair)) for pair in pairs]
         if hybrid := self.hybrid:
-            made += [(names.hybrid(beams), "Hybrid", (hybrid.size, beams)) for beams in hybrid.beams]
+            made += [
+                (names.hybrid(beams), "Hybrid", (hybrid.size, beams)) for beams in hybrid.beams
+            ]
         if exact := self.exact:
             made += [(names.of_size("exact", M), "Exact", (M, exact.rows)) for M in exact.sizes]
         if above := self.all_above:
             outside = above.p, above.draws, above.lattices
             made.append((names.all_above(*outside), "AllAbove", (*outside, above.rows)))
         for name, sized in (("systematic", self.systematic), ("stochastic", self.stochastic)):
-            made += [(names.of_size(name, M), name.capitalize(), (M,)) for M in (sized.sizes if sized else ())]
-        for name, within in (("optimal_stratified", self.optimal_stratified), ("adaptive", self.adaptive)):
+            made += [
+                (names.of_size(name, M), name.capitalize(), (M,))
+                for M in (sized.sizes if sized else ())
+            ]
+        for name, within in (
+            ("optimal_stratified", self.optimal_stratified),
+            ("adaptive", self.adaptive),
+        ):
             if within:
                 how_drawn = (name == "adaptive", within.rows)
-                made += [(names.of_size(name, M), "OptimalStratified", (M, *how_drawn)) for M in within.sizes]
+                made += [
+                    (names.of_size(name, M), "OptimalStratified", (M, *how_drawn))
+                    for M in within.sizes
+                ]
         made += [(search.strategy, "custom", (search,)) for search in self.custom or ()]
         return [*made, (names.SHIPPED, "Shipped", ())] if self.shipped else made
 
     def strategies(self) -> list[str]:
-        """Strategy names in the grammar of every table: ``greedy``, ``sample T=1.0``, ``beam M=10``, …"""
+        """Strategy names in the grammar of every table: ``greedy``, ``sample T=1.0``, ``beam
+        M=10``, …
+        """
         return [name for name, _, _ in self.policies()]
 
     def decoded(self, strategy: str) -> str | None:
-        """What this recipe decodes for ``strategy``: itself, else the beam search of its width whatever its options.
+        """What this recipe decodes for ``strategy``: itself, else the beam search of its width
+        whatever its options.
 
-        So a recipe that departs from the exact search (D3, beam search) is scored as the main one is.
+        So a recipe that departs from the exact search (D3, beam search) is scored as the main one
+        is.
         """
         kind, options = strategy_names.parse(strategy)
-        name = strategy_names.beam_of_width(self.strategies(), int(options["M"])) if kind == "beam" else strategy
+        name = (
+            strategy_names.beam_of_width(self.strategies(), int(options["M"]))
+            if kind == "beam"
+            else strategy
+        )
         return name if name in self.strategies() else None
 
     def known_outcomes(self, M: int) -> list[str]:
-        """The strategies that tell the model's distribution, with its M most probable outcomes, where all are there."""
-        if not self.all_above or not self.all_above.draws or self.all_above.lattices or not self.exact:
+        """The strategies that tell the model's distribution, with its M most probable outcomes,
+        where all are there.
+        """
+        if (
+            not self.all_above
+            or not self.all_above.draws
+            or self.all_above.lattices
+            or not self.exact
+        ):
             return []
-        large = [strategy_names.of_size("exact", size) for size in sorted(self.exact.sizes) if size >= M]
-        return [*strategy_names.of_kind(self.strategies(), "all_above"), *large[:1]] if large else []
+        large = [
+            strategy_names.of_size("exact", size) for size in sorted(self.exact.sizes) if size >= M
+        ]
+        return (
+            [*strategy_names.of_kind(self.strategies(), "all_above"), *large[:1]] if large else []
+        )
 
     def samples(self) -> list[str]:
-        """The strategies that draw from the model's own distribution, tempered or not: those of ``sample``."""
-        return [strategy_names.sample(temperature) for temperature in self.sample.temperatures] if self.sample else []
+        """The strategies that draw from the model's own distribution, tempered or not: those of
+        ``sample``.
+        """
+        return (
+            [strategy_names.sample(temperature) for temperature in self.sample.temperatures]
+            if self.sample
+            else []
+        )
 
     def searches(self) -> list[str]:
         """The strategies whose candidates weigh their probability: no draws and not greedy."""
@@ -356,7 +461,9 @@ class GridEntry(StrictModel):
     recipe: str
     models: list[str] = Field(min_length=1)
     datasets: list[str] = Field(min_length=1)
-    questions: Positive | None = Field(default=None, description="a prefix of the dataset's; default all")
+    questions: Positive | None = Field(
+        default=None, description="a prefix of the dataset's; default all"
+    )
     scorers: Distinct[str] = Field(min_length=1)
 
 
@@ -364,17 +471,24 @@ class Scorer(StrictModel):
     """A similarity s(·, ·) in [0, 1]."""
 
     kind: Annotated[str, one_of(KINDS)] = Field(
-        pattern=f"^({'|'.join(KINDS)}|{FORM})$", description=f"{', '.join(KINDS)}, or module:attribute of one's own"
+        pattern=f"^({'|'.join(KINDS)}|{FORM})$",
+        description=f"{', '.join(KINDS)}, or module:attribute of one's own",
     )
     title: Text = Field(description="as captions name it")
-    source: Annotated[str | None, FROM_HOME] = Field(default=None, pattern=f"^({HUB}|{PACKAGED}|{FOLDER})$")
+    source: Annotated[str | None, FROM_HOME] = Field(
+        default=None, pattern=f"^({HUB}|{PACKAGED}|{FOLDER})$"
+    )
     equivalence_threshold: float | None = Field(
         default=None,
         gt=0,
         le=1,
-        description="threshold of s for 'same meaning' where there are no classes (D18, no classes)",
+        description=(
+            "threshold of s for 'same meaning' where there are no classes (D18, no classes)"
+        ),
     )
-    proxy_for: str | None = Field(default=None, description="the paper's scorer that this one replaces")
+    proxy_for: str | None = Field(
+        default=None, description="the paper's scorer that this one replaces"
+    )
 
     @model_validator(mode="after")
     def _complete(self) -> Scorer:
@@ -382,9 +496,16 @@ class Scorer(StrictModel):
             return self
         if (self.kind == "lexical") == (self.source is not None):
             fix = "remove source" if self.kind == "lexical" else "add source: hub:ORG/NAME"
-            raise ValueError(f"a scorer of kind {self.kind} {'loads no model' if self.source else 'needs one'}; {fix}")
+            raise ValueError(
+                f"a scorer of kind {self.kind} {'loads no model' if self.source else 'needs one'}; "
+                f"{fix}"
+            )
         if (self.kind == "nli") == (self.equivalence_threshold is not None):
-            fix = "remove equivalence_threshold" if self.kind == "nli" else "add equivalence_threshold: 0.8"
+            fix = (
+                "remove equivalence_threshold"
+                if self.kind == "nli"
+                else "add equivalence_threshold: 0.8"
+            )
             raise ValueError(f"equivalence_threshold is for scorers without classes; {fix}")
         return self
 
@@ -393,7 +514,8 @@ class Quality(StrictModel):
     """How right a produced answer is, in [0, 1]; correct is strictly above ``threshold``."""
 
     metric: Annotated[str, one_of(METRICS)] = Field(
-        pattern=f"^({'|'.join(METRICS)}|{FORM})$", description=f"{', '.join(METRICS)}, or module:attribute of one's own"
+        pattern=f"^({'|'.join(METRICS)}|{FORM})$",
+        description=f"{', '.join(METRICS)}, or module:attribute of one's own",
     )
     title: Text
     source: Annotated[str | None, FROM_HOME] = Field(
@@ -424,7 +546,9 @@ class Main(StrictModel):
 
     recipe: str = "main"
     scorer: str = Field(description="the similarity s of the main tables, and CCP's judge")
-    relevance: str | None = Field(default=None, description="the cross-encoder of SAR, one of the scorers")
+    relevance: str | None = Field(
+        default=None, description="the cross-encoder of SAR, one of the scorers"
+    )
     sample: str = strategy_names.sample(1.0)
     beam: str = strategy_names.beam(10)
     num_candidates: Positive = 10
@@ -433,7 +557,9 @@ class Main(StrictModel):
 
 
 class BeamsMap(StrictModel):
-    """Where the model's distribution is known: PRR of estimates after sharpening it, with a truth drawn from it."""
+    """Where the model's distribution is known: PRR of estimates after sharpening it, with a truth
+    drawn from it.
+    """
 
     powers: Distinct[Annotated[float, Field(ge=1, le=10)]] = Field(
         default=[1.0, 1.25, 1.5, 2.0, 3.0], min_length=1, description="g of p^g / Z"
@@ -444,27 +570,41 @@ class BeamsMap(StrictModel):
         description="κ of the truth; 1: calibrated",
     )
     sizes: Distinct[Positive] = Field(default=[3, 5, 10, 20], min_length=1, description="M")
-    draws: int = Field(default=40, ge=1, le=1000, description="draws of M candidates, whose PRR is averaged")
+    draws: int = Field(
+        default=40, ge=1, le=1000, description="draws of M candidates, whose PRR is averaged"
+    )
     resamples: int = Field(default=1000, ge=100, le=100_000)
-    skip: dict[Name, Positive] = Field(default={}, description="by dataset, so many first questions are left out")
+    skip: dict[Name, Positive] = Field(
+        default={}, description="by dataset, so many first questions are left out"
+    )
 
 
 class Scoring(StrictModel):
-    """What is scored from a recipe's candidates: methods, and settings that are rows of a table, not jobs."""
+    """What is scored from a recipe's candidates: methods, and settings that are rows of a table,
+    not jobs.
+    """
 
     methods: Distinct[str] = Field(min_length=1, description="in the order of the tables' rows")
-    every_strategy: bool = Field(default=False, description="score each strategy of the recipe, not only the main two")
+    every_strategy: bool = Field(
+        default=False, description="score each strategy of the recipe, not only the main two"
+    )
     epsilon: Distinct[Annotated[float, Field(ge=0, le=1)]] = []
     alpha: Distinct[Annotated[float, Field(gt=0, le=2)]] = []
     fixed_k: Distinct[Positive] = []
     budgets: Distinct[Positive] = []
     estimators: Distinct[str] = Field(
         default=[],
-        description="of Dissimilarity from this recipe's candidates: a weighting and a kind of strategy, such as "
-        "'unnormalised beam'",
+        description=(
+            "of Dissimilarity from this recipe's candidates: a weighting and a kind of strategy, "
+            "such as "
+            "'unnormalised beam'"
+        ),
     )
     beams_map: BeamsMap | None = Field(
-        default=None, description="when beams win; the recipe has all_above with draws, and exact of the largest M"
+        default=None,
+        description=(
+            "when beams win; the recipe has all_above with draws, and exact of the largest M"
+        ),
     )
 
 
@@ -474,8 +614,11 @@ class Evaluation(StrictModel):
     metrics: Distinct[Literal["PRR", "ROC-AUC", "PR-AUC"]] = Field(default=["PRR"], min_length=1)
     max_rejection: Annotated[Distinct[Share], one_or_more(Share), Field(min_length=1)] = Field(
         default=[0.5],
-        description="PRR is to this share of rejected answers: a number or a list, of which each further one, such "
-        "as 1, is measured as PRR@1, with a table qa_mean_prr_1",
+        description=(
+            "PRR is to this share of rejected answers: a number or a list, of which each further "
+            "one, such "
+            "as 1, is measured as PRR@1, with a table qa_mean_prr_1"
+        ),
     )
     resamples: int = Field(default=2000, ge=100, le=100_000)
     confidence: float = Field(default=0.95, gt=0.5, lt=1)
@@ -502,17 +645,25 @@ class Study(StrictModel):
     seed: int = Field(ge=0, lt=2**63)
     newline_stops: bool = Field(
         default=True,
-        description="a token whose text holds a newline ends an answer, whose text is cleaned; false: texts are "
-        "whole, with all their lines (D1, ending)",
+        description=(
+            "a token whose text holds a newline ends an answer, whose text is cleaned; false: "
+            "texts are "
+            "whole, with all their lines (D1, ending)"
+        ),
     )
-    batch_questions: int = Field(ge=1, le=4096, description="questions decoded together; rounding alone hangs on it")
+    batch_questions: int = Field(
+        ge=1, le=4096, description="questions decoded together; rounding alone hangs on it"
+    )
     models: dict[Name, Model] = Field(min_length=1)
     datasets: dict[Name, Dataset] = Field(min_length=1)
     recipes: dict[Name, Recipe] = Field(min_length=1)
     grid: list[GridEntry] = Field(min_length=1)
     scorers: dict[Name, Scorer] = Field(min_length=1)
     quality: Annotated[list[Quality], one_or_more(Quality), Field(min_length=1)] = Field(
-        description="one, or a list: the first is that of every exhibit, each further one is evaluated beside it",
+        description=(
+            "one, or a list: the first is that of every exhibit, each further one is evaluated "
+            "beside it"
+        ),
     )
     main: Main
     scoring: dict[Name, Scoring] = Field(min_length=1, description="by recipe")
@@ -527,7 +678,8 @@ class Study(StrictModel):
         each_once([quality.metric for quality in qualities])
         if qualities[0].datasets:
             raise ValueError(
-                "the first is that of every exhibit, and its key datasets leaves some out; remove the key, or put a "
+                "the first is that of every exhibit, and its key datasets leaves some out; remove "
+                "the key, or put a "
                 "quality of all datasets first"
             )
         return qualities
@@ -538,7 +690,9 @@ class Study(StrictModel):
         seen: dict[str, str] = {}
         for key, model in models.items():
             if (first := seen.setdefault(model.label, key)) != key:
-                raise ValueError(f"{key}.label: {model.label!r} is also the label of {first!r}; change one")
+                raise ValueError(
+                    f"{key}.label: {model.label!r} is also the label of {first!r}; change one"
+                )
         return models
 
     @property
@@ -549,19 +703,37 @@ class Study(StrictModel):
     @property
     def entries(self) -> dict[tuple[str, str, str], GridEntry]:
         """The entry of the grid that each cell is of, by model, dataset and recipe."""
-        return {(m, d, entry.recipe): entry for entry in self.grid for m in entry.models for d in entry.datasets}
+        return {
+            (m, d, entry.recipe): entry
+            for entry in self.grid
+            for m in entry.models
+            for d in entry.datasets
+        }
 
     def map_settings(self, recipe: str, dataset: str) -> dict[str, Any]:
-        """Where the map of when beams win is measured in a cell; nothing where its recipe has none."""
+        """Where the map of when beams win is measured in a cell; nothing where its recipe has
+        none.
+        """
         if not (of := self.scoring[recipe].beams_map):
             return {}
         cell = {"skip": of.skip.get(dataset, 0), "max_rejection": self.evaluation.max_rejection[0]}
-        return of.model_dump() | cell | {"strategies": self.recipes[recipe].known_outcomes(max(of.sizes))}
+        return (
+            of.model_dump()
+            | cell
+            | {"strategies": self.recipes[recipe].known_outcomes(max(of.sizes))}
+        )
 
     def as_run(self) -> dict[str, Any]:
         """The study in its own order, without what cannot change what exhibits and pages say."""
-        left_out: Any = {"exhibits": True, "batch_questions": True, "recipes": {"__all__": {"batch_questions"}}}
-        said = self.model_dump(mode="json", exclude=left_out) | {"exhibits": [], "batch_questions": 1}
+        left_out: Any = {
+            "exhibits": True,
+            "batch_questions": True,
+            "recipes": {"__all__": {"batch_questions"}},
+        }
+        said = self.model_dump(mode="json", exclude=left_out) | {
+            "exhibits": [],
+            "batch_questions": 1,
+        }
         for dataset in said["datasets"].values():
             if dataset["normalizer"] is None:  # as records of studies from before this key have it
                 del dataset["normalizer"]
@@ -569,7 +741,11 @@ class Study(StrictModel):
 
     def qualities(self, dataset: str) -> list[Quality]:
         """Those that are measured on a dataset, the main one first."""
-        return [quality for quality in self.quality if quality.datasets is None or dataset in quality.datasets]
+        return [
+            quality
+            for quality in self.quality
+            if quality.datasets is None or dataset in quality.datasets
+        ]
 
     @model_validator(mode="after")
     def _grid_names_what_there_is_and_each_cell_once(self) -> Study:
@@ -582,12 +758,15 @@ class Study(StrictModel):
             for dataset in entry.datasets:
                 if entry.questions and entry.questions > self.datasets[dataset].questions:
                     raise ValueError(
-                        f"{where}.questions: {entry.questions} is more than datasets.{dataset}.questions "
+                        f"{where}.questions: {entry.questions} is more than "
+                        f"datasets.{dataset}.questions "
                         f"({self.datasets[dataset].questions}); lower it or raise that one"
                     )
             for cell in itertools.product(entry.models, entry.datasets, [entry.recipe]):
                 if (first := seen.setdefault(cell, position)) != position:
-                    raise ValueError(f"{where}: {'/'.join(cell)} is already in grid[{first}]; drop one")
+                    raise ValueError(
+                        f"{where}: {'/'.join(cell)} is already in grid[{first}]; drop one"
+                    )
         return self
 
     @model_validator(mode="after")
@@ -606,7 +785,9 @@ class Study(StrictModel):
         ):
             if chosen not in choices:
                 fix = hint(chosen, choices) if choices else f"add recipes.{main.recipe}.{key}"
-                raise ValueError(f"main.{key}: {chosen!r} is no {what} of recipes.{main.recipe}; {fix}")
+                raise ValueError(
+                    f"main.{key}: {chosen!r} is no {what} of recipes.{main.recipe}; {fix}"
+                )
         return self
 
     @model_validator(mode="after")
@@ -614,17 +795,24 @@ class Study(StrictModel):
         for recipe in dict.fromkeys([*(entry.recipe for entry in self.grid), self.main.recipe]):
             # what scoring would find missing after all the decoding
             if recipe not in self.scoring:
-                raise ValueError(f"scoring: recipe {recipe!r} of the grid is not scored; add scoring.{recipe}.methods")
+                raise ValueError(
+                    f"scoring: recipe {recipe!r} of the grid is not scored; add "
+                    f"scoring.{recipe}.methods"
+                )
             decoded = self.recipes[recipe]
             looked_at = self.main.sample in decoded.samples() or self.scoring[recipe].every_strategy
             if decoded.sample and looked_at and self.main.num_candidates > decoded.sample.size:
                 raise ValueError(
-                    f"main.num_candidates: {self.main.num_candidates} is more than recipes.{recipe}.sample.size "
+                    f"main.num_candidates: {self.main.num_candidates} is more than "
+                    f"recipes.{recipe}.sample.size "
                     f"({decoded.sample.size}); lower it or raise that one"
                 )
-            if not any(decoded.decoded(strategy_of(name, self.main.beam)) for name in self.answer_source):
+            if not any(
+                decoded.decoded(strategy_of(name, self.main.beam)) for name in self.answer_source
+            ):
                 raise ValueError(
-                    f"answer_source: recipes.{recipe} decodes none of {', '.join(self.answer_source)}; add greedy"
+                    f"answer_source: recipes.{recipe} decodes none of "
+                    f"{', '.join(self.answer_source)}; add greedy"
                 )
         for name, scoring in self.scoring.items():
             decoded = self.recipes[name]
@@ -632,7 +820,8 @@ class Study(StrictModel):
                 known(f"scoring.{name}.beams_map.skip", of.skip, self.datasets)
                 if not decoded.known_outcomes(max(of.sizes)):
                     raise ValueError(
-                        f"scoring.{name}.beams_map: needs all_above with draws and no lattices, and exact.sizes of "
+                        f"scoring.{name}.beams_map: needs all_above with draws and no lattices, "
+                        "and exact.sizes of "
                         f"{max(of.sizes)} or more; add them to recipes.{name}"
                     )
             drawn = decoded.sample.size if decoded.sample else 0
@@ -640,7 +829,8 @@ class Study(StrictModel):
             for budget in scoring.budgets:
                 if budget > drawn or budget not in widths:
                     raise ValueError(
-                        f"scoring.{name}.budgets: {budget} needs a beam of that width and as many samples; "
+                        f"scoring.{name}.budgets: {budget} needs a beam of that width and as many "
+                        "samples; "
                         f"recipes.{name} has beam.widths {widths} and sample.size {drawn}"
                     )
         return self
@@ -660,14 +850,17 @@ def load_study(path: Path) -> Study:
     Raises BeamUQError in one line: the file, the key, the value and the fix.
     """
     again = "delete the file, and a run writes it anew"
-    content = parse_json(path.read_bytes(), path, again) if path.suffix == ".json" else read_yaml(path)
+    content = (
+        parse_json(path.read_bytes(), path, again) if path.suffix == ".json" else read_yaml(path)
+    )
     return validated(Study, content, path)
 
 
 def study_path(name: str) -> Path:
     """``demo`` → ``studies/demo.yaml``; anything with a slash or a .yaml ending is taken as a path.
 
-    Raises BeamUQError if there is no such file, or its name would not do as a folder's in the commands of the rules.
+    Raises BeamUQError if there is no such file, or its name would not do as a folder's in the
+    commands of the rules.
     """
     own = "/" in name or name.endswith((".yaml", ".yml"))
     path = Path(from_home(name) if own else os.path.relpath(STUDIES / f"{name}.yaml"))
@@ -677,5 +870,7 @@ def study_path(name: str) -> Path:
         raise BeamUQError(f"config.yaml: study: {json.dumps(name)}: no such study ({path}); {fix}")
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", path.stem):
         fix = "rename the file: letters, digits, '_', '-' and '.' only"
-        raise BeamUQError(f"config.yaml: study: {json.dumps(name)}: names folders of results; {fix}")
+        raise BeamUQError(
+            f"config.yaml: study: {json.dumps(name)}: names folders of results; {fix}"
+        )
     return path

@@ -33,13 +33,16 @@ def run(
     threads: int = 1,
     candidates: Path,
 ) -> None:
-    """Decode every batch, or put together what the shards decoded; write the candidates in the order of the prompts.
+    """Decode every batch, or put together what the shards decoded; write the candidates in the
+    order of the prompts.
 
-    ``model``: a file in the model's folder (fetched.json or config.json). ``shard``: decode only this share of the
-    questions ("2-of-4"). ``shards``: decode nothing, put these tables together. ``cards``: how many the model is spread
-    over, where there are any.
+    ``model``: a file in the model's folder (fetched.json or config.json). ``shard``: decode only
+    this share of the questions ("2-of-4"). ``shards``: decode nothing, put these tables together.
+    ``cards``: how many the model is spread over, where there are any.
     """
-    asked = read_prompts(prompts, settings["style"], settings["cell"]["dataset"], settings["questions"])
+    asked = read_prompts(
+        prompts, settings["style"], settings["cell"]["dataset"], settings["questions"]
+    )
     kept = (candidates.parent if shard else candidates).with_suffix(".batches")
     write = partial(_write, candidates, settings["cell"], [row["id"] for row in asked], len(shards))
     if shards:
@@ -59,15 +62,23 @@ def run(
     folder = model.parent
     check_folder(folder)
     models = identities({"model": folder}, loading["content"])
-    tokenizer = load_model.load_tokenizer(folder)  # what is wrong with prompts is told before the weights are read
+    tokenizer = load_model.load_tokenizer(
+        folder
+    )  # what is wrong with prompts is told before the weights are read
     tokens = {row["id"]: _token_ids(tokenizer, row, settings) for row in asked}
     network, tokenizer = load_model.load_causal(folder, dtype=dtype, device=device, cards=cards)
     if "temperature" in settings:
         load_model.temper(network, settings["temperature"])
-    prompt_tokens.check_prompt_lengths(tokens, prompt_tokens.context_window(network), settings["max_new_tokens"])
+    prompt_tokens.check_prompt_lengths(
+        tokens, prompt_tokens.context_window(network), settings["max_new_tokens"]
+    )
     stops = decoding.stop_tokens(tokenizer, network, newline=settings["newline_stops"])
-    merge_stop_tokens = decoding.bare_stops(tokenizer, stops) if settings["merge_stop_tokens"] else frozenset()
-    policies = policies_of(Recipe.model_validate(settings["recipe"], strict=False), network.generation_config)
+    merge_stop_tokens = (
+        decoding.bare_stops(tokenizer, stops) if settings["merge_stop_tokens"] else frozenset()
+    )
+    policies = policies_of(
+        Recipe.model_validate(settings["recipe"], strict=False), network.generation_config
+    )
     footer = provenance(settings, {"prompts": prompts}, models=models, dtype=dtype, device=device)
     path = decoding.checked(network)
     print(f"{folder.name}: {path.summary}")
@@ -87,10 +98,18 @@ def run(
             merge_stop_tokens=merge_stop_tokens,
             work=work,
         )
-        text = cache(lambda ids: decoding.answer_text(tokenizer, ids, stops, newline=settings["newline_stops"]))
+        text = cache(
+            lambda ids: decoding.answer_text(
+                tokenizer, ids, stops, newline=settings["newline_stops"]
+            )
+        )
         first = [candidate.token_ids for candidate in decoded if candidate.rank == 0]
-        thoughts.update(mark for ids in first if (mark := prompt_tokens.mark_of_thought(tokenizer, ids)))
-        rows = [candidate_row(candidate, text(candidate.token_ids), tokenizer) for candidate in decoded]
+        thoughts.update(
+            mark for ids in first if (mark := prompt_tokens.mark_of_thought(tokenizer, ids))
+        )
+        rows = [
+            candidate_row(candidate, text(candidate.token_ids), tokenizer) for candidate in decoded
+        ]
         note = {} if work.pieces == [(len(batch), decoding.ROWS)] else {"pieces": work.pieces}
         return BatchResult(rows, work.prompt_rows + work.decoded_rows - before, note)
 
@@ -105,7 +124,8 @@ def run(
     )
     for mark, count in thoughts.items():
         print(
-            f"warning: {count} answers begin with a thought ({mark}), which is no answer; set enable_thinking: false, "
+            f"warning: {count} answers begin with a thought ({mark}), which is no answer; set "
+            "enable_thinking: false, "
             "or close the thought in the template of a copy of the model",
             file=sys.stderr,
         )
@@ -120,8 +140,12 @@ def run(
     )
 
 
-def _token_ids(tokenizer: Any, row: Mapping[str, Any], settings: Mapping[str, Any]) -> tuple[int, ...]:
-    """A prompt's tokens, in the model's chat template for an instruct model; one that ends in a thought is refused."""
+def _token_ids(
+    tokenizer: Any, row: Mapping[str, Any], settings: Mapping[str, Any]
+) -> tuple[int, ...]:
+    """A prompt's tokens, in the model's chat template for an instruct model; one that ends in a
+    thought is refused.
+    """
     from beamuq.models import prompt_tokens
 
     place = f"prompt {row['id']!r}"
@@ -133,25 +157,37 @@ def _token_ids(tokenizer: Any, row: Mapping[str, Any], settings: Mapping[str, An
 
 
 def _write(
-    path: Path, cell: dict[str, str], ids: list[str], shards: int, batches: FinishedBatches, footer: dict[str, Any]
+    path: Path,
+    cell: dict[str, str],
+    ids: list[str],
+    shards: int,
+    batches: FinishedBatches,
+    footer: dict[str, Any],
 ) -> None:
-    """Write the whole table in the order of the prompts, the order within a question kept; its batches then go.
+    """Write the whole table in the order of the prompts, the order within a question kept; its
+    batches then go.
 
-    Its footer tells of batches that did not fit into memory whole: ``memory_cuts``, each with the number of the
-    ``batch`` and its ``pieces``, pairs of questions and rows at once.
+    Its footer tells of batches that did not fit into memory whole: ``memory_cuts``, each with the
+    number of the ``batch`` and its ``pieces``, pairs of questions and rows at once.
     """
     table, notes = batches.collected()
     if set(table.column("id").to_pylist()) != set(ids):
-        raise BeamUQError(f"{batches.folder}: does not hold the questions asked for; delete it and run again")
+        raise BeamUQError(
+            f"{batches.folder}: does not hold the questions asked for; delete it and run again"
+        )
     place = {key: position for position, key in enumerate(ids)}
-    table = table.take(np.argsort([place[key] for key in table.column("id").to_pylist()], kind="stable"))
+    table = table.take(
+        np.argsort([place[key] for key in table.column("id").to_pylist()], kind="stable")
+    )
     cuts = [{"batch": number, **note} for number, note in notes.items()]
     footer = footer | ({"memory_cuts": cuts} if cuts else {})
     parquet_tables.write(path, "candidates", table, cell=cell, provenance=footer)
     batches.discard()
     if record := cost_records.record_of(path):
         for file in cost_records.of_shards(record):
-            if not file.stem.endswith(f"-of-{shards}"):  # left by a run that decoded in another number of shards
+            if not file.stem.endswith(
+                f"-of-{shards}"
+            ):  # left by a run that decoded in another number of shards
                 file.unlink(missing_ok=True)
 
 

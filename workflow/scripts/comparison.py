@@ -16,7 +16,9 @@ def run(*, study: Path, **outputs: Path) -> None:
     figure = beam_minus_multinomial.figure(comparison.results, comparison.differences)
     names = ("pdf", "svg", "png", "csv", "caption")
     figure_style.save(figure, **{name: outputs[f"forest_{name}"] for name in names})
-    for name, content in comparison_page.contents(comparison, Drawing.read(outputs["forest_svg"])).items():
+    for name, content in comparison_page.contents(
+        comparison, Drawing.read(outputs["forest_svg"])
+    ).items():
         io.write_text(outputs[name], content)
 
 

@@ -1,4 +1,6 @@
-"""What each score of a cell would decide under a guarantee, and the scores as ``beamuq calibrate`` reads them."""
+"""What each score of a cell would decide under a guarantee, and the scores as ``beamuq calibrate``
+reads them.
+"""
 
 import hashlib
 import json
@@ -41,29 +43,48 @@ def run(
 ) -> None:
     """Read the tables of a cell, calibrate on one half, test on the other, write both files.
 
-    Of ``prompts`` the footer alone is read, of ``candidates`` how many there are too: what the scores are of.
+    Of ``prompts`` the footer alone is read, of ``candidates`` how many there are too: what the
+    scores are of.
     """
     read = read_cell(tables, made_with, seed=settings.seed)
     decoded, rendered = map(parquet_tables.read_footer, (candidates, prompts))
     check_settings(decoded, made_with.get("candidates", {}))
     check_one_run([*read.values(), decoded, rendered])
     check_settings(read["quality"], {"metric": settings.quality})
-    cell, (values, right, items) = read["scores"].cell, (read[of].table for of in ("scores", "quality", "questions"))
-    decided, rows = decisions_of_scores.decisions(values, right, items, settings, cell.get("dataset", ""))
-    footers = {"candidates": decoded, "prompts": rendered, "scores": read["scores"], "quality": read["quality"]}
+    cell, (values, right, items) = (
+        read["scores"].cell,
+        (read[of].table for of in ("scores", "quality", "questions")),
+    )
+    decided, rows = decisions_of_scores.decisions(
+        values, right, items, settings, cell.get("dataset", "")
+    )
+    footers = {
+        "candidates": decoded,
+        "prompts": rendered,
+        "scores": read["scores"],
+        "quality": read["quality"],
+    }
     facts = _facts(footers, read["shots"].table.to_pylist(), settings.similarity)
     scoring = read["scores"].provenance["settings"]
-    counts, methods = _counts(candidates, scoring), {of.name: of for of in map(resolve, scoring["methods"])}
+    counts, methods = (
+        _counts(candidates, scoring),
+        {of.name: of for of in map(resolve, scoring["methods"])},
+    )
     for row in rows:
-        row |= facts | {"candidates": counts[row["id"], candidates_of(methods[row["method"]], row["variant"])]}
+        row |= facts | {
+            "candidates": counts[row["id"], candidates_of(methods[row["method"]], row["variant"])]
+        }
     io.write_text(scored, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-    footer = provenance(settings.model_dump(mode="json", exclude={"similarity", "model"}), tables, tables=read)
+    footer = provenance(
+        settings.model_dump(mode="json", exclude={"similarity", "model"}), tables, tables=read
+    )
     footer["empty"] = read["quality"].provenance.get("empty", {})
     parquet_tables.write(decisions, "decisions", decided, cell=cell, provenance=footer)
 
 
 def _facts(footers: Mapping[str, Footer], shots: list[Any], similarity: str) -> dict[str, str]:
-    """Hashes of the model's files and of the template, its examples and settings; the settings as ``score`` says them.
+    """Hashes of the model's files and of the template, its examples and settings; the settings as
+    ``score`` says them.
 
     A hash of a scorer of one's own is not known here.
     """
@@ -74,7 +95,9 @@ def _facts(footers: Mapping[str, Footer], shots: list[Any], similarity: str) -> 
     model = candidates["models"]["model"]
     changing = {name: (candidates["settings"] | scoring).get(name) for name in CHANGING}
     around = [prompts.cell["style"], prompts.provenance["template_sha256"], shots, changing]
-    scorer = scores.provenance.get("models_behind", {}).get(f"similarity of {scores.cell['scorer']!r} (model)", {})
+    scorer = scores.provenance.get("models_behind", {}).get(
+        f"similarity of {scores.cell['scorer']!r} (model)", {}
+    )
     # a dataset's answers are compared by one rule, whether for quality or by words in common
     judged = footers["quality"].provenance.get("settings", {})
     folded = judged.get("normalizer") == FOLDED
@@ -97,7 +120,9 @@ def _counts(candidates: Path, scoring: dict[str, Any]) -> Counter[tuple[str, str
     main, most = scoring["main"], scoring["num_candidates"] or np.inf
     kinds = {main["beam"]: "beams", main["sample"]: "samples"}
     read = ((key, kinds.get(of), rank) for key, of, rank in zip(*rows, strict=True))
-    return Counter((key, kind) for key, kind, rank in read if kind and (kind == "beams" or rank < most))
+    return Counter(
+        (key, kind) for key, kind, rank in read if kind and (kind == "beams" or rank < most)
+    )
 
 
 if __name__ == "__main__":

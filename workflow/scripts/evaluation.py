@@ -1,4 +1,6 @@
-"""Scores and quality to PRR, ROC-AUC and PR-AUC, with bootstrap intervals and the replicates behind them."""
+"""Scores and quality to PRR, ROC-AUC and PR-AUC, with bootstrap intervals and the replicates behind
+them.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -21,9 +23,11 @@ def run(
     replicates: Path,
     **tables: Path | None,
 ) -> None:
-    """Read the tables of a cell, measure every score by every quality, write the measurements and their replicates.
+    """Read the tables of a cell, measure every score by every quality, write the measurements and
+    their replicates.
 
-    ``candidates`` are read for the produced answers' texts; without them the answered questions are not measured apart.
+    ``candidates`` are read for the produced answers' texts; without them the answered questions are
+    not measured apart.
     """
     names = ["quality", *(f"quality {metric}" for metric in settings.further_qualities)]
     files = tables | dict(zip(names, (quality, *further_qualities), strict=True))
@@ -33,12 +37,17 @@ def run(
     if "candidates" in read:
         sources = scored.column("answer_source").unique().to_pylist()
         produced = produced_texts(read["candidates"].table, sources, beam)
-        empty = {name: {key for key, text in texts.items() if not text} for name, texts in produced.items()}
+        empty = {
+            name: {key for key, text in texts.items() if not text}
+            for name, texts in produced.items()
+        }
     qualities = {}
     for name, metric in zip(names, settings.thresholds, strict=True):
         check_settings(read[name], {"metric": metric})
         qualities[metric] = read[name].table
-    measured, resampled = evaluate_all(scored, qualities, questions, settings, cell.get("dataset", ""), empty)
+    measured, resampled = evaluate_all(
+        scored, qualities, questions, settings, cell.get("dataset", ""), empty
+    )
     footer = provenance(settings, files, tables=read)
     parquet_tables.write(evaluation, "evaluation", measured, cell=cell, provenance=footer)
     parquet_tables.write(replicates, "replicates", resampled, cell=cell, provenance=footer)

@@ -1,4 +1,6 @@
-"""One figure of the paper, from the files it names: PDF, SVG, PNG, the data drawn as CSV, the caption as text."""
+"""One figure of the paper, from the files it names: PDF, SVG, PNG, the data drawn as CSV, the
+caption as text.
+"""
 
 from pathlib import Path
 

@@ -21,7 +21,9 @@ CELL = ["model", "dataset", "recipe"]
 
 
 def run(*, study: Path, exhibits: tuple[Path, ...], csv: Path, markdown: Path, html: Path) -> None:
-    """Read the records of the study's jobs, write the sums; ``exhibits``: a file of each table and figure."""
+    """Read the records of the study's jobs, write the sums; ``exhibits``: a file of each table and
+    figure.
+    """
     content = load_study(study)
     results = study.parent
     rows = ledger(measured_jobs(results, jobs(Grid(content), results, exhibits)))
@@ -30,14 +32,17 @@ def run(*, study: Path, exhibits: tuple[Path, ...], csv: Path, markdown: Path, h
     io.write_text(markdown, "".join(f"{markdown_line(cells)}\n" for cells in lines))
     title = captions.titled(content, f"{content.title}: what it cost")
     warning = captions.DEMO_WARNING * content.demo
-    io.write_text(html, render("ledger.html.jinja", title=title, warning=warning, table=PageTable(rows)))
+    io.write_text(
+        html, render("ledger.html.jinja", title=title, warning=warning, table=PageTable(rows))
+    )
 
 
 def measured_jobs(results: Path, counted: Iterable[Job]) -> pd.DataFrame:
-    """A row for each of the ``counted`` jobs and each job that fetched: rule, cell, cost (NaN: no record), device.
+    """A row for each of the ``counted`` jobs and each job that fetched: rule, cell, cost (NaN: no
+    record), device.
 
-    The shards of a decoding count as one job, of their summed seconds and their largest memory; so do the attempts of
-    a job that was killed.
+    The shards of a decoding count as one job, of their summed seconds and their largest memory; so
+    do the attempts of a job that was killed.
 
     Raises BeamUQError if a table that was measured cannot be read.
     """
@@ -48,7 +53,11 @@ def measured_jobs(results: Path, counted: Iterable[Job]) -> pd.DataFrame:
 
 
 def _measured(job: Job) -> dict[str, Any]:
-    row: dict[str, Any] = {"rule": job.rule, **{name: job.place(name) for name in CELL}, "device": ""}
+    row: dict[str, Any] = {
+        "rule": job.rule,
+        **{name: job.place(name) for name in CELL},
+        "device": "",
+    }
     record = cost_records.record_of(job.file)
     if record is None or not record.is_file():
         return row
@@ -59,23 +68,30 @@ def _measured(job: Job) -> dict[str, Any]:
 
 
 def _cost(records: list[Path]) -> dict[str, float]:
-    took = cost_records.total(attempt for record in records for attempt in cost_records.read(record))
+    took = cost_records.total(
+        attempt for record in records for attempt in cost_records.read(record)
+    )
     return {name: float(took[name]) for name in MEASURED}  # type: ignore[literal-required]
 
 
 def ledger(measured: pd.DataFrame) -> pd.DataFrame:
-    """The sums by rule, by cell and in total, in whole seconds and MB; memory is the largest of any job.
+    """The sums by rule, by cell and in total, in whole seconds and MB; memory is the largest of any
+    job.
 
     ``jobs``: how many the study has; ``measured``: those of them in the sums.
     """
-    measured = measured.assign(gpu_seconds=measured["seconds"].where(measured["device"] == "cuda", 0))
+    measured = measured.assign(
+        gpu_seconds=measured["seconds"].where(measured["device"] == "cuda", 0)
+    )
     sums = {"jobs": ("rule", "size"), "measured": ("seconds", "count")}
     sums |= {name: (name, "sum") for name in ("seconds", "gpu_seconds", "cpu_seconds")}
     sums |= {"peak_memory_mb": ("peak_memory_mb", "max")}
     of_cells = measured[measured["model"] != ""]
     in_total = measured.assign(rule="total")
     parts = ((measured, ["rule"]), (of_cells, CELL), (in_total, ["rule"]))
-    rows = pd.concat([part.groupby(by, sort=False, as_index=False).agg(**sums) for part, by in parts])
+    rows = pd.concat(
+        [part.groupby(by, sort=False, as_index=False).agg(**sums) for part, by in parts]
+    )
     names = ["rule", *CELL]
     rows[names] = rows[names].fillna("")
     return rows[[*names, *sums]].fillna(0).round().astype(dict.fromkeys(sums, int))

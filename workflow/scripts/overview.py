@@ -1,4 +1,6 @@
-"""What a study found, and what it was made of, as one page: main table, figures, claims, links, models, versions."""
+"""What a study found, and what it was made of, as one page: main table, figures, claims, links,
+models, versions.
+"""
 
 import json
 import os
@@ -31,22 +33,32 @@ Files = tuple[Path, ...]
 def run(*, study: Path, manifests: Files, exhibits: Files, claims: Path, **outputs: Path) -> None:
     """Read footers, manifests and candidates, write the page and its tables.
 
-    ``manifests``: fetched.json of models and scorers; ``exhibits``: a file of each table and figure, in the page's
-    order; ``claims``: of the comparison; ``outputs``: the page, "csv" with counts of dropped, empty and cut answers,
-    and the questions "listed" that have one.
+    ``manifests``: fetched.json of models and scorers; ``exhibits``: a file of each table and
+    figure, in the page's order; ``claims``: of the comparison; ``outputs``: the page, "csv" with
+    counts of dropped, empty and cut answers, and the questions "listed" that have one.
     """
     content, results = load_study(study), study.parent
     grid = Grid(content)
-    questions = [parquet_tables.read(results / artifact.path, "questions") for artifact in grid.questions]
+    questions = [
+        parquet_tables.read(results / artifact.path, "questions") for artifact in grid.questions
+    ]
     candidates = [
         parquet_tables.on_disk(results / artifact.path, "candidates", overview_tables.OF_TEXTS)
         for artifact in grid.generations
     ]
-    others = [artifact for artifact in (*grid.prompts, *grid.measured) if artifact.kind != "candidates"]
-    footers = [*questions, *candidates, *(parquet_tables.read_footer(results / artifact.path) for artifact in others)]
+    others = [
+        artifact for artifact in (*grid.prompts, *grid.measured) if artifact.kind != "candidates"
+    ]
+    footers = [
+        *questions,
+        *candidates,
+        *(parquet_tables.read_footer(results / artifact.path) for artifact in others),
+    ]
     check_one_run(footers)
     check_study(content, footers)
-    fetched = {made["source"]: made for made in (json.loads(path.read_bytes()) for path in manifests)}
+    fetched = {
+        made["source"]: made for made in (json.loads(path.read_bytes()) for path in manifests)
+    }
     check_weights(footers, {source: _hashes(made) for source, made in fetched.items()})
     question_ids = {loaded.cell["dataset"]: loaded.table["id"].to_pylist() for loaded in questions}
     counts = overview_tables.counts(content, question_ids, candidates)
@@ -60,14 +72,20 @@ def run(*, study: Path, manifests: Files, exhibits: Files, claims: Path, **outpu
     }
     io.write_text(outputs["html"], page(content, exhibits, claims, results, made_of))
     io.write_text(outputs["csv"], csv_text(counts))
-    io.write_text(outputs["listed"], csv_text(overview_tables.listed(content, question_ids, candidates)))
+    io.write_text(
+        outputs["listed"], csv_text(overview_tables.listed(content, question_ids, candidates))
+    )
 
 
-def page(study: Study, exhibits: Files, claims: Path, folder: Path, made_of: Mapping[str, pd.DataFrame]) -> str:
-    """The page: what was found, links from ``folder`` to all of ``exhibits``, then what the run was made of.
+def page(
+    study: Study, exhibits: Files, claims: Path, folder: Path, made_of: Mapping[str, pd.DataFrame]
+) -> str:
+    """The page: what was found, links from ``folder`` to all of ``exhibits``, then what the run was
+    made of.
 
-    It shows the main table, or where the study has none its first, and three figures: the main ones, then its first.
-    A claim is listed that is asked of this study and about all datasets or one that the study has.
+    It shows the main table, or where the study has none its first, and three figures: the main
+    ones, then its first. A claim is listed that is asked of this study and about all datasets or
+    one that the study has.
     """
     tables = [path.with_suffix(".html") for path in exhibits if path.parent.name == "tables"]
     figures = [path.with_suffix(".svg") for path in exhibits if path.parent.name != "tables"]
@@ -93,7 +111,11 @@ def page(study: Study, exhibits: Files, claims: Path, folder: Path, made_of: Map
 def _claims_about_other_datasets(study: Study) -> list[str]:
     """The claims about datasets of the paper of which the study has none."""
     claims = comparison_inputs.read_claims()
-    return [claim.id for claim in claims if claim.datasets and not study.datasets.keys() & set(claim.datasets)]
+    return [
+        claim.id
+        for claim in claims
+        if claim.datasets and not study.datasets.keys() & set(claim.datasets)
+    ]
 
 
 def _hashes(manifest: Mapping[str, Any]) -> dict[str, str]:

@@ -21,9 +21,16 @@ def run(
 ) -> None:
     """Render the prompts, in the order of the questions."""
     rows = rendered(template, questions, shots, dataset, made_with)
-    # neither versions nor the tables' own hashes: what is decoded depends on the text alone, and costs hours
+    # neither versions nor the tables' own hashes: what is decoded depends on the text alone, and
+    # costs hours
     template_hash = {"template_sha256": io.file_sha256(template)}
-    parquet_tables.write(prompts, "prompts", rows, cell={"style": style, "dataset": dataset}, provenance=template_hash)
+    parquet_tables.write(
+        prompts,
+        "prompts",
+        rows,
+        cell={"style": style, "dataset": dataset},
+        provenance=template_hash,
+    )
     print(f"{style}/{dataset}: {len(rows)} prompts")
 
 

@@ -30,17 +30,31 @@ def run(
 ) -> None:
     """Read questions and candidates, score the produced answers, write the quality table.
 
-    ``model``: a file in the checkpoint's folder; ``backbone``: one in the folder with its config and tokenizer.
+    ``model``: a file in the checkpoint's folder; ``backbone``: one in the folder with its config
+    and tokenizer.
     """
     files = {"questions": questions, "candidates": candidates}
     read = read_cell(files, made_with)
-    asked = {row["id"]: row for row in read["questions"].table.select(["id", "references", "options"]).to_pylist()}
+    asked = {
+        row["id"]: row
+        for row in read["questions"].table.select(["id", "references", "options"]).to_pylist()
+    }
     answers = produced_texts(read["candidates"].table, settings["answer_source"], settings["beam"])
-    texts = [(name, question, text) for name, by_id in answers.items() for question, text in by_id.items()]
+    texts = [
+        (name, question, text)
+        for name, by_id in answers.items()
+        for question, text in by_id.items()
+    ]
     if unknown := [question for _, question, _ in texts if question not in asked]:
-        raise BeamUQError(f"{candidates}: question {unknown[0]!r} is not in {questions}; make both anew")
-    references, options = ([asked[question][key] for _, question, _ in texts] for key in ("references", "options"))
-    folders = {name: file.parent for name, file in (("model", model), ("backbone", backbone)) if file}
+        raise BeamUQError(
+            f"{candidates}: question {unknown[0]!r} is not in {questions}; make both anew"
+        )
+    references, options = (
+        [asked[question][key] for _, question, _ in texts] for key in ("references", "options")
+    )
+    folders = {
+        name: file.parent for name, file in (("model", model), ("backbone", backbone)) if file
+    }
     models = identities(folders, loading["content"], folders)
     learned = Learned(options=options)
     if settings["metric"] in LEARNED:
@@ -49,13 +63,17 @@ def run(
     produced = [text for _, _, text in texts]
     if settings["metric"] in QUALITY and not newline_ended(read["candidates"]):
         produced = [" ".join(text.split()) for text in produced]  # metrics compare one line
-    values = quality_values(settings["metric"], produced, references, settings["normalizer"], learned)
+    values = quality_values(
+        settings["metric"], produced, references, settings["normalizer"], learned
+    )
     rows = [
         {"id": question, "answer_source": name, "value": float(value)}
         for (name, question, _), value in zip(texts, values, strict=True)
     ]
     footer = provenance(settings, files, models=models, dtype=learned.dtype, device=learned.device)
-    footer["empty"] = {name: [list(by_id.values()).count(""), len(by_id)] for name, by_id in answers.items()}
+    footer["empty"] = {
+        name: [list(by_id.values()).count(""), len(by_id)] for name, by_id in answers.items()
+    }
     if settings["metric"] == GOLD_LABEL:
         counts = {name: Counter({"answers": 0, "none": 0, "several": 0}) for name in answers}
         for (name, _, _), text, shown in zip(texts, produced, options, strict=True):

@@ -14,8 +14,17 @@ from beamuq_study.data.read_dataset_file import described, read_questions
 from beamuq_study.rule_programs import run_program
 
 
-def run(*, split: Path, few_shot_split: Path | None, settings: dict[str, Any], questions: Path, shots: Path) -> None:
-    """Choose both and write them, questions in the subset's order; ``few_shot_split``: where any are shown."""
+def run(
+    *,
+    split: Path,
+    few_shot_split: Path | None,
+    settings: dict[str, Any],
+    questions: Path,
+    shots: Path,
+) -> None:
+    """Choose both and write them, questions in the subset's order; ``few_shot_split``: where any
+    are shown.
+    """
     reader, dataset, seed = ADAPTERS[settings["adapter"]], settings["dataset"], settings["seed"]
     repeated: list[str] = []
     everything = read_questions(reader, split, repeated)
@@ -30,8 +39,13 @@ def run(*, split: Path, few_shot_split: Path | None, settings: dict[str, Any], q
     versions = {"numpy": np.__version__, "pyarrow": pa.__version__}
     footer = {"settings": settings, "files": files, "read": read, "versions": versions}
     for path, kind, rows in ((questions, "questions", chosen), (shots, "shots", examples)):
-        parquet_tables.write(path, kind, [dict(row) for row in rows], cell={"dataset": dataset}, provenance=footer)
-    print(f"{dataset}: {len(chosen)} of {len(everything)} questions, {len(examples)} few-shot examples")
+        parquet_tables.write(
+            path, kind, [dict(row) for row in rows], cell={"dataset": dataset}, provenance=footer
+        )
+    print(
+        f"{dataset}: {len(chosen)} of {len(everything)} questions, {len(examples)} few-shot "
+        "examples"
+    )
 
 
 if __name__ == "__main__":

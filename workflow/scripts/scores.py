@@ -1,4 +1,6 @@
-"""Candidates and similarities to uncertainty scores: every method, variant and setting of a cell."""
+"""Candidates and similarities to uncertainty scores: every method, variant and setting of a
+cell.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,9 @@ from beamuq_study.stages.method_inputs_from_tables import CellTables
 from beamuq_study.stages.score_all_methods import ScoringSettings, score_cell
 
 
-def run(*, settings: ScoringSettings, made_with: dict[str, Any], scores: Path, **tables: Path | None) -> None:
+def run(
+    *, settings: ScoringSettings, made_with: dict[str, Any], scores: Path, **tables: Path | None
+) -> None:
     """Read the tables of a cell, score it, write the scores."""
     read = read_cell(tables, made_with, seed=settings.seed)
     cell = CellTables(
@@ -20,7 +24,9 @@ def run(*, settings: ScoringSettings, made_with: dict[str, Any], scores: Path, *
     )
     place = read["candidates"].cell | read["similarity"].cell
     footer = provenance(settings, tables, tables=read)
-    parquet_tables.write(scores, "scores", score_cell(cell, settings), cell=place, provenance=footer)
+    parquet_tables.write(
+        scores, "scores", score_cell(cell, settings), cell=place, provenance=footer
+    )
 
 
 if __name__ == "__main__":

@@ -25,23 +25,36 @@ def run(
     threads: int = 1,
     similarity: Path,
 ) -> None:
-    """Read the candidates, score their pairs, write the table; ``model``: a file in the scorer's folder, if any."""
+    """Read the candidates, score their pairs, write the table; ``model``: a file in the scorer's
+    folder, if any.
+    """
     loaded = read_cell({"candidates": candidates}, made_with)["candidates"]
     needed = needed_pairs(
-        loaded.table, settings["answer_source"], settings["beam"], settings.get("only_with_answer", ())
+        loaded.table,
+        settings["answer_source"],
+        settings["beam"],
+        settings.get("only_with_answer", ()),
     )
     folder = model.parent if model else None
-    models = identities({"model": folder}, loading["content"], {"model"} if ":" in settings["kind"] else ())
-    device, dtype = devices.prepare(loading["device"], loading["dtype"], threads) if folder else (None, None)
+    models = identities(
+        {"model": folder}, loading["content"], {"model"} if ":" in settings["kind"] else ()
+    )
+    device, dtype = (
+        devices.prepare(loading["device"], loading["dtype"], threads) if folder else (None, None)
+    )
     words = settings.get("words", "rouge")
-    scorer = load_scorer(settings["kind"], folder, dtype=dtype, device=device, cache=cache, words=words)
+    scorer = load_scorer(
+        settings["kind"], folder, dtype=dtype, device=device, cache=cache, words=words
+    )
     scores = scored(scorer, [(premise, hypothesis) for _, premise, hypothesis in needed])
     ids, premises, hypotheses = zip(*needed, strict=True) if needed else ((), (), ())
     columns = {"id": ids, "premise": premises, "hypothesis": hypotheses, **vars(scores)}
     table = parquet_tables.table_of("similarity", columns)
     print(f"{settings['name']}: {len(needed)} pairs", file=sys.stderr)
     cell = loaded.cell | {"scorer": settings["name"]}
-    footer = provenance(settings, {"candidates": candidates}, models=models, dtype=dtype, device=device)
+    footer = provenance(
+        settings, {"candidates": candidates}, models=models, dtype=dtype, device=device
+    )
     footer["pairs"] = len(needed)
     parquet_tables.write(similarity, "similarity", table, cell=cell, provenance=footer)
 

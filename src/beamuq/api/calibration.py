@@ -1,4 +1,6 @@
-"""From scores to decisions: calibrate on answers known to be right or wrong, then show or withhold others."""
+"""From scores to decisions: calibrate on answers known to be right or wrong, then show or withhold
+others.
+"""
 
 from __future__ import annotations
 
@@ -32,25 +34,44 @@ from beamuq.evaluation.probability_of_being_right import (
     reliability,
 )
 
-__all__ = ["CalibrationFile", "Decisions", "Map", "calibrate", "check_same", "decide", "decided", "read_calibration"]
+__all__ = [
+    "CalibrationFile",
+    "Decisions",
+    "Map",
+    "calibrate",
+    "check_same",
+    "decide",
+    "decided",
+    "read_calibration",
+]
 
 SHIFT = 0.01  # p of the two-sample test below which new scores are said to come from elsewhere
 RESAMPLES = 1000
 SEED = 0  # of every draw; to choose among several would be to try as many calibrations
-COMPARED = ("similarity", "model", "model_hash", "prompt_hash", "scored_with")  # what new scores share with those here
+COMPARED = (
+    "similarity",
+    "model",
+    "model_hash",
+    "prompt_hash",
+    "scored_with",
+)  # what new scores share with those here
 NO_SCORE = "no score"
 CALIBRATED_ON = "these are the scores that were calibrated on: the guarantee is of new answers"
 
 
 class ScoredRow(Labels, extra="ignore"):
-    """A row as ``score`` prints it, with what calibration needs beside; other columns are left out."""
+    """A row as ``score`` prints it, with what calibration needs beside; other columns are left
+    out.
+    """
 
     id: Annotated[Name, Field(min_length=1)]
     method: str
     variant: str = ""
     setting: str = ""
     # a frame that was filled in has NaN where there is no score
-    value: Annotated[Number, BeforeValidator(lambda value: None if pd.isna(as_number(value)) else value)] = None
+    value: Annotated[
+        Number, BeforeValidator(lambda value: None if pd.isna(as_number(value)) else value)
+    ] = None
     similarity: str = ""
     reason: str = ""
     candidates: Annotated[int, Field(ge=0, strict=False)] | None = None
@@ -64,7 +85,8 @@ class Decisions:
 
     right_low, right_high: Venn–Abers' two probabilities that the answer is right.
 
-    shift_p: of the two-sample Kolmogorov–Smirnov test of the ``n`` new scores against the calibration's; None of none.
+    shift_p: of the two-sample Kolmogorov–Smirnov test of the ``n`` new scores against the
+    calibration's; None of none.
     """
 
     table: pd.DataFrame
@@ -74,7 +96,11 @@ class Decisions:
 
     def told(self) -> list[str]:
         """How many are shown, the test, and each warning."""
-        test = "" if self.shift_p is None else f"; two-sample test of the scores: p = {self.shift_p:.2g}, n = {self.n}"
+        test = (
+            ""
+            if self.shift_p is None
+            else f"; two-sample test of the scores: p = {self.shift_p:.2g}, n = {self.n}"
+        )
         shown = f"{int(self.table['shown'].sum())} of {len(self.table)} shown{test}"
         return [shown, *(f"warning: {each}" for each in self.warnings)]
 
@@ -92,14 +118,17 @@ def calibrate(
     probability: Calibrator = "venn_abers",
     output: str | Path | None = None,
 ) -> CalibrationFile:
-    """Learn from answers known to be right or wrong: a probability, and a threshold with a guarantee.
+    """Learn from answers known to be right or wrong: a probability, and a threshold with a
+    guarantee.
 
-    With the given confidence over calibrations, at most a share risk of the answers shown by the threshold is wrong.
+    With the given confidence over calibrations, at most a share risk of the answers shown by the
+    threshold is wrong.
 
     Parameters
     ----------
     rows
-        What score writes of rows with correct (0 or 1) or quality, and with group where questions belong together.
+        What score writes of rows with correct (0 or 1) or quality, and with group where questions
+        belong together.
     method
         Whose scores.
     form
@@ -127,13 +156,17 @@ def calibrate(
 
     Examples
     --------
-    >>> rows = [{"id": k, "method": "Prob", "value": k / 300, "correct": k < 240} for k in range(300)]
+    >>> rows = [
+    ...     {"id": k, "method": "Prob", "value": k / 300, "correct": k < 240} for k in range(300)
+    ... ]
     >>> beamuq.calibrate(rows, method="Prob", risk=0.2).threshold.upper <= 0.2
     True
     """
     check_settings(risk=risk, confidence=confidence, tried=tried)
     if probability not in CALIBRATORS:
-        raise BeamUQError(f"probability: {probability!r}: unknown; {hint(probability, CALIBRATORS)}")
+        raise BeamUQError(
+            f"probability: {probability!r}: unknown; {hint(probability, CALIBRATORS)}"
+        )
     where = named(rows)
     # the draws depend on the order of rows
     placed = sorted(_rows_of(rows, method, form, setting), key=lambda each: each[1].id)
@@ -141,20 +174,27 @@ def calibrate(
     for place, item in placed:
         if item.value is None:
             told = f" ({item.reason})" if item.reason else ""
-            raise BeamUQError(f"{place}: value: no score of {method}{told}; score it, or leave this answer out")
+            raise BeamUQError(
+                f"{place}: value: no score of {method}{told}; score it, or leave this answer out"
+            )
         if grouped and item.group is None:
             raise BeamUQError(f"{place}: group: missing, other rows have one; give all or none")
     right = np.array([_is_right(item, place, quality_threshold) for place, item in placed])
     groups = [item.group or item.id for _, item in placed]
     if len(set(groups)) < 2:
-        raise BeamUQError(f"{where}: group: all {len(groups)} answers are of one group; nothing in it is independent")
+        raise BeamUQError(
+            f"{where}: group: all {len(groups)} answers are of one group; nothing in it is "
+            "independent"
+        )
     scores = np.array([item.value for _, item in placed], dtype=np.float64)
     low, high = cross_fitted(probability, scores, right, groups, seed=SEED)
     merging = merged(low, high) if probability == "venn_abers" else low
     measured = reliability(merging, right, groups, resamples=RESAMPLES, seed=SEED)
     known = labelled_scores(scores, right)
     version = _one(placed, "version")
-    used = {"beamuq": __version__} | {name: metadata.version(name) for name in ("numpy", "scipy", "scikit-learn")}
+    used = {"beamuq": __version__} | {
+        name: metadata.version(name) for name in ("numpy", "scipy", "scikit-learn")
+    }
     calibration = CalibrationFile(
         method=method,
         form=placed[0][1].variant,
@@ -182,11 +222,14 @@ def calibrate(
     return calibration
 
 
-def decide(rows: Rows, calibration: CalibrationFile | str | Path, *, force: bool = False) -> Decisions:
+def decide(
+    rows: Rows, calibration: CalibrationFile | str | Path, *, force: bool = False
+) -> Decisions:
     """Show or withhold answers, by a calibration, with each one's probability of being right.
 
-    A model, prompt, method, similarity, setting or version that is not the calibration's is refused; scores that are
-    not distributed as the calibration's, or are the calibration's own, are warned of.
+    A model, prompt, method, similarity, setting or version that is not the calibration's is
+    refused; scores that are not distributed as the calibration's, or are the calibration's own, are
+    warned of.
 
     Parameters
     ----------
@@ -195,7 +238,8 @@ def decide(rows: Rows, calibration: CalibrationFile | str | Path, *, force: bool
     calibration
         Of beamuq calibrate; in Python its object too.
     force
-        Decide even where model, prompt, method, similarity, settings or version are not those that were calibrated.
+        Decide even where model, prompt, method, similarity, settings or version are not those that
+        were calibrated.
 
     Returns
     -------
@@ -205,30 +249,43 @@ def decide(rows: Rows, calibration: CalibrationFile | str | Path, *, force: bool
 
     Examples
     --------
-    >>> rows = [{"id": k, "method": "Prob", "value": k / 300, "correct": k < 240} for k in range(300)]
+    >>> rows = [
+    ...     {"id": k, "method": "Prob", "value": k / 300, "correct": k < 240} for k in range(300)
+    ... ]
     >>> made = beamuq.calibrate(rows, method="Prob", risk=0.2)
     >>> beamuq.decide([{"id": "new", "method": "Prob", "value": 0.1}], made).table["shown"].tolist()
     [True]
     """
-    made = calibration if isinstance(calibration, CalibrationFile) else read_calibration(calibration)
+    made = (
+        calibration if isinstance(calibration, CalibrationFile) else read_calibration(calibration)
+    )
     placed = _rows_of(rows, made.method, made.form, made.setting)
     told = check_same(made, facts_of(placed), force=force, where=named(rows))
-    decisions = decisions_of(made, [np.nan if item.value is None else item.value for _, item in placed], told)
+    decisions = decisions_of(
+        made, [np.nan if item.value is None else item.value for _, item in placed], told
+    )
     table = decisions.table
     table.insert(0, "id", [item.id for _, item in placed])
     missing = table["value"].isna()
-    table.loc[missing, "reason"] = [item.reason or NO_SCORE for _, item in placed if item.value is None]
+    table.loc[missing, "reason"] = [
+        item.reason or NO_SCORE for _, item in placed if item.value is None
+    ]
     return decisions
 
 
 def facts_of(placed: Sequence[tuple[str, ScoredRow]]) -> dict[str, Any]:
-    """What rows say that a calibration is compared with; raises BeamUQError naming a row that says another thing."""
+    """What rows say that a calibration is compared with; raises BeamUQError naming a row that says
+    another thing.
+    """
     facts = {name: _one(placed, name) for name in (*COMPARED, "version")}
     return facts | {"candidates": _counts(placed)}
 
 
-def decisions_of(made: CalibrationFile, scores: Sequence[float] | Floats, told: Sequence[str]) -> Decisions:
-    """The decisions of scores [N], NaN: none; warned of are what was ``told`` before, and scores unlike the known ones.
+def decisions_of(
+    made: CalibrationFile, scores: Sequence[float] | Floats, told: Sequence[str]
+) -> Decisions:
+    """The decisions of scores [N], NaN: none; warned of are what was ``told`` before, and scores
+    unlike the known ones.
 
     The table has no column of ids.
     """
@@ -240,7 +297,8 @@ def decisions_of(made: CalibrationFile, scores: Sequence[float] | Floats, told: 
     warnings = list(told)
     if p is not None and p < SHIFT:
         warnings.append(
-            f"the scores are not distributed as the calibration's (two-sample Kolmogorov–Smirnov test: p = {p:.2g}, "
+            "the scores are not distributed as the calibration's (two-sample Kolmogorov–Smirnov "
+            f"test: p = {p:.2g}, "
             f"n = {len(new)} and {made.n}): neither probabilities nor the guarantee need hold"
         )
     if outside:
@@ -251,7 +309,9 @@ def decisions_of(made: CalibrationFile, scores: Sequence[float] | Floats, told: 
 
 
 def decided(made: CalibrationFile, scores: Sequence[float] | Floats) -> tuple[pd.DataFrame, int]:
-    """value, right_low, right_high, shown, reason of scores [N], NaN: none, withheld; how many are out of range."""
+    """value, right_low, right_high, shown, reason of scores [N], NaN: none, withheld; how many are
+    out of range.
+    """
     values = np.array(scores, dtype=np.float64)
     known = made.map.known()
     present = ~np.isnan(values)
@@ -268,12 +328,17 @@ def decided(made: CalibrationFile, scores: Sequence[float] | Floats) -> tuple[pd
         why = withheld if has_score else NO_SCORE
         parts = ["" if is_shown else why, "outside the calibrated range" if is_outside else ""]
         reasons.append("; ".join(part for part in parts if part))
-    table = pd.DataFrame({"value": values, "right_low": low, "right_high": high, "shown": shown, "reason": reasons})
+    table = pd.DataFrame(
+        {"value": values, "right_low": low, "right_high": high, "shown": shown, "reason": reasons}
+    )
     return table, int(outside.sum())
 
 
-def check_same(made: CalibrationFile, facts: Mapping[str, Any], *, force: bool, where: str) -> list[str]:
-    """Refuse what differs from the calibration, or warn with ``force``; warn of what one of both does not say.
+def check_same(
+    made: CalibrationFile, facts: Mapping[str, Any], *, force: bool, where: str
+) -> list[str]:
+    """Refuse what differs from the calibration, or warn with ``force``; warn of what one of both
+    does not say.
 
     ``facts``: as for :func:`compared`.
     """
@@ -282,9 +347,11 @@ def check_same(made: CalibrationFile, facts: Mapping[str, Any], *, force: bool, 
 
 
 def compared(made: CalibrationFile, facts: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """In what scores differ from the calibration's, in words, and the names of what one of both does not say.
+    """In what scores differ from the calibration's, in words, and the names of what one of both
+    does not say.
 
-    ``facts``, where known: similarity, model, model_hash, prompt_hash, scored_with, version, candidates (fewest, most).
+    ``facts``, where known: similarity, model, model_hash, prompt_hash, scored_with, version,
+    candidates (fewest, most).
     """
     # one model may lie in two places: its name counts where a hash is not known
     by_hash = made.model_hash and facts.get("model_hash")
@@ -324,39 +391,58 @@ def compared(made: CalibrationFile, facts: Mapping[str, Any]) -> tuple[list[str]
     return differences, unknown
 
 
-def refused_or_told(differences: Sequence[str], unknown: Sequence[str], *, force: bool, where: str) -> list[str]:
+def refused_or_told(
+    differences: Sequence[str], unknown: Sequence[str], *, force: bool, where: str
+) -> list[str]:
     """Warnings of what differs, with ``force``, and of what is not known.
 
     Raises BeamUQError of what differs, without ``force``.
     """
     if differences and not force:
         raise BeamUQError(
-            f"{where}: {'; '.join(differences)}; decide as was calibrated, calibrate anew, or give --force "
+            f"{where}: {'; '.join(differences)}; decide as was calibrated, calibrate anew, or give "
+            "--force "
             "(in Python force=True)"
         )
     told = list(differences)
     if unknown:
-        told.append(f"not known whether the calibration's: {', '.join(unknown)}; the rows or the file lack it")
+        told.append(
+            f"not known whether the calibration's: {', '.join(unknown)}; the rows or the file lack "
+            "it"
+        )
     return told
 
 
-def _rows_of(rows: Rows, method: str, form: str | None, setting: str) -> list[tuple[str, ScoredRow]]:
+def _rows_of(
+    rows: Rows, method: str, form: str | None, setting: str
+) -> list[tuple[str, ScoredRow]]:
     """The rows of one method in one form, each with its place."""
     every, where = list(placed_rows(rows)), f"{named(rows)}: method {method!r}"
     of_method: list[tuple[str, ScoredRow]] = [
-        (place, validated(ScoredRow, dict(row), place)) for place, row in every if row.get("method") == method
+        (place, validated(ScoredRow, dict(row), place))
+        for place, row in every
+        if row.get("method") == method
     ]
     if not of_method:
         methods = dict.fromkeys(str(row["method"]) for _, row in every if "method" in row)
-        fix = hint(method, methods) if methods else "score the rows first: beamuq score FILE --output SCORED"
+        fix = (
+            hint(method, methods)
+            if methods
+            else "score the rows first: beamuq score FILE --output SCORED"
+        )
         raise BeamUQError(f"{where}: no such score; {fix}")
-    found = [each for each in of_method if each[1].setting == setting and form in (None, each[1].variant)]
+    found = [
+        each for each in of_method if each[1].setting == setting and form in (None, each[1].variant)
+    ]
     if not found:
         known = sorted({f"{item.variant!r} and {item.setting!r}" for _, item in of_method})
         raise BeamUQError(
-            f"{where}: no row of form {form!r} and setting {setting!r}; give one of those here: {', '.join(known)}"
+            f"{where}: no row of form {form!r} and setting {setting!r}; give one of those here: "
+            f"{', '.join(known)}"
         )
-    if form is None and (forms := sorted({item.variant for _, item in found if item.value is not None})):
+    if form is None and (
+        forms := sorted({item.variant for _, item in found if item.value is not None})
+    ):
         if len(forms) > 1:
             raise BeamUQError(f"{where}: in the forms {', '.join(forms)}; choose one with --form")
         found = [each for each in found if each[1].variant == forms[0]]
@@ -371,12 +457,19 @@ def _rows_of(rows: Rows, method: str, form: str | None, setting: str) -> list[tu
 def _is_right(item: ScoredRow, place: str, quality_threshold: float | None) -> bool:
     if item.correct is not None:
         if item.correct not in (0, 1):
-            raise BeamUQError(f"{place}: correct: {item.correct:g}: must be 0 or 1; for a quality write 'quality'")
+            raise BeamUQError(
+                f"{place}: correct: {item.correct:g}: must be 0 or 1; for a quality write 'quality'"
+            )
         return bool(item.correct)
     if item.quality is None:
-        raise BeamUQError(f"{place}: correct: missing; give 0 or 1, or 'quality' with --quality-threshold")
+        raise BeamUQError(
+            f"{place}: correct: missing; give 0 or 1, or 'quality' with --quality-threshold"
+        )
     if quality_threshold is None:
-        raise BeamUQError(f"{place}: quality: {item.quality:g}: from where on is it right? give --quality-threshold")
+        raise BeamUQError(
+            f"{place}: quality: {item.quality:g}: from where on is it right? give "
+            "--quality-threshold"
+        )
     return item.quality > quality_threshold
 
 
@@ -385,7 +478,10 @@ def _one(placed: Sequence[tuple[str, ScoredRow]], name: str) -> Any:
     first = getattr(placed[0][1], name)
     for place, item in placed:
         if getattr(item, name) != first:
-            raise BeamUQError(f"{place}: {name}: {getattr(item, name)!r}, other rows have {first!r}; give rows of one")
+            raise BeamUQError(
+                f"{place}: {name}: {getattr(item, name)!r}, other rows have {first!r}; give rows "
+                "of one"
+            )
     return first
 
 

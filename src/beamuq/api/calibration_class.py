@@ -41,11 +41,9 @@ class Calibration:
         How many methods, forms and risks are tried on these answers in all; each is tested that
         much more strictly.
 
-    Returns
-    -------
-    An object to ``fit``. ``fitted``: what ``fit`` or ``load`` found, as ``beamuq calibrate`` writes
-    it; None before. Once it is fitted, risk, confidence and tried are those of the fit and cannot be
-    set.
+    Returns ------- An object to ``fit``. ``fitted``: what ``fit`` or ``load`` found, as ``beamuq
+    calibrate`` writes it; None before. Once it is fitted, risk, confidence and tried are those of
+    the fit and cannot be set.
 
     Raises BeamUQError if one of them is out of range, or is set after ``fit``.
 
@@ -104,9 +102,13 @@ class Calibration:
 
     @fitted.setter
     def fitted(self, fitted: object) -> None:  # noqa: ARG002
-        raise BeamUQError("fitted: cannot be set; call fit(scores, correct), or Calibration.load(file)")
+        raise BeamUQError(
+            "fitted: cannot be set; call fit(scores, correct), or Calibration.load(file)"
+        )
 
-    def fit(self, scores: npt.ArrayLike, correct: npt.ArrayLike, *, groups: object = None) -> Calibration:
+    def fit(
+        self, scores: npt.ArrayLike, correct: npt.ArrayLike, *, groups: object = None
+    ) -> Calibration:
         """Calibrate on scores [N] (higher = more uncertain) of answers that are right (1, True) or
         wrong (0, False).
 
@@ -187,7 +189,8 @@ class Calibration:
     def threshold(self, threshold: object) -> None:
         fix = "it follows from risk; calibrate anew with another risk"
         raise BeamUQError(
-            f"threshold: {threshold!r:.40}: cannot be set, {fix}: Calibration(risk=…).fit(scores, correct)"
+            f"threshold: {threshold!r:.40}: cannot be set, {fix}: Calibration(risk=…).fit(scores, "
+            "correct)"
         )
 
     def save(self, path: str | Path) -> None:
@@ -208,14 +211,19 @@ class Calibration:
 
     def _fitted(self) -> CalibrationFile:
         if self._found is None:
-            raise BeamUQError("this calibration is not fitted; call fit(scores, correct) first, or Calibration.load")
+            raise BeamUQError(
+                "this calibration is not fitted; call fit(scores, correct) first, or "
+                "Calibration.load"
+            )
         return self._found
 
     def _check_not_fitted(self, name: str, value: object) -> None:
         if self._found is not None:
             raise BeamUQError(
-                f"{name}: {value!r}: this calibration is fitted with {getattr(self, name)!r}, and its threshold holds "
-                f"for that alone; calibrate anew: Calibration({name}={value!r}).fit(scores, correct)"
+                f"{name}: {value!r}: this calibration is fitted with {getattr(self, name)!r}, and "
+                "its threshold holds "
+                f"for that alone; calibrate anew: Calibration({name}={value!r}).fit(scores, "
+                "correct)"
             )
 
 
@@ -223,8 +231,12 @@ def _rows(origin: Origin, scores: object, count: int) -> pd.DataFrame:
     """A row a score, with its id and what is known of it."""
     if origin.rows is None:
         ids = [str(place) for place in range(count)]
-        return pd.DataFrame({"id": ids, "method": origin.method or UNNAMED, "variant": "", "setting": ""})
-    known = [{name: row[name] for name in (*FACTS, *OF_THE_ANSWER) if name in row} for row in origin.rows]
+        return pd.DataFrame(
+            {"id": ids, "method": origin.method or UNNAMED, "variant": "", "setting": ""}
+        )
+    known = [
+        {name: row[name] for name in (*FACTS, *OF_THE_ANSWER) if name in row} for row in origin.rows
+    ]
     index: Any = scores.index if isinstance(scores, pd.Series) else range(count)
     return pd.DataFrame(known).assign(id=[str(label) for label in index])
 
@@ -244,9 +256,13 @@ def _told(made: CalibrationFile, origin: Origin, *, force: bool) -> list[str]:
         if not rows or not made_knows_form:
             unknown.append(name)
         elif rows[0][column] != getattr(made, name):
-            differences.append(f"{name} {rows[0][column]!r}, calibrated with {getattr(made, name)!r}")
+            differences.append(
+                f"{name} {rows[0][column]!r}, calibrated with {getattr(made, name)!r}"
+            )
     further, not_said = compared(made, facts)
-    return refused_or_told([*differences, *further], [*unknown, *not_said], force=force, where="scores")
+    return refused_or_told(
+        [*differences, *further], [*unknown, *not_said], force=force, where="scores"
+    )
 
 
 def _facts(rows: list[Mapping[str, Any]]) -> dict[str, Any]:

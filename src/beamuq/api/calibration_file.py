@@ -35,7 +35,9 @@ def settings_in_json(text: str | None) -> str | None:
 
 
 class Map(StrictModel):
-    """From a score to the probability of being right: what is known of the calibration's answers, by score."""
+    """From a score to the probability of being right: what is known of the calibration's answers,
+    by score.
+    """
 
     kind: Calibrator
     scores: Annotated[tuple[float, ...], Field(min_length=1, description="each once, rising")]
@@ -46,7 +48,9 @@ class Map(StrictModel):
     def _fits(self) -> Map:
         same_lengths = len(self.scores) == len(self.n) == len(self.right)
         if not same_lengths or tuple(sorted(set(self.scores))) != self.scores:
-            raise ValueError("scores, n and right: give one of each, scores rising; calibrate again")
+            raise ValueError(
+                "scores, n and right: give one of each, scores rising; calibrate again"
+            )
         if any(right > n for right, n in zip(self.right, self.n, strict=True)):
             raise ValueError("right: more right answers than answers of one score; calibrate again")
         return self
@@ -61,20 +65,32 @@ class Map(StrictModel):
 
 
 class CalibrationFile(StrictModel):
-    """What ``decide`` reads. A model, prompt, setting or version that is null is not known and cannot be compared."""
+    """What ``decide`` reads. A model, prompt, setting or version that is null is not known and
+    cannot be compared.
+    """
 
     format: Literal["beamuq calibration 2"] = "beamuq calibration 2"
     method: str
-    form: Annotated[str, Field(description="the column variant: multinomial, beamsearch or, of one form, empty")]
-    setting: Annotated[str, Field(description="the further formulation of the method, mostly empty")]
+    form: Annotated[
+        str, Field(description="the column variant: multinomial, beamsearch or, of one form, empty")
+    ]
+    setting: Annotated[
+        str, Field(description="the further formulation of the method, mostly empty")
+    ]
     similarity: str
     model: str | None
     model_hash: Annotated[str | None, Field(description="sha256 of the model's files")]
-    prompt_hash: Annotated[str | None, Field(description="sha256 of the prompt around the question")]
+    prompt_hash: Annotated[
+        str | None, Field(description="sha256 of the prompt around the question")
+    ]
     scored_with: Annotated[str | None, Field(description="the settings of score, in JSON")]
-    candidates: Annotated[tuple[int, int] | None, Field(description="the fewest and the most of a score")]
+    candidates: Annotated[
+        tuple[int, int] | None, Field(description="the fewest and the most of a score")
+    ]
     n: Annotated[int, Field(ge=1, description="answers")]
-    groups: Annotated[int, Field(ge=1, description="groups of them; without groups as many as answers")]
+    groups: Annotated[
+        int, Field(ge=1, description="groups of them; without groups as many as answers")
+    ]
     right: Annotated[Share, Field(description="share of right answers")]
     threshold: GuaranteedThreshold
     map: Map
@@ -82,13 +98,17 @@ class CalibrationFile(StrictModel):
         Estimate,
         Field(description="expected calibration error, ten bins of equal width, cross-fitted"),
     ]
-    brier: Annotated[Estimate, Field(description="mean squared error of the probability, cross-fitted")]
+    brier: Annotated[
+        Estimate, Field(description="mean squared error of the probability, cross-fitted")
+    ]
     versions: dict[str, str]
 
     @model_validator(mode="after")
     def _is_of_the_same_answers(self) -> CalibrationFile:
         if sum(self.map.n) != self.n:
-            raise ValueError(f"n: {self.n}, and the map is of {sum(self.map.n)} answers; calibrate again")
+            raise ValueError(
+                f"n: {self.n}, and the map is of {sum(self.map.n)} answers; calibrate again"
+            )
         return self
 
     @field_validator("scored_with")
@@ -103,7 +123,10 @@ class CalibrationFile(StrictModel):
             why = f"{found.risk:g}, and the bound at the threshold is {found.upper:g}"
             raise ValueError(f"threshold.risk: {why}; calibrate again with this risk")
         if not found.wrong <= found.shown <= found.tested <= found.units:
-            counts = f"{found.wrong} wrong of {found.shown} shown of {found.tested} tested of {found.units}"
+            counts = (
+                f"{found.wrong} wrong of {found.shown} shown of {found.tested} tested of "
+                f"{found.units}"
+            )
             raise ValueError(f"threshold: {counts}; calibrate again")
         return self
 
@@ -119,13 +142,16 @@ class CalibrationFile(StrictModel):
             shown = f"none at {asked}: {threshold.note}"
         else:
             shown = (
-                f"{threshold.value:.6g} ({asked}): of {threshold.tested} tested {threshold.shown} shown, "
+                f"{threshold.value:.6g} ({asked}): of {threshold.tested} tested {threshold.shown} "
+                "shown, "
                 f"{threshold.wrong} wrong; risk at most {threshold.upper:.3f}"
             )
         return (
-            f"calibrated    {self.method}{form}: {self.n} answers in {self.groups} groups, {self.right:.1%} right\n"
+            f"calibrated    {self.method}{form}: {self.n} answers in {self.groups} groups, "
+            f"{self.right:.1%} right\n"
             f"threshold     {shown}\n"
-            f"probability   {self.map.kind}; expected calibration error {_with_interval(self.ece)} (10 equal bins), "
+            f"probability   {self.map.kind}; expected calibration error {_with_interval(self.ece)} "
+            "(10 equal bins), "
             f"Brier score {_with_interval(self.brier)}, cross-fitted"
         )
 
@@ -136,11 +162,15 @@ def _with_interval(estimate: Estimate) -> str:
 
 
 def read_calibration(path: str | Path) -> CalibrationFile:
-    """A calibration file. Raises BeamUQError in one line, if it is missing, cut off, or no file of this kind."""
+    """A calibration file. Raises BeamUQError in one line, if it is missing, cut off, or no file of
+    this kind.
+    """
     with reading(
         path,
         "a calibration in UTF-8",
         "take the file as beamuq calibrate wrote it, or calibrate again",
     ):
         text = Path(path).read_text(encoding="utf-8")
-    return validated(CalibrationFile, text, f"{path}: not as beamuq calibrate wrote it", is_json=True)
+    return validated(
+        CalibrationFile, text, f"{path}: not as beamuq calibrate wrote it", is_json=True
+    )

@@ -1,7 +1,8 @@
 """Anyone's candidates: what a row may say of a question.
 
-Log-probabilities are natural logs of whole sequences, the ending token included, under the model's own distribution
-(temperature 1), not divided by length. What is not known is left out; nothing is guessed.
+Log-probabilities are natural logs of whole sequences, the ending token included, under the model's
+own distribution (temperature 1), not divided by length. What is not known is left out; nothing is
+guessed.
 """
 
 from __future__ import annotations
@@ -36,15 +37,20 @@ MOST_TOKENS = 1_000_000  # of an answer, several to a character
 
 def _at_most_zero(value: float) -> float:
     if not LEAST_LOGPROB <= value <= ABOVE_ZERO:
-        raise ValueError("must be a finite natural logarithm of a probability, at most 0; leave out what is not known")
+        raise ValueError(
+            "must be a finite natural logarithm of a probability, at most 0; leave out what is not "
+            "known"
+        )
     return value
 
 
 def _entropy_of_tokens(value: float) -> float:
     if not 0 <= value <= MOST_ENTROPY:
         raise ValueError(
-            f"must be a finite number of nats from 0 to {MOST_ENTROPY:.1f}, ln of {LARGEST_VOCABULARY:,} tokens, which "
-            "no vocabulary has; give the entropy of the next token's distribution, or leave token_entropies out"
+            f"must be a finite number of nats from 0 to {MOST_ENTROPY:.1f}, ln of "
+            f"{LARGEST_VOCABULARY:,} tokens, which "
+            "no vocabulary has; give the entropy of the next token's distribution, or leave "
+            "token_entropies out"
         )
     return value
 
@@ -53,8 +59,14 @@ def _record(value: Any) -> Any:
     if isinstance(value, str):
         return {"text": value}
     if not isinstance(value, Mapping | BaseModel):
-        raise ValueError("give a text, or an object with 'text' and, where known, its log-probabilities")
-    return {key: of for key, of in value.items() if of is not None} if isinstance(value, Mapping) else value
+        raise ValueError(
+            "give a text, or an object with 'text' and, where known, its log-probabilities"
+        )
+    return (
+        {key: of for key, of in value.items() if of is not None}
+        if isinstance(value, Mapping)
+        else value
+    )
 
 
 def as_number(value: Any) -> Any:
@@ -76,8 +88,12 @@ class AnswerLabels(StrictModel):
     """What a row may say of its answer."""
 
     correct: Annotated[Number, Field(description="1: the answer is right, 0: wrong")] = None
-    quality: Annotated[Number, Field(description="right where above calibrate's quality_threshold")] = None
-    group: Annotated[Group, Field(description="what belongs together: a story, a user, a document")] = None
+    quality: Annotated[
+        Number, Field(description="right where above calibrate's quality_threshold")
+    ] = None
+    group: Annotated[
+        Group, Field(description="what belongs together: a story, a user, a document")
+    ] = None
 
 
 class Labels(AnswerLabels):
@@ -85,9 +101,16 @@ class Labels(AnswerLabels):
 
     model: Annotated[Label | None, Field(description="which gave the answer")] = None
     model_hash: Annotated[Label | None, Field(description="of the model's files")] = None
-    prompt_hash: Annotated[Label | None, Field(description="of the prompt around the question")] = None
+    prompt_hash: Annotated[Label | None, Field(description="of the prompt around the question")] = (
+        None
+    )
     sampled_with: Annotated[
-        Label | None, Field(description="how a server was asked for samples, in JSON; default: what its responses say")
+        Label | None,
+        Field(
+            description=(
+                "how a server was asked for samples, in JSON; default: what its responses say"
+            )
+        ),
     ] = None
 
 
@@ -95,28 +118,40 @@ LABELS = tuple(Labels.model_fields)
 
 
 class CandidateRecord(StrictModel):
-    """A text and what the model thought of it. A plain string stands for a record with this text alone."""
+    """A text and what the model thought of it. A plain string stands for a record with this text
+    alone.
+    """
 
     text: Annotated[
         WholeText,
-        Field(max_length=MOST_CHARACTERS, description="as it is to be compared; surrounding space is dropped"),
+        Field(
+            max_length=MOST_CHARACTERS,
+            description="as it is to be compared; surrounding space is dropped",
+        ),
     ]
     logprob: Annotated[
-        LogProbability | None, Field(description="natural log of its probability; default: the sum of token_logprobs")
+        LogProbability | None,
+        Field(description="natural log of its probability; default: the sum of token_logprobs"),
     ] = None
     token_logprobs: Annotated[
-        list[LogProbability] | None, Field(min_length=1, description="one a token, the ending token included")
+        list[LogProbability] | None,
+        Field(min_length=1, description="one a token, the ending token included"),
     ] = None
-    token_ids: Annotated[list[int] | None, Field(description="not used; so that a person can follow it")] = None
+    token_ids: Annotated[
+        list[int] | None, Field(description="not used; so that a person can follow it")
+    ] = None
     ended: Annotated[bool | None, Field(description="false: cut before its end; not used")] = None
     temperature: Annotated[
-        float | None, Field(gt=0, description="at which a sample was drawn; score refuses another than its own")
+        float | None,
+        Field(gt=0, description="at which a sample was drawn; score refuses another than its own"),
     ] = None
     without_ending: Annotated[
-        bool, Field(description="its log-probability lacks the ending's: scores that need it are marked")
+        bool,
+        Field(description="its log-probability lacks the ending's: scores that need it are marked"),
     ] = False
     left_out: Annotated[
-        str | None, Field(description="why its log-probability is not known, told where a score lacks it")
+        str | None,
+        Field(description="why its log-probability is not known, told where a score lacks it"),
     ] = None
 
     @model_validator(mode="after")
@@ -125,7 +160,8 @@ class CandidateRecord(StrictModel):
             total = math.fsum(self.token_logprobs)
             if abs(total - self.logprob) > ROUNDING * max(1.0, abs(total)):
                 raise ValueError(
-                    f"logprob {self.logprob:g} is not the sum of token_logprobs, {total:g}; give one of both"
+                    f"logprob {self.logprob:g} is not the sum of token_logprobs, {total:g}; give "
+                    "one of both"
                 )
         return self
 
@@ -143,15 +179,23 @@ class AnswerRecord(CandidateRecord):
     tokens: Annotated[
         int | None,
         Field(
-            ge=1, le=MOST_TOKENS, description="its length, the ending token included; default: that of token_logprobs"
+            ge=1,
+            le=MOST_TOKENS,
+            description="its length, the ending token included; default: that of token_logprobs",
         ),
     ] = None
     token_entropies: Annotated[
         list[Entropy] | None,
-        Field(min_length=1, description="entropy of the next-token distribution before each token, in nats, 0 to 16.1"),
+        Field(
+            min_length=1,
+            description=(
+                "entropy of the next-token distribution before each token, in nats, 0 to 16.1"
+            ),
+        ),
     ] = None
     p_true_logprob: Annotated[
-        LogProbability | None, Field(description='log-probability of "True" when asked whether the answer is true')
+        LogProbability | None,
+        Field(description='log-probability of "True" when asked whether the answer is true'),
     ] = None
 
     @model_validator(mode="after")
@@ -170,7 +214,10 @@ class AnswerRecord(CandidateRecord):
     @property
     def says_something(self) -> bool:
         """Whether any score can be had of the answer without candidates."""
-        return any(part is not None for part in (self.total, self.token_entropies, self.p_true_logprob, self.left_out))
+        return any(
+            part is not None
+            for part in (self.total, self.token_entropies, self.p_true_logprob, self.left_out)
+        )
 
     @property
     def length(self) -> int | None:
@@ -179,7 +226,9 @@ class AnswerRecord(CandidateRecord):
         return len(known) if known else self.tokens
 
 
-Candidates = Annotated[list[Annotated[CandidateRecord, BeforeValidator(_record)]], Field(max_length=MOST_CANDIDATES)]
+Candidates = Annotated[
+    list[Annotated[CandidateRecord, BeforeValidator(_record)]], Field(max_length=MOST_CANDIDATES)
+]
 
 
 class QuestionRecord(Labels):
@@ -188,19 +237,35 @@ class QuestionRecord(Labels):
     id: Annotated[
         Name,
         Field(
-            min_length=1, description="names the question, a text or a whole number; default: the row's number, from 1"
+            min_length=1,
+            description=(
+                "names the question, a text or a whole number; default: the row's number, from 1"
+            ),
         ),
     ] = ""
-    question: Annotated[WholeText | None, Field(description="not used; so that a person can read the file")] = None
-    answers: Annotated[list[WholeText] | None, Field(description="right answers, for advise")] = None
-    answer: Annotated[AnswerRecord, BeforeValidator(_record), Field(description="the produced answer")]
-    samples: Annotated[Candidates, Field(description="drawn independently from the model; repeats count")] = []
+    question: Annotated[
+        WholeText | None, Field(description="not used; so that a person can read the file")
+    ] = None
+    answers: Annotated[list[WholeText] | None, Field(description="right answers, for advise")] = (
+        None
+    )
+    answer: Annotated[
+        AnswerRecord, BeforeValidator(_record), Field(description="the produced answer")
+    ]
+    samples: Annotated[
+        Candidates, Field(description="drawn independently from the model; repeats count")
+    ] = []
     beams: Annotated[
-        Candidates, Field(description="of one beam search: distinct token sequences, texts may repeat")
+        Candidates,
+        Field(description="of one beam search: distinct token sequences, texts may repeat"),
     ] = []
     request: Annotated[
         dict[str, Any] | None,
-        Field(description="what a server was asked for samples: refused unless they are the model's own"),
+        Field(
+            description=(
+                "what a server was asked for samples: refused unless they are the model's own"
+            )
+        ),
     ] = None
 
     @model_validator(mode="after")
@@ -208,7 +273,8 @@ class QuestionRecord(Labels):
         known = [math.exp(total) for beam in self.beams if (total := beam.total) is not None]
         if math.fsum(known) > 1 + ROUNDING:
             raise ValueError(
-                f"beams: their probabilities sum to {math.fsum(known):.3g}; give natural logs of whole, distinct "
+                f"beams: their probabilities sum to {math.fsum(known):.3g}; give natural logs of "
+                "whole, distinct "
                 "sequences, not divided by length"
             )
         seen = set()
@@ -216,7 +282,9 @@ class QuestionRecord(Labels):
             # two endings of one text differ in their tokens or their probability
             outcome = tuple(beam.token_ids) if beam.token_ids else (beam.text, beam.total)
             if outcome in seen and (beam.token_ids or beam.total is not None):
-                raise ValueError(f"beams: {beam.text!r:.80} stands twice, with the same tokens; leave one out")
+                raise ValueError(
+                    f"beams: {beam.text!r:.80} stands twice, with the same tokens; leave one out"
+                )
             seen.add(outcome)
         return self
 
@@ -226,15 +294,21 @@ class Records(list[QuestionRecord]):
 
 
 def read_records(
-    rows: Rows | Records, *, without_ending: bool = False, temperature: float = 1.0, most: int | None = None
+    rows: Rows | Records,
+    *,
+    without_ending: bool = False,
+    temperature: float = 1.0,
+    most: int | None = None,
 ) -> Records:
-    """The questions of a ``.jsonl``, ``.json`` or ``.parquet`` file, or of mappings, or of a pandas frame.
+    """The questions of a ``.jsonl``, ``.json`` or ``.parquet`` file, or of mappings, or of a pandas
+    frame.
 
-    Candidates may be responses of a server: see :func:`beamuq.api.server_responses.read_responses`. Columns that are
-    not a record's are left out, unless one is meant to be: see :func:`beamuq.errors.nearest`. ``most``: only the first.
+    Candidates may be responses of a server: see :func:`beamuq.api.server_responses.read_responses`.
+    Columns that are not a record's are left out, unless one is meant to be: see
+    :func:`beamuq.errors.nearest`. ``most``: only the first.
 
-    Raises BeamUQError in one line: the place, the key, the value and the fix. Also for a repeated id and for no
-    rows at all.
+    Raises BeamUQError in one line: the place, the key, the value and the fix. Also for a repeated
+    id and for no rows at all.
     """
     if isinstance(rows, Records):
         return rows
@@ -246,15 +320,23 @@ def read_records(
         for key in read:
             if key not in known and (near := nearest(str(key), known.keys() - LABELS)):
                 raise BeamUQError(f"{place}: {key}: unknown column; did you mean {near!r}?")
-        # as a row of Parquet has it, null says nothing; but a row without a name among others with one is refused
-        said = {key: value for key, value in read.items() if value is not None or key in ("answer", "id")}
+        # as a row of Parquet has it, null says nothing; but a row without a name among others with
+        # one is refused
+        said = {
+            key: value
+            for key, value in read.items()
+            if value is not None or key in ("answer", "id")
+        }
         content = {"id": str(number)} | {key: value for key, value in said.items() if key in known}
         item: QuestionRecord = validated(QuestionRecord, content, place)
         check_temperatures(item, place, temperature)
         if not (item.samples or item.beams or item.answer.says_something):
             unused = ", ".join(str(key) for key in read if key not in known)
             fix = "give samples or beams to compare it with, or its token_logprobs"
-            raise BeamUQError(f"{place}: an answer alone cannot be scored; {fix}{unused and f' (not used: {unused})'}")
+            raise BeamUQError(
+                f"{place}: an answer alone cannot be scored; "
+                f"{fix}{unused and f' (not used: {unused})'}"
+            )
         if item.id in found:
             raise BeamUQError(f"{place}: id {item.id!r} stands twice; give each question its own")
         found[item.id] = item
@@ -283,7 +365,8 @@ def check_temperatures(item: QuestionRecord, place: str, temperature: float) -> 
     for number, sample in enumerate(item.samples):
         if sample.temperature is not None and sample.temperature != temperature:
             raise BeamUQError(
-                f"{place}: samples[{number}]: temperature: {sample.temperature:g}: scored with {temperature:g}; give "
+                f"{place}: samples[{number}]: temperature: {sample.temperature:g}: scored with "
+                f"{temperature:g}; give "
                 "score that temperature"
             )
 

@@ -38,28 +38,32 @@ def decode(
 ) -> list[dict[str, Any]]:
     """The greedy answer, samples and beams of every prompt, as rows that ``beamuq.score`` takes.
 
-    Log-probabilities are natural, of whole answers with their ending, under the model's own distribution (temperature
-    1), exact to the model's precision. All bare stop tokens count as one ending.
+    Log-probabilities are natural, of whole answers with their ending, under the model's own
+    distribution (temperature 1), exact to the model's precision. All bare stop tokens count as one
+    ending.
 
     Parameters
     ----------
     model, tokenizer
-        Of transformers, on any device, quantised or with an adapter; checked once to give what its own forward pass
-        gives.
+        Of transformers, on any device, quantised or with an adapter; checked once to give what its
+        own forward pass gives.
     prompts
-        Texts, lists of token ids, or with chat conversations: lists of messages with role and content, as
-        ``apply_chat_template`` takes them, the last one the user's. A text that begins with the BOS gets no second one.
+        Texts, lists of token ids, or with chat conversations: lists of messages with role and
+        content, as ``apply_chat_template`` takes them, the last one the user's. A text that begins
+        with the BOS gets no second one.
     samples, beams
         How many samples are drawn at temperature 1; M of the beam search. 0: none.
     max_new_tokens
         An answer that has not ended after so many tokens is cut, and said to be (``ended``).
     chat
-        Texts become a user's message, and conversations are put, in the model's chat template. A template that can
-        switch thinking off is told to, and one that writes the date gets a fixed one.
+        Texts become a user's message, and conversations are put, in the model's chat template. A
+        template that can switch thinking off is told to, and one that writes the date gets a fixed
+        one.
     stop
-        newline: a token with a newline ends an answer, as in the paper, and of its text is kept what follows ``<b>`` or
-        "Answer: " and comes before ``</b>``, ``</think>`` or the name of a stop token. eos: only tokens that end a
-        text or a turn do, and of its text, with all lines, special tokens and outer space alone are taken off.
+        newline: a token with a newline ends an answer, as in the paper, and of its text is kept
+        what follows ``<b>`` or "Answer: " and comes before ``</b>``, ``</think>`` or the name of a
+        stop token. eos: only tokens that end a text or a turn do, and of its text, with all lines,
+        special tokens and outer space alone are taken off.
     seed
         Of the samples: the same seed, prompt and place in the list give the same samples.
     batch
@@ -67,17 +71,16 @@ def decode(
     work
         What decoding took is added to it.
 
-    Returns
-    -------
-    One row per prompt: id (its number, from 1), question (the text, or the last message of a conversation), answer,
-    samples and beams, each with text, token_ids, token_logprobs, logprob and ended; the answer also with
-    token_entropies, in nats.
+    Returns ------- One row per prompt: id (its number, from 1), question (the text, or the last
+    message of a conversation), answer, samples and beams, each with text, token_ids,
+    token_logprobs, logprob and ended; the answer also with token_entropies, in nats.
 
-    Warns where answers begin with a thought, or the greedy one is empty, as where it begins with a newline.
+    Warns where answers begin with a thought, or the greedy one is empty, as where it begins with a
+    newline.
 
-    Raises BeamUQError in one line: an empty or too long prompt, a malformed conversation, one that the chat template
-    rejects or leaves a part of out, a prompt that leaves a thought open, a number below its least, a model that the
-    engine cannot decode.
+    Raises BeamUQError in one line: an empty or too long prompt, a malformed conversation, one that
+    the chat template rejects or leaves a part of out, a prompt that leaves a thought open, a number
+    below its least, a model that the engine cannot decode.
 
     Examples
     --------
@@ -102,7 +105,9 @@ def decode(
     for number, told in doubtful[:MOST_WARNINGS]:
         warnings.warn(f"prompt {number}: {told}", stacklevel=2)
     if len(doubtful) > MOST_WARNINGS:
-        warnings.warn(f"{len(doubtful) - MOST_WARNINGS} further warnings of this kind", stacklevel=2)
+        warnings.warn(
+            f"{len(doubtful) - MOST_WARNINGS} further warnings of this kind", stacklevel=2
+        )
     return rows
 
 
@@ -121,7 +126,8 @@ def decoded_rows(
     work: Work | None = None,
     places: Sequence[str] | None = None,
 ) -> tuple[list[dict[str, Any]], list[list[str]]]:
-    """What :func:`decode` returns, and for each row why its texts may be no answers, instead of warning of it.
+    """What :func:`decode` returns, and for each row why its texts may be no answers, instead of
+    warning of it.
 
     ``places`` name the prompts in errors.
     """
@@ -134,20 +140,28 @@ def decoded_rows(
     if not isinstance(chat, bool):
         raise BeamUQError(f"chat: {chat!r:.40}: neither True nor False; say which")
     listed = listed_prompts(prompts)
-    places = [f"prompt {number}" for number in range(1, len(listed) + 1)] if places is None else places
+    places = (
+        [f"prompt {number}" for number in range(1, len(listed) + 1)] if places is None else places
+    )
     read = [
         prompt_as_tokens(tokenizer, prompt, chat=chat, place=place)
         for prompt, place in zip(listed, places, strict=True)
     ]
     stops = decoding.stop_tokens(tokenizer, model, newline=stop == "newline")
     if not stops:
-        raise BeamUQError(f"stop: {stop!r}: model and tokenizer name no token that ends an answer; set eos_token_id")
+        raise BeamUQError(
+            f"stop: {stop!r}: model and tokenizer name no token that ends an answer; set "
+            "eos_token_id"
+        )
     policies: list[decoding.Policy] = [decoding.Greedy()]
     policies += [decoding.Sample(samples, 1.0)] if samples else []
     policies += [decoding.Beam(beams)] if beams else []
     found = _candidates(
         model,
-        [decoding.Prompt(f"{number}", prompt.token_ids) for number, prompt in enumerate(read, start=1)],
+        [
+            decoding.Prompt(f"{number}", prompt.token_ids)
+            for number, prompt in enumerate(read, start=1)
+        ],
         batch,
         policies=policies,
         stop_ids=stops,
@@ -161,12 +175,22 @@ def decoded_rows(
     for prompt, (key, candidates) in zip(read, found.items(), strict=True):
         records = []
         for candidate in candidates:
-            text = decoding.answer_text(tokenizer, candidate.token_ids, stops, newline=stop == "newline")
+            text = decoding.answer_text(
+                tokenizer, candidate.token_ids, stops, newline=stop == "newline"
+            )
             records.append(_record(text, candidate))
         answer, *others = records
         answer["token_entropies"] = np.asarray(candidates[0].entropies).tolist()
         question = {} if prompt.question is None else {"question": prompt.question}
-        rows.append({"id": key, **question, "answer": answer, "samples": others[:samples], "beams": others[samples:]})
+        rows.append(
+            {
+                "id": key,
+                **question,
+                "answer": answer,
+                "samples": others[:samples],
+                "beams": others[samples:],
+            }
+        )
         doubts.append(_doubts(tokenizer, records, stop))
     return rows, doubts
 
@@ -198,14 +222,17 @@ def _doubts(tokenizer: Any, records: Sequence[Mapping[str, Any]], stop: str) -> 
     if thoughts:
         of = "the answer begins" if marks[0] else f"{len(thoughts)} of {len(records)} answers begin"
         told.append(
-            f"{of} with a thought ({thoughts[0]}), which is no answer: switch thinking off, or write a thought and "
+            f"{of} with a thought ({thoughts[0]}), which is no answer: switch thinking off, or "
+            "write a thought and "
             "its end into the prompt"
         )
     if stop == "newline" and not records[0]["text"]:
         # Endings are merged, so that which of them it was is not known.
         told.append(
-            "the answer is empty, and empty answers look certain: the model ends it at once, or begins it with a "
-            "newline, which ends it; take whole answers with stop eos, or end the prompt with that newline"
+            "the answer is empty, and empty answers look certain: the model ends it at once, or "
+            "begins it with a "
+            "newline, which ends it; take whole answers with stop eos, or end the prompt with that "
+            "newline"
         )
     return told
 

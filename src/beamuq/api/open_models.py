@@ -1,4 +1,6 @@
-"""Models and similarity scorers by the names that a person types, or in memory, each with a hash of its content."""
+"""Models and similarity scorers by the names that a person types, or in memory, each with a hash of
+its content.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,15 @@ from beamuq.scorers.similarity_by_kind import FOLDED_WORDS, SCORERS, load_scorer
 MINILM = "packaged:all-minilm-l6-v2"
 HASHED_VALUES = 64  # of each parameter of a model in memory
 GIVE = "give a folder, hub:ORG/NAME, packaged:NAME, or (model, tokenizer) of transformers"
-LOCK = "ask.lock.json"  # in the models' folder: the hub's commits that were resolved outside a study
+LOCK = (
+    "ask.lock.json"  # in the models' folder: the hub's commits that were resolved outside a study
+)
 
 
 def fetched_models() -> Path:
-    """Where fetched models are kept: ``$BEAMUQ_MODELS``, else ``resources/models`` here, else the user's cache."""
+    """Where fetched models are kept: ``$BEAMUQ_MODELS``, else ``resources/models`` here, else the
+    user's cache.
+    """
     if folder := os.environ.get("BEAMUQ_MODELS"):
         return Path(folder).expanduser()
     if (here := Path("resources/models")).is_dir():
@@ -40,10 +46,14 @@ def fetched_models() -> Path:
 
 
 def check_models_extra() -> None:
-    """Raise BeamUQError where torch or transformers is not installed: a wheel's core comes without them."""
+    """Raise BeamUQError where torch or transformers is not installed: a wheel's core comes without
+    them.
+    """
     for name in ("torch", "transformers"):
         if importlib.util.find_spec(name) is None:
-            raise BeamUQError(f"a model needs {name}, which is not installed; pip install 'beamuq[models]'")
+            raise BeamUQError(
+                f"a model needs {name}, which is not installed; pip install 'beamuq[models]'"
+            )
 
 
 def model_folder(source: str) -> Path:
@@ -52,8 +62,9 @@ def model_folder(source: str) -> Path:
     Parameters
     ----------
     source
-        A folder (with or without ``folder:`` before it), ``hub:ORG/NAME`` or ``packaged:NAME``. ``ORG/NAME`` alone is
-        a folder, or a model of the hub that was fetched before: a misspelt folder asks no network.
+        A folder (with or without ``folder:`` before it), ``hub:ORG/NAME`` or ``packaged:NAME``.
+        ``ORG/NAME`` alone is a folder, or a model of the hub that was fetched before: a misspelt
+        folder asks no network.
 
     Returns
     -------
@@ -73,8 +84,13 @@ def model_folder(source: str) -> Path:
         return local
     if ":" not in source:
         if source.count("/") != 1 or not (root / source.replace("/", "--") / MANIFEST).is_file():
-            hub = f"hub:{source}" if re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", source) else "hub:ORG/NAME"
-            raise BeamUQError(f"model {source!r}: no such folder; give a folder, {hub} of the hub, or packaged:NAME")
+            hub = (
+                f"hub:{source}" if re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", source) else "hub:ORG/NAME"
+            )
+            raise BeamUQError(
+                f"model {source!r}: no such folder; give a folder, {hub} of the hub, or "
+                "packaged:NAME"
+            )
         source = f"hub:{source}"
     parsed = parse_source(source)
     if parsed.kind == "packaged" and parsed.name not in PACKAGED:
@@ -96,8 +112,11 @@ class LoadedModel:
     content: str
 
 
-def open_model(model: Any, *, device: str = "auto", dtype: str = "auto", threads: int = 1) -> LoadedModel:
-    """A model by name or folder, read once and kept for the next call; or ``(model, tokenizer)``, as it is.
+def open_model(
+    model: Any, *, device: str = "auto", dtype: str = "auto", threads: int = 1
+) -> LoadedModel:
+    """A model by name or folder, read once and kept for the next call; or ``(model, tokenizer)``,
+    as it is.
 
     Raises BeamUQError if it is neither.
     """
@@ -118,7 +137,9 @@ def open_model(model: Any, *, device: str = "auto", dtype: str = "auto", threads
 def check_pair(model: Any, tokenizer: Any) -> None:
     """Raise BeamUQError unless these are a model and a tokenizer of transformers."""
     if not hasattr(model, "get_input_embeddings") or not callable(tokenizer):
-        raise BeamUQError(f"model: {type(model).__name__}, tokenizer: {type(tokenizer).__name__}: {GIVE}")
+        raise BeamUQError(
+            f"model: {type(model).__name__}, tokenizer: {type(tokenizer).__name__}: {GIVE}"
+        )
 
 
 @lru_cache(maxsize=1)
@@ -131,7 +152,9 @@ def _read_model(name: str, folder: Path, dtype: Any, device: Any, content: str) 
 
 
 def _content(model: Any) -> str:
-    """A hash of a model in memory: of each parameter its name, shape, kind and values at equal distances."""
+    """A hash of a model in memory: of each parameter its name, shape, kind and values at equal
+    distances.
+    """
     digest = hashlib.sha256()
     for name, values in model.state_dict().items():
         if hasattr(values, "flatten"):
@@ -143,7 +166,8 @@ def _content(model: Any) -> str:
 
 @dataclass(frozen=True)
 class Similarity:
-    """A scorer under the name that tables print, and a hash of its model, or of its files if it is your own.
+    """A scorer under the name that tables print, and a hash of its model, or of its files if it is
+    your own.
 
     Of ``lexical``, which has neither: what words are for it.
     """
@@ -161,9 +185,10 @@ def open_similarity(
     Parameters
     ----------
     name
-        ``lexical`` (ROUGE-L of folded words, no model); ``minilm`` (cosine of the packaged embeddings); ``nli:MODEL``,
-        ``cross_encoder:MODEL``, ``embedding:MODEL`` with a model as :func:`model_folder` takes it; ``module:attribute``
-        of a scorer outside the package; ``auto``: ``minilm`` where its folder is there, else ``lexical``.
+        ``lexical`` (ROUGE-L of folded words, no model); ``minilm`` (cosine of the packaged
+        embeddings); ``nli:MODEL``, ``cross_encoder:MODEL``, ``embedding:MODEL`` with a model as
+        :func:`model_folder` takes it; ``module:attribute`` of a scorer outside the package;
+        ``auto``: ``minilm`` where its folder is there, else ``lexical``.
     dtype
         ``float32``, ``bfloat16``; ``auto``: float32, as in the official release.
 
@@ -187,14 +212,18 @@ def open_similarity(
         return Similarity(name, own, hashlib.sha256(files.encode()).hexdigest())
     check_models_extra()
     if not source:
-        raise BeamUQError(f"similarity {name!r}: needs a model; write {kind}:FOLDER or {kind}:hub:ORG/NAME")
+        raise BeamUQError(
+            f"similarity {name!r}: needs a model; write {kind}:FOLDER or {kind}:hub:ORG/NAME"
+        )
     on, precision = devices.prepare(device, "float32" if dtype == "auto" else dtype, threads)
     folder = model_folder(source)
     return _read_similarity(name, kind, folder, precision, on, model_identity(folder)["content"])
 
 
 @lru_cache(maxsize=1)
-def _read_similarity(name: str, kind: str, folder: Path, dtype: Any, device: Any, content: str) -> Similarity:
+def _read_similarity(
+    name: str, kind: str, folder: Path, dtype: Any, device: Any, content: str
+) -> Similarity:
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]

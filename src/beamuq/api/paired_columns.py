@@ -84,15 +84,25 @@ def _check_two(first: str, left: pd.Index, second: str, right: pd.Index) -> None
         return
     if sorted(names) == sorted(others):
         raise BeamUQError(
-            f"{first}, {second}: series of the same answers in two orders; give the second as second.loc[first.index]"
+            f"{first}, {second}: series of the same answers in two orders; give the second as "
+            "second.loc[first.index]"
         )
     numbered = [pd.api.types.is_integer_dtype(index.dtype) for index in (left, right)]
-    if len(names) == len(others) and numbered.count(True) == 1 and _counts_places(left if numbered[0] else right):
+    if (
+        len(names) == len(others)
+        and numbered.count(True) == 1
+        and _counts_places(left if numbered[0] else right)
+    ):
         return
-    only = [name for name in names if name not in set(others)] or [name for name in others if name not in set(names)]
-    lacking = f"{only[0]!r} is in one of them alone" if only else "some stand in one of them more often"
+    only = [name for name in names if name not in set(others)] or [
+        name for name in others if name not in set(names)
+    ]
+    lacking = (
+        f"{only[0]!r} is in one of them alone" if only else "some stand in one of them more often"
+    )
     raise BeamUQError(
-        f"{first}, {second}: series of different answers ({lacking}); give both of the same answers, as "
+        f"{first}, {second}: series of different answers ({lacking}); give both of the same "
+        "answers, as "
         "second.loc[first.index]; or, if they are in one order, give one as second.to_numpy()"
     )
 
@@ -117,10 +127,13 @@ def _one_column(name: str, values: object) -> npt.NDArray[Any]:
         return column
     if isinstance(values, pd.DataFrame):
         raise BeamUQError(
-            f"{name}: a frame; give one column of it (of score's frame one method's scores, scores['Dissimilarity']), "
+            f"{name}: a frame; give one column of it (of score's frame one method's scores, "
+            "scores['Dissimilarity']), "
             "or give all rows to beamuq.calibrate and beamuq.decide"
         )
-    if isinstance(values, str | bytes | Mapping | set | frozenset) or not isinstance(values, Iterable):
+    if isinstance(values, str | bytes | Mapping | set | frozenset) or not isinstance(
+        values, Iterable
+    ):
         raise _no_column(name, f"a {type(values).__name__}")
     if np.ma.isMaskedArray(values):
         masked: Any = values
@@ -130,7 +143,9 @@ def _one_column(name: str, values: object) -> npt.NDArray[Any]:
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:  # a tensor on a card, or with a gradient
-        raise BeamUQError(f"{name}: a {type(values).__name__} ({error}); give it as a list or array") from error
+        raise BeamUQError(
+            f"{name}: a {type(values).__name__} ({error}); give it as a list or array"
+        ) from error
     if array.ndim != 1:
         raise _no_column(name, f"a {type(values).__name__} of shape {array.shape}")
     return array

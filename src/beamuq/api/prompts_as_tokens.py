@@ -19,7 +19,9 @@ FORMS = "give a text, a list of token ids or a list of messages"
 
 @dataclass(frozen=True)
 class PromptTokens:
-    """A prompt's token ids, and the question in it: the text, or the last message of a conversation; None of ids."""
+    """A prompt's token ids, and the question in it: the text, or the last message of a
+    conversation; None of ids.
+    """
 
     token_ids: tuple[int, ...]
     question: str | None
@@ -33,25 +35,37 @@ def listed_prompts(prompts: Any) -> list[Any]:
     if isinstance(prompts, str):
         raise BeamUQError("prompts: one text; give a list of prompts")
     if isinstance(prompts, Mapping) or not isinstance(prompts, Iterable):
-        raise BeamUQError(f"prompts: a {type(prompts).__name__}; give a list of prompts, each a text, ids or messages")
+        raise BeamUQError(
+            f"prompts: a {type(prompts).__name__}; give a list of prompts, each a text, ids or "
+            "messages"
+        )
     if isinstance(prompts, pd.DataFrame):
-        raise BeamUQError("prompts: a frame; give one column of it, such as frame['question'].tolist()")
+        raise BeamUQError(
+            "prompts: a frame; give one column of it, such as frame['question'].tolist()"
+        )
     if isinstance(prompts, Set):
-        raise BeamUQError(f"prompts: a {type(prompts).__name__}, which has no order; give a list of prompts")
+        raise BeamUQError(
+            f"prompts: a {type(prompts).__name__}, which has no order; give a list of prompts"
+        )
     found = list(prompts)
     mappings = [each for each in (plain(prompt) for prompt in found) if isinstance(each, Mapping)]
     if any("input_ids" in each for each in mappings):
-        raise BeamUQError("prompts: what a tokenizer returned; give its input_ids, a list of numbers a prompt")
+        raise BeamUQError(
+            "prompts: what a tokenizer returned; give its input_ids, a list of numbers a prompt"
+        )
     if mappings:
-        raise BeamUQError("prompts: a message stands where a conversation is expected; give a list of conversations")
+        raise BeamUQError(
+            "prompts: a message stands where a conversation is expected; give a list of "
+            "conversations"
+        )
     return found
 
 
 def prompt_as_tokens(tokenizer: Any, prompt: Any, *, chat: bool, place: str) -> PromptTokens:
     """One prompt as tokens; ``chat``: texts and conversations go through the model's chat template.
 
-    Raises BeamUQError naming the ``place``: a form that is none, messages without ``chat``, a thought that is left
-    open, and as :func:`beamuq.models.prompt_tokens.chat_prompt_ids`.
+    Raises BeamUQError naming the ``place``: a form that is none, messages without ``chat``, a
+    thought that is left open, and as :func:`beamuq.models.prompt_tokens.chat_prompt_ids`.
     """
     if isinstance(prompt, str):
         check_characters(prompt, place)
@@ -64,10 +78,14 @@ def prompt_as_tokens(tokenizer: Any, prompt: Any, *, chat: bool, place: str) -> 
     if any(isinstance(part, Mapping) for part in parts):
         messages = read_conversation(parts, place)
         if not chat:
-            raise BeamUQError(f"{place}: messages: they go through the model's chat template; say chat=True")
+            raise BeamUQError(
+                f"{place}: messages: they go through the model's chat template; say chat=True"
+            )
         return PromptTokens(_ids_in_chat(tokenizer, messages, place), messages[-1]["content"])
     ids = tuple(_token_id(part, place) for part in parts)
-    written = tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    written = tokenizer.decode(
+        list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
+    )
     prompt_tokens.check_no_open_thought(tokenizer, str(written), place)
     return PromptTokens(ids, None)
 

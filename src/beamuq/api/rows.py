@@ -1,4 +1,6 @@
-"""Rows and settings that functions and commands take, read and checked in one place; and tables as they are written."""
+"""Rows and settings that functions and commands take, read and checked in one place; and tables as
+they are written.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ from beamuq.strategy_names import LEAST_TEMPERATURE
 
 Rows = str | Path | pd.DataFrame | Iterable[Mapping[str, Any]]
 FILES = (".csv", ".jsonl", ".parquet")
-FORMS = {"": "methods of one form", "multinomial": "over samples (multinomial)", "beamsearch": "over beams"}
+FORMS = {
+    "": "methods of one form",
+    "multinomial": "over samples (multinomial)",
+    "beamsearch": "over beams",
+}
 ANSWER_LABELS = ("correct", "quality", "group")
 # all controls but \t and \n; characters of width 0 that join no letters; lines' ends; of direction
 COMMANDS = re.compile(
@@ -63,7 +69,8 @@ def no_question(rows: Rows) -> BeamUQError:
 def placed_rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Each row with its place: file and line or row, or its number, from 1.
 
-    Of CSV, which ``score`` writes for ``calibrate``, every cell is a text, and an empty one is left out.
+    Of CSV, which ``score`` writes for ``calibrate``, every cell is a text, and an empty one is left
+    out.
     """
     where, content = "", cast(Any, rows)
     if isinstance(rows, str | Path):
@@ -78,17 +85,29 @@ def placed_rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
         mappings = content.to_dict("records")
         content = [_said(row) for row in mappings]
     if not isinstance(content, Iterable) or _is_object(content):
-        raise BeamUQError(f"{where or 'rows: '}a {type(content).__name__}; give a list of mappings, one a question")
+        raise BeamUQError(
+            f"{where or 'rows: '}a {type(content).__name__}; give a list of mappings, one a "
+            "question"
+        )
     for number, row in enumerate(content, start=1):
         mapping = plain(row)
         if not isinstance(mapping, Mapping):
-            raise BeamUQError(f"{where}row {number}: a {type(row).__name__}; give a list of mappings, one a question")
+            raise BeamUQError(
+                f"{where}row {number}: a {type(row).__name__}; give a list of mappings, one a "
+                "question"
+            )
         yield f"{where}row {number}", mapping
 
 
 def _csv(path: Path) -> pd.DataFrame:
     table = pd.read_csv(
-        path, dtype=str, keep_default_na=False, na_values=[""], index_col=False, header=None, encoding="utf-8-sig"
+        path,
+        dtype=str,
+        keep_default_na=False,
+        na_values=[""],
+        index_col=False,
+        header=None,
+        encoding="utf-8-sig",
     )
     table.columns = pd.Index(table.iloc[0])
     if twice := list(table.columns[table.columns.duplicated() & table.columns.notna()]):
@@ -97,7 +116,11 @@ def _csv(path: Path) -> pd.DataFrame:
 
 
 READERS: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
-    ".json": ("valid JSON", "give an array of objects", lambda path: json.loads(path.read_bytes().decode("utf-8-sig"))),
+    ".json": (
+        "valid JSON",
+        "give an array of objects",
+        lambda path: json.loads(path.read_bytes().decode("utf-8-sig")),
+    ),
     ".csv": ("CSV", "give what score writes", _csv),
 }
 
@@ -105,7 +128,9 @@ READERS: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
 def _said(row: Mapping[Any, Any]) -> dict[str, Any]:
     """What a row of a frame says; a hole among ids is one, so that it is told."""
     return {
-        str(key): None if _absent(value) else value for key, value in row.items() if key == "id" or not _absent(value)
+        str(key): None if _absent(value) else value
+        for key, value in row.items()
+        if key == "id" or not _absent(value)
     }
 
 
@@ -124,7 +149,9 @@ def _is_object(value: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Arrays, tuples, numpy's numbers and clients' objects, as a frame or a list holds them, as JSON would."""
+    """Arrays, tuples, numpy's numbers and clients' objects, as a frame or a list holds them, as
+    JSON would.
+    """
     if value is None or type(value) in PLAIN:
         return value
     output = None if isinstance(value, dict | list) else vllm_output.as_mapping(value)
@@ -144,16 +171,27 @@ def _named_parts(value: Any) -> Any:
         return value.model_dump()
     if isinstance(value, SimpleNamespace):
         return vars(value)
-    return {part.name: getattr(value, part.name) for part in fields(value) if hasattr(value, part.name)}
+    return {
+        part.name: getattr(value, part.name) for part in fields(value) if hasattr(value, part.name)
+    }
 
 
 def by_question(scores: pd.DataFrame) -> str:
-    """Scores with a row a question and a column a method, in one table a form; below, by reason, what has no value."""
+    """Scores with a row a question and a column a method, in one table a form; below, by reason,
+    what has no value.
+    """
     name = scores["method"] + [f" {setting}" if setting else "" for setting in scores["setting"]]
-    scores = scores.assign(name=name, full=name + [f" + {form}" if form else "" for form in scores["variant"]])
-    labels = scores.drop_duplicates("id").set_index("id")[[each for each in ANSWER_LABELS if each in scores]]
+    scores = scores.assign(
+        name=name, full=name + [f" + {form}" if form else "" for form in scores["variant"]]
+    )
+    labels = scores.drop_duplicates("id").set_index("id")[
+        [each for each in ANSWER_LABELS if each in scores]
+    ]
     log_p = "; Prob is −log p" if "Prob" in set(scores["method"]) else ""
-    lines = [f"higher = more uncertain{log_p}; similarity: {', '.join(scores['similarity'].unique())}", ""]
+    lines = [
+        f"higher = more uncertain{log_p}; similarity: {', '.join(scores['similarity'].unique())}",
+        "",
+    ]
     for form, title in FORMS.items():
         part = scores[(scores["variant"] == form) & scores["value"].notna()]
         if len(part):
@@ -170,27 +208,36 @@ def by_question(scores: pd.DataFrame) -> str:
 
 
 def render(table: pd.DataFrame, form: str) -> str:
-    """A table as ``markdown``, ``csv`` or ``jsonl``, numbers exact; a missing value is empty, in JSON ``null``."""
+    """A table as ``markdown``, ``csv`` or ``jsonl``, numbers exact; a missing value is empty, in
+    JSON ``null``.
+    """
     if form not in ("csv", "jsonl"):
         return markdown(table)
     if form == "csv":
         return _csv_text(table)
     rows = [
-        {str(key): None if _absent(value) else value for key, value in row.items()} for row in table.to_dict("records")
+        {str(key): None if _absent(value) else value for key, value in row.items()}
+        for row in table.to_dict("records")
     ]
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     return lines.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair is no UTF-8
 
 
 def _csv_text(table: pd.DataFrame) -> str:
-    """As CSV; where a text holds a carriage return all texts are quoted, as one alone would end its row."""
+    """As CSV; where a text holds a carriage return all texts are quoted, as one alone would end its
+    row.
+    """
     texts = table.select_dtypes(exclude="number")
-    returns = any("\r" in value for name in texts for value in texts[name] if isinstance(value, str))
+    returns = any(
+        "\r" in value for name in texts for value in texts[name] if isinstance(value, str)
+    )
     return table.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL)
 
 
 def visible(text: str) -> str:
-    """A text whose control characters, among them a terminal's commands, and what does not show are escaped."""
+    """A text whose control characters, among them a terminal's commands, and what does not show are
+    escaped.
+    """
     return COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
@@ -219,7 +266,9 @@ def markdown(table: pd.DataFrame) -> str:
     columns = []
     for name, values in table.items():
         numbers = pd.api.types.is_float_dtype(values)
-        shown = [number(each) if numbers else visible(" ".join(str(each).split())) for each in values]
+        shown = [
+            number(each) if numbers else visible(" ".join(str(each).split())) for each in values
+        ]
         cells = [each.replace("|", "\\|") for each in shown]
         longest = max(len(str(name)), *map(len, cells), 3)
         rule = "-" * (longest - 1) + "-:"[numbers]

@@ -1,4 +1,6 @@
-"""What servers were asked for: which settings leave samples the model's own, and which requests repeat each other."""
+"""What servers were asked for: which settings leave samples the model's own, and which requests
+repeat each other.
+"""
 
 from __future__ import annotations
 
@@ -9,31 +11,50 @@ from typing import Any
 
 from beamuq.errors import BeamUQError
 
-NESTED = ("extra_body", "options", "sampling_params")  # where clients, Ollama and SGLang hold further settings
-ASKS = """model messages prompt input text input_ids instructions n stream stream_options user suffix system images
-metadata store include reasoning tools tool_choice keep_alive rid service_tier extra_headers extra_query timeout
-priority request_id cache_prompt id_slot raw template think chat_template_kwargs add_generation_prompt
-add_special_tokens"""
+NESTED = (
+    "extra_body",
+    "options",
+    "sampling_params",
+)  # where clients, Ollama and SGLang hold further settings
+ASKS = """
+model messages prompt input text input_ids instructions n stream stream_options user suffix system
+images metadata store include reasoning tools tool_choice keep_alive rid service_tier extra_headers
+extra_query timeout priority request_id cache_prompt id_slot raw template think chat_template_kwargs
+add_generation_prompt add_special_tokens
+"""
 """What is asked, of which model and how it is sent."""
-FREE = f"""{ASKS} seed sampling_seed max_tokens max_completion_tokens max_new_tokens max_output_tokens
-n_predict num_predict logprobs top_logprobs n_probs return_logprob logprob_start_len top_logprobs_num
-return_text_in_logprobs prompt_logprobs stop stop_sequences stop_token_ids include_stop_str_in_output
-skip_special_tokens spaces_between_special_tokens detokenize temperature return_tokens_as_token_ids
-return_token_ids return_tokens n_keep num_keep num_ctx num_batch num_gpu main_gpu num_thread use_mmap n_discard
-min_keep samplers post_sampling_probs timings_per_token response_fields chat_format reasoning_format
-reasoning_in_content thinking_forced_open generation_prompt dynatemp_exponent xtc_threshold dry_base
-repeat_last_n dry_allowed_length dry_penalty_last_n dry_sequence_breakers mirostat_tau mirostat_eta
-adaptive_decay grammar_lazy grammar_triggers preserved_tokens backend_sampling n_indent t_max_predict_ms
-length_penalty early_stopping"""
-"""Settings of a request that leave the model's distribution as it is, some because others switch them on."""
+FREE = f"""
+{ASKS} seed sampling_seed max_tokens max_completion_tokens max_new_tokens max_output_tokens
+n_predict num_predict logprobs top_logprobs n_probs return_logprob logprob_start_len
+top_logprobs_num return_text_in_logprobs prompt_logprobs stop stop_sequences stop_token_ids
+include_stop_str_in_output skip_special_tokens spaces_between_special_tokens detokenize temperature
+return_tokens_as_token_ids return_token_ids return_tokens n_keep num_keep num_ctx num_batch num_gpu
+main_gpu num_thread use_mmap n_discard min_keep samplers post_sampling_probs timings_per_token
+response_fields chat_format reasoning_format reasoning_in_content thinking_forced_open
+generation_prompt dynatemp_exponent xtc_threshold dry_base repeat_last_n dry_allowed_length
+dry_penalty_last_n dry_sequence_breakers mirostat_tau mirostat_eta adaptive_decay grammar_lazy
+grammar_triggers preserved_tokens backend_sampling n_indent t_max_predict_ms length_penalty
+early_stopping
+"""
+"""Settings of a request that leave the model's distribution as it is, some because others switch
+them on.
+"""
 NEUTRAL: dict[str, tuple[Any, ...]] = {
-    **dict.fromkeys(("top_p", "typical_p", "repetition_penalty", "repeat_penalty", "best_of", "tfs_z"), (1,)),
+    **dict.fromkeys(
+        ("top_p", "typical_p", "repetition_penalty", "repeat_penalty", "best_of", "tfs_z"), (1,)
+    ),
     **dict.fromkeys(("top_k", "top_n_sigma"), (0, -1)),
-    **dict.fromkeys(("min_p", "presence_penalty", "frequency_penalty", "mirostat", "min_tokens"), (0,)),
-    **dict.fromkeys(("xtc_probability", "dry_multiplier", "dynatemp_range", "min_new_tokens"), (0,)),
+    **dict.fromkeys(
+        ("min_p", "presence_penalty", "frequency_penalty", "mirostat", "min_tokens"), (0,)
+    ),
+    **dict.fromkeys(
+        ("xtc_probability", "dry_multiplier", "dynatemp_range", "min_new_tokens"), (0,)
+    ),
     **dict.fromkeys(("ignore_eos", "echo"), (False,)),
     **dict.fromkeys(("logit_bias", "grammar", "lora", "format"), (None, "", [], {})),
-    **dict.fromkeys(("bad_words", "logits_processors", "json_schema", "regex", "ebnf"), (None, "", [], {})),
+    **dict.fromkeys(
+        ("bad_words", "logits_processors", "json_schema", "regex", "ebnf"), (None, "", [], {})
+    ),
     "response_format": (None, {}, {"type": "text"}),
     "adaptive_target": (-1,),
     "use_beam_search": (False,),
@@ -55,17 +76,24 @@ SAMPLERS: dict[str, tuple[str, ...]] = {
     "adaptive_p": ("adaptive_target",),
 }
 """llama.cpp's samplers, and the settings that have an effect only where they are in its list."""
-CUTTING = ("top_k", "top_p", "min_p")  # llama.cpp's samplers that cut the distribution unless they are told not to
+CUTTING = (
+    "top_k",
+    "top_p",
+    "min_p",
+)  # llama.cpp's samplers that cut the distribution unless they are told not to
 RANDOM_SEEDS = (-1, 2**32 - 1)  # by which llama.cpp and Ollama draw a seed for each request
 NO_TEMPERATURE = (
-    "a request does not say its temperature, which is taken as score's; vLLM and Ollama take their model's own where "
+    "a request does not say its temperature, which is taken as score's; vLLM and Ollama take their "
+    "model's own where "
     "it is not said"
 )
 
 
 def flat(request: Mapping[str, Any]) -> dict[str, Any]:
     """A request's settings, those inside its parts too; what is null says nothing."""
-    found = {name: value for name, value in request.items() if value is not None and name not in NESTED}
+    found = {
+        name: value for name, value in request.items() if value is not None and name not in NESTED
+    }
     for part in NESTED:
         inside = request.get(part)
         if isinstance(inside, Mapping):
@@ -77,7 +105,9 @@ def asks_for_beams(request: Mapping[str, Any]) -> bool:
     """Whether a request is one for a beam search."""
     settings = flat(request)
     widths = [settings.get("beam_width"), settings.get("num_beams")]
-    return settings.get("use_beam_search") is True or any(isinstance(width, int) and width > 1 for width in widths)
+    return settings.get("use_beam_search") is True or any(
+        isinstance(width, int) and width > 1 for width in widths
+    )
 
 
 def stops_of(request: Mapping[str, Any]) -> tuple[str, ...]:
@@ -100,13 +130,18 @@ def check_request(settings: Mapping[str, Any], place: str, temperature: float) -
     value = said.get("temperature", temperature)
     _check_is_number("temperature", value, place)
     if value != temperature:
-        fix = "greedy answers are no samples; ask with 1" if value == 0 else "give score that temperature"
+        fix = (
+            "greedy answers are no samples; ask with 1"
+            if value == 0
+            else "give score that temperature"
+        )
         raise BeamUQError(f"{place}: temperature: {value}: scored with {temperature:g}; {fix}")
     _check_neutral(said, place, "such samples are not the model's own")
 
 
 def check_beams_request(settings: Mapping[str, Any], place: str) -> None:
-    """Refuse settings of a beam search unless they are known to leave its log-probabilities the model's own.
+    """Refuse settings of a beam search unless they are known to leave its log-probabilities the
+    model's own.
 
     Raises BeamUQError naming the first.
     """
@@ -115,13 +150,17 @@ def check_beams_request(settings: Mapping[str, Any], place: str) -> None:
     value = said.get("temperature", 1)
     _check_is_number("temperature", value, place)
     if value not in (0, 1):  # at 0 servers search by the model's own distribution
-        raise BeamUQError(f"{place}: temperature: {value}: such beams are not the model's own; ask with 1")
+        raise BeamUQError(
+            f"{place}: temperature: {value}: such beams are not the model's own; ask with 1"
+        )
     _check_neutral(said, place, "such beams are not the model's own")
 
 
 def _check_is_number(name: str, value: Any, place: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise BeamUQError(f"{place}: {name}: {value!r:.80}: no number; give the one that was asked with")
+        raise BeamUQError(
+            f"{place}: {name}: {value!r:.80}: no number; give the one that was asked with"
+        )
 
 
 def _check_neutral(said: Mapping[str, Any], place: str, why: str) -> None:
@@ -132,14 +171,18 @@ def _check_neutral(said: Mapping[str, Any], place: str, why: str) -> None:
 
 
 def _is_neutral(name: str, value: Any) -> bool:
-    if name == "text" and isinstance(value, Mapping):  # of the Responses API; SGLang's is the prompt
+    if name == "text" and isinstance(
+        value, Mapping
+    ):  # of the Responses API; SGLang's is the prompt
         form = value.get("format")
         return not isinstance(form, Mapping) or form.get("type") == "text"
     return name in FREE.split() or name.startswith("speculative.") or value in NEUTRAL.get(name, ())
 
 
 def _in_effect(said: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """Settings without those that llama.cpp passes over, as its list of samplers leaves them out."""
+    """Settings without those that llama.cpp passes over, as its list of samplers leaves them
+    out.
+    """
     samplers = said.get("samplers")
     if not isinstance(samplers, list):
         return dict(said)
@@ -148,13 +191,19 @@ def _in_effect(said: Mapping[str, Any], place: str) -> dict[str, Any]:
     for name in CUTTING:
         if name in samplers and name not in said:
             fix = f"leave it out of samplers, or ask with {name} {NEUTRAL[name][0]}"
-            raise BeamUQError(f"{place}: samplers: {name}: llama.cpp's own value of it cuts the distribution; {fix}")
+            raise BeamUQError(
+                f"{place}: samplers: {name}: llama.cpp's own value of it cuts the distribution; "
+                f"{fix}"
+            )
     kept = {name: value for name, value in said.items() if name not in governed or name in listed}
     if "temperature" not in samplers:
         asked = said.get("temperature", 1)
         if asked != 1:
             fix = "add 'temperature' to samplers, or ask with 1"
-            raise BeamUQError(f"{place}: temperature: {asked}: not among samplers, so that it has no effect; {fix}")
+            raise BeamUQError(
+                f"{place}: temperature: {asked}: not among samplers, so that it has no effect; "
+                f"{fix}"
+            )
         kept["temperature"] = 1
     return kept
 
@@ -162,7 +211,8 @@ def _in_effect(said: Mapping[str, Any], place: str) -> dict[str, Any]:
 def seed_of(settings: Mapping[str, Any], place: str) -> int | None:
     """The seed that settings fix; None: they fix none.
 
-    Raises BeamUQError naming the ``place`` and a seed that is no whole number: whether draws repeat is not known then.
+    Raises BeamUQError naming the ``place`` and a seed that is no whole number: whether draws repeat
+    is not known then.
     """
     said = flat(settings)
     value = said.get("seed", said.get("sampling_seed"))
@@ -170,7 +220,10 @@ def seed_of(settings: Mapping[str, Any], place: str) -> int | None:
         return None
     seed = _whole(value)
     if seed is None:
-        fix = "give the whole number that was asked with, or leave it out where each request had its own"
+        fix = (
+            "give the whole number that was asked with, or leave it out where each request had its "
+            "own"
+        )
         raise BeamUQError(f"{place}: seed: {value!r:.80}: no whole number; {fix}")
     return None if seed in RANDOM_SEEDS else seed
 
@@ -190,17 +243,22 @@ def _whole(value: Any) -> int | None:
     return int(number) if number.is_integer() else None
 
 
-def check_seeds(request: Mapping[str, Any], own: Sequence[int | None], drawn: int, place: str) -> None:
+def check_seeds(
+    request: Mapping[str, Any], own: Sequence[int | None], drawn: int, place: str
+) -> None:
     """Refuse samples of several requests with one seed: each is the same draw as the others.
 
-    ``own``: the seed that each response names, if it does; ``drawn``: how many samples are no responses.
+    ``own``: the seed that each response names, if it does; ``drawn``: how many samples are no
+    responses.
 
     Raises BeamUQError naming the seed.
     """
     fix = "ask once with n, or give each request a seed of its own and leave it out of 'request'"
     twice = [seed for seed, count in Counter(own).items() if seed is not None and count > 1]
     if twice:
-        raise BeamUQError(f"{place}: several responses of seed {twice[0]}, which are the same draws; {fix}")
+        raise BeamUQError(
+            f"{place}: several responses of seed {twice[0]}, which are the same draws; {fix}"
+        )
     seed = seed_of(request, f"{place}: request")
     at_once = flat(request).get("n", 1)
     of_texts = math.ceil(drawn / at_once) if isinstance(at_once, int) and at_once > 0 else drawn
@@ -210,6 +268,8 @@ def check_seeds(request: Mapping[str, Any], own: Sequence[int | None], drawn: in
 
 
 def kept(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a request by which its answers may differ, in order: not what was asked, nor of which model."""
+    """The settings of a request by which its answers may differ, in order: not what was asked, nor
+    of which model.
+    """
     unsaid = {*ASKS.split(), "seed", "sampling_seed"}
     return {name: value for name, value in sorted(flat(request).items()) if name not in unsaid}

@@ -44,7 +44,9 @@ class ScoreSeries(pd.Series):
 
     def __finalize__(self, other: Any, method: str | None = None, **kwargs: Any) -> ScoreSeries:
         super().__finalize__(other, method, **kwargs)  # type: ignore[misc]  # which its stubs leave out
-        parts = getattr(other, "input_objs", None) or getattr(other, "objs", None)  # of pandas 3 and 2
+        parts = getattr(other, "input_objs", None) or getattr(
+            other, "objs", None
+        )  # of pandas 3 and 2
         if parts is not None and not isinstance(other, pd.Series | pd.DataFrame):
             rows = [getattr(part, "scored_rows", None) for part in parts]
             known = [part for part in rows if part is not None]
@@ -89,7 +91,9 @@ def origin_of(scores: object, values: Floats) -> Origin:
     for fact in ("method", "variant", "setting"):
         several = list(dict.fromkeys(scored[fact]))
         if len(several) > 1:
-            raise BeamUQError(f"scores: {fact}: {several[0]!r} and {several[1]!r}: give those of one")
+            raise BeamUQError(
+                f"scores: {fact}: {several[0]!r} and {several[1]!r}: give those of one"
+            )
     method = str(scored["method"].iloc[0])
     rows = list(_own_rows(scores.index, values, scored))
     if any(row is None for row in rows):
@@ -97,7 +101,9 @@ def origin_of(scores: object, values: Floats) -> Origin:
     return Origin(method, tuple(row for row in rows if row is not None))
 
 
-def _own_rows(ids: Iterable[Any], values: Floats, scored: pd.DataFrame) -> Iterator[Mapping[str, Any] | None]:
+def _own_rows(
+    ids: Iterable[Any], values: Floats, scored: pd.DataFrame
+) -> Iterator[Mapping[str, Any] | None]:
     """Of each score the row that it is of; None: ``score`` gave no such id, and there is a value.
 
     An id that lacks its value now, as of reindexing, has the facts that all rows have.
@@ -113,11 +119,15 @@ def _own_rows(ids: Iterable[Any], values: Floats, scored: pd.DataFrame) -> Itera
         if not rows:
             yield None
             continue
-        own = next((row for row in rows if math.isclose(row["value"], value, rel_tol=ROUNDED)), None)
+        own = next(
+            (row for row in rows if math.isclose(row["value"], value, rel_tol=ROUNDED)), None
+        )
         if own is None:
             raise BeamUQError(
-                f"scores: id {label!r}: {value:.6g}, where score gave {rows[0]['value']:.6g} for {rows[0]['method']}: "
-                "these are other scores by now; give them as score gave them, or as an array (to_numpy()), which says "
+                f"scores: id {label!r}: {value:.6g}, where score gave {rows[0]['value']:.6g} for "
+                f"{rows[0]['method']}: "
+                "these are other scores by now; give them as score gave them, or as an array "
+                "(to_numpy()), which says "
                 "nothing of a method"
             )
         yield own

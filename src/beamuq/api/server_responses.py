@@ -1,10 +1,12 @@
 """Responses of servers in the place of candidates, or of whole rows.
 
-A response is known by its form (``server_forms/registry.py``), before it is read as a row or a candidate of our own.
+A response is known by its form (``server_forms/registry.py``), before it is read as a row or a
+candidate of our own.
 
-A candidate gets the log-probabilities of its tokens only where the ending's is among them (D2, p(y | x)): the sum
-without it is the probability of no outcome. Where a server leaves it out, or anything else, the candidate has no
-log-probability and says why (``left_out``), which ``score`` tells as the reason of every score that needs it.
+A candidate gets the log-probabilities of its tokens only where the ending's is among them (D2, p(y
+| x)): the sum without it is the probability of no outcome. Where a server leaves it out, or
+anything else, the candidate has no log-probability and says why (``left_out``), which ``score``
+tells as the reason of every score that needs it.
 """
 
 from __future__ import annotations
@@ -26,26 +28,46 @@ from beamuq.api.sampling_request import (
     stops_of,
 )
 from beamuq.api.server_forms.registry import form_of, refuse_what_is_no_answer
-from beamuq.api.server_forms.reply import NO_ENDING, NO_LOGPROBS, NO_SPELLING, NO_TOKEN, Asked, Form, Reply, said
+from beamuq.api.server_forms.reply import (
+    NO_ENDING,
+    NO_LOGPROBS,
+    NO_SPELLING,
+    NO_TOKEN,
+    Asked,
+    Form,
+    Reply,
+    said,
+)
 from beamuq.errors import BeamUQError
 
 __all__ = ["NO_ENDING", "NO_LOGPROBS", "NO_SPELLING", "NO_TOKEN", "read_responses"]
 
 KINDS = ("answer", "samples", "beams")
-BESIDE_A_RESPONSE = ("correct", "quality", "group", "model_hash", "prompt_hash", "question", "answers", "request")
+BESIDE_A_RESPONSE = (
+    "correct",
+    "quality",
+    "group",
+    "model_hash",
+    "prompt_hash",
+    "question",
+    "answers",
+    "request",
+)
 """What a line that is a response may say beside it."""
 
 
 def read_responses(
     row: Mapping[str, Any], place: str, *, without_ending: bool = False, temperature: float = 1.0
 ) -> dict[str, Any]:
-    """A question's row with the candidates that its responses hold, their model and how they were asked for.
+    """A question's row with the candidates that its responses hold, their model and how they were
+    asked for.
 
-    ``answer`` may be a response of one choice; ``samples`` and ``beams`` a response, or a list of responses and other
-    candidates. A row that is itself a response is the question: its first choice is the answer, the rest are samples;
-    of a beam search the most probable beam is the answer, and all are beams. All else stays as it is.
-    ``without_ending``: where only the ending's log-probability is left out, the tokens' are taken, and the candidate is
-    marked. ``temperature``: at which the samples were drawn, as ``score`` is told.
+    ``answer`` may be a response of one choice; ``samples`` and ``beams`` a response, or a list of
+    responses and other candidates. A row that is itself a response is the question: its first
+    choice is the answer, the rest are samples; of a beam search the most probable beam is the
+    answer, and all are beams. All else stays as it is. ``without_ending``: where only the ending's
+    log-probability is left out, the tokens' are taken, and the candidate is marked.
+    ``temperature``: at which the samples were drawn, as ``score`` is told.
 
     Raises BeamUQError in one line: the ``place``, the key, the value and the fix.
     """
@@ -55,7 +77,9 @@ def read_responses(
 class _RowReader:
     """Reads one row, and keeps what its responses say of the model, the settings and the seeds."""
 
-    def __init__(self, row: Mapping[str, Any], place: str, without_ending: bool, temperature: float) -> None:
+    def __init__(
+        self, row: Mapping[str, Any], place: str, without_ending: bool, temperature: float
+    ) -> None:
         request = row.get("request")
         self.row = row
         self.place = place
@@ -87,7 +111,10 @@ class _RowReader:
         named = [kind for kind in ("samples", "beams") if self.row.get(kind)]
         if named:
             fix = "put the response under answer"
-            raise BeamUQError(f"{self.place}: {named[0]}: beside a whole response, whose choices are samples; {fix}")
+            raise BeamUQError(
+                f"{self.place}: {named[0]}: beside a whole response, whose choices are samples; "
+                f"{fix}"
+            )
         reply = self._reply(form, value, "samples", self.place)
         if len(reply.candidates) > 1 and not reply.beams:
             self._note_samples(reply, self.place)
@@ -127,13 +154,26 @@ class _RowReader:
             raise BeamUQError(f"{place}: {len(candidates)} choices; give the one greedy response")
         return _as_answer(candidates[0])
 
-    def _of_form(self, form: Form, value: Mapping[str, Any], kind: str, place: str) -> list[dict[str, Any]]:
+    def _of_form(
+        self, form: Form, value: Mapping[str, Any], kind: str, place: str
+    ) -> list[dict[str, Any]]:
         reply = self._reply(form, value, kind, place)
         if kind == "samples" and reply.beams:
-            raise BeamUQError(f"{place}: {form.name}: beams of one search are no samples; give them under 'beams'")
-        if kind == "beams" and not reply.beams and not (self.request and asks_for_beams(self.request)):
-            fix = "give samples under 'samples', or say use_beam_search in 'request' where it was asked for"
-            raise BeamUQError(f"{place}: {form.name}: nothing says that these choices are of a beam search; {fix}")
+            raise BeamUQError(
+                f"{place}: {form.name}: beams of one search are no samples; give them under 'beams'"
+            )
+        if (
+            kind == "beams"
+            and not reply.beams
+            and not (self.request and asks_for_beams(self.request))
+        ):
+            fix = (
+                "give samples under 'samples', or say use_beam_search in 'request' where it was "
+                "asked for"
+            )
+            raise BeamUQError(
+                f"{place}: {form.name}: nothing says that these choices are of a beam search; {fix}"
+            )
         if kind == "samples":
             self._note_samples(reply, place)
         return reply.candidates
@@ -147,14 +187,18 @@ class _RowReader:
         return reply
 
     def _note_samples(self, reply: Reply, place: str) -> None:
-        """Keep how samples were drawn, by what the response says of itself; refuse what is not the model's own."""
+        """Keep how samples were drawn, by what the response says of itself; refuse what is not the
+        model's own.
+        """
         where = f"{place}{reply.settings_at}"
         self.seeds.append(seed_of(reply.settings, where))
         self.settings = {**kept(reply.settings), **self.settings}
         check_request(reply.settings, where, self.temperature)
 
     def _check_requests(self, found: Mapping[str, Any]) -> None:
-        """Refuse samples and beams that are not the model's own, or one draw given several times."""
+        """Refuse samples and beams that are not the model's own, or one draw given several
+        times.
+        """
         samples = found.get("samples") or []
         place = f"{self.place}: request"
         if self.request is not None and samples:
@@ -176,7 +220,9 @@ class _RowReader:
             given = found.get("model")
             if given is not None and given != name:
                 fix = "correct it, or leave it out"
-                raise BeamUQError(f"{self.place}: model: {given!r}: the response is by {name!r}; {fix}")
+                raise BeamUQError(
+                    f"{self.place}: model: {given!r}: the response is by {name!r}; {fix}"
+                )
             more["model"] = name
         settings = {**self.settings, **kept(self.request or {})}
         own = [seed for seed in self.seeds if seed is not None]
@@ -185,13 +231,21 @@ class _RowReader:
         if seeds:
             settings["seed"] = seeds[0] if len(seeds) == 1 else seeds
         if settings and found.get("sampled_with") is None:
-            more["sampled_with"] = json.dumps(settings, ensure_ascii=False, sort_keys=True, default=str)
+            more["sampled_with"] = json.dumps(
+                settings, ensure_ascii=False, sort_keys=True, default=str
+            )
         return more
 
 
 def _is_ours(candidate: Mapping[str, Any]) -> bool:
-    """Whether it is a candidate of our own: of the forms, only SGLang's has its text where ours have it."""
-    return isinstance(candidate.get("text"), str) and not candidate.keys() & {"meta_info", "finish_reason", "error"}
+    """Whether it is a candidate of our own: of the forms, only SGLang's has its text where ours
+    have it.
+    """
+    return isinstance(candidate.get("text"), str) and not candidate.keys() & {
+        "meta_info",
+        "finish_reason",
+        "error",
+    }
 
 
 def _response(part: Any, place: str) -> Mapping[str, Any] | None:
@@ -212,7 +266,9 @@ def _response(part: Any, place: str) -> Mapping[str, Any] | None:
 
 
 def _refuse_text_of_response(text: str, place: str) -> None:
-    """Refuse a response that was written as a text, in JSON: it would be compared as an answer, braces and all."""
+    """Refuse a response that was written as a text, in JSON: it would be compared as an answer,
+    braces and all.
+    """
     if not text.lstrip().startswith("{"):
         return
     try:
@@ -220,22 +276,31 @@ def _refuse_text_of_response(text: str, place: str) -> None:
     except (ValueError, RecursionError):
         return
     if form := form_of(said(value)):
-        raise BeamUQError(f"{place}: a text in JSON that is {form.name}; give it as an object, as json.loads reads it")
+        raise BeamUQError(
+            f"{place}: a text in JSON that is {form.name}; give it as an object, as json.loads "
+            "reads it"
+        )
 
 
 def _unwrapped(value: Mapping[str, Any], place: str) -> Mapping[str, Any]:
-    """A response without what it leaves unsaid, taken out of the line of OpenAI's batches that it stands in."""
+    """A response without what it leaves unsaid, taken out of the line of OpenAI's batches that it
+    stands in.
+    """
     inside = value.get("response")
     if not isinstance(inside, Mapping) or not isinstance(inside.get("body"), Mapping):
         return said(value)
     body = said(inside["body"])
     if inside.get("status_code") not in (None, 200) and "error" not in body:
-        raise BeamUQError(f"{place}: response.status_code: {inside['status_code']}: no answer; ask again")
+        raise BeamUQError(
+            f"{place}: response.status_code: {inside['status_code']}: no answer; ask again"
+        )
     return body
 
 
 def _name_of(line: Mapping[str, Any], response: Mapping[str, Any]) -> str | None:
-    """By which a question is known whose line is a response: the client's own name for it, else the response's."""
+    """By which a question is known whose line is a response: the client's own name for it, else the
+    response's.
+    """
     for name in (line.get("custom_id"), response.get("id"), line.get("id")):
         if isinstance(name, int) and not isinstance(name, bool):
             return str(name)
@@ -245,6 +310,8 @@ def _name_of(line: Mapping[str, Any], response: Mapping[str, Any]) -> str | None
 
 
 def _as_answer(record: Any) -> Any:
-    """A candidate as the answer, with the length of a sum of log-probabilities where it is known."""
+    """A candidate as the answer, with the length of a sum of log-probabilities where it is
+    known.
+    """
     counted = isinstance(record, Mapping) and "logprob" in record and "token_ids" in record
     return {**record, "tokens": len(record["token_ids"])} if counted else record

@@ -14,13 +14,16 @@ MARK = re.compile(
 
 
 def marks_of_thoughts(places_and_texts: Iterable[tuple[str, str]]) -> str | None:
-    """What to say of texts that hold such a mark: the first, its place, and how many there are; None: none does."""
+    """What to say of texts that hold such a mark: the first, its place, and how many there are;
+    None: none does.
+    """
     found = [(place, match[0]) for place, text in places_and_texts if (match := MARK.search(text))]
     if not found:
         return None
     place, mark = found[0]
     more = f" (and {len(found) - 1} more texts)" if len(found) > 1 else ""
     return (
-        f"{place}: holds the mark of a thought, {mark!r}{more}: texts are compared as they are, thoughts and all; take "
+        f"{place}: holds the mark of a thought, {mark!r}{more}: texts are compared as they are, "
+        "thoughts and all; take "
         "the thought off, or have the server do it"
     )

@@ -1,7 +1,8 @@
 """The decoding engine: every strategy from one prefill and one trie.
 
-Prompts of a batch form a radix tree and each of their tokens is run once; policies (greedy, samples, beams) grow one
-trie of generated tokens per question, and a node that several of them reach is run once.
+Prompts of a batch form a radix tree and each of their tokens is run once; policies (greedy,
+samples, beams) grow one trie of generated tokens per question, and a node that several of them
+reach is run once.
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ from beamuq.decoding.forward_passes import ROWS, Work
 from beamuq.decoding.greedy_and_samples import Greedy, Sample, Shipped
 from beamuq.decoding.most_probable import Exact
 from beamuq.decoding.optimal_set_and_draws import AllAbove, Hybrid, OptimalStratified, Systematic
-from beamuq.decoding.search_state import Candidate, Policy, Prompt, SearchContext, SearchState, compose_batches
+from beamuq.decoding.search_state import (
+    Candidate,
+    Policy,
+    Prompt,
+    SearchContext,
+    SearchState,
+    compose_batches,
+)
 from beamuq.decoding.self_check import checked
 from beamuq.decoding.stochastic_beams import Stochastic
 from beamuq.decoding.stop_tokens_and_text import (

@@ -17,10 +17,11 @@ class Beam:
     """Beam search of ``width``, with the semantics of transformers' ``generate``.
 
     The defaults rank by log p and stop exactly, when no running beam can enter the best ``width``.
-    ``length_penalty`` divides a finished hypothesis' log p by its length to that power, terminator included;
-    ``early_stopping`` is ``generate``'s: ``True`` stops at ``width`` finished hypotheses, ``False`` compares the best
-    running one at its present length, ``"never"`` at the length that flatters it most. A width of 1 is greedy decoding
-    as long as ``length_penalty`` is 0; ``generate`` ignores the penalty there.
+    ``length_penalty`` divides a finished hypothesis' log p by its length to that power, terminator
+    included; ``early_stopping`` is ``generate``'s: ``True`` stops at ``width`` finished hypotheses,
+    ``False`` compares the best running one at its present length, ``"never"`` at the length that
+    flatters it most. A width of 1 is greedy decoding as long as ``length_penalty`` is 0;
+    ``generate`` ignores the penalty there.
     """
 
     width: int
@@ -30,7 +31,9 @@ class Beam:
     def __post_init__(self) -> None:
         at_least_one("width", self.width)
         if self.early_stopping != "never" and type(self.early_stopping) is not bool:
-            raise ValueError(f"early_stopping must be 'never', True or False, not {self.early_stopping!r}")
+            raise ValueError(
+                f"early_stopping must be 'never', True or False, not {self.early_stopping!r}"
+            )
 
     @property
     def strategy(self) -> str:
@@ -42,11 +45,13 @@ class Beam:
 
 @dataclass(frozen=True)
 class DiverseBeam:
-    """Diverse beam search: ``size`` beams in ``groups``, each a search of width size / groups (``lambda`` = penalty).
+    """Diverse beam search: ``size`` beams in ``groups``, each a search of width size / groups
+    (``lambda`` = penalty).
 
-    At every step the groups choose in turn; a token loses ``penalty`` from its log-probability for each time that
-    earlier groups have just continued a beam with it. The groups' searches rank and stop by these lowered scores; the
-    answers are all groups', ordered by their own log p. Two groups may find the same answer.
+    At every step the groups choose in turn; a token loses ``penalty`` from its log-probability for
+    each time that earlier groups have just continued a beam with it. The groups' searches rank and
+    stop by these lowered scores; the answers are all groups', ordered by their own log p. Two
+    groups may find the same answer.
     """
 
     size: int
@@ -72,9 +77,10 @@ class DiverseBeam:
 class BeamState:
     """``width`` running hypotheses per question, and a pool of the ``width`` best finished ones.
 
-    The semantics are those of transformers' ``generate``: a candidate that stops enters the pool only if it is among
-    the ``width`` best candidates of its step; the running beams of the next step are the ``width`` best that do not
-    stop; at the largest length every candidate stops. ``only`` are the questions that are searched at all (bool).
+    The semantics are those of transformers' ``generate``: a candidate that stops enters the pool
+    only if it is among the ``width`` best candidates of its step; the running beams of the next
+    step are the ``width`` best that do not stop; at the largest length every candidate stops.
+    ``only`` are the questions that are searched at all (bool).
     """
 
     def __init__(self, policy: Beam, context: SearchContext, only: Bools | None = None) -> None:
@@ -82,7 +88,9 @@ class BeamState:
         self._context = context
         shape = (len(context.prompts), policy.width)
         self._running: Ints = np.full(shape, -1)
-        self._running[:, 0] = np.arange(shape[0]) if only is None else np.where(only, np.arange(shape[0]), -1)
+        self._running[:, 0] = (
+            np.arange(shape[0]) if only is None else np.where(only, np.arange(shape[0]), -1)
+        )
         self._scores: Floats = np.full(shape, -np.inf)
         self._scores[:, 0] = 0.0
         self._pool: Ints = np.full(shape, -1)
@@ -90,7 +98,9 @@ class BeamState:
         self._length = 0
 
     def query(self) -> DistributionQuery:
-        return DistributionQuery(self._running[self._running >= 0], top=self.policy.width, statistics=True)
+        return DistributionQuery(
+            self._running[self._running >= 0], top=self.policy.width, statistics=True
+        )
 
     def advance(self, query: DistributionQuery) -> None:
         self.choose(query, np.zeros((len(self._running), 0, 2)))
@@ -99,7 +109,8 @@ class BeamState:
     def _drop_hopeless(self) -> None:
         """Stop running beams that cannot enter a full pool at any length.
 
-        What takes their places scores no more, so it cannot enter either. Needs scores that never rise.
+        What takes their places scores no more, so it cannot enter either. Needs scores that never
+        rise.
         """
         penalty = self.policy.length_penalty
         best_length = self._context.steps if penalty > 0 else self._length
@@ -107,10 +118,11 @@ class BeamState:
         self._running[hopeless], self._scores[hopeless] = -1, -np.inf
 
     def choose(self, query: DistributionQuery, penalties: Floats) -> Ints:
-        """One step; ``penalties`` (questions, tokens, 2) are pairs of a token and the loss of its score.
+        """One step; ``penalties`` (questions, tokens, 2) are pairs of a token and the loss of its
+        score.
 
-        Returns the tokens of the ``width`` best that do not stop, at the largest length too, as in group beam search:
-        (questions, width), -1 where there is none.
+        Returns the tokens of the ``width`` best that do not stop, at the largest length too, as in
+        group beam search: (questions, width), -1 where there is none.
         """
         self._length += 1
         tokens, logprobs, parents, scores = self._candidates(query, penalties)
@@ -119,7 +131,9 @@ class BeamState:
         possible = scores > -np.inf
         onward = possible & ~self._context.stops[tokens]
         onward &= onward.cumsum(axis=1) <= width
-        finishing = possible & (self._context.stops[tokens] | last) & (np.arange(scores.shape[1]) < width)
+        finishing = (
+            possible & (self._context.stops[tokens] | last) & (np.arange(scores.shape[1]) < width)
+        )
         going = onward & (not last)
         grown = np.full(tokens.shape, -1)
         chosen = finishing | going
@@ -140,8 +154,11 @@ class BeamState:
         self._scores = np.where(alive, np.take_along_axis(scores, best, axis=1), -np.inf)
         return np.where(first, np.take_along_axis(tokens, best, axis=1), -1)
 
-    def _candidates(self, query: DistributionQuery, penalties: Floats) -> tuple[Ints, Floats, Ints, Floats]:
-        """Tokens, log-probs, parents and scores of all continuations, best first: (questions, beams x list).
+    def _candidates(
+        self, query: DistributionQuery, penalties: Floats
+    ) -> tuple[Ints, Floats, Ints, Floats]:
+        """Tokens, log-probs, parents and scores of all continuations, best first: (questions, beams
+        x list).
 
         Equal scores are ordered by token id, then by the rank of the beam.
         """
@@ -154,11 +171,15 @@ class BeamState:
         parents = np.broadcast_to(self._running[:, :, None], shape)
         flat = [array.reshape(shape[0], -1) for array in (tokens, logprobs, parents, scores)]
         order = np.lexsort((flat[0], -flat[3]), axis=1)  # stable: in the order of beams beyond that
-        tokens, logprobs, parents, scores = (np.take_along_axis(array, order, axis=1) for array in flat)
+        tokens, logprobs, parents, scores = (
+            np.take_along_axis(array, order, axis=1) for array in flat
+        )
         return tokens, logprobs, parents, scores
 
     def _done(self, best: Floats) -> Bools:
-        """Questions whose pool is full and which, by ``early_stopping``, score ``best`` cannot improve."""
+        """Questions whose pool is full and which, by ``early_stopping``, score ``best`` cannot
+        improve.
+        """
         penalty, stopping = self.policy.length_penalty, self.policy.early_stopping
         worst = self._pool_scores[:, -1]
         best_length = self._context.steps if stopping == "never" and penalty > 0 else self._length
@@ -170,17 +191,24 @@ class BeamState:
 
 
 class DiverseBeamState:
-    """Groups of beams that choose in turn, each shunning the tokens just chosen by those before it."""
+    """Groups of beams that choose in turn, each shunning the tokens just chosen by those before
+    it.
+    """
 
     def __init__(self, policy: DiverseBeam, context: SearchContext) -> None:
         self.policy = policy
         self._context = context
-        self._groups = [BeamState(Beam(policy.size // policy.groups), context) for _ in range(policy.groups)]
+        self._groups = [
+            BeamState(Beam(policy.size // policy.groups), context) for _ in range(policy.groups)
+        ]
 
     def query(self) -> DistributionQuery:
         queries = [group.query() for group in self._groups]
-        # The best of a group after the penalty are among the best before it and the tokens that it can strike.
-        return DistributionQuery(np.concatenate([query.nodes for query in queries]), top=self.policy.size)
+        # The best of a group after the penalty are among the best before it and the tokens that it
+        # can strike.
+        return DistributionQuery(
+            np.concatenate([query.nodes for query in queries]), top=self.policy.size
+        )
 
     def advance(self, query: DistributionQuery) -> None:
         chosen = np.zeros((len(self._context.prompts), 0), dtype=np.int64)
@@ -190,10 +218,15 @@ class DiverseBeamState:
             part = DistributionQuery(query.nodes[first:last])
             part.tokens, part.logprobs = query.tokens[first:last], query.logprobs[first:last]
             loss = np.full(chosen.shape, self.policy.penalty)
-            chosen = np.concatenate([chosen, group.choose(part, np.stack([chosen, loss], axis=-1))], axis=1)
+            chosen = np.concatenate(
+                [chosen, group.choose(part, np.stack([chosen, loss], axis=-1))], axis=1
+            )
             first = last
 
     def answers(self, question: int) -> list[tuple[int, float | None]]:
         nodes = [node for group in self._groups for node, _ in group.answers(question)]
         trie = self._context.trie
-        return [(node, None) for node in sorted(nodes, key=lambda node: (-trie.total[node], trie.tokens(node)))]
+        return [
+            (node, None)
+            for node in sorted(nodes, key=lambda node: (-trie.total[node], trie.tokens(node)))
+        ]

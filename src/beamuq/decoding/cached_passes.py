@@ -1,8 +1,9 @@
 """Forward passes over a model's own cache, for models that tree attention cannot run.
 
-A model may do its own attention, or keep a recurrent state. Its prompt is run once; what its cache holds then, and
-after each generated token, is copied for the rows of the next step. Rows of a pass are of one question and equally
-long, so nothing is padded. A node whose parent's cache is gone has its few tokens run again behind the prompt.
+A model may do its own attention, or keep a recurrent state. Its prompt is run once; what its cache
+holds then, and after each generated token, is copied for the rows of the next step. Rows of a pass
+are of one question and equally long, so nothing is padded. A node whose parent's cache is gone has
+its few tokens run again behind the prompt.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class _Cached:
 
 
 class CachedRunner(BatchRunner):
-    """Rows of a question behind copies of its cache, one token per row: correct for all that `generate` can run."""
+    """Rows of a question behind copies of its cache, one token per row: correct for all that
+    `generate` can run.
+    """
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -87,19 +90,27 @@ class CachedRunner(BatchRunner):
                     missing = missing[cached.rows_of(missing) < 0]
                 if len(missing):  # they were run before, but their caches are gone
                     paths = self._trie.ancestors(missing)
-                    new_caches += [cached for _, cached in self._behind(root, np.zeros(len(paths), np.int64), paths)]
+                    new_caches += [
+                        cached
+                        for _, cached in self._behind(root, np.zeros(len(paths), np.int64), paths)
+                    ]
                 for before in [*earlier_caches, *new_caches]:
                     fresh = level[self._state[level] < 0]
                     rows = before.rows_of(self._trie.parent[fresh])
-                    for states, cached in self._behind(before, rows[rows >= 0], fresh[rows >= 0, None]):
+                    for states, cached in self._behind(
+                        before, rows[rows >= 0], fresh[rows >= 0, None]
+                    ):
                         self._keep(cached.nodes, states)
                         new_caches.append(cached)
             self._latest[question] = new_caches
 
-    def _behind(self, before: _Cached, rows: Ints, paths: Ints) -> Iterator[tuple[torch.Tensor, _Cached]]:
+    def _behind(
+        self, before: _Cached, rows: Ints, paths: Ints
+    ) -> Iterator[tuple[torch.Tensor, _Cached]]:
         """Run the nodes of ``paths`` (rows, depth) one after the other behind ``rows`` of a cache.
 
-        Yields the last hidden states and the cache after as many paths as fit at once, until all are run.
+        Yields the last hidden states and the cache after as many paths as fit at once, until all
+        are run.
         """
         while len(paths):
             result = self._fitting(before.cache, rows, paths)
@@ -128,7 +139,8 @@ class CachedRunner(BatchRunner):
         return None
 
     def _forward(self, tokens: Ints, behind: int, cache: Any) -> tuple[torch.Tensor, Any]:
-        """Last hidden states (rows, width) after ``tokens`` (rows, length), ``behind`` so many, and the new cache.
+        """Last hidden states (rows, width) after ``tokens`` (rows, length), ``behind`` so many, and
+        the new cache.
 
         A cache is transformers' own, with what modules hold beside it.
         """
@@ -137,7 +149,9 @@ class CachedRunner(BatchRunner):
             setattr(module, name, held.get((module, name), self._clean.get((module, name))))
         given: dict[str, Any] = {"input_ids": self._tensor(tokens), "use_cache": True}
         if "position_ids" in self._taken:  # some count them from nought else
-            given["position_ids"] = self._tensor(np.arange(behind, behind + tokens.shape[1])[None]).expand(tokens.shape)
+            given["position_ids"] = self._tensor(
+                np.arange(behind, behind + tokens.shape[1])[None]
+            ).expand(tokens.shape)
         if cache is not None:
             given[self._name] = held[self._name]
         output = self._decoder(**given)
@@ -150,8 +164,13 @@ class CachedRunner(BatchRunner):
             config: Any = self._decoder.config  # one that fills what it is given, and returns none
             return self._forward(tokens, behind, {self._name: DynamicCache(config=config)})
         beside = {(module, name): getattr(module, name) for module, name in self._moving}
-        states = output.last_hidden_state[:, -1].to(self._device)  # the last layers may lie on another card
-        return states, {self._name: held.get(self._name) if new_cache is None else new_cache, **beside}
+        states = output.last_hidden_state[:, -1].to(
+            self._device
+        )  # the last layers may lie on another card
+        return states, {
+            self._name: held.get(self._name) if new_cache is None else new_cache,
+            **beside,
+        }
 
 
 def cache_argument(parameters: Mapping[str, inspect.Parameter]) -> str:
@@ -190,7 +209,9 @@ def _returned_cache(output: Any, argument: str) -> Any:
 
 
 def _held(decoder: torch.nn.Module) -> dict[_Place, torch.Tensor | None]:
-    """The tensors that modules hold as plain attributes, and None where one may come: some keep state there."""
+    """The tensors that modules hold as plain attributes, and None where one may come: some keep
+    state there.
+    """
     return {
         (module, name): value
         for module in decoder.modules()
@@ -199,12 +220,15 @@ def _held(decoder: torch.nn.Module) -> dict[_Place, torch.Tensor | None]:
     }
 
 
-def _changed(decoder: torch.nn.Module, before: Mapping[_Place, torch.Tensor | None]) -> list[_Place]:
+def _changed(
+    decoder: torch.nn.Module, before: Mapping[_Place, torch.Tensor | None]
+) -> list[_Place]:
     return [place for place, value in _held(decoder).items() if value is not before.get(place)]
 
 
 def _copied(held: Any, rows: torch.Tensor) -> Any:
-    """A copy of ``rows`` of a cache: of every tensor in it and its layers, whose first dimension the rows are.
+    """A copy of ``rows`` of a cache: of every tensor in it and its layers, whose first dimension
+    the rows are.
 
     Its own `reorder_cache` would leave out what some caches hold beside their layers.
     """

@@ -1,4 +1,6 @@
-"""Check strategies from outside the package: each must be a search, as its candidates are weighed by probability."""
+"""Check strategies from outside the package: each must be a search, as its candidates are weighed
+by probability.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from beamuq.decoding.stochastic_beams import Stochastic
 from beamuq.errors import BeamUQError
 
 _ONLY_SEARCHES = (
-    "a strategy of your own must be a search, each outcome once (weights by probability would count a draw twice)"
+    "a strategy of your own must be a search, each outcome once (weights by probability would "
+    "count a draw twice)"
 )
 
 
@@ -22,23 +25,31 @@ def check_custom(name: str, policy: object) -> None:
 
     Raises BeamUQError if it draws, or has no ``strategy`` and ``start``.
     """
-    drawing = isinstance(policy, Sample | Hybrid | Shipped | OptimalStratified | Systematic | Stochastic)
+    drawing = isinstance(
+        policy, Sample | Hybrid | Shipped | OptimalStratified | Systematic | Stochastic
+    )
     if drawing or (isinstance(policy, AllAbove) and policy.draws):
         raise BeamUQError(
-            f"policy {name!r}: a {type(policy).__name__} draws; {_ONLY_SEARCHES}; use the recipe's sample or hybrid"
+            f"policy {name!r}: a {type(policy).__name__} draws; {_ONLY_SEARCHES}; use the recipe's "
+            "sample or hybrid"
         )
     if not isinstance(policy, Policy):
-        raise BeamUQError(f"policy {name!r}: a {type(policy).__name__} has no strategy and start(context); add both")
+        raise BeamUQError(
+            f"policy {name!r}: a {type(policy).__name__} has no strategy and start(context); add "
+            "both"
+        )
 
 
 class CheckedSearch:
     """A running search from outside the package, checked at every step.
 
-    The tokens and log-probabilities of the trie are shared with every other search, so it may add only what the model
-    said: a token that a list after its prefix held, with the log-probability there.
+    The tokens and log-probabilities of the trie are shared with every other search, so it may add
+    only what the model said: a token that a list after its prefix held, with the log-probability
+    there.
 
-    Raises BeamUQError if it fails, draws, asks about nodes that there are not or after an ending, adds what the model
-    did not say, or finds nothing, what is no whole answer, or the same tokens twice for a question.
+    Raises BeamUQError if it fails, draws, asks about nodes that there are not or after an ending,
+    adds what the model did not say, or finds nothing, what is no whole answer, or the same tokens
+    twice for a question.
     """
 
     def __init__(self, policy: Policy, context: SearchContext) -> None:
@@ -51,7 +62,9 @@ class CheckedSearch:
     def query(self) -> DistributionQuery:
         query: object = plugins.call(self._what, lambda: self._search.query())
         if not isinstance(query, DistributionQuery):
-            raise BeamUQError(f"{self._what}: query() gave a {type(query).__name__}; return a DistributionQuery")
+            raise BeamUQError(
+                f"{self._what}: query() gave a {type(query).__name__}; return a DistributionQuery"
+            )
         if query.draws:
             raise self._refusal_error("asks for draws")
         trie, steps = self._context.trie, self._context.steps
@@ -59,42 +72,63 @@ class CheckedSearch:
         if not ((query.nodes >= 0) & (query.nodes < len(trie))).all():
             raise BeamUQError(f"{self._what}: asks about a node that the trie has not; mend it")
         if any(map(self._is_whole, query.nodes.tolist())):
-            raise BeamUQError(f"{self._what}: goes on after a token that ends an answer, or the {steps}th; mend it")
+            raise BeamUQError(
+                f"{self._what}: goes on after a token that ends an answer, or the {steps}th; mend "
+                "it"
+            )
         return query
 
     def _is_whole(self, node: int) -> bool:
-        """Whether an answer ends here: with a token that stops, or at the largest length, where an answer is cut."""
+        """Whether an answer ends here: with a token that stops, or at the largest length, where an
+        answer is cut.
+        """
         trie, context = self._context.trie, self._context
-        return bool(trie.depth[node] and (trie.depth[node] == context.steps or context.stops[trie.token[node]]))
+        return bool(
+            trie.depth[node]
+            and (trie.depth[node] == context.steps or context.stops[trie.token[node]])
+        )
 
     def advance(self, query: DistributionQuery) -> None:
         trie, before = self._context.trie, len(self._context.trie)
         if query.top:
-            for node, tokens, logprobs in zip(query.nodes, query.tokens.tolist(), query.logprobs.tolist(), strict=True):
-                self._logprobs[int(node)] = dict(zip(reversed(tokens), reversed(logprobs), strict=True))
+            for node, tokens, logprobs in zip(
+                query.nodes, query.tokens.tolist(), query.logprobs.tolist(), strict=True
+            ):
+                self._logprobs[int(node)] = dict(
+                    zip(reversed(tokens), reversed(logprobs), strict=True)
+                )
         plugins.call(self._what, lambda: self._search.advance(query))
         for node in range(before, len(trie)):
-            model_logprob = self._logprobs.get(int(trie.parent[node]), {}).get(int(trie.token[node]), -np.inf)
+            model_logprob = self._logprobs.get(int(trie.parent[node]), {}).get(
+                int(trie.token[node]), -np.inf
+            )
             if not -np.inf < model_logprob == trie.logprob[node]:
                 raise BeamUQError(
-                    f"{self._what}: adds token {trie.token[node]} with log-probability {trie.logprob[node]:g}, which "
-                    "the model did not say after its prefix; grow by query.tokens and query.logprobs"
+                    f"{self._what}: adds token {trie.token[node]} with log-probability "
+                    f"{trie.logprob[node]:g}, which "
+                    "the model did not say after its prefix; grow by query.tokens and "
+                    "query.logprobs"
                 )
 
     def answers(self, question: int) -> list[tuple[int, float | None]]:
         name = self._context.prompts[question].id
-        final = plugins.call(self._what, lambda: [(int(node), drawn) for node, drawn in self._search.answers(question)])
+        final = plugins.call(
+            self._what,
+            lambda: [(int(node), drawn) for node, drawn in self._search.answers(question)],
+        )
         if any(policy_logprob is not None for _, policy_logprob in final):
             raise self._refusal_error("gives candidates a distribution that they were drawn from")
         if len({node for node, _ in final}) < len(final):
             raise self._refusal_error(f"finds the same tokens twice for {name!r}")
         trie = self._context.trie
         of_question = [
-            0 <= node < len(trie) and self._is_whole(node) and trie.question[node] == question for node, _ in final
+            0 <= node < len(trie) and self._is_whole(node) and trie.question[node] == question
+            for node, _ in final
         ]
         if not final or not all(of_question):
             raise BeamUQError(
-                f"{self._what}: finds {'a node of no whole answer' if final else 'nothing'} for {name!r}; mend it"
+                f"{self._what}: finds {'a node of no whole answer' if final else 'nothing'} for "
+                f"{name!r}; mend it"
             )
         return final
 

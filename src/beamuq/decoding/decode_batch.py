@@ -1,4 +1,6 @@
-"""Decode a batch of prompts by several policies at once: one prefill, one trie, every row run once."""
+"""Decode a batch of prompts by several policies at once: one prefill, one trie, every row run
+once.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,15 @@ from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.greedy_and_samples import Greedy, Shipped
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
 from beamuq.decoding.output_layer import OutputLayer
-from beamuq.decoding.search_state import Candidate, Effort, Policy, Prompt, ProvenState, SearchContext, SearchState
+from beamuq.decoding.search_state import (
+    Candidate,
+    Effort,
+    Policy,
+    Prompt,
+    ProvenState,
+    SearchContext,
+    SearchState,
+)
 from beamuq.decoding.self_check import RUNNERS, checked
 from beamuq.errors import BeamUQError
 from beamuq.models.prompt_tokens import check_prompt_lengths, context_window
@@ -41,19 +51,21 @@ def decode(
     merge_stop_tokens: frozenset[int] = frozenset(),
     work: Work | None = None,
 ) -> list[Candidate]:
-    """The candidates of every policy for every prompt of one batch, ordered by prompt, policy and rank.
+    """The candidates of every policy for every prompt of one batch, ordered by prompt, policy and
+    rank.
 
     Parameters
     ----------
     stop_ids
         Tokens that end an answer; each belongs to the answer and counts in its probability.
     seed
-        With the prompt's id, the strategy, the sample and the step it fixes every draw, in any batch.
+        With the prompt's id, the strategy, the sample and the step it fixes every draw, in any
+        batch.
     max_new_tokens
         An answer of that many tokens that has not stopped is cut: a legal outcome of its own.
     rows
-        Most tokens in one forward pass (default 4096). Running out of memory halves it and goes on; where the batch
-        itself is too large, its halves are decoded one after the other.
+        Most tokens in one forward pass (default 4096). Running out of memory halves it and goes on;
+        where the batch itself is too large, its halves are decoded one after the other.
     merge_stop_tokens
         Stop tokens that count as one ending: the smallest id, with the sum of their probabilities.
     work
@@ -62,8 +74,9 @@ def decode(
     Raises
     ------
     BeamUQError
-        If no path gives what the model's own forward pass gives (`self_check`), a prompt is empty, repeated, too
-        long for the model's context, or does not fit into memory alone, or logits are NaN, +inf or nothing but -inf.
+        If no path gives what the model's own forward pass gives (`self_check`), a prompt is empty,
+        repeated, too long for the model's context, or does not fit into memory alone, or logits are
+        NaN, +inf or nothing but -inf.
     """
     _check_policies(policies, stop_ids, max_new_tokens, merge_stop_tokens)
     _check_prompts(model, prompts, max_new_tokens)
@@ -80,7 +93,9 @@ def decode(
         for index, prompt in enumerate(piece):
             for at, search in enumerate(searches):
                 proof = search.proof(index) if isinstance(search, ProvenState) else (None, None)
-                effort = Effort(int(efforts.rows[at, index]), int(efforts.passes[at, index]), *proof)
+                effort = Effort(
+                    int(efforts.rows[at, index]), int(efforts.passes[at, index]), *proof
+                )
                 for rank, (node, policy_logprob) in enumerate(search.answers(index)):
                     path = np.array(trie.path(node))
                     tokens = trie.token[path]
@@ -95,7 +110,11 @@ def decode(
                         policy_logprob=policy_logprob,
                         terminated=int(tokens[-1]) in stop_ids,
                         effort=None if rank else effort,
-                        **(_step_statistics(trie, statistics, path, search.policy.strategy) if first else {}),
+                        **(
+                            _step_statistics(trie, statistics, path, search.policy.strategy)
+                            if first
+                            else {}
+                        ),
                     )
                     candidates.append(candidate)
         return candidates
@@ -110,9 +129,11 @@ def next_token_logprobs(
     *,
     rows: int | None = None,
 ) -> Floats:
-    """Log-probabilities of ``token_ids`` right after each prompt of one batch: (prompts, tokens). For P(True).
+    """Log-probabilities of ``token_ids`` right after each prompt of one batch: (prompts, tokens).
+    For P(True).
 
-    -inf where the model gives a token a probability of 0. ``rows`` and the errors raised are those of `decode`.
+    -inf where the model gives a token a probability of 0. ``rows`` and the errors raised are those
+    of `decode`.
     """
     _check_prompts(model, prompts, 1)
     work = Work()
@@ -128,8 +149,12 @@ def next_token_logprobs(
     return np.concatenate(_in_pieces(prompts, looked_up, work))
 
 
-def _in_pieces(prompts: Sequence[Prompt], run: Callable[[Sequence[Prompt]], Result], work: Work) -> list[Result]:
-    """The results of ``run`` for a batch or, if it is too large for memory, for its halves one after the other."""
+def _in_pieces(
+    prompts: Sequence[Prompt], run: Callable[[Sequence[Prompt]], Result], work: Work
+) -> list[Result]:
+    """The results of ``run`` for a batch or, if it is too large for memory, for its halves one
+    after the other.
+    """
     work.pieces = []
     waiting = [prompts]
     results = []
@@ -144,7 +169,8 @@ def _in_pieces(prompts: Sequence[Prompt], run: Callable[[Sequence[Prompt]], Resu
                 raise
             if len(piece) == 1:
                 raise BeamUQError(
-                    f"prompt {piece[0].id!r}: out of memory even alone and at {work.rows_at_once} rows at once; "
+                    f"prompt {piece[0].id!r}: out of memory even alone and at {work.rows_at_once} "
+                    "rows at once; "
                     "use a smaller dtype or a larger card"
                 ) from error
         # Not sooner: the error held the tensors of the piece.
@@ -172,16 +198,23 @@ def _opened(
     work.pieces.append((len(prompts), work.rows_at_once))
 
 
-def _step_statistics(trie: TokenTrie, statistics: StepStatistics, path: Ints, strategy: str) -> dict[str, Any]:
-    """Entropies and alternatives along a path, as fields of a `Candidate`; a chosen token is always among these."""
+def _step_statistics(
+    trie: TokenTrie, statistics: StepStatistics, path: Ints, strategy: str
+) -> dict[str, Any]:
+    """Entropies and alternatives along a path, as fields of a `Candidate`; a chosen token is always
+    among these.
+    """
     above = trie.parent[path].tolist()
     if any(parent not in statistics for parent in above):  # a plug-in's subclass of Beam
         raise BeamUQError(
-            f"strategy {strategy!r}: its queries ask for no statistics at every prefix of its first answer; "
+            f"strategy {strategy!r}: its queries ask for no statistics at every prefix of its "
+            "first answer; "
             "set DistributionQuery.statistics, as Beam does"
         )
     entropies, tops = [], []
-    for parent, token, logprob in zip(above, trie.token[path].tolist(), trie.logprob[path].tolist(), strict=True):
+    for parent, token, logprob in zip(
+        above, trie.token[path].tolist(), trie.logprob[path].tolist(), strict=True
+    ):
         entropy, ids, logprobs = statistics.at(parent)
         entropies.append(entropy)
         tops.append((ids, logprobs) if token in ids else ((*ids, token), (*logprobs, logprob)))
@@ -196,7 +229,10 @@ def _started(policy: Policy, context: SearchContext) -> SearchState:
 
 
 def _check_policies(
-    policies: Sequence[Policy], stop_ids: frozenset[int], max_new_tokens: int, merge_stop_tokens: frozenset[int]
+    policies: Sequence[Policy],
+    stop_ids: frozenset[int],
+    max_new_tokens: int,
+    merge_stop_tokens: frozenset[int],
 ) -> None:
     strategies = [policy.strategy for policy in policies]
     if len(set(strategies)) < len(strategies):
@@ -220,8 +256,11 @@ def _check_prompts(model: PreTrainedModel, prompts: Sequence[Prompt], new_tokens
             raise BeamUQError(f"prompt {prompt.id!r} stands twice in one batch; ids must be unique")
         if not 0 <= min(prompt.token_ids) <= max(prompt.token_ids) < vocabulary:
             raise BeamUQError(
-                f"prompt {prompt.id!r}: holds a token id outside the model's 0 … {vocabulary - 1}; the tokenizer is "
+                f"prompt {prompt.id!r}: holds a token id outside the model's 0 … {vocabulary - 1}; "
+                "the tokenizer is "
                 "another model's"
             )
         seen.add(prompt.id)
-    check_prompt_lengths({prompt.id: prompt.token_ids for prompt in prompts}, context_window(model), new_tokens)
+    check_prompt_lengths(
+        {prompt.id: prompt.token_ids for prompt in prompts}, context_window(model), new_tokens
+    )

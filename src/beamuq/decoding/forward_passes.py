@@ -44,10 +44,11 @@ _FIRST_CAPACITY = 128
 
 @dataclass
 class Work:
-    """The work of decoding, added up over batches of questions. Rows are forward passes of one token.
+    """The work of decoding, added up over batches of questions. Rows are forward passes of one
+    token.
 
-    ``pieces`` are the questions and the rows at once of each piece that the last batch was run in: one, of all its
-    questions and all rows, unless memory ran out.
+    ``pieces`` are the questions and the rows at once of each piece that the last batch was run in:
+    one, of all its questions and all rows, unless memory ran out.
     """
 
     prompts: int = 0
@@ -73,10 +74,16 @@ class StepStatistics(dict[int, tuple[int, Floats, Ints, Floats]]):
             self.update({nodes[row]: (place, *read) for place, row in enumerate(fresh)})
 
     def at(self, node: int) -> tuple[float, tuple[int, ...], tuple[float, ...]]:
-        """The entropy after ``node`` in nats, the most probable tokens there and their log-probabilities."""
+        """The entropy after ``node`` in nats, the most probable tokens there and their
+        log-probabilities.
+        """
         place, entropies, tokens, logprobs = self[node]
         real = int((logprobs[place] > -np.inf).sum())
-        return float(entropies[place]), tuple(tokens[place, :real].tolist()), tuple(logprobs[place, :real].tolist())
+        return (
+            float(entropies[place]),
+            tuple(tokens[place, :real].tolist()),
+            tuple(logprobs[place, :real].tolist()),
+        )
 
 
 class Efforts:
@@ -95,16 +102,23 @@ class Efforts:
         queried[nodes] = self._trie.depth[nodes] > 0
         before = self._queried[search]
         queried[: len(before)] |= before
-        fresh = np.bincount(self._trie.question[queried], minlength=self.rows.shape[1]) - self.rows[search]
+        fresh = (
+            np.bincount(self._trie.question[queried], minlength=self.rows.shape[1])
+            - self.rows[search]
+        )
         self.rows[search] += fresh
         self.passes[search] += fresh > 0
         self._queried[search] = queried
 
 
 class BatchRunner(ABC):
-    """One batch on the device: its trie and the last hidden state of each queried node; two kinds compute them."""
+    """One batch on the device: its trie and the last hidden state of each queried node; two kinds
+    compute them.
+    """
 
-    def __init__(self, decoder: torch.nn.Module, prompts: Sequence[Prompt], trie: TokenTrie, work: Work) -> None:
+    def __init__(
+        self, decoder: torch.nn.Module, prompts: Sequence[Prompt], trie: TokenTrie, work: Work
+    ) -> None:
         self._decoder = decoder
         self._prompts = [prompt.token_ids for prompt in prompts]
         self._prompt_ids = [prompt.id for prompt in prompts]
@@ -148,7 +162,9 @@ class BatchRunner(ABC):
                 self._work.decode_seconds += time.perf_counter() - started
                 return statistics, efforts
             choosing = [query.nodes for query in queries if query.masses is None or query.draws]
-            self._work.decoded_rows_unmerged += sum(int((self._trie.depth[own] > 0).sum()) for own in choosing)
+            self._work.decoded_rows_unmerged += sum(
+                int((self._trie.depth[own] > 0).sum()) for own in choosing
+            )
             with self.naming_prompts():
                 self._read(distributions, nodes, self.run(nodes), queries)
             for number, (search, query) in enumerate(zip(searches, queries, strict=True)):
@@ -169,7 +185,8 @@ class BatchRunner(ABC):
             step = int(self._trie.depth[node]) + 1
             more = f" (and {len(error.nodes) - 1} more)" if len(error.nodes) > 1 else ""
             raise BeamUQError(
-                f"{error.model}: prompt {prompt!r}: its logits {error.fault} at step {step} of the answer{more}; "
+                f"{error.model}: prompt {prompt!r}: its logits {error.fault} at step {step} of the "
+                f"answer{more}; "
                 f"{FIX_OF_LOGITS}"
             ) from error
 
@@ -219,12 +236,18 @@ class BatchRunner(ABC):
 
 
 class TreeRunner(BatchRunner):
-    """All rows in one pass, attention over the tree (`tree_attention`): each prompt token is run once per batch."""
+    """All rows in one pass, attention over the tree (`tree_attention`): each prompt token is run
+    once per batch.
+    """
 
-    def __init__(self, decoder: torch.nn.Module, prompts: Sequence[Prompt], trie: TokenTrie, work: Work) -> None:
+    def __init__(
+        self, decoder: torch.nn.Module, prompts: Sequence[Prompt], trie: TokenTrie, work: Work
+    ) -> None:
         super().__init__(decoder, prompts, trie, work)
         self._lengths = np.array([len(tokens) for tokens in self._prompts])
-        cards = sorted({weight.device for weight in decoder.parameters() if weight.is_cuda}, key=str)
+        cards = sorted(
+            {weight.device for weight in decoder.parameters() if weight.is_cuda}, key=str
+        )
         layers = int(getattr(decoder.config, "num_hidden_layers", 1))
         capacity = int(self._lengths.max()) + _FIRST_CAPACITY
         self._cache = TreeCache(self._lengths, capacity, pads(self._device), layers, cards)
@@ -277,7 +300,9 @@ class TreeRunner(BatchRunner):
             done += len(chunk) if self._decode(chunk) else 0
 
     def _decode(self, nodes: Ints) -> bool:
-        """Run ``nodes``, sorted by question, of any depths; False if they did not fit into memory."""
+        """Run ``nodes``, sorted by question, of any depths; False if they did not fit into
+        memory.
+        """
         questions = self._trie.question[nodes]
         positions = self._lengths[questions] + self._trie.depth[nodes] - 1
         visible = self._place[self._trie.ancestors(nodes)]
@@ -290,14 +315,22 @@ class TreeRunner(BatchRunner):
             self._keep(nodes, states)
         return states is not None
 
-    def _forward(self, tokens: _Integers, positions: _Integers, run: ForwardPass) -> torch.Tensor | None:
-        """Last hidden states (rows, width) of a packed pass; None, and half the rows from now on, if it did not fit."""
+    def _forward(
+        self, tokens: _Integers, positions: _Integers, run: ForwardPass
+    ) -> torch.Tensor | None:
+        """Last hidden states (rows, width) of a packed pass; None, and half the rows from now on,
+        if it did not fit.
+        """
         try:
             ids, places = self._tensor(tokens)[None], self._tensor(positions)[None]
             with running(run):
                 output = self._decoder(input_ids=ids, position_ids=places, use_cache=False)
         except RuntimeError as error:
-            if not out_of_memory(error) or isinstance(error, TooManyQuestionsError) or len(tokens) == 1:
+            if (
+                not out_of_memory(error)
+                or isinstance(error, TooManyQuestionsError)
+                or len(tokens) == 1
+            ):
                 raise
         else:
             # the last layers may lie on another card than the first

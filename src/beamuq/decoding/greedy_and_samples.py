@@ -48,7 +48,9 @@ class Greedy:
 
 @dataclass(frozen=True)
 class Sample:
-    """``size`` independent draws from the model's own distribution, sharpened to 1/``temperature``."""
+    """``size`` independent draws from the model's own distribution, sharpened to
+    1/``temperature``.
+    """
 
     size: int
     temperature: float = 1.0
@@ -69,8 +71,8 @@ class Sample:
 class Shipped:
     """One draw under a model's shipped generation config: only to explain differences from print.
 
-    The distribution is sharpened to 1/``temperature``, cut to the ``top_k`` most probable tokens (0: all), then to the
-    fewest of them that hold ``top_p`` of the mass. ``top_k`` = 1 is greedy.
+    The distribution is sharpened to 1/``temperature``, cut to the ``top_k`` most probable tokens
+    (0: all), then to the fewest of them that hold ``top_p`` of the mass. ``top_k`` = 1 is greedy.
     """
 
     temperature: float = 1.0
@@ -86,15 +88,17 @@ class Shipped:
 
     @classmethod
     def from_config(cls, config: Any) -> Shipped:
-        """The distribution of a model's ``generation_config``, with the defaults of ``generate`` where it is silent.
+        """The distribution of a model's ``generation_config``, with the defaults of ``generate``
+        where it is silent.
 
-        Raises BeamUQError if the config asks for something that changes the distribution in a way not known here, or
-        for what is no distribution, such as a temperature of 0.
+        Raises BeamUQError if the config asks for something that changes the distribution in a way
+        not known here, or for what is no distribution, such as a temperature of 0.
         """
         for name, neutral in _OTHER_WARPERS.items():
             if getattr(config, name, None) not in (None, neutral):
                 raise BeamUQError(
-                    f"generation_config.json: {name} = {getattr(config, name)!r} is not supported by 'shipped'; "
+                    f"generation_config.json: {name} = {getattr(config, name)!r} is not supported "
+                    "by 'shipped'; "
                     "leave 'shipped' out of the study for this model"
                 )
         if not config.do_sample:
@@ -113,7 +117,9 @@ class Shipped:
 
 def _warm(temperature: float) -> None:
     if not temperature >= strategy_names.LEAST_TEMPERATURE:
-        raise ValueError(f"temperature must be at least {strategy_names.LEAST_TEMPERATURE}, not {temperature}")
+        raise ValueError(
+            f"temperature must be at least {strategy_names.LEAST_TEMPERATURE}, not {temperature}"
+        )
 
 
 class GreedyState:
@@ -136,7 +142,8 @@ class GreedyState:
 class SamplesState:
     """Independent draws: the key of (question, strategy, sample, step) decides a token.
 
-    Samples of all temperatures share their keys, so differences between temperatures are of common random numbers.
+    Samples of all temperatures share their keys, so differences between temperatures are of common
+    random numbers.
     """
 
     def __init__(self, policy: Sample | Shipped, context: SearchContext) -> None:
@@ -159,4 +166,10 @@ class SamplesState:
         self._answers.grow(query.tokens, query.logprobs)
 
     def answers(self, question: int) -> list[tuple[int, float | None]]:
-        return list(zip(self._answers.nodes[question].tolist(), self._logprobs[question].tolist(), strict=True))
+        return list(
+            zip(
+                self._answers.nodes[question].tolist(),
+                self._logprobs[question].tolist(),
+                strict=True,
+            )
+        )

@@ -59,7 +59,9 @@ def state_of(model: torch.nn.Module) -> State:
     hooks = tuple(tuple(getattr(modules_of_torch, name)) for name in _GLOBAL_HOOKS)
     devices = sorted({parameter.device.type for parameter in model.parameters()})
     autocast = tuple(
-        (kind, torch.get_autocast_dtype(kind)) for kind in devices if kind != "meta" and torch.is_autocast_enabled(kind)
+        (kind, torch.get_autocast_dtype(kind))
+        for kind in devices
+        if kind != "meta" and torch.is_autocast_enabled(kind)
     )
     return parts, tuple(configs.values()), hooks, autocast
 
@@ -67,7 +69,11 @@ def state_of(model: torch.nn.Module) -> State:
 def _of_module(module: torch.nn.Module, configs: dict[int, object]) -> State:
     """What a module is and has; configs, which many share, are put aside into ``configs`` once."""
     kind = type(module)
-    hooks = (*module._forward_pre_hooks, None, *module._forward_hooks)  # their numbers, which are never used again
+    hooks = (
+        *module._forward_pre_hooks,
+        None,
+        *module._forward_hooks,
+    )  # their numbers, which are never used again
     parameters = tuple((name, _of_parameter(tensor)) for name, tensor in module._parameters.items())
     own: list[tuple[str, object]] = []
     for name, value in vars(module).items():

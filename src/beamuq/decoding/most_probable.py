@@ -1,9 +1,10 @@
 """The most probable outcomes of each question, proven to be so: uniform-cost search over its trie.
 
-A longer prefix is never more probable, so whatever is below a prefix is at most as probable as the prefix itself, and a
-prefix below the least probable outcome that is wanted need not be run. Continuations are read in falling probability,
-a list at a time, and a list goes on as long as what it has not shown yet can matter; to keep as many of a prefix as
-outcomes are wanted would miss an ending that comes behind a token spread over many.
+A longer prefix is never more probable, so whatever is below a prefix is at most as probable as the
+prefix itself, and a prefix below the least probable outcome that is wanted need not be run.
+Continuations are read in falling probability, a list at a time, and a list goes on as long as what
+it has not shown yet can matter; to keep as many of a prefix as outcomes are wanted would miss an
+ending that comes behind a token spread over many.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from beamuq.decoding.next_token_distributions import DistributionQuery
 from beamuq.decoding.search_state import Policy, SearchContext, at_least_one
 
 ROWS_A_QUESTION = 2000
-_LIST = 64  # continuations that are read of a prefix at first; a list that goes on is read four times as long
+# continuations that are read of a prefix at first; a list that goes on is read four times as long
+_LIST = 64
 _ROUNDING = 1e-9
 LEAST_RESIDUAL = 1e-9  # mass outside a set below which there is nothing to draw
 
@@ -32,8 +34,8 @@ LEAST_RESIDUAL = 1e-9  # mass outside a set below which there is nothing to draw
 class Exact:
     """The ``size`` most probable outcomes, ties by token ids.
 
-    A question whose proof would need more than ``rows`` prefixes is stopped there; it gets the most probable of what
-    was found and of the answers of a beam search of width ``size``.
+    A question whose proof would need more than ``rows`` prefixes is stopped there; it gets the most
+    probable of what was found and of the answers of a beam search of width ``size``.
     """
 
     size: int
@@ -52,7 +54,9 @@ class Exact:
 
 
 class _Outcome(NamedTuple):
-    """A complete answer: its −log p, all its tokens, the node above its last one, and that one's log-probability."""
+    """A complete answer: its −log p, all its tokens, the node above its last one, and that one's
+    log-probability.
+    """
 
     cost: float
     tokens: tuple[int, ...]
@@ -63,9 +67,10 @@ class _Outcome(NamedTuple):
 class _Open(NamedTuple):
     """The unexplored outcomes below a prefix.
 
-    ``cost`` is −log of the most that one of its outcomes can have, ``log_mass`` what all of them have at most together.
-    Where ``listed`` is 0 the prefix has not been run: ``node`` is the one above its last token. Else its first
-    ``listed`` continuations are known, ``node`` is its own, and the rest of them is what is meant.
+    ``cost`` is −log of the most that one of its outcomes can have, ``log_mass`` what all of them
+    have at most together. Where ``listed`` is 0 the prefix has not been run: ``node`` is the one
+    above its last token. Else its first ``listed`` continuations are known, ``node`` is its own,
+    and the rest of them is what is meant.
     """
 
     cost: float
@@ -77,15 +82,19 @@ class _Open(NamedTuple):
 
 
 class SearchGoal(Protocol):
-    """Which outcomes a search is after, given the ``outcomes`` found so far, most probable first."""
+    """Which outcomes a search is after, given the ``outcomes`` found so far, most probable
+    first.
+    """
 
     def floor(self, outcomes: Sequence[_Outcome], /) -> float:
         """The log-probability below which no outcome can ever matter."""
 
     def needs(self, cost: float, outcomes: Sequence[_Outcome], before: Sequence[float], /) -> bool:
-        """Whether the search must look at the open prefix of ``cost``, after the more probable open ones ``before``.
+        """Whether the search must look at the open prefix of ``cost``, after the more probable open
+        ones ``before``.
 
-        ``before`` holds their log masses. A no means not yet, and, where ``before`` is empty, never.
+        ``before`` holds their log masses. A no means not yet, and, where ``before`` is empty,
+        never.
         """
 
     def chosen(self, outcomes: Sequence[_Outcome], /) -> Sequence[_Outcome]:
@@ -102,8 +111,9 @@ class _Best:
         return -outcomes[self._size - 1].cost if len(outcomes) >= self._size else -np.inf
 
     def needs(self, cost: float, outcomes: Sequence[_Outcome], before: Sequence[float]) -> bool:
-        # As many outcomes as could be more probable than this: those found, and what the masses before it have room
-        # for. Where these are fewer than wanted, the last one wanted is no more probable, and the proof needs this.
+        # As many outcomes as could be more probable than this: those found, and what the masses
+        # before it have room for. Where these are fewer than wanted, the last one wanted is no more
+        # probable, and the proof needs this.
         if -cost < self.floor(outcomes):
             return False
         better = bisect_left(outcomes, cost, key=lambda outcome: outcome.cost)
@@ -132,10 +142,11 @@ class AtLeast:
 
 
 class BestSplit:
-    """The B most probable, where B minimises r_B / (``size`` - B) over 0 ≤ B < ``size``; r_B: the mass outside them.
+    """The B most probable, where B minimises r_B / (``size`` - B) over 0 ≤ B < ``size``; r_B: the
+    mass outside them.
 
-    A further outcome is a gain as long as its probability is above that ratio, and the first that is none is the last
-    to be looked at: the ratio then grows and the probabilities fall.
+    A further outcome is a gain as long as its probability is above that ratio, and the first that
+    is none is the last to be looked at: the ratio then grows and the probabilities fall.
     """
 
     def __init__(self, size: int) -> None:
@@ -164,20 +175,25 @@ class BestSplit:
 
 
 class MostProbableState:
-    """Uniform-cost search, all questions of a batch at once, each with every prefix that is known to be needed.
+    """Uniform-cost search, all questions of a batch at once, each with every prefix that is known
+    to be needed.
 
-    At most ``rows`` prefixes are run for a question, that of the prompt not counted. A beam search of ``width`` (0:
-    none) helps with a question of which nothing is found, or not all before it is stopped; what it finds counts as
-    found, and its best answer is the least that a question gets.
+    At most ``rows`` prefixes are run for a question, that of the prompt not counted. A beam search
+    of ``width`` (0: none) helps with a question of which nothing is found, or not all before it is
+    stopped; what it finds counts as found, and its best answer is the least that a question gets.
     """
 
-    def __init__(self, policy: Policy, context: SearchContext, goal: SearchGoal, rows: int, width: int) -> None:
+    def __init__(
+        self, policy: Policy, context: SearchContext, goal: SearchGoal, rows: int, width: int
+    ) -> None:
         self.policy = policy
         self._context = context
         self._goal = goal
         self._rows = np.full(len(context.prompts), rows)
         self._width = width
-        self._open = [[_Open(0.0, (), 0, question, 0.0, 0.0)] for question in range(len(context.prompts))]
+        self._open = [
+            [_Open(0.0, (), 0, question, 0.0, 0.0)] for question in range(len(context.prompts))
+        ]
         self._outcomes: list[list[_Outcome]] = [[] for _ in context.prompts]
         self._beams: BeamState | None = None
         self._queried: list[tuple[int, _Open]] = []
@@ -188,7 +204,11 @@ class MostProbableState:
         if self._queried:
             top = max(self._length(item) for _, item in self._queried)
             return DistributionQuery(np.array(self._nodes), top=top)
-        query = DistributionQuery(np.zeros(0, dtype=np.int64)) if self._beams is None else self._beams.query()
+        query = (
+            DistributionQuery(np.zeros(0, dtype=np.int64))
+            if self._beams is None
+            else self._beams.query()
+        )
         query.statistics = False
         return query
 
@@ -197,20 +217,26 @@ class MostProbableState:
             self._beams.advance(query)
             return
         for row, (question, item) in enumerate(self._queried):
-            self._read(question, item, int(query.nodes[row]), query.tokens[row], query.logprobs[row])
+            self._read(
+                question, item, int(query.nodes[row]), query.tokens[row], query.logprobs[row]
+            )
         self._ask()
 
     def _length(self, item: _Open) -> int:
         return min(4 * item.listed or _LIST, len(self._context.stops))
 
     def _read(self, question: int, item: _Open, node: int, tokens: Ints, logprobs: Floats) -> None:
-        """Take up the continuations of a prefix that are not known yet, as far as its list is asked for."""
+        """Take up the continuations of a prefix that are not known yet, as far as its list is asked
+        for.
+        """
         length, above = self._length(item), float(self._context.trie.total[node])
         ends = len(item.tokens) + 1 == self._context.steps
         outcomes, waiting = self._outcomes[question], self._open[question]
         floor = self._goal.floor(outcomes)
         logprobs = logprobs[:length]
-        for token, logprob in zip(tokens[item.listed : length].tolist(), logprobs[item.listed :].tolist(), strict=True):
+        for token, logprob in zip(
+            tokens[item.listed : length].tolist(), logprobs[item.listed :].tolist(), strict=True
+        ):
             if logprob == -np.inf or above + logprob < floor:
                 return
             cost, longer = -(above + logprob), (*item.tokens, token)
@@ -221,7 +247,12 @@ class MostProbableState:
                 heappush(waiting, _Open(cost, longer, 0, node, logprob, -cost))
         if length < len(self._context.stops):
             unlisted = above + np.log(max(1.0 - float(np.exp(logprobs).sum()), _ROUNDING))
-            heappush(waiting, _Open(-(above + float(logprobs[-1])), item.tokens, length, node, 0.0, float(unlisted)))
+            heappush(
+                waiting,
+                _Open(
+                    -(above + float(logprobs[-1])), item.tokens, length, node, 0.0, float(unlisted)
+                ),
+            )
 
     def _ask(self) -> None:
         """Choose what to look at next; where nothing is left, put the answers into the trie."""
@@ -237,12 +268,18 @@ class MostProbableState:
                 before.append(self._queried[-1][1].log_mass)
         if self._queried:
             self._nodes = [item.node for _, item in self._queried]
-            new_ones = [at for at, (_, item) in enumerate(self._queried) if not item.listed and item.tokens]
-            for at, node in zip(new_ones, self._grown([self._queried[at][1] for at in new_ones]), strict=True):
+            new_ones = [
+                at for at, (_, item) in enumerate(self._queried) if not item.listed and item.tokens
+            ]
+            for at, node in zip(
+                new_ones, self._grown([self._queried[at][1] for at in new_ones]), strict=True
+            ):
                 self._nodes[at] = node
             return
         self._ends = [self._grown(self._goal.chosen(outcomes)) for outcomes in self._outcomes]
-        helped = [not ends or not self.proof(question)[0] for question, ends in enumerate(self._ends)]
+        helped = [
+            not ends or not self.proof(question)[0] for question, ends in enumerate(self._ends)
+        ]
         if self._width and any(helped):
             self._beams = BeamState(Beam(self._width), self._context, np.array(helped))
 
@@ -261,16 +298,26 @@ class MostProbableState:
         return grown
 
     def proof(self, question: int) -> tuple[bool | None, float | None]:
-        """Whether a question's outcomes are proven; if not, the most log-probability of a missing one."""
-        return (False, -self._open[question][0].cost) if self._is_needed(question, []) else (True, None)
+        """Whether a question's outcomes are proven; if not, the most log-probability of a missing
+        one.
+        """
+        return (
+            (False, -self._open[question][0].cost)
+            if self._is_needed(question, [])
+            else (True, None)
+        )
 
     def answers(self, question: int) -> list[tuple[int, float | None]]:
         nodes, trie = self._ends[question], self._context.trie
-        if self._beams is not None and (more := [node for node, _ in self._beams.answers(question)]):
+        if self._beams is not None and (
+            more := [node for node, _ in self._beams.answers(question)]
+        ):
             outcomes = {outcome.tokens: outcome for outcome in self._outcomes[question]}
             for node in more:
                 cost, above = -float(trie.total[node]), int(trie.parent[node])
-                outcomes[trie.tokens(node)] = _Outcome(cost, trie.tokens(node), above, float(trie.logprob[node]))
+                outcomes[trie.tokens(node)] = _Outcome(
+                    cost, trie.tokens(node), above, float(trie.logprob[node])
+                )
             merged = sorted(outcomes.values())
             nodes = self._grown(self._goal.chosen(merged) or merged[:1])
         return [(node, None) for node in nodes]

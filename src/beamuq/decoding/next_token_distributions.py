@@ -29,7 +29,10 @@ from beamuq.errors import BeamUQError
 
 ALTERNATIVES = 10
 _BLOCK = 256
-_CHUNK = {"cpu": 1 << 25, "cuda": 1 << 28}  # logits at once; on a card each chunk costs host round trips
+_CHUNK = {
+    "cpu": 1 << 25,
+    "cuda": 1 << 28,
+}  # logits at once; on a card each chunk costs host round trips
 _CACHED = 1 << 19
 _NEVER = torch.finfo(torch.float32).min
 """Stands for a log-probability of -inf: times a probability of 0 it is 0, and not NaN."""
@@ -39,7 +42,9 @@ LEAST = math.log(5e-324)
 
 @dataclass(frozen=True)
 class ProbabilityEdits:
-    """Factors on single probabilities: that of ``tokens[i]`` after ``nodes[i]``, by ``factors[i]``."""
+    """Factors on single probabilities: that of ``tokens[i]`` after ``nodes[i]``, by
+    ``factors[i]``.
+    """
 
     nodes: Ints
     tokens: Ints
@@ -48,17 +53,19 @@ class ProbabilityEdits:
 
 @dataclass
 class DistributionQuery:
-    """A policy's question about nodes of the trie, and the answer, filled in by `NextTokenDistributions.read`.
+    """A policy's question about nodes of the trie, and the answer, filled in by
+    `NextTokenDistributions.read`.
 
-    With ``top`` = k > 0, ``tokens`` and ``logprobs`` become lists, shape (nodes, k'), that hold at least the k most
-    probable tokens and the k most probable ones that do not stop, most probable first, ties by token id, -inf beyond
-    the end of a short list. With ``keys`` or ``uniforms``, one per node, they become draws, shape (nodes,), from the
-    distribution sharpened to 1/``temperature``, cut to ``top_k`` and ``top_p``, and edited; ``policy_logprobs`` is
-    before the edits. Keys draw independently, by Gumbel numbers hashed of key and token (`random_numbers`). Uniforms
-    invert the distribution function in the order of token ids, and ``positions``, in [0, 1), say where in its token's
-    interval each fell.
-    ``masses`` asks for the sums of the edited probabilities (nodes,), ``statistics`` for entropies (nodes,) in nats
-    and for the most probable tokens (nodes, ALTERNATIVES).
+    With ``top`` = k > 0, ``tokens`` and ``logprobs`` become lists, shape (nodes, k'), that hold at
+    least the k most probable tokens and the k most probable ones that do not stop, most probable
+    first, ties by token id, -inf beyond the end of a short list. With ``keys`` or ``uniforms``, one
+    per node, they become draws, shape (nodes,), from the distribution sharpened to
+    1/``temperature``, cut to ``top_k`` and ``top_p``, and edited; ``policy_logprobs`` is before the
+    edits. Keys draw independently, by Gumbel numbers hashed of key and token (`random_numbers`).
+    Uniforms invert the distribution function in the order of token ids, and ``positions``, in [0,
+    1), say where in its token's interval each fell. ``masses`` asks for the sums of the edited
+    probabilities (nodes,), ``statistics`` for entropies (nodes,) in nats and for the most probable
+    tokens (nodes, ALTERNATIVES).
     """
 
     nodes: Ints
@@ -92,7 +99,9 @@ class UndefinedDistributionError(BeamUQError):
         self.model = model
         self.nodes = nodes
         self.fault = fault
-        super().__init__(f"{model}: its logits {fault} after {len(nodes)} prefixes; {FIX_OF_LOGITS}")
+        super().__init__(
+            f"{model}: its logits {fault} after {len(nodes)} prefixes; {FIX_OF_LOGITS}"
+        )
 
 
 FIX_OF_LOGITS = "use dtype float32, or mend the weights"
@@ -122,20 +131,32 @@ def log_probabilities(logits: torch.Tensor) -> torch.Tensor:
 
 
 class HostTransfers:
-    """Numbers on their way from the device into arrays of the host, which waits for all of them once."""
+    """Numbers on their way from the device into arrays of the host, which waits for all of them
+    once.
+    """
 
     def __init__(self) -> None:
         self._waiting: list[tuple[NDArray[Any], Any, torch.Tensor]] = []
 
     def add(self, array: NDArray[Any], place: Ints | slice, numbers: torch.Tensor) -> None:
-        """Let ``array[place]`` become ``numbers``; both hold integers or both floats, the array's of 64 bits."""
-        self._waiting.append((array, place, numbers.double() if numbers.is_floating_point() else numbers.long()))
+        """Let ``array[place]`` become ``numbers``; both hold integers or both floats, the array's
+        of 64 bits.
+        """
+        self._waiting.append(
+            (array, place, numbers.double() if numbers.is_floating_point() else numbers.long())
+        )
 
     def fetch(self) -> None:
         """Fill the arrays, at least one."""
-        bits = torch.cat([numbers.reshape(-1).view(torch.int64) for _, _, numbers in self._waiting]).cpu().numpy()
+        bits = (
+            torch.cat([numbers.reshape(-1).view(torch.int64) for _, _, numbers in self._waiting])
+            .cpu()
+            .numpy()
+        )
         ends = np.cumsum([numbers.numel() for _, _, numbers in self._waiting])
-        for (array, place, numbers), part in zip(self._waiting, np.split(bits, ends[:-1]), strict=True):
+        for (array, place, numbers), part in zip(
+            self._waiting, np.split(bits, ends[:-1]), strict=True
+        ):
             array[place] = part.view(array.dtype).reshape(numbers.shape)
         self._waiting = []
 
@@ -143,25 +164,36 @@ class HostTransfers:
 class NextTokenDistributions:
     """Turns the logits of a model's output layer into the distribution that policies see.
 
-    ``stops`` says which tokens of the vocabulary are ``stop_ids``. ``merge_stop_tokens`` are tokens that count as one:
-    the first of them carries the sum of their probabilities.
+    ``stops`` says which tokens of the vocabulary are ``stop_ids``. ``merge_stop_tokens`` are tokens
+    that count as one: the first of them carries the sum of their probabilities.
     """
 
-    def __init__(self, output: OutputLayer, stop_ids: frozenset[int], merge_stop_tokens: frozenset[int]) -> None:
+    def __init__(
+        self, output: OutputLayer, stop_ids: frozenset[int], merge_stop_tokens: frozenset[int]
+    ) -> None:
         self._output = output
         self.vocabulary = output.vocabulary
         if stop_ids and not 0 <= min(stop_ids) <= max(stop_ids) < self.vocabulary:
             raise BeamUQError(
-                f"a stop token lies outside the model's 0 … {self.vocabulary - 1}: {sorted(stop_ids)[-1]}"
+                f"a stop token lies outside the model's 0 … {self.vocabulary - 1}: "
+                f"{sorted(stop_ids)[-1]}"
             )
         device = output.device
-        self.most_rows = max(1, _CHUNK["cpu" if device.type == "cpu" else "cuda"] // self.vocabulary)
+        self.most_rows = max(
+            1, _CHUNK["cpu" if device.type == "cpu" else "cuda"] // self.vocabulary
+        )
         self.stops: Bools = np.zeros(self.vocabulary, dtype=bool)
         self.stops[list(stop_ids)] = True
         self._stop_count, self._stopping = len(stop_ids), to_device(self.stops, device)
         self._merged = to_device(np.array(sorted(merge_stop_tokens), dtype=np.int64), device)
 
-    def read(self, states: torch.Tensor, nodes: Ints, queries: Sequence[DistributionQuery], rows_at_once: int) -> None:
+    def read(
+        self,
+        states: torch.Tensor,
+        nodes: Ints,
+        queries: Sequence[DistributionQuery],
+        rows_at_once: int,
+    ) -> None:
         """Answer ``queries`` about ``nodes`` (sorted), whose last hidden states are ``states``
         (nodes, width).
 
@@ -174,12 +206,18 @@ class NextTokenDistributions:
             listed[own] |= query.top > 0 or query.statistics
             counted[own] |= query.statistics
             if query.draws:
-                query.tokens, query.logprobs = np.zeros(len(own), dtype=np.int64), np.zeros(len(own))
+                query.tokens, query.logprobs = (
+                    np.zeros(len(own), dtype=np.int64),
+                    np.zeros(len(own)),
+                )
                 query.policy_logprobs, query.positions = np.zeros(len(own)), np.zeros(len(own))
         top = max((max(query.top, ALTERNATIVES * query.statistics) for query in queries), default=0)
         top = min(top, self.vocabulary)
         width = min(self.vocabulary, top + min(top, self._stop_count))
-        tokens, logprobs = np.zeros((len(nodes), width), dtype=np.int64), np.full((len(nodes), width), -np.inf)
+        tokens, logprobs = (
+            np.zeros((len(nodes), width), dtype=np.int64),
+            np.full((len(nodes), width), -np.inf),
+        )
         entropies, doubtful = np.zeros(len(nodes)), np.zeros(len(nodes), dtype=np.int64)
         nowhere = np.zeros(len(nodes), dtype=np.int64)
         for start, distribution, logits, undefined in self._distributions(states, rows_at_once):
@@ -188,23 +226,37 @@ class NextTokenDistributions:
             local = np.flatnonzero(listed[here])
             if len(local):
                 listing = tokens, logprobs, doubtful
-                for array, listed_rows in zip(listing, self._top(_rows(distribution, local), top, width), strict=True):
+                for array, listed_rows in zip(
+                    listing, self._top(_rows(distribution, local), top, width), strict=True
+                ):
                     transfers.add(array, start + local, listed_rows)
             probabilities = self._weights(distribution)
             if counted[here].any():
-                transfers.add(entropies, here, -torch.linalg.vecdot(probabilities[:, : self.vocabulary], distribution))
+                transfers.add(
+                    entropies,
+                    here,
+                    -torch.linalg.vecdot(probabilities[:, : self.vocabulary], distribution),
+                )
             for query, own in zip(queries, rows, strict=True):
                 inside = np.flatnonzero((own >= start) & (own < start + len(distribution)))
                 if len(inside) and (query.draws or query.masses is not None):
                     self._draw_or_weigh(
-                        query, inside, own[inside] - start, nodes[here], distribution, probabilities, transfers
+                        query,
+                        inside,
+                        own[inside] - start,
+                        nodes[here],
+                        distribution,
+                        probabilities,
+                        transfers,
                     )
             transfers.fetch()
             self._check_defined(nowhere[here], nodes[here], logits)
             local = np.flatnonzero(doubtful[here])
             if len(local):
                 for array, listed_rows in zip(
-                    (tokens, logprobs), self._sorted(_rows(distribution, local), top, width), strict=True
+                    (tokens, logprobs),
+                    self._sorted(_rows(distribution, local), top, width),
+                    strict=True,
                 ):
                     transfers.add(array, start + local, listed_rows)
                 transfers.fetch()
@@ -214,7 +266,10 @@ class NextTokenDistributions:
                 query.tokens, query.logprobs = tokens[own], logprobs[own]
             if query.statistics:
                 query.entropies = entropies[own]
-                query.top_tokens, query.top_logprobs = tokens[own, :ALTERNATIVES], logprobs[own, :ALTERNATIVES]
+                query.top_tokens, query.top_logprobs = (
+                    tokens[own, :ALTERNATIVES],
+                    logprobs[own, :ALTERNATIVES],
+                )
 
     def lookup(self, states: torch.Tensor, tokens: Sequence[int], rows_at_once: int) -> Floats:
         """Log-probabilities of ``tokens`` after ``states`` (nodes, width): (nodes, tokens); -inf:
@@ -223,7 +278,10 @@ class NextTokenDistributions:
         Raises as `read`, with the rows of ``states`` as nodes.
         """
         columns = torch.tensor(tokens, dtype=torch.long, device=self._output.device)
-        logprobs, nowhere = np.zeros((len(states), len(tokens))), np.zeros(len(states), dtype=np.int64)
+        logprobs, nowhere = (
+            np.zeros((len(states), len(tokens))),
+            np.zeros(len(states), dtype=np.int64),
+        )
         nodes = np.arange(len(states))
         for start, distribution, logits, undefined in self._distributions(states, rows_at_once):
             here, transfers = slice(start, start + len(distribution)), HostTransfers()
@@ -250,7 +308,9 @@ class NextTokenDistributions:
         probabilities: torch.Tensor,
         transfers: HostTransfers,
     ) -> None:
-        """Draws or masses for the queried nodes ``inside``, the ``rows`` of ``distribution``, that of ``nodes``."""
+        """Draws or masses for the queried nodes ``inside``, the ``rows`` of ``distribution``, that
+        of ``nodes``.
+        """
         distinct, row = np.unique(rows, return_inverse=True)
         place = to_device(row.astype(np.int64), distribution.device)
         plain = _rows(distribution, distinct)
@@ -265,8 +325,12 @@ class NextTokenDistributions:
             edited = _edited(own, query.edits, nodes[distinct], logarithms=True)
             token = gumbel_max(edited, row.astype(np.int64), query.keys[inside])
         elif query.uniforms is not None:
-            token, position = _inverse(weights, place, to_device(query.uniforms[inside], weights.device))
-            token = token.clamp_max(self.vocabulary - 1)  # of an undefined distribution, which is refused afterwards
+            token, position = _inverse(
+                weights, place, to_device(query.uniforms[inside], weights.device)
+            )
+            token = token.clamp_max(
+                self.vocabulary - 1
+            )  # of an undefined distribution, which is refused afterwards
             transfers.add(query.positions, inside, position)
         else:
             return
@@ -301,10 +365,14 @@ class NextTokenDistributions:
         beyond = -self.vocabulary % _BLOCK
         return functional.pad(distribution.exp(), (0, beyond)) if beyond else distribution.exp()
 
-    def _top(self, distribution: torch.Tensor, top: int, width: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Lists of ``width`` tokens, by falling probability and then by id, and which rows of `_sorted` must replace.
+    def _top(
+        self, distribution: torch.Tensor, top: int, width: int
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Lists of ``width`` tokens, by falling probability and then by id, and which rows of
+        `_sorted` must replace.
 
-        Which of several equal tokens topk lets in at the edge is unspecified, and stops may crowd out the others.
+        Which of several equal tokens topk lets in at the edge is unspecified, and stops may crowd
+        out the others.
         """
         values, tokens = distribution.topk(min(width + 1, self.vocabulary))
         tokens, order = tokens.sort(dim=-1)
@@ -317,14 +385,20 @@ class NextTokenDistributions:
                 doubtful |= (~self._stopping[tokens[:, :width]]).sum(dim=-1) < top
         return tokens[:, :width], values[:, :width], doubtful
 
-    def _sorted(self, distribution: torch.Tensor, top: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def _sorted(
+        self, distribution: torch.Tensor, top: int, width: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Lists as `DistributionQuery` promises them, from the whole distributions."""
         ordered, ids = distribution.sort(dim=-1, descending=True, stable=True)
         going = ~self._stopping[ids]
-        kept = (torch.arange(ids.shape[1], device=ids.device) < top) | (going & (going.cumsum(dim=-1) <= top))
+        kept = (torch.arange(ids.shape[1], device=ids.device) < top) | (
+            going & (going.cumsum(dim=-1) <= top)
+        )
         first = kept.sort(dim=-1, descending=True, stable=True).indices[:, :width]
         beyond = ~kept.gather(1, first)
-        return ids.gather(1, first).masked_fill(beyond, 0), ordered.gather(1, first).masked_fill(beyond, _NEVER)
+        return ids.gather(1, first).masked_fill(beyond, 0), ordered.gather(1, first).masked_fill(
+            beyond, _NEVER
+        )
 
 
 def _rows(table: torch.Tensor, rows: Ints) -> torch.Tensor:
@@ -333,8 +407,12 @@ def _rows(table: torch.Tensor, rows: Ints) -> torch.Tensor:
     return table.index_select(0, to_device(rows, table.device))
 
 
-def _shaped(distribution: torch.Tensor, temperature: float, top_k: int, top_p: float) -> torch.Tensor:
-    """Log-probabilities of the sharpened distribution, cut to the ``top_k`` best tokens and ``top_p``'s nucleus."""
+def _shaped(
+    distribution: torch.Tensor, temperature: float, top_k: int, top_p: float
+) -> torch.Tensor:
+    """Log-probabilities of the sharpened distribution, cut to the ``top_k`` best tokens and
+    ``top_p``'s nucleus.
+    """
     own = functional.log_softmax(distribution / temperature, dim=-1)
     if top_k:
         edge = own.topk(min(top_k, own.shape[1])).values[:, -1:]
@@ -347,8 +425,12 @@ def _shaped(distribution: torch.Tensor, temperature: float, top_k: int, top_p: f
     return own
 
 
-def _edited(table: torch.Tensor, edits: ProbabilityEdits | None, nodes: Ints, logarithms: bool) -> torch.Tensor:
-    """``table``, weights of ``nodes`` (sorted) or their ``logarithms``; a copy with the factors applied if any are."""
+def _edited(
+    table: torch.Tensor, edits: ProbabilityEdits | None, nodes: Ints, logarithms: bool
+) -> torch.Tensor:
+    """``table``, weights of ``nodes`` (sorted) or their ``logarithms``; a copy with the factors
+    applied if any are.
+    """
     if edits is None:
         return table
     row = np.searchsorted(nodes, edits.nodes)
@@ -359,11 +441,15 @@ def _edited(table: torch.Tensor, edits: ProbabilityEdits | None, nodes: Ints, lo
     return edited
 
 
-def _inverse(weights: torch.Tensor, rows: torch.Tensor, uniforms: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Tokens at ``uniforms`` of the inverse distribution functions of ``weights``' ``rows``, in token-id order.
+def _inverse(
+    weights: torch.Tensor, rows: torch.Tensor, uniforms: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tokens at ``uniforms`` of the inverse distribution functions of ``weights``' ``rows``, in
+    token-id order.
 
-    And where in their tokens' intervals the uniforms fell, from 0 to below 1. Sums are float64. Blocks of tokens are
-    summed first, so that only one block per draw is accumulated token by token.
+    And where in their tokens' intervals the uniforms fell, from 0 to below 1. Sums are float64.
+    Blocks of tokens are summed first, so that only one block per draw is accumulated token by
+    token.
     """
     blocks = weights.view(len(weights), -1, _BLOCK)
     sums = blocks.sum(dim=-1, dtype=torch.float64).cumsum(dim=-1)[rows]
@@ -378,6 +464,10 @@ def _inverse(weights: torch.Tensor, rows: torch.Tensor, uniforms: torch.Tensor) 
 
 
 def _first_above(sums: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """Index of the first running sum above ``target``, or of the last that still grew where rounding left none."""
-    last = torch.searchsorted(sums, sums[:, -1:].contiguous(), right=False).clamp_max(sums.shape[1] - 1)  # NaN: beyond
+    """Index of the first running sum above ``target``, or of the last that still grew where
+    rounding left none.
+    """
+    last = torch.searchsorted(sums, sums[:, -1:].contiguous(), right=False).clamp_max(
+        sums.shape[1] - 1
+    )  # NaN: beyond
     return torch.minimum(torch.searchsorted(sums, target, right=True), last)

@@ -1,4 +1,6 @@
-"""Search the optimal set of outcomes, then draw outside it from the exact conditional distribution (or on lattices)."""
+"""Search the optimal set of outcomes, then draw outside it from the exact conditional distribution
+(or on lattices).
+"""
 
 from __future__ import annotations
 
@@ -11,18 +13,32 @@ import numpy as np
 from beamuq import strategy_names
 from beamuq.array_types import Floats, Ints
 from beamuq.decoding.beam_search import Beam, BeamState
-from beamuq.decoding.most_probable import LEAST_RESIDUAL, ROWS_A_QUESTION, AtLeast, BestSplit, MostProbableState
+from beamuq.decoding.most_probable import (
+    LEAST_RESIDUAL,
+    ROWS_A_QUESTION,
+    AtLeast,
+    BestSplit,
+    MostProbableState,
+)
 from beamuq.decoding.next_token_distributions import DistributionQuery, ProbabilityEdits
 from beamuq.decoding.random_numbers import uniforms
-from beamuq.decoding.search_state import GrowingAnswers, Policy, ProvenState, SearchContext, SearchState, at_least_one
+from beamuq.decoding.search_state import (
+    GrowingAnswers,
+    Policy,
+    ProvenState,
+    SearchContext,
+    SearchState,
+    at_least_one,
+)
 
 
 @dataclass(frozen=True)
 class Hybrid:
-    """A beam search of width ``beams``, then ``size`` - ``beams`` draws from the distribution without its answers.
+    """A beam search of width ``beams``, then ``size`` - ``beams`` draws from the distribution
+    without its answers.
 
-    The draws follow the model's distribution conditioned on being none of the beams' token sequences; they may repeat.
-    There are none where the beams leave less than 1e-9 of the mass.
+    The draws follow the model's distribution conditioned on being none of the beams' token
+    sequences; they may repeat. There are none where the beams leave less than 1e-9 of the mass.
     """
 
     size: int
@@ -44,11 +60,13 @@ class Hybrid:
 
 @dataclass(frozen=True)
 class AllAbove:
-    """Every outcome whose probability is at least ``p``, then ``draws`` from the distribution without these.
+    """Every outcome whose probability is at least ``p``, then ``draws`` from the distribution
+    without these.
 
-    The draws are independent, or the points of so many independent ``lattices`` of equal size. There are none where the
-    set leaves less than 1e-9 of the mass. A question is stopped after ``rows`` prefixes, with the outcomes found until
-    then. Without draws, a question that has no outcome so probable gets the answer of greedy decoding alone.
+    The draws are independent, or the points of so many independent ``lattices`` of equal size.
+    There are none where the set leaves less than 1e-9 of the mass. A question is stopped after
+    ``rows`` prefixes, with the outcomes found until then. Without draws, a question that has no
+    outcome so probable gets the answer of greedy decoding alone.
     """
 
     p: float
@@ -60,7 +78,11 @@ class AllAbove:
         at_least_one("rows", self.rows)
         if not 0 < self.p < 1:
             raise ValueError(f"p must be between 0 and 1, not {self.p}")
-        if self.draws < 0 or self.lattices < 0 or (self.lattices and (not self.draws or self.draws % self.lattices)):
+        if (
+            self.draws < 0
+            or self.lattices < 0
+            or (self.lattices and (not self.draws or self.draws % self.lattices))
+        ):
             raise ValueError(f"lattices must divide draws {self.draws}, not be {self.lattices}")
 
     @property
@@ -68,7 +90,9 @@ class AllAbove:
         return strategy_names.all_above(self.p, self.draws, self.lattices)
 
     def start(self, context: SearchContext) -> SearchState:
-        search = MostProbableState(self, context, AtLeast(self.p), self.rows, 0 if self.draws else 1)
+        search = MostProbableState(
+            self, context, AtLeast(self.p), self.rows, 0 if self.draws else 1
+        )
         if not self.draws:
             return search
         return SetThenDrawsState(self, context, search, lambda _: self.draws, self.lattices)
@@ -78,10 +102,11 @@ class AllAbove:
 class OptimalStratified:
     """The B most probable outcomes, then ``size`` - B draws from the distribution without them.
 
-    B minimises r_B / (size - B) over 0 ≤ B < size, where r_B is the mass outside the B most probable outcomes: it is
-    chosen from the masses alone. The draws are independent or, ``systematic``-ally, the points of one lattice; only
-    with independent ones is the variance of an estimated mean never above that of ``size`` samples. A question is
-    stopped after ``rows`` prefixes, with the best B of the outcomes found until then.
+    B minimises r_B / (size - B) over 0 ≤ B < size, where r_B is the mass outside the B most
+    probable outcomes: it is chosen from the masses alone. The draws are independent or,
+    ``systematic``-ally, the points of one lattice; only with independent ones is the variance of an
+    estimated mean never above that of ``size`` samples. A question is stopped after ``rows``
+    prefixes, with the best B of the outcomes found until then.
     """
 
     size: int
@@ -94,16 +119,21 @@ class OptimalStratified:
 
     @property
     def strategy(self) -> str:
-        return strategy_names.of_size("adaptive" if self.systematic else "optimal_stratified", self.size)
+        return strategy_names.of_size(
+            "adaptive" if self.systematic else "optimal_stratified", self.size
+        )
 
     def start(self, context: SearchContext) -> SetThenDrawsState:
         search = MostProbableState(self, context, BestSplit(self.size), self.rows, 0)
-        return SetThenDrawsState(self, context, search, lambda set_size: self.size - set_size, int(self.systematic))
+        return SetThenDrawsState(
+            self, context, search, lambda set_size: self.size - set_size, int(self.systematic)
+        )
 
 
 @dataclass(frozen=True)
 class Systematic:
-    """The ``size`` points of one randomly shifted lattice through the cumulative distribution (Vilnis et al., 2023).
+    """The ``size`` points of one randomly shifted lattice through the cumulative distribution
+    (Vilnis et al., 2023).
 
     Each is a draw from the model's distribution; together they spread over it.
     """
@@ -124,18 +154,21 @@ class Systematic:
 class SetThenDrawsState:
     """Searches a set, reads the mass it leaves at every node on its outcomes' paths, then draws.
 
-    Let R(n) be the mass that the set leaves below node n, relative to n: 0 at an outcome's own end, 1 off their paths,
-    and elsewhere R(n) = Σ_v p(v | n) R(nv). A draw at n takes v with probability p(v | n) R(nv) / R(n), so an outcome
-    of the set can't be drawn, and an answer y has probability p(y) / R(root). Off-path mass is summed, not subtracted
-    from 1, so a small R is as exact as a large one.
+    Let R(n) be the mass that the set leaves below node n, relative to n: 0 at an outcome's own end,
+    1 off their paths, and elsewhere R(n) = Σ_v p(v | n) R(nv). A draw at n takes v with probability
+    p(v | n) R(nv) / R(n), so an outcome of the set can't be drawn, and an answer y has probability
+    p(y) / R(root). Off-path mass is summed, not subtracted from 1, so a small R is as exact as a
+    large one.
 
-    A point of a lattice goes down by its position: where in the interval of the last token it fell decides the next.
-    Each step costs it as many bits as the token is improbable. But once a node's share of the mass is below the
-    lattice's spacing, no other point is there and this one is uniform inside it; from then on fresh uniform numbers
-    serve as well, and the position has never lost more bits than the spacing has.
+    A point of a lattice goes down by its position: where in the interval of the last token it fell
+    decides the next. Each step costs it as many bits as the token is improbable. But once a node's
+    share of the mass is below the lattice's spacing, no other point is there and this one is
+    uniform inside it; from then on fresh uniform numbers serve as well, and the position has never
+    lost more bits than the spacing has.
 
-    ``search`` finds the set; None: it is empty. A question has ``draws`` by the size of its set, the most of an empty
-    one; they make up ``lattices``, one after the other; 0: they are independent.
+    ``search`` finds the set; None: it is empty. A question has ``draws`` by the size of its set,
+    the most of an empty one; they make up ``lattices``, one after the other; 0: they are
+    independent.
     """
 
     def __init__(
@@ -169,17 +202,23 @@ class SetThenDrawsState:
             return DistributionQuery(nodes)
         if not self._paths.keys() <= self._left.keys():
             inner = np.array(list(self._paths))
-            return DistributionQuery(inner, edits=self._excluding(inner), masses=np.zeros(len(inner)))
+            return DistributionQuery(
+                inner, edits=self._excluding(inner), masses=np.zeros(len(inner))
+            )
         edits = self._excluding(np.unique(nodes))
         keys = self._draws.next_keys(self._keys)
         if self._lattices:
-            return DistributionQuery(nodes, uniforms=self._next_uniforms(nodes, uniforms(keys)), edits=edits)
+            return DistributionQuery(
+                nodes, uniforms=self._next_uniforms(nodes, uniforms(keys)), edits=edits
+            )
         return DistributionQuery(nodes, keys=keys, edits=edits)
 
     def advance(self, query: DistributionQuery) -> None:
         if query.masses is not None:
             self._add_masses(query.nodes.tolist(), query.masses.tolist())
-            self._draws.alive[self._residuals(np.arange(len(self._draws.nodes))) < LEAST_RESIDUAL] = False
+            self._draws.alive[
+                self._residuals(np.arange(len(self._draws.nodes))) < LEAST_RESIDUAL
+            ] = False
         elif query.draws:
             self._positions[self._draws.alive] = query.positions
             self._draws.grow(query.tokens, query.logprobs)
@@ -187,13 +226,16 @@ class SetThenDrawsState:
             self._search.advance(query)
 
     def _prepare_draws(self) -> None:
-        """Take up the set: its outcomes' paths, how many draws there are, and where the lattices' points begin.
+        """Take up the set: its outcomes' paths, how many draws there are, and where the lattices'
+        points begin.
 
-        Of every node on a path its children on such paths are remembered. Nothing counts as left below these until the
-        masses off the paths are read.
+        Of every node on a path its children on such paths are remembered. Nothing counts as left
+        below these until the masses off the paths are read.
         """
         trie, questions = self._context.trie, range(len(self._draws.nodes))
-        ranked = [[] if self._search is None else self._search.answers(question) for question in questions]
+        ranked = [
+            [] if self._search is None else self._search.answers(question) for question in questions
+        ]
         self._sets = [[node for node, _ in nodes] for nodes in ranked]
         children: dict[int, set[int]] = defaultdict(set)
         for ends in self._sets:
@@ -213,9 +255,15 @@ class SetThenDrawsState:
             self._positions = (index % self._together + shifts) / self._together
 
     def _next_uniforms(self, nodes: Ints, fresh: Floats) -> Floats:
-        """The uniforms that decide the next token of each draw that goes on: ``fresh``, or positions in a lattice."""
+        """The uniforms that decide the next token of each draw that goes on: ``fresh``, or
+        positions in a lattice.
+        """
         trie, alive = self._context.trie, self._draws.alive
-        shares = np.exp(trie.total[nodes]) * self._residuals(nodes) / self._residuals(trie.question[nodes])
+        shares = (
+            np.exp(trie.total[nodes])
+            * self._residuals(nodes)
+            / self._residuals(trie.question[nodes])
+        )
         return np.where(shares * self._together[alive] >= 1, self._positions[alive], fresh)
 
     def _residuals(self, nodes: Ints) -> Floats:
@@ -230,14 +278,22 @@ class SetThenDrawsState:
         return ProbabilityEdits(above, self._context.trie.token[below], self._residuals(below))
 
     def _add_masses(self, nodes: list[int], off_paths: list[float]) -> None:
-        """R of every inner node of the set's paths, deepest first, from the mass off the paths there."""
+        """R of every inner node of the set's paths, deepest first, from the mass off the paths
+        there.
+        """
         trie, left = self._context.trie, self._left
-        for node, mass in sorted(zip(nodes, off_paths, strict=True), key=lambda pair: -int(trie.depth[pair[0]])):
-            left[node] = mass + sum(float(np.exp(trie.logprob[c])) * left[c] for c in self._paths[node])
+        for node, mass in sorted(
+            zip(nodes, off_paths, strict=True), key=lambda pair: -int(trie.depth[pair[0]])
+        ):
+            left[node] = mass + sum(
+                float(np.exp(trie.logprob[c])) * left[c] for c in self._paths[node]
+            )
 
     def proof(self, question: int) -> tuple[bool | None, float | None]:
         """The proof of the search for the set."""
-        return self._search.proof(question) if isinstance(self._search, ProvenState) else (None, None)
+        return (
+            self._search.proof(question) if isinstance(self._search, ProvenState) else (None, None)
+        )
 
     def answers(self, question: int) -> list[tuple[int, float | None]]:
         chosen: list[tuple[int, float | None]] = [(node, None) for node in self._sets[question]]
@@ -245,4 +301,6 @@ class SetThenDrawsState:
         if residual < LEAST_RESIDUAL:
             return chosen
         draws = self._draws.nodes[question, : self._counts[question]].tolist()
-        return chosen + [(node, float(self._context.trie.total[node] - np.log(residual))) for node in draws]
+        return chosen + [
+            (node, float(self._context.trie.total[node] - np.log(residual))) for node in draws
+        ]

@@ -22,15 +22,18 @@ def text_decoder(model: PreTrainedModel) -> torch.nn.Module:
     untyped: Any = model
     decoder: torch.nn.Module = untyped.get_decoder()
     if decoder is model:  # transformers found none under the usual names
-        decoder = next((child for child in model.children() if isinstance(child, PreTrainedModel)), model)
+        decoder = next(
+            (child for child in model.children() if isinstance(child, PreTrainedModel)), model
+        )
     if decoder is model:
         raise BeamUQError(f"{type(model).__name__}: has no decoder beside its output layer")
     return decoder
 
 
 class OutputLayer:
-    """A model's way from hidden states to logits: its forward pass without the decoder, so that no scale, bias or
-    cap of its can be missed. A plain linear layer in it is computed in float32, whatever the model's dtype.
+    """A model's way from hidden states to logits: its forward pass without the decoder, so that no
+    scale, bias or cap of its can be missed. A plain linear layer in it is computed in float32,
+    whatever the model's dtype.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -40,11 +43,19 @@ class OutputLayer:
         self._decoder = text_decoder(model)
         head: Any = untyped.get_output_embeddings()
         self._head: torch.nn.Linear | None = head if type(head) is torch.nn.Linear else None
-        self.device = next(self._decoder.parameters()).device if self._head is None else self._head.weight.device
-        self.vocabulary = int(getattr(head, "out_features", untyped.config.get_text_config().vocab_size))
+        self.device = (
+            next(self._decoder.parameters()).device
+            if self._head is None
+            else self._head.weight.device
+        )
+        self.vocabulary = int(
+            getattr(head, "out_features", untyped.config.get_text_config().vocab_size)
+        )
         if self._head is not None:
             self._weight: torch.Tensor = self._head.weight
-            self._bias: torch.Tensor | None = None if self._head.bias is None else self._head.bias.float()
+            self._bias: torch.Tensor | None = (
+                None if self._head.bias is None else self._head.bias.float()
+            )
             # Once here, and not a chunk at a time, where the device cannot multiply into float32.
             self._fused = self._weight.is_cuda and _multiplies_into_float32(self._weight)
             if not self._fused:
@@ -57,7 +68,10 @@ class OutputLayer:
         """
         decoder_output = _States(last_hidden_state=states[:, None])
         ids = torch.zeros((len(states), 1), dtype=torch.long, device=states.device)
-        with _replaced(self._decoder, lambda *_, **__: decoder_output), _replaced(self._head, self._in_float32):
+        with (
+            _replaced(self._decoder, lambda *_, **__: decoder_output),
+            _replaced(self._head, self._in_float32),
+        ):
             logits: torch.Tensor = self._model(input_ids=ids, use_cache=False).logits
         return widened(logits[:, 0].float().to(self.device), self.vocabulary)
 
@@ -80,7 +94,9 @@ def widened(logits: torch.Tensor, vocabulary: int) -> torch.Tensor:
     """
     missing = vocabulary - logits.shape[-1]
     if missing < 0:
-        raise BeamUQError(f"its forward pass gives {logits.shape[-1]} logits for a vocabulary of {vocabulary}")
+        raise BeamUQError(
+            f"its forward pass gives {logits.shape[-1]} logits for a vocabulary of {vocabulary}"
+        )
     return functional.pad(logits, (0, missing), value=-torch.inf) if missing else logits
 
 
@@ -109,7 +125,9 @@ def _replaced(module: torch.nn.Module | None, forward: Callable[..., Any]) -> It
 
 
 def _multiplies_into_float32(weight: torch.Tensor) -> bool:
-    """Whether this device multiplies matrices of ``weight``'s type without rounding the result to that type."""
+    """Whether this device multiplies matrices of ``weight``'s type without rounding the result to
+    that type.
+    """
     try:
         torch.mm(weight[:16, :16], weight[:16, :16], out_dtype=torch.float32)
     except (RuntimeError, TypeError):

@@ -1,4 +1,6 @@
-"""The prompts of a batch of questions as a radix tree: a token that several prompts begin with is run once."""
+"""The prompts of a batch of questions as a radix tree: a token that several prompts begin with is
+run once.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +27,24 @@ class Edge:
 def radix_edges(prompts: Sequence[Tokens]) -> list[Edge]:
     """The edges of the prompts' radix tree, each parent before its children.
 
-    Every prompt is non-empty. The edges' tokens, followed down to a member, spell that member's prompt.
+    Every prompt is non-empty. The edges' tokens, followed down to a member, spell that member's
+    prompt.
     """
     order = sorted(range(len(prompts)), key=lambda index: prompts[index])
     edges: list[Edge] = []
     waiting = [(order, 0)]
     while waiting:
         members, start = waiting.pop()
-        for group in (list(same) for _, same in groupby(members, key=lambda index: prompts[index][start])):
-            # Sorted prompts share as much as the first and the last of them do; the last goes on if the first ends.
+        for group in (
+            list(same) for _, same in groupby(members, key=lambda index: prompts[index][start])
+        ):
+            # Sorted prompts share as much as the first and the last of them do; the last goes on if
+            # the first ends.
             first, last = prompts[group[0]], prompts[group[-1]]
-            end = next((place for place in range(start, len(first)) if first[place] != last[place]), len(first))
+            end = next(
+                (place for place in range(start, len(first)) if first[place] != last[place]),
+                len(first),
+            )
             ends = [index for index in group if len(prompts[index]) == end]
             edges.append(Edge(first[start:end], start, tuple(group), tuple(ends)))
             if len(ends) < len(group):
@@ -44,7 +53,9 @@ def radix_edges(prompts: Sequence[Tokens]) -> list[Edge]:
 
 
 def cut_into_passes(edges: Sequence[Edge], budget: int) -> Iterator[list[Edge]]:
-    """Cut the edges, in order, into passes of at most ``budget`` tokens; a long edge is cut into pieces."""
+    """Cut the edges, in order, into passes of at most ``budget`` tokens; a long edge is cut into
+    pieces.
+    """
     passed: list[Edge] = []
     left = budget
     for edge in edges:

@@ -1,8 +1,10 @@
-"""Random numbers from counters: a draw depends only on its seed, question, strategy, sample, step and tokens.
+"""Random numbers from counters: a draw depends only on its seed, question, strategy, sample, step
+and tokens.
 
-Independent draws of a token are the argmax of log p + G, with a Gumbel number G for each token that is a hash of the
-draw and the token (Gumbel-max trick). So a rounding error of the probabilities changes a draw only where two tokens are
-as close as the error; an inverse distribution function adds the errors of all tokens before.
+Independent draws of a token are the argmax of log p + G, with a Gumbel number G for each token that
+is a hash of the draw and the token (Gumbel-max trick). So a rounding error of the probabilities
+changes a draw only where two tokens are as close as the error; an inverse distribution function
+adds the errors of all tokens before.
 """
 
 from __future__ import annotations
@@ -28,13 +30,19 @@ _AT_ONCE = 1 << 22  # numbers of a race on a card
 def draw_keys(seed: int, question: str, strategy: str, size: int, steps: int) -> Ints:
     """Keys of shape (size, steps), 64 bits each, for the steps of ``size`` samples of one question.
 
-    The key of the Philox generator is a hash of (seed, question, strategy); the sample is the second word of its
-    counter and the step its position in the stream. So row i and column t are the same numbers for every ``size``
-    and ``steps``, and for every batch, shard or order in which questions are decoded.
+    The key of the Philox generator is a hash of (seed, question, strategy); the sample is the
+    second word of its counter and the step its position in the stream. So row i and column t are
+    the same numbers for every ``size`` and ``steps``, and for every batch, shard or order in which
+    questions are decoded.
     """
     identity = json.dumps([int(seed), question, strategy], ensure_ascii=False).encode()
-    key = np.frombuffer(hashlib.blake2b(identity, digest_size=16).digest(), dtype="<u8").astype(np.uint64)
-    rows = [np.random.Philox(counter=[0, sample, 0, 0], key=key).random_raw(steps) for sample in range(size)]
+    key = np.frombuffer(hashlib.blake2b(identity, digest_size=16).digest(), dtype="<u8").astype(
+        np.uint64
+    )
+    rows = [
+        np.random.Philox(counter=[0, sample, 0, 0], key=key).random_raw(steps)
+        for sample in range(size)
+    ]
     return np.array(rows, dtype=np.uint64).reshape(size, steps).view(np.int64)
 
 
@@ -44,7 +52,8 @@ def uniforms(keys: Ints) -> Floats:
 
 
 def gumbel_max(logprobs: torch.Tensor, rows: Ints, keys: Ints) -> torch.Tensor:
-    """One token per draw: the argmax of ``logprobs``' row plus Gumbel numbers, hashed of the draw's key and the token.
+    """One token per draw: the argmax of ``logprobs``' row plus Gumbel numbers, hashed of the draw's
+    key and the token.
 
     Parameters
     ----------
@@ -72,12 +81,18 @@ def full_race(logprobs: torch.Tensor, rows: torch.Tensor, keys: torch.Tensor) ->
             bits ^= (bits >> shift) & ((1 << 64 - shift) - 1)
             bits *= _signed(factor)
         bits = (bits >> 11) & ((1 << 53) - 1)
-        winners.append((logprobs[rows[first : first + many]].double() - _log_exponentials(bits, torch)).argmax(dim=-1))
+        winners.append(
+            (logprobs[rows[first : first + many]].double() - _log_exponentials(bits, torch)).argmax(
+                dim=-1
+            )
+        )
     return torch.cat(winners) if winners else rows
 
 
 def _pruned_race(logprobs: NDArray[Any], rows: Ints, keys: Ints) -> Ints:
-    """`gumbel_max` on a CPU, with the logarithms of the probable tokens and of those that can still win alone."""
+    """`gumbel_max` on a CPU, with the logarithms of the probable tokens and of those that can still
+    win alone.
+    """
     tokens = np.zeros(len(rows), dtype=np.int64)
     offsets = _offsets(logprobs.shape[1])
     bits, shifted = np.empty_like(offsets), np.empty_like(offsets)
@@ -98,13 +113,17 @@ def _pruned_race(logprobs: NDArray[Any], rows: Ints, keys: Ints) -> Ints:
             last = -np.expm1(-np.exp(min(edge - float(scores.max()), 4.0))) * 2.0**53
             others = np.flatnonzero(bits <= np.uint64(last + 2))
             places = np.concatenate([head, others])
-            scores = np.concatenate([scores, distribution[others] - _log_exponentials(bits[others], np)])
+            scores = np.concatenate(
+                [scores, distribution[others] - _log_exponentials(bits[others], np)]
+            )
             tokens[draw] = places[scores.argmax()]
     return tokens
 
 
 def _log_exponentials(bits: Any, library: Any) -> Any:
-    """Logarithms of exponential numbers, as G = -log E is Gumbel; of ``bits`` from 0 to 2^53 - 1, never of 0."""
+    """Logarithms of exponential numbers, as G = -log E is Gumbel; of ``bits`` from 0 to 2^53 - 1,
+    never of 0.
+    """
     return library.log(-library.log1p((bits + 0.5) * -(2.0**-53)))
 
 

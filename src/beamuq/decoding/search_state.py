@@ -1,7 +1,9 @@
-"""The types of decoding: prompts, policies that choose tokens, the searches they start, the candidates they yield.
+"""The types of decoding: prompts, policies that choose tokens, the searches they start, the
+candidates they yield.
 
-A policy is a value; every later table names its candidates by its ``strategy``. A policy starts a search on a batch of
-questions; the search asks for next-token distributions and chooses tokens from them.
+A policy is a value; every later table names its candidates by its ``strategy``. A policy starts a
+search on a batch of questions; the search asks for next-token distributions and chooses tokens from
+them.
 """
 
 from __future__ import annotations
@@ -22,14 +24,17 @@ from beamuq.errors import BeamUQError
 
 @dataclass(frozen=True)
 class Prompt:
-    """A question's prompt as the tokens the model reads, start token included if the model wants one."""
+    """A question's prompt as the tokens the model reads, start token included if the model wants
+    one.
+    """
 
     id: str
     token_ids: tuple[int, ...]
 
 
 def compose_batches(prompts: Sequence[Prompt], size: int) -> list[list[Prompt]]:
-    """Batches of at most ``size`` prompts, sorted by their tokens so that those that share prefixes meet.
+    """Batches of at most ``size`` prompts, sorted by their tokens so that those that share prefixes
+    meet.
 
     Depends on the prompts alone, not on the order in which they come.
     """
@@ -39,15 +44,17 @@ def compose_batches(prompts: Sequence[Prompt], size: int) -> list[list[Prompt]]:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One answer of one policy to one prompt. Log-probabilities are natural, T is the number of tokens.
+    """One answer of one policy to one prompt. Log-probabilities are natural, T is the number of
+    tokens.
 
-    ``token_logprobs`` are the model's own (temperature 1), terminator included, so that masses sum to one; ``logprob``
-    is their sum in float64. ``policy_logprob`` is the log-probability under the distribution the
-    candidate was drawn from (tempered, conditional) and None for a search. ``terminated`` is False for an answer cut at
-    the largest length. Greedy, shipped and the first beam of each beam search also carry, per step, the entropy in nats
-    of the full distribution and the ten most probable tokens with their log-probabilities, most probable first; a
-    chosen token outside the ten is appended as the eleventh. The first candidate of each strategy carries what its
-    search took.
+    ``token_logprobs`` are the model's own (temperature 1), terminator included, so that masses sum
+    to one; ``logprob`` is their sum in float64. ``policy_logprob`` is the log-probability under the
+    distribution the candidate was drawn from (tempered, conditional) and None for a search.
+    ``terminated`` is False for an answer cut at the largest length. Greedy, shipped and the first
+    beam of each beam search also carry, per step, the entropy in nats of the full distribution and
+    the ten most probable tokens with their log-probabilities, most probable first; a chosen token
+    outside the ten is appended as the eleventh. The first candidate of each strategy carries what
+    its search took.
     """
 
     prompt_id: str
@@ -68,9 +75,10 @@ class Candidate:
 class Effort:
     """The work that a strategy alone would take for a question, and the proof of its search.
 
-    ``rows`` are the prefixes beyond the prompt whose next token it asked about, ``passes`` the forward passes that it
-    must make one after the other. ``proven``: whether its set of outcomes is all that it claims, or was cut short, and
-    then no outcome outside has more than ``missed_logprob``; None where a strategy claims nothing.
+    ``rows`` are the prefixes beyond the prompt whose next token it asked about, ``passes`` the
+    forward passes that it must make one after the other. ``proven``: whether its set of outcomes is
+    all that it claims, or was cut short, and then no outcome outside has more than
+    ``missed_logprob``; None where a strategy claims nothing.
     """
 
     rows: int
@@ -83,8 +91,9 @@ class Effort:
 class SearchContext:
     """The inputs that all searches of a batch share.
 
-    Its ``prompts``, which of the vocabulary's tokens stop (``stops``, bool), the most tokens of an answer (``steps``),
-    the ``seed`` and the ``trie`` of generated tokens, whose node q is the end of prompt q.
+    Its ``prompts``, which of the vocabulary's tokens stop (``stops``, bool), the most tokens of an
+    answer (``steps``), the ``seed`` and the ``trie`` of generated tokens, whose node q is the end
+    of prompt q.
     """
 
     prompts: Sequence[Prompt]
@@ -95,11 +104,15 @@ class SearchContext:
 
     def draw_keys(self, strategy: str, size: int) -> Ints:
         """Keys of shape (questions, size, steps) for the draws of a strategy."""
-        return np.stack([draw_keys(self.seed, prompt.id, strategy, size, self.steps) for prompt in self.prompts])
+        return np.stack(
+            [draw_keys(self.seed, prompt.id, strategy, size, self.steps) for prompt in self.prompts]
+        )
 
 
 class GrowingAnswers:
-    """Answers that grow by one token per step: ``nodes`` (questions, size) end them, ``alive`` says which go on."""
+    """Answers that grow by one token per step: ``nodes`` (questions, size) end them, ``alive`` says
+    which go on.
+    """
 
     def __init__(self, context: SearchContext, size: int) -> None:
         self._context = context
@@ -113,18 +126,24 @@ class GrowingAnswers:
         return self.nodes[self.alive]
 
     def next_keys(self, keys: Ints) -> Ints:
-        """Those of ``keys`` (questions, size, steps) that decide the next token of each answer that goes on."""
+        """Those of ``keys`` (questions, size, steps) that decide the next token of each answer that
+        goes on.
+        """
         return keys[:, :, self.depth][self.alive]
 
     def grow(self, tokens: Ints, logprobs: Floats) -> None:
-        """Add a token to each answer that goes on; one that stops or is as long as can be goes on no more."""
+        """Add a token to each answer that goes on; one that stops or is as long as can be goes on
+        no more.
+        """
         self.nodes[self.alive] = self._context.trie.grow(self.ends, tokens, logprobs)
         self.depth += 1
         self.alive[self.alive] = ~self._context.stops[tokens] & (self.depth < self._context.steps)
 
 
 class SearchState(Protocol):
-    """A policy under way on a batch: again and again it queries nodes of the trie, then chooses tokens."""
+    """A policy under way on a batch: again and again it queries nodes of the trie, then chooses
+    tokens.
+    """
 
     @property
     def policy(self) -> Policy: ...
@@ -133,10 +152,14 @@ class SearchState(Protocol):
         """The search's next question to the model; it names no node when the search is done."""
 
     def advance(self, query: DistributionQuery) -> None:
-        """Choose tokens by the answered query: make children in the trie. Only called when a node was asked about."""
+        """Choose tokens by the answered query: make children in the trie. Only called when a node
+        was asked about.
+        """
 
     def answers(self, question: int) -> list[tuple[int, float | None]]:
-        """One question's final nodes in order of rank, each with its draw's log-probability (None: not drawn)."""
+        """One question's final nodes in order of rank, each with its draw's log-probability (None:
+        not drawn).
+        """
 
 
 @runtime_checkable
@@ -144,12 +167,16 @@ class ProvenState(Protocol):
     """A search that proves what it finds."""
 
     def proof(self, question: int) -> tuple[bool | None, float | None]:
-        """Whether a question's set of outcomes is complete, None: no claim; if not, the most log p of a missing one."""
+        """Whether a question's set of outcomes is complete, None: no claim; if not, the most log p
+        of a missing one.
+        """
 
 
 @runtime_checkable
 class Policy(Protocol):
-    """How tokens are chosen. One from outside the package has to be a search, in which each outcome occurs once."""
+    """How tokens are chosen. One from outside the package has to be a search, in which each outcome
+    occurs once.
+    """
 
     @property
     def strategy(self) -> str:

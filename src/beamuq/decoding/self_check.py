@@ -1,9 +1,11 @@
-"""Check a model before it decodes: choose the path whose log-probabilities agree with its plain forward pass.
+"""Check a model before it decodes: choose the path whose log-probabilities agree with its plain
+forward pass.
 
-A class may scale, cap or bias what the engine knows nothing of, and a list of names is no proof that it does not. So a
-few short prompts with a shared beginning, and branches behind them, go through a path and through the model's own
-``forward`` with eager attention, its definition (fused kernels may leave out caps and sinks). Where the
-log-probabilities of all tokens agree, the path is taken: the tree if it can be, the model's own cache otherwise.
+A class may scale, cap or bias what the engine knows nothing of, and a list of names is no proof
+that it does not. So a few short prompts with a shared beginning, and branches behind them, go
+through a path and through the model's own ``forward`` with eager attention, its definition (fused
+kernels may leave out caps and sinks). Where the log-probabilities of all tokens agree, the path is
+taken: the tree if it can be, the model's own cache otherwise.
 """
 
 from __future__ import annotations
@@ -37,13 +39,15 @@ RUNNERS: dict[str, type[BatchRunner]] = {TREE: TreeRunner, CACHED: CachedRunner}
 TOLERANCE, ROUNDED, STRUCTURE = 2e-4, 0.2, 0.01
 """The largest mean difference of log-probabilities, in nats, over all tokens of all probed places.
 
-``TOLERANCE`` is that of a float32 model. Rounding is amplified where a model is ill-conditioned, at a few tokens or
-places, by a hundred and more; a mean over all of them hardly moves, while one place that is wrong by 0.01 nats moves it
-beyond. Measured where paths are right, on seventy classes and on real weights: up to 1e-5.
+``TOLERANCE`` is that of a float32 model. Rounding is amplified where a model is ill-conditioned, at
+a few tokens or places, by a hundred and more; a mean over all of them hardly moves, while one place
+that is wrong by 0.01 nats moves it beyond. Measured where paths are right, on seventy classes and
+on real weights: up to 1e-5.
 
-A model of another dtype has to pass twice: as it will be run, where up to 0.1 was measured (experts that another
-rounding chooses), within ``ROUNDED``; and in float32, a layer at a time, within ``STRUCTURE``, which leaves room for
-the shortened products of some cards. From 0.5 on was measured where a recurrent state or a mask is missing.
+A model of another dtype has to pass twice: as it will be run, where up to 0.1 was measured (experts
+that another rounding chooses), within ``ROUNDED``; and in float32, a layer at a time, within
+``STRUCTURE``, which leaves room for the shortened products of some cards. From 0.5 on was measured
+where a recurrent state or a mask is missing.
 """
 _ATTENDING = ("full_attention", "sliding_attention", "chunked_attention")
 _ROOM = 24
@@ -70,10 +74,16 @@ class SelfCheck:
     @property
     def summary(self) -> str:
         """The check's result in one line."""
-        paths = {TREE: "decoded by attention over a tree", CACHED: "decoded over its own cache, which is slower"}
+        paths = {
+            TREE: "decoded by attention over a tree",
+            CACHED: "decoded over its own cache, which is slower",
+        }
         unprobed = f"; not probed: {', '.join(self.unprobed)}" if self.unprobed else ""
         because = f"; not over a tree: {self.reason}" if self.reason else ""
-        return f"{paths[self.path]} (within {self.difference:g} nats of its plain forward pass{unprobed}{because})"
+        return (
+            f"{paths[self.path]} (within {self.difference:g} nats of its plain forward "
+            f"pass{unprobed}{because})"
+        )
 
 
 _RESULTS: WeakKeyDictionary[PreTrainedModel, tuple[State, SelfCheck]] = WeakKeyDictionary()
@@ -92,7 +102,9 @@ def checked(model: PreTrainedModel) -> SelfCheck:
     for name, module in model.named_modules():
         if module.training:
             what = f"its module {name!r}" if name else "the model"
-            raise BeamUQError(f"{what} is in training mode, where dropout is random; call model.eval()")
+            raise BeamUQError(
+                f"{what} is in training mode, where dropout is random; call model.eval()"
+            )
     if model in _RESULTS:
         state, result = _RESULTS[model]
         if state == state_of(model):
@@ -113,21 +125,31 @@ def _check(model: PreTrainedModel) -> SelfCheck:
     for path, runner in RUNNERS.items():
         try:
             agreement = _agreement(model, runner)
-        except Exception as error:  # whatever a foreign model raises when it is run otherwise than it expects
+        except (
+            Exception
+        ) as error:  # whatever a foreign model raises when it is run otherwise than it expects
             if isinstance(error, RuntimeError) and out_of_memory(error):
                 raise BeamUQError(
-                    f"{name}: out of memory for the check of a few short prompts; use a smaller dtype or a larger card"
+                    f"{name}: out of memory for the check of a few short prompts; use a smaller "
+                    "dtype or a larger card"
                 ) from error
             message = " ".join(str(error).split())[:160] or type(error).__name__
-            reasons[path] = message if isinstance(error, BeamUQError) else f"{type(error).__name__}: {message}"
+            reasons[path] = (
+                message if isinstance(error, BeamUQError) else f"{type(error).__name__}: {message}"
+            )
             kinds = getattr(text_decoder(model).config, "layer_types", None) or ()
-            if path == TREE and (own := sorted({kind for kind in kinds if not kind.endswith(_ATTENDING)})):
+            if path == TREE and (
+                own := sorted({kind for kind in kinds if not kind.endswith(_ATTENDING)})
+            ):
                 reasons[path] += f"; it has layers of kind {', '.join(own)}"
         else:
             rounded = float(10.0 ** np.ceil(np.log10(max(agreement.difference, 1e-9))))
-            return SelfCheck(path, rounded, agreement.lengths, reasons.get(TREE, ""), agreement.unprobed)
+            return SelfCheck(
+                path, rounded, agreement.lengths, reasons.get(TREE, ""), agreement.unprobed
+            )
     raise BeamUQError(
-        f"{name}: model type {model.config.model_type!r} cannot be decoded: over a tree: {reasons[TREE]}; over its own "
+        f"{name}: model type {model.config.model_type!r} cannot be decoded: over a tree: "
+        f"{reasons[TREE]}; over its own "
         f"cache: {reasons[CACHED]}; use another model, or dtype float32"
     )
 
@@ -174,7 +196,9 @@ def _compared(
     return difference, plain, texts
 
 
-def _at_all_lengths(model: PreTrainedModel, runner: type[BatchRunner], tolerance: float) -> _Agreement:
+def _at_all_lengths(
+    model: PreTrainedModel, runner: type[BatchRunner], tolerance: float
+) -> _Agreement:
     """A comparison in which windows and the like are reached, as far as they can be.
 
     Those that the probe is too short for are made short: each on its own, then those together where
@@ -204,7 +228,9 @@ def _at_all_lengths(model: PreTrainedModel, runner: type[BatchRunner], tolerance
     label = "probed shortened" if len(remaining) < len(long) else "probed"
     context = context_window(model)
     most = min(_FAR, (context or _FAR) - _ROOM)
-    remaining = [length for length in remaining if length.in_blocks or length.value < (context or np.inf)]
+    remaining = [
+        length for length in remaining if length.in_blocks or length.value < (context or np.inf)
+    ]
     near = [length.value for length in remaining if length.value <= most and not length.in_blocks]
     if near:
         differences.append(_compared(model, runner, tolerance, max(near))[0])
@@ -212,7 +238,9 @@ def _at_all_lengths(model: PreTrainedModel, runner: type[BatchRunner], tolerance
     return _Agreement(max(differences), "not probed" if unprobed else label, unprobed)
 
 
-def _reaches(model: Any, texts: Sequence[tuple[int, ...]], before: torch.Tensor, tolerance: float) -> bool:
+def _reaches(
+    model: Any, texts: Sequence[tuple[int, ...]], before: torch.Tensor, tolerance: float
+) -> bool:
     """Whether the plain forward pass works as the model is now, and gives something else than
     ``before``.
     """
@@ -227,8 +255,12 @@ def _reaches(model: Any, texts: Sequence[tuple[int, ...]], before: torch.Tensor,
 
 @contextmanager
 def _in_float32(model: PreTrainedModel) -> Iterator[None]:
-    """Within the block ``model`` computes in float32: each layer while it runs, all the rest all the time."""
-    stacks = [part for part in text_decoder(model).children() if isinstance(part, torch.nn.ModuleList)]
+    """Within the block ``model`` computes in float32: each layer while it runs, all the rest all
+    the time.
+    """
+    stacks = [
+        part for part in text_decoder(model).children() if isinstance(part, torch.nn.ModuleList)
+    ]
     layers = [layer for stack in stacks for layer in stack]
     inside = {part for layer in layers for part in layer.modules()}
     held: dict[torch.nn.Module, list[tuple[dict[str, Any], str, torch.Tensor]]] = {}
@@ -236,7 +268,9 @@ def _in_float32(model: PreTrainedModel) -> Iterator[None]:
     def widen(module: torch.nn.Module, parts: Iterable[torch.nn.Module]) -> None:
         wide: dict[int, torch.Tensor] = {}  # embeddings may be the output layer too
         held[module] = []
-        owned: list[dict[str, Any]] = [own for part in parts for own in (part._parameters, part._buffers)]
+        owned: list[dict[str, Any]] = [
+            own for part in parts for own in (part._parameters, part._buffers)
+        ]
         for tensors in owned:
             for name, tensor in list(tensors.items()):
                 if tensor is not None and tensor.dtype in (torch.bfloat16, torch.float16):
@@ -247,8 +281,14 @@ def _in_float32(model: PreTrainedModel) -> Iterator[None]:
         for tensors, name, tensor in held.pop(module, []):
             tensors[name] = tensor
 
-    hooks = [layer.register_forward_pre_hook(lambda layer, _: widen(layer, layer.modules())) for layer in layers]
-    hooks += [layer.register_forward_hook(lambda layer, *_: narrow(layer), always_call=True) for layer in layers]
+    hooks = [
+        layer.register_forward_pre_hook(lambda layer, _: widen(layer, layer.modules()))
+        for layer in layers
+    ]
+    hooks += [
+        layer.register_forward_hook(lambda layer, *_: narrow(layer), always_call=True)
+        for layer in layers
+    ]
     try:
         widen(model, (part for part in model.modules() if part not in inside))
         yield
@@ -297,11 +337,16 @@ def _probe(model: PreTrainedModel, longest: int) -> tuple[list[tuple[int, ...]],
 
 
 def _by_path(
-    model: PreTrainedModel, runner: type[BatchRunner], prompts: Sequence[Sequence[int]], branches: Sequence[int]
+    model: PreTrainedModel,
+    runner: type[BatchRunner],
+    prompts: Sequence[Sequence[int]],
+    branches: Sequence[int],
 ) -> tuple[list[tuple[int, ...]], torch.Tensor]:
-    """Texts of the probe, and log-probabilities (texts, places, vocabulary) after each token from the prompt's last on.
+    """Texts of the probe, and log-probabilities (texts, places, vocabulary) after each token from
+    the prompt's last on.
 
-    The probe returns to a node after its children were run: the state that a path keeps of it must not have changed.
+    The probe returns to a node after its children were run: the state that a path keeps of it must
+    not have changed.
     """
     trie, roots = TokenTrie(len(prompts)), np.arange(len(prompts))
     first, second, third, fourth, fifth = branches
@@ -310,7 +355,12 @@ def _by_path(
         return trie.grow(parents, np.full(len(parents), token), np.zeros(len(parents)))
 
     with torch.inference_mode(), runner.opened(model) as decoder:
-        run = runner(decoder, [Prompt(str(n), tuple(tokens)) for n, tokens in enumerate(prompts)], trie, Work())
+        run = runner(
+            decoder,
+            [Prompt(str(n), tuple(tokens)) for n, tokens in enumerate(prompts)],
+            trie,
+            Work(),
+        )
         run.prefill()
         left, right = grown(roots, first), grown(roots, second)
         run.run(np.concatenate([left, right]))
@@ -328,20 +378,30 @@ def _by_path(
     return texts, logprobs
 
 
-def _plainly(model: Any, texts: Sequence[tuple[int, ...]], places: int, vocabulary: int) -> torch.Tensor:
+def _plainly(
+    model: Any, texts: Sequence[tuple[int, ...]], places: int, vocabulary: int
+) -> torch.Tensor:
     """Log-probabilities after the last ``places`` tokens of each text by the model's own forward
     pass.
 
     Texts of one length are run together: nothing is padded. Raises BeamUQError if its logits make
     no distribution.
     """
-    kept = {"logits_to_keep": places} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
+    kept = (
+        {"logits_to_keep": places}
+        if "logits_to_keep" in inspect.signature(model.forward).parameters
+        else {}
+    )
     logits: dict[tuple[int, ...], torch.Tensor] = {}
     with torch.inference_mode(), attention(text_decoder(model), "eager"):
         for length in sorted({len(text) for text in texts}):
             together = [text for text in texts if len(text) == length]
             ids = torch.tensor(together, device=model.device)
-            logits |= zip(together, model(input_ids=ids, use_cache=False, **kept).logits[:, -places:], strict=True)
+            logits |= zip(
+                together,
+                model(input_ids=ids, use_cache=False, **kept).logits[:, -places:],
+                strict=True,
+            )
         of_texts = widened(torch.stack([logits[text] for text in texts]).float(), vocabulary)
         if fault := fault_of_logits(of_texts):
             raise BeamUQError(f"its own forward pass gives logits that {fault}")

@@ -1,9 +1,11 @@
-"""Stochastic beams: outcomes drawn without replacement by the Gumbel top-k trick, top down (Kool et al., 2019).
+"""Stochastic beams: outcomes drawn without replacement by the Gumbel top-k trick, top down (Kool et
+al., 2019).
 
-Every outcome's log-probability is perturbed by a Gumbel number of its own; the ``size`` largest are the draws, and the
-next one is the threshold κ. The largest below a prefix is Gumbel about the prefix's log-probability, whichever outcome
-it belongs to; once it is given to the continuation that has it, the largest among all others is a Gumbel number about
-their mass, truncated there. So only prefixes on the way to the largest are run, and no outcome is perturbed twice.
+Every outcome's log-probability is perturbed by a Gumbel number of its own; the ``size`` largest are
+the draws, and the next one is the threshold κ. The largest below a prefix is Gumbel about the
+prefix's log-probability, whichever outcome it belongs to; once it is given to the continuation that
+has it, the largest among all others is a Gumbel number about their mass, truncated there. So only
+prefixes on the way to the largest are run, and no outcome is perturbed twice.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from beamuq.decoding.search_state import SearchContext, at_least_one
 class Stochastic:
     """``size`` distinct outcomes, the k-th drawn from the distribution without those before it.
 
-    The ``policy_logprob`` of each is the log of its probability of being among them, given κ: 1 - exp(-exp(log p - κ)).
-    A model that has no more outcomes gives all of them, each surely.
+    The ``policy_logprob`` of each is the log of its probability of being among them, given κ: 1 -
+    exp(-exp(log p - κ)). A model that has no more outcomes gives all of them, each surely.
     """
 
     size: int
@@ -42,10 +44,12 @@ class Stochastic:
 
 @dataclass
 class _Part:
-    """Some outcomes of a question: those below ``node``, but for those by its continuations ``gone``.
+    """Some outcomes of a question: those below ``node``, but for those by its continuations
+    ``gone``.
 
-    ``largest`` is the largest of their perturbed log-probabilities; until their mass is known (``has_mass``) it is that
-    of the part they were split from, an upper bound. The continuation ``token`` has it, with ``logprob``.
+    ``largest`` is the largest of their perturbed log-probabilities; until their mass is known
+    (``has_mass``) it is that of the part they were split from, an upper bound. The continuation
+    ``token`` has it, with ``logprob``.
     """
 
     node: int
@@ -58,13 +62,17 @@ class _Part:
 
 
 class StochasticState:
-    """Parts of each question's outcomes; those with the ``size`` + 1 largest values are split until complete."""
+    """Parts of each question's outcomes; those with the ``size`` + 1 largest values are split until
+    complete.
+    """
 
     def __init__(self, policy: Stochastic, context: SearchContext) -> None:
         self.policy = policy
         self._context = context
         self._keys = [self._keys_of(prompt.id) for prompt in context.prompts]
-        self._parts = [[_Part(question, self._gumbel(question))] for question in range(len(context.prompts))]
+        self._parts = [
+            [_Part(question, self._gumbel(question))] for question in range(len(context.prompts))
+        ]
         self._queried: list[tuple[int, _Part]] = []
         self._ask()
 
@@ -72,7 +80,9 @@ class StochasticState:
         """The keys of a question, one after the other."""
         used = 0
         while True:
-            keys = draw_keys(self._context.seed, question, self.policy.strategy, 1, 2 * used + 64)[0]
+            keys = draw_keys(self._context.seed, question, self.policy.strategy, 1, 2 * used + 64)[
+                0
+            ]
             yield from keys[used:]
             used = len(keys)
 
@@ -99,17 +109,27 @@ class StochasticState:
             if not part.has_mass:
                 part.has_mass = True
                 mass = float(masses[row])
-                location = float(self._context.trie.total[part.node]) + np.log(mass) if mass > 0 else -np.inf
-                part.largest = self._gumbel(question, location, part.largest) if mass > 0 else -np.inf
+                location = (
+                    float(self._context.trie.total[part.node]) + np.log(mass)
+                    if mass > 0
+                    else -np.inf
+                )
+                part.largest = (
+                    self._gumbel(question, location, part.largest) if mass > 0 else -np.inf
+                )
         self._ask()
 
     def _ask(self) -> None:
-        """Split the parts with the largest values as far as their continuations are known; ask about the others."""
+        """Split the parts with the largest values as far as their continuations are known; ask
+        about the others.
+        """
         self._queried = []
         for question, parts in enumerate(self._parts):
             self._parts[question] = parts = [part for part in parts if part.largest > -np.inf]
             while split := [
-                part for part in self._first(parts) if part.has_mass and not part.complete and part.token >= 0
+                part
+                for part in self._first(parts)
+                if part.has_mass and not part.complete and part.token >= 0
             ]:
                 for part in split:
                     parts.append(self._grown(part))
@@ -117,20 +137,31 @@ class StochasticState:
                     part.has_mass, part.token = False, -1
             first = self._first(parts)
             threshold = first[-1].largest if len(first) > self.policy.size else -np.inf
-            self._queried += [(question, part) for part in parts if not part.has_mass and part.largest > threshold]
+            self._queried += [
+                (question, part) for part in parts if not part.has_mass and part.largest > threshold
+            ]
             self._queried += [(question, part) for part in first if not part.complete]
-        self._query_keys = np.array([next(self._keys[question]) for question, _ in self._queried], dtype=np.int64)
+        self._query_keys = np.array(
+            [next(self._keys[question]) for question, _ in self._queried], dtype=np.int64
+        )
 
     def _first(self, parts: list[_Part]) -> list[_Part]:
         """The ``size`` + 1 parts of the largest known values, largest first."""
         with_mass = [part for part in parts if part.has_mass]
-        return sorted(with_mass, key=lambda part: (-part.largest, part.node))[: self.policy.size + 1]
+        return sorted(with_mass, key=lambda part: (-part.largest, part.node))[
+            : self.policy.size + 1
+        ]
 
     def _grown(self, part: _Part) -> _Part:
         """The outcomes below a part's continuation that has its largest value."""
         token = np.array([part.token])
-        node = int(self._context.trie.grow(np.array([part.node]), token, np.array([part.logprob]))[0])
-        ends = bool(self._context.stops[part.token]) or int(self._context.trie.depth[node]) == self._context.steps
+        node = int(
+            self._context.trie.grow(np.array([part.node]), token, np.array([part.logprob]))[0]
+        )
+        ends = (
+            bool(self._context.stops[part.token])
+            or int(self._context.trie.depth[node]) == self._context.steps
+        )
         return _Part(node, part.largest, complete=ends)
 
     def answers(self, question: int) -> list[tuple[int, float | None]]:
@@ -138,4 +169,7 @@ class StochasticState:
         if len(first) <= self.policy.size:
             return [(part.node, 0.0) for part in first]
         threshold = first[-1].largest
-        return [(part.node, float(np.log(-np.expm1(-np.exp(total[part.node] - threshold))))) for part in first[:-1]]
+        return [
+            (part.node, float(np.log(-np.expm1(-np.exp(total[part.node] - threshold)))))
+            for part in first[:-1]
+        ]

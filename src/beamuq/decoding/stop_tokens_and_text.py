@@ -12,50 +12,85 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTok
 from beamuq.errors import BeamUQError
 from beamuq.text_normalization import clean
 
-CHAT_TURN_ENDS = ("<|im_end|>", "<end_of_turn>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<|endoftext|>")
+CHAT_TURN_ENDS = (
+    "<|im_end|>",
+    "<end_of_turn>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end|>",
+    "<|endoftext|>",
+)
 
 _vocabularies: WeakKeyDictionary[PreTrainedTokenizerBase, list[str]] = WeakKeyDictionary()
 
 
 def token_strings(tokenizer: PreTrainedTokenizerBase) -> list[str]:
-    """The text of every token on its own, by id. Kept until tokens are added, so that later look-ups are free."""
+    """The text of every token on its own, by id. Kept until tokens are added, so that later
+    look-ups are free.
+    """
     if len(_vocabularies.get(tokenizer, ())) != len(tokenizer):
         decode: Callable[..., Any] = partial(tokenizer.decode, clean_up_tokenization_spaces=False)
         kind, usual = type(tokenizer), PreTrainedTokenizerFast
-        if isinstance(tokenizer, usual) and (kind.decode, kind._decode) == (usual.decode, usual._decode):
-            decode = tokenizer.backend_tokenizer.decode  # a sixth of the time of what transformers wraps around it
-        _vocabularies[tokenizer] = [decode([token], skip_special_tokens=False) for token in range(len(tokenizer))]
+        if isinstance(tokenizer, usual) and (kind.decode, kind._decode) == (
+            usual.decode,
+            usual._decode,
+        ):
+            decode = (
+                tokenizer.backend_tokenizer.decode
+            )  # a sixth of the time of what transformers wraps around it
+        _vocabularies[tokenizer] = [
+            decode([token], skip_special_tokens=False) for token in range(len(tokenizer))
+        ]
     return _vocabularies[tokenizer]
 
 
 def token_texts(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int]) -> list[str]:
-    """The text of each token on its own; "" for ids that a padded output layer has beyond the vocabulary."""
+    """The text of each token on its own; "" for ids that a padded output layer has beyond the
+    vocabulary.
+    """
     strings = token_strings(tokenizer)
     return [strings[token] if token < len(strings) else "" for token in token_ids]
 
 
-def stop_tokens(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, *, newline: bool = True) -> frozenset[int]:
+def stop_tokens(
+    tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, *, newline: bool = True
+) -> frozenset[int]:
     """The tokens that end an answer.
 
-    Every end-of-sequence id of the generation config, the model's config and the tokenizer; the chat-turn ends that
-    the vocabulary has; with ``newline``, every token whose text holds a newline.
+    Every end-of-sequence id of the generation config, the model's config and the tokenizer; the
+    chat-turn ends that the vocabulary has; with ``newline``, every token whose text holds a
+    newline.
 
     Raises BeamUQError if a config names what is no token's number.
     """
     stops: set[int] = set()
-    configs: list[Any] = [model.generation_config, model.config, model.config.get_text_config(), tokenizer]
+    configs: list[Any] = [
+        model.generation_config,
+        model.config,
+        model.config.get_text_config(),
+        tokenizer,
+    ]
     for config in configs:
         declared = getattr(config, "eos_token_id", None)
-        ends = declared if isinstance(declared, list | tuple) else [] if declared is None else [declared]
+        ends = (
+            declared
+            if isinstance(declared, list | tuple)
+            else []
+            if declared is None
+            else [declared]
+        )
         if not all(type(end) is int and end >= 0 for end in ends):
             raise BeamUQError(
-                f"{tokenizer.name_or_path}: eos_token_id: {declared!r}: must be the number of a token, or a list; "
+                f"{tokenizer.name_or_path}: eos_token_id: {declared!r}: must be the number of a "
+                "token, or a list; "
                 "correct config.json or generation_config.json"
             )
         stops.update(ends)
     for turn_end in CHAT_TURN_ENDS:
         token: Any = tokenizer.convert_tokens_to_ids(turn_end)
-        if token is not None and tokenizer.convert_ids_to_tokens(token) == turn_end:  # not the unknown token's
+        if (
+            token is not None and tokenizer.convert_ids_to_tokens(token) == turn_end
+        ):  # not the unknown token's
             stops.add(token)
     if newline:
         stops.update(token for token, text in enumerate(token_strings(tokenizer)) if "\n" in text)
@@ -63,7 +98,8 @@ def stop_tokens(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, *, n
 
 
 def bare_stops(tokenizer: PreTrainedTokenizerBase, stop_ids: frozenset[int]) -> frozenset[int]:
-    """The stop tokens that add nothing to the text: end-of-sequence tokens and those beginning with a newline.
+    """The stop tokens that add nothing to the text: end-of-sequence tokens and those beginning with
+    a newline.
 
     After the same tokens before them they give the same text, so that they may be merged.
     """
@@ -71,29 +107,37 @@ def bare_stops(tokenizer: PreTrainedTokenizerBase, stop_ids: frozenset[int]) -> 
     return frozenset(token for token, text in texts if text.startswith("\n") or "\n" not in text)
 
 
-def candidate_text(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int], stop_ids: frozenset[int]) -> str:
+def candidate_text(
+    tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int], stop_ids: frozenset[int]
+) -> str:
     """The text of an answer up to its first newline or stop, not cleaned.
 
-    A stop token that ends in a newline contributes the text before it; any other stop and every special token
-    contribute nothing.
+    A stop token that ends in a newline contributes the text before it; any other stop and every
+    special token contribute nothing.
     """
     return _decoded(tokenizer, token_ids, stop_ids).split("\n", 1)[0]
 
 
 def answer_text(
-    tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int], stop_ids: frozenset[int], *, newline: bool = True
+    tokenizer: PreTrainedTokenizerBase,
+    token_ids: Sequence[int],
+    stop_ids: frozenset[int],
+    *,
+    newline: bool = True,
 ) -> str:
     """The text of an answer as it is compared (D1, ending; D9, texts).
 
-    With ``newline``, where a newline ends an answer: :func:`candidate_text`, cleaned. Without: all lines, of which
-    only special tokens and outer space are taken off.
+    With ``newline``, where a newline ends an answer: :func:`candidate_text`, cleaned. Without: all
+    lines, of which only special tokens and outer space are taken off.
     """
     if newline:
         return clean(candidate_text(tokenizer, token_ids, stop_ids))
     return _decoded(tokenizer, token_ids, stop_ids).strip()
 
 
-def _decoded(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int], stop_ids: frozenset[int]) -> str:
+def _decoded(
+    tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int], stop_ids: frozenset[int]
+) -> str:
     kept = list(token_ids)
     if kept and kept[-1] in stop_ids and "\n" not in token_texts(tokenizer, kept[-1:])[0]:
         kept.pop()

@@ -1,4 +1,6 @@
-"""Bootstrap over questions, or over the stories they belong to: draws, intervals and standard deviations."""
+"""Bootstrap over questions, or over the stories they belong to: draws, intervals and standard
+deviations.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _CELLS = 2**22  # of many questions fewer, so that an array of a block takes 32 
 
 @dataclass(frozen=True)
 class Interval:
-    """A percentile interval and the standard deviation of bootstrap replicates; None where there is none, and why."""
+    """A percentile interval and the standard deviation of bootstrap replicates; None where there is
+    none, and why.
+    """
 
     low: float | None
     high: float | None
@@ -38,11 +42,15 @@ class Estimate:
     note: str = ""
 
 
-def resample_counts(groups: Sequence[str], resamples: int, seed: int, name: str) -> npt.NDArray[np.int32]:
-    """How often each resample draws each question, [N, resamples]: of 2,000 questions and 10,000 resamples 80 MB.
+def resample_counts(
+    groups: Sequence[str], resamples: int, seed: int, name: str
+) -> npt.NDArray[np.int32]:
+    """How often each resample draws each question, [N, resamples]: of 2,000 questions and 10,000
+    resamples 80 MB.
 
-    ``groups`` [N] are the units drawn with replacement, as many as there are: the question itself, or its story. The
-    draws depend on ``seed``, ``name`` and the set of groups alone, so that all scores of the same questions are paired.
+    ``groups`` [N] are the units drawn with replacement, as many as there are: the question itself,
+    or its story. The draws depend on ``seed``, ``name`` and the set of groups alone, so that all
+    scores of the same questions are paired.
     """
     counts = np.empty((len(groups), resamples + 1), dtype=np.int32)
     first = 0
@@ -53,7 +61,9 @@ def resample_counts(groups: Sequence[str], resamples: int, seed: int, name: str)
 
 
 def resample_blocks(groups: Sequence[str], resamples: int, seed: int, name: str) -> Iterator[Ints]:
-    """The data, a column of ones, and the columns of :func:`resample_counts`, some at a time: [N, ≤ 256]."""
+    """The data, a column of ones, and the columns of :func:`resample_counts`, some at a time: [N, ≤
+    256].
+    """
     for rows in resample_rows(groups, resamples, seed, name):
         yield np.ascontiguousarray(rows.T)
 
@@ -67,14 +77,18 @@ def resample_rows(groups: Sequence[str], resamples: int, seed: int, name: str) -
         drawn = min(width, resamples + 1 - start) - (start == 0)
         cells = generator.integers(len(units), size=(drawn, len(units)))
         cells += np.arange(drawn)[:, None] * len(units)
-        counts = np.bincount(cells.ravel(), minlength=cells.size).reshape(cells.shape).take(unit, axis=1)
+        counts = (
+            np.bincount(cells.ravel(), minlength=cells.size).reshape(cells.shape).take(unit, axis=1)
+        )
         yield counts if start else np.insert(counts, 0, 1, axis=0)
 
 
 def one_half(groups: Sequence[str], seed: int, name: str) -> Bools:
-    """Which of N questions are in the first half of all groups, [N]: whole groups, an odd one more than in the other.
+    """Which of N questions are in the first half of all groups, [N]: whole groups, an odd one more
+    than in the other.
 
-    As the draws of :func:`resample_counts`, it depends on ``seed``, ``name`` and the set of groups alone.
+    As the draws of :func:`resample_counts`, it depends on ``seed``, ``name`` and the set of groups
+    alone.
     """
     units, unit = np.unique(np.asarray(groups), return_inverse=True)
     place = _generator(seed, f"{name}/half").permutation(len(units))
@@ -89,7 +103,8 @@ def _generator(seed: int, name: str) -> np.random.Generator:
 def draws_name(dataset: str, questions: Iterable[tuple[str, str]]) -> str:
     """The ``name`` of resamples of a dataset's ``questions``, each its id and group, in any order.
 
-    Whoever answered the same questions shares their draws: luck with the questions is then the same for every model.
+    Whoever answered the same questions shares their draws: luck with the questions is then the same
+    for every model.
     """
     listed = json.dumps(sorted(questions), ensure_ascii=False)
     return f"{dataset}/{hashlib.sha256(listed.encode()).hexdigest()}"
@@ -98,14 +113,17 @@ def draws_name(dataset: str, questions: Iterable[tuple[str, str]]) -> str:
 def interval(replicates: npt.ArrayLike, confidence: float = 0.95) -> Interval:
     """The percentile interval of replicates [R]; NaN: undefined in that resample.
 
-    Undefined resamples are counted in the note; more than 1 % of them leave no interval and no standard deviation.
+    Undefined resamples are counted in the note; more than 1 % of them leave no interval and no
+    standard deviation.
     """
     values = np.asarray(replicates, dtype=np.float64)
     defined = values[~np.isnan(values)]
     missing = len(values) - len(defined)
     note = f"{missing} of {len(values)} resamples undefined" if missing else ""
     if missing > MOST_UNDEFINED * len(values) or len(defined) < 2:
-        return Interval(None, None, None, f"{note}: no interval" if note else "too few resamples: no interval")
+        return Interval(
+            None, None, None, f"{note}: no interval" if note else "too few resamples: no interval"
+        )
     low, high = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(float(low), float(high), float(defined.std(ddof=1)), note)
 

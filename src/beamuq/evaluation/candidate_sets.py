@@ -1,4 +1,6 @@
-"""Statistics of a cell's candidates per question (lengths, redundancy, covered mass), and bins of questions."""
+"""Statistics of a cell's candidates per question (lengths, redundancy, covered mass), and bins of
+questions.
+"""
 
 from __future__ import annotations
 
@@ -15,33 +17,45 @@ from beamuq.strategy_names import kind_of
 
 
 class CandidateSets:
-    """Candidates of N questions, by strategy. ``ids`` and ``groups`` (stories) are in the questions' order.
+    """Candidates of N questions, by strategy. ``ids`` and ``groups`` (stories) are in the
+    questions' order.
 
-    ``candidates`` has columns ``id``, ``strategy``, ``rank``, ``text``, ``token_ids``, ``logprob``, ``terminated``;
-    ``questions`` has ``id``, ``group`` and whatever else, and may hold more ids. Messages say ``name``.
+    ``candidates`` has columns ``id``, ``strategy``, ``rank``, ``text``, ``token_ids``, ``logprob``,
+    ``terminated``; ``questions`` has ``id``, ``group`` and whatever else, and may hold more ids.
+    Messages say ``name``.
 
     Raises BeamUQError if a question is unknown or lacks a greedy answer.
     """
 
-    def __init__(self, candidates: pd.DataFrame, questions: pd.DataFrame, name: str = "candidates") -> None:
+    def __init__(
+        self, candidates: pd.DataFrame, questions: pd.DataFrame, name: str = "candidates"
+    ) -> None:
         self.name = name
         ids = set(candidates["id"])
         self.questions = questions[questions["id"].isin(ids)].set_index("id")
         self.ids: list[str] = list(self.questions.index)
         self.groups: list[str] = list(self.questions["group"])
         if unknown := ids.difference(self.ids):
-            raise BeamUQError(f"{name}: id {min(unknown)!r} is not among the questions; make both of one study")
-        self._strategies = {str(key): part.sort_values("rank") for key, part in candidates.groupby("strategy")}
+            raise BeamUQError(
+                f"{name}: id {min(unknown)!r} is not among the questions; make both of one study"
+            )
+        self._strategies = {
+            str(key): part.sort_values("rank") for key, part in candidates.groupby("strategy")
+        }
         greedy = self.rows("greedy").drop_duplicates("id").set_index("id")
         if lacking := set(self.ids).difference(greedy.index):
             raise BeamUQError(f"{name}: id {min(lacking)!r} has no greedy answer; generate again")
         self.greedy = greedy.loc[self.ids]
 
     def rows(self, strategy: str, size: int | None = None) -> pd.DataFrame:
-        """Rows of a strategy (its first ``size`` ranks), by rank within a question. BeamUQError: there are none."""
+        """Rows of a strategy (its first ``size`` ranks), by rank within a question. BeamUQError:
+        there are none.
+        """
         if strategy not in self._strategies:
             strategies = ", ".join(self._strategies)
-            raise BeamUQError(f"{self.name}: holds no strategy {strategy!r} (it has {strategies}); generate again")
+            raise BeamUQError(
+                f"{self.name}: holds no strategy {strategy!r} (it has {strategies}); generate again"
+            )
         rows = self._strategies[strategy]
         return rows if size is None else rows[rows["rank"] < size]
 
@@ -50,11 +64,18 @@ class CandidateSets:
         return self.greedy["token_ids"].map(len).to_numpy(dtype=np.int64)
 
     def distinct(self, strategy: str, size: int) -> Floats:
-        """[N] distinct cleaned texts of each question's first ``size`` candidates, from 1 to ``size``."""
-        return np.asarray(self.rows(strategy, size).groupby("id")["text"].nunique().loc[self.ids], dtype=np.float64)
+        """[N] distinct cleaned texts of each question's first ``size`` candidates, from 1 to
+        ``size``.
+        """
+        return np.asarray(
+            self.rows(strategy, size).groupby("id")["text"].nunique().loc[self.ids],
+            dtype=np.float64,
+        )
 
     def redundancy(self, strategy: str, size: int) -> Floats:
-        """[N] (M − distinct cleaned texts) / M of each question's first ``size`` candidates, M of them."""
+        """[N] (M − distinct cleaned texts) / M of each question's first ``size`` candidates, M of
+        them.
+        """
         texts = self.rows(strategy, size).groupby("id")["text"]
         share: pd.Series[float] = (texts.size() - texts.nunique()) / texts.size()
         return np.asarray(share.loc[self.ids], dtype=np.float64)
@@ -62,44 +83,68 @@ class CandidateSets:
     def _distinct(self, strategy: str, size: int | None = None) -> pd.DataFrame:
         """Distinct token sequences, by rank."""
         rows = self.rows(strategy, size)
-        return rows.assign(sequence=rows["token_ids"].map(tuple)).drop_duplicates(["id", "sequence"])
+        return rows.assign(sequence=rows["token_ids"].map(tuple)).drop_duplicates(
+            ["id", "sequence"]
+        )
 
     def found(self) -> pd.DataFrame:
-        """``id``, ``text``, ``logprob`` of every outcome that a search found, each once, most probable first."""
+        """``id``, ``text``, ``logprob`` of every outcome that a search found, each once, most
+        probable first.
+        """
         searched = [name for name in self._strategies if kind_of(name) in ("beam", "exact")]
-        rows = pd.concat([self._distinct(name) for name in searched]).drop_duplicates(["id", "sequence"])
-        return rows.sort_values(["id", "logprob"], ascending=[True, False], kind="stable")[["id", "text", "logprob"]]
+        rows = pd.concat([self._distinct(name) for name in searched]).drop_duplicates(
+            ["id", "sequence"]
+        )
+        return rows.sort_values(["id", "logprob"], ascending=[True, False], kind="stable")[
+            ["id", "text", "logprob"]
+        ]
 
     def mass(self, strategy: str, size: int) -> Floats:
-        """[N] Σ p over the distinct token sequences among each question's first ``size`` candidates, at most 1."""
+        """[N] Σ p over the distinct token sequences among each question's first ``size``
+        candidates, at most 1.
+        """
         rows = self._distinct(strategy, size)
         total = rows.assign(p=np.exp(rows["logprob"])).groupby("id")["p"].sum()
         return np.minimum(np.asarray(total.loc[self.ids], dtype=np.float64), 1.0)
 
     def log_probabilities(self, strategy: str, size: int) -> Floats:
         """[N, size] of the most probable distinct outcomes, falling; NaN where there are fewer."""
-        rows = self._distinct(strategy).sort_values(["id", "logprob"], ascending=[True, False], kind="stable")
+        rows = self._distinct(strategy).sort_values(
+            ["id", "logprob"], ascending=[True, False], kind="stable"
+        )
         rows = rows.assign(place=rows.groupby("id").cumcount())
         wide = rows[rows["place"] < size].pivot(index="id", columns="place", values="logprob")
         return wide.reindex(columns=range(size)).loc[self.ids].to_numpy(dtype=np.float64)
 
     def effort(self, strategy: str) -> tuple[Floats, Floats]:
-        """[N] decoded rows and passes that a search alone takes, as its rows say; NaN where they do not."""
+        """[N] decoded rows and passes that a search alone takes, as its rows say; NaN where they do
+        not.
+        """
         first = self.rows(strategy, 1).set_index("id").loc[self.ids]
-        return first["search_rows"].to_numpy(dtype=np.float64), first["search_passes"].to_numpy(dtype=np.float64)
+        return first["search_rows"].to_numpy(dtype=np.float64), first["search_passes"].to_numpy(
+            dtype=np.float64
+        )
 
     def effort_of_samples(self, strategy: str, size: int) -> tuple[Floats, Floats]:
-        """[N] what the first samples alone take: their distinct prefixes that were continued, and the longest one."""
+        """[N] what the first samples alone take: their distinct prefixes that were continued, and
+        the longest one.
+        """
         tokens = self.rows(strategy, size).groupby("id")["token_ids"]
-        prefixes = tokens.agg(lambda rows: len({tuple(row[:k]) for row in rows for k in range(1, len(row))}))
+        prefixes = tokens.agg(
+            lambda rows: len({tuple(row[:k]) for row in rows for k in range(1, len(row))})
+        )
         longest = tokens.agg(lambda rows: max(len(row) - 1 for row in rows))
-        rows, passes = (np.asarray(counts.loc[self.ids], dtype=np.float64) for counts in (prefixes, longest))
+        rows, passes = (
+            np.asarray(counts.loc[self.ids], dtype=np.float64) for counts in (prefixes, longest)
+        )
         return rows, passes
 
 
 @dataclass(frozen=True)
 class QuestionBin:
-    """Questions of like length, mass or other number: ``title`` as printed, the ends, ``members`` [N] truth values."""
+    """Questions of like length, mass or other number: ``title`` as printed, the ends, ``members``
+    [N] truth values.
+    """
 
     title: str
     lowest: float
@@ -108,7 +153,9 @@ class QuestionBin:
 
 
 def length_bins(lengths: Ints, most: int = 10) -> list[QuestionBin]:
-    """One bin per length; beyond ``most`` distinct lengths the longest share the last bin, ``9+``."""
+    """One bin per length; beyond ``most`` distinct lengths the longest share the last bin,
+    ``9+``.
+    """
     values = np.unique(lengths)
     single = values if len(values) <= most else values[: most - 1]
     bins = [QuestionBin(str(length), length, length, lengths == length) for length in single]
@@ -120,16 +167,20 @@ def length_bins(lengths: Ints, most: int = 10) -> list[QuestionBin]:
 
 def with_all(bins: Sequence[QuestionBin]) -> list[QuestionBin]:
     """The bins, then one of all questions."""
-    return [*bins, QuestionBin("All", bins[0].lowest, bins[-1].highest, np.ones_like(bins[0].members))]
+    return [
+        *bins,
+        QuestionBin("All", bins[0].lowest, bins[-1].highest, np.ones_like(bins[0].members)),
+    ]
 
 
 def equal_bins(
     values: Ints | Floats, count: int = 5, written: Callable[[float], str] = "{:g}".format
 ) -> list[QuestionBin]:
-    """About equally many questions per bin, never splitting equal values: bin j closes once j·N/count are in.
+    """About equally many questions per bin, never splitting equal values: bin j closes once
+    j·N/count are in.
 
-    A value that fills several shares closes several at once, so there may be fewer than ``count`` bins. ``written``
-    formats the ends in titles.
+    A value that fills several shares closes several at once, so there may be fewer than ``count``
+    bins. ``written`` formats the ends in titles.
     """
     bins: list[QuestionBin] = []
     start, closed = 0, 0
@@ -139,7 +190,9 @@ def equal_bins(
         if share > closed:
             low, high = distinct[start], distinct[position]
             title = written(low) if low == high else f"{written(low)}–{written(high)}"
-            bins.append(QuestionBin(title, float(low), float(high), (values >= low) & (values <= high)))
+            bins.append(
+                QuestionBin(title, float(low), float(high), (values >= low) & (values <= high))
+            )
             start, closed = position + 1, share
     return bins
 
@@ -156,7 +209,8 @@ def means_by_bin(
     confidence: float,
     interval: Callable[..., tuple[float, float] | None] = mean_interval,
 ) -> pd.DataFrame:
-    """The mean of each of the ``values`` [N] over the questions of a bin, with its interval, NaN where there is none.
+    """The mean of each of the ``values`` [N] over the questions of a bin, with its interval, NaN
+    where there is none.
 
     Columns ``bin`` (its title), ``name`` (that of the values), ``value``, ``low``, ``high``, ``n``.
     """

@@ -1,4 +1,6 @@
-"""Estimates: values with their bootstrap replicates under keys, and the verbs that make tables, figures and claims."""
+"""Estimates: values with their bootstrap replicates under keys, and the verbs that make tables,
+figures and claims.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ KEYS = (
 )
 MEAN = "mean"
 """What ``dataset`` says of a mean over datasets."""
-MOST_EMPTY = 0.2  # a larger share of empty answers keeps a cell out of means: what ranks there is emptiness
+MOST_EMPTY = (
+    0.2  # a larger share of empty answers keeps a cell out of means: what ranks there is emptiness
+)
 ALL_EMPTY = "in every cell more than a fifth of the answers are empty"
 CANNOT_MOVE = "all resamples are equal: no interval"
 OWN_INTERVAL = ["low", "high"]
@@ -31,12 +35,14 @@ TIE = 1e-12  # values this near are equal: the same ranking by another sum
 class Estimates:
     """Values under keys, each with its bootstrap replicates.
 
-    ``frame`` has one row per estimate: the columns of :data:`KEYS` (texts; "" where a key does not apply), ``value``
-    (NaN: undefined, and ``note`` says why), ``n`` questions, ``empty``, the share of empty answers (NaN: not known),
-    ``note``; and ``low`` and ``high`` where a row has an interval of its own, which no verb hands on.
+    ``frame`` has one row per estimate: the columns of :data:`KEYS` (texts; "" where a key does not
+    apply), ``value`` (NaN: undefined, and ``note`` says why), ``n`` questions, ``empty``, the share
+    of empty answers (NaN: not known), ``note``; and ``low`` and ``high`` where a row has an
+    interval of its own, which no verb hands on.
 
-    ``replicates`` [rows, resamples] are in its order; NaN where a resample leaves the value undefined. Column r of rows
-    of the same questions is the same resample, so their differences are paired.
+    ``replicates`` [rows, resamples] are in its order; NaN where a resample leaves the value
+    undefined. Column r of rows of the same questions is the same resample, so their differences are
+    paired.
     """
 
     frame: pd.DataFrame
@@ -44,21 +50,32 @@ class Estimates:
 
     def __post_init__(self) -> None:
         if len(self.frame) != len(self.replicates):
-            raise ValueError(f"{len(self.frame)} estimates, but replicates of {len(self.replicates)}")
+            raise ValueError(
+                f"{len(self.frame)} estimates, but replicates of {len(self.replicates)}"
+            )
 
     @classmethod
-    def from_rows(cls, rows: Sequence[Mapping[str, Any]], replicates: Sequence[npt.ArrayLike]) -> Estimates:
+    def from_rows(
+        cls, rows: Sequence[Mapping[str, Any]], replicates: Sequence[npt.ArrayLike]
+    ) -> Estimates:
         """Estimates of any statistic.
 
-        ``rows`` give of each its keys, ``value`` (NaN: undefined, and ``note`` says why), ``n``, ``empty`` where it is
-        known, ``low`` and ``high`` where it has an interval of its own, such as Wilson's. ``replicates`` are of each
-        row [resamples]; a single number for one without error, such as a count.
+        ``rows`` give of each its keys, ``value`` (NaN: undefined, and ``note`` says why), ``n``,
+        ``empty`` where it is known, ``low`` and ``high`` where it has an interval of its own, such
+        as Wilson's. ``replicates`` are of each row [resamples]; a single number for one without
+        error, such as a count.
         """
         size = max((np.size(drawn) for drawn in replicates), default=1)
-        filled = [dict.fromkeys(KEYS, "") | {"empty": np.nan, "note": ""} | dict(row) for row in rows]
-        drawn = [np.broadcast_to(np.asarray(column, dtype=np.float64), size) for column in replicates]
+        filled = [
+            dict.fromkeys(KEYS, "") | {"empty": np.nan, "note": ""} | dict(row) for row in rows
+        ]
+        drawn = [
+            np.broadcast_to(np.asarray(column, dtype=np.float64), size) for column in replicates
+        ]
         given = [name for name in OWN_INTERVAL if any(name in row for row in rows)]
-        frame = pd.DataFrame(filled, columns=[*KEYS, "value", "n", "empty", "note", *given]).astype({"value": float})
+        frame = pd.DataFrame(filled, columns=[*KEYS, "value", "n", "empty", "note", *given]).astype(
+            {"value": float}
+        )
         return cls(frame, np.array(drawn).reshape(len(frame), size))
 
     def __len__(self) -> int:
@@ -70,10 +87,16 @@ class Estimates:
         return self.frame["empty"] > MOST_EMPTY
 
     def where(self, **keys: str | Collection[str]) -> Estimates:
-        """The rows whose keys have these values, or one of them: ``where(metric="PRR", model=("a", "b"))``."""
+        """The rows whose keys have these values, or one of them: ``where(metric="PRR", model=("a",
+        "b"))``.
+        """
         chosen = np.ones(len(self), dtype=bool)
         for name, values in keys.items():
-            chosen &= self.frame[name].isin([values] if isinstance(values, str) else list(values)).to_numpy()
+            chosen &= (
+                self.frame[name]
+                .isin([values] if isinstance(values, str) else list(values))
+                .to_numpy()
+            )
         return self.rows(chosen)
 
     def rows(self, chosen: npt.ArrayLike) -> Estimates:
@@ -86,9 +109,11 @@ class Estimates:
         return Estimates(self.frame.assign(**keys), self.replicates)
 
     def at(self, places: pd.DataFrame, missing: str = "") -> Estimates:
-        """The row at each of ``places``, a frame of some keys, in their order; a place may occur twice.
+        """The row at each of ``places``, a frame of some keys, in their order; a place may occur
+        twice.
 
-        ``missing`` is why a value is undefined where no row has these keys; "" raises KeyError, naming the place.
+        ``missing`` is why a value is undefined where no row has these keys; "" raises KeyError,
+        naming the place.
 
         Raises ValueError if several rows have the same of these keys.
         """
@@ -103,45 +128,62 @@ class Estimates:
         return self.rows(positions.to_numpy().astype(np.int64))
 
     def minus(self, other: Estimates, on: Collection[str] | None = None) -> Estimates:
-        """Paired differences: each row minus the row of ``other`` equal in the keys ``on``; None: row by row.
+        """Paired differences: each row minus the row of ``other`` equal in the keys ``on``; None:
+        row by row.
 
-        Rows without a partner are left out. A key in which the two differ becomes ``a - b``. A difference is undefined
-        where either is, for its reason; of two shares of empty answers the larger counts.
+        Rows without a partner are left out. A key in which the two differ becomes ``a - b``. A
+        difference is undefined where either is, for its reason; of two shares of empty answers the
+        larger counts.
 
         Raises ValueError if two rows of ``other`` are equal in those keys.
         """
         a, b = self, other
         if on is not None:
             paired_on = [name for name in KEYS if name in on]
-            partner = other._places(paired_on).reindex(pd.MultiIndex.from_frame(self.frame[paired_on])).to_numpy()
+            partner = (
+                other._places(paired_on)
+                .reindex(pd.MultiIndex.from_frame(self.frame[paired_on]))
+                .to_numpy()
+            )
             paired = ~np.isnan(partner)
             a, b = self.rows(paired), other.rows(partner[paired].astype(np.int64))
         names = {
-            key: [mine if mine == theirs else f"{mine} - {theirs}" for mine, theirs in zip(*both, strict=True)]
+            key: [
+                mine if mine == theirs else f"{mine} - {theirs}"
+                for mine, theirs in zip(*both, strict=True)
+            ]
             for key, both in ((key, (a.frame[key], b.frame[key])) for key in KEYS)
         }
-        empty = np.fmax(a.frame["empty"].to_numpy(np.float64), b.frame["empty"].to_numpy(np.float64))
+        empty = np.fmax(
+            a.frame["empty"].to_numpy(np.float64), b.frame["empty"].to_numpy(np.float64)
+        )
         difference = a.combined(b, np.subtract)
         return Estimates(difference.frame.assign(**names, empty=empty), difference.replicates)
 
     def combined(self, other: Estimates, function: Callable[[Floats, Floats], Floats]) -> Estimates:
-        """A function of each row and the row of ``other`` at its place, resample by resample, under this one's keys.
+        """A function of each row and the row of ``other`` at its place, resample by resample, under
+        this one's keys.
 
         It is undefined where either is, for its reason.
         """
         a, b = self.frame["value"].to_numpy(np.float64), other.frame["value"].to_numpy(np.float64)
         note = np.where(np.isnan(a), self.frame["note"], other.frame["note"])
-        drawn = function(*(np.asarray(estimates.replicates, dtype=np.float64) for estimates in (self, other)))
+        drawn = function(
+            *(np.asarray(estimates.replicates, dtype=np.float64) for estimates in (self, other))
+        )
         return Estimates(self._without_intervals().assign(value=function(a, b), note=note), drawn)
 
     def undefined(self, chosen: npt.ArrayLike, note: str) -> Estimates:
         """The same with some rows, truth values [rows], undefined for a reason."""
         at = np.asarray(chosen, dtype=bool)
-        frame = self.frame.assign(value=self.frame["value"].mask(at), note=self.frame["note"].mask(at, note))
+        frame = self.frame.assign(
+            value=self.frame["value"].mask(at), note=self.frame["note"].mask(at, note)
+        )
         return Estimates(frame, np.where(at[:, None], np.nan, self.replicates))
 
     def mean_over_draws(self, setting: str) -> Estimates:
-        """The mean over the settings of otherwise equal rows: draws for the same questions and resamples.
+        """The mean over the settings of otherwise equal rows: draws for the same questions and
+        resamples.
 
         Undefined where any is, for its reason. ``setting`` names the mean.
         """
@@ -154,9 +196,10 @@ class Estimates:
     def mean_over_datasets(self, titles: Mapping[str, str] | None = None) -> Estimates:
         """The mean over the datasets of otherwise equal rows, each dataset resampled on its own.
 
-        Cells with more than a fifth of empty answers are left out, and where all are the mean is undefined. A value
-        undefined in any other cell leaves the mean undefined: a mean over fewer datasets would not be comparable.
-        ``n`` is the sum over the datasets of the mean; notes name the datasets by ``titles``.
+        Cells with more than a fifth of empty answers are left out, and where all are the mean is
+        undefined. A value undefined in any other cell leaves the mean undefined: a mean over fewer
+        datasets would not be comparable. ``n`` is the sum over the datasets of the mean; notes name
+        the datasets by ``titles``.
         """
 
         def why(part: pd.DataFrame) -> tuple[pd.DataFrame, str, int]:
@@ -173,10 +216,13 @@ class Estimates:
         means = self._means("dataset", MEAN, why)
         return Estimates(means.frame.assign(empty=np.nan), means.replicates)
 
-    def _means(self, over: str, name: str, why: Callable[[pd.DataFrame], tuple[pd.DataFrame, str, int]]) -> Estimates:
+    def _means(
+        self, over: str, name: str, why: Callable[[pd.DataFrame], tuple[pd.DataFrame, str, int]]
+    ) -> Estimates:
         """Means of rows equal in every key but ``over``, which is called ``name`` then.
 
-        ``why`` gives the rows of a mean that count, why the mean is undefined ("" if it is not), and its n.
+        ``why`` gives the rows of a mean that count, why the mean is undefined ("" if it is not),
+        and its n.
         """
         rows, replicates = [], []
         frame = self._without_intervals().reset_index(drop=True)
@@ -187,22 +233,29 @@ class Estimates:
             drawn = np.asarray(self.replicates[kept.index], dtype=np.float64).mean(axis=0)
             replicates.append(np.full_like(drawn, np.nan) if note else drawn)
         shape = len(rows), self.replicates.shape[1]
-        return Estimates(pd.DataFrame(rows, columns=frame.columns), np.array(replicates).reshape(shape))
+        return Estimates(
+            pd.DataFrame(rows, columns=frame.columns), np.array(replicates).reshape(shape)
+        )
 
     def p(self) -> Floats:
-        """[rows] two-sided p of a value of 0, by how often resampling crosses it; NaN where there is no interval."""
+        """[rows] two-sided p of a value of 0, by how often resampling crosses it; NaN where there
+        is no interval.
+        """
         defined = ~np.isnan(self.replicates)
         crossed = np.minimum((self.replicates <= 0).sum(axis=1), (self.replicates >= 0).sum(axis=1))
         p = np.minimum(1.0, 2 * (crossed + 1) / (defined.sum(axis=1) + 1))
         return np.where(self.summary()["low"].isna(), np.nan, p)
 
     def holm(self, within: Collection[str] = (), tests: int | None = None) -> Floats:
-        """[rows] p after Holm's correction over the rows of equal keys ``within``, or over ``tests`` of them.
+        """[rows] p after Holm's correction over the rows of equal keys ``within``, or over
+        ``tests`` of them.
 
         One without an interval counts as 1; an undefined value is no test and has NaN.
         """
         p, defined = np.nan_to_num(self.p(), nan=1.0), self.frame["value"].notna().to_numpy()
-        family = self.frame.groupby(list(within)).ngroup().to_numpy() if within else np.zeros(len(p))
+        family = (
+            self.frame.groupby(list(within)).ngroup().to_numpy() if within else np.zeros(len(p))
+        )
         adjusted = np.full(len(p), np.nan)
         for chosen in (defined & (family == number) for number in np.unique(family)):
             adjusted[chosen] = holm(p[chosen], int(chosen.sum()) if tests is None else tests)
@@ -211,9 +264,9 @@ class Estimates:
     def best(self, within: Collection[str] = ("model", "dataset")) -> pd.DataFrame:
         """Which values lead among the rows of equal keys ``within``; the larger, the better.
 
-        Returns ``mark`` ("best", "second" or "", ties alike) and ``p_best`` of the lead of the best over this row,
-        two-sided and paired, after Holm over all other rows: NaN for the best and for an undefined value, 1 where no
-        interval of the lead exists.
+        Returns ``mark`` ("best", "second" or "", ties alike) and ``p_best`` of the lead of the best
+        over this row, two-sided and paired, after Holm over all other rows: NaN for the best and
+        for an undefined value, 1 where no interval of the lead exists.
         """
         frame = self._without_intervals().reset_index(drop=True)
         leads = pd.DataFrame({"mark": "", "p_best": np.nan}, index=frame.index)
@@ -224,22 +277,28 @@ class Estimates:
                 continue
             best = int(part.index[marks.index("best")])
             others = [row for row in part.index if row != best]
-            rest = frame.loc[others].assign(value=frame.loc[best, "value"] - frame.loc[others, "value"])
-            lead = Estimates(rest, np.subtract(self.replicates[best], self.replicates[others], dtype=np.float64))
+            rest = frame.loc[others].assign(
+                value=frame.loc[best, "value"] - frame.loc[others, "value"]
+            )
+            lead = Estimates(
+                rest, np.subtract(self.replicates[best], self.replicates[others], dtype=np.float64)
+            )
             leads.loc[others, "p_best"] = lead.holm()
         return leads.set_index(self.frame.index)
 
     def summary(self, confidence: float = 0.95) -> pd.DataFrame:
         """The frame with ``low``, ``high``, ``std`` of each row.
 
-        NaN where over 1 % of its resamples are undefined, or all are equal but for rounding: a bootstrap of nothing.
-        A row with an interval of its own has that one, and no ``std``.
+        NaN where over 1 % of its resamples are undefined, or all are equal but for rounding: a
+        bootstrap of nothing. A row with an interval of its own has that one, and no ``std``.
         """
         intervals: list[tuple[float | None, float | None, float | None, str]] = []
         own = self.frame.reindex(columns=OWN_INTERVAL).to_numpy(dtype=np.float64)
         columns = self.frame["value"], self.frame["note"], own, self.replicates
         for value, note, (low, high), drawn in zip(*columns, strict=True):
-            ends = Interval(None, None, None, note) if np.isnan(value) else Interval(low, high, None)
+            ends = (
+                Interval(None, None, None, note) if np.isnan(value) else Interval(low, high, None)
+            )
             if np.isnan(low) and not np.isnan(value):
                 ends = interval(drawn, confidence)
                 if ends.low is not None and np.nanmax(drawn) - np.nanmin(drawn) <= TIE:
@@ -254,25 +313,31 @@ class Estimates:
 
     def _places(self, keys: Sequence[str]) -> pd.Series[int]:
         """The position of each row by these keys."""
-        positions = pd.Series(np.arange(len(self)), pd.MultiIndex.from_frame(self.frame[list(keys)]))
+        positions = pd.Series(
+            np.arange(len(self)), pd.MultiIndex.from_frame(self.frame[list(keys)])
+        )
         if not positions.index.is_unique:
             raise ValueError(f"two estimates are equal in {', '.join(keys)}")
         return positions
 
 
 def joined(parts: Sequence[Estimates]) -> Estimates:
-    """All rows of several, in their order; a single replicate, of a value without error, is repeated for all resamples.
+    """All rows of several, in their order; a single replicate, of a value without error, is
+    repeated for all resamples.
 
     Raises ValueError if their numbers of resamples differ.
     """
     filled = [part for part in parts if len(part)] or list(parts)
     size = max(part.replicates.shape[1] for part in filled)
     drawn = [np.broadcast_to(part.replicates, (len(part), size)) for part in filled]
-    return Estimates(pd.concat([part.frame for part in filled], ignore_index=True), np.concatenate(drawn))
+    return Estimates(
+        pd.concat([part.frame for part in filled], ignore_index=True), np.concatenate(drawn)
+    )
 
 
 def rank_marks(values: npt.ArrayLike) -> list[str]:
-    """``best`` for every value equal to the largest, ``second`` for every one equal to the next below it, else "".
+    """``best`` for every value equal to the largest, ``second`` for every one equal to the next
+    below it, else "".
 
     Values within 1e-12 are equal. NaN: no mark.
     """

@@ -1,11 +1,14 @@
-"""A threshold under which answers are shown, with a guarantee on the share of wrong ones among them.
+"""A threshold under which answers are shown, with a guarantee on the share of wrong ones among
+them.
 
-Fixed-sequence testing of exact binomial tails: Angelopoulos, Bates, Candès, Jordan & Lei, *Learn then Test* (2021);
-Geifman & El-Yaniv (2017) is the older form, which corrects for a bisection instead. The thresholds, their order and the
-first one come from a fifth of the units, whose labels are not looked at; each is then tested on the other four fifths.
+Fixed-sequence testing of exact binomial tails: Angelopoulos, Bates, Candès, Jordan & Lei, *Learn
+then Test* (2021); Geifman & El-Yaniv (2017) is the older form, which corrects for a bisection
+instead. The thresholds, their order and the first one come from a fifth of the units, whose labels
+are not looked at; each is then tested on the other four fifths.
 
-Units are independent: a unit is a question, or a group of them (a story, a user), of which one question drawn by seed
-counts. The guarantee is of answers that come as the calibration's did, one of each group.
+Units are independent: a unit is a question, or a group of them (a story, a user), of which one
+question drawn by seed counts. The guarantee is of answers that come as the calibration's did, one
+of each group.
 """
 
 from __future__ import annotations
@@ -28,34 +31,54 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Inside = Annotated[float, Field(gt=0, lt=1)]
 FOR_THRESHOLDS = 5  # one unit of so many gives the thresholds
 MOST_THRESHOLDS = 100
-FIRST_SHOWN = 30  # of fewer answers one more error decides, which at a large risk ends the sequence at once
+FIRST_SHOWN = (
+    30  # of fewer answers one more error decides, which at a large risk ends the sequence at once
+)
 
 
 @dataclass(frozen=True)
 class GuaranteedThreshold:
     """A threshold with a guarantee on the share of wrong answers among the shown ones.
 
-    Answers with a score ≤ ``value`` may be shown; None: no threshold has the guarantee, and ``note`` says why.
+    Answers with a score ≤ ``value`` may be shown; None: no threshold has the guarantee, and
+    ``note`` says why.
 
-    With probability ≥ ``confidence`` over the calibration's units, at most a share ``risk`` of shown answers is wrong;
-    for all of ``tried`` thresholds sought on the same answers together.
+    With probability ≥ ``confidence`` over the calibration's units, at most a share ``risk`` of
+    shown answers is wrong; for all of ``tried`` thresholds sought on the same answers together.
     """
 
     value: Annotated[float | None, Field(description="scores up to it are shown; null: nothing is")]
-    risk: Annotated[Inside, Field(description="the largest share of wrong answers among the shown ones")]
+    risk: Annotated[
+        Inside, Field(description="the largest share of wrong answers among the shown ones")
+    ]
     confidence: Annotated[Inside, Field(description="with which that holds, over calibrations")]
     tried: Annotated[int, Field(ge=1, description="thresholds sought on the same answers")]
     units: Annotated[int, Field(ge=0, description="independent questions or groups")]
-    tested: Annotated[int, Field(ge=0, description="of them: those not spent on choosing thresholds")]
+    tested: Annotated[
+        int, Field(ge=0, description="of them: those not spent on choosing thresholds")
+    ]
     shown: Annotated[
-        int, Field(ge=0, description="of the tested: at or below the threshold; without one: below the first tested")
+        int,
+        Field(
+            ge=0,
+            description=(
+                "of the tested: at or below the threshold; without one: below the first tested"
+            ),
+        ),
     ]
     wrong: Annotated[int, Field(ge=0, description="of the shown")]
     upper: Annotated[
         Share,
-        Field(description="one-sided Clopper–Pearson bound on the risk at the threshold, at the corrected confidence"),
+        Field(
+            description=(
+                "one-sided Clopper–Pearson bound on the risk at the threshold, at the corrected "
+                "confidence"
+            )
+        ),
     ]
-    least: Annotated[int, Field(ge=1, description="shown answers that the guarantee takes without an error")]
+    least: Annotated[
+        int, Field(ge=1, description="shown answers that the guarantee takes without an error")
+    ]
     note: Annotated[str, Field(description="why there is no threshold; else empty")] = ""
 
 
@@ -71,13 +94,15 @@ def guaranteed_threshold(
 ) -> GuaranteedThreshold:
     """The largest threshold reached before the first failure.
 
-    Testing starts where about 2 · ``least`` would be shown, and no fewer than 30 or half of the tested.
+    Testing starts where about 2 · ``least`` would be shown, and no fewer than 30 or half of the
+    tested.
 
-    scores, wrong, groups [N]: finite, higher = more uncertain; whether the answer is wrong; what is independent of the
-    others (the question itself, or its story). Equal scores are shown or withheld together. risk, confidence: α and
-    1 − δ, both inside (0, 1). tried: how many thresholds (methods × forms × risks) are sought on these answers, to
-    choose among or report together; each is tested at δ / ``tried``. seed: of which units give the thresholds, and
-    which question of a group counts; the draw depends on the order of rows.
+    scores, wrong, groups [N]: finite, higher = more uncertain; whether the answer is wrong; what is
+    independent of the others (the question itself, or its story). Equal scores are shown or
+    withheld together. risk, confidence: α and 1 − δ, both inside (0, 1). tried: how many thresholds
+    (methods × forms × risks) are sought on these answers, to choose among or report together; each
+    is tested at δ / ``tried``. seed: of which units give the thresholds, and which question of a
+    group counts; the draw depends on the order of rows.
     """
     values, errors = np.asarray(scores, dtype=np.float64), np.asarray(wrong, dtype=bool)
     level = (1 - confidence) / tried
@@ -87,7 +112,9 @@ def guaranteed_threshold(
 
     def result(value: float | None, shown: int, failed: int, note: str = "") -> GuaranteedThreshold:
         upper = upper_bound(failed, shown, level)
-        return GuaranteedThreshold(value, risk, confidence, tried, units, tested, shown, failed, upper, least, note)
+        return GuaranteedThreshold(
+            value, risk, confidence, tried, units, tested, shown, failed, upper, least, note
+        )
 
     if tested < least or not len(for_thresholds):
         unit_name = "questions" if units == len(values) else "groups"
@@ -95,7 +122,8 @@ def guaranteed_threshold(
             None,
             0,
             0,
-            f"too few: {tested} {unit_name} to test on, and even without an error {least} shown answers are needed; "
+            f"too few: {tested} {unit_name} to test on, and even without an error {least} shown "
+            "answers are needed; "
             f"give at least {units_needed(least)} {unit_name} in all, better some times as many",
         )
     expected = max(2 * least, min(FIRST_SHOWN, tested // 2))
@@ -111,31 +139,46 @@ def guaranteed_threshold(
             None,
             int(shown[0]),
             int(failed[0]),
-            f"no threshold passes: of the {shown[0]} most certain answers {failed[0]} are wrong; {least} shown answers "
+            f"no threshold passes: of the {shown[0]} most certain answers {failed[0]} are wrong; "
+            f"{least} shown answers "
             "without an error would be needed, more with errors"
-            + ("; they are wrong more often than the rest, so more questions will not help" if worse else ""),
+            + (
+                "; they are wrong more often than the rest, so more questions will not help"
+                if worse
+                else ""
+            ),
         )
     return result(float(thresholds[count - 1]), int(shown[count - 1]), int(failed[count - 1]))
 
 
 def least_shown(risk: float, level: float) -> int:
-    """How many shown answers without an error reject a risk above ``risk`` at ``level``: (1 − risk)^m ≤ level."""
+    """How many shown answers without an error reject a risk above ``risk`` at ``level``: (1 −
+    risk)^m ≤ level.
+    """
     m = max(1, math.ceil(math.log(level) / math.log1p(-risk)))
-    return m - 1 if m > 1 and bdtr(0, m - 1, risk) <= level else m  # a quotient rounded up past a whole number
+    return (
+        m - 1 if m > 1 and bdtr(0, m - 1, risk) <= level else m
+    )  # a quotient rounded up past a whole number
 
 
 def units_needed(least: int) -> int:
-    """How many questions or groups leave ``least`` to test on, a fifth of them giving the thresholds."""
+    """How many questions or groups leave ``least`` to test on, a fifth of them giving the
+    thresholds.
+    """
     return max(FOR_THRESHOLDS, least + (least - 1) // (FOR_THRESHOLDS - 1))
 
 
 def upper_bound(wrong: int, shown: int, level: float) -> float:
-    """The one-sided Clopper–Pearson bound on a share at confidence 1 − ``level``; 1 where all or none are counted."""
+    """The one-sided Clopper–Pearson bound on a share at confidence 1 − ``level``; 1 where all or
+    none are counted.
+    """
     return 1.0 if wrong >= shown else float(betaincinv(wrong + 1, shown - wrong, 1 - level))
 
 
 def split_units(groups: Sequence[str], seed: int) -> tuple[Ints, Ints]:
-    """Positions of one question a group: those that give the thresholds, of a fifth of all groups, and the tested."""
+    """Positions of one question a group: those that give the thresholds, of a fifth of all groups,
+    and the tested.
+    """
     generator = np.random.default_rng(seed)
     order = generator.permutation(len(groups))
     _, first = np.unique(np.asarray(groups)[order], return_index=True)
@@ -145,7 +188,8 @@ def split_units(groups: Sequence[str], seed: int) -> tuple[Ints, Ints]:
 
 
 def thresholds_to_test(scores: Floats, tested: int, expected: int) -> Floats:
-    """Quantiles of ``scores``, rising, each once, from the first below which ``expected`` of ``tested`` would lie.
+    """Quantiles of ``scores``, rising, each once, from the first below which ``expected`` of
+    ``tested`` would lie.
 
     Where no quantile lets so many through, the largest alone.
     """
@@ -156,21 +200,34 @@ def thresholds_to_test(scores: Floats, tested: int, expected: int) -> Floats:
 
 
 def risk_coverage(
-    uncertainty: Floats, wrong: Bools, groups: Sequence[str], counts: Counts, confidence: float = 0.95
+    uncertainty: Floats,
+    wrong: Bools,
+    groups: Sequence[str],
+    counts: Counts,
+    confidence: float = 0.95,
 ) -> pd.DataFrame:
-    """Of the answers up to each distinct uncertainty [N], how many are shown and how many of these are ``wrong`` [N].
+    """Of the answers up to each distinct uncertainty [N], how many are shown and how many of these
+    are ``wrong`` [N].
 
-    Groups, such as stories, count alike, whatever their number of questions; counts [N, R] are their resamples. Columns
-    ``score``, ``shown`` (share, to 1), ``wrong`` (share of the shown), ``low`` and ``high`` (its band; NaN where more
-    than 1 % of resamples show nothing).
+    Groups, such as stories, count alike, whatever their number of questions; counts [N, R] are
+    their resamples. Columns ``score``, ``shown`` (share, to 1), ``wrong`` (share of the shown),
+    ``low`` and ``high`` (its band; NaN where more than 1 % of resamples show nothing).
     """
     _, unit, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     weights = np.column_stack((np.ones(len(groups)), counts)) / sizes[unit, None]
     order = np.argsort(uncertainty, kind="stable")
     ends = np.flatnonzero(np.append(np.diff(uncertainty[order]) > 0, True))
-    shown, failed = (np.cumsum(each[order], axis=0)[ends] for each in (weights, weights * wrong[:, None]))
+    shown, failed = (
+        np.cumsum(each[order], axis=0)[ends] for each in (weights, weights * wrong[:, None])
+    )
     risk = np.divide(failed, shown, out=np.full_like(shown, np.nan), where=shown > 0)
     defined, band = np.isnan(risk).mean(axis=1) <= MOST_UNDEFINED, np.full((2, len(ends)), np.nan)
-    band[:, defined] = np.nanquantile(risk[defined, 1:], [(1 - confidence) / 2, (1 + confidence) / 2], axis=1)
-    columns = {"score": uncertainty[order][ends], "shown": shown[:, 0] / shown[-1, 0], "wrong": risk[:, 0]}
+    band[:, defined] = np.nanquantile(
+        risk[defined, 1:], [(1 - confidence) / 2, (1 + confidence) / 2], axis=1
+    )
+    columns = {
+        "score": uncertainty[order][ends],
+        "shown": shown[:, 0] / shown[-1, 0],
+        "wrong": risk[:, 0],
+    }
     return pd.DataFrame(columns | {"low": band[0], "high": band[1]})

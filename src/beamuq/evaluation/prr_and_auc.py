@@ -1,9 +1,10 @@
 """PRR, ROC-AUC and PR-AUC of uncertainty scores, on the questions and on every resample of them.
 
-A resample is a column of counts: how often each question was drawn. Sorting a score once serves all resamples, since a
-question drawn twice sits beside itself. Within a group of equal scores, order is random and every metric is its exact
-expectation over the orders: retained quality grows linearly through the group, pairs within it count one half, and
-precision is averaged position by position. A question drawn twice is such a group, whatever its score.
+A resample is a column of counts: how often each question was drawn. Sorting a score once serves all
+resamples, since a question drawn twice sits beside itself. Within a group of equal scores, order is
+random and every metric is its exact expectation over the orders: retained quality grows linearly
+through the group, pairs within it count one half, and precision is averaged position by position. A
+question drawn twice is such a group, whatever its score.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ _CELLS = 2**16  # resamples times questions at a time, whose arrays stay in the 
 
 
 def rejection_curves(uncertainty: Floats, quality: Floats) -> pd.DataFrame:
-    """The curves whose areas PRR compares (eq. prr). uncertainty, quality [N]; quality keeps its own scale.
+    """The curves whose areas PRR compares (eq. prr). uncertainty, quality [N]; quality keeps its
+    own scale.
 
-    N rows, from nothing rejected on: ``rejected`` (share, from 0), and the mean quality of what is retained after
-    rejecting the most uncertain (``quality``), the worst (``oracle``) or any (``random``).
+    N rows, from nothing rejected on: ``rejected`` (share, from 0), and the mean quality of what is
+    retained after rejecting the most uncertain (``quality``), the worst (``oracle``) or any
+    (``random``).
     """
     retained = np.arange(len(quality), 0, -1)
     return pd.DataFrame(
@@ -45,33 +48,45 @@ def rejection_curves(uncertainty: Floats, quality: Floats) -> pd.DataFrame:
     )
 
 
-def rejection_bands(uncertainty: Floats, quality: Floats, counts: Counts, confidence: float = 0.95) -> pd.DataFrame:
-    """The curves of :func:`rejection_curves` of uncertainty and quality [N], with the band of a bootstrap.
+def rejection_bands(
+    uncertainty: Floats, quality: Floats, counts: Counts, confidence: float = 0.95
+) -> pd.DataFrame:
+    """The curves of :func:`rejection_curves` of uncertainty and quality [N], with the band of a
+    bootstrap.
 
-    counts [N, R]: how often each resample draws each question. Further columns ``low`` and ``high``: the band of
-    ``quality``.
+    counts [N, R]: how often each resample draws each question. Further columns ``low`` and
+    ``high``: the band of ``quality``.
     """
     drawn = rejection_curves(uncertainty, quality)
-    again = (rejection_curves(np.repeat(uncertainty, times), np.repeat(quality, times)) for times in counts.T)
+    again = (
+        rejection_curves(np.repeat(uncertainty, times), np.repeat(quality, times))
+        for times in counts.T
+    )
     curves = [np.interp(drawn["rejected"], of["rejected"], of["quality"]) for of in again]
     low, high = np.quantile(curves, [(1 - confidence) / 2, 1 - (1 - confidence) / 2], axis=0)
     return drawn.assign(low=low, high=high)
 
 
 def prediction_rejection_ratio(area: Floats, oracle: Floats, random: Floats) -> Floats:
-    """(AUC_unc − AUC_rnd) / (AUC_oracle − AUC_rnd) (eq. prr): 1 for the oracle's order, 0 for a random one."""
+    """(AUC_unc − AUC_rnd) / (AUC_oracle − AUC_rnd) (eq. prr): 1 for the oracle's order, 0 for a
+    random one.
+    """
     return (area - random) / (oracle - random)
 
 
 def prr_to(max_rejection: float) -> str:
-    """The name of PRR up to another rejection than the study's first, exactly: ``PRR@1``, ``PRR@0.1234567``."""
+    """The name of PRR up to another rejection than the study's first, exactly: ``PRR@1``,
+    ``PRR@0.1234567``.
+    """
     short = f"{max_rejection:g}"
     return f"PRR@{short if float(short) == max_rejection else repr(max_rejection)}"
 
 
 @dataclass(frozen=True)
 class Judged:
-    """How right each of N answers is, ``quality`` [N]: correct strictly above ``threshold``, else incorrect."""
+    """How right each of N answers is, ``quality`` [N]: correct strictly above ``threshold``, else
+    incorrect.
+    """
 
     quality: Floats
     threshold: float = 0.5
@@ -80,22 +95,28 @@ class Judged:
 class Evaluator:
     """Metrics of any score of the same questions, on every resample.
 
-    quality [N]: how right each produced answer is, correct strictly above ``threshold``; incorrect is the positive
-    class. counts [N, R]: how often each resample draws each question; a column of ones is the data themselves. PRR
-    averages over retained sizes n, n − 1, …, n − k + 1 with k = ⌊max_rejection · n⌋ of the n drawn.
+    quality [N]: how right each produced answer is, correct strictly above ``threshold``; incorrect
+    is the positive class. counts [N, R]: how often each resample draws each question; a column of
+    ones is the data themselves. PRR averages over retained sizes n, n − 1, …, n − k + 1 with k =
+    ⌊max_rejection · n⌋ of the n drawn.
 
     Raises BeamUQError if there is no question, or a quality is not finite.
     """
 
-    def __init__(self, quality: Floats, counts: Counts, *, max_rejection: float = 0.5, threshold: float = 0.5) -> None:
+    def __init__(
+        self, quality: Floats, counts: Counts, *, max_rejection: float = 0.5, threshold: float = 0.5
+    ) -> None:
         self._shared = QualitiesEvaluator([Judged(quality, threshold)], counts, [max_rejection])
 
     def measure(self, uncertainty: Floats, metrics: Sequence[str] = METRICS) -> dict[str, Floats]:
-        """Each metric of a score [N] on each resample, [R], as :meth:`QualitiesEvaluator.measure`."""
+        """Each metric of a score [N] on each resample, [R], as
+        :meth:`QualitiesEvaluator.measure`.
+        """
         return self._shared.measure(uncertainty, metrics)[0]
 
     def area(self, uncertainty: Floats, qualities: Floats | None = None) -> Floats:
-        """The area under the rejection curve, [R]: mean quality over the k retained sizes; NaN for k = 0.
+        """The area under the rejection curve, [R]: mean quality over the k retained sizes; NaN for
+        k = 0.
 
         Of other ``qualities`` [Q, N] of the same questions [Q, R], with one sort for all.
         """
@@ -112,21 +133,27 @@ class Evaluator:
 class QualitiesEvaluator:
     """Metrics of any score of the same questions by several qualities, on every resample.
 
-    ``judged``: Q qualities, incorrect being the positive class. counts [N, R]: how often each resample draws each
-    question; a column of ones is the data themselves. PRR averages over retained sizes n, n − 1, …, n − k + 1 with
-    k = ⌊max_rejection · n⌋ of the n drawn, for each of L ``max_rejections``.
+    ``judged``: Q qualities, incorrect being the positive class. counts [N, R]: how often each
+    resample draws each question; a column of ones is the data themselves. PRR averages over
+    retained sizes n, n − 1, …, n − k + 1 with k = ⌊max_rejection · n⌋ of the n drawn, for each of L
+    ``max_rejections``.
 
-    Sorting the draws by a score and cumulating them costs as much as any metric, and is done once for all qualities
-    and rejections. What a resample adds for each question is then the same whatever its quality, so that products of
-    matrices sum it by every quality.
+    Sorting the draws by a score and cumulating them costs as much as any metric, and is done once
+    for all qualities and rejections. What a resample adds for each question is then the same
+    whatever its quality, so that products of matrices sum it by every quality.
 
     Raises BeamUQError if there is no question, or a quality is not finite.
     """
 
-    def __init__(self, judged: Sequence[Judged], counts: Counts, max_rejections: Sequence[float] = (0.5,)) -> None:
+    def __init__(
+        self, judged: Sequence[Judged], counts: Counts, max_rejections: Sequence[float] = (0.5,)
+    ) -> None:
         self._quality = np.stack([of.quality for of in judged])
         if not self._quality.shape[1] or not np.isfinite(self._quality).all():
-            raise BeamUQError("quality: needs at least one question and finite values only; score the answers again")
+            raise BeamUQError(
+                "quality: needs at least one question and finite values only; score the answers "
+                "again"
+            )
         self._incorrect = np.stack([of.quality <= of.threshold for of in judged])
         self._counts = np.ascontiguousarray(counts.T, dtype=np.int64)
         self._total = self._counts.sum(axis=1)
@@ -134,14 +161,18 @@ class QualitiesEvaluator:
         self._max_rejections = max_rejections
 
     @np.errstate(divide="ignore", invalid="ignore")
-    def measure(self, uncertainty: Floats, metrics: Sequence[str] = METRICS) -> list[dict[str, Floats]]:
-        """By quality each metric of a score [N] on each resample, [R]; NaN where that resample leaves it undefined.
+    def measure(
+        self, uncertainty: Floats, metrics: Sequence[str] = METRICS
+    ) -> list[dict[str, Floats]]:
+        """By quality each metric of a score [N] on each resample, [R]; NaN where that resample
+        leaves it undefined.
 
-        PRR: ≤ 1, 0 for a random order, negative for a worse one; undefined for k < 2 or constant quality; to further
-        rejections by the names of :func:`prr_to`. ROC-AUC in [0, 1]: undefined without both correct and incorrect
-        answers. PR-AUC in [0, 1], average precision with the most uncertain first: undefined without an incorrect
-        answer. It is scikit-learn's where no scores are equal; of equal ones that takes one threshold, which is not
-        what is expected of an order. All higher = better.
+        PRR: ≤ 1, 0 for a random order, negative for a worse one; undefined for k < 2 or constant
+        quality; to further rejections by the names of :func:`prr_to`. ROC-AUC in [0, 1]: undefined
+        without both correct and incorrect answers. PR-AUC in [0, 1], average precision with the
+        most uncertain first: undefined without an incorrect answer. It is scikit-learn's where no
+        scores are equal; of equal ones that takes one threshold, which is not what is expected of
+        an order. All higher = better.
 
         Raises BeamUQError if a score is not finite.
         """
@@ -172,11 +203,14 @@ class QualitiesEvaluator:
 
     @np.errstate(divide="ignore", invalid="ignore")
     def areas(self, uncertainty: Floats, qualities: Floats | None = None) -> Floats:
-        """The area under the rejection curve, [L, Q, R]: mean quality over the k retained sizes; NaN for k = 0.
+        """The area under the rejection curve, [L, Q, R]: mean quality over the k retained sizes;
+        NaN for k = 0.
 
         Of other ``qualities`` [Q, N] of the same questions if any are given.
         """
-        score = _Sorted(_Ranks(uncertainty), self._quality if qualities is None else qualities, self._incorrect)
+        score = _Sorted(
+            _Ranks(uncertainty), self._quality if qualities is None else qualities, self._incorrect
+        )
         parts = [self._areas(draws, score) for draws in self._draws(score.ranks)]
         return np.concatenate(parts, axis=-1)
 
@@ -186,20 +220,25 @@ class QualitiesEvaluator:
         found = prediction_rejection_ratio(areas, self._oracle, self._random)
         return np.where(self._undefined, np.nan, found)
 
-    # -- a metric of some resamples, of a score's sorted draws -------------------------------------------------------
+    # -- a metric of some resamples, of a score's sorted draws -------------------------------------
 
     def _areas(self, draws: _Draws, score: _Sorted) -> Floats:
         """[L, Q, r]."""
         areas = np.empty((len(self._max_rejections), len(score.quality), len(draws.counts)))
         for number, max_rejection in enumerate(self._max_rejections):
             table, offsets = self._position_weights[number]
-            places = draws.cumulated + offsets[draws.rows, None] if offsets.any() else draws.cumulated
-            sums = self._sums(draws, score, table.take(places), score.quality_steps, score.quality_of_tied)
+            places = (
+                draws.cumulated + offsets[draws.rows, None] if offsets.any() else draws.cumulated
+            )
+            sums = self._sums(
+                draws, score, table.take(places), score.quality_steps, score.quality_of_tied
+            )
             areas[number] = sums / _number_of_sizes(self._total[draws.rows], max_rejection)
         return areas
 
     def _roc_auc(self, draws: _Draws, score: _Sorted) -> Floats:
-        """[Q, r] by Mann and Whitney's sum of the ranks of incorrect draws; equal scores have their mean rank.
+        """[Q, r] by Mann and Whitney's sum of the ranks of incorrect draws; equal scores have their
+        mean rank.
 
         The ranks of b − a draws at the positions a + 1 … b sum to (b² − a² + b − a) / 2.
         """
@@ -211,11 +250,15 @@ class QualitiesEvaluator:
         return np.asarray((sums - positives**2) / (2 * positives * negatives))
 
     @staticmethod
-    def _sums(draws: _Draws, score: _Sorted, upto: Floats, steps: Floats, of_tied: Floats) -> Floats:
-        """[Q, r] Σ value · weight over all draws, of values by their ``steps`` [Q, N + 1] and ``of_tied`` [Q, tied].
+    def _sums(
+        draws: _Draws, score: _Sorted, upto: Floats, steps: Floats, of_tied: Floats
+    ) -> Floats:
+        """[Q, r] Σ value · weight over all draws, of values by their ``steps`` [Q, N + 1] and
+        ``of_tied`` [Q, tied].
 
-        ``upto`` [r, N + 1]: the weights of all positions up to where each question's draws end. The draws of a question
-        are neighbours and take the weights of their positions; in a group of equal scores each takes the group's mean.
+        ``upto`` [r, N + 1]: the weights of all positions up to where each question's draws end. The
+        draws of a question are neighbours and take the weights of their positions; in a group of
+        equal scores each takes the group's mean.
         """
         sums: Floats = steps @ upto.T  # Σ value (upto − the one before), summed by parts
         if len(score.ranks.first):
@@ -225,10 +268,11 @@ class QualitiesEvaluator:
         return sums
 
     def _pr_auc(self, draws: _Draws, score: _Sorted) -> Floats:
-        """[Q, r] the mean over incorrect draws of the precision at their position, the most uncertain first.
+        """[Q, r] the mean over incorrect draws of the precision at their position, the most
+        uncertain first.
 
-        A question drawn c times behind ``called`` draws, p of them incorrect, adds c − (called − p) h with
-        h = Σ_{j ≤ c} 1/(called + j). Groups of equal scores: :func:`_expected_precisions`.
+        A question drawn c times behind ``called`` draws, p of them incorrect, adds c − (called − p)
+        h with h = Σ_{j ≤ c} 1/(called + j). Groups of equal scores: :func:`_expected_precisions`.
         """
         ranks = score.ranks
         called = self._total[draws.rows, None] - draws.cumulated
@@ -254,13 +298,20 @@ class QualitiesEvaluator:
             ) - (last - first).sum(axis=-1)
         return np.asarray((sums / positives).T)
 
-    # -- what all scores share -------------------------------------------------------------------------------------
+    # -- what all scores share ---------------------------------------------------------------------
 
     @cached_property
     def _oracle(self) -> Floats:
-        """[L, Q, R] the areas under rejection by quality itself, within which any order of equal ones is the same."""
-        scores = [_Sorted(_Ranks(-quality, ties=False), quality[None], self._incorrect) for quality in self._quality]
-        own = [[self._areas(draws, score) for draws in self._draws(score.ranks)] for score in scores]
+        """[L, Q, R] the areas under rejection by quality itself, within which any order of equal
+        ones is the same.
+        """
+        scores = [
+            _Sorted(_Ranks(-quality, ties=False), quality[None], self._incorrect)
+            for quality in self._quality
+        ]
+        own = [
+            [self._areas(draws, score) for draws in self._draws(score.ranks)] for score in scores
+        ]
         return np.concatenate([np.concatenate(parts, axis=-1) for parts in own], axis=1)
 
     @cached_property
@@ -281,9 +332,11 @@ class QualitiesEvaluator:
 
     @cached_property
     def _position_weights(self) -> list[tuple[Floats, Counts]]:
-        """Of each rejection, tables of Σ_{p ≤ P} w(p), end to end, and where each resample's table starts.
+        """Of each rejection, tables of Σ_{p ≤ P} w(p), end to end, and where each resample's table
+        starts.
 
-        The quality at position p of n sorted ones counts w(p) = Σ 1/m over the retained sizes m that include it.
+        The quality at position p of n sorted ones counts w(p) = Σ 1/m over the retained sizes m
+        that include it.
         """
         return [self._weights_to(max_rejection) for max_rejection in self._max_rejections]
 
@@ -311,7 +364,9 @@ class QualitiesEvaluator:
 
 
 class _Sorted:
-    """What questions sorted by a score are, by Q qualities [Q, N] and whether they are incorrect [Q, N]."""
+    """What questions sorted by a score are, by Q qualities [Q, N] and whether they are incorrect
+    [Q, N].
+    """
 
     def __init__(self, ranks: _Ranks, quality: Floats, incorrect: Bools) -> None:
         self.ranks = ranks
@@ -320,13 +375,17 @@ class _Sorted:
 
     @cached_property
     def quality_steps(self) -> Floats:
-        """[Q, N + 1] how far the quality of one falls below that of the one before, tied ones as if of quality 0."""
+        """[Q, N + 1] how far the quality of one falls below that of the one before, tied ones as if
+        of quality 0.
+        """
         return -np.diff(self.quality * self.ranks.single, prepend=0.0, append=0.0)
 
     @cached_property
     def incorrect_steps(self) -> Floats:
         """[Q, N + 1] the same of 1 where incorrect, else 0."""
-        return -np.diff((self._incorrect & self.ranks.single).astype(np.float64), prepend=0.0, append=0.0)
+        return -np.diff(
+            (self._incorrect & self.ranks.single).astype(np.float64), prepend=0.0, append=0.0
+        )
 
     @cached_property
     def incorrect_of_tied(self) -> Floats:
@@ -350,7 +409,9 @@ class _Sorted:
 
     @cached_property
     def starts(self) -> Ints:
-        """[Q + 1] where, among ``positions``, each quality's start, and where the last one's end."""
+        """[Q + 1] where, among ``positions``, each quality's start, and where the last one's
+        end.
+        """
         return np.append(0, np.cumsum(self._incorrect.sum(axis=1)))
 
     @cached_property
@@ -366,15 +427,21 @@ class _Sorted:
 
     @cached_property
     def ends_of_ties(self) -> Ints:
-        """[2, Q, G] where, among ``positions``, the incorrect ones of each group of equal scores start and end."""
+        """[2, Q, G] where, among ``positions``, the incorrect ones of each group of equal scores
+        start and end.
+        """
         ends = np.stack([self.ranks.first, self.ranks.last])
-        places = [start + np.searchsorted(self.positions[start:end], ends) for start, end in self.segments]
+        places = [
+            start + np.searchsorted(self.positions[start:end], ends) for start, end in self.segments
+        ]
         return np.stack(places, axis=1)
 
 
 @dataclass
 class _Draws:
-    """r resamples, sorted by a score: which ones, how often each question is drawn [r, N], and cumulated [r, N + 1]."""
+    """r resamples, sorted by a score: which ones, how often each question is drawn [r, N], and
+    cumulated [r, N + 1].
+    """
 
     rows: slice
     counts: Ints
@@ -390,9 +457,11 @@ class _Draws:
 
 
 class _Ranks:
-    """The ascending ``order`` of values [N]; which have a rank of their own (``single``, in that order), and the ties.
+    """The ascending ``order`` of values [N]; which have a rank of their own (``single``, in that
+    order), and the ties.
 
-    Each of G groups of equal values begins at ``first`` and ends before ``last``; none where ``ties`` do not count.
+    Each of G groups of equal values begins at ``first`` and ends before ``last``; none where
+    ``ties`` do not count.
     """
 
     def __init__(self, values: Floats, *, ties: bool = True) -> None:
@@ -423,36 +492,52 @@ def measure_blocks(
     metrics: Sequence[str],
     max_rejections: Sequence[float] = (0.5,),
 ) -> list[list[dict[str, Floats]]]:
-    """By score [N] and quality each metric on all resamples, [R], by a :class:`QualitiesEvaluator` a block."""
-    found: list[list[dict[str, list[Floats]]]] = [[defaultdict(list) for _ in judged] for _ in scores]
+    """By score [N] and quality each metric on all resamples, [R], by a :class:`QualitiesEvaluator`
+    a block.
+    """
+    found: list[list[dict[str, list[Floats]]]] = [
+        [defaultdict(list) for _ in judged] for _ in scores
+    ]
     for counts in blocks:
         evaluator = QualitiesEvaluator(judged, counts, max_rejections)
         for uncertainty, of_score in zip(scores, found, strict=True):
-            for of_quality, measured in zip(of_score, evaluator.measure(uncertainty, metrics), strict=True):
+            for of_quality, measured in zip(
+                of_score, evaluator.measure(uncertainty, metrics), strict=True
+            ):
                 for metric, values in measured.items():
                     of_quality[metric].append(values)
     return [
-        [{metric: np.concatenate(parts) for metric, parts in of_quality.items()} for of_quality in of_score]
+        [
+            {metric: np.concatenate(parts) for metric, parts in of_quality.items()}
+            for of_quality in of_score
+        ]
         for of_score in found
     ]
 
 
 def area_under_generalised_risk(accuracy: npt.ArrayLike, roc_auc: npt.ArrayLike) -> Floats:
-    """AUGRC in [0, ½], lower is better, from arrays of one shape (Traub et al. 2024; docs/what_scores_mean.md).
+    """AUGRC in [0, ½], lower is better, from arrays of one shape (Traub et al. 2024;
+    docs/what_scores_mean.md).
 
-    Where all answers are right, or all wrong, there is no ROC-AUC (NaN) and no order matters: 0, or ½.
+    Where all answers are right, or all wrong, there is no ROC-AUC (NaN) and no order matters: 0, or
+    ½.
     """
     a, auc = np.asarray(accuracy, dtype=np.float64), np.asarray(roc_auc, dtype=np.float64)
     pairs = a * (1 - a)
     return np.asarray(0.5 * (1 - a) ** 2 + np.where(pairs == 0, 0.0, pairs * (1 - auc)))
 
 
-def why_undefined(metric: str, quality: Floats, max_rejection: float = 0.5, threshold: float = 0.5) -> str:
+def why_undefined(
+    metric: str, quality: Floats, max_rejection: float = 0.5, threshold: float = 0.5
+) -> str:
     """Why a metric is undefined on these answers; empty if it is defined."""
     incorrect = quality <= threshold
     if metric == "PRR":
         if _number_of_sizes(len(quality), max_rejection) < 2:
-            return f"undefined: rejecting {max_rejection:.0%} of {len(quality)} answers leaves fewer than two sizes"
+            return (
+                f"undefined: rejecting {max_rejection:.0%} of {len(quality)} answers leaves fewer "
+                "than two sizes"
+            )
         return "undefined: every answer has the same quality" if np.ptp(quality) == 0 else ""
     if not incorrect.any():
         return "undefined: every answer is correct"
@@ -471,14 +556,17 @@ def _groups(values: Floats) -> tuple[Counts, Counts]:
     return order, np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
 
 
-def _expected_precisions(called: Ints, wrongly: Ints, within: Ints, positive: Ints, harmonic: Floats) -> Floats:
-    """Σ over incorrect answers of the expected precision at their position, each array [..., G] → [...].
+def _expected_precisions(
+    called: Ints, wrongly: Ints, within: Ints, positive: Ints, harmonic: Floats
+) -> Floats:
+    """Σ over incorrect answers of the expected precision at their position, each array [..., G] →
+    [...].
 
-    Of n = ``within`` equal scores p = ``positive`` are incorrect; c = ``called`` answers are more uncertain, of them
-    w = ``wrongly`` correct. The answer at position c + j is incorrect with probability p/n, and then the first c + j
-    hold c − w + 1 + (j − 1) r incorrect ones, r = (p − 1)/(n − 1). Summed over j, with
-    h = ``harmonic`` = Σ_j 1/(c + j), it is p r + (p/n) ((1 − r)(c + 1) − w) h.
-    Where p = n, as of copies of one question, it is p − w h.
+    Of n = ``within`` equal scores p = ``positive`` are incorrect; c = ``called`` answers are more
+    uncertain, of them w = ``wrongly`` correct. The answer at position c + j is incorrect with
+    probability p/n, and then the first c + j hold c − w + 1 + (j − 1) r incorrect ones, r = (p −
+    1)/(n − 1). Summed over j, with h = ``harmonic`` = Σ_j 1/(c + j), it is p r + (p/n) ((1 − r)(c +
+    1) − w) h. Where p = n, as of copies of one question, it is p − w h.
     """
     share = np.where(within == positive, 1.0, (positive - 1) / np.maximum(within - 1, 1))
     before = (1.0 - share) * (called + 1) - wrongly
@@ -486,7 +574,9 @@ def _expected_precisions(called: Ints, wrongly: Ints, within: Ints, positive: In
 
 
 def _cumulated(counts: Ints) -> Ints:
-    """Cumulative sums along the rows, from 0 on: [r, N] → [r, N + 1]. Those of floats take seven times as long."""
+    """Cumulative sums along the rows, from 0 on: [r, N] → [r, N + 1]. Those of floats take seven
+    times as long.
+    """
     sums = np.empty((len(counts), counts.shape[1] + 1), dtype=np.int64)
     sums[:, 0] = 0
     np.cumsum(counts, axis=1, out=sums[:, 1:])

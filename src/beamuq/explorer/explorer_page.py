@@ -1,7 +1,8 @@
 """The explorer: tables of a cell as one structure of plain lists, and the HTML file that holds it.
 
-The tables are packed for size: each string appears once, numbers are rounded to what is drawn, JSON is compressed. The
-page's script unpacks them (``explorer.js`` says how each list is read). The same tables give the same bytes.
+The tables are packed for size: each string appears once, numbers are rounded to what is drawn, JSON
+is compressed. The page's script unpacks them (``explorer.js`` says how each list is read). The same
+tables give the same bytes.
 """
 
 from __future__ import annotations
@@ -29,18 +30,22 @@ FOLDER = resources.files("beamuq.explorer")
 PARTS = ("explorer.html", "explorer.css", "explorer.js")
 MOST_QUESTIONS = 2000  # of a page, by default: some 4 MB
 MOST_COMPARED = 40  # texts of a similarity matrix, which more would make unreadable
-UNKNOWN, ZERO = "'", 40  # of a matrix: a pair without similarity; the code of the character that stands for 0
+UNKNOWN, ZERO = (
+    "'",
+    40,
+)  # of a matrix: a pair without similarity; the code of the character that stands for 0
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question and its answers: ``answer``, ``samples`` and ``beams`` are rows of a candidates table.
+    """A question and its answers: ``answer``, ``samples`` and ``beams`` are rows of a candidates
+    table.
 
-    samples, beams: as drawn, and by descending log-probability (``logprob`` None: not known; no ``token_*``: no tree).
-    pairs: of ordered pairs of texts their similarity, and whether both mean the same (None: nothing was judged).
-    quality: of the answer; None: not known.
+    samples, beams: as drawn, and by descending log-probability (``logprob`` None: not known; no
+    ``token_*``: no tree). pairs: of ordered pairs of texts their similarity, and whether both mean
+    the same (None: nothing was judged). quality: of the answer; None: not known.
     """
 
     id: str
@@ -58,8 +63,9 @@ class Question:
 class Cell:
     """Questions that are ranked together. ``name``: part of a link to one of them.
 
-    scores: as a table of scores, of one produced answer. sources: what answer, samples and beams are.
-    similarity, quality: what they are called; an answer is right above ``threshold``. notes: sentences on the cell.
+    scores: as a table of scores, of one produced answer. sources: what answer, samples and beams
+    are. similarity, quality: what they are called; an answer is right above ``threshold``. notes:
+    sentences on the cell.
     """
 
     name: str
@@ -75,14 +81,17 @@ class Cell:
 
 
 def page(title: str, notes: Sequence[str], cells: Sequence[Cell], *, overview: str = "") -> str:
-    """The page: it opens from a file, asks for nothing, and treats every text of a question as text.
+    """The page: it opens from a file, asks for nothing, and treats every text of a question as
+    text.
 
     ``overview``: the address of the page to go back to, where there is one.
 
     Raises BeamUQError if there is no question.
     """
     if not any(cell.questions for cell in cells):
-        raise BeamUQError(f"{title}: no question to show; give a study with candidates, or a file with rows")
+        raise BeamUQError(
+            f"{title}: no question to show; give a study with candidates, or a file with rows"
+        )
     tables = explorer_data(title, notes, cells)
     text = json.dumps(tables, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     packed = gzip.compress(text.encode(), 9, mtime=0)
@@ -96,7 +105,9 @@ def page(title: str, notes: Sequence[str], cells: Sequence[Cell], *, overview: s
 
 
 def explorer_data(title: str, notes: Sequence[str], cells: Sequence[Cell]) -> dict[str, Any]:
-    """The page's data as JSON. ``tokens``: each token's text once; cells as :func:`_cell` packs them."""
+    """The page's data as JSON. ``tokens``: each token's text once; cells as :func:`_cell` packs
+    them.
+    """
     tokens: dict[str, int] = {}
     packed = [_cell(cell, tokens) for cell in cells if cell.questions]
     return {"title": title, "notes": list(notes), "cells": packed, "tokens": list(tokens)}
@@ -105,9 +116,10 @@ def explorer_data(title: str, notes: Sequence[str], cells: Sequence[Cell]) -> di
 def _cell(cell: Cell, tokens: dict[str, int]) -> dict[str, Any]:
     """A cell as columns: each list has one entry per question.
 
-    prompts: what follows ``prefix``, which they share. texts: the distinct ones. tree: see :func:`_tree`. sets: of the
-    answer, samples and beams the places of their texts, the last nodes in the tree, log p in 1e-4 nats, whether cut,
-    and clusters. pairs: see :func:`_matrix`. values: of each method, in the order of ``methods``.
+    prompts: what follows ``prefix``, which they share. texts: the distinct ones. tree: see
+    :func:`_tree`. sets: of the answer, samples and beams the places of their texts, the last nodes
+    in the tree, log p in 1e-4 nats, whether cut, and clusters. pairs: see :func:`_matrix`. values:
+    of each method, in the order of ``methods``.
     """
     prefix = os.path.commonprefix([question.prompt for question in cell.questions])  # noqa: RUF071  (by character)
     ids = [question.id for question in cell.questions]
@@ -134,7 +146,9 @@ def _cell(cell: Cell, tokens: dict[str, int]) -> dict[str, Any]:
         )
     defined = cell.scores[cell.scores["value"].notna()]
     by_method = defined.groupby(["method", "variant", "setting"], sort=False)
-    values = {_form(*map(str, key)): part.set_index("id")["value"].reindex(ids) for key, part in by_method}
+    values = {
+        _form(*map(str, key)): part.set_index("id")["value"].reindex(ids) for key, part in by_method
+    }
     return {
         "name": cell.name,
         "title": cell.title,
@@ -164,10 +178,12 @@ def _form(method: str, variant: str, setting: str) -> tuple[str, str]:
 
 
 def _tree(rows: Iterable[Row], tokens: dict[str, int]) -> tuple[list[list[int]], list[int]]:
-    """The trie of some candidates, and the node at which each of them ends, −1 where its tokens are not known.
+    """The trie of some candidates, and the node at which each of them ends, −1 where its tokens are
+    not known.
 
-    Nodes are in preorder, more probable siblings first, as three lists: depth from 1, token, −log p given the prefix
-    in 1e-3 nats. A candidate's node is its position there. ``tokens`` is filled as they come.
+    Nodes are in preorder, more probable siblings first, as three lists: depth from 1, token, −log p
+    given the prefix in 1e-3 nats. A candidate's node is its position there. ``tokens`` is filled as
+    they come.
     """
     nodes: list[dict[str, Any]] = [{"depth": 0, "children": {}}]
     ends: list[int] = []
@@ -179,22 +195,35 @@ def _tree(rows: Iterable[Row], tokens: dict[str, int]) -> tuple[list[list[int]],
             if key not in children:
                 children[key] = len(nodes)
                 cost, token = max(0, round(-1e3 * logprob)), tokens.setdefault(text, len(tokens))
-                nodes.append({"depth": nodes[node]["depth"] + 1, "children": {}, "token": token, "cost": cost})
+                nodes.append(
+                    {
+                        "depth": nodes[node]["depth"] + 1,
+                        "children": {},
+                        "token": token,
+                        "cost": cost,
+                    }
+                )
             node = children[key]
         ends.append(node)
     order, pending = [], [0]
     while pending:
         order.append(pending.pop())
-        pending += sorted(nodes[order[-1]]["children"].values(), key=lambda child: -nodes[child]["cost"])
+        pending += sorted(
+            nodes[order[-1]]["children"].values(), key=lambda child: -nodes[child]["cost"]
+        )
     place = {node: position for position, node in enumerate(order, start=-1)}
     lists = [[nodes[node][name] for node in order[1:]] for name in ("depth", "token", "cost")]
     return lists, [place[end] for end in ends]
 
 
-def _matrix(texts: Sequence[str], pairs: Mapping[tuple[str, str], tuple[float, bool | None]]) -> str:
-    """W = (S + Sᵀ)/2 of the first ``MOST_COMPARED`` texts: rows of its upper triangle, one character per pair.
+def _matrix(
+    texts: Sequence[str], pairs: Mapping[tuple[str, str], tuple[float, bool | None]]
+) -> str:
+    """W = (S + Sᵀ)/2 of the first ``MOST_COMPARED`` texts: rows of its upper triangle, one
+    character per pair.
 
-    Of a pair compared in one direction alone that one: recipes that need only s(y, y*) compare nothing else.
+    Of a pair compared in one direction alone that one: recipes that need only s(y, y*) compare
+    nothing else.
     """
     if not pairs:
         return ""
@@ -202,7 +231,9 @@ def _matrix(texts: Sequence[str], pairs: Mapping[tuple[str, str], tuple[float, b
     for i, text in enumerate(shown):
         for other in shown[i:]:
             values = [pairs[pair][0] for pair in ((text, other), (other, text)) if pair in pairs]
-            characters.append(chr(ZERO + round(100 * sum(values) / len(values))) if values else UNKNOWN)
+            characters.append(
+                chr(ZERO + round(100 * sum(values) / len(values))) if values else UNKNOWN
+            )
     return "".join(characters)
 
 
@@ -212,7 +243,9 @@ def _clusters(texts: Sequence[str], question: Question) -> list[int]:
     if not texts or not judged or any(pair not in judged for pair in permutations(set(texts), 2)):
         return []
     alike = [[a == b or (judged[a, b] and judged[b, a]) for b in texts] for a in texts]
-    clusters: list[int] = semantic_clusters(np.array([alike]), np.ones((1, len(texts)), dtype=bool))[0].tolist()
+    clusters: list[int] = semantic_clusters(
+        np.array([alike]), np.ones((1, len(texts)), dtype=bool)
+    )[0].tolist()
     return clusters
 
 

@@ -1,7 +1,7 @@
 """Scores of the produced answer alone, from the model's own probabilities (appendix of the paper).
 
-Arrays have a leading axis N of questions; every score is higher where the answer is more uncertain. Probabilities are
-natural logs; lengths count the terminator.
+Arrays have a leading axis N of questions; every score is higher where the answer is more uncertain.
+Probabilities are natural logs; lengths count the terminator.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ def prob(logprob: Array) -> Array:
 
 
 def perplexity(logprob: Array, length: Index) -> Array:
-    """Perplexity, −(1/L) log p(y*|x) (eq. ppl): the logarithm of what is usually called so. [N], [N] → [N] ≥ 0."""
+    """Perplexity, −(1/L) log p(y*|x) (eq. ppl): the logarithm of what is usually called so. [N],
+    [N] → [N] ≥ 0.
+    """
     return -logprob / length
 
 
@@ -38,23 +40,29 @@ def p_true(p_true_logprob: Array) -> Array:
     return -p_true_logprob
 
 
-def claim_conditioned_probability(logprobs: Array, labels: npt.NDArray[np.int8], mask: Mask) -> Array:
+def claim_conditioned_probability(
+    logprobs: Array, labels: npt.NDArray[np.int8], mask: Mask
+) -> Array:
     """CCP, 1 − Π_l P(alternatives entailing token l) / P(those entailing or contradicting it).
 
-    logprobs [N, L, A] of the alternatives at each step, labels [N, L, A] (ENTAIL, NEUTRAL, CONTRADICT: the combined
-    label of the alternative and the chosen token, the chosen token's own being ENTAIL), mask [N, L, A] (False: padding)
-    → [N] in [0, 1]. A step whose alternatives are all neutral has nothing to say and counts 1.
+    logprobs [N, L, A] of the alternatives at each step, labels [N, L, A] (ENTAIL, NEUTRAL,
+    CONTRADICT: the combined label of the alternative and the chosen token, the chosen token's own
+    being ENTAIL), mask [N, L, A] (False: padding) → [N] in [0, 1]. A step whose alternatives are
+    all neutral has nothing to say and counts 1.
     """
     entailing = log_sum_exp(np.where(mask & (labels == ENTAIL), logprobs, -np.inf))
     claiming = log_sum_exp(np.where(mask & (labels != NEUTRAL), logprobs, -np.inf))
-    step = np.subtract(entailing, claiming, out=np.zeros_like(claiming), where=~np.isneginf(claiming))
+    step = np.subtract(
+        entailing, claiming, out=np.zeros_like(claiming), where=~np.isneginf(claiming)
+    )
     return np.asarray(-np.expm1(np.minimum(step.sum(axis=1), 0.0)))
 
 
 def combined_label(forward: str, backward: str) -> str:
     """One label from the two directions of an NLI pair.
 
-    Equal labels remain; entailment against contradiction is neutral; otherwise the label that is not neutral.
+    Equal labels remain; entailment against contradiction is neutral; otherwise the label that is
+    not neutral.
     """
     named = {forward, backward} - {"neutral"}
     return named.pop() if len(named) == 1 else "neutral"

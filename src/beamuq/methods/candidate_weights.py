@@ -1,8 +1,8 @@
 """The weights w of the candidates for every weighted method, in log space.
 
-All take candidates as [N, M] arrays with a mask [N, M] (False: padding, where a question has fewer than M candidates)
-and return weights [N, M]: non-negative, 0 on padding, summing to 1 over each question. None of them underflows:
-weights depend on log-probabilities through differences only.
+All take candidates as [N, M] arrays with a mask [N, M] (False: padding, where a question has fewer
+than M candidates) and return weights [N, M]: non-negative, 0 on padding, summing to 1 over each
+question. None of them underflows: weights depend on log-probabilities through differences only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ def uniform(mask: Mask) -> Array:
 
 
 def restricted_mass(logprob: Array, mask: Mask, epsilon: float = 0.0) -> Array:
-    """Probability renormalised over the candidates, each floored at ``epsilon`` (eqs. restricted-mass, epsilon_floor).
+    """Probability renormalised over the candidates, each floored at ``epsilon`` (eqs.
+    restricted-mass, epsilon_floor).
 
     ``epsilon`` in [0, 1]: 0 is the main text's definition, 1 gives uniform weights.
     """
@@ -29,7 +30,8 @@ def restricted_mass(logprob: Array, mask: Mask, epsilon: float = 0.0) -> Array:
 
 
 def temperature(logprob: Array, mask: Mask, T: float) -> Array:
-    """The paper's importance weights p^(1 − 1/T) of candidates sampled at temperature ``T`` (eq. importance_weights).
+    """The paper's importance weights p^(1 − 1/T) of candidates sampled at temperature ``T`` (eq.
+    importance_weights).
 
     Exact only if tempering each token tempered the sequence; it does not. See :func:`importance`.
     """
@@ -42,10 +44,11 @@ def importance(logprob: Array, policy_logprob: Array, mask: Mask) -> Array:
 
 
 def hybrid(logprob: Array, drawn: Mask, mask: Mask) -> Array:
-    """Beams weigh their probability; draws from outside the beams share the rest evenly (eq. hybrid_weights).
+    """Beams weigh their probability; draws from outside the beams share the rest evenly (eq.
+    hybrid_weights).
 
-    ``drawn`` [N, M] marks the draws. Without draws, or with a residual mass under 1e-9, the beams' probabilities are
-    renormalised. Without beams, draws are uniform.
+    ``drawn`` [N, M] marks the draws. Without draws, or with a residual mass under 1e-9, the beams'
+    probabilities are renormalised. Without beams, draws are uniform.
     """
     beams, draws = mask & ~drawn, mask & drawn
     residual = -np.expm1(log_sum_exp(np.where(beams, logprob, -np.inf)))
@@ -56,9 +59,13 @@ def hybrid(logprob: Array, drawn: Mask, mask: Mask) -> Array:
 
 
 def _normalized(log_weights: Array, mask: Mask) -> Array:
-    """exp(log_weights) over its sum; uniform over a question's candidates where every log weight is −inf."""
+    """exp(log_weights) over its sum; uniform over a question's candidates where every log weight is
+    −inf.
+    """
     log_weights = np.where(mask, log_weights, -np.inf)
     total = log_sum_exp(log_weights)[:, None]
-    log_weights = np.subtract(log_weights, total, out=np.zeros_like(log_weights), where=~np.isneginf(total))
+    log_weights = np.subtract(
+        log_weights, total, out=np.zeros_like(log_weights), where=~np.isneginf(total)
+    )
     weights = np.where(mask, np.exp(log_weights), 0.0)
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))

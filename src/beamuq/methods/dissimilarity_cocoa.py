@@ -1,7 +1,9 @@
-"""Consistency of the produced answer with the candidates: Dissimilarity, CoCoA, Degree Matrix (sections 2.2, 3.1, 3.3).
+"""Consistency of the produced answer with the candidates: Dissimilarity, CoCoA, Degree Matrix
+(sections 2.2, 3.1, 3.3).
 
-One formula serves both forms of each method: weights 1/M over samples give the Monte Carlo estimator, restricted masses
-over beams the beam-weighted one (:mod:`beamuq.methods.candidate_weights`). Similarities lie in [0, 1].
+One formula serves both forms of each method: weights 1/M over samples give the Monte Carlo
+estimator, restricted masses over beams the beam-weighted one
+(:mod:`beamuq.methods.candidate_weights`). Similarities lie in [0, 1].
 """
 
 from __future__ import annotations
@@ -14,14 +16,15 @@ from beamuq.methods.log_space_sums import Array
 def dissimilarity(similarity: Array, weights: Array) -> Array:
     """Dissimilarity, Σ_i w_i (1 − s(y_i, y*)) (eqs. mc_estimator, beam-estimator).
 
-    similarity [N, M]: of each candidate to the produced answer, P(entail | premise y*, hypothesis y_i);
-    weights [N, M] → [N] in [0, 1], higher = more uncertain.
+    similarity [N, M]: of each candidate to the produced answer, P(entail | premise y*, hypothesis
+    y_i); weights [N, M] → [N] in [0, 1], higher = more uncertain.
     """
     return np.asarray((weights * (1.0 - similarity)).sum(axis=1))
 
 
 def cocoa(answer_uncertainty: Array, dissimilarity: Array) -> Array:
-    """CoCoA, u(y*|x) · U_D (section 3.3): CocoaMSP with u = −log p(y*|x), CocoaPPL with u = −(1/L) log p(y*|x).
+    """CoCoA, u(y*|x) · U_D (section 3.3): CocoaMSP with u = −log p(y*|x), CocoaPPL with u = −(1/L)
+    log p(y*|x).
 
     [N] in [0, ∞), [N] in [0, 1] → [N] in [0, ∞), higher = more uncertain.
     """
@@ -31,6 +34,7 @@ def cocoa(answer_uncertainty: Array, dissimilarity: Array) -> Array:
 def degree_matrix(similarity: Array, weights: Array) -> Array:
     """Degree Matrix, Σ_i Σ_j w_i w_j (1 − s(y_i, y_j)), i = j included (appendix, "Degree Matrix").
 
-    similarity [N, M, M] among the candidates, weights [N, M] → [N] in [0, 1], higher = more uncertain.
+    similarity [N, M, M] among the candidates, weights [N, M] → [N] in [0, 1], higher = more
+    uncertain.
     """
     return np.asarray(np.einsum("ni,nij,nj->n", weights, 1.0 - similarity, weights))

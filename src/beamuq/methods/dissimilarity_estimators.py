@@ -1,8 +1,10 @@
-"""Estimators of U = Σ_y p(y) d(y), the Dissimilarity under the model's whole distribution (docs/theory.md).
+"""Estimators of U = Σ_y p(y) d(y), the Dissimilarity under the model's whole distribution
+(docs/theory.md).
 
-d(y) = 1 − s(y, y*) in [0, 1]. Each estimator is Σ_i w_i d_i over M candidates [N, M], where some count what was not
-found as full disagreement. The weights serve the other weighted methods too, as plug-ins: of those only CocoaMSP and
-CocoaPPL, which multiply U by a factor of the answer, keep what is proven here.
+d(y) = 1 − s(y, y*) in [0, 1]. Each estimator is Σ_i w_i d_i over M candidates [N, M], where some
+count what was not found as full disagreement. The weights serve the other weighted methods too, as
+plug-ins: of those only CocoaMSP and CocoaPPL, which multiply U by a factor of the answer, keep what
+is proven here.
 """
 
 from __future__ import annotations
@@ -28,10 +30,10 @@ CUSTOM = "custom"
 class CandidateArrays:
     """The candidates of N questions: logprob, dissimilarity (0 on padding), mask, each [N, M].
 
-    drawn [N, M]: candidates that were drawn; the others are a set B of distinct outcomes of known probability. Draws
-    exclude B and are in the order drawn. differs [N, M]: the text is not y*'s. repeated [N, M], of samples: the same
-    token sequence occurs before. log_inclusion [N, M], of stochastic beams: log q, where q is the probability of being
-    included given the threshold κ.
+    drawn [N, M]: candidates that were drawn; the others are a set B of distinct outcomes of known
+    probability. Draws exclude B and are in the order drawn. differs [N, M]: the text is not y*'s.
+    repeated [N, M], of samples: the same token sequence occurs before. log_inclusion [N, M], of
+    stochastic beams: log q, where q is the probability of being included given the threshold κ.
     """
 
     logprob: Array
@@ -55,7 +57,8 @@ class CandidateArrays:
 
 @dataclass(frozen=True)
 class Weighting:
-    """An estimator: weights [N, M] of the candidates, and by kind of strategy whether its mean is U.
+    """An estimator: weights [N, M] of the candidates, and by kind of strategy whether its mean is
+    U.
 
     ``and_left``: the mass that was not found is added, as outcomes of d = 1.
     """
@@ -66,14 +69,18 @@ class Weighting:
     and_left: bool = False
 
     def estimate(self, candidates: CandidateArrays) -> Array:
-        """[N], higher = more uncertain; in [0, 1] but for ``inclusion``, which is unbounded above."""
+        """[N], higher = more uncertain; in [0, 1] but for ``inclusion``, which is unbounded
+        above.
+        """
         estimate: Array = (self.weights(candidates) * candidates.dissimilarity).sum(axis=1)
         return estimate + candidates.left if self.and_left else estimate
 
 
 def _normalised(candidates: CandidateArrays) -> Array:
     if candidates.log_inclusion is not None:
-        return candidate_weights.importance(candidates.logprob, candidates.log_inclusion, candidates.mask)
+        return candidate_weights.importance(
+            candidates.logprob, candidates.log_inclusion, candidates.mask
+        )
     return candidate_weights.restricted_mass(candidates.logprob, candidates.mask)
 
 
@@ -91,7 +98,9 @@ def _stratified(candidates: CandidateArrays) -> Array:
 
 
 def _usual(candidates: CandidateArrays) -> Array:
-    """Those that a method has over such candidates: normalised, stratified, or 1/M over draws alone."""
+    """Those that a method has over such candidates: normalised, stratified, or 1/M over draws
+    alone.
+    """
     return _stratified(candidates) if candidates.log_inclusion is None else _normalised(candidates)
 
 
@@ -99,7 +108,9 @@ _SETS = {"beam": False, "exact": False, CUSTOM: False}
 _STRATA = {"hybrid": True, "optimal_stratified": True, "adaptive": True, "all_above": True}
 WEIGHTINGS: dict[str, Weighting] = {
     "uniform": Weighting(
-        lambda c: candidate_weights.uniform(c.mask), {"sample": True, "systematic": True} | _SETS, "Σ d / M"
+        lambda c: candidate_weights.uniform(c.mask),
+        {"sample": True, "systematic": True} | _SETS,
+        "Σ d / M",
     ),
     "distinct": Weighting(
         lambda c: candidate_weights.restricted_mass(c.logprob, c.mask & ~c.repeated),
@@ -107,10 +118,15 @@ WEIGHTINGS: dict[str, Weighting] = {
         "Σ p d / Σ p, each token sequence once",
     ),
     "normalised": Weighting(
-        _normalised, _SETS | {"stochastic": False}, "Σ p d / Σ p; of stochastic beams Σ (p/q) d / Σ (p/q)"
+        _normalised,
+        _SETS | {"stochastic": False},
+        "Σ p d / Σ p; of stochastic beams Σ (p/q) d / Σ (p/q)",
     ),
     "unnormalised": Weighting(
-        _unnormalised, _SETS | {"all_above": False}, "Σ_B p d + r, the certified interval's upper end", and_left=True
+        _unnormalised,
+        _SETS | {"all_above": False},
+        "Σ_B p d + r, the certified interval's upper end",
+        and_left=True,
     ),
     "lower": Weighting(_unnormalised, _SETS | {"all_above": False}, "Σ_B p d, its lower end"),
     "stratified": Weighting(_stratified, _STRATA, "Σ_B p d + (r/n) Σ d over the n draws outside B"),
@@ -125,23 +141,31 @@ WEIGHTINGS: dict[str, Weighting] = {
 
 
 def estimate(name: str, candidates: CandidateArrays) -> Array:
-    """U by the estimator ``name`` from candidates of a strategy that allows it (:func:`lacks`), [N]."""
+    """U by the estimator ``name`` from candidates of a strategy that allows it (:func:`lacks`),
+    [N].
+    """
     if name == "match":
         candidates = replace(candidates, dissimilarity=candidates.differs.astype(np.float64))
     return WEIGHTINGS[name].estimate(candidates)
 
 
 def check_kind(name: str, kind: str) -> None:
-    """Refuse an unknown estimator, or one that does not work on candidates of this kind; raises BeamUQError."""
+    """Refuse an unknown estimator, or one that does not work on candidates of this kind; raises
+    BeamUQError.
+    """
     if name not in WEIGHTINGS:
         raise BeamUQError(f"{name!r}: unknown weighting; {hint(name, WEIGHTINGS)}")
     kinds = WEIGHTINGS[name].kinds
     if kind not in kinds and (kind in KINDS or CUSTOM not in kinds):
-        raise BeamUQError(f"{name} {kind!r}: that kind of candidates does not do; choose from {', '.join(kinds)}")
+        raise BeamUQError(
+            f"{name} {kind!r}: that kind of candidates does not do; choose from {', '.join(kinds)}"
+        )
 
 
 def lacks(name: str, strategy: str) -> str | None:
-    """The requirement of an estimator that candidates of this strategy miss, though of a right kind; None: none."""
+    """The requirement of an estimator that candidates of this strategy miss, though of a right
+    kind; None: none.
+    """
     kind, options = parse(strategy)
     if kind == "sample" and options["T"] != 1:
         return "samples at T = 1"
@@ -153,9 +177,10 @@ def lacks(name: str, strategy: str) -> str | None:
 def standard_error(candidates: CandidateArrays, lattices: int = 0) -> Array:
     """The standard error of the mean of draws (``uniform``, ``stratified``), r · σ̂/√n, [N].
 
-    ``lattices``: draws of the same lattice depend on each other, so that only the means of whole lattices show the
-    error; they follow one another, equally many draws each. 0: independent draws. Of one lattice, and of fewer
-    than two independent draws, there is none: NaN, but 0 where the set leaves at most 1e-3 and nothing was drawn.
+    ``lattices``: draws of the same lattice depend on each other, so that only the means of whole
+    lattices show the error; they follow one another, equally many draws each. 0: independent draws.
+    Of one lattice, and of fewer than two independent draws, there is none: NaN, but 0 where the set
+    leaves at most 1e-3 and nothing was drawn.
     """
     values, counted = candidates.dissimilarity, candidates.mask & candidates.drawn
     n = units = counted.sum(axis=1)
@@ -173,17 +198,20 @@ def standard_error(candidates: CandidateArrays, lattices: int = 0) -> Array:
 def certified_interval(logprob: Array, dissimilarity: Array, in_set: Mask) -> tuple[Array, Array]:
     """[Σ_B p d, Σ_B p d + r], which holds U for any outcomes outside B: two arrays [N].
 
-    All [N, M]. True where the members of B are distinct outcomes, each with the probability of its whole sequence, the
-    ending included, under the distribution that U is about. Without a set: [0, 1].
+    All [N, M]. True where the members of B are distinct outcomes, each with the probability of its
+    whole sequence, the ending included, under the distribution that U is about. Without a set: [0,
+    1].
     """
     lower = np.where(in_set, np.exp(logprob) * dissimilarity, 0.0).sum(axis=1)
     return lower, lower + 1.0 - covered_mass(logprob, in_set)
 
 
 def certified_pair_interval(logprob: Array, values: Array, in_set: Mask) -> tuple[Array, Array]:
-    """[S_in, S_in + 1 − m²] around Σ_y Σ_z p(y) p(z) v(y, z), with S_in its part within B: two arrays [N].
+    """[S_in, S_in + 1 − m²] around Σ_y Σ_z p(y) p(z) v(y, z), with S_in its part within B: two
+    arrays [N].
 
-    values [N, M, M] in [0, 1], such as 1 − s for Degree Matrix; the rest as for :func:`certified_interval`.
+    values [N, M, M] in [0, 1], such as 1 − s for Degree Matrix; the rest as for
+    :func:`certified_interval`.
     """
     p = np.where(in_set, np.exp(logprob), 0.0)
     lower = np.einsum("ni,nij,nj->n", p, values, p)

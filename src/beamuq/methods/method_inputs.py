@@ -1,7 +1,9 @@
-"""The inputs of the methods, as arrays: a candidate set and a produced answer for every question of a cell.
+"""The inputs of the methods, as arrays: a candidate set and a produced answer for every question of
+a cell.
 
-A study reads it out of its tables. All arrays are read-only: every method sees the same ones. A part that is not known
-in a cell is :data:`UNKNOWN`: a method whose declared ``needs`` (:data:`PARTS`) name it is not run.
+A study reads it out of its tables. All arrays are read-only: every method sees the same ones. A
+part that is not known in a cell is :data:`UNKNOWN`: a method whose declared ``needs``
+(:data:`PARTS`) name it is not run.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from beamuq.methods import semantic_entropy_sar, spectral
 from beamuq.methods.log_space_sums import Array, Index, Mask
 from beamuq.methods.rouge import Texts
 
-UNKNOWN: Never = cast(Never, None)  # stands for an array of any kind; only ever compared by identity
+UNKNOWN: Never = cast(
+    Never, None
+)  # stands for an array of any kind; only ever compared by identity
 PARTS = {
     "answer.logprob": "log-probability of the produced answer",
     "answer.length": "its number of tokens",
@@ -36,7 +40,9 @@ PARTS = {
     "pairs.same": "whether both texts of a pair mean the same",
     "pairs.identical": "whether both are the same text",
 }
-"""The vocabulary of ``Method.needs``; ``mask``, ``pairs.mask`` and the settings are always known."""
+"""The vocabulary of ``Method.needs``; ``mask``, ``pairs.mask`` and the settings are always
+known.
+"""
 DERIVED = {
     "to_produced": ("pairs.similarity",),
     "among": ("pairs.similarity",),
@@ -60,9 +66,11 @@ class _ReadOnlyArrays:
 
 @dataclass(frozen=True)
 class Pairs(_ReadOnlyArrays):
-    """Similarities within N candidate sets, [N, M+1, M+1] each, and which nodes there are, mask [N, M+1].
+    """Similarities within N candidate sets, [N, M+1, M+1] each, and which nodes there are, mask [N,
+    M+1].
 
-    Where all methods are of those that read ``to_produced`` alone, similarity is its first row, [N, 1, M+1].
+    Where all methods are of those that read ``to_produced`` alone, similarity is its first row, [N,
+    1, M+1].
 
     Node 0 is the produced answer; row = premise, column = hypothesis. similarity in [0, 1];
     contradiction alike; same, symmetric: both mean the same; identical: both
@@ -84,14 +92,18 @@ class Pairs(_ReadOnlyArrays):
 
     @cached_property
     def linked(self) -> Mask:
-        """Candidates [N, M, M] that entail each other more than they contradict, or are the same text."""
+        """Candidates [N, M, M] that entail each other more than they contradict, or are the same
+        text.
+        """
         entailed = self.similarity > self.contradiction
         return self._among_candidates(entailed & entailed.transpose(0, 2, 1))
 
     @cached_property
     def clusters(self) -> Index:
         """The semantic cluster of each candidate, [N, M]; equal texts share one."""
-        positions = semantic_entropy_sar.semantic_clusters(self._among_candidates(self.same), self.mask[:, 1:])
+        positions = semantic_entropy_sar.semantic_clusters(
+            self._among_candidates(self.same), self.mask[:, 1:]
+        )
         _read_only(positions)
         return positions
 
@@ -105,7 +117,8 @@ class Pairs(_ReadOnlyArrays):
 
 @dataclass(frozen=True)
 class Answer(_ReadOnlyArrays):
-    """The produced answers y* of N questions: logprob and length [N], terminator included; mean_entropy [N] in nats.
+    """The produced answers y* of N questions: logprob and length [N], terminator included;
+    mean_entropy [N] in nats.
 
     p_true_logprob [N] and ccp [N] (the score) come from the judgements file.
     """
@@ -119,11 +132,12 @@ class Answer(_ReadOnlyArrays):
 
 @dataclass(frozen=True)
 class Evidence(_ReadOnlyArrays):
-    """N questions, each with a produced answer and up to M candidates of one strategy; padding where mask is False.
+    """N questions, each with a produced answer and up to M candidates of one strategy; padding
+    where mask is False.
 
-    logprob, mask, weights [N, M] of the candidates; texts [N, M+1], y* first, "" on padding; token_sar [N, M] and
-    sentence_similarity [N, M, M] for SAR. alpha, K: Eccentricity and EigVecDissimilarity retain the K lowest
-    eigenvectors or, without K, those below alpha.
+    logprob, mask, weights [N, M] of the candidates; texts [N, M+1], y* first, "" on padding;
+    token_sar [N, M] and sentence_similarity [N, M, M] for SAR. alpha, K: Eccentricity and
+    EigVecDissimilarity retain the K lowest eigenvectors or, without K, those below alpha.
     """
 
     answer: Answer
@@ -157,9 +171,13 @@ class Evidence(_ReadOnlyArrays):
 
 
 def check_needs(method: str, needs: Sequence[str]) -> None:
-    """Refuse ``needs`` that are not all names of :data:`PARTS`: BeamUQError, in one line, with the nearest part."""
+    """Refuse ``needs`` that are not all names of :data:`PARTS`: BeamUQError, in one line, with the
+    nearest part.
+    """
     if isinstance(needs, str):
-        raise BeamUQError(f"method {method!r}: needs is the text {needs!r}; write needs=({needs!r},)")
+        raise BeamUQError(
+            f"method {method!r}: needs is the text {needs!r}; write needs=({needs!r},)"
+        )
     for need in needs:
         if need not in PARTS:
             fix = f"declare {', '.join(DERIVED[need])}" if need in DERIVED else hint(need, PARTS)

@@ -21,7 +21,8 @@ Texts = npt.NDArray[np.object_]
 def _tokenizer() -> Any:
     """ROUGE's own tokenizer with stemming, imported when needed.
 
-    Of nltk it needs the stemmer alone: its packages are found but not run, since they load scikit-learn.
+    Of nltk it needs the stemmer alone: its packages are found but not run, since they load
+    scikit-learn.
     """
     packages = [name for name in ("nltk", "nltk.stem") if name not in sys.modules]
     for name in packages:
@@ -46,7 +47,8 @@ def words(text: str) -> list[str]:
 def rouge_l(text: str, other: str) -> float:
     """ROUGE-L F-measure of two texts after stemming, in [0, 1], symmetric.
 
-    Two texts without a word (nothing ROUGE counts as one) get 1 if they are equal, the empty ones too, else 0.
+    Two texts without a word (nothing ROUGE counts as one) get 1 if they are equal, the empty ones
+    too, else 0.
     """
     first, second = words(text), words(other)
     if not first and not second:
@@ -67,8 +69,9 @@ def rouge_l_of_words(first: Sequence[str], second: Sequence[str]) -> float:
 def longest_common_subsequence(text: Sequence[str], other_text: Sequence[str]) -> int:
     """The length of the longest common subsequence.
 
-    By bits: bit i of ``row`` is 0 where the subsequence of ``text[: i + 1]`` and the words of ``other_text`` so far is
-    one longer than that of ``text[:i]`` (Hyyrö 2004, "Bit-parallel LCS-length computation revisited").
+    By bits: bit i of ``row`` is 0 where the subsequence of ``text[: i + 1]`` and the words of
+    ``other_text`` so far is one longer than that of ``text[:i]`` (Hyyrö 2004, "Bit-parallel
+    LCS-length computation revisited").
     """
     places: dict[str, int] = {}
     for place, word in enumerate(text):
@@ -93,14 +96,21 @@ def rouge_matrix(texts: Texts, mask: Mask) -> Array:
 def lexical_similarity(similarity: Array, mask: Mask) -> Array:
     """LexicalSimilarity, 1 − the mean similarity of the M(M−1)/2 pairs of candidates (eq. lsrl).
 
-    similarity [N, M, M], symmetric, in [0, 1] → [N] in [0, 1], higher = more uncertain; 0 for a single candidate.
+    similarity [N, M, M], symmetric, in [0, 1] → [N] in [0, 1], higher = more uncertain; 0 for a
+    single candidate.
     """
     M = mask.sum(axis=1)
-    pairs = mask[:, :, None] & mask[:, None, :] & np.triu(np.ones(similarity.shape[1:], dtype=bool), k=1)
+    pairs = (
+        mask[:, :, None]
+        & mask[:, None, :]
+        & np.triu(np.ones(similarity.shape[1:], dtype=bool), k=1)
+    )
     mean = np.where(pairs, similarity, 0.0).sum(axis=(1, 2)) / np.maximum(M * (M - 1) / 2, 1)
     return np.where(M > 1, 1.0 - mean, 0.0)
 
 
 def lexical_similarity_of_texts(texts: Texts, mask: Mask) -> Array:
-    """:func:`lexical_similarity` of texts [N, M+1], the produced answer's first, which is left out."""
+    """:func:`lexical_similarity` of texts [N, M+1], the produced answer's first, which is left
+    out.
+    """
     return lexical_similarity(rouge_matrix(texts[:, 1:], mask), mask)

@@ -1,6 +1,7 @@
 """Uncertainty of the question rather than of one answer: Semantic Entropy and SAR (appendix).
 
-As in :mod:`beamuq.methods.dissimilarity_cocoa`, the weights make the form: 1/M over samples, masses over beams.
+As in :mod:`beamuq.methods.dissimilarity_cocoa`, the weights make the form: 1/M over samples, masses
+over beams.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ SAR_TEMPERATURE = 0.001
 def semantic_clusters(same: Mask, mask: Mask) -> Index:
     """Group candidates by meaning: each joins the first cluster whose first member means the same.
 
-    same [N, M, M]: candidates i and j mean the same; mask [N, M] → [N, M]: the position of each candidate's cluster's
-    first member, −1 on padding. Depends on the order of candidates: draws as drawn, beams by descending p.
+    same [N, M, M]: candidates i and j mean the same; mask [N, M] → [N, M]: the position of each
+    candidate's cluster's first member, −1 on padding. Depends on the order of candidates: draws as
+    drawn, beams by descending p.
     """
     M = mask.shape[1]
     cluster = np.where(mask, np.arange(M), -1)
@@ -28,7 +30,9 @@ def semantic_clusters(same: Mask, mask: Mask) -> Index:
 
 
 def cluster_masses(clusters: Index, weights: Array) -> Array:
-    """p̂(c), [N, M]: the summed weights of each cluster, at its first member's position; 0 elsewhere."""
+    """p̂(c), [N, M]: the summed weights of each cluster, at its first member's position; 0
+    elsewhere.
+    """
     members = clusters[:, :, None] == np.arange(clusters.shape[1])
     return np.asarray(np.einsum("nj,njc->nc", weights, members))
 
@@ -36,8 +40,8 @@ def cluster_masses(clusters: Index, weights: Array) -> Array:
 def semantic_entropy(clusters: Index, weights: Array) -> Array:
     """SemanticEntropy, −Σ_c p̂(c) log p̂(c) with p̂(c) = Σ_{i∈c} w_i (appendix).
 
-    Over samples this is the count-based entropy, over beams the mass-weighted one. clusters, weights [N, M]
-    → [N] in [0, log M], higher = more uncertain.
+    Over samples this is the count-based entropy, over beams the mass-weighted one. clusters,
+    weights [N, M] → [N] in [0, log M], higher = more uncertain.
     """
     return np.asarray(entropy_terms(cluster_masses(clusters, weights)).sum(axis=1))
 
@@ -53,7 +57,8 @@ def semantic_entropy_printed(clusters: Index, weights: Array) -> Array:
 
 
 def semantic_entropy_likelihood(clusters: Index, logprob: Array, mask: Mask) -> Array:
-    """SemanticEntropy as the official code has it, −(1/M) Σ_i log Σ_{j∈c(i)} p(y_j|x), repeats counted again.
+    """SemanticEntropy as the official code has it, −(1/M) Σ_i log Σ_{j∈c(i)} p(y_j|x), repeats
+    counted again.
 
     logprob [N, M] → [N] in (−log M, ∞): sums over repeats can exceed 1.
     """
@@ -65,21 +70,27 @@ def semantic_entropy_likelihood(clusters: Index, logprob: Array, mask: Mask) -> 
 def token_sar(relevances: Array, logprobs: Array, mask: Mask) -> Array:
     """TokenSAR, −Σ_l R̃_l log p(y_l|y_<l, x) with R̃ the relevances over their sum (eq. tokensar).
 
-    relevances [..., L] ≥ 0 (1 − similarity to the text without token l), logprobs [..., L], mask [..., L] → [...] in
-    [0, ∞). Where no token is relevant all are, equally.
+    relevances [..., L] ≥ 0 (1 − similarity to the text without token l), logprobs [..., L], mask
+    [..., L] → [...] in [0, ∞). Where no token is relevant all are, equally.
     """
     relevances = np.where(mask, relevances, 0.0)
     relevances = np.where(relevances.sum(axis=-1, keepdims=True) > 0, relevances, mask)
     total = relevances.sum(axis=-1, keepdims=True)
-    return np.asarray(-(relevances / np.where(total > 0, total, 1.0) * np.where(mask, logprobs, 0.0)).sum(axis=-1))
+    return np.asarray(
+        -(relevances / np.where(total > 0, total, 1.0) * np.where(mask, logprobs, 0.0)).sum(axis=-1)
+    )
 
 
-def sar(token_sar: Array, similarity: Array, weights: Array, mask: Mask, t: float = SAR_TEMPERATURE) -> Array:
+def sar(
+    token_sar: Array, similarity: Array, weights: Array, mask: Mask, t: float = SAR_TEMPERATURE
+) -> Array:
     """SAR: SentenceSAR of the relevance-weighted probabilities q_i = exp(−TokenSAR_i).
 
-    SentenceSAR is −Σ_i w_i log(q_i + (1/t) Σ_{k≠i} s_ik q_k) (appendix; the beam form is our formulation).
+    SentenceSAR is −Σ_i w_i log(q_i + (1/t) Σ_{k≠i} s_ik q_k) (appendix; the beam form is our
+    formulation).
 
-    token_sar [N, M] of the candidates, similarity [N, M, M] in [0, 1], weights [N, M] → [N], higher = more uncertain.
+    token_sar [N, M] of the candidates, similarity [N, M, M] in [0, 1], weights [N, M] → [N], higher
+    = more uncertain.
     """
     others = mask[:, :, None] & mask[:, None, :] & ~np.eye(mask.shape[1], dtype=bool)
     with np.errstate(divide="ignore"):

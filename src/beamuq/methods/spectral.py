@@ -1,8 +1,9 @@
-"""Scores from the graph Laplacian of a candidate set: Eccentricity, EigVecDissimilarity, EigValLaplacian, NumSemSets.
+"""Scores from the graph Laplacian of a candidate set: Eccentricity, EigVecDissimilarity,
+EigValLaplacian, NumSemSets.
 
-L = I − D^(−1/2) W D^(−1/2) with W = (S + Sᵀ)/2 over n nodes; its eigenvalues lie in [0, 2]. A node of degree zero is a
-component of its own, with eigenvalue 0. Arrays have a leading axis N; ``mask`` [N, n] is False
-on padding.
+L = I − D^(−1/2) W D^(−1/2) with W = (S + Sᵀ)/2 over n nodes; its eigenvalues lie in [0, 2]. A node
+of degree zero is a component of its own, with eigenvalue 0. Arrays have a leading axis N; ``mask``
+[N, n] is False on padding.
 """
 
 from __future__ import annotations
@@ -11,13 +12,20 @@ import numpy as np
 
 from beamuq.methods.log_space_sums import Array, Mask
 
-EQUAL = 1e-9  # eigenvalues closer than this are one eigenvalue: rounding must not choose between eigenvectors
-_PADDING = 3.0  # an eigenvalue above all real ones, so that padding sorts last and is never retained
+# eigenvalues closer than this are one eigenvalue: rounding must not choose between eigenvectors
+EQUAL = 1e-9
+_PADDING = (
+    3.0  # an eigenvalue above all real ones, so that padding sorts last and is never retained
+)
 
 
 def laplacian(similarity: Array, mask: Mask) -> Array:
-    """The symmetric normalised Laplacian [N, n, n] of similarity [N, n, n]; padding has eigenvalue 3."""
-    W = np.where(mask[:, :, None] & mask[:, None, :], (similarity + similarity.transpose(0, 2, 1)) / 2.0, 0.0)
+    """The symmetric normalised Laplacian [N, n, n] of similarity [N, n, n]; padding has eigenvalue
+    3.
+    """
+    W = np.where(
+        mask[:, :, None] & mask[:, None, :], (similarity + similarity.transpose(0, 2, 1)) / 2.0, 0.0
+    )
     degree = W.sum(axis=2)
     linked = degree > 0
     scale = np.where(linked, degree, np.inf) ** -0.5
@@ -28,7 +36,9 @@ def laplacian(similarity: Array, mask: Mask) -> Array:
 
 
 def spectrum(similarity: Array, mask: Mask) -> tuple[Array, Array]:
-    """Eigenvalues [N, n], ascending, and eigenvectors [N, n, n] (last axis: which eigenvector) of the Laplacian."""
+    """Eigenvalues [N, n], ascending, and eigenvectors [N, n, n] (last axis: which eigenvector) of
+    the Laplacian.
+    """
     return np.linalg.eigh(laplacian(similarity, mask))
 
 
@@ -40,9 +50,9 @@ def below_threshold(eigenvalues: Array, alpha: float) -> Array:
 def lowest(eigenvalues: Array, K: int, mask: Mask) -> Array:
     """How much of each eigenvector is retained, [N, n] in [0, 1], when the ``K`` lowest are.
 
-    Where K cuts an eigenspace (several equal eigenvalues), each of its eigenvectors counts the same fraction: the
-    projector is weighed, so that the result does not depend on a basis. K is at most a
-    question's nodes.
+    Where K cuts an eigenspace (several equal eigenvalues), each of its eigenvectors counts the same
+    fraction: the projector is weighed, so that the result does not depend on a basis. K is at most
+    a question's nodes.
     """
     size = np.minimum(K, mask.sum(axis=1))[:, None]
     space = np.cumsum(np.diff(eigenvalues, axis=1, prepend=eigenvalues[:, :1]) > EQUAL, axis=1)
@@ -53,10 +63,12 @@ def lowest(eigenvalues: Array, K: int, mask: Mask) -> Array:
 
 
 def eccentricity(eigenvectors: Array, retained: Array, weights: Array) -> Array:
-    """Eccentricity, ‖v* − Σ_i w_i v_i‖² in the Laplacian embedding (eq. eccentricity and its beam form).
+    """Eccentricity, ‖v* − Σ_i w_i v_i‖² in the Laplacian embedding (eq. eccentricity and its beam
+    form).
 
-    eigenvectors [N, M+1, M+1], node 0 the produced answer; retained [N, M+1] (:func:`below_threshold` or
-    :func:`lowest`); weights [N, M] → [N] in [0, 2], higher = more uncertain.
+    eigenvectors [N, M+1, M+1], node 0 the produced answer; retained [N, M+1]
+    (:func:`below_threshold` or :func:`lowest`); weights [N, M] → [N] in [0, 2], higher = more
+    uncertain.
     """
     offset = eigenvectors[:, 0] - np.einsum("ni,nik->nk", weights, eigenvectors[:, 1:])
     return np.asarray((retained * offset**2).sum(axis=1))
@@ -72,7 +84,8 @@ def eigvec_dissimilarity(eigenvectors: Array, retained: Array, weights: Array) -
 
 
 def eigval_laplacian(similarity: Array, mask: Mask) -> Array:
-    """EigValLaplacian, Σ_i max(0, 1 − λ_i) over the candidates' own graph (appendix, "Sum of Eigenvalues").
+    """EigValLaplacian, Σ_i max(0, 1 − λ_i) over the candidates' own graph (appendix, "Sum of
+    Eigenvalues").
 
     similarity [N, M, M] → [N] in [1, M]: a soft number of meanings; higher = more uncertain.
     """
@@ -83,15 +96,17 @@ def eigval_laplacian(similarity: Array, mask: Mask) -> Array:
 def num_sem_sets(linked: Mask, mask: Mask) -> Array:
     """NumSemSets, the number of connected components of the candidates' graph (appendix).
 
-    linked [N, M, M]: whether i and j entail each other, in both directions, more than they contradict
-    → [N], whole numbers from 1 to M; higher = more uncertain.
+    linked [N, M, M]: whether i and j entail each other, in both directions, more than they
+    contradict → [N], whole numbers from 1 to M; higher = more uncertain.
     """
     from scipy.sparse import coo_array  # a third of what steps take to start that only name methods
     from scipy.sparse.csgraph import connected_components
 
     N, M = mask.shape
     question, row, column = np.nonzero(linked & mask[:, :, None] & mask[:, None, :])
-    edges = coo_array((np.ones(len(row), dtype=bool), (question * M + row, question * M + column)), (N * M, N * M))
+    edges = coo_array(
+        (np.ones(len(row), dtype=bool), (question * M + row, question * M + column)), (N * M, N * M)
+    )
     _, component = connected_components(edges, directed=False)
     members = np.flatnonzero(mask)
     _, first = np.unique(component[members], return_index=True)

@@ -1,4 +1,6 @@
-"""Conversations: lists of messages, as chat templates take them, checked before a model is asked."""
+"""Conversations: lists of messages, as chat templates take them, checked before a model is
+asked.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,14 @@ FIXED = ("system", "developer")
 
 
 def read_conversation(messages: Sequence[Any], place: str) -> list[Message]:
-    """The messages as a chat template takes them: role, content as one text, and what else they say.
+    """The messages as a chat template takes them: role, content as one text, and what else they
+    say.
 
     A content of one text part is that text. What is null, as Parquet fills in, is not said.
 
-    Raises BeamUQError naming the ``place``, the message and the fix: no message, something else than a mapping, a
-    role or a content that is missing or no text, several parts, a part that is no text, and a last message that asks
-    for nothing.
+    Raises BeamUQError naming the ``place``, the message and the fix: no message, something else
+    than a mapping, a role or a content that is missing or no text, several parts, a part that is no
+    text, and a last message that asks for nothing.
     """
     if not messages:
         raise BeamUQError(f"{place}: messages: empty; give a message of the user")
@@ -33,7 +36,8 @@ def read_conversation(messages: Sequence[Any], place: str) -> list[Message]:
     where = f"{place}: messages[{len(read) - 1}]"
     if last["role"].lower() in UNASKED:
         raise BeamUQError(
-            f"{where}: role: {json.dumps(last['role'])}: the last message asks for no answer; end with the user's, and "
+            f"{where}: role: {json.dumps(last['role'])}: the last message asks for no answer; end "
+            "with the user's, and "
             "leave out what comes behind it"
         )
     if not last["content"].strip():
@@ -68,7 +72,9 @@ def _text(content: Any, where: str) -> str:
         texts.append(_text_of_part(part, f"{where}[{number}]"))
     if len(texts) > 1:
         # Servers put line breaks between parts or nothing, and templates trim them or not.
-        raise BeamUQError(f"{where}: {len(texts)} parts; join them to one text as they are to be read")
+        raise BeamUQError(
+            f"{where}: {len(texts)} parts; join them to one text as they are to be read"
+        )
     check_characters(texts[0], where)
     return texts[0]
 
@@ -77,7 +83,9 @@ def check_characters(text: str, place: str) -> None:
     """Refuse half a surrogate pair, which is no character and which no tokenizer reads."""
     half = next((mark for mark in text if "\ud800" <= mark <= "\udfff"), None)
     if half is not None:
-        raise BeamUQError(f"{place}: holds {half!r}, half a surrogate pair; write the character, or leave it out")
+        raise BeamUQError(
+            f"{place}: holds {half!r}, half a surrogate pair; write the character, or leave it out"
+        )
 
 
 def _text_of_part(part: Any, where: str) -> str:
@@ -87,13 +95,18 @@ def _text_of_part(part: Any, where: str) -> str:
     text = part.get("text") if isinstance(part, Mapping) else None
     if kind != "text" or not isinstance(text, str):
         raise BeamUQError(
-            f"{where}: type: {kind!r:.40}: only texts are read, and an image or a tool's part would be lost; give "
+            f"{where}: type: {kind!r:.40}: only texts are read, and an image or a tool's part "
+            "would be lost; give "
             'one part {"type": "text", "text": "…"}, or a text'
         )
     return text
 
 
 def around(messages: Sequence[Mapping[str, Any]]) -> str:
-    """What of a conversation is the prompt around it: messages of the system and of the developer, in JSON."""
-    fixed = [[message["role"], message["content"]] for message in messages if message["role"] in FIXED]
+    """What of a conversation is the prompt around it: messages of the system and of the developer,
+    in JSON.
+    """
+    fixed = [
+        [message["role"], message["content"]] for message in messages if message["role"] in FIXED
+    ]
     return json.dumps(fixed, ensure_ascii=False)

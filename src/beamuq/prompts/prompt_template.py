@@ -1,22 +1,28 @@
-"""Prompt templates: the grammar of ``src/beamuq/prompts/<style>/<adapter>.txt``, and how to fill them in.
+"""Prompt templates: the grammar of ``src/beamuq/prompts/<style>/<adapter>.txt``, and how to fill
+them in.
 
-A file has named parts, each opened by a line such as ``== prompt ==``; text before the first is a note.
-``prompt`` is the whole prompt. The others are repeated as often as there are such things: ``shot`` is one few-shot
-example, ``turn`` one earlier turn of a dialogue, ``option`` one option of a multiple-choice question. ``{name}`` stands
-for a value:
+A file has named parts, each opened by a line such as ``== prompt ==``; text before the first is a
+note. ``prompt`` is the whole prompt. The others are repeated as often as there are such things:
+``shot`` is one few-shot example, ``turn`` one earlier turn of a dialogue, ``option`` one option of
+a multiple-choice question. ``{name}`` stands for a value:
 
-=====================  =======================================================================================
-in ``prompt``          ``{question}``; ``{shots}``, ``{history}``: examples, earlier turns, a blank line between;
-                       ``{options}``: one per line; ``{story}``; ``{title_1}``, ``{paragraph_1}``, ``{title_2}``, …
-in ``shot``            ``{question}``, ``{options}``, ``{answer}``: the first reference
-in ``turn``            ``{question}``, ``{answer}``
-in ``option``          ``{letter}``: A, B, … by place; ``{text}``
-=====================  =======================================================================================
+=====================
+======================================================================================= in
+``prompt``          ``{question}``; ``{shots}``, ``{history}``: examples, earlier turns, a blank
+line between;
+                       ``{options}``: one per line; ``{story}``; ``{title_1}``, ``{paragraph_1}``,
+                       ``{title_2}``, …
+in ``shot``            ``{question}``, ``{options}``, ``{answer}``: the first reference in ``turn``
+``{question}``, ``{answer}`` in ``option``          ``{letter}``: A, B, … by place; ``{text}``
+=====================
+=======================================================================================
 
-There is no logic but one rule: where ``{shots}`` or ``{history}`` is alone on a line and is empty, the line goes,
-and the blank line after it. Values are put in once and never read again, so braces in a question are just braces.
+There is no logic but one rule: where ``{shots}`` or ``{history}`` is alone on a line and is empty,
+the line goes, and the blank line after it. Values are put in once and never read again, so braces
+in a question are just braces.
 
-:func:`split_parts` and :func:`fill_part` serve the template of P(True) too (:mod:`beamuq.scorers.judgements`).
+:func:`split_parts` and :func:`fill_part` serve the template of P(True) too
+(:mod:`beamuq.scorers.judgements`).
 """
 
 from __future__ import annotations
@@ -64,7 +70,9 @@ def placeholders(body: str) -> list[str]:
 
 
 def fill_part(body: str, values: Mapping[str, str]) -> str:
-    """A part with a value for each placeholder; an empty block that is alone on its line goes with that line."""
+    """A part with a value for each placeholder; an empty block that is alone on its line goes with
+    that line.
+    """
     for name in _BLOCKS:
         if values.get(name) == "":
             body = re.sub(rf"^\{{{name}\}}(?:\n\n?|$)", "", body, flags=re.MULTILINE)
@@ -74,8 +82,8 @@ def fill_part(body: str, values: Mapping[str, str]) -> str:
 def load(path: Path) -> Template:
     """Read and check a dataset's template.
 
-    Raises BeamUQError if it is missing, lacks the part that a placeholder needs, uses an unknown one, or ends a line
-    with a space.
+    Raises BeamUQError if it is missing, lacks the part that a placeholder needs, uses an unknown
+    one, or ends a line with a space.
     """
     return parse(read_template(path), str(path))
 
@@ -89,36 +97,60 @@ def parse(text: str, where: str) -> Template:
         if part not in _ALLOWED:
             raise BeamUQError(f"{where}: unknown part '{part}'; known: {', '.join(_ALLOWED)}")
         if any(line != line.rstrip() for line in body.split("\n")):
-            raise BeamUQError(f"{where}: part '{part}' has a line that ends with a space; remove the space")
+            raise BeamUQError(
+                f"{where}: part '{part}' has a line that ends with a space; remove the space"
+            )
         for name in placeholders(body):
             if not re.fullmatch(_ALLOWED[part], name):
                 allowed = _ALLOWED[part].replace(r"_[1-9]\d*", "_1").replace("|", ", ")
-                raise BeamUQError(f"{where}: part '{part}': unknown placeholder {{{name}}}; known: {allowed}")
+                raise BeamUQError(
+                    f"{where}: part '{part}': unknown placeholder {{{name}}}; known: {allowed}"
+                )
             if name in _REPEATED and _REPEATED[name] not in parts:
-                raise BeamUQError(f"{where}: {{{name}}} needs a part '== {_REPEATED[name]} =='; add it")
+                raise BeamUQError(
+                    f"{where}: {{{name}}} needs a part '== {_REPEATED[name]} =='; add it"
+                )
     return parts
 
 
-def render(template: Template, question: Mapping[str, Any], shots: Sequence[Mapping[str, Any]], *, where: str) -> str:
-    """The prompt of one question (a row of ``questions``), after few-shot examples (rows of ``shots``) in their order.
+def render(
+    template: Template,
+    question: Mapping[str, Any],
+    shots: Sequence[Mapping[str, Any]],
+    *,
+    where: str,
+) -> str:
+    """The prompt of one question (a row of ``questions``), after few-shot examples (rows of
+    ``shots``) in their order.
 
-    For an instruct model this is the user's message; the model's chat template is applied elsewhere.
+    For an instruct model this is the user's message; the model's chat template is applied
+    elsewhere.
 
-    Raises BeamUQError if the template asks for what the question has not, or leaves out what it has; ``where`` names
-    both.
+    Raises BeamUQError if the template asks for what the question has not, or leaves out what it
+    has; ``where`` names both.
     """
     values = _values(template, question, where)
     values["shots"] = "\n\n".join(
-        _fill(template, "shot", _values(template, shot, where) | {"answer": shot["references"][0]}, where)
+        _fill(
+            template,
+            "shot",
+            _values(template, shot, where) | {"answer": shot["references"][0]},
+            where,
+        )
         for shot in shots
     )
-    values["history"] = "\n\n".join(_fill(template, "turn", turn, where) for turn in question["history"])
+    values["history"] = "\n\n".join(
+        _fill(template, "turn", turn, where) for turn in question["history"]
+    )
     passages = question["context"]
     if len(passages) == 1 and not passages[0]["title"]:
         values["story"] = passages[0]["text"]
     else:
         for number, passage in enumerate(passages, start=1):
-            values[f"title_{number}"], values[f"paragraph_{number}"] = passage["title"], passage["text"]
+            values[f"title_{number}"], values[f"paragraph_{number}"] = (
+                passage["title"],
+                passage["text"],
+            )
     return _fill(template, "prompt", values, where)
 
 
@@ -131,13 +163,17 @@ def lettered(options: Sequence[str]) -> list[dict[str, str]]:
 def _values(template: Template, question: Mapping[str, Any], where: str) -> dict[str, str]:
     values = {"question": question["question"]}
     if question["options"]:
-        filled = (_fill(template, "option", option, where) for option in lettered(question["options"]))
+        filled = (
+            _fill(template, "option", option, where) for option in lettered(question["options"])
+        )
         values["options"] = "\n".join(filled)
     return values
 
 
 def _fill(template: Template, part: str, values: Mapping[str, str], where: str) -> str:
-    """:func:`fill_part`, refusing a part that asks for what there is not or leaves out what there is."""
+    """:func:`fill_part`, refusing a part that asks for what there is not or leaves out what there
+    is.
+    """
     if part not in template:
         raise BeamUQError(f"{where}: the template has no part '== {part} =='; add it")
     used = set(placeholders(template[part]))

@@ -1,8 +1,10 @@
-"""AlignScore from its published checkpoint: does the produced answer contain what the reference claims?
+"""AlignScore from its published checkpoint: does the produced answer contain what the reference
+claims?
 
-A RoBERTa body with three heads on its pooled output: binary (2), three-way (3) and regression (1). Mode ``nli_sp`` uses
-the three-way head's first class, *aligned*: the context is cut into chunks of sentences, the claim into sentences; the
-score is the mean over the claim's sentences of the maximum over the context's chunks.
+A RoBERTa body with three heads on its pooled output: binary (2), three-way (3) and regression (1).
+Mode ``nli_sp`` uses the three-way head's first class, *aligned*: the context is cut into chunks of
+sentences, the claim into sentences; the score is the mean over the claim's sentences of the maximum
+over the context's chunks.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”’)\]]*\s+")
 class AlignScore(PackedEncoder):
     """P(aligned) of (context, claim) pairs.
 
-    ``checkpoint`` is the published ``.ckpt`` file, or the folder that holds it; ``backbone`` the folder with the body's
-    config and tokenizer (roberta-large).
+    ``checkpoint`` is the published ``.ckpt`` file, or the folder that holds it; ``backbone`` the
+    folder with the body's config and tokenizer (roberta-large).
 
     Raises BeamUQError if the checkpoint is not one of AlignScore, or does not fit the backbone.
     """
@@ -44,13 +46,22 @@ class AlignScore(PackedEncoder):
     output, label = "tri_layer", "claims"
 
     def __init__(
-        self, checkpoint: Path, backbone: Path, *, dtype: torch.dtype, device: torch.device, cache: Path | None = None
+        self,
+        checkpoint: Path,
+        backbone: Path,
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+        cache: Path | None = None,
     ) -> None:
         check_folder(backbone, weights=False)
         file = find_checkpoint(checkpoint)
         identity = model_identity(file.parent, every_file=True)
         body, head = _load(file, backbone)
-        self.body, self.head = body.to(device=device, dtype=dtype), head.to(device=device, dtype=dtype)
+        self.body, self.head = (
+            body.to(device=device, dtype=dtype),
+            head.to(device=device, dtype=dtype),
+        )
         super().__init__(
             self.body,
             load_tokenizer(backbone),
@@ -75,8 +86,13 @@ class AlignScore(PackedEncoder):
             parts, statements = chunks(context), sentences(claim)
             shapes.append((len(statements), len(parts)))
             pairs += [(part, statement) for statement in statements for part in parts]
-        *tables, _ = np.split(self._aligned(pairs), np.cumsum([rows * columns for rows, columns in shapes], dtype=int))
-        scores = [table.reshape(shape).max(axis=1).mean() for table, shape in zip(tables, shapes, strict=True)]
+        *tables, _ = np.split(
+            self._aligned(pairs), np.cumsum([rows * columns for rows, columns in shapes], dtype=int)
+        )
+        scores = [
+            table.reshape(shape).max(axis=1).mean()
+            for table, shape in zip(tables, shapes, strict=True)
+        ]
         return np.array(scores, dtype=np.float64)
 
     def _aligned(self, pairs: Sequence[tuple[str, str]]) -> Floats:
@@ -87,7 +103,9 @@ class AlignScore(PackedEncoder):
 
 
 def sentences(text: str) -> list[str]:
-    """Sentences of a text, split behind ``.``, ``!`` or ``?``; a blank text is the one sentence ``(empty)``."""
+    """Sentences of a text, split behind ``.``, ``!`` or ``?``; a blank text is the one sentence
+    ``(empty)``.
+    """
     return [part for part in _SENTENCE_END.split(text.strip()) if part] or [EMPTY]
 
 
@@ -99,17 +117,24 @@ def chunks(context: str) -> list[str]:
 
 
 def find_checkpoint(path: Path) -> Path:
-    """The one ``.ckpt`` file of a folder, or the file itself. Raises BeamUQError if there is none, or more than one."""
+    """The one ``.ckpt`` file of a folder, or the file itself. Raises BeamUQError if there is none,
+    or more than one.
+    """
     if path.is_file():
         return path
     checkpoints = sorted(path.glob("*.ckpt"))
     if len(checkpoints) != 1:
-        raise BeamUQError(f"{path}: holds {len(checkpoints)} .ckpt files; AlignScore needs exactly one, fetch it again")
+        raise BeamUQError(
+            f"{path}: holds {len(checkpoints)} .ckpt files; AlignScore needs exactly one, fetch it "
+            "again"
+        )
     return checkpoints[0]
 
 
 class _Ignored:
-    """Replaces every object beside tensors that a trainer left in its checkpoint, and does nothing."""
+    """Replaces every object beside tensors that a trainer left in its checkpoint, and does
+    nothing.
+    """
 
     def __init__(self, *_: object) -> None: ...
 
@@ -117,7 +142,9 @@ class _Ignored:
 
 
 def _stored(file: Path) -> Any:
-    """A checkpoint's content: tensors, and `_Ignored` in place of objects that only code could make."""
+    """A checkpoint's content: tensors, and `_Ignored` in place of objects that only code could
+    make.
+    """
     import torch
 
     kept = zipfile.is_zipfile(file)  # older files can be read, but not left on the disk
@@ -127,7 +154,9 @@ def _stored(file: Path) -> Any:
 
 
 def _load(file: Path, backbone: Path) -> tuple[Any, Any]:
-    """The body and the three-way head, in evaluation mode; every parameter comes from the checkpoint."""
+    """The body and the three-way head, in evaluation mode; every parameter comes from the
+    checkpoint.
+    """
     import torch
     from transformers import RobertaConfig, RobertaModel
 
@@ -139,5 +168,7 @@ def _load(file: Path, backbone: Path) -> tuple[Any, Any]:
         state = _stored(file)["state_dict"]
         state.pop(f"{BODY}embeddings.position_ids", None)  # a buffer that older versions saved
         for module, prefix in ((body, BODY), (head, HEAD)):
-            module.load_state_dict({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
+            module.load_state_dict(
+                {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+            )
     return body.eval(), head.eval()

@@ -1,9 +1,10 @@
 """What models judge of answers beside similarity: P(True), CCP's labels, SAR's token relevances.
 
-P(True) is the probability that the model calls its own answer true when asked (appendix of the paper). The wording is
-``beamuq/prompts/p_true.txt``, one file for every dataset, in the format of the datasets' templates
-(:mod:`beamuq.prompts.prompt_template`): ``{passages}`` is a story or titled paragraphs, ``{history}`` the earlier turns
-of a dialogue (both a blank line between), ``{options}`` one option a line.
+P(True) is the probability that the model calls its own answer true when asked (appendix of the
+paper). The wording is ``beamuq/prompts/p_true.txt``, one file for every dataset, in the format of
+the datasets' templates (:mod:`beamuq.prompts.prompt_template`): ``{passages}`` is a story or titled
+paragraphs, ``{history}`` the earlier turns of a dialogue (both a blank line between), ``{options}``
+one option a line.
 """
 
 from __future__ import annotations
@@ -27,7 +28,11 @@ from beamuq.scorers.scorer_protocol import PairScores, SimilarityScorer, scored
 BATCH_PROMPTS = 16  # prompts held at once; part of the bytes, so not a machine's setting
 _PROBE: Mapping[str, Any] = {"question": "Is it?", "context": [], "history": [], "options": []}
 _AROUND = string.punctuation + " \n"
-_BY_PREFERENCE = ("neutral", "contradict", "entail")  # of equal probabilities the first: a tie claims nothing
+_BY_PREFERENCE = (
+    "neutral",
+    "contradict",
+    "entail",
+)  # of equal probabilities the first: a tie claims nothing
 
 
 def load_template(path: Path) -> dict[str, str]:
@@ -36,13 +41,20 @@ def load_template(path: Path) -> dict[str, str]:
 
 
 def render_prompt(parts: Mapping[str, str], question: Mapping[str, Any], answer: str) -> str:
-    """The prompt about one answer to a question (a row of ``questions``); for an instruct model the user's message."""
-    passages = (fill_part(parts["passage" if part["title"] else "story"], part) for part in question["context"])
+    """The prompt about one answer to a question (a row of ``questions``); for an instruct model the
+    user's message.
+    """
+    passages = (
+        fill_part(parts["passage" if part["title"] else "story"], part)
+        for part in question["context"]
+    )
     values = {
         "passages": "\n\n".join(passages),
         "history": "\n\n".join(fill_part(parts["turn"], turn) for turn in question["history"]),
         "question": question["question"],
-        "options": "\n".join(fill_part(parts["option"], option) for option in lettered(question["options"])),
+        "options": "\n".join(
+            fill_part(parts["option"], option) for option in lettered(question["options"])
+        ),
         "answer": answer,
     }
     return fill_part(parts["prompt"], values)
@@ -50,7 +62,9 @@ def render_prompt(parts: Mapping[str, str], question: Mapping[str, Any], answer:
 
 @dataclass(frozen=True)
 class PTrueQuery:
-    """How to ask a model: its tokenizer, the template's parts, and whether to use its chat template."""
+    """How to ask a model: its tokenizer, the template's parts, and whether to use its chat
+    template.
+    """
 
     tokenizer: Any
     template: Mapping[str, str]
@@ -65,20 +79,26 @@ class PTrueQuery:
         return tuple(plain_prompt_ids(self.tokenizer, text))
 
     def true_token(self) -> int:
-        """The token that is scored behind every prompt: they all end alike, so one shows which it is."""
+        """The token that is scored behind every prompt: they all end alike, so one shows which it
+        is.
+        """
         return true_token(self.tokenizer, self.prompt_ids(_PROBE, "yes"))
 
 
 def true_token(tokenizer: Any, prompt_ids: Sequence[int]) -> int:
-    """The token with which "True" begins right behind a prompt, as the tokenizer itself would write it there.
+    """The token with which "True" begins right behind a prompt, as the tokenizer itself would write
+    it there.
 
-    Behind white space or a special token, where a chat template hands over to the model, that is ``True``; behind
-    anything else, such as the colon of a plain prompt, it is ``␣True`` with its space. Scoring the spelling that the
-    place does not call for would measure noise.
+    Behind white space or a special token, where a chat template hands over to the model, that is
+    ``True``; behind anything else, such as the colon of a plain prompt, it is ``␣True`` with its
+    space. Scoring the spelling that the place does not call for would measure noise.
 
-    Raises BeamUQError if the tokenizer writes prompt and "True" together otherwise than one behind the other.
+    Raises BeamUQError if the tokenizer writes prompt and "True" together otherwise than one behind
+    the other.
     """
-    text = tokenizer.decode(list(prompt_ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    text = tokenizer.decode(
+        list(prompt_ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
+    )
     opens = text[-1:].isspace() or not tokenizer.decode([prompt_ids[-1]], skip_special_tokens=True)
     follows = "True" if opens else " True"
     whole = list(tokenizer(text + follows, add_special_tokens=False).input_ids)
@@ -91,7 +111,11 @@ def true_token(tokenizer: Any, prompt_ids: Sequence[int]) -> int:
 
 
 def p_true_logprobs(
-    model: Any, query: PTrueQuery, rows: Sequence[tuple[str, Mapping[str, Any], str]], *, batch: int = BATCH_PROMPTS
+    model: Any,
+    query: PTrueQuery,
+    rows: Sequence[tuple[str, Mapping[str, Any], str]],
+    *,
+    batch: int = BATCH_PROMPTS,
 ) -> list[float]:
     """log P("True") of each answer, in nats, ≤ 0; higher = the model holds it for true.
 
@@ -113,12 +137,16 @@ def p_true_logprobs(
     with progress_bar(len(names), "P(True)", "prompt") as progress:
         for members in compose_batches([Prompt(name, ids) for ids, name in names.items()], batch):
             logprobs = next_token_logprobs(model, members, [true])[:, 0]
-            log_p |= {prompt.token_ids: float(logprob) for prompt, logprob in zip(members, logprobs, strict=True)}
+            log_p |= {
+                prompt.token_ids: float(logprob)
+                for prompt, logprob in zip(members, logprobs, strict=True)
+            }
             progress.update(len(members))
     for ids, name in names.items():
         if not math.isfinite(log_p[ids]):
             raise BeamUQError(
-                f"P(True) of {name}: the model gives 'True' a probability of 0, whose logarithm is no score; drop PTrue"
+                f"P(True) of {name}: the model gives 'True' a probability of 0, whose logarithm is "
+                "no score; drop PTrue"
             )
     return [log_p[ids] for ids in prompts]
 
@@ -143,43 +171,59 @@ class _Step(NamedTuple):
 
 
 def word_of(token_text: str) -> str:
-    """A token's text on its own, without the punctuation, spaces and newlines around it, as the official code has it.
+    """A token's text on its own, without the punctuation, spaces and newlines around it, as the
+    official code has it.
 
-    The end-of-text token ``<|im_end|>`` becomes ``im_end``, a comma nothing: both are compared as what they are.
+    The end-of-text token ``<|im_end|>`` becomes ``im_end``, a comma nothing: both are compared as
+    what they are.
     """
     return token_text.strip(_AROUND)
 
 
 def ccp_labels(
-    answers: Sequence[Mapping[str, Any]], scorer: SimilarityScorer, equivalence_threshold: float | None
+    answers: Sequence[Mapping[str, Any]],
+    scorer: SimilarityScorer,
+    equivalence_threshold: float | None,
 ) -> list[list[list[str]]]:
-    """Per answer, step and alternative: ``entail``, ``neutral`` or ``contradict``; the chosen token's is ``entail``.
+    """Per answer, step and alternative: ``entail``, ``neutral`` or ``contradict``; the chosen
+    token's is ``entail``.
 
-    ``answers`` are rows of ``candidates`` with their alternatives; every step counts, the terminator's too. The scorer
-    is asked once for each distinct pair of words, in both directions, which
-    :func:`~beamuq.methods.answer_probability.combined_label` combines. One without classes needs an
-    ``equivalence_threshold``: entail iff s ≥ it, else contradict; one with classes has None.
+    ``answers`` are rows of ``candidates`` with their alternatives; every step counts, the
+    terminator's too. The scorer is asked once for each distinct pair of words, in both directions,
+    which :func:`~beamuq.methods.answer_probability.combined_label` combines. One without classes
+    needs an ``equivalence_threshold``: entail iff s ≥ it, else contradict; one with classes has
+    None.
 
-    Raises BeamUQError if an answer has no alternatives, or equivalence_threshold and scorer do not go together.
+    Raises BeamUQError if an answer has no alternatives, or equivalence_threshold and scorer do not
+    go together.
     """
     steps = [_steps(answer) for answer in answers]
-    pairs = list(dict.fromkeys(pair for of_answer in steps for step in of_answer for pair in step.pairs()))
+    pairs = list(
+        dict.fromkeys(pair for of_answer in steps for step in of_answer for pair in step.pairs())
+    )
     label = dict(zip(pairs, pair_labels(scored(scorer, pairs), equivalence_threshold), strict=True))
     return [[step.labels(label) for step in of_answer] for of_answer in steps]
 
 
 def pair_labels(scores: PairScores, equivalence_threshold: float | None) -> list[str]:
-    """The label of each scored pair: its most probable class, or without classes the side of the threshold it is on.
+    """The label of each scored pair: its most probable class, or without classes the side of the
+    threshold it is on.
 
     Raises BeamUQError if there are classes and a threshold, or neither.
     """
     if scores.neutral is None or scores.contradict is None:
         if equivalence_threshold is None:
-            raise BeamUQError("ccp: a scorer without classes needs equivalence_threshold; give it, for example 0.8")
-        return ["entail" if s >= equivalence_threshold else "contradict" for s in scores.entail.tolist()]
+            raise BeamUQError(
+                "ccp: a scorer without classes needs equivalence_threshold; give it, for example "
+                "0.8"
+            )
+        return [
+            "entail" if s >= equivalence_threshold else "contradict" for s in scores.entail.tolist()
+        ]
     if equivalence_threshold is not None:
         raise BeamUQError(
-            "ccp: equivalence_threshold is for a scorer without classes, and this one has them; set it to null"
+            "ccp: equivalence_threshold is for a scorer without classes, and this one has them; "
+            "set it to null"
         )
     classes = np.stack([getattr(scores, name) for name in _BY_PREFERENCE])
     return [_BY_PREFERENCE[row] for row in classes.argmax(axis=0).tolist()]
@@ -188,10 +232,13 @@ def pair_labels(scores: PairScores, equivalence_threshold: float | None) -> list
 def _steps(answer: Mapping[str, Any]) -> list[_Step]:
     if answer["top_ids"] is None or answer["top_texts"] is None:
         raise BeamUQError(
-            f"candidates: {answer['strategy']!r} of {answer['id']!r} has no alternatives; decode it again"
+            f"candidates: {answer['strategy']!r} of {answer['id']!r} has no alternatives; decode "
+            "it again"
         )
     tops = zip(answer["token_ids"], answer["top_ids"], answer["top_texts"], strict=True)
-    return [_Step([word_of(text) for text in texts], ids.index(token)) for token, ids, texts in tops]
+    return [
+        _Step([word_of(text) for text in texts], ids.index(token)) for token, ids, texts in tops
+    ]
 
 
 def token_relevances(
@@ -202,15 +249,16 @@ def token_relevances(
     *,
     newline: bool = True,
 ) -> list[list[float]]:
-    """R_l = 1 − s(question answer, question answer without token l) of each candidate's tokens, in [0, 1].
+    """R_l = 1 − s(question answer, question answer without token l) of each candidate's tokens, in
+    [0, 1].
 
-    A terminator, which adds no meaning, gets 0; an answer in which no token matters has nothing but zeros, which
-    TokenSAR reads as all alike. Higher = more relevant.
+    A terminator, which adds no meaning, gets 0; an answer in which no token matters has nothing but
+    zeros, which TokenSAR reads as all alike. Higher = more relevant.
 
-    ``questions`` are the bare ones by id: no passage, no examples. An answer without a token is what its other tokens
-    decode to by the language model's ``tokenizer``, a text as any answer's: ``newline`` says whether a newline ended
-    answers (:func:`beamuq.decoding.answer_text`). The scorer is asked once for each distinct pair, over all candidates;
-    premise is the whole answer.
+    ``questions`` are the bare ones by id: no passage, no examples. An answer without a token is
+    what its other tokens decode to by the language model's ``tokenizer``, a text as any answer's:
+    ``newline`` says whether a newline ended answers (:func:`beamuq.decoding.answer_text`). The
+    scorer is asked once for each distinct pair, over all candidates; premise is the whole answer.
     """
     cropped: dict[tuple[tuple[int, ...], bool], list[str]] = {}
     pairs_of_candidates: list[list[tuple[str, str]]] = []
@@ -221,7 +269,9 @@ def token_relevances(
         question = questions[candidate["id"]]
         whole = _sentence(question, candidate["text"])
         pairs_of_candidates.append([(whole, _sentence(question, text)) for text in cropped[key]])
-    pairs = list(dict.fromkeys(pair for of_candidate in pairs_of_candidates for pair in of_candidate))
+    pairs = list(
+        dict.fromkeys(pair for of_candidate in pairs_of_candidates for pair in of_candidate)
+    )
     relevance = dict(zip(pairs, (1.0 - scored(scorer, pairs).entail).tolist(), strict=True))
     return [
         [relevance[pair] for pair in of_candidate] + [0.0] * candidate["terminated"]
@@ -232,12 +282,16 @@ def token_relevances(
 def without_each_token(
     tokenizer: Any, token_ids: Sequence[int], terminated: bool, *, newline: bool = True
 ) -> list[str]:
-    """The answer's text without its first token, its second, …; the terminator is never left out."""
+    """The answer's text without its first token, its second, …; the terminator is never left
+    out.
+    """
     from beamuq.decoding import answer_text
 
     stops = frozenset(token_ids[-1:]) if terminated else frozenset()
     return [
-        answer_text(tokenizer, [*token_ids[:left_out], *token_ids[left_out + 1 :]], stops, newline=newline)
+        answer_text(
+            tokenizer, [*token_ids[:left_out], *token_ids[left_out + 1 :]], stops, newline=newline
+        )
         for left_out in range(len(token_ids) - terminated)
     ]
 

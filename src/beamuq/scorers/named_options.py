@@ -28,7 +28,10 @@ _HAN_ANSWER = "答案|答え|答|回答|正解|解答|选择|選擇|选项|選�
 _HAN_SO = "因此|所以|따라서|그러므로|よって|したがって"
 _NO_LETTER = r"[^A-Za-z\0\n不非没無无。，,]{0,6}"
 _SO = "therefore|thus|hence|so|consequently|accordingly|in conclusion"
-_ALONE = r"""(?=[\s*_"')\]]*(?:$|[.,;:!?])|\s+is\s+(?:correct|right|the\s+(?:correct|right|best|answer)))"""
+_ALONE = (
+    r"""(?=[\s*_"')\]]*(?:$|[.,;:!?])"""
+    r"|\s+is\s+(?:correct|right|the\s+(?:correct|right|best|answer)))"
+)
 _LETTERS = tuple(
     map(
         re.compile,
@@ -54,15 +57,18 @@ _JOINED = re.compile(r"(?=\b([A-Z])\b\W*(?:,|/|&|\band\b|\bor\b)\W*(?:(?:and|or)
 
 
 def named_options(answer: str, options: Sequence[str]) -> set[int]:
-    """The places (0-based) of the options that an answer names; of options with the same text, the first.
+    """The places (0-based) of the options that an answer names; of options with the same text, the
+    first.
 
-    Both are folded first (:func:`beamuq.unicode_folding.fold`). Where the answer has LaTeX's boxes that name options,
-    these alone are read. An option's text counts where the answer contains it as whole words, without its leading
-    article and in any case, unless options differ in that alone; of texts that hold one another the longest. In what is
-    left a letter counts if it is all there is, is in brackets, or opens the answer with a mark behind it; a capital
-    also if it opens the answer, follows a word such as "is", "answer" or "option" (in other languages too), ends a
-    sentence after a word such as "therefore", or is joined to such a letter by "and", "or", a comma or a slash. A and I
-    may be words: they open an answer only with a mark or a verb behind them. Letters beyond the last option are none.
+    Both are folded first (:func:`beamuq.unicode_folding.fold`). Where the answer has LaTeX's boxes
+    that name options, these alone are read. An option's text counts where the answer contains it as
+    whole words, without its leading article and in any case, unless options differ in that alone;
+    of texts that hold one another the longest. In what is left a letter counts if it is all there
+    is, is in brackets, or opens the answer with a mark behind it; a capital also if it opens the
+    answer, follows a word such as "is", "answer" or "option" (in other languages too), ends a
+    sentence after a word such as "therefore", or is joined to such a letter by "and", "or", a comma
+    or a slash. A and I may be words: they open an answer only with a mark or a verb behind them.
+    Letters beyond the last option are none.
     """
     named: set[int] = set()
     for box in boxed(answer):
@@ -102,11 +108,17 @@ def _whole(text: str) -> str:
 def _text(option: str) -> str:
     """An option as it is looked for: without a leading article and the marks at its end."""
     text = _folded(option)
-    return _ARTICLE.sub("", text, count=1).rstrip(" .,;:!") if _ARTICLE.match(text) else text.rstrip(" .,;:!") or text
+    return (
+        _ARTICLE.sub("", text, count=1).rstrip(" .,;:!")
+        if _ARTICLE.match(text)
+        else text.rstrip(" .,;:!") or text
+    )
 
 
 def _letters(answer: str) -> set[str]:
-    r"""The letters, as capitals, that name options in an answer; ``\0`` replaces an option's text."""
+    r"""The letters, as capitals, that name options in an answer; ``\0`` replaces an option's
+    text.
+    """
     if len(bare := answer.strip(_MARKS)) == 1 and bare.isalpha():
         return {bare.upper()}
     letters = {letter.upper() for pattern in _LETTERS for letter in pattern.findall(answer)}

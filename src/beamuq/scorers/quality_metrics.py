@@ -28,10 +28,11 @@ Readings = list[tuple[Words, Words]]
 
 @dataclass(frozen=True)
 class AnswerRule:
-    """How an answer is compared with a reference. Called with a text, it gives the text's normal form.
+    """How an answer is compared with a reference. Called with a text, it gives the text's normal
+    form.
 
-    ``normalize``: that form, which AlignScore reads. ``readings``: the words of answer and reference
-    whose best F1 or containment counts; ``exact``: those of which one pair must be equal.
+    ``normalize``: that form, which AlignScore reads. ``readings``: the words of answer and
+    reference whose best F1 or containment counts; ``exact``: those of which one pair must be equal.
     ``bare``: what is left of a text that has no words, to be compared as it is.
     """
 
@@ -72,14 +73,18 @@ NORMALIZERS: dict[str, AnswerRule] = {
     "triviaqa": _rule_of(normalize_triviaqa),
     "coqa": _rule_of(normalize_squad),
 }
-"""``folded`` is the rule of one's own questions; the others are those of the paper's datasets (D17)."""
+"""``folded`` is the rule of one's own questions; the others are those of the paper's datasets
+(D17).
+"""
 
 
 @dataclass(frozen=True)
 class Learned:
-    """The files and settings of a learned metric (None for the others), and the options of the questions.
+    """The files and settings of a learned metric (None for the others), and the options of the
+    questions.
 
-    ``options``: those of each answer's question, in the order shown; empty where it is no multiple choice.
+    ``options``: those of each answer's question, in the order shown; empty where it is no multiple
+    choice.
     """
 
     model: Path | None = None
@@ -97,12 +102,14 @@ Metric = Callable[[Sequence[str], References, Normalizer, Learned], Floats]
 def answer_f1(answer: str, references: Sequence[str], normalizer: str = FOLDED) -> float:
     """max(token F1, whole reference in the answer), best over references; in [0, 1].
 
-    F1 counts a word as often as both have it. A reference is in the answer if its words are a contiguous run of the
-    answer's. An empty answer scores 0. A reference without words (under SQuAD's rule nothing but articles and
-    punctuation) counts as right only when both are the same text but for case.
+    F1 counts a word as often as both have it. A reference is in the answer if its words are a
+    contiguous run of the answer's. An empty answer scores 0. A reference without words (under
+    SQuAD's rule nothing but articles and punctuation) counts as right only when both are the same
+    text but for case.
 
-    ``normalizer``: what words are, a key of ``NORMALIZERS``. ``folded``: :mod:`beamuq.folded_words`, numbers by their
-    value and symbols kept. ``squad``, ``triviaqa``, ``coqa``: SQuAD's, which drops signs, points and symbols.
+    ``normalizer``: what words are, a key of ``NORMALIZERS``. ``folded``:
+    :mod:`beamuq.folded_words`, numbers by their value and symbols kept. ``squad``, ``triviaqa``,
+    ``coqa``: SQuAD's, which drops signs, points and symbols.
 
     Raises BeamUQError if the name is unknown, or the references are one text or none.
     """
@@ -111,7 +118,9 @@ def answer_f1(answer: str, references: Sequence[str], normalizer: str = FOLDED) 
     return max(_token_f1(answer, reference, rule) for reference in references)
 
 
-def exact_match(answer: str, references: Sequence[str], normalize: Normalizer | str = FOLDED) -> float:
+def exact_match(
+    answer: str, references: Sequence[str], normalize: Normalizer | str = FOLDED
+) -> float:
     """1 if the answer equals a reference after normalisation, else 0. An empty answer scores 0.
 
     ``normalize``: a key of ``NORMALIZERS``, or a function from a text to its normal form.
@@ -125,7 +134,9 @@ def exact_match(answer: str, references: Sequence[str], normalize: Normalizer | 
 
 
 def gold_label(answer: str, references: Sequence[str], options: Sequence[str]) -> float:
-    """1 if the one option that the answer names is the gold one, whose text is the reference; none or several: 0."""
+    """1 if the one option that the answer names is the gold one, whose text is the reference; none
+    or several: 0.
+    """
     named = named_options(answer, options)
     return float(len(named) == 1 and options[named.pop()] in references)
 
@@ -133,7 +144,9 @@ def gold_label(answer: str, references: Sequence[str], options: Sequence[str]) -
 def _rule(normalize: Normalizer | str) -> AnswerRule:
     if isinstance(normalize, str):
         if normalize not in NORMALIZERS:
-            raise BeamUQError(f"quality normalizer: unknown name {normalize!r}; {hint(normalize, NORMALIZERS)}")
+            raise BeamUQError(
+                f"quality normalizer: unknown name {normalize!r}; {hint(normalize, NORMALIZERS)}"
+            )
         return NORMALIZERS[normalize]
     return normalize if isinstance(normalize, AnswerRule) else _rule_of(normalize)
 
@@ -176,54 +189,101 @@ def _same_words(answer: str, reference: str, words: Words, target: Words, rule: 
     return bool(bare) and bare == rule.bare(reference)
 
 
-def _answer_f1(answers: Sequence[str], references: References, normalize: Normalizer, _: Learned) -> Floats:
+def _answer_f1(
+    answers: Sequence[str], references: References, normalize: Normalizer, _: Learned
+) -> Floats:
     rule = _rule(normalize)
     pairs = zip(answers, references, strict=True)
-    best = [max(_token_f1(answer, reference, rule) for reference in texts) for answer, texts in pairs]
+    best = [
+        max(_token_f1(answer, reference, rule) for reference in texts) for answer, texts in pairs
+    ]
     return np.array(best, np.float64)
 
 
-def _exact(answers: Sequence[str], references: References, normalize: Normalizer, _: Learned) -> Floats:
-    return np.array([exact_match(*pair, normalize) for pair in zip(answers, references, strict=True)], np.float64)
+def _exact(
+    answers: Sequence[str], references: References, normalize: Normalizer, _: Learned
+) -> Floats:
+    return np.array(
+        [exact_match(*pair, normalize) for pair in zip(answers, references, strict=True)],
+        np.float64,
+    )
 
 
-def _align(answers: Sequence[str], refs: References, normalize: Normalizer, learned: Learned) -> Floats:
-    if learned.model is None or learned.backbone is None or learned.dtype is None or learned.device is None:
-        raise BeamUQError("quality alignscore: needs --model (the checkpoint) and --backbone (config and tokenizer)")
-    options: dict[str, Any] = {"dtype": learned.dtype, "device": learned.device, "cache": learned.cache}
+def _align(
+    answers: Sequence[str], refs: References, normalize: Normalizer, learned: Learned
+) -> Floats:
+    if (
+        learned.model is None
+        or learned.backbone is None
+        or learned.dtype is None
+        or learned.device is None
+    ):
+        raise BeamUQError(
+            "quality alignscore: needs --model (the checkpoint) and --backbone (config and "
+            "tokenizer)"
+        )
+    options: dict[str, Any] = {
+        "dtype": learned.dtype,
+        "device": learned.device,
+        "cache": learned.cache,
+    }
     scorer = AlignScore(learned.model, learned.backbone, **options)
     claims = [list(dict.fromkeys(normalize(reference) for reference in texts)) for texts in refs]
-    contexts = [normalize(answer) for answer, texts in zip(answers, claims, strict=True) for _ in texts]
+    contexts = [
+        normalize(answer) for answer, texts in zip(answers, claims, strict=True) for _ in texts
+    ]
     values = scorer.score(contexts, [claim for texts in claims for claim in texts])
-    return np.maximum.reduceat(values, np.cumsum([0, *map(len, claims[:-1])]))  # the best of each answer's
+    return np.maximum.reduceat(
+        values, np.cumsum([0, *map(len, claims[:-1])])
+    )  # the best of each answer's
 
 
-def _gold(answers: Sequence[str], references: References, _: Normalizer, learned: Learned) -> Floats:
+def _gold(
+    answers: Sequence[str], references: References, _: Normalizer, learned: Learned
+) -> Floats:
     if not learned.options or not all(learned.options):
-        raise BeamUQError("quality gold_label: a question has no options; list multiple-choice sets as its datasets")
-    return np.array([gold_label(*row) for row in zip(answers, references, learned.options, strict=True)], np.float64)
+        raise BeamUQError(
+            "quality gold_label: a question has no options; list multiple-choice sets as its "
+            "datasets"
+        )
+    return np.array(
+        [gold_label(*row) for row in zip(answers, references, learned.options, strict=True)],
+        np.float64,
+    )
 
 
-QUALITY: dict[str, Metric] = {"answer_f1": _answer_f1, "exact_match": _exact, "alignscore": _align, GOLD_LABEL: _gold}
+QUALITY: dict[str, Metric] = {
+    "answer_f1": _answer_f1,
+    "exact_match": _exact,
+    "alignscore": _align,
+    GOLD_LABEL: _gold,
+}
 LEARNED = frozenset({"alignscore"})
 
 
 def quality_values(
-    metric: str, answers: Sequence[str], references: References, normalizer: str, learned: Learned | None = None
+    metric: str,
+    answers: Sequence[str],
+    references: References,
+    normalizer: str,
+    learned: Learned | None = None,
 ) -> Floats:
     """Quality of each answer against its references, shape (A,), in [0, 1], higher is better.
 
     ``metric`` is a key of ``QUALITY``, or ``module:attribute`` of your own ``Metric``. The
-    ``normalizer`` is a key of ``NORMALIZERS``: ``folded``, ``squad``, ``triviaqa`` or ``coqa``; under the last three
-    ``answer_f1`` uses SQuAD's.
+    ``normalizer`` is a key of ``NORMALIZERS``: ``folded``, ``squad``, ``triviaqa`` or ``coqa``;
+    under the last three ``answer_f1`` uses SQuAD's.
 
-    Raises BeamUQError if a name is unknown, an answer has no reference, a model or options are missing, or a metric of
-    your own fails or gives anything but one number in [0, 1] per answer.
+    Raises BeamUQError if a name is unknown, an answer has no reference, a model or options are
+    missing, or a metric of your own fails or gives anything but one number in [0, 1] per answer.
     """
     measure = plugins.find("quality metric", metric, QUALITY)
     rule = _rule(normalizer)
     if not all(references):
-        raise BeamUQError(f"quality {metric}: answer {[bool(r) for r in references].index(False)} has no reference")
+        raise BeamUQError(
+            f"quality {metric}: answer {[bool(r) for r in references].index(False)} has no "
+            "reference"
+        )
     what = f"quality metric {metric!r}"
     values = plugins.call(what, measure, answers, references, rule, learned or Learned())
     return np.clip(plugins.numbers(what, values, (len(answers),), 0.0, 1.0), 0.0, 1.0)

@@ -1,7 +1,7 @@
 """The similarity scorers that a study can name by kind; add a new one here and nowhere else.
 
-``nli`` and ``cross_encoder`` read both texts at once, ``embedding`` each text alone (a BERT body, mean pooling, unit
-length, such as all-MiniLM-L6-v2), ``lexical`` counts words and loads no model.
+``nli`` and ``cross_encoder`` read both texts at once, ``embedding`` each text alone (a BERT body,
+mean pooling, unit length, such as all-MiniLM-L6-v2), ``lexical`` counts words and loads no model.
 """
 
 from __future__ import annotations
@@ -39,12 +39,18 @@ class _FolderEncoder(PackedEncoder):
     auto_class = "AutoModelForSequenceClassification"
     width_in_config = "num_labels"
 
-    def __init__(self, folder: Path, *, dtype: torch.dtype, device: torch.device, **options: Any) -> None:
+    def __init__(
+        self, folder: Path, *, dtype: torch.dtype, device: torch.device, **options: Any
+    ) -> None:
         import transformers
 
         check_folder(folder)
-        model = load_whole(getattr(transformers, self.auto_class), folder, dtype=dtype, device=device)
-        self.model = model.to(device=device, dtype=dtype)  # DeBERTa's biases come out in float32 whatever was asked
+        model = load_whole(
+            getattr(transformers, self.auto_class), folder, dtype=dtype, device=device
+        )
+        self.model = model.to(
+            device=device, dtype=dtype
+        )  # DeBERTa's biases come out in float32 whatever was asked
         named = load_tokenizer(folder), model_identity(folder)
         width = int(getattr(self.model.config, self.width_in_config))
         super().__init__(self.model, *named, dtype=dtype, device=device, width=width, **options)
@@ -69,12 +75,18 @@ class NLI(_FolderEncoder):
 
     def __init__(self, folder: Path, **options: Any) -> None:
         super().__init__(folder, **options)
-        names = {int(column): str(label).lower() for column, label in self.model.config.id2label.items()}
-        found = [[column for column, label in names.items() if label.startswith(name)] for name in CLASSES]
+        names = {
+            int(column): str(label).lower() for column, label in self.model.config.id2label.items()
+        }
+        found = [
+            [column for column, label in names.items() if label.startswith(name)]
+            for name in CLASSES
+        ]
         if len(names) != len(CLASSES) or any(len(columns) != 1 for columns in found):
             text = ", ".join(names[column] for column in sorted(names))
             raise BeamUQError(
-                f"{folder}/config.json: id2label: {text} are not entailment, neutral, contradiction; fix it"
+                f"{folder}/config.json: id2label: {text} are not entailment, neutral, "
+                "contradiction; fix it"
             )
         self.columns = [columns[0] for columns in found]
 
@@ -87,7 +99,8 @@ class NLI(_FolderEncoder):
 
 
 class CrossEncoder(_FolderEncoder):
-    """Semantic textual similarity (RoBERTa STS): one logit through a sigmoid. Not symmetric by construction.
+    """Semantic textual similarity (RoBERTa STS): one logit through a sigmoid. Not symmetric by
+    construction.
 
     Raises BeamUQError if the checkpoint has other than one output.
     """
@@ -95,7 +108,10 @@ class CrossEncoder(_FolderEncoder):
     def __init__(self, folder: Path, **options: Any) -> None:
         super().__init__(folder, **options)
         if (count := self.model.config.num_labels) != 1:
-            raise BeamUQError(f"{folder}: a cross-encoder has one output, this has {count}; use kind: nli for classes")
+            raise BeamUQError(
+                f"{folder}: a cross-encoder has one output, this has {count}; use kind: nli for "
+                "classes"
+            )
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         """Similarity of each pair, in (0, 1)."""
@@ -113,7 +129,10 @@ class Embedding(_FolderEncoder):
     output, label = "mean-pooled", "texts"
 
     def __init__(self, folder: Path, **options: Any) -> None:
-        longest, path = None, folder / "sentence_bert_config.json"  # the length that it was trained with
+        longest, path = (
+            None,
+            folder / "sentence_bert_config.json",
+        )  # the length that it was trained with
         if path.is_file():
             with reading(path, "a file that names max_seq_length", "restore it or fetch again"):
                 longest = int(json.loads(path.read_text(encoding="utf-8"))["max_seq_length"])
@@ -136,7 +155,9 @@ class Embedding(_FolderEncoder):
         texts = list(dict.fromkeys(text for pair in pairs for text in pair))
         vectors = self.embed(texts)
         position = {text: i for i, text in enumerate(texts)}
-        rows = np.array([[position[premise], position[hypothesis]] for premise, hypothesis in pairs]).reshape(-1, 2)
+        rows = np.array(
+            [[position[premise], position[hypothesis]] for premise, hypothesis in pairs]
+        ).reshape(-1, 2)
         blocks = (rows[start : start + BLOCK].T for start in range(0, len(rows), BLOCK))
         cosines = [(vectors[first] * vectors[second]).sum(axis=1) for first, second in blocks]
         return PairScores(entail=np.clip(np.concatenate([np.empty(0), *cosines]), 0.0, 1.0))
@@ -145,9 +166,10 @@ class Embedding(_FolderEncoder):
 class Lexical:
     """ROUGE-L F-measure of stemmed words, the proxy for the cross-encoder where there is no model.
 
-    Symmetric, in [0, 1]; no meaning. ``words``: ``folded``, those of :mod:`beamuq.folded_words` with articles, in any
-    script, so that −5 and 5, 3.14 and 314, C++ and C# are parted; ``rouge``, those of ROUGE, letters a–z and digits
-    alone, as the paper's datasets are compared (D17, quality).
+    Symmetric, in [0, 1]; no meaning. ``words``: ``folded``, those of :mod:`beamuq.folded_words`
+    with articles, in any script, so that −5 and 5, 3.14 and 314, C++ and C# are parted; ``rouge``,
+    those of ROUGE, letters a–z and digits alone, as the paper's datasets are compared (D17,
+    quality).
     """
 
     def __init__(self, words: LexicalWords = "folded") -> None:
@@ -199,18 +221,27 @@ def load_scorer(
     cache: Path | None = None,
     words: LexicalWords = "folded",
 ) -> SimilarityScorer:
-    """Load a scorer of a registered kind, or your own as ``module:attribute``, called like the registered ones.
+    """Load a scorer of a registered kind, or your own as ``module:attribute``, called like the
+    registered ones.
 
-    ``folder`` is the model's; None for a kind that loads none, which is called without arguments. ``cache`` is the root
-    folder of what survives between jobs; None: nothing. ``words``: of :class:`Lexical`, which alone reads it.
+    ``folder`` is the model's; None for a kind that loads none, which is called without arguments.
+    ``cache`` is the root folder of what survives between jobs; None: nothing. ``words``: of
+    :class:`Lexical`, which alone reads it.
 
-    Raises BeamUQError if the kind is unknown, a folder is missing or too many, or your own scorer cannot be made.
+    Raises BeamUQError if the kind is unknown, a folder is missing or too many, or your own scorer
+    cannot be made.
     """
     make = plugins.find("scorer kind", kind, SCORERS)
     if kind in SCORERS and (folder is None) != (kind in WITHOUT_MODEL):
-        raise BeamUQError(f"scorer kind {kind!r}: {'needs --model' if folder is None else 'loads no model'}")
-    options: dict[str, Any] = {} if folder is None else {"dtype": dtype, "device": device, "cache": cache}
+        raise BeamUQError(
+            f"scorer kind {kind!r}: {'needs --model' if folder is None else 'loads no model'}"
+        )
+    options: dict[str, Any] = (
+        {} if folder is None else {"dtype": dtype, "device": device, "cache": cache}
+    )
     if kind == "lexical":
         options = {"words": words}
-    scorer: SimilarityScorer = plugins.call(f"scorer kind {kind!r}", make, *([folder] if folder else []), **options)
+    scorer: SimilarityScorer = plugins.call(
+        f"scorer kind {kind!r}", make, *([folder] if folder else []), **options
+    )
     return scorer

@@ -1,8 +1,10 @@
-"""Beam minus multinomial, paired: the tests that the paper leaves out, in the families declared before any run.
+"""Beam minus multinomial, paired: the tests that the paper leaves out, in the families declared
+before any run.
 
-The replicates of a cell share their resamples (of stories, where questions come in stories), so the difference is
-paired and clustered. The headline family is the mean over datasets, corrected by Holm; the cells are corrected by
-Benjamini and Hochberg. A declared test that was not run counts as the least significant.
+The replicates of a cell share their resamples (of stories, where questions come in stories), so the
+difference is paired and clustered. The headline family is the mean over datasets, corrected by
+Holm; the cells are corrected by Benjamini and Hochberg. A declared test that was not run counts as
+the least significant.
 """
 
 from __future__ import annotations
@@ -35,10 +37,11 @@ LEAST_WIDTH = 0.02  # of the axis of differences in PRR: rounding is not drawn l
 
 
 def differences(results: ComparisonInputs) -> pd.DataFrame:
-    """Every test of both families; ``note`` says why one could not be made, and what a mean leaves out.
+    """Every test of both families; ``note`` says why one could not be made, and what a mean leaves
+    out.
 
-    Tested are the paper's models where the study runs any, else its own. Of the paper's a family does not shrink: its
-    datasets are the declared ones, whichever the study has.
+    Tested are the paper's models where the study runs any, else its own. Of the paper's a family
+    does not shrink: its datasets are the declared ones, whichever the study has.
     """
     study, rules, families = results.study, results.rules, results.rules.families
     run = cells.by_model(cells.recipe_cells(study, study.main.recipe, None))
@@ -46,14 +49,23 @@ def differences(results: ComparisonInputs) -> pd.DataFrame:
     if not (tested := [model for model in declared if model in run]):
         declared = {model: [cell.dataset for cell in of_model] for model, of_model in run.items()}
         tested = list(run)
-    names = [(m, d, method) for m in tested for method in families["methods"] for d in (MEAN, *declared[m])]
-    frame = pd.DataFrame(names, columns=PLACE).merge(_measured(results, tested), how="left", on=PLACE)
+    names = [
+        (m, d, method)
+        for m in tested
+        for method in families["methods"]
+        for d in (MEAN, *declared[m])
+    ]
+    frame = pd.DataFrame(names, columns=PLACE).merge(
+        _measured(results, tested), how="left", on=PLACE
+    )
     there = set(frame.loc[frame["n"].notna(), PLACE].itertuples(index=False, name=None))
     most = len({dataset for datasets in declared.values() for dataset in datasets})
     for row, (model, dataset, method) in enumerate(names):
         datasets = declared[model] if dataset == MEAN else [dataset]
         lacking = [of for of in datasets if (model, of, method) not in there]
-        alone = f"of {', '.join(datasets)} alone" if dataset == MEAN and len(datasets) < most else ""
+        alone = (
+            f"of {', '.join(datasets)} alone" if dataset == MEAN and len(datasets) < most else ""
+        )
         note = f"not run: {', '.join(lacking)}" if lacking else frame["note"][row]
         frame.loc[row, "note"] = "; ".join(filter(None, (alone, note)))
         if lacking or np.isnan(frame["difference"][row]):
@@ -62,8 +74,12 @@ def differences(results: ComparisonInputs) -> pd.DataFrame:
     sizes = {HEADLINE: len(declared), CELLS: sum(map(len, declared.values()))}
     for family, correct in ((HEADLINE, holm), (CELLS, benjamini_hochberg)):
         p = frame.loc[frame["family"] == family, "p"]
-        frame.loc[p.index, "adjusted"] = correct(p.to_numpy(np.float64), sizes[family] * len(families["methods"]))
-    return frame.assign(significant=frame["adjusted"] < families["level"])[COLUMNS].astype({"n": int, "resamples": int})
+        frame.loc[p.index, "adjusted"] = correct(
+            p.to_numpy(np.float64), sizes[family] * len(families["methods"])
+        )
+    return frame.assign(significant=frame["adjusted"] < families["level"])[COLUMNS].astype(
+        {"n": int, "resamples": int}
+    )
 
 
 def _measured(results: ComparisonInputs, models: Sequence[str]) -> pd.DataFrame:
@@ -71,7 +87,12 @@ def _measured(results: ComparisonInputs, models: Sequence[str]) -> pd.DataFrame:
     study, families = results.study, results.rules.families
     if not (run := [cell for cell in _run(results) if cell.model in models]):
         return pd.DataFrame(columns=MEASURED)
-    of = {"metric": families["metric"], "method": families["methods"], "setting": "", "answer_source": "greedy"}
+    of = {
+        "metric": families["metric"],
+        "method": families["methods"],
+        "setting": "",
+        "answer_source": "greedy",
+    }
     beams = results.estimates(run, **of, variant=BEAMSEARCH)
     samples = results.estimates(run, **of, variant=MULTINOMIAL)
     each = beams.minus(samples, on=PLACE)
@@ -80,7 +101,12 @@ def _measured(results: ComparisonInputs, models: Sequence[str]) -> pd.DataFrame:
     forms = {BEAMSEARCH: beam.frame["value"], MULTINOMIAL: sample.frame["value"]}
     values = gain.summary(study.evaluation.confidence).rename(columns={"value": "difference"})
     values = values.assign(p=gain.p(), resamples=gain.replicates.shape[1], **forms)
-    full = each.frame[each.too_empty].groupby(["model", "method"])["dataset"].agg(", ".join).rename("full")
+    full = (
+        each.frame[each.too_empty]
+        .groupby(["model", "method"])["dataset"]
+        .agg(", ".join)
+        .rename("full")
+    )
     of_means = (values["dataset"] == MEAN) & values["difference"].notna()
     without = "without " + values.join(full, on=["model", "method"])["full"].where(of_means)
     without += ", where more than a fifth of the answers are empty"
@@ -88,7 +114,9 @@ def _measured(results: ComparisonInputs, models: Sequence[str]) -> pd.DataFrame:
 
 
 def tally(frame: pd.DataFrame, family: str) -> dict[str, Any]:
-    """Wins, ties and losses of beams in a family, how many of them significant, and the worst test."""
+    """Wins, ties and losses of beams in a family, how many of them significant, and the worst
+    test.
+    """
     every = frame[frame["family"] == family]
     part = every[every["difference"].notna()]
     wins, losses, clear = part["difference"] > TIE, part["difference"] < -TIE, part["significant"]
@@ -108,24 +136,42 @@ def resamples_sentence(frame: pd.DataFrame, rules: ComparisonRules) -> str:
     fewest, declared = frame["resamples"][frame["resamples"] > 0].min(), rules.families["resamples"]
     if np.isnan(fewest):
         return "No test was run."
-    few = f", {declared:,} were declared: set evaluation.resamples to that" if fewest < declared else ""
+    few = (
+        f", {declared:,} were declared: set evaluation.resamples to that"
+        if fewest < declared
+        else ""
+    )
     return f"{fewest:,} resamples{few}; the smallest p is {2 / (fewest + 1):.1e}."
 
 
 def figure(results: ComparisonInputs, frame: pd.DataFrame) -> Built:
     study, families = results.study, {"means": HEADLINE, "cells": CELLS}
-    facts = {f"{name}_{count}": n for name, family in families.items() for count, n in tally(frame, family).items()}
+    facts = {
+        f"{name}_{count}": n
+        for name, family in families.items()
+        for count, n in tally(frame, family).items()
+    }
     run = frame[(frame["family"] == CELLS) & (frame["n"] > 0)]
-    worst = "" if run.empty else f"Worst cell: {facts['cells_worst']} ({facts['cells_worst_difference']:+.3f})."
-    facts |= captions.question_facts(study, run) | {"level": f"{100 * results.rules.families['level']:g} %"}
+    worst = (
+        ""
+        if run.empty
+        else f"Worst cell: {facts['cells_worst']} ({facts['cells_worst_difference']:+.3f})."
+    )
+    facts |= captions.question_facts(study, run) | {
+        "level": f"{100 * results.rules.families['level']:g} %"
+    }
     facts |= {"worst": worst, "resampled": resamples_sentence(frame, results.rules)}
     methods = {method: captions.method_short(method) for method in dict.fromkeys(frame["method"])}
     titles = {name: of.title for name, of in (study.models | study.datasets).items()}
-    height = 0.75 + ROW * (len(frame[["model", "dataset"]].drop_duplicates()) + frame["model"].nunique())
+    height = 0.75 + ROW * (
+        len(frame[["model", "dataset"]].drop_duplicates()) + frame["model"].nunique()
+    )
     draw, axes = partial(draw_forest, titles=titles), ("Difference", "")
     panels: dict[str, Any] = {"titles": methods, "height": height, "across": len(methods) or 1}
     shown = figure_style.figure(study, frame, ["method"], "{method}", draw, facts, axes, **panels)
-    return Exhibit(LABEL, "figure", lambda _: _run(results), EVALUATION, lambda *_: shown).built(study, results.inputs)
+    return Exhibit(LABEL, "figure", lambda _: _run(results), EVALUATION, lambda *_: shown).built(
+        study, results.inputs
+    )
 
 
 def _run(results: ComparisonInputs) -> list[Cell]:
@@ -135,12 +181,16 @@ def _run(results: ComparisonInputs) -> list[Cell]:
     return [cell for cell in every if not results.lacking([cell], *EVALUATION)]
 
 
-def draw_forest(data: pd.DataFrame, ax: figure_style.Axes, titles: Mapping[str, str] | None = None) -> None:
-    """Differences with their intervals, a row a dataset within a model, the mean over datasets last, as a diamond.
+def draw_forest(
+    data: pd.DataFrame, ax: figure_style.Axes, titles: Mapping[str, str] | None = None
+) -> None:
+    """Differences with their intervals, a row a dataset within a model, the mean over datasets
+    last, as a diamond.
 
-    ``data``: columns ``model``, ``dataset`` ("mean": the mean), ``difference`` (NaN: n/a), ``low``, ``high`` (NaN:
-    none) and ``significant``, which fills the marker. ``titles``: what models and datasets are called. The axis is at
-    least ``LEAST_WIDTH`` wide; differences within 1e-12 of 0 are ties.
+    ``data``: columns ``model``, ``dataset`` ("mean": the mean), ``difference`` (NaN: n/a), ``low``,
+    ``high`` (NaN: none) and ``significant``, which fills the marker. ``titles``: what models and
+    datasets are called. The axis is at least ``LEAST_WIDTH`` wide; differences within 1e-12 of 0
+    are ties.
     """
     names = {MEAN: "Mean"} | dict(titles or {})
     datasets = [*(of for of in dict.fromkeys(data["dataset"]) if of != MEAN), MEAN]
@@ -155,11 +205,22 @@ def draw_forest(data: pd.DataFrame, ax: figure_style.Axes, titles: Mapping[str, 
             continue
         look = LOOKS[_kind(row["dataset"], difference)]
         filled = look.colour if row["significant"] else "white"
-        ax.plot([row["low"], row["high"]], [y, y], color=look.colour, linewidth=0.9, solid_capstyle="butt")
-        ax.plot(difference, y, look.marker, color=look.colour, markersize=look.size, mfc=filled, mew=0.8)
+        ax.plot(
+            [row["low"], row["high"]],
+            [y, y],
+            color=look.colour,
+            linewidth=0.9,
+            solid_capstyle="butt",
+        )
+        ax.plot(
+            difference, y, look.marker, color=look.colour, markersize=look.size, mfc=filled, mew=0.8
+        )
     ax.update_datalim([(-LEAST_WIDTH / 2, 0), (LEAST_WIDTH / 2, 0)])
     ax.autoscale_view()
-    ax.set_yticks([-place for place in range(len(rows))], [names.get(of or model, of or model) for model, of in rows])
+    ax.set_yticks(
+        [-place for place in range(len(rows))],
+        [names.get(of or model, of or model) for model, of in rows],
+    )
     for label, (_, of) in zip(ax.get_yticklabels(), rows, strict=False):
         label.set_fontweight("normal" if of else "bold")
     ax.tick_params(axis="y", length=0)

@@ -1,4 +1,6 @@
-"""A run beside the paper's numbers, as files: CSV, and one HTML page that holds everything. Same input, same bytes."""
+"""A run beside the paper's numbers, as files: CSV, and one HTML page that holds everything. Same
+input, same bytes.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,12 @@ from beamuq import __version__
 from beamuq.config_errors import read_yaml
 from beamuq.evaluation.significance import differing_by_chance
 from beamuq.io import file_sha256
-from beamuq_study.comparison import beam_minus_multinomial, claims, comparison_inputs, number_statuses
+from beamuq_study.comparison import (
+    beam_minus_multinomial,
+    claims,
+    comparison_inputs,
+    number_statuses,
+)
 from beamuq_study.comparison.beam_minus_multinomial import HEADLINE
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs
 from beamuq_study.escaped_text import csv_text
@@ -23,7 +30,17 @@ from beamuq_study.html_pages import Drawing, PageTable, render
 from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Study
 
-_OF_CLAIM = ["outcome", "claim", "value", "interval", "n", "asked_of", "detectable", "what was seen", "paper_settings"]
+_OF_CLAIM = [
+    "outcome",
+    "claim",
+    "value",
+    "interval",
+    "n",
+    "asked_of",
+    "detectable",
+    "what was seen",
+    "paper_settings",
+]
 _table = partial(PageTable, decimals=3, column_decimals={"z": 2, "p": 4, "adjusted": 4})
 
 
@@ -38,7 +55,8 @@ class Comparison:
 
 
 def compare_with_paper(study: Study, study_file: Path, results_folder: Path) -> Comparison:
-    """Every number of the paper, every claim, and beam minus multinomial paired; ``study_file`` is only hashed.
+    """Every number of the paper, every claim, and beam minus multinomial paired; ``study_file`` is
+    only hashed.
 
     Raises BeamUQError as :meth:`.Inputs.read`.
     """
@@ -46,15 +64,24 @@ def compare_with_paper(study: Study, study_file: Path, results_folder: Path) -> 
     declared = {path.name: file_sha256(path) for path in comparison_inputs.DECLARED_FILES}
     needed, errata = claims.needed_files(study), comparison_inputs.read_errata()
     paper_numbers, rules = comparison_inputs.read_paper_numbers(), comparison_inputs.read_rules()
-    results = ComparisonInputs(study, Inputs.read(results_folder, needed, study), paper_numbers, rules, results_folder)
-    numbers, differences = number_statuses.compare(results, errata), beam_minus_multinomial.differences(results)
+    results = ComparisonInputs(
+        study, Inputs.read(results_folder, needed, study), paper_numbers, rules, results_folder
+    )
+    numbers, differences = (
+        number_statuses.compare(results, errata),
+        beam_minus_multinomial.differences(results),
+    )
     provenance = {"study": file_sha256(study_file)} | declared | versions
     return Comparison(results, numbers, differences, claims.judge(results), errata, provenance)
 
 
 def contents(found: Comparison, forest: Drawing) -> dict[str, str]:
     """The text of each file of a comparison. ``forest``: the paired differences drawn."""
-    return {"csv": csv_text(found.numbers), "claims": csv_text(found.claims), "html": html(found, forest)}
+    return {
+        "csv": csv_text(found.numbers),
+        "claims": csv_text(found.claims),
+        "html": html(found, forest),
+    }
 
 
 def html(found: Comparison, forest: Drawing) -> str:
@@ -64,7 +91,9 @@ def html(found: Comparison, forest: Drawing) -> str:
     of = (judged["model"] + " on ").where(judged["model"] != "", "") + judged["datasets"]
     claims = _with_interval(judged.assign(asked_of=of)).rename(columns={"found": "what was seen"})
     asked = claims["outcome"] != "not asked"
-    entropy = found.numbers[(found.numbers["method"] == "SemanticEntropy") & (found.numbers["variant"] != "beamsearch")]
+    entropy = found.numbers[
+        (found.numbers["method"] == "SemanticEntropy") & (found.numbers["variant"] != "beamsearch")
+    ]
     entropy = entropy.replace({"formulation": number_statuses.FORMULATIONS})
     means = _with_interval(found.differences[found.differences["family"] == HEADLINE])
     agree, differ = ((numbers["status"] == status).sum() for status in ("agrees", "differs"))
@@ -96,7 +125,9 @@ def html(found: Comparison, forest: Drawing) -> str:
 
 
 def _legend(column: str, meanings: Mapping[str, str], rows: pd.DataFrame) -> pd.DataFrame:
-    """What each value of a column means, in the order of ``meanings``, and in how many rows it stands."""
+    """What each value of a column means, in the order of ``meanings``, and in how many rows it
+    stands.
+    """
     counted = [(value, text, (rows[column] == value).sum()) for value, text in meanings.items()]
     return pd.DataFrame(counted, columns=[column, "meaning", "times"])
 
@@ -108,7 +139,10 @@ def _counted(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
 def _errata(found: Comparison) -> pd.DataFrame:
     rows = []
     for entry in found.errata:
-        texts = {key: ", ".join(fact) if isinstance(fact, list) else f"{fact}" for key, fact in entry.facts.items()}
+        texts = {
+            key: ", ".join(fact) if isinstance(fact, list) else f"{fact}"
+            for key, fact in entry.facts.items()
+        }
         facts = "; ".join(f"{key.replace('_', ' ')}: {text}" for key, text in texts.items())
         count = int(entry.selected(found.results.paper_numbers).sum())
         rows.append(vars(entry) | {"rows": count, "facts": facts})
@@ -117,9 +151,13 @@ def _errata(found: Comparison) -> pd.DataFrame:
 
 def _numbers(name: str, part: pd.DataFrame) -> tuple[str, PageTable]:
     """The numbers of one of the paper's tables, and what sums them up."""
-    counts = ", ".join(f"{count} {status}" for status, count in part["status"].value_counts().items())
+    counts = ", ".join(
+        f"{count} {status}" for status, count in part["status"].value_counts().items()
+    )
     status = (part["status"] + ": " + part["reason"]).str.removesuffix(": ")
-    shown = _with_interval(part.assign(status=status)).drop(columns=["table", "std", "detectable", "reason"])
+    shown = _with_interval(part.assign(status=status)).drop(
+        columns=["table", "std", "detectable", "reason"]
+    )
     return f"{name}: {counts}", _table(shown)
 
 

@@ -1,4 +1,6 @@
-"""A split of a hub dataset, at the commit that the study's lock file names, as one Parquet file in the hub's schema."""
+"""A split of a hub dataset, at the commit that the study's lock file names, as one Parquet file in
+the hub's schema.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +21,26 @@ from beamuq_study.data.question import Adapter, questions_of
 from beamuq_study.data.read_dataset_file import SOURCE, conform, source_of
 
 CACHES = ("HF_HUB_CACHE", "HF_XET_CACHE", "HF_DATASETS_CACHE")
-"""Where the hub's libraries keep what they download: in the user's home, unless these name other folders."""
+"""Where the hub's libraries keep what they download: in the user's home, unless these name other
+folders.
+"""
 
 
 def fetch_split(
-    repo_id: str, config: str | None, split: str, path: Path, *, adapter: Adapter, lock: Path, offline: bool = False
+    repo_id: str,
+    config: str | None,
+    split: str,
+    path: Path,
+    *,
+    adapter: Adapter,
+    lock: Path,
+    offline: bool = False,
 ) -> None:
-    """Write ``split`` of ``repo_id`` to ``path``, unless it is there whole; the first fetch locks the commit.
+    """Write ``split`` of ``repo_id`` to ``path``, unless it is there whole; the first fetch locks
+    the commit.
 
-    Raises BeamUQError if the hub can't be reached, knows no such dataset, configuration or split, or the adapter can't
-    use its rows (a test split without answers). Nothing half-written is left.
+    Raises BeamUQError if the hub can't be reached, knows no such dataset, configuration or split,
+    or the adapter can't use its rows (a test split without answers). Nothing half-written is left.
     """
     where = f"source hub:{repo_id}" + (f", {config}" if config else "") + f", {split}"
     commit = pinned_commit(lock, "datasets", repo_id, offline=offline)
@@ -37,12 +49,16 @@ def fetch_split(
         if path.is_file() and source_of(path) == manifest:
             return
     if offline:
-        raise BeamUQError(f"{where}: not in {path.parent} and offline is set; run once without offline")
+        raise BeamUQError(
+            f"{where}: not in {path.parent} and offline is set; run once without offline"
+        )
     with hub_errors(repo_id, "datasets"):
         table = _downloaded_split(repo_id, config, split, commit)
     rows = (row for batch in table.to_batches(max_chunksize=1000) for row in batch.to_pylist())
     places = ((f"{where}: row {index}", row) for index, row in enumerate(rows))
-    questions_of(adapter, ((place, conform(row, adapter.columns, place)) for place, row in places), split)
+    questions_of(
+        adapter, ((place, conform(row, adapter.columns, place)) for place, row in places), split
+    )
     with atomic(path) as temporary:
         footer = {**(table.schema.metadata or {}), SOURCE: json.dumps(manifest, sort_keys=True)}
         pq.write_table(table.replace_schema_metadata(footer), temporary, compression="zstd")
@@ -52,7 +68,8 @@ def fetch_split(
 def downloads_in(folder: Path) -> Iterator[None]:
     """Let downloads lie in ``folder``, and go when the body ends.
 
-    The hub's libraries read the names of their caches when they are imported: in a new process, by the body.
+    The hub's libraries read the names of their caches when they are imported: in a new process, by
+    the body.
     """
     folder.mkdir(parents=True, exist_ok=True)
     before = {name: os.environ.get(name) for name in CACHES}

@@ -1,8 +1,9 @@
 """What an adapter is, and what every question must be whatever dataset it comes from.
 
-Text is data and is kept as it came, with one exception: what a prompt shows as one line (a question, an answer, an
-option, a title) loses its surrounding whitespace, and a line break inside becomes a space, because a newline there
-would end the line that the model is to complete. Stories and paragraphs lose only their surrounding whitespace.
+Text is data and is kept as it came, with one exception: what a prompt shows as one line (a
+question, an answer, an option, a title) loses its surrounding whitespace, and a line break inside
+becomes a space, because a newline there would end the line that the model is to complete. Stories
+and paragraphs lose only their surrounding whitespace.
 """
 
 from __future__ import annotations
@@ -52,11 +53,12 @@ class Question(TypedDict):
 class Adapter:
     """How one dataset of the hub becomes questions.
 
-    ``columns`` are those of the hub's schema that are read. ``read`` makes the questions of a row, given
-    ``<split>-<row>`` (0-based) for datasets without ids of their own; it raises a BeamUQError without the place.
-    ``repeats``: the hub repeats rows, the first of an id stands. ``options``: its questions are multiple choice.
-    ``unread``: columns that would say more than it reads; a row with one is refused. ``normalizer``: how answers are
-    compared with references (D17, quality), a name of ``beamuq.scorers.quality_metrics.NORMALIZERS``.
+    ``columns`` are those of the hub's schema that are read. ``read`` makes the questions of a row,
+    given ``<split>-<row>`` (0-based) for datasets without ids of their own; it raises a BeamUQError
+    without the place. ``repeats``: the hub repeats rows, the first of an id stands. ``options``:
+    its questions are multiple choice. ``unread``: columns that would say more than it reads; a row
+    with one is refused. ``normalizer``: how answers are compared with references (D17, quality), a
+    name of ``beamuq.scorers.quality_metrics.NORMALIZERS``.
     """
 
     columns: pa.Schema
@@ -77,18 +79,24 @@ def question(
     options: Iterable[str] = (),
     group: str | None = None,
 ) -> Question:
-    """A checked question; repeated references are dropped, ``group`` defaults to the question itself.
+    """A checked question; repeated references are dropped, ``group`` defaults to the question
+    itself.
 
-    Raises BeamUQError, without the place, for a blank id, question, reference, option or passage, no reference, or an
-    id with a character that does not show or ends the line.
+    Raises BeamUQError, without the place, for a blank id, question, reference, option or passage,
+    no reference, or an id with a character that does not show or ends the line.
     """
     if isinstance(references, str) or isinstance(options, str):
-        raise BeamUQError(f"references {references!r:.60} and options are lists of texts, not a text; mend the adapter")
+        raise BeamUQError(
+            f"references {references!r:.60} and options are lists of texts, not a text; mend the "
+            "adapter"
+        )
     row = Question(
         id=id,
         question=one_line(text),
         context=[Passage(title=one_line(p["title"]), text=p["text"].strip()) for p in context],
-        history=[Turn(question=one_line(t["question"]), answer=one_line(t["answer"])) for t in history],
+        history=[
+            Turn(question=one_line(t["question"]), answer=one_line(t["answer"])) for t in history
+        ],
         options=[one_line(option) for option in options],
         references=list(dict.fromkeys(one_line(reference) for reference in references)),
         group=id if group is None else group,
@@ -98,8 +106,12 @@ def question(
     for what, wrong in {
         "the id is empty; give each question its own": not row["id"].strip(),
         "the question is empty; remove the row or fill it in": not row["question"],
-        "the list of answers is empty, as in a test split; choose a split with answers": not row["references"],
-        "an answer is empty: choose a split with answers, or fill it in": not all(row["references"]),
+        "the list of answers is empty, as in a test split; choose a split with answers": not row[
+            "references"
+        ],
+        "an answer is empty: choose a split with answers, or fill it in": not all(
+            row["references"]
+        ),
         "an option is empty; fill it in": not all(row["options"]),
         "a passage is empty; fill it in": not all(passage["text"] for passage in row["context"]),
     }.items():
@@ -118,11 +130,13 @@ def _check_name(what: str, text: str) -> None:
 def questions_of(
     adapter: Adapter, rows: Iterable[tuple[str, Row]], split: str, repeated: list[str] | None = None
 ) -> list[Question]:
-    """Every question of a split in file order; ``rows`` are (place, row) pairs, a place being file and row.
+    """Every question of a split in file order; ``rows`` are (place, row) pairs, a place being file
+    and row.
 
     The ids of rows that repeat an earlier one, and so are left out, are appended to ``repeated``.
 
-    Raises BeamUQError if any row is unusable or an id stands twice: the message names file, row and fix.
+    Raises BeamUQError if any row is unusable or an id stands twice: the message names file, row and
+    fix.
     """
     questions: dict[str, Question] = {}
     for index, (place, row) in enumerate(rows):
@@ -134,7 +148,9 @@ def questions_of(
                 if not adapter.repeats:
                     raise BeamUQError(f"id {item['id']!r} stands twice; give each row its own")
                 if first["question"] != item["question"]:
-                    raise BeamUQError(f"id {item['id']!r} already belongs to another question; give each its own")
+                    raise BeamUQError(
+                        f"id {item['id']!r} already belongs to another question; give each its own"
+                    )
                 if repeated is not None:
                     repeated.append(item["id"])
         except BeamUQError as error:
@@ -143,5 +159,7 @@ def questions_of(
 
 
 def one_line(text: str) -> str:
-    """``text`` without surrounding whitespace, its line breaks (and the space around them) turned into one space."""
+    """``text`` without surrounding whitespace, its line breaks (and the space around them) turned
+    into one space.
+    """
     return _LINE_BREAK.sub(" ", text.strip())

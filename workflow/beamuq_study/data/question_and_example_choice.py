@@ -1,7 +1,8 @@
 """Seeded choice of questions and of few-shot examples.
 
-One permutation of a split, keyed by seed, dataset and purpose, made from raw counter-based bits, whose stream NumPy
-guarantees: the same ids in every version. Its first n are the subset of size n, so subsets nest.
+One permutation of a split, keyed by seed, dataset and purpose, made from raw counter-based bits,
+whose stream NumPy guarantees: the same ids in every version. Its first n are the subset of size n,
+so subsets nest.
 """
 
 from __future__ import annotations
@@ -17,31 +18,47 @@ from beamuq_study.data.question import Question
 
 
 def permutation(count: int, seed: int, dataset: str, purpose: str) -> npt.NDArray[np.int64]:
-    """A permutation of ``0 … count − 1``: the ranks of ``count`` 64-bit draws of Philox keyed by the three names."""
+    """A permutation of ``0 … count − 1``: the ranks of ``count`` 64-bit draws of Philox keyed by
+    the three names.
+    """
     digest = hashlib.sha256(f"{seed}/{dataset}/{purpose}".encode()).digest()
-    draws = np.random.Philox(key=np.frombuffer(digest[:16], dtype="<u8").astype(np.uint64)).random_raw(count)
+    draws = np.random.Philox(
+        key=np.frombuffer(digest[:16], dtype="<u8").astype(np.uint64)
+    ).random_raw(count)
     return np.argsort(draws, kind="stable").astype(np.int64)
 
 
-def choose_questions(questions: Sequence[Question], count: int, *, seed: int, dataset: str) -> list[Question]:
+def choose_questions(
+    questions: Sequence[Question], count: int, *, seed: int, dataset: str
+) -> list[Question]:
     """The first ``count`` of the seeded permutation of ``questions`` (given in file order).
 
     Raises BeamUQError if the split holds fewer.
     """
     if count > len(questions):
         raise BeamUQError(
-            f"datasets.{dataset}.questions: {count} is more than the {len(questions)} that the split holds; lower it"
+            f"datasets.{dataset}.questions: {count} is more than the {len(questions)} that the "
+            "split holds; lower it"
         )
-    return [questions[index] for index in permutation(len(questions), seed, dataset, "questions")[:count]]
+    return [
+        questions[index]
+        for index in permutation(len(questions), seed, dataset, "questions")[:count]
+    ]
 
 
 def choose_shots(
-    candidates: Sequence[Question], evaluated: Sequence[Question], count: int, *, seed: int, dataset: str
+    candidates: Sequence[Question],
+    evaluated: Sequence[Question],
+    count: int,
+    *,
+    seed: int,
+    dataset: str,
 ) -> list[Question]:
-    """``count`` few-shot examples: seeded, of different questions, none of which is asked in ``evaluated``.
+    """``count`` few-shot examples: seeded, of different questions, none of which is asked in
+    ``evaluated``.
 
-    ``evaluated`` is the whole split, not the subset, so that the examples don't change with the subset's size. Two
-    questions are one if they agree but for case and spacing.
+    ``evaluated`` is the whole split, not the subset, so that the examples don't change with the
+    subset's size. Two questions are one if they agree but for case and spacing.
 
     Raises BeamUQError if fewer are left.
     """
@@ -51,7 +68,8 @@ def choose_shots(
     eligible = [question for folded, question in distinct.items() if folded not in asked]
     if count > len(eligible):
         raise BeamUQError(
-            f"datasets.{dataset}.few_shot: {count} is more than the {len(eligible)} questions of the few-shot split "
+            f"datasets.{dataset}.few_shot: {count} is more than the {len(eligible)} questions of "
+            "the few-shot split "
             "that are not evaluated too; lower it or name another few_shot_split"
         )
     return [eligible[index] for index in permutation(len(eligible), seed, dataset, "shots")[:count]]

@@ -1,8 +1,9 @@
 """Dataset files in the hub's schema: tolerant of how a value is stored, strict about what it is.
 
-A file is Parquet, as the hub and ``datasets`` write it, or JSON Lines with one object a row; its stem is the split's
-name. Any of Arrow's string and list types will do, and a sequence of records may be a record of lists or a list of
-records. A missing column, a null, or a value of another type is refused with file, row and column.
+A file is Parquet, as the hub and ``datasets`` write it, or JSON Lines with one object a row; its
+stem is the split's name. Any of Arrow's string and list types will do, and a sequence of records
+may be a record of lists or a list of records. A missing column, a null, or a value of another type
+is refused with file, row and column.
 """
 
 from __future__ import annotations
@@ -26,16 +27,24 @@ IDS = ("id", "question_id")  # columns that name a question
 SOURCE = b"beamuq_source"  # in the footer of a split that was fetched from the hub: what it is
 
 
-def read_questions(adapter: Adapter, path: Path, repeated: list[str] | None = None) -> list[Question]:
-    """Every question of a split's file, in file order; ids of rows left out as repeated go into ``repeated``.
+def read_questions(
+    adapter: Adapter, path: Path, repeated: list[str] | None = None
+) -> list[Question]:
+    """Every question of a split's file, in file order; ids of rows left out as repeated go into
+    ``repeated``.
 
     Raises BeamUQError if the file is missing, corrupt, foreign or empty, or any row is unusable.
     """
-    return questions_of(adapter, read_rows(path, adapter.columns, adapter.unread), path.stem, repeated)
+    return questions_of(
+        adapter, read_rows(path, adapter.columns, adapter.unread), path.stem, repeated
+    )
 
 
-def read_rows(path: Path, columns: pa.Schema, unread: Sequence[str] = ()) -> Iterator[tuple[str, Row]]:
-    """(place, row) of every row, with exactly ``columns``; the place names file and row (Parquet) or line (JSON).
+def read_rows(
+    path: Path, columns: pa.Schema, unread: Sequence[str] = ()
+) -> Iterator[tuple[str, Row]]:
+    """(place, row) of every row, with exactly ``columns``; the place names file and row (Parquet)
+    or line (JSON).
 
     Raises BeamUQError if it has one of the columns ``unread``, or as :func:`conform`.
     """
@@ -44,16 +53,20 @@ def read_rows(path: Path, columns: pa.Schema, unread: Sequence[str] = ()) -> Ite
         there = row if not unread or path.suffix == ".jsonl" else pq.read_schema(path).names
         if lost := [name for name in unread if name in there]:
             fix = "drop it, or take the adapter and rows of coqa (stories) or ai2_arc (options)"
-            raise BeamUQError(f"{place}: {lost[0]}: only {', '.join(columns.names)} are read; {fix}")
+            raise BeamUQError(
+                f"{place}: {lost[0]}: only {', '.join(columns.names)} are read; {fix}"
+            )
         yield place, conform(row, columns, place)
     if not place:
         raise BeamUQError(f"{path}: holds no rows; put the whole split there")
 
 
 def conform(row: Row, columns: pa.Schema, place: str) -> Row:
-    """``row`` reduced to ``columns``, each value checked and brought to the one form that adapters read.
+    """``row`` reduced to ``columns``, each value checked and brought to the one form that adapters
+    read.
 
-    Raises BeamUQError for a missing column, a null, a value of another type or half a surrogate pair.
+    Raises BeamUQError for a missing column, a null, a value of another type or half a surrogate
+    pair.
     """
     try:
         return {field.name: _column(_member(row, field.name, ""), field) for field in columns}
@@ -62,7 +75,9 @@ def conform(row: Row, columns: pa.Schema, place: str) -> Row:
 
 
 def source_of(path: Path) -> dict[str, Any] | None:
-    """What the fetch step wrote of a split: source, config, split, revision, content; None for any other file."""
+    """What the fetch step wrote of a split: source, config, split, revision, content; None for any
+    other file.
+    """
     if path.suffix != ".parquet":
         return None
     with reading(path, "a readable Parquet file", "fetch or copy it again"):
@@ -89,9 +104,13 @@ def _conform(value: Any, kind: pa.DataType, where: str) -> Any:
         raise BeamUQError(f"{where} is null; fill it in, or choose a split with answers")
     if pa.types.is_struct(kind):
         if isinstance(value, list):
-            value = {field.name: [_member(item, field.name, where) for item in value] for field in kind}
+            value = {
+                field.name: [_member(item, field.name, where) for item in value] for field in kind
+            }
         return {
-            field.name: _conform(_member(value, field.name, where), field.type, f"{where}.{field.name}")
+            field.name: _conform(
+                _member(value, field.name, where), field.type, f"{where}.{field.name}"
+            )
             for field in kind
         }
     if pa.types.is_list(kind):
@@ -100,7 +119,9 @@ def _conform(value: Any, kind: pa.DataType, where: str) -> Any:
         if pa.types.is_string(kind.value_type) and all(type(item) is str for item in value):
             check_whole("\n".join(value), where)
             return value
-        return [_conform(item, kind.value_type, f"{where}[{index}]") for index, item in enumerate(value)]
+        return [
+            _conform(item, kind.value_type, f"{where}[{index}]") for index, item in enumerate(value)
+        ]
     if not isinstance(value, str):
         raise BeamUQError(f"{where} must be text, not {value!r:.60}; {_FIX}")
     check_whole(value, where)

@@ -14,13 +14,22 @@ from beamuq_study.provenance import read_cell
 
 
 def rendered(
-    template: Path, questions: Path, shots: Path, dataset: str, made_with: Mapping[str, Mapping[str, Any]]
+    template: Path,
+    questions: Path,
+    shots: Path,
+    dataset: str,
+    made_with: Mapping[str, Mapping[str, Any]],
 ) -> list[dict[str, str]]:
-    """The rows of ``prompts`` that a template makes of the questions and the few-shot examples of a dataset."""
+    """The rows of ``prompts`` that a template makes of the questions and the few-shot examples of a
+    dataset.
+    """
     parts, read = load(template), read_cell({"questions": questions, "shots": shots}, made_with)
     for kind, loaded in read.items():
         if loaded.cell != {"dataset": dataset}:
-            raise BeamUQError(f"{loaded.path}: holds {kind} of {loaded.cell}, not of {dataset!r}; run its rule again")
+            raise BeamUQError(
+                f"{loaded.path}: holds {kind} of {loaded.cell}, not of {dataset!r}; run its rule "
+                "again"
+            )
     examples = read["shots"].table.to_pylist()
     return [
         {"id": row["id"], "prompt": render(parts, row, examples, where=f"{template}: {row['id']}")}
@@ -31,22 +40,30 @@ def rendered(
 def read_prompts(path: Path, style: str, dataset: str, count: int) -> list[dict[str, str]]:
     """The first ``count`` prompts of a file.
 
-    Refuses prompts that the questions and examples of the same study would not give: they are of another run. The
-    footer of prompts tells of no run, so they are rendered again, where the study's files and template are here.
+    Refuses prompts that the questions and examples of the same study would not give: they are of
+    another run. The footer of prompts tells of no run, so they are rendered again, where the
+    study's files and template are here.
     """
     prompts = parquet_tables.read(path, "prompts")
     if prompts.cell["dataset"] != dataset:
         raise BeamUQError(f"{path}: holds prompts of {prompts.cell['dataset']!r}, not {dataset!r}")
     rows: list[dict[str, str]] = prompts.table.to_pylist()
     results = path.parent.parent.parent
-    questions, shots = (results / parquet_tables.Artifact(kind, dataset).path for kind in ("questions", "shots"))
+    questions, shots = (
+        results / parquet_tables.Artifact(kind, dataset).path for kind in ("questions", "shots")
+    )
     if questions.is_file() and shots.is_file():
-        adapter = parquet_tables.read_footer(questions).provenance.get("settings", {}).get("adapter")
+        adapter = (
+            parquet_tables.read_footer(questions).provenance.get("settings", {}).get("adapter")
+        )
         template = PROMPTS / style / f"{adapter}.txt"
-        same_template = template.is_file() and io.file_sha256(template) == prompts.provenance.get("template_sha256")
+        same_template = template.is_file() and io.file_sha256(template) == prompts.provenance.get(
+            "template_sha256"
+        )
         if same_template and rendered(template, questions, shots, dataset, {}) != rows:
             raise BeamUQError(
-                f"{path}: not the prompts that {questions} and {shots} give, but another run's; delete it and run again"
+                f"{path}: not the prompts that {questions} and {shots} give, but another run's; "
+                "delete it and run again"
             )
     if len(rows) < count:
         raise BeamUQError(f"{path}: holds {len(rows)} prompts, {count} are asked for")

@@ -21,11 +21,20 @@ MULTINOMIAL, BEAMSEARCH = "multinomial", "beamsearch"
 _SHORT = {"Dissimilarity": "Dissim", "Eccentricity": "Ecc", "EigVecDissimilarity": "EigVecDissim"}
 ARROWS = "; ↑: the beam form is better than its multinomial counterpart"
 NEEDS = "Needs: "
-DEMO_WARNING = "This is a demo: its numbers show that the machinery works and are no results of the paper."
-_, *_BLOCKS = (resources.files("beamuq_study.exhibits") / "captions.txt").read_text(encoding="utf-8").split("\n== ")
+DEMO_WARNING = (
+    "This is a demo: its numbers show that the machinery works and are no results of the paper."
+)
+_, *_BLOCKS = (
+    (resources.files("beamuq_study.exhibits") / "captions.txt")
+    .read_text(encoding="utf-8")
+    .split("\n== ")
+)
 _TEMPLATES = dict(block.split(" ==\n", 1) for block in _BLOCKS)
 # Of the paper's baseline methods: the category of each, and its title.
-BASELINES = {name: of for name, *of in (line.split(" | ") for line in _TEMPLATES["baseline methods"].splitlines())}
+BASELINES = {
+    name: of
+    for name, *of in (line.split(" | ") for line in _TEMPLATES["baseline methods"].splitlines())
+}
 
 
 def method_title(method: str, variant: str = "") -> str:
@@ -44,8 +53,12 @@ def titled(study: Study, title: str) -> str:
 
 
 def footnote(study: Study, scorers: Sequence[str] = (), *, quality: bool = False) -> str:
-    """A sentence that names every scorer and quality metric used here that replaces the paper's; else nothing."""
-    used = [("similarity", study.scorers[name]) for name in scorers] + [("quality", study.main_quality)] * quality
+    """A sentence that names every scorer and quality metric used here that replaces the paper's;
+    else nothing.
+    """
+    used = [("similarity", study.scorers[name]) for name in scorers] + [
+        ("quality", study.main_quality)
+    ] * quality
     proxies = [f"{what}: {of.title}, proxy for {of.proxy_for}" for what, of in used if of.proxy_for]
     return f"Proxies: {'; '.join(proxies)}." if proxies else ""
 
@@ -56,27 +69,41 @@ def listing(items: Sequence[str]) -> str:
 
 
 def _lines(caption: str, *, of_needs: bool) -> list[str]:
-    return [s for s in _TEMPLATES.get(caption, caption).splitlines() if s and s.startswith(NEEDS) == of_needs]
+    return [
+        s
+        for s in _TEMPLATES.get(caption, caption).splitlines()
+        if s and s.startswith(NEEDS) == of_needs
+    ]
 
 
 def _filled(line: str, facts: Mapping[str, Any]) -> str:
-    """A line with its facts; empty if one is None. Raises BeamUQError naming one that is no fact."""
+    """A line with its facts; empty if one is None. Raises BeamUQError naming one that is no
+    fact.
+    """
     try:
-        known = all(facts[name] is not None for _, name, _, _ in string.Formatter().parse(line) if name)
+        known = all(
+            facts[name] is not None for _, name, _, _ in string.Formatter().parse(line) if name
+        )
     except KeyError as error:
         name = error.args[0]
-        raise BeamUQError(f"caption {line!r}: {{{name}}}: no fact here; {hint(name, facts)}") from error
+        raise BeamUQError(
+            f"caption {line!r}: {{{name}}}: no fact here; {hint(name, facts)}"
+        ) from error
     return line.format_map(facts) if known else ""
 
 
 def text(caption: str, facts: Mapping[str, Any]) -> list[str]:
-    """The title and the sentences of a caption, filled in; a sentence goes if a fact of it is None."""
+    """The title and the sentences of a caption, filled in; a sentence goes if a fact of it is
+    None.
+    """
     title, *sentences = (_filled(line, facts) for line in _lines(caption, of_needs=False))
     return [title, *(sentence for sentence in sentences if sentence.strip())]
 
 
 def needs(study: Study, caption: str) -> str:
-    """What a study needs for an exhibit, as the caption's block says; else every model of the main recipe."""
+    """What a study needs for an exhibit, as the caption's block says; else every model of the main
+    recipe.
+    """
     every = "every model of recipe {recipe!r} in the grid, under the main scorer"
     (line, *_) = [*_lines(caption, of_needs=True), every]
     return _filled(line.removeprefix(NEEDS), study_facts(study))
@@ -102,8 +129,14 @@ def study_facts(study: Study) -> dict[str, Any]:
 
 
 def question_facts(study: Study, cells: pd.DataFrame) -> dict[str, str]:
-    """Of the ``dataset`` of each of some cells, and its questions ``n`` (NaN: not told): ``sizes``, ``resampled``."""
-    counts = {str(d): n.dropna() for d, n in cells.groupby("dataset", sort=False)["n"] if d in study.datasets}
+    """Of the ``dataset`` of each of some cells, and its questions ``n`` (NaN: not told): ``sizes``,
+    ``resampled``.
+    """
+    counts = {
+        str(d): n.dropna()
+        for d, n in cells.groupby("dataset", sort=False)["n"]
+        if d in study.datasets
+    }
     stories = [study.datasets[d].title for d in counts if study.datasets[d].adapter == "coqa"]
     resampled = f"{study.evaluation.resamples} bootstrap resamples of the questions"
     resampled += f" (of whole stories for {listing(stories)})" * bool(stories)

@@ -1,4 +1,6 @@
-"""The tables of PRR and ROC-AUC: of every method, of one setting varied, and of differences; each a specification."""
+"""The tables of PRR and ROC-AUC: of every method, of one setting varied, and of differences; each a
+specification.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,12 @@ from beamuq_study.study_config import Study
 GEMMA = "gemma-3-4b-base"
 EMBEDDED = ("Eccentricity", "EigVecDissimilarity")
 SAMPLES = {"variant": MULTINOMIAL}
-VARIED = {"budgets": ("M", "M"), "epsilon": ("ε", "epsilon"), "alpha": ("α", "alpha"), "fixed_k": ("K", "K")}
+VARIED = {
+    "budgets": ("M", "M"),
+    "epsilon": ("ε", "epsilon"),
+    "alpha": ("α", "alpha"),
+    "fixed_k": ("K", "K"),
+}
 Rows = Callable[[Study, str], Sequence[Row]]
 
 
@@ -37,15 +44,25 @@ def cross_encoder(study: Study) -> Sequence[Cell]:
 
 
 def scored_with(lists: Sequence[str], methods: Sequence[str], study: Study) -> Sequence[Cell]:
-    """The cells of the first recipe with the main beams whose ``scoring`` has all these lists and methods."""
+    """The cells of the first recipe with the main beams whose ``scoring`` has all these lists and
+    methods.
+    """
     recipes, beam = study.recipes, study.main.beam
-    return cells.select(study, lists=lists, methods=methods, has=lambda recipe: recipes[recipe].decoded(beam))
+    return cells.select(
+        study, lists=lists, methods=methods, has=lambda recipe: recipes[recipe].decoded(beam)
+    )
 
 
 def main_methods(study: Study, recipe: str) -> Sequence[Row]:
-    """The recipe's methods in its order: baselines, then each consistency-based method in both forms."""
+    """The recipe's methods in its order: baselines, then each consistency-based method in both
+    forms.
+    """
     methods = [registry.resolve(name) for name in study.scoring[recipe].methods]
-    pairs = [m.name for m in methods if len(m.variants) == 2 and m.name not in (*captions.BASELINES, "DegreeMatrix")]
+    pairs = [
+        m.name
+        for m in methods
+        if len(m.variants) == 2 and m.name not in (*captions.BASELINES, "DegreeMatrix")
+    ]
     baselines = [m.name for m in methods if len(m.variants) == 1 or m.name in captions.BASELINES]
     single = [_of_method("Baseline UQ methods", method=name) for name in baselines]
     return [*single, *_pairs(pairs, "Consistency-based UQ: multinomial vs. beamsearch versions")]
@@ -58,12 +75,23 @@ def both_forms(methods: Sequence[str], study: Study, recipe: str) -> Sequence[Ro
 
 def beam_forms(study: Study, recipe: str) -> Sequence[Row]:
     """The beam form of each method that has both."""
-    both = (of.name for name in study.scoring[recipe].methods if len((of := registry.resolve(name)).variants) == 2)
-    return [Row((captions.method_title(name),), {"method": name, "variant": BEAMSEARCH}) for name in both]
+    both = (
+        of.name
+        for name in study.scoring[recipe].methods
+        if len((of := registry.resolve(name)).variants) == 2
+    )
+    return [
+        Row((captions.method_title(name),), {"method": name, "variant": BEAMSEARCH})
+        for name in both
+    ]
 
 
 def _pairs(methods: Sequence[str], group: str = "") -> Sequence[Row]:
-    return [_of_method(group, method=name, variant=form) for name in methods for form in (MULTINOMIAL, BEAMSEARCH)]
+    return [
+        _of_method(group, method=name, variant=form)
+        for name in methods
+        for form in (MULTINOMIAL, BEAMSEARCH)
+    ]
 
 
 def _of_method(group: str = "", **keys: str) -> Row:
@@ -71,9 +99,13 @@ def _of_method(group: str = "", **keys: str) -> Row:
 
 
 def of_settings(names: Sequence[str], study: Study, recipe: str) -> Sequence[Row]:
-    """A row a value of these keys of scoring; floors ε of the beams' masses from uniform weights down to none."""
+    """A row a value of these keys of scoring; floors ε of the beams' masses from uniform weights
+    down to none.
+    """
     return [
-        Row((f"{symbol}={number(value)}",), {"variant": BEAMSEARCH, "setting": ablation(key, value)})
+        Row(
+            (f"{symbol}={number(value)}",), {"variant": BEAMSEARCH, "setting": ablation(key, value)}
+        )
         for name in names
         for symbol, key in [VARIED[name]]
         for value in sorted(getattr(study.scoring[recipe], name), reverse=name == "epsilon")
@@ -99,7 +131,9 @@ def strategies(study: Study, recipe: str) -> Sequence[Row]:
     ):
         for name in of:
             settings = ", ".join(name.split()[1:]).replace("lambda", "λ")
-            rows.append(Row((title, settings), {"variant": variant, "setting": printed(name) + suffix}))
+            rows.append(
+                Row((title, settings), {"variant": variant, "setting": printed(name) + suffix})
+            )
     return rows
 
 
@@ -112,21 +146,33 @@ def other_candidates(study: Study, recipe: str) -> Sequence[Row]:
 
 
 OTHERS = ("SemanticEntropy", "DegreeMatrix", "SAR", *captions.CONSISTENCY)
-one_model = partial(cells.main_cells, like=GEMMA)  # the paper's model of the ablations, or what stands for it
+one_model = partial(
+    cells.main_cells, like=GEMMA
+)  # the paper's model of the ablations, or what stands for it
 main_table = partial(prr_table, rows=main_methods)
 means_table = partial(main_table, shown=cells.main_cells, columns="models")
 difference_table = partial(prr_table, methods=captions.GRAPH, beyond_paper=True)
 
 
-def varied(label: str, rows: Rows, *lists: str, methods: tuple[str, ...] = captions.GRAPH, **more: Any) -> Exhibit:
-    """PRR of a few methods for every value of a setting, in each cell of the recipe that scores them."""
+def varied(
+    label: str, rows: Rows, *lists: str, methods: tuple[str, ...] = captions.GRAPH, **more: Any
+) -> Exhibit:
+    """PRR of a few methods for every value of a setting, in each cell of the recipe that scores
+    them.
+    """
     shown = partial(scored_with, lists, methods)
     return prr_table(label, shown, rows, methods=methods, columns="cells", beside="", **more)
 
 
 def exhibits(study: Study) -> list[Exhibit]:
-    """The list, and of each model its methods and what beams gain, and the means of PRR to each further rejection."""
-    ways, every, of_beams = ("Candidates", "Setting"), "every_strategy", {"variant": BEAMSEARCH, "setting": "beam"}
+    """The list, and of each model its methods and what beams gain, and the means of PRR to each
+    further rejection.
+    """
+    ways, every, of_beams = (
+        ("Candidates", "Setting"),
+        "every_strategy",
+        {"variant": BEAMSEARCH, "setting": "beam"},
+    )
     floors, bases = ("epsilon",), ("alpha", "fixed_k")
     with_strategies = partial(scored_with, (every,), captions.GRAPH)
     with_budgets = partial(cells.with_budgets, methods=captions.GRAPH, of="first")
@@ -140,9 +186,17 @@ def exhibits(study: Study) -> list[Exhibit]:
         prr_table("abl_crossencoder", cross_encoder, partial(both_forms, captions.CONSISTENCY)),
         varied("abl_sampling", strategies, every, stub=ways),
         varied("abl_normalization", partial(of_settings, floors), *floors, stub=("Floor",)),
-        varied("abl_ecc_params", partial(of_settings, bases), *bases, stub=("Embedding",), methods=EMBEDDED),
+        varied(
+            "abl_ecc_params",
+            partial(of_settings, bases),
+            *bases,
+            stub=("Embedding",),
+            methods=EMBEDDED,
+        ),
         difference_table("gains_by_candidates", with_budgets, budgets, stub=("M",), minus=SAMPLES),
-        difference_table("gains_by_strategy", with_strategies, other_candidates, stub=ways, minus=of_beams),
+        difference_table(
+            "gains_by_strategy", with_strategies, other_candidates, stub=ways, minus=of_beams
+        ),
     ]
     for name, model in study.models.items():
         shown = partial(cells.main_cells, model=name)
@@ -152,5 +206,7 @@ def exhibits(study: Study) -> list[Exhibit]:
             listed.append(gains(f"gains_{model.label}", shown, beam_forms))
     for metric in map(prr_to, study.evaluation.max_rejection[1:]):
         label = f"qa_mean_prr_{metric[4:]}"
-        listed.append(means_table(label, metric=metric, caption="qa_mean_prr_to", beyond_paper=True))
+        listed.append(
+            means_table(label, metric=metric, caption="qa_mean_prr_to", beyond_paper=True)
+        )
     return listed

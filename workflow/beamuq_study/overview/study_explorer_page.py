@@ -1,4 +1,6 @@
-"""What the explorer shows of a study's results: its cells read from their tables, as far as these are there."""
+"""What the explorer shows of a study's results: its cells read from their tables, as far as these
+are there.
+"""
 
 from __future__ import annotations
 
@@ -18,32 +20,52 @@ from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Study, load_study
 
 NEEDED = {"questions", "prompts", "candidates"}
-CANDIDATE = ["id", "strategy", "rank", "text", "token_ids", "token_texts", "token_logprobs", "logprob", "terminated"]
+CANDIDATE = [
+    "id",
+    "strategy",
+    "rank",
+    "text",
+    "token_ids",
+    "token_texts",
+    "token_logprobs",
+    "logprob",
+    "terminated",
+]
 
 
 def study_page(source: Path, most: int = MOST_QUESTIONS, *, overview: str = "") -> str:
-    """The page of a study's folder of results, or of a cell of it by one of its files: ``most`` questions in all.
+    """The page of a study's folder of results, or of a cell of it by one of its files: ``most``
+    questions in all.
 
-    A cell without candidates is left out; without quality, similarity or scores it is shown without them.
+    A cell without candidates is left out; without quality, similarity or scores it is shown without
+    them.
 
-    Raises BeamUQError if it is no study's folder or a table of no cell; if a file is unreadable, or files are not of
-    one run and this study; or if no cell has candidates.
+    Raises BeamUQError if it is no study's folder or a table of no cell; if a file is unreadable, or
+    files are not of one run and this study; or if no cell has candidates.
     """
     results, place = source, None
     if source.is_file():
         footer = read_footer(source)
         if not {"model", "dataset", "recipe"} <= footer.cell.keys():
-            raise BeamUQError(f"{source}: a table of '{footer.kind}', which is of no cell; give candidates or scores")
+            raise BeamUQError(
+                f"{source}: a table of '{footer.kind}', which is of no cell; give candidates or "
+                "scores"
+            )
         results, place = source.absolute().parents[len(footer.cell)], footer.cell
     if not (results / "study.json").is_file():
-        raise BeamUQError(f"{results}: holds no study.json; give a study's folder, such as results/demo")
+        raise BeamUQError(
+            f"{results}: holds no study.json; give a study's folder, such as results/demo"
+        )
     study = load_study(results / "study.json")
     grid = Grid(study)
     chosen = grid.explored
     if place:
         cell = grid.cell(place["model"], place["dataset"], place["recipe"])
         chosen = [(cell, place.get("scorer", grid.shown_under(cell)))]
-    there = {cell: [t for t in grid.tables_explored(*cell) if (results / t.path).exists()] for cell in chosen}
+    there = {
+        cell: [t for t in grid.tables_explored(*cell) if (results / t.path).exists()]
+        for cell in chosen
+    }
     shown = [cell for cell, tables in there.items() if {table.kind for table in tables} >= NEEDED]
     if not shown:
         raise BeamUQError(f"{results}: none of the chosen cells has candidates yet; run the study")
@@ -63,14 +85,18 @@ def _name(study: Study, cell: GridCell) -> str:
     return title if cell.recipe == study.main.recipe else f"{title}, {cell.recipe}"
 
 
-def _cell(study: Study, cell: GridCell, scorer: str, tables: dict[str, Loaded | OnDisk], most: int) -> Cell:
+def _cell(
+    study: Study, cell: GridCell, scorer: str, tables: dict[str, Loaded | OnDisk], most: int
+) -> Cell:
     recipe, main = study.recipes[cell.recipe], study.main
     source = Grid(study).produced_answers(cell.recipe)[0]
     drawn = recipe.decoded(main.sample) or next(iter(recipe.samples()), "")
     search = recipe.decoded(main.beam) or next(iter(recipe.searches()), "")
     sources = {"answer": strategy_of(source, search or None), "samples": drawn, "beams": search}
     frames = {
-        kind: table.table.to_pandas() for kind, table in tables.items() if kind not in ("candidates", "similarity")
+        kind: table.table.to_pandas()
+        for kind, table in tables.items()
+        if kind not in ("candidates", "similarity")
     }
     candidates = tables["candidates"].table.select(CANDIDATE).to_pandas()
     decoded = set(candidates["id"])
@@ -78,11 +104,19 @@ def _cell(study: Study, cell: GridCell, scorer: str, tables: dict[str, Loaded | 
     ids = list(asked.index[:most])
     notes = [f"Similarity: {study.scorers[scorer].title}; quality: {study.main_quality.title}."]
     if len(ids) < len(asked):
-        path = f"results/{tables['candidates'].path.parents[3].name}/{cell.table('candidates').path}"
-        sentence = f"The first {len(ids)} of {len(asked)} questions, among which places and curves are"
+        path = (
+            f"results/{tables['candidates'].path.parents[3].name}/{cell.table('candidates').path}"
+        )
+        sentence = (
+            f"The first {len(ids)} of {len(asked)} questions, among which places and curves are"
+        )
         notes.append(f"{sentence}; all of them: beamuq explore {path} --questions {len(asked)}.")
-    notes += [f"No {kind} yet." for kind in ("quality", "similarity", "scores") if kind not in tables]
-    candidates = candidates[candidates["id"].isin(set(ids)) & (candidates["rank"] < main.num_candidates)]
+    notes += [
+        f"No {kind} yet." for kind in ("quality", "similarity", "scores") if kind not in tables
+    ]
+    candidates = candidates[
+        candidates["id"].isin(set(ids)) & (candidates["rank"] < main.num_candidates)
+    ]
     rows = {name: _by_question(candidates, strategy, name) for name, strategy in sources.items()}
     prompts = frames["prompts"].set_index("id")["prompt"]
     rated = _of_answer(frames, "quality", source).set_index("id")["value"]
@@ -116,8 +150,12 @@ def _cell(study: Study, cell: GridCell, scorer: str, tables: dict[str, Loaded | 
     )
 
 
-def _by_question(candidates: pd.DataFrame, strategy: str, name: str) -> dict[str, list[dict[str, Any]]]:
-    """The candidates of a strategy by question: as drawn; of a search by descending p, as methods see them."""
+def _by_question(
+    candidates: pd.DataFrame, strategy: str, name: str
+) -> dict[str, list[dict[str, Any]]]:
+    """The candidates of a strategy by question: as drawn; of a search by descending p, as methods
+    see them.
+    """
     rows = candidates[candidates["strategy"] == strategy].sort_values("rank")
     if name == "beams":
         rows = rows.sort_values("logprob", ascending=False, kind="stable")
@@ -130,11 +168,21 @@ def _of_answer(frames: dict[str, pd.DataFrame], kind: str, source: str) -> pd.Da
     return frame[frame["answer_source"] == source]
 
 
-def _pairs(tables: dict[str, Loaded | OnDisk], ids: set[str], threshold: float | None) -> dict[str, Any]:
-    """By question: of each ordered pair of texts its similarity, and whether they mean the same (D18, no classes)."""
+def _pairs(
+    tables: dict[str, Loaded | OnDisk], ids: set[str], threshold: float | None
+) -> dict[str, Any]:
+    """By question: of each ordered pair of texts its similarity, and whether they mean the same
+    (D18, no classes).
+    """
     pairs: dict[str, dict[tuple[str, str], tuple[float, bool]]] = {}
-    table = tables["similarity"].table if "similarity" in tables else SCHEMAS["similarity"].empty_table()
-    for key, premise, hypothesis, s, neutral, contradict in zip(*table.to_pydict().values(), strict=True):
+    table = (
+        tables["similarity"].table
+        if "similarity" in tables
+        else SCHEMAS["similarity"].empty_table()
+    )
+    for key, premise, hypothesis, s, neutral, contradict in zip(
+        *table.to_pydict().values(), strict=True
+    ):
         if key in ids:
             same = s > max(neutral, contradict) if threshold is None else s >= threshold
             pairs.setdefault(key, {})[premise, hypothesis] = s, same

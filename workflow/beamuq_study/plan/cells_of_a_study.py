@@ -1,4 +1,6 @@
-"""The cells of a study, and what each of them needs: which scorers, judgements, qualities and produced answers."""
+"""The cells of a study, and what each of them needs: which scorers, judgements, qualities and
+produced answers.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ CCP, P_TRUE, SAR = JUDGEMENTS
 
 @dataclass(frozen=True)
 class GridCell:
-    """One generation: a model on so many questions of a dataset with a recipe; ``scorers``: it is evaluated under."""
+    """One generation: a model on so many questions of a dataset with a recipe; ``scorers``: it is
+    evaluated under.
+    """
 
     model: str
     dataset: str
@@ -59,7 +63,7 @@ class Grid:
         """The datasets that any cell asks, in the order of the grid."""
         return list({cell.dataset: None for cell in self.cells.values()})
 
-    # -- what a recipe's methods need ----------------------------------------------------------------------------
+    # -- what a recipe's methods need --------------------------------------------------------------
 
     def judgements_of(self, recipe: str) -> set[str]:
         """What the recipe's methods need that further models have to be asked: P_TRUE, CCP, SAR."""
@@ -78,7 +82,8 @@ class Grid:
         return sorted({*cell.scorers, *([relevance] if relevance else [])})
 
     def estimators_of(self, recipe: str, names: Sequence[str]) -> list[str]:
-        """Estimators such as ``unnormalised beam``, each over every strategy of the recipe that it stands for.
+        """Estimators such as ``unnormalised beam``, each over every strategy of the recipe that it
+        stands for.
 
         Raises BeamUQError if one is unknown, or the recipe decodes nothing that it can be had from.
         """
@@ -92,30 +97,42 @@ class Grid:
             if not chosen:
                 why = lacks(weighting, decoded[0]) if decoded else repr(kind)
                 fix = f"add it there, or {hint(kind, dict.fromkeys(map(kind_of, strategies)))}"
-                raise BeamUQError(f"{name!r}: needs {why}, which recipes.{recipe} does not decode; {fix}")
+                raise BeamUQError(
+                    f"{name!r}: needs {why}, which recipes.{recipe} does not decode; {fix}"
+                )
             estimators += [f"{weighting} {strategy}" for strategy in chosen]
         return estimators
 
     def only_with_answer(self, recipe: str) -> tuple[str, ...]:
         """Strategies of a recipe whose candidates are compared with the produced answer alone.
 
-        All of them, where no method compares candidates with each other; else those that only estimators read.
+        All of them, where no method compares candidates with each other; else those that only
+        estimators read.
         """
         names, scoring = self.study.recipes[recipe].strategies(), self.study.scoring[recipe]
         if not compare_candidates(scoring.methods):
             return tuple(names)
-        return tuple(name for name in names if kind_of(name) in FOR_ESTIMATORS and not scoring.every_strategy)
+        return tuple(
+            name for name in names if kind_of(name) in FOR_ESTIMATORS and not scoring.every_strategy
+        )
 
     def qualities_of(self, cell: GridCell) -> list[Artifact]:
-        """The quality of a cell's answers by each metric that is measured on its dataset, the main one first."""
-        return [cell.table("quality", metric=quality.metric) for quality in self.study.qualities(cell.dataset)]
+        """The quality of a cell's answers by each metric that is measured on its dataset, the main
+        one first.
+        """
+        return [
+            cell.table("quality", metric=quality.metric)
+            for quality in self.study.qualities(cell.dataset)
+        ]
 
     def produced_answers(self, recipe: str) -> tuple[str, ...]:
         """The study's produced answers that this recipe decodes."""
         of, beam = self.study.recipes[recipe], self.study.main.beam
-        return tuple(name for name in self.study.answer_source if of.decoded(strategy_of(name, beam)))
+        return tuple(
+            name for name in self.study.answer_source if of.decoded(strategy_of(name, beam))
+        )
 
-    # -- tables of the study -------------------------------------------------------------------------------------
+    # -- tables of the study -----------------------------------------------------------------------
 
     @cached_property
     def generations(self) -> list[Artifact]:
@@ -123,13 +140,19 @@ class Grid:
 
     @cached_property
     def evaluations(self) -> list[Artifact]:
-        return [cell.table("evaluation", scorer=scorer) for cell in self.cells.values() for scorer in cell.scorers]
+        return [
+            cell.table("evaluation", scorer=scorer)
+            for cell in self.cells.values()
+            for scorer in cell.scorers
+        ]
 
     @cached_property
     def decisions(self) -> list[Artifact]:
         """The decisions of every main cell; those of another are made where they are asked for."""
         recipe, scorer = self.study.main.recipe, self.study.main.scorer
-        cells = (cell for cell in self.cells.values() if cell.recipe == recipe and scorer in cell.scorers)
+        cells = (
+            cell for cell in self.cells.values() if cell.recipe == recipe and scorer in cell.scorers
+        )
         return [cell.table("decisions", scorer=scorer) for cell in cells]
 
     @cached_property
@@ -139,7 +162,9 @@ class Grid:
     @cached_property
     def prompts(self) -> list[Artifact]:
         used = {(self.study.models[cell.model].style, cell.dataset) for cell in self.cells.values()}
-        return [Artifact("prompts", style=style, dataset=dataset) for style, dataset in sorted(used)]
+        return [
+            Artifact("prompts", style=style, dataset=dataset) for style, dataset in sorted(used)
+        ]
 
     @cached_property
     def measured(self) -> list[Artifact]:
@@ -149,14 +174,20 @@ class Grid:
             files += [cell.table("candidates"), *self.qualities_of(cell)]
             files += [cell.table("judgements")] if self.judgements_of(cell.recipe) else []
             files += [cell.table("similarity", scorer=scorer) for scorer in self.scorers_of(cell)]
-            files += [cell.table(kind, scorer=scorer) for kind in ("scores", "evaluation") for scorer in cell.scorers]
+            files += [
+                cell.table(kind, scorer=scorer)
+                for kind in ("scores", "evaluation")
+                for scorer in cell.scorers
+            ]
             if self.study.scoring[cell.recipe].beams_map and self.study.main.scorer in cell.scorers:
                 files.append(cell.table("beams_map", scorer=self.study.main.scorer))
         return files
 
     @cached_property
     def explored(self) -> list[tuple[GridCell, str]]:
-        """What the explorer shows: the main recipe's cells, if there are any, each under a scorer; else all."""
+        """What the explorer shows: the main recipe's cells, if there are any, each under a scorer;
+        else all.
+        """
         cells = list(self.cells.values())
         main = [cell for cell in cells if cell.recipe == self.study.main.recipe]
         return [(cell, self.shown_under(cell)) for cell in main or cells]
@@ -166,7 +197,9 @@ class Grid:
         return self.study.main.scorer if self.study.main.scorer in cell.scorers else cell.scorers[0]
 
     def tables_explored(self, cell: GridCell, scorer: str) -> list[Artifact]:
-        """What the explorer reads of a cell: questions, prompts, candidates; main quality, similarity and scores."""
+        """What the explorer reads of a cell: questions, prompts, candidates; main quality,
+        similarity and scores.
+        """
         return [
             Artifact("questions", dataset=cell.dataset),
             Artifact("prompts", style=self.study.models[cell.model].style, dataset=cell.dataset),
@@ -178,10 +211,16 @@ class Grid:
 
     @cached_property
     def sources_of_weights(self) -> list[str]:
-        """Every source of a model whose weights the study loads, each once; not of a scorer that nothing asks."""
+        """Every source of a model whose weights the study loads, each once; not of a scorer that
+        nothing asks.
+        """
         study = self.study
         cells = list(self.cells.values())
-        scorers = {key for cell in cells for key in (*self.scorers_of(cell), *self.judges_of(cell.recipe).values())}
+        scorers = {
+            key
+            for cell in cells
+            for key in (*self.scorers_of(cell), *self.judges_of(cell.recipe).values())
+        }
         sources: list[str | None] = [study.models[cell.model].source for cell in cells]
         sources += [scorer.source for key, scorer in study.scorers.items() if key in scorers]
         sources += [quality.source for quality in study.quality]

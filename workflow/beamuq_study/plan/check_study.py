@@ -1,6 +1,8 @@
-"""Checks of a study against the world: what is registered, what can be imported, which files are there.
+"""Checks of a study against the world: what is registered, what can be imported, which files are
+there.
 
-Every one raises BeamUQError with one line: the study's file (or config.yaml), the key, the value and the fix.
+Every one raises BeamUQError with one line: the study's file (or config.yaml), the key, the value
+and the fix.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from beamuq_study.study_config import STUDIES, Study, known
 
 
 def check_name(study_file: Path) -> None:
-    """Refuse a study beside ``studies/`` that is called like one in it: both would write the same results."""
+    """Refuse a study beside ``studies/`` that is called like one in it: both would write the same
+    results.
+    """
     ours = STUDIES / f"{study_file.stem}.yaml"
     if ours.is_file() and not ours.samefile(study_file):
         raise BeamUQError(
@@ -55,9 +59,13 @@ def _check_labels(study: Study) -> None:
     for module in list_of_exhibits.MODULES:
         for item in getattr(module, "exhibits", lambda _: [])(study):
             if item.kind not in ("table", "figure"):
-                raise BeamUQError(f"{module.__name__}: {item.label}: kind {item.kind!r}; write table or figure")
+                raise BeamUQError(
+                    f"{module.__name__}: {item.label}: kind {item.kind!r}; write table or figure"
+                )
             if item.label in modules:
-                raise BeamUQError(f"{module.__name__}: {item.label}: is in {modules[item.label]} too; rename one")
+                raise BeamUQError(
+                    f"{module.__name__}: {item.label}: is in {modules[item.label]} too; rename one"
+                )
             modules[item.label] = module.__name__
 
 
@@ -79,7 +87,8 @@ def _check_adapters(grid: Grid) -> None:
         if GOLD_LABEL in measured and not ADAPTERS[grid.study.datasets[key].adapter].options:
             position = metrics.index(GOLD_LABEL)
             raise BeamUQError(
-                f'quality[{position}].metric: "{GOLD_LABEL}": the questions of {key} have no options; list the '
+                f'quality[{position}].metric: "{GOLD_LABEL}": the questions of {key} have no '
+                "options; list the "
                 f"multiple-choice sets under quality[{position}].datasets"
             )
 
@@ -89,7 +98,10 @@ def _check_plugins(grid: Grid) -> None:
     named = {f"scorers.{key}.kind": scorer.kind for key, scorer in study.scorers.items()}
     named |= {f"quality[{n}].metric": quality.metric for n, quality in enumerate(study.quality)}
     for key, recipe in study.recipes.items():
-        named |= {f"recipes.{key}.custom[{n}].policy": search.policy for n, search in enumerate(recipe.custom or ())}
+        named |= {
+            f"recipes.{key}.custom[{n}].policy": search.policy
+            for n, search in enumerate(recipe.custom or ())
+        }
     for key, name in named.items():
         with _named(key):
             plugins.source_files([name])
@@ -105,7 +117,10 @@ def _check_methods(grid: Grid) -> None:
             with _named(f"scoring.{recipe}.estimators[{position}]"):
                 grid.estimators_of(recipe, [name])
         if scoring.estimators and "Dissimilarity" not in scoring.methods:
-            raise BeamUQError(f"scoring.{recipe}.estimators: are of Dissimilarity; add it to scoring.{recipe}.methods")
+            raise BeamUQError(
+                f"scoring.{recipe}.estimators: are of Dissimilarity; add it to "
+                f"scoring.{recipe}.methods"
+            )
         if SAR in grid.judgements_of(recipe) and not grid.study.main.relevance:
             raise BeamUQError("main.relevance: SAR needs it; name the scorer that judges tokens")
 
@@ -120,7 +135,9 @@ def _check_files(grid: Grid, paths: Paths) -> None:
             if not file.is_file():
                 local = dataset.source.startswith("hub:")
                 where = "config.yaml: data_root" if local else f"{paths.study_file}: datasets.{key}"
-                raise BeamUQError(f"{where}: {file} does not exist; put the split there or name another")
+                raise BeamUQError(
+                    f"{where}: {file} does not exist; put the split there or name another"
+                )
     for source in grid.model_sources:
         if source.startswith("packaged:"):
             with _named(str(paths.study_file)):
@@ -128,14 +145,25 @@ def _check_files(grid: Grid, paths: Paths) -> None:
         if source.startswith("folder:"):
             config = paths.model_manifest(source)
             if not config.is_file():
-                raise BeamUQError(f"{paths.study_file}: source: {source}: holds no config.json; give a model's folder")
-            check_content(config.parent)  # here in one line, which Snakemake would not say while it plans
+                raise BeamUQError(
+                    f"{paths.study_file}: source: {source}: holds no config.json; give a model's "
+                    "folder"
+                )
+            check_content(
+                config.parent
+            )  # here in one line, which Snakemake would not say while it plans
 
 
 def _check_revisions(grid: Grid, paths: Paths) -> None:
-    """Refuse what another study fetched into the same folder: another split, or of another commit than the lock's."""
+    """Refuse what another study fetched into the same folder: another split, or of another commit
+    than the lock's.
+    """
     held: dict[Path, tuple[Kind, str, str | None]] = {
-        file: ("models", parse_source(source).name, getattr(read_manifest(file.parent), "revision", None))
+        file: (
+            "models",
+            parse_source(source).name,
+            getattr(read_manifest(file.parent), "revision", None),
+        )
         for source in grid.model_sources
         if source.startswith("hub:") and (file := paths.model_manifest(source)).is_file()
     }
@@ -147,12 +175,21 @@ def _check_revisions(grid: Grid, paths: Paths) -> None:
                     for name in ("source", "config"):
                         if (there := fetched.get(name)) != (asked := getattr(dataset, name)):
                             fix = "delete it, or give the study a datasets_root of its own"
-                            raise BeamUQError(f"{file}: is of {name} {there}, datasets.{key} asks for {asked}; {fix}")
-                    held[file] = ("datasets", dataset.source.removeprefix("hub:"), fetched.get("revision"))
+                            raise BeamUQError(
+                                f"{file}: is of {name} {there}, datasets.{key} asks for {asked}; "
+                                f"{fix}"
+                            )
+                    held[file] = (
+                        "datasets",
+                        dataset.source.removeprefix("hub:"),
+                        fetched.get("revision"),
+                    )
     for file, (kind, repository, revision) in held.items():
         locked = read_commit(paths.lock, kind, repository)
         if locked and revision and locked != revision:
             raise BeamUQError(
-                f"{file}: is of commit {revision}, {paths.lock} names {locked} for {repository}; delete this file and "
-                "it is fetched anew, or give the study folders of its own (models_root, datasets_root)"
+                f"{file}: is of commit {revision}, {paths.lock} names {locked} for {repository}; "
+                "delete this file and "
+                "it is fetched anew, or give the study folders of its own (models_root, "
+                "datasets_root)"
             )

@@ -1,4 +1,6 @@
-"""Which package files the program of a rule imports, and their hash: when it changes, the rule runs again."""
+"""Which package files the program of a rule imports, and their hash: when it changes, the rule runs
+again.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ READ_BY = {  # what is no Python, by the module that reads it
     STUDY / "html_pages.py": sorted((STUDY / "templates").iterdir()),
     LIBRARY / "explorer" / "explorer_page.py": sorted((LIBRARY / "explorer").glob("explorer.*")),
     STUDY / "exhibits" / "captions.py": [STUDY / "exhibits" / "captions.txt"],
-    STUDY / "exhibits" / "figure_style.py": [STUDY / "exhibits" / of for of in ("figures.mplstyle", "series.yaml")],
+    STUDY / "exhibits" / "figure_style.py": [
+        STUDY / "exhibits" / of for of in ("figures.mplstyle", "series.yaml")
+    ],
 }
 LIST_OF_EXHIBITS = STUDY / "exhibits" / "list_of_exhibits.py"
 _content_hash = cache(file_sha256)
@@ -28,8 +32,9 @@ _content_hash = cache(file_sha256)
 def code_hash(script: str, *modules: str) -> str:
     """A hash of the names and contents of :func:`script_sources`: 16 hexadecimal digits.
 
-    As a parameter of a job it reruns exactly the rules whose modules changed; a program's own time stamp counts as
-    well. (As input files of every cheap job they cost Snakemake more time than some of the jobs themselves.)
+    As a parameter of a job it reruns exactly the rules whose modules changed; a program's own time
+    stamp counts as well. (As input files of every cheap job they cost Snakemake more time than some
+    of the jobs themselves.)
     """
     digest = hashlib.sha256()
     for path in script_sources(script, *modules):
@@ -38,9 +43,11 @@ def code_hash(script: str, *modules: str) -> str:
 
 
 def script_sources(script: str, *modules: str) -> list[Path]:
-    """The program ``workflow/scripts/<script>.py`` and every package file that it or ``modules`` import, sorted.
+    """The program ``workflow/scripts/<script>.py`` and every package file that it or ``modules``
+    import, sorted.
 
-    Imports inside functions count, and with a module come the files that it reads (templates, scripts).
+    Imports inside functions count, and with a module come the files that it reads (templates,
+    scripts).
     """
     sources: set[Path] = set()
     pending = [SCRIPTS / f"{script}.py", *map(_file, modules)]
@@ -48,7 +55,9 @@ def script_sources(script: str, *modules: str) -> list[Path]:
         path = pending.pop()
         if path is not None and path not in sources:
             sources.add(path)
-            if path != LIST_OF_EXHIBITS:  # an exhibit names the module that builds it; others' change nothing in it
+            if (
+                path != LIST_OF_EXHIBITS
+            ):  # an exhibit names the module that builds it; others' change nothing in it
                 pending += _imported(path)
     for module in sources.intersection(READ_BY):
         sources.update(READ_BY[module])
@@ -57,15 +66,26 @@ def script_sources(script: str, *modules: str) -> list[Path]:
 
 @cache
 def _imported(path: Path) -> tuple[Path, ...]:
-    """The package files that one file imports when it runs; importing beamuq.a.b runs beamuq/a/__init__.py too."""
+    """The package files that one file imports when it runs; importing beamuq.a.b runs
+    beamuq/a/__init__.py too.
+    """
     names: set[str] = set()
-    run = re.sub(r"^if TYPE_CHECKING:\n(?:    .*\n|\n)+", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    run = re.sub(
+        r"^if TYPE_CHECKING:\n(?:    .*\n|\n)+",
+        "",
+        path.read_text(encoding="utf-8"),
+        flags=re.MULTILINE,
+    )
     for node in ast.walk(ast.parse(run)):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
-    parents = {".".join(name.split(".")[:depth]) for name in names for depth in range(1, name.count(".") + 2)}
+    parents = {
+        ".".join(name.split(".")[:depth])
+        for name in names
+        for depth in range(1, name.count(".") + 2)
+    }
     files = (_file(name) for name in parents if name.split(".")[0] in ("beamuq", "beamuq_study"))
     return tuple(file for file in files if file is not None)
 
@@ -74,4 +94,6 @@ def _imported(path: Path) -> tuple[Path, ...]:
 def _file(module: str) -> Path | None:
     package, *parts = module.split(".")
     base = {"beamuq": LIBRARY, "beamuq_study": STUDY}[package].joinpath(*parts)
-    return next((path for path in (base / "__init__.py", base.with_suffix(".py")) if path.is_file()), None)
+    return next(
+        (path for path in (base / "__init__.py", base.with_suffix(".py")) if path.is_file()), None
+    )

@@ -1,4 +1,6 @@
-"""Every job of a study whose cost the ledger counts: all but those that fetch, and the two pages that come after it."""
+"""Every job of a study whose cost the ledger counts: all but those that fetch, and the two pages
+that come after it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ PAGES = ("comparison", "explorer")
 
 @dataclass(frozen=True)
 class Job:
-    """One job. ``file``: the one that stands for all it makes; ``table``: the same, where that is a Parquet table."""
+    """One job. ``file``: the one that stands for all it makes; ``table``: the same, where that is a
+    Parquet table.
+    """
 
     rule: str
     file: Path

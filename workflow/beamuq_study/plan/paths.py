@@ -1,4 +1,6 @@
-"""Where every file of a study lies on one machine: results, figures, logs, fetched models and datasets."""
+"""Where every file of a study lies on one machine: results, figures, logs, fetched models and
+datasets.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class Paths:
         return self.results / artifact.path
 
     def model_manifest(self, source: str) -> Path:
-        """What a rule waits for before it loads a model: the fetch rule's manifest, or a folder's own config."""
+        """What a rule waits for before it loads a model: the fetch rule's manifest, or a folder's
+        own config.
+        """
         if source.startswith("folder:"):
             return Path(source.removeprefix("folder:")) / "config.json"
         return Path(self.machine.models_root, model_folder_name(source), "fetched.json")
@@ -48,11 +52,15 @@ class Paths:
         if dataset.source.startswith("folder:"):
             return _existing(Path(dataset.source.removeprefix("folder:")), split, missing=".jsonl")
         if self.machine.data_root is not None:
-            return _existing(Path(self.machine.data_root) / dataset.adapter, split, missing=".parquet")
+            return _existing(
+                Path(self.machine.data_root) / dataset.adapter, split, missing=".parquet"
+            )
         return Path(self.machine.datasets_root, key, f"{split}.parquet")
 
     def splits(self, key: str, dataset: Dataset) -> list[Path]:
-        """The file of the questions of a dataset and, where any are shown, of its few-shot examples."""
+        """The file of the questions of a dataset and, where any are shown, of its few-shot
+        examples.
+        """
         names = [dataset.split, dataset.few_shot_split] if dataset.few_shot else [dataset.split]
         return [self.split(key, dataset, name) for name in names]
 
@@ -63,6 +71,8 @@ def model_folder_name(source: str) -> str:
 
 
 def _existing(folder: Path, split: str, *, missing: str) -> Path:
-    """The split's file in a folder, Parquet or JSON Lines; with the ending ``missing`` where there is none."""
+    """The split's file in a folder, Parquet or JSON Lines; with the ending ``missing`` where there
+    is none.
+    """
     files = (folder / f"{split}{suffix}" for suffix in (".parquet", ".jsonl"))
     return next((file for file in files if file.is_file()), folder / f"{split}{missing}")

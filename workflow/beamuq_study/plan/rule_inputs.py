@@ -1,4 +1,6 @@
-"""The input files of rules that depend on what the study says: which models, which tables, which plug-ins."""
+"""The input files of rules that depend on what the study says: which models, which tables, which
+plug-ins.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ Files = list[Path]
 
 @dataclass(frozen=True)
 class RuleInputs:
-    """Input functions of the rules, each called like the input: wildcards to files, none where a job reads none."""
+    """Input functions of the rules, each called like the input: wildcards to files, none where a
+    job reads none.
+    """
 
     settings: StageSettings
     paths: Paths
@@ -40,7 +44,9 @@ class RuleInputs:
         return self.paths.splits(wildcards.dataset, self.grid.study.datasets[wildcards.dataset])[1:]
 
     def template(self, wildcards: Wildcards) -> Path:
-        return _relative(PROMPTS / wildcards.style / f"{self.grid.study.datasets[wildcards.dataset].adapter}.txt")
+        return _relative(
+            PROMPTS / wildcards.style / f"{self.grid.study.datasets[wildcards.dataset].adapter}.txt"
+        )
 
     def prompts(self, wildcards: Wildcards) -> Path:
         style = self.grid.study.models[wildcards.model].style
@@ -57,15 +63,23 @@ class RuleInputs:
 
     def plugins(self, rule: str) -> Callable[[Wildcards], Files]:
         """The input function of the files of plug-ins that the rule's job uses."""
-        return lambda wildcards: list(map(Path, plugins.source_files(self.settings.plugin_names(rule, wildcards))))
+        return lambda wildcards: list(
+            map(Path, plugins.source_files(self.settings.plugin_names(rule, wildcards)))
+        )
 
     def p_true_template(self, wildcards: Wildcards) -> Files:
-        return [_relative(PROMPTS / "p_true.txt")] if P_TRUE in self.grid.judgements_of(wildcards.recipe) else []
+        return (
+            [_relative(PROMPTS / "p_true.txt")]
+            if P_TRUE in self.grid.judgements_of(wildcards.recipe)
+            else []
+        )
 
     def shards(self, wildcards: Wildcards) -> Files:
         """The shards of a cell's decoding, where it is cut into any."""
         count = self.settings.machine.shards
-        folder = self.paths.table(self.settings.cell(wildcards).table("candidates")).with_suffix(".shards")
+        folder = self.paths.table(self.settings.cell(wildcards).table("candidates")).with_suffix(
+            ".shards"
+        )
         return [folder / f"{k}-of-{count}.parquet" for k in range(1, count + 1) if count > 1]
 
     def judgements(self, wildcards: Wildcards) -> Files:
@@ -75,7 +89,9 @@ class RuleInputs:
     def cross_similarity(self, wildcards: Wildcards) -> Files:
         """The similarity of SAR's own scorer, where the cell has SAR."""
         judge = self.grid.judges_of(wildcards.recipe).get("relevance")
-        return self._tables([self.settings.cell(wildcards).table("similarity", scorer=judge)] if judge else [])
+        return self._tables(
+            [self.settings.cell(wildcards).table("similarity", scorer=judge)] if judge else []
+        )
 
     def quality(self, wildcards: Wildcards) -> Path:
         return self._tables(self.grid.qualities_of(self.settings.cell(wildcards)))[0]
@@ -84,18 +100,23 @@ class RuleInputs:
         return self._tables(self.grid.qualities_of(self.settings.cell(wildcards)))[1:]
 
     def exhibit(self, kind: str) -> Callable[[Wildcards], Files]:
-        """The input function of a "table" or "figure": the tables that it reads, and what else it reads (templates)."""
+        """The input function of a "table" or "figure": the tables that it reads, and what else it
+        reads (templates).
+        """
 
         def of_wildcards(wildcards: Wildcards) -> Files:
             exhibit = list_of_exhibits.exhibit(wildcards.name, self.grid.study)
             if exhibit.kind != kind:
-                raise BeamUQError(f"{wildcards.name!r} is a {exhibit.kind}, no {kind}; ask for it in the other folder")
+                raise BeamUQError(
+                    f"{wildcards.name!r} is a {exhibit.kind}, no {kind}; ask for it in the other "
+                    "folder"
+                )
             other = map(_relative, exhibit.files(self.grid.study))
             return [*self._tables(exhibit.artifacts(self.grid.study)), *other]
 
         return of_wildcards
 
-    # -- what pages and targets read; they have no wildcards but the study's -----------------------------------------
+    # -- what pages and targets read; they have no wildcards but the study's -----------------------
 
     def comparison(self, _: Wildcards) -> Files:
         return [*self._tables(needed_files(self.grid.study)), *map(_relative, DECLARED_FILES)]
@@ -109,7 +130,9 @@ class RuleInputs:
         return self._tables((*self.grid.questions, *self.grid.prompts, *self.grid.measured))
 
     def explored(self, _: Wildcards) -> Files:
-        tables = (table for shown in self.grid.explored for table in self.grid.tables_explored(*shown))
+        tables = (
+            table for shown in self.grid.explored for table in self.grid.tables_explored(*shown)
+        )
         return self._tables(dict.fromkeys(tables))
 
     def counted(self) -> Files:
@@ -119,8 +142,12 @@ class RuleInputs:
     def fetched(self, wildcards: Wildcards) -> Files:
         """Every model, scorer and dataset split that has to be brought here."""
         datasets = {key: self.grid.study.datasets[key] for key in self.grid.datasets}
-        fetched = {key: dataset for key, dataset in datasets.items() if self.paths.is_fetched(dataset)}
-        splits = {file for key, dataset in fetched.items() for file in self.paths.splits(key, dataset)}
+        fetched = {
+            key: dataset for key, dataset in datasets.items() if self.paths.is_fetched(dataset)
+        }
+        splits = {
+            file for key, dataset in fetched.items() for file in self.paths.splits(key, dataset)
+        }
         return sorted(splits.union(self.manifests(wildcards)))
 
     def _tables(self, artifacts: Iterable[Artifact]) -> Files:

@@ -1,7 +1,8 @@
 """The settings of every rule's jobs, as plain dictionaries.
 
-Snakemake compares plain dictionaries, and what they say is all that can change a result beside the files: a changed
-study reruns exactly the jobs whose dictionary changed. How a machine runs a job is not among them.
+Snakemake compares plain dictionaries, and what they say is all that can change a result beside the
+files: a changed study reruns exactly the jobs whose dictionary changed. How a machine runs a job is
+not among them.
 """
 
 from __future__ import annotations
@@ -34,9 +35,17 @@ from beamuq_study.study_config import Quality, Scorer, Study
 
 Settings = dict[str, Any]
 
-# Raised by hand when the output of a rule would change whose code is, on purpose, not among its inputs: the expensive
-# rules, and those before them, since Snakemake runs again whatever follows from a job that wrote the same bytes.
-FORMATS = {"questions": 2, "prompts": 1, "candidates": 3, "judgements": 2, "similarity": 2, "quality": 1}
+# Raised by hand when the output of a rule would change whose code is, on purpose, not among its
+# inputs: the expensive rules, and those before them, since Snakemake runs again whatever follows
+# from a job that wrote the same bytes.
+FORMATS = {
+    "questions": 2,
+    "prompts": 1,
+    "candidates": 3,
+    "judgements": 2,
+    "similarity": 2,
+    "quality": 1,
+}
 FORMATS |= {GOLD_LABEL: 2}  # of quality, by this metric
 
 DTYPES: dict[str, Literal["float32", "bfloat16"]] = {"cpu": "float32", "cuda": "bfloat16"}
@@ -63,12 +72,14 @@ class StageSettings:
     def study(self) -> Study:
         return self.grid.study
 
-    # -- fetching, questions and prompts -------------------------------------------------------------------------
+    # -- fetching, questions and prompts -----------------------------------------------------------
 
     def fetch_model(self, wildcards: Wildcards) -> Settings:
         sources = {model_folder_name(source): source for source in self.grid.model_sources}
         if wildcards.folder not in sources:
-            raise BeamUQError(f"no model, scorer or quality of this study is called {wildcards.folder!r}")
+            raise BeamUQError(
+                f"no model, scorer or quality of this study is called {wildcards.folder!r}"
+            )
         source = sources[wildcards.folder]
         settings: Settings = {"source": source}
         if source not in self.grid.sources_of_weights:
@@ -84,7 +95,7 @@ class StageSettings:
         place = {"dataset": wildcards.dataset, "adapter": dataset.adapter, "seed": self.study.seed}
         return place | _picked(dataset, "questions", "few_shot")
 
-    # -- decoding and what is asked of its answers ---------------------------------------------------------------
+    # -- decoding and what is asked of its answers -------------------------------------------------
 
     def candidates(self, wildcards: Wildcards) -> Settings:
         study, cell = self.study, self.cell(wildcards)
@@ -134,7 +145,9 @@ class StageSettings:
         return _picked(judge, *names) | self._words(judge.kind, wildcards) if judge else None
 
     def _words(self, kind: str, wildcards: Wildcards) -> Settings:
-        """What words are for ``lexical`` where they are not ROUGE's, which the paper's datasets keep."""
+        """What words are for ``lexical`` where they are not ROUGE's, which the paper's datasets
+        keep.
+        """
         folded = normalizer_of(self.study.datasets[wildcards.dataset]) == FOLDED
         return {"words": FOLDED} if kind == "lexical" and folded else {}
 
@@ -143,7 +156,7 @@ class StageSettings:
         produced = list(self.grid.produced_answers(self.cell(wildcards).recipe))
         return {"answer_source": produced, "beam": self.main_beam(wildcards)}
 
-    # -- scores and their evaluation -----------------------------------------------------------------------------
+    # -- scores and their evaluation ---------------------------------------------------------------
 
     def scores(self, wildcards: Wildcards) -> Settings:
         main, recipe = self.study.main, wildcards.recipe
@@ -153,7 +166,10 @@ class StageSettings:
         settings = _picked(main, "num_candidates", "alpha", "epsilon") | {
             "methods": scoring.methods,
             "answer_source": answers["answer_source"],
-            "main": {"sample": self.study.recipes[recipe].decoded(main.sample), "beam": answers["beam"]},
+            "main": {
+                "sample": self.study.recipes[recipe].decoded(main.sample),
+                "beam": answers["beam"],
+            },
             "equivalence_threshold": self.study.scorers[wildcards.scorer].equivalence_threshold,
             "recipe": recipe,
             "estimators": self.grid.estimators_of(recipe, scoring.estimators),
@@ -177,8 +193,13 @@ class StageSettings:
         settings = study.map_settings(cell.recipe, cell.dataset)
         if not settings:
             raise BeamUQError(f"scoring.{cell.recipe}: has no beams_map; add one there")
-        settings |= {"quality": study.main_quality.metric, "confidence": study.evaluation.confidence}
-        return MapSettings.model_validate(settings | {"seed": study.seed}, strict=False).model_dump(mode="json")
+        settings |= {
+            "quality": study.main_quality.metric,
+            "confidence": study.evaluation.confidence,
+        }
+        return MapSettings.model_validate(settings | {"seed": study.seed}, strict=False).model_dump(
+            mode="json"
+        )
 
     def decisions(self, wildcards: Wildcards) -> Settings:
         scorer, quality = self.study.scorers[wildcards.scorer], self.study.main_quality
@@ -199,35 +220,48 @@ class StageSettings:
         return self.study.recipes[wildcards.recipe].decoded(self.study.main.beam)
 
     def exhibit_code(self, wildcards: Wildcards) -> str:
-        """The code that makes an exhibit: of its rule's program and of the module that specifies it."""
+        """The code that makes an exhibit: of its rule's program and of the module that specifies
+        it.
+        """
         exhibit = list_of_exhibits.exhibit(wildcards.name, self.study)
         return code_hash(exhibit.kind, exhibit.module)
 
-    # -- which tables a job may read -------------------------------------------------------------------------------
+    # -- which tables a job may read ---------------------------------------------------------------
 
     def made_with(self, *inputs: str) -> Callable[[Wildcards], dict[str, Settings]]:
-        """The parameter function of a rule: the settings that each of these inputs has to be made with, by its name.
+        """The parameter function of a rule: the settings that each of these inputs has to be made
+        with, by its name.
 
-        ``inputs``: kinds of tables, and ``cross_similarity``, ``further_qualities``; what a cell lacks is left out.
+        ``inputs``: kinds of tables, and ``cross_similarity``, ``further_qualities``; what a cell
+        lacks is left out.
         """
-        return lambda wildcards: {name: made for kind in inputs for name, made in self._made_with(kind, wildcards)}
+        return lambda wildcards: {
+            name: made for kind in inputs for name, made in self._made_with(kind, wildcards)
+        }
 
     def expected(self, *inputs: str) -> Callable[..., dict[str, Settings]]:
-        """As :meth:`made_with`, with the models that made each of these inputs, as far as they are known here.
+        """As :meth:`made_with`, with the models that made each of these inputs, as far as they are
+        known here.
 
-        These are source and dtype, and the content where the folder is one's own or has been fetched. It holds for
-        tables behind the inputs too, so kinds may be named that the job does not read. Snakemake does not compare it,
-        since it asks for the output: what it names reruns the job that makes the table.
+        These are source and dtype, and the content where the folder is one's own or has been
+        fetched. It holds for tables behind the inputs too, so kinds may be named that the job does
+        not read. Snakemake does not compare it, since it asks for the output: what it names reruns
+        the job that makes the table.
         """
 
         def of_wildcards(wildcards: Wildcards, output: object) -> dict[str, Settings]:  # noqa: ARG001
             found = self.made_with(*inputs)(wildcards)
-            return {name: settings | self._made_by(name, settings, wildcards) for name, settings in found.items()}
+            return {
+                name: settings | self._made_by(name, settings, wildcards)
+                for name, settings in found.items()
+            }
 
         return of_wildcards
 
     def _made_by(self, name: str, settings: Settings, wildcards: Wildcards) -> Settings:
-        """The models of a table that a job calls ``name``, by use, and by device the dtype that they run in."""
+        """The models of a table that a job calls ``name``, by use, and by device the dtype that
+        they run in.
+        """
         kind = name.removeprefix("cross_").partition(" ")[0]
         if kind not in OF_MODELS:
             return {}
@@ -239,16 +273,26 @@ class StageSettings:
             metric=file_name(settings.get("metric", "")),
         )
         sources = self.models(kind, cast("Any", made_for))
-        models = {use: self._identity(kind, source, used_as) for use, (source, used_as) in sources.items() if source}
+        models = {
+            use: self._identity(kind, source, used_as)
+            for use, (source, used_as) in sources.items()
+            if source
+        }
         if kind in ("similarity", "quality"):
             return {MODELS: models, "dtype": dict.fromkeys(DEVICES, self.machine.scorer_dtype)}
         asked = self.machine.dtype
         dtypes = {device: DTYPES[device] if asked == "auto" else asked for device in DEVICES}
-        further = {"scorer_dtype": dict.fromkeys(DEVICES, self.machine.scorer_dtype)} if kind == "judgements" else {}
+        further = (
+            {"scorer_dtype": dict.fromkeys(DEVICES, self.machine.scorer_dtype)}
+            if kind == "judgements"
+            else {}
+        )
         return {MODELS: models, "dtype": dtypes} | further
 
     def _identity(self, kind: str, source: str, used_as: str) -> dict[str, str]:
-        """The source of a model and, where it is here, the content, as a table that it makes records them."""
+        """The source of a model and, where it is here, the content, as a table that it makes
+        records them.
+        """
         identity = recorded_source(source)
         if source.startswith("folder:"):
             folder = Path(source.removeprefix("folder:"))
@@ -262,7 +306,9 @@ class StageSettings:
         if kind in ("questions", "shots"):
             return [(kind, self.questions(wildcards))]
         cell, made_for = self.cell(wildcards), cast("type[Any]", SimpleNamespace)
-        main, *further = (file_name(quality.metric) for quality in self.study.qualities(cell.dataset))
+        main, *further = (
+            file_name(quality.metric) for quality in self.study.qualities(cell.dataset)
+        )
         place = _picked(cell, "model", "dataset", "recipe")
         here = place | {"scorer": getattr(wildcards, "scorer", ""), "metric": main}
         if kind == "judgements" and not self.grid.judgements_of(cell.recipe):
@@ -274,17 +320,23 @@ class StageSettings:
             made = (self.quality(made_for(**here | {"metric": metric})) for metric in further)
             return [(f"quality {settings['metric']}", settings) for settings in made]
         settings: Settings = getattr(self, kind)(made_for(**here))
-        settings.pop("batch_questions", None)  # rounding alone: what a larger card decoded goes with the rest
+        settings.pop(
+            "batch_questions", None
+        )  # rounding alone: what a larger card decoded goes with the rest
         return [(kind, settings)]
 
-    # -- models and what they run on ---------------------------------------------------------------------------------
+    # -- models and what they run on ---------------------------------------------------------------
 
     def loading(self, rule: str) -> Callable[[Wildcards], Settings]:
-        """The parameter function of a rule that loads models: device, dtype and, by name, a hash of each own folder."""
+        """The parameter function of a rule that loads models: device, dtype and, by name, a hash of
+        each own folder.
+        """
 
         def of_wildcards(wildcards: Wildcards) -> Settings:
             content = {
-                name: self._content(Path(source.removeprefix("folder:")), _reads_every_file(rule, used_as))
+                name: self._content(
+                    Path(source.removeprefix("folder:")), _reads_every_file(rule, used_as)
+                )
                 for name, (source, used_as) in self.models(rule, wildcards).items()
                 if source and source.startswith("folder:")
             }
@@ -297,7 +349,8 @@ class StageSettings:
         return of_wildcards
 
     def models(self, rule: str, wildcards: Wildcards) -> dict[str, tuple[str | None, str]]:
-        """By the rule's name for each model its source, and the scorer or metric that it is used as.
+        """By the rule's name for each model its source, and the scorer or metric that it is used
+        as.
 
         The source is None where the job does not load that model.
         """
@@ -307,12 +360,17 @@ class StageSettings:
             return {"model": (scorer.source, scorer.kind)}
         if rule == "quality":
             quality = self.quality_called(wildcards.metric)
-            return {"model": (quality.source, quality.metric), "backbone": (quality.backbone, quality.metric)}
+            return {
+                "model": (quality.source, quality.metric),
+                "backbone": (quality.backbone, quality.metric),
+            }
         cell = self.cell(wildcards)
         source = study.models[cell.model].source
         if rule == "judgements":
             asked = {P_TRUE, SAR} & self.grid.judgements_of(cell.recipe)
-            judges = {use: (judge.source, judge.kind) for use, judge in self._judges(cell.recipe).items()}
+            judges = {
+                use: (judge.source, judge.kind) for use, judge in self._judges(cell.recipe).items()
+            }
             return {
                 "language_model": (source if asked else None, ""),
                 "nli": (None, ""),
@@ -321,7 +379,9 @@ class StageSettings:
         return {"model": (source, "")}
 
     def plugin_names(self, rule: str, wildcards: Wildcards) -> list[str]:
-        """What a job of this rule may have from outside the package: scorers, metrics, policies, methods."""
+        """What a job of this rule may have from outside the package: scorers, metrics, policies,
+        methods.
+        """
         study = self.study
         if rule == "scores":
             return list(study.scoring[wildcards.recipe].methods)
@@ -346,7 +406,9 @@ class StageSettings:
 
     @cached_property
     def dtype(self) -> Literal["float32", "bfloat16"]:
-        """What language models run in: bfloat16 on a card, float32 on a CPU, unless said otherwise."""
+        """What language models run in: bfloat16 on a card, float32 on a CPU, unless said
+        otherwise.
+        """
         if self.machine.dtype != "auto":
             return self.machine.dtype
         return DTYPES[self.device]
@@ -356,16 +418,26 @@ class StageSettings:
 
     @cached_property
     def _content(self) -> Callable[[Path, bool], str]:
-        """Of a folder, read once; a plug-in and a learned quality may read every file of a model."""
-        return cache(lambda folder, every_file: model_identity(folder, every_file=every_file)["content"])
+        """Of a folder, read once; a plug-in and a learned quality may read every file of a
+        model.
+        """
+        return cache(
+            lambda folder, every_file: model_identity(folder, every_file=every_file)["content"]
+        )
 
     @cached_property
     def _fetched(self) -> Callable[[str], str | None]:
-        """Of a source, read once: the content that its manifest names; None: it has not been fetched."""
+        """Of a source, read once: the content that its manifest names; None: it has not been
+        fetched.
+        """
 
         def content(source: str) -> str | None:
             manifest = read_manifest(Path(self.machine.models_root, model_folder_name(source)))
-            return content_of({name: file.sha256 for name, file in manifest.files.items()}) if manifest else None
+            return (
+                content_of({name: file.sha256 for name, file in manifest.files.items()})
+                if manifest
+                else None
+            )
 
         return cache(content)
 

@@ -1,4 +1,6 @@
-"""One study on one machine: loaded and checked once, then asked by the rules for files, settings and resources."""
+"""One study on one machine: loaded and checked once, then asked by the rules for files, settings
+and resources.
+"""
 
 from __future__ import annotations
 
@@ -68,23 +70,43 @@ class Plan:
 
     @cached_property
     def targets(self) -> dict[str, list[Path]]:
-        """The files that rules without a program ask for, by what they are; one file of each exhibit."""
-        kinds = {name: list_of_exhibits.exhibit(name, self.study).kind for name in self.study.exhibits}
-        tables = {name: getattr(self.grid, name) for name in ("evaluations", "decisions", "generations")}
+        """The files that rules without a program ask for, by what they are; one file of each
+        exhibit.
+        """
+        kinds = {
+            name: list_of_exhibits.exhibit(name, self.study).kind for name in self.study.exhibits
+        }
+        tables = {
+            name: getattr(self.grid, name) for name in ("evaluations", "decisions", "generations")
+        }
         pages = ("overview", "explorer", "ledger", "comparison")
-        return {name: list(map(self.paths.table, artifacts)) for name, artifacts in tables.items()} | {
-            "tables": [self.paths.results / f"tables/{name}.csv" for name in kinds if kinds[name] == "table"],
-            "figures": [Path("figures", self.name, f"{name}.pdf") for name in kinds if kinds[name] == "figure"],
+        return {
+            name: list(map(self.paths.table, artifacts)) for name, artifacts in tables.items()
+        } | {
+            "tables": [
+                self.paths.results / f"tables/{name}.csv"
+                for name in kinds
+                if kinds[name] == "table"
+            ],
+            "figures": [
+                Path("figures", self.name, f"{name}.pdf")
+                for name in kinds
+                if kinds[name] == "figure"
+            ],
             "pages": [self.paths.results / f"{name}.html" for name in pages],
         }
 
-    # -- what the rules ask for ----------------------------------------------------------------------------------
+    # -- what the rules ask for --------------------------------------------------------------------
 
     def report_section(self, section: str) -> Callable[[Wildcards], str]:
-        """Of an exhibit's rule: the report's section of what is in the paper; what is not has one of its own."""
+        """Of an exhibit's rule: the report's section of what is in the paper; what is not has one
+        of its own.
+        """
 
         exhibit = list_of_exhibits.exhibit
-        return lambda wildcards: BEYOND_PAPER if exhibit(wildcards.name, self.study).beyond_paper else section
+        return lambda wildcards: (
+            BEYOND_PAPER if exhibit(wildcards.name, self.study).beyond_paper else section
+        )
 
     @cached_property
     def wildcard_patterns(self) -> dict[str, str]:
@@ -101,11 +123,15 @@ class Plan:
             "name": list_of_exhibits.labels(study),
         }
         free = {"folder": r"[\w.-]+", "split": r"\w+", "shard": r"\d+-of-\d+"}
-        return {wildcard: "|".join(map(re.escape, among)) for wildcard, among in names.items()} | free
+        return {
+            wildcard: "|".join(map(re.escape, among)) for wildcard, among in names.items()
+        } | free
 
     @cached_property
     def _first_cells(self) -> set[tuple[str, str, str]]:
-        """The cells that the figure reads which is made of the fewest tables: the first that can be looked at."""
+        """The cells that the figure reads which is made of the fewest tables: the first that can be
+        looked at.
+        """
         exhibits = (list_of_exhibits.exhibit(name, self.study) for name in self.study.exhibits)
         read = [exhibit.artifacts(self.study) for exhibit in exhibits if exhibit.kind == "figure"]
         decoded = [[table for table in tables if table.recipe] for tables in read]
@@ -116,14 +142,15 @@ class Plan:
         """Which decoding comes first: that of the cells of the first figure, then all others."""
         return int((wildcards.model, wildcards.dataset, wildcards.recipe) in self._first_cells)
 
-    # -- the machine ---------------------------------------------------------------------------------------------
+    # -- the machine -------------------------------------------------------------------------------
 
     def cards(self, wildcards: Wildcards) -> int:
         """How many cards the cell's language model is spread over, where there are any."""
         return self.study.models[wildcards.model].cards or 1
 
     def gpus(self, rule: str) -> Callable[[Wildcards], int]:
-        """Cards that a job of this rule asks for: its language model's; one for a judge; none without a model.
+        """Cards that a job of this rule asks for: its language model's; one for a judge; none
+        without a model.
 
         None either where the rule only puts shards together.
         """
@@ -131,7 +158,9 @@ class Plan:
         def of_wildcards(wildcards: Wildcards) -> int:
             if self.settings.device != "cuda" or (rule == "candidates" and self.machine.shards > 1):
                 return 0
-            asks_p_true = rule == "judgements" and P_TRUE in self.grid.judgements_of(wildcards.recipe)
+            asks_p_true = rule == "judgements" and P_TRUE in self.grid.judgements_of(
+                wildcards.recipe
+            )
             if asks_p_true or rule.startswith("candidates"):
                 return self.cards(wildcards)
             return int(any(source for source, _ in self.settings.models(rule, wildcards).values()))
@@ -139,21 +168,27 @@ class Plan:
         return of_wildcards
 
     def memory_mb(self, wildcards: Wildcards, attempt: int) -> int:  # noqa: ARG002  (Snakemake calls it so)
-        """What a decoding or scoring job asks for; a job that is tried again, perhaps for want of it, asks for more."""
+        """What a decoding or scoring job asks for; a job that is tried again, perhaps for want of
+        it, asks for more.
+        """
         return int(self.machine.memory_gb * 1000) * attempt
 
     @staticmethod
     def asked_mb(first: int) -> Callable[[Wildcards, int], int]:
-        """What a job without a model asks for: ``first`` MB, and at each further attempt as much again.
+        """What a job without a model asks for: ``first`` MB, and at each further attempt as much
+        again.
 
-        A job that was killed for want of memory does not say so: one that is tried again asks for more.
+        A job that was killed for want of memory does not say so: one that is tried again asks for
+        more.
         """
         return lambda wildcards, attempt: first * attempt  # noqa: ARG005
 
     def environment(self, *packages: Path) -> dict[str, str]:
-        """The environment of every job: the hub forbidden but to the programs that fetch, the packages to be found.
+        """The environment of every job: the hub forbidden but to the programs that fetch, the
+        packages to be found.
 
-        It is no setting of a job: going offline after fetching reruns nothing. Folders are named from where jobs start.
+        It is no setting of a job: going offline after fetching reruns nothing. Folders are named
+        from where jobs start.
         """
         importable = [*packages, plugins.folder(self.path).resolve()]
         folders = [os.path.relpath(folder) for folder in importable if folder.is_dir()]
@@ -163,22 +198,30 @@ class Plan:
 
 
 def path_to_python(interpreter: str) -> str:
-    """The search path of this process, but one on which ``python`` is this interpreter, whatever comes first now.
+    """The search path of this process, but one on which ``python`` is this interpreter, whatever
+    comes first now.
 
-    Raises BeamUQError if its folder has no program of that name, as where a system has ``python3`` alone.
+    Raises BeamUQError if its folder has no program of that name, as where a system has ``python3``
+    alone.
     """
     folder = Path(interpreter).parent
     if not (folder / "python").exists():
         raise BeamUQError(
-            f"{interpreter}: runs Snakemake, but its folder has no program 'python', which the rules start; install "
+            f"{interpreter}: runs Snakemake, but its folder has no program 'python', which the "
+            "rules start; install "
             "beamuq and Snakemake in a virtual environment (python3 -m venv)"
         )
-    others = (other for other in os.environ.get("PATH", os.defpath).split(os.pathsep) if other != str(folder))
+    others = (
+        other
+        for other in os.environ.get("PATH", os.defpath).split(os.pathsep)
+        if other != str(folder)
+    )
     return os.pathsep.join([str(folder), *others])
 
 
 def not_compared(value: object) -> Callable[..., object]:
-    """A parameter that Snakemake does not compare, since it asks for the output: how a machine runs a job.
+    """A parameter that Snakemake does not compare, since it asks for the output: how a machine runs
+    a job.
 
     ``value``: the parameter, or a function of the wildcards.
     """

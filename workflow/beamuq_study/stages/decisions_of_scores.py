@@ -1,4 +1,6 @@
-"""What each score of a cell would decide: shares shown under a guarantee, and how well probabilities hold."""
+"""What each score of a cell would decide: shares shown under a guarantee, and how well
+probabilities hold.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ MEASURES = ("ece", "brier", "reliability", "resolution", "uncertainty", "within"
 
 
 class DecisionSettings(StrictModel):
-    """What is decided: α of each threshold (``risks``), and the confidence of all of a cell together (``guarantee``).
+    """What is decided: α of each threshold (``risks``), and the confidence of all of a cell
+    together (``guarantee``).
 
     ``similarity``, ``model``: by the names that ``beamuq score`` and ``ask`` would have for them.
     """
@@ -46,37 +49,58 @@ class DecisionSettings(StrictModel):
 
 
 def decisions(
-    scores: pa.Table, quality: pa.Table, questions: pa.Table, settings: DecisionSettings, dataset: str
+    scores: pa.Table,
+    quality: pa.Table,
+    questions: pa.Table,
+    settings: DecisionSettings,
+    dataset: str,
 ) -> tuple[list[Row], list[Row]]:
-    """Rows of ``decisions``, and of the file that ``beamuq calibrate`` reads, both in the order of the scores.
+    """Rows of ``decisions``, and of the file that ``beamuq calibrate`` reads, both in the order of
+    the scores.
 
-    Of the greedy answer, or the first produced one where that is not scored, and of the setting "" alone. Half of the
-    groups calibrate every threshold, the other half tests it: there a group counts as much as another, as the guarantee
-    is of a question of a group. The probabilities are cross-fitted over all questions. ``seed``, ``dataset`` and the
-    questions choose halves and resamples, so that all scores share them.
+    Of the greedy answer, or the first produced one where that is not scored, and of the setting ""
+    alone. Half of the groups calibrate every threshold, the other half tests it: there a group
+    counts as much as another, as the guarantee is of a question of a group. The probabilities are
+    cross-fitted over all questions. ``seed``, ``dataset`` and the questions choose halves and
+    resamples, so that all scores share them.
 
-    Raises BeamUQError if a score is not finite, or scores, quality and questions are not of the same answers.
+    Raises BeamUQError if a score is not finite, or scores, quality and questions are not of the
+    same answers.
     """
     answers = by_answer(scores)
     if not answers:
         return [], []
-    answer_source, ids, parts = next((answer for answer in answers if answer[0] == "greedy"), answers[0])
+    answer_source, ids, parts = next(
+        (answer for answer in answers if answer[0] == "greedy"), answers[0]
+    )
     parts = [(key, values) for key, values in parts if not key["setting"]]
     order = np.argsort(ids)  # as calibrate draws, by id
     ids = [ids[place] for place in order]
-    cell = _Cell(groups_by_id(ids, questions), quality_of(ids, answer_source, quality), settings, dataset, ids)
+    cell = _Cell(
+        groups_by_id(ids, questions),
+        quality_of(ids, answer_source, quality),
+        settings,
+        dataset,
+        ids,
+    )
     rows: list[Row] = []
     scored: list[Row] = []
     for key, unordered in parts:
         values = unordered[order]
         if not np.isfinite(values).all():
             where = ids[int(np.argmin(np.isfinite(values)))]
-            raise BeamUQError(f"scores: {key['method']} has no finite value of question {where!r}; score again")
+            raise BeamUQError(
+                f"scores: {key['method']} has no finite value of question {where!r}; score again"
+            )
         place = {name: key[name] for name in ("method", "variant")}
         tried = len(parts) * len(settings.risks)
-        rows += [EMPTY | place | row for row in (*cell.shown(values, tried), *cell.probabilities(values))]
+        rows += [
+            EMPTY | place | row for row in (*cell.shown(values, tried), *cell.probabilities(values))
+        ]
         scores_by_id = zip(cell.labels(ids), values.tolist(), strict=True)
-        scored += [{"id": label["id"], **place, "value": value} | label for label, value in scores_by_id]
+        scored += [
+            {"id": label["id"], **place, "value": value} | label for label, value in scores_by_id
+        ]
     return rows, scored
 
 
@@ -87,7 +111,12 @@ class _Cell:
     """What all scores of a cell share: labels, halves and resamples."""
 
     def __init__(
-        self, groups: list[str], quality: Floats, settings: DecisionSettings, dataset: str, ids: list[str]
+        self,
+        groups: list[str],
+        quality: Floats,
+        settings: DecisionSettings,
+        dataset: str,
+        ids: list[str],
     ) -> None:
         self.settings, self.groups, self.quality = settings, groups, quality
         self.right = quality > settings.threshold
@@ -100,7 +129,9 @@ class _Cell:
         self.test_counts = self._counts(self.tested, f"{name}/test")
 
     def _counts(self, groups: list[str], name: str) -> Ints:
-        return np.concatenate([*resample_blocks(groups, self.settings.resamples, self.settings.seed, name)], axis=1)
+        return np.concatenate(
+            [*resample_blocks(groups, self.settings.resamples, self.settings.seed, name)], axis=1
+        )
 
     def shown(self, values: Floats, tried: int) -> Iterator[Row]:
         """Of each α the threshold, and what it shows of the other half."""
@@ -115,7 +146,13 @@ class _Cell:
                 tried=tried,
                 seed=settings.seed,
             )
-            yield {"metric": "threshold", "risk": risk, "value": limit.value, "n": limit.units, "note": limit.note}
+            yield {
+                "metric": "threshold",
+                "risk": risk,
+                "value": limit.value,
+                "n": limit.units,
+                "note": limit.note,
+            }
             yield {"metric": "least", "risk": risk, "value": float(limit.least), "n": limit.tested}
             if limit.value is not None:
                 yield {"metric": "bound", "risk": risk, "value": limit.upper, "n": limit.shown}
@@ -123,29 +160,40 @@ class _Cell:
             yield from ({"risk": risk} | row for row in self._tested(below))
 
     def _tested(self, below: Bools) -> Iterator[Row]:
-        """Shares of the test half where some answers [N] of it are shown: shown, wrong, and wrong of shown."""
+        """Shares of the test half where some answers [N] of it are shown: shown, wrong, and wrong
+        of shown.
+        """
         if not len(below):
             return
         confidence, wrong = self.settings.confidence, below & ~self.right[~self.calibrates]
         everything, shown, failed = (
-            (self.weights * members) @ self.test_counts for members in (np.ones(len(below)), below, wrong)
+            (self.weights * members) @ self.test_counts
+            for members in (np.ones(len(below)), below, wrong)
         )
         yield {"metric": "shown", "n": len(below)} | _with_interval(shown / everything, confidence)
-        yield {"metric": "wrong", "n": int(below.sum())} | _with_interval(failed / everything, confidence)
+        yield {"metric": "wrong", "n": int(below.sum())} | _with_interval(
+            failed / everything, confidence
+        )
         if below.any():
             with np.errstate(invalid="ignore"):
                 row = _with_interval(failed / shown, confidence)
             if wrong.sum() in (0, below.sum()):  # no resample differs
-                low, high = proportion_interval(wrong[below], groups_of(self.tested, below), confidence)
+                low, high = proportion_interval(
+                    wrong[below], groups_of(self.tested, below), confidence
+                )
                 row |= {"low": low, "high": high, "std": None, "note": ""}
             yield {"metric": "wrong of shown", "n": int(below.sum())} | row
 
     def probabilities(self, values: Floats) -> Iterator[Row]:
-        """The measures of reliability, and the bins that hold any answer: what is said, and what is right of it."""
+        """The measures of reliability, and the bins that hold any answer: what is said, and what is
+        right of it.
+        """
         N, confidence = len(values), self.settings.confidence
         if len(set(self.groups)) < 2:
             note = "undefined: a single group, which nothing is left to calibrate"
-            yield from ({"metric": metric, "value": None, "n": N, "note": note} for metric in MEASURES)
+            yield from (
+                {"metric": metric, "value": None, "n": N, "note": note} for metric in MEASURES
+            )
             return
         right = self.right.astype(np.float64)
         p = merged(*cross_fitted("venn_abers", values, right, self.groups, seed=self.settings.seed))
@@ -153,22 +201,38 @@ class _Cell:
             yield {"metric": metric, "n": N} | _with_interval(draws, confidence)
         for name, members in zip(BIN_NAMES, in_bins(p), strict=True):
             if members.any():
-                low, high = proportion_interval(self.right[members], groups_of(self.groups, members), confidence)
+                low, high = proportion_interval(
+                    self.right[members], groups_of(self.groups, members), confidence
+                )
                 n, share = int(members.sum()), float(right[members].mean())
                 yield {"metric": f"p in {name}", "n": n, "value": float(p[members].mean())}
-                yield {"metric": f"right in {name}", "n": n, "value": share, "low": low, "high": high}
+                yield {
+                    "metric": f"right in {name}",
+                    "n": n,
+                    "value": share,
+                    "low": low,
+                    "high": high,
+                }
 
     def labels(self, ids: list[str]) -> Iterator[Row]:
-        """What the file for ``beamuq calibrate`` says of each question; of groups only where there are any."""
+        """What the file for ``beamuq calibrate`` says of each question; of groups only where there
+        are any.
+        """
         settings = self.settings
         facts = {"similarity": settings.similarity, "model": settings.model, "version": __version__}
         for place, (key, group) in enumerate(zip(ids, self.groups, strict=True)):
-            judged = {"id": key, "correct": int(self.right[place]), "quality": float(self.quality[place])}
+            judged = {
+                "id": key,
+                "correct": int(self.right[place]),
+                "quality": float(self.quality[place]),
+            }
             half = {"half": "calibration" if self.calibrates[place] else "test"}
             yield judged | ({"group": group} if self.groups != ids else {}) | half | facts
 
 
 def _with_interval(draws: Floats, confidence: float) -> Row:
     return (
-        {"value": float(draws[0])} | asdict(interval(draws[1:], confidence)) | {"values": draws[1:].astype(np.float32)}
+        {"value": float(draws[0])}
+        | asdict(interval(draws[1:], confidence))
+        | {"values": draws[1:].astype(np.float32)}
     )

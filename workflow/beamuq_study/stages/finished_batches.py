@@ -1,10 +1,11 @@
-"""Finished batches of questions on disk: what a killed run goes on from, and what several workers fill together.
+"""Finished batches of questions on disk: what a killed run goes on from, and what several workers
+fill together.
 
-Each finished batch is one Parquet file, written at once or not at all, in a folder named by the hash of everything that
-decides its rows. So batches of different runs (another model, recipe, seed, dtype, composition, engine) never meet. A
-cell that is spread over several cards has a worker for each share of its batches, all with the same folder; a worker
-that is done leaves a *marker*, a table without rows whose footer names the run. Whoever writes the whole table deletes
-the folder.
+Each finished batch is one Parquet file, written at once or not at all, in a folder named by the
+hash of everything that decides its rows. So batches of different runs (another model, recipe, seed,
+dtype, composition, engine) never meet. A cell that is spread over several cards has a worker for
+each share of its batches, all with the same folder; a worker that is done leaves a *marker*, a
+table without rows whose footer names the run. Whoever writes the whole table deletes the folder.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     from beamuq.decoding.search_state import Prompt
 
 FORMAT = 3
-"""Raised by hand whenever the engine's numbers or the batches' files change: what an older one left is then unused."""
+"""Raised by hand whenever the engine's numbers or the batches' files change: what an older one left
+is then unused.
+"""
 
 WHOLE = "1-of-1"
 TERMINATED = 143
@@ -45,7 +48,9 @@ Json = Any
 
 @dataclass(frozen=True)
 class BatchResult:
-    """The rows of a batch, the tokens that were run for it, and what its file should say beside them."""
+    """The rows of a batch, the tokens that were run for it, and what its file should say beside
+    them.
+    """
 
     rows: list[dict[str, Any]]
     tokens: int
@@ -56,7 +61,8 @@ class BatchResult:
 class FinishedBatches:
     """The finished batches of one run, ``count`` when complete, as tables of candidates.
 
-    ``parent`` holds one folder for each run, which is called like the first letters of its hash ``run``.
+    ``parent`` holds one folder for each run, which is called like the first letters of its hash
+    ``run``.
     """
 
     parent: Path
@@ -69,7 +75,8 @@ class FinishedBatches:
 
     @contextmanager
     def locked(self, share: str = WHOLE) -> Iterator[None]:
-        """The folder, for a worker with its share of the batches, or for one that needs all of them.
+        """The folder, for a worker with its share of the batches, or for one that needs all of
+        them.
 
         Raises BeamUQError if another process is at work on this share or, with the whole, on any.
         """
@@ -77,13 +84,19 @@ class FinishedBatches:
             with io.writing(self.folder):
                 self.folder.mkdir(parents=True, exist_ok=True)
                 names = (".lock", f".lock-{share}")
-                everyone, same_share = (opened.enter_context((self.folder / name).open("a")) for name in names)
+                everyone, same_share = (
+                    opened.enter_context((self.folder / name).open("a")) for name in names
+                )
                 try:
-                    fcntl.flock(everyone, (fcntl.LOCK_EX if share == WHOLE else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+                    fcntl.flock(
+                        everyone,
+                        (fcntl.LOCK_EX if share == WHOLE else fcntl.LOCK_SH) | fcntl.LOCK_NB,
+                    )
                     fcntl.flock(same_share, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError as error:
                     raise BeamUQError(
-                        f"{self.folder}: another process is decoding batches here; wait for it or stop it"
+                        f"{self.folder}: another process is decoding batches here; wait for it or "
+                        "stop it"
                     ) from error
             yield
 
@@ -92,19 +105,26 @@ class FinishedBatches:
         return {number for number in range(self.count) if self._path(number).exists()}
 
     def write(self, number: int, rows: list[dict[str, Any]], note: Mapping[str, Json]) -> None:
-        """Keep the rows of a batch (temporary name, fsync, rename), and what its file should say beside them."""
+        """Keep the rows of a batch (temporary name, fsync, rename), and what its file should say
+        beside them.
+        """
         path = self._path(number)
-        for leftover in self.folder.glob(f".{path.name}.*.tmp"):  # of a worker that was killed while it wrote
+        for leftover in self.folder.glob(
+            f".{path.name}.*.tmp"
+        ):  # of a worker that was killed while it wrote
             leftover.unlink()
         content = {"run": self.run, "batch": number, "note": dict(note)}
         parquet_tables.write(path, "candidates", rows, provenance=content)
 
     def read(self, number: int) -> parquet_tables.Loaded:
-        """One batch. Raises BeamUQError if the file is not whole, of another run or another batch."""
+        """One batch. Raises BeamUQError if the file is not whole, of another run or another
+        batch.
+        """
         loaded = parquet_tables.read(self._path(number), "candidates")
         if (loaded.provenance.get("run"), loaded.provenance.get("batch")) != (self.run, number):
             raise BeamUQError(
-                f"{loaded.path}: is of another run, or another batch than its name says; delete {self.folder}"
+                f"{loaded.path}: is of another run, or another batch than its name says; delete "
+                f"{self.folder}"
             )
         return loaded
 
@@ -113,15 +133,26 @@ class FinishedBatches:
         loaded = [self.read(number) for number in range(self.count)]
         nothing = parquet_tables.SCHEMAS["candidates"].empty_table()
         table = pa.concat_tables([nothing, *(batch.table for batch in loaded)])
-        return table, {n: batch.provenance["note"] for n, batch in enumerate(loaded) if batch.provenance["note"]}
+        return table, {
+            n: batch.provenance["note"]
+            for n, batch in enumerate(loaded)
+            if batch.provenance["note"]
+        }
 
     def discard(self) -> None:
         """Remove the folder, with what other runs left in it: the output is written."""
         shutil.rmtree(self.parent, ignore_errors=True)
 
     def write_marker(self, path: Path, share: str, provenance: Mapping[str, Json]) -> None:
-        """Leave the marker of a finished share; ``provenance`` is what the whole table's will be."""
-        content = {"provenance": dict(provenance), "share": share, "run": self.run, "count": self.count}
+        """Leave the marker of a finished share; ``provenance`` is what the whole table's will
+        be.
+        """
+        content = {
+            "provenance": dict(provenance),
+            "share": share,
+            "run": self.run,
+            "count": self.count,
+        }
         parquet_tables.write(path, "candidates", [], provenance=content)
 
     def _path(self, number: int) -> Path:
@@ -138,11 +169,12 @@ def run_batches(
 ) -> FinishedBatches:
     """Run a share of the batches, all by default, but for those that ``folder`` holds already.
 
-    ``described`` says what decides the rows beside the prompts: model revision, tokenizer, recipe, seed, dtype, … On
-    SIGTERM the batch at hand is finished and kept, then the process exits with status 143.
+    ``described`` says what decides the rows beside the prompts: model revision, tokenizer, recipe,
+    seed, dtype, … On SIGTERM the batch at hand is finished and kept, then the process exits with
+    status 143.
 
-    Raises BeamUQError if another process is at work on this share, or the folder of this run holds anything but whole
-    batches of it.
+    Raises BeamUQError if another process is at work on this share, or the folder of this run holds
+    anything but whole batches of it.
     """
     composition = [[(prompt.id, prompt.token_ids) for prompt in batch] for batch in batches]
     text = json.dumps([described, composition, FORMAT], sort_keys=True, ensure_ascii=False)
@@ -153,24 +185,36 @@ def run_batches(
         for number in done:
             kept.read(number)  # damage is said now, not after hours of decoding
         started, tokens = time.monotonic(), 0
-        total, before = (sum(len(batches[number]) for number in chosen) for chosen in (numbers, done))
+        total, before = (
+            sum(len(batches[number]) for number in chosen) for chosen in (numbers, done)
+        )
         if before:
-            print(f"{before} of {total} questions are there from an earlier run", file=sys.stderr, flush=True)
+            print(
+                f"{before} of {total} questions are there from an earlier run",
+                file=sys.stderr,
+                flush=True,
+            )
         with progress_bar(total, "decoding", "question", before) as progress:
             for number in sorted(set(numbers) - done):
                 result = run(batches[number])
                 kept.write(number, result.rows, result.note)
                 tokens += result.tokens
-                progress.set_postfix_str(f"{tokens / (time.monotonic() - started):.0f} tokens/s", refresh=False)
+                progress.set_postfix_str(
+                    f"{tokens / (time.monotonic() - started):.0f} tokens/s", refresh=False
+                )
                 progress.update(len(batches[number]))
                 if asked_to_stop.is_set():
-                    print("stopped as asked; this batch is kept and the next run goes on after it", file=sys.stderr)
+                    print(
+                        "stopped as asked; this batch is kept and the next run goes on after it",
+                        file=sys.stderr,
+                    )
                     raise SystemExit(TERMINATED)
     return kept
 
 
 def share_of(share: str, count: int) -> list[int]:
-    """The batches of ``"2-of-4"``, the second of four shares: every fourth, which mixes long and short ones.
+    """The batches of ``"2-of-4"``, the second of four shares: every fourth, which mixes long and
+    short ones.
 
     Raises BeamUQError if that is no share.
     """
@@ -181,7 +225,8 @@ def share_of(share: str, count: int) -> list[int]:
 
 
 def marked(folder: Path, markers: Sequence[Path]) -> tuple[FinishedBatches, dict[str, Json]]:
-    """The batches that the workers of these markers finished, and the provenance of the table to be made of them.
+    """The batches that the workers of these markers finished, and the provenance of the table to be
+    made of them.
 
     Raises BeamUQError if the markers are not of all shares of one run, each once.
     """
@@ -194,8 +239,12 @@ def marked(folder: Path, markers: Sequence[Path]) -> tuple[FinishedBatches, dict
     for marker, mark in zip(markers, marks, strict=True):
         if mark["run"] != first["run"]:
             ours, theirs = first["provenance"], mark["provenance"]
-            differing = sorted(key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key)) or ["prompts"]
-            raise BeamUQError(f"{marker}: differs from {markers[0].name} in {', '.join(differing)}; delete both")
+            differing = sorted(
+                key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key)
+            ) or ["prompts"]
+            raise BeamUQError(
+                f"{marker}: differs from {markers[0].name} in {', '.join(differing)}; delete both"
+            )
     return FinishedBatches(folder, first["run"], first["count"]), first["provenance"]
 
 

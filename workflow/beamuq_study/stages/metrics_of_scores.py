@@ -23,7 +23,9 @@ SCORES_TOGETHER = 32  # whose values on all resamples are held at once: 40 MB by
 
 
 class EvaluationSettings(StrictModel):
-    """What is measured. Correct is strictly above ``threshold``; ``further_qualities``: thresholds by metric."""
+    """What is measured. Correct is strictly above ``threshold``; ``further_qualities``: thresholds
+    by metric.
+    """
 
     metrics: tuple[Literal["PRR", "ROC-AUC", "PR-AUC"], ...]
     quality: str
@@ -44,7 +46,11 @@ class EvaluationSettings(StrictModel):
     def limits(self) -> dict[str, float]:
         """The rejections to which PRR is measured, by its names."""
         first, *further = self.max_rejection
-        return {"PRR": first} | {prr_to(limit): limit for limit in further} if "PRR" in self.metrics else {}
+        return (
+            {"PRR": first} | {prr_to(limit): limit for limit in further}
+            if "PRR" in self.metrics
+            else {}
+        )
 
 
 def evaluate(
@@ -67,16 +73,20 @@ def evaluate_all(
     dataset: str,
     empty: Mapping[str, Collection[str]] | None = None,
 ) -> tuple[list[Row], list[Row]]:
-    """Rows of ``evaluation`` and of ``replicates``: by each of the ``qualities``, in the order of the scores.
+    """Rows of ``evaluation`` and of ``replicates``: by each of the ``qualities``, in the order of
+    the scores.
 
-    For each quality and produced answer come the rows of all questions, then of the answered ones. ``empty``: by answer
-    source the questions whose produced answer is empty; None: not known, so there are no rows of the answered
-    questions. Where none is empty these are the rows of all questions again, without replicates.
+    For each quality and produced answer come the rows of all questions, then of the answered ones.
+    ``empty``: by answer source the questions whose produced answer is empty; None: not known, so
+    there are no rows of the answered questions. Where none is empty these are the rows of all
+    questions again, without replicates.
 
-    The seed, ``dataset`` and the questions choose the resamples, so all scores and produced answers share them, within
-    the cell and with other models and recipes on the same questions; a question's group is what is resampled.
+    The seed, ``dataset`` and the questions choose the resamples, so all scores and produced answers
+    share them, within the cell and with other models and recipes on the same questions; a
+    question's group is what is resampled.
 
-    Raises BeamUQError if scores, qualities and questions are not of the same answers; the message names one.
+    Raises BeamUQError if scores, qualities and questions are not of the same answers; the message
+    names one.
     """
     measured: dict[str, list[Row]] = {metric: [] for metric in qualities}
     replicates: dict[str, list[Row]] = {metric: [] for metric in qualities}
@@ -86,7 +96,9 @@ def evaluate_all(
             {metric: quality_of(ids, answer_source, table) for metric, table in qualities.items()},
             parts,
         )
-        of_all = _measure(answers, settings, dataset, {"answer_source": answer_source, "subset": ALL})
+        of_all = _measure(
+            answers, settings, dataset, {"answer_source": answer_source, "subset": ALL}
+        )
         for metric, (rows, drawn) in of_all.items():
             measured[metric] += rows
             replicates[metric] += drawn
@@ -107,7 +119,9 @@ def evaluate_all(
 
 @dataclass(frozen=True)
 class _Answers:
-    """N answers of one kind: their questions, each its id and group; quality [N] by metric; scores [N] with keys."""
+    """N answers of one kind: their questions, each its id and group; quality [N] by metric; scores
+    [N] with keys.
+    """
 
     questions: list[tuple[str, str]]
     quality: dict[str, Floats]
@@ -126,10 +140,15 @@ def _measure(
     """By quality the rows of these answers with this ``beginning``."""
     if not answers.questions:
         return {
-            quality: _of_no_question(answers, settings, beginning | {"quality": quality}) for quality in answers.quality
+            quality: _of_no_question(answers, settings, beginning | {"quality": quality})
+            for quality in answers.quality
         }
-    found: dict[str, tuple[list[Row], list[Row]]] = {quality: ([], []) for quality in answers.quality}
-    judged = [Judged(values, settings.thresholds[quality]) for quality, values in answers.quality.items()]
+    found: dict[str, tuple[list[Row], list[Row]]] = {
+        quality: ([], []) for quality in answers.quality
+    }
+    judged = [
+        Judged(values, settings.thresholds[quality]) for quality, values in answers.quality.items()
+    ]
     groups = [group for _, group in answers.questions]
     name = draws_name(dataset, answers.questions)
     for start in range(0, len(answers.scores), SCORES_TOGETHER):
@@ -169,9 +188,15 @@ def _add_rows(
         replicates.append(row | {"values": draws[1:].astype(np.float32)})
 
 
-def _of_no_question(answers: _Answers, settings: EvaluationSettings, place: Row) -> tuple[list[Row], list[Row]]:
+def _of_no_question(
+    answers: _Answers, settings: EvaluationSettings, place: Row
+) -> tuple[list[Row], list[Row]]:
     further = [name for name in settings.limits if name != "PRR"]
-    rows = [place | {"metric": name} | key for key, _ in answers.scores for name in [*settings.metrics, *further]]
+    rows = [
+        place | {"metric": name} | key
+        for key, _ in answers.scores
+        for name in [*settings.metrics, *further]
+    ]
     summary = _UNDEFINED | {"note": "undefined: every answer is empty", "n": 0}
     drawn = {"values": np.full(settings.resamples, np.nan, np.float32)}
     return [row | summary for row in rows], [row | drawn for row in rows]
@@ -181,34 +206,53 @@ _UNDEFINED: Row = dict.fromkeys(("value", "low", "high", "std"))
 
 
 def by_answer(scores: pa.Table) -> list[tuple[str, list[str], list[tuple[Row, Floats]]]]:
-    """The scores of each kind of produced answer: its ids, and each (method, variant, setting) with its scores."""
+    """The scores of each kind of produced answer: its ids, and each (method, variant, setting) with
+    its scores.
+    """
     kinds = []
     for answer_source, rows in scores.to_pandas().groupby("answer_source", sort=False):
         parts = list(rows.groupby(PART, sort=False))
         ids = parts[0][1]["id"].to_list()
         for key, part in parts:
             if part["id"].to_list() != ids:
-                raise BeamUQError(f"scores: {' '.join(key)} and the other methods are not of the same questions")
-        scored = [(dict(zip(PART, key, strict=True)), part["value"].to_numpy(np.float64)) for key, part in parts]
+                raise BeamUQError(
+                    f"scores: {' '.join(key)} and the other methods are not of the same questions"
+                )
+        scored = [
+            (dict(zip(PART, key, strict=True)), part["value"].to_numpy(np.float64))
+            for key, part in parts
+        ]
         kinds.append((str(answer_source), ids, scored))
     return kinds
 
 
 def groups_by_id(ids: Sequence[str], questions: pa.Table) -> list[str]:
     """The group of each question. Raises BeamUQError if one is not among ``questions``."""
-    groups = dict(zip(questions.column("id").to_pylist(), questions.column("group").to_pylist(), strict=True))
+    groups = dict(
+        zip(questions.column("id").to_pylist(), questions.column("group").to_pylist(), strict=True)
+    )
     if unknown := [key for key in ids if key not in groups]:
-        raise BeamUQError(f"scores: question {unknown[0]!r} is not in the questions file; make both of one study")
+        raise BeamUQError(
+            f"scores: question {unknown[0]!r} is not in the questions file; make both of one study"
+        )
     return [groups[key] for key in ids]
 
 
 def quality_of(ids: list[str], answer_source: str, quality: pa.Table) -> Floats:
-    """[N] the quality of each question's produced answer. Raises BeamUQError if one is missing, or of no score."""
+    """[N] the quality of each question's produced answer. Raises BeamUQError if one is missing, or
+    of no score.
+    """
     columns = (quality.column(name).to_pylist() for name in ("id", "answer_source", "value"))
-    values = {key: value for key, source, value in zip(*columns, strict=True) if source == answer_source}
-    for lacking, missing in (("quality", set(ids) - set(values)), ("scores", set(values) - set(ids))):
+    values = {
+        key: value for key, source, value in zip(*columns, strict=True) if source == answer_source
+    }
+    for lacking, missing in (
+        ("quality", set(ids) - set(values)),
+        ("scores", set(values) - set(ids)),
+    ):
         if missing:
             raise BeamUQError(
-                f"{lacking}: the {answer_source} answer of question {min(missing)!r} is missing; make the file again"
+                f"{lacking}: the {answer_source} answer of question {min(missing)!r} is missing; "
+                "make the file again"
             )
     return np.array([values[key] for key in ids])

@@ -1,4 +1,6 @@
-"""A recipe of a study as policies of the engine, and what they find as rows of the table of candidates."""
+"""A recipe of a study as policies of the engine, and what they find as rows of the table of
+candidates.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,15 @@ from beamuq_study.study_config import CustomStrategy, Recipe
 
 
 def policies_of(recipe: Recipe, shipped: Any) -> list[Any]:
-    """A recipe's policies, in the order of ``Recipe.strategies``; ``shipped`` is the model's generation config."""
+    """A recipe's policies, in the order of ``Recipe.strategies``; ``shipped`` is the model's
+    generation config.
+    """
     from beamuq import decoding
 
-    makers = vars(decoding) | {"custom": _custom, "Shipped": lambda: decoding.Shipped.from_config(shipped)}
+    makers = vars(decoding) | {
+        "custom": _custom,
+        "Shipped": lambda: decoding.Shipped.from_config(shipped),
+    }
     return [makers[policy](*arguments) for _, policy, arguments in recipe.policies()]
 
 
@@ -25,7 +32,10 @@ def _custom(custom: CustomStrategy) -> Any:
     policy = plugins.call(what, lambda: make(**custom.options))
     plugins.call(what, check_custom, custom.policy, policy)
     if policy.strategy != custom.strategy:
-        raise BeamUQError(f"policy {custom.policy!r}: calls itself {policy.strategy!r}, the study {custom.strategy!r}")
+        raise BeamUQError(
+            f"policy {custom.policy!r}: calls itself {policy.strategy!r}, the study "
+            f"{custom.strategy!r}"
+        )
     return policy
 
 

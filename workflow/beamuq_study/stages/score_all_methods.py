@@ -17,7 +17,14 @@ from beamuq.methods.dissimilarity_estimators import CandidateArrays, estimate, s
 from beamuq.methods.log_space_sums import Array
 from beamuq.methods.method_inputs import Evidence
 from beamuq.methods.registry import DECIMALS, FACTORS, Method, compute, resolve
-from beamuq.strategy_names import FOR_ESTIMATORS, ablation, beam_of_width, kind_of, parse, samples_of
+from beamuq.strategy_names import (
+    FOR_ESTIMATORS,
+    ablation,
+    beam_of_width,
+    kind_of,
+    parse,
+    samples_of,
+)
 from beamuq_study.stages.method_inputs_from_tables import CellTables
 
 SPECTRAL = ("Eccentricity", "EigVecDissimilarity")  # what alpha and K are parameters of
@@ -34,14 +41,17 @@ class Ablations(StrictModel):
 
 
 class MainStrategies(StrictModel):
-    """The strategies of the main line: samples for "multinomial", beams for "beamsearch"; either may be absent."""
+    """The strategies of the main line: samples for "multinomial", beams for "beamsearch"; either
+    may be absent.
+    """
 
     sample: str | None = None
     beam: str | None = None
 
 
 class ScoringSettings(StrictModel):
-    """What is scored. ``num_candidates``: how many samples the main line looks at; None: all there are.
+    """What is scored. ``num_candidates``: how many samples the main line looks at; None: all there
+    are.
 
     ``estimators``: each a name of ``WEIGHTINGS`` and, behind a space, a strategy.
     """
@@ -70,14 +80,18 @@ class MethodScores(NamedTuple):
 
 
 def compare_candidates(methods: Iterable[str]) -> bool:
-    """Whether any of these methods may read more of the similarities than those to the produced answer."""
+    """Whether any of these methods may read more of the similarities than those to the produced
+    answer.
+    """
     return any(name not in FACTORS and resolve(name).scope != "answer" for name in methods)
 
 
 def score_cell(cell: CellTables, settings: ScoringSettings) -> pa.Table:
-    """Every score of a cell, as a table of ``scores``: questions in the cell's order within each method and setting.
+    """Every score of a cell, as a table of ``scores``: questions in the cell's order within each
+    method and setting.
 
-    Raises BeamUQError if a method is unknown, lacks what it needs, or gives a score that is not finite.
+    Raises BeamUQError if a method is unknown, lacks what it needs, or gives a score that is not
+    finite.
     """
     methods = [resolve(name) for name in settings.methods]
     parts = []
@@ -86,7 +100,9 @@ def score_cell(cell: CellTables, settings: ScoringSettings) -> pa.Table:
             constant = {"answer_source": answer_source} | scores._asdict()
             values = constant.pop("values")
             columns = {name: pa.repeat(value, len(cell.ids)) for name, value in constant.items()}
-            parts.append(pa.table({"id": pa.array(cell.ids, pa.string())} | columns | {"value": values}))
+            parts.append(
+                pa.table({"id": pa.array(cell.ids, pa.string())} | columns | {"value": values})
+            )
     return pa.concat_tables(parts).combine_chunks()
 
 
@@ -111,17 +127,27 @@ def _each_setting(
         yield from _every_method(on_answer + on_samples, "multinomial", "", sampled)
         for method in on_samples:
             for setting in method.formulations:
-                yield MethodScores(method.name, method.variants[0], setting, compute(method, sampled, setting))
+                yield MethodScores(
+                    method.name, method.variants[0], setting, compute(method, sampled, setting)
+                )
         for M in ablations.budgets:
-            yield from _every_method(on_samples, "multinomial", ablation("M", M), evidence(main.sample, budget=M))
+            yield from _every_method(
+                on_samples, "multinomial", ablation("M", M), evidence(main.sample, budget=M)
+            )
     if main.beam:
         beams = evidence(main.beam)
-        yield from _every_method(on_both if main.sample else on_answer + on_both, "beamsearch", "", beams)
+        yield from _every_method(
+            on_both if main.sample else on_answer + on_both, "beamsearch", "", beams
+        )
         for epsilon in ablations.epsilon:
-            floored = replace(beams, weights=candidate_weights.restricted_mass(beams.logprob, beams.mask, epsilon))
+            floored = replace(
+                beams, weights=candidate_weights.restricted_mass(beams.logprob, beams.mask, epsilon)
+            )
             yield from _every_method(on_both, "beamsearch", ablation("epsilon", epsilon), floored)
         for alpha in ablations.alpha:
-            yield from _every_method(spectral, "beamsearch", ablation("alpha", alpha), replace(beams, alpha=alpha))
+            yield from _every_method(
+                spectral, "beamsearch", ablation("alpha", alpha), replace(beams, alpha=alpha)
+            )
         for K in ablations.K:
             yield from _every_method(spectral, "beamsearch", ablation("K", K), replace(beams, K=K))
         for M in ablations.budgets:
@@ -132,7 +158,9 @@ def _each_setting(
         if kind_of(strategy) != "sample":
             yield from _every_method(on_both, "beamsearch", strategy, evidence(strategy))
             continue
-        yield from _every_method(on_both, "multinomial", strategy, evidence(strategy, budget=settings.num_candidates))
+        yield from _every_method(
+            on_both, "multinomial", strategy, evidence(strategy, budget=settings.num_candidates)
+        )
         exact = evidence(strategy, budget=settings.num_candidates, exact=True)
         yield from _every_method(on_both, "multinomial", f"{strategy} exact", exact)
 
@@ -143,7 +171,8 @@ def _each_setting(
 def _estimates(
     cell: CellTables, settings: ScoringSettings, answer_source: str, name: str, strategy: str
 ) -> Iterator[MethodScores]:
-    """An estimator's scores: of samples at every M and in disjoint draws; where lattices tell it, its standard error.
+    """An estimator's scores: of samples at every M and in disjoint draws; where lattices tell it,
+    its standard error.
 
     The variant is the estimator's name, the setting its candidates.
     """
@@ -155,7 +184,9 @@ def _estimates(
     def scores(setting: str, sets: CandidateArrays) -> Iterator[MethodScores]:
         estimates = estimate(name, sets)
         for method, factor in factors.items():
-            yield MethodScores(method, name, setting, _rounded(f"{name} {strategy}", factor * estimates))
+            yield MethodScores(
+                method, name, setting, _rounded(f"{name} {strategy}", factor * estimates)
+            )
 
     if kind_of(strategy) == "sample":
         size = cell.size_of(strategy)
@@ -165,17 +196,23 @@ def _estimates(
         for budget in sorted({M, *settings.ablations.budgets, *named}):
             if budget <= size:
                 yield from scores(samples_of(strategy, budget), read(budget=budget))
-        compared = {int(parse(of)[1].get("M", M)) for of in cell.strategies if kind_of(of) in FOR_ESTIMATORS}
+        compared = {
+            int(parse(of)[1].get("M", M)) for of in cell.strategies if kind_of(of) in FOR_ESTIMATORS
+        }
         for each in sorted({M, *compared}):
             for draw in range(size // each if size >= 2 * each else 0):
-                yield from scores(samples_of(strategy, each, draw + 1), read(first=draw * each, budget=each))
+                yield from scores(
+                    samples_of(strategy, each, draw + 1), read(first=draw * each, budget=each)
+                )
         return
     sets = read()
     yield from scores(strategy, sets)
     lattices = int(parse(strategy)[1].get("lattices", 0))
     if name == "stratified" and lattices > 1:
         error = standard_error(sets, lattices)
-        yield MethodScores("Dissimilarity", "standard error", strategy, _rounded(f"{name} {strategy}", error))
+        yield MethodScores(
+            "Dissimilarity", "standard error", strategy, _rounded(f"{name} {strategy}", error)
+        )
 
 
 def _rounded(name: str, values: Array) -> Array:
@@ -183,7 +220,9 @@ def _rounded(name: str, values: Array) -> Array:
     return np.asarray(np.round(finite, DECIMALS) + 0.0)
 
 
-def _every_method(methods: Iterable[Method], variant: str, setting: str, evidence: Evidence) -> Iterator[MethodScores]:
+def _every_method(
+    methods: Iterable[Method], variant: str, setting: str, evidence: Evidence
+) -> Iterator[MethodScores]:
     for method in methods:
         stored = variant if variant in method.variants else ""
         yield MethodScores(method.name, stored, setting, compute(method, evidence))

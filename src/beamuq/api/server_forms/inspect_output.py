@@ -57,13 +57,19 @@ def _fits(value: Mapping[str, Any]) -> bool:
         return False
     if not choices:
         return "completion" in value
-    return all(choice.get("finish_reason") is None and choice.get("stop_reason") is not None for choice in choices)
+    return all(
+        choice.get("finish_reason") is None and choice.get("stop_reason") is not None
+        for choice in choices
+    )
 
 
 def _read(value: Mapping[str, Any], place: str, asked: Asked) -> Reply:
     output: _Output = validated(_Output, said(value), place)
     places = [f"{place}: choices[{number}]" for number in range(len(output.choices))]
-    return Reply([_of_choice(*each, asked) for each in zip(output.choices, places, strict=True)], output.model)
+    return Reply(
+        [_of_choice(*each, asked) for each in zip(output.choices, places, strict=True)],
+        output.model,
+    )
 
 
 def _of_choice(choice: _Choice, place: str, asked: Asked) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""Ollama's ``/api/chat`` and ``/api/generate``. Its tokens do not hold the ending, which it takes no logprob of."""
+"""Ollama's ``/api/chat`` and ``/api/generate``. Its tokens do not hold the ending, which it takes
+no logprob of.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def _fits(value: Mapping[str, Any]) -> bool:
 def _read(value: Mapping[str, Any], place: str, asked: Asked) -> Reply:
     response: _Response = validated(_Response, said(value), place)
     if not response.done:
-        raise BeamUQError(f"{place}: done: false: a part of a stream; ask with stream false, or join the parts")
+        raise BeamUQError(
+            f"{place}: done: false: a part of a stream; ask with stream false, or join the parts"
+        )
     if response.message and response.message.tool_calls:
         raise BeamUQError(f"{place}: message.tool_calls: a call of a tool is no answer; {AGAIN}")
     cut = was_cut(response.done_reason, f"{place}: done_reason", whole=("stop",), cut=("length",))

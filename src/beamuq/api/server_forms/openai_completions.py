@@ -1,6 +1,7 @@
 """OpenAI's chat and text completions, as vLLM, SGLang, llama.cpp and many others give them too.
 
-OpenAI's chats leave out the ending's log-probability, vLLM and llama.cpp have it; so it is looked for.
+OpenAI's chats leave out the ending's log-probability, vLLM and llama.cpp have it; so it is looked
+for.
 """
 
 from __future__ import annotations
@@ -66,8 +67,13 @@ def _fits(value: Mapping[str, Any]) -> bool:
 
 
 def _read(value: Mapping[str, Any], place: str, asked: Asked) -> Reply:
-    if any(isinstance(choice, Mapping) and choice.get("delta") is not None for choice in value["choices"]):
-        raise BeamUQError(f"{place}: choices[0].delta: a part of a stream; ask without stream, or join the parts")
+    if any(
+        isinstance(choice, Mapping) and choice.get("delta") is not None
+        for choice in value["choices"]
+    ):
+        raise BeamUQError(
+            f"{place}: choices[0].delta: a part of a stream; ask without stream, or join the parts"
+        )
     completion: _Completion = validated(_Completion, said(value), place)
     places = [f"{place}: choices[{number}]" for number in range(len(completion.choices))]
     candidates = [_of_choice(*each, asked) for each in zip(completion.choices, places, strict=True)]
@@ -81,7 +87,9 @@ def _of_choice(choice: _Choice, place: str, asked: Asked) -> dict[str, Any]:
         raise failed(place, choice.error)
     if choice.message and choice.message.refusal:
         raise refused(place, choice.message.refusal)
-    cut = was_cut(choice.finish_reason, f"{place}: finish_reason", whole=("stop", "eos"), cut=("length",))
+    cut = was_cut(
+        choice.finish_reason, f"{place}: finish_reason", whole=("stop", "eos"), cut=("length",)
+    )
     thought = False
     text = choice.text
     if choice.message:
@@ -110,7 +118,9 @@ def _tokens(held: _Logprobs | None, place: str) -> list[TokenLogprob] | None:
         return None
     if len(held.tokens) != len(held.token_logprobs):
         counts = f"{len(held.tokens)} tokens, {len(held.token_logprobs)} token_logprobs"
-        raise BeamUQError(f"{place}: logprobs: {counts}; give one of each, as the server wrote them")
+        raise BeamUQError(
+            f"{place}: logprobs: {counts}; give one of each, as the server wrote them"
+        )
     pairs = zip(held.tokens, held.token_logprobs, strict=True)
     return [TokenLogprob(token=text, logprob=logprob) for text, logprob in pairs]
 
@@ -119,7 +129,10 @@ def _settings(value: Mapping[str, Any], completion: _Completion) -> Mapping[str,
     """Those that llama.cpp says of itself, and the seed where a server names one."""
     verbose = value.get("__verbose")
     settings = (verbose if isinstance(verbose, Mapping) else value).get("generation_settings")
-    seeds = [completion.seed, *(choice.seed for choice in completion.choices if len(completion.choices) == 1)]
+    seeds = [
+        completion.seed,
+        *(choice.seed for choice in completion.choices if len(completion.choices) == 1),
+    ]
     seed = next((each for each in seeds if each is not None), None)
     named = {} if seed is None else {"seed": seed}
     return {**named, **settings} if isinstance(settings, Mapping) else named

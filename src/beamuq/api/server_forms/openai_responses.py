@@ -1,4 +1,6 @@
-"""OpenAI's Responses API. Its tokens do not hold the ending: its texts have no log-probability of the whole."""
+"""OpenAI's Responses API. Its tokens do not hold the ending: its texts have no log-probability of
+the whole.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,14 @@ from beamuq.api.server_forms.reply import (
 from beamuq.config_errors import validated
 from beamuq.errors import BeamUQError
 
-ECHOED = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "max_output_tokens", "top_logprobs")
+ECHOED = (
+    "temperature",
+    "top_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "max_output_tokens",
+    "top_logprobs",
+)
 
 
 class _Part(FormPart):
@@ -51,7 +60,9 @@ class _Response(FormPart):
 
 def _fits(value: Mapping[str, Any]) -> bool:
     items = value.get("output")
-    typed = isinstance(items, list) and all(isinstance(item, Mapping) and "type" in item for item in items)
+    typed = isinstance(items, list) and all(
+        isinstance(item, Mapping) and "type" in item for item in items
+    )
     return typed and (value.get("object") == "response" or bool(items))
 
 
@@ -74,14 +85,18 @@ def _read(value: Mapping[str, Any], place: str, asked: Asked) -> Reply:
 
 
 def _parts(response: _Response, place: str) -> list[_Part]:
-    """The parts of the messages; of messages on the way to the answer none, where the last is marked."""
+    """The parts of the messages; of messages on the way to the answer none, where the last is
+    marked.
+    """
     messages: list[_Item] = []
     for number, item in enumerate(response.output):
         if item.type == "message":
             messages.append(item)
         elif item.type != "reasoning":
             where = f"{place}: output[{number}].type: {item.type!r}"
-            raise BeamUQError(f"{where}: an answer with tools is no answer of the model alone; ask without tools")
+            raise BeamUQError(
+                f"{where}: an answer with tools is no answer of the model alone; ask without tools"
+            )
     final = [item for item in messages if item.phase == "final_answer"]
     parts = [part for item in final or messages for part in item.content or ()]
     for part in parts:
@@ -96,7 +111,9 @@ def _was_cut(response: _Response, place: str) -> bool | None:
         return None
     if response.status == "incomplete":
         reason = response.incomplete_details.reason if response.incomplete_details else None
-        return was_cut(reason, f"{place}: incomplete_details.reason", whole=(), cut=("max_output_tokens",))
+        return was_cut(
+            reason, f"{place}: incomplete_details.reason", whole=(), cut=("max_output_tokens",)
+        )
     return was_cut(response.status, f"{place}: status", whole=("completed",), cut=("incomplete",))
 
 

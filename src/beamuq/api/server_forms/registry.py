@@ -37,7 +37,9 @@ def form_of(value: Mapping[str, Any]) -> Form | None:
 
 
 def refuse_what_is_no_answer(value: Mapping[str, Any], place: str) -> None:
-    """Refuse an error of a server, and a form that is known and not read. Raises BeamUQError naming it."""
+    """Refuse an error of a server, and a form that is known and not read. Raises BeamUQError naming
+    it.
+    """
     value = said(value)
     error = value.get("error")
     if error and not isinstance(error, bool):
@@ -66,7 +68,16 @@ def _of_a_choice(value: Mapping[str, Any]) -> bool:
 
 
 def _of_cohere(value: Mapping[str, Any]) -> bool:
-    ends = ("COMPLETE", "STOP_SEQUENCE", "MAX_TOKENS", "TOOL_CALL", "ERROR", "ERROR_TOXIC", "ERROR_LIMIT", "TIMEOUT")
+    ends = (
+        "COMPLETE",
+        "STOP_SEQUENCE",
+        "MAX_TOKENS",
+        "TOOL_CALL",
+        "ERROR",
+        "ERROR_TOXIC",
+        "ERROR_LIMIT",
+        "TIMEOUT",
+    )
     return value.get("finish_reason") in ends or _are_mappings(value.get("generations"), "text")
 
 
@@ -81,7 +92,8 @@ _NOT_READ: tuple[tuple[str, _Test, str], ...] = (
     (
         "vLLM's BeamSearchOutput: its tokens and texts hold the prompt",
         _of_beam_search,
-        "give each beam's own text, and as logprob its cum_logprob where its end token is among its tokens",
+        "give each beam's own text, and as logprob its cum_logprob where its end token is among "
+        "its tokens",
     ),
     (
         "an answer of Gemini's generateContent, which is not read",
@@ -93,7 +105,11 @@ _NOT_READ: tuple[tuple[str, _Test, str], ...] = (
         lambda value: "generated_text" in value,
         ITS_TEXTS,
     ),
-    ("an answer of Bedrock's Converse, which is not read", lambda value: "stopReason" in value, ITS_TEXTS),
+    (
+        "an answer of Bedrock's Converse, which is not read",
+        lambda value: "stopReason" in value,
+        ITS_TEXTS,
+    ),
     (
         "a message of LangChain, which is not read",
         lambda value: "response_metadata" in value and "content" in value,

@@ -1,4 +1,6 @@
-"""What a response holds, whatever its form; and the parts that forms share: endings, content in parts, refusals."""
+"""What a response holds, whatever its form; and the parts that forms share: endings, content in
+parts, refusals.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +16,29 @@ from beamuq.errors import BeamUQError
 FLOOR = -9999.0  # what OpenAI and vLLM write for a token too unlikely to say
 NO_LOGPROBS = "the response has no log-probabilities; ask the server for logprobs"
 NO_ENDING = (
-    "the server left out the ending's log-probability, without which the tokens' sum is the probability of no outcome; "
+    "the server left out the ending's log-probability, without which the tokens' sum is the "
+    "probability of no outcome; "
     "without_ending scores it all the same"
 )
 NO_TOKEN = f"a token's log-probability is null or the server's floor of {FLOOR:g}"
-NO_SPELLING = "the tokens with log-probabilities do not spell the text: reasoning, an echoed prompt, or token ids alone"
+NO_SPELLING = (
+    "the tokens with log-probabilities do not spell the text: reasoning, an echoed prompt, or "
+    "token ids alone"
+)
 UNCLEAR_ENDING = (
-    "the tokens fit the text both with and without an ending: what stands behind it may be text that was cut away; a "
+    "the tokens fit the text both with and without an ending: what stands behind it may be text "
+    "that was cut away; a "
     "stop string is known where 'request' says it, as stop"
 )
 BEHIND_A_THOUGHT = (
-    "the model thought before it answered: its tokens' log-probabilities are those behind that thought, and their sum "
+    "the model thought before it answered: its tokens' log-probabilities are those behind that "
+    "thought, and their sum "
     "is not the answer's"
 )
 NO_END_SAID = "the response does not say how it ended"
-TEMPERED = "the server's log-probabilities are those at the temperature asked for, not the model's own"
+TEMPERED = (
+    "the server's log-probabilities are those at the temperature asked for, not the model's own"
+)
 WHY = {
     Verdict.NO_ENDING: NO_ENDING,
     Verdict.UNCLEAR: UNCLEAR_ENDING,
@@ -54,8 +64,9 @@ class TokenLogprob(FormPart):
 class Asked:
     """What is known of a request.
 
-    ``stops``: its stop strings. ``tempered``: its candidates were drawn at a temperature other than 1.
-    ``without_ending``: where only the ending's log-probability is left out, the tokens' are taken.
+    ``stops``: its stop strings. ``tempered``: its candidates were drawn at a temperature other than
+    1. ``without_ending``: where only the ending's log-probability is left out, the tokens' are
+    taken.
     """
 
     stops: tuple[str, ...] = ()
@@ -71,7 +82,8 @@ class Asked:
 class Reply:
     """The candidates of a response, as records; what it says of the model and of how it was asked.
 
-    ``settings_at``: where in it the settings stand. ``beams``: they are of one beam search by the response's own form.
+    ``settings_at``: where in it the settings stand. ``beams``: they are of one beam search by the
+    response's own form.
     """
 
     candidates: list[dict[str, Any]]
@@ -85,7 +97,8 @@ class Reply:
 class Form:
     """A form of response: its name, whether a mapping has it, and how it is read.
 
-    ``read`` takes the mapping, its place and what is known of the request, and raises BeamUQError in one line.
+    ``read`` takes the mapping, its place and what is known of the request, and raises BeamUQError
+    in one line.
     """
 
     name: str
@@ -94,7 +107,8 @@ class Form:
 
 
 def was_cut(end: object, place: str, *, whole: Sequence[str], cut: Sequence[str]) -> bool:
-    """Whether an answer was cut at the largest number of tokens, by the ending that its response names.
+    """Whether an answer was cut at the largest number of tokens, by the ending that its response
+    names.
 
     Raises BeamUQError for any other ending: an abort, a filter, a call of a tool, none.
     """
@@ -108,7 +122,9 @@ def was_cut(end: object, place: str, *, whole: Sequence[str], cut: Sequence[str]
 
 def refused(place: str, words: object) -> BeamUQError:
     """What is told of an answer that the server refused to give."""
-    return BeamUQError(f"{place}: the server refused: {words!s:.200}; ask in another way, or leave this one out")
+    return BeamUQError(
+        f"{place}: the server refused: {words!s:.200}; ask in another way, or leave this one out"
+    )
 
 
 def failed(place: str, error: object) -> BeamUQError:
@@ -120,21 +136,27 @@ def failed(place: str, error: object) -> BeamUQError:
 
 
 def text_of(content: object, place: str) -> str | None:
-    """The text of a message's content, which may be in parts; thoughts are none of it. None: there is none.
+    """The text of a message's content, which may be in parts; thoughts are none of it. None: there
+    is none.
 
     Raises BeamUQError if a part is a refusal, or anything else that is no text.
     """
     if content is None or isinstance(content, str):
         return content
     if not isinstance(content, list):
-        raise BeamUQError(f"{place}: content: a {type(content).__name__}; give a text, or its parts in a list")
-    texts = [_text_of_part(part, f"{place}: content[{number}]") for number, part in enumerate(content)]
+        raise BeamUQError(
+            f"{place}: content: a {type(content).__name__}; give a text, or its parts in a list"
+        )
+    texts = [
+        _text_of_part(part, f"{place}: content[{number}]") for number, part in enumerate(content)
+    ]
     told = [text for text in texts if text is not None]
     return "".join(told) if told else None
 
 
 def holds_thought(content: object, *fields: object) -> bool:
-    """Whether a message tells a thought before its answer: among the parts of its content, or in a field of its own.
+    """Whether a message tells a thought before its answer: among the parts of its content, or in a
+    field of its own.
 
     A thought of space alone is none: so servers show that thinking was switched off.
     """
@@ -145,14 +167,17 @@ def holds_thought(content: object, *fields: object) -> bool:
 
 
 def answer_of(text: str | None, place: str, *, thought: bool) -> str:
-    """The text of an answer; an empty one behind a thought is none: the thought was cut, or took the answer's place.
+    """The text of an answer; an empty one behind a thought is none: the thought was cut, or took
+    the answer's place.
 
     Raises BeamUQError naming the place if there is none.
     """
     if text is None:
         raise BeamUQError(f"{place}: no text; {AGAIN}")
     if thought and not text.strip():
-        raise BeamUQError(f"{place}: a thought and no answer; ask with more tokens, or leave this one out")
+        raise BeamUQError(
+            f"{place}: a thought and no answer; ask with more tokens, or leave this one out"
+        )
     return text
 
 
@@ -164,9 +189,15 @@ def _text_of_part(part: object, place: str) -> str | None:
         raise refused(place, part["refusal"])
     if kind in THOUGHT_PARTS:
         return None
-    if isinstance(part, Mapping) and kind in (None, "text", "output_text") and isinstance(part.get("text"), str):
+    if (
+        isinstance(part, Mapping)
+        and kind in (None, "text", "output_text")
+        and isinstance(part.get("text"), str)
+    ):
         return str(part["text"])
-    raise BeamUQError(f"{place}: type: {kind!r:.80}: no text; only answers of text can be compared; {AGAIN}")
+    raise BeamUQError(
+        f"{place}: type: {kind!r:.80}: no text; only answers of text can be compared; {AGAIN}"
+    )
 
 
 def candidate(
@@ -178,16 +209,20 @@ def candidate(
     stops: tuple[str, ...] = (),
     thought: bool = False,
 ) -> dict[str, Any]:
-    """A candidate's record: the log-probabilities of its tokens, if its ending's is among them, or why it has none.
+    """A candidate's record: the log-probabilities of its tokens, if its ending's is among them, or
+    why it has none.
 
-    ``thought``: the model thought first. What it would say without that thought, or with another, is not known.
+    ``thought``: the model thought first. What it would say without that thought, or with another,
+    is not known.
     """
     if tokens is None:
         return {"text": text, "left_out": NO_LOGPROBS}
     if thought:
         return {"text": text, "left_out": BEHIND_A_THOUGHT}
     logprobs = [each.logprob for each in tokens]
-    why = left_out(text, [token(each.token, each.bytes) for each in tokens], logprobs, cut=cut, stops=stops)
+    why = left_out(
+        text, [token(each.token, each.bytes) for each in tokens], logprobs, cut=cut, stops=stops
+    )
     if why == NO_ENDING and asked.without_ending:
         return {"text": text, "token_logprobs": logprobs, "without_ending": True}
     return {"text": text, "left_out": why} if why else {"text": text, "token_logprobs": logprobs}

@@ -1,8 +1,9 @@
 """SGLang's ``/generate``: one answer, or with ``beam_width`` beams, in ``meta_info.beam_results``.
 
-A beam's score is log p divided by its number of tokens, the ending's among them. A beam that was cut before the largest
-length is the prefix of an answer and no outcome: it is left out, and said. Of one answer the token that stopped it is
-named, so that it is known whether it is among the tokens with log-probabilities.
+A beam's score is log p divided by its number of tokens, the ending's among them. A beam that was
+cut before the largest length is the prefix of an answer and no outcome: it is left out, and said.
+Of one answer the token that stopped it is named, so that it is known whether it is among the tokens
+with log-probabilities.
 """
 
 from __future__ import annotations
@@ -31,8 +32,13 @@ from beamuq.api.server_forms.reply import (
 from beamuq.config_errors import validated
 from beamuq.errors import BeamUQError
 
-NOT_ALL = "fewer tokens have log-probabilities than were generated; ask with return_logprob, without a start"
-NO_TEXTS = "its tokens have no texts, so that its ending is not known; ask with return_text_in_logprobs"
+NOT_ALL = (
+    "fewer tokens have log-probabilities than were generated; ask with return_logprob, without a "
+    "start"
+)
+NO_TEXTS = (
+    "its tokens have no texts, so that its ending is not known; ask with return_text_in_logprobs"
+)
 
 
 def _three(value: object) -> object:
@@ -85,7 +91,10 @@ def _read(value: Mapping[str, Any], place: str, asked: Asked) -> Reply:
 def _of_beams(results: object, place: str) -> list[dict[str, Any]]:
     at = f"{place}: meta_info.beam_results"
     if not isinstance(results, list) or not results:
-        raise BeamUQError(f"{at}: {results!r:.80}: no beams; start the server with --enable-beam-search and ask again")
+        raise BeamUQError(
+            f"{at}: {results!r:.80}: no beams; start the server with --enable-beam-search and ask "
+            "again"
+        )
     records = []
     prefixes = 0
     for number, result in enumerate(results):
@@ -98,7 +107,9 @@ def _of_beams(results: object, place: str) -> list[dict[str, Any]]:
             continue
         records.append(_of_beam(beam))
     if not records:
-        raise BeamUQError(f"{at}: all {prefixes} beams are unfinished; ask with a larger max_new_tokens")
+        raise BeamUQError(
+            f"{at}: all {prefixes} beams are unfinished; ask with a larger max_new_tokens"
+        )
     if prefixes:
         warnings.warn(f"{place}: {prefixes} unfinished beams were left out", stacklevel=2)
     return records
@@ -143,7 +154,9 @@ def _of_answer(answer: _Answer, place: str, asked: Asked) -> dict[str, Any]:
     if isinstance(matched, int):
         if ids[-1] == matched:
             return record | known
-        return record | (known | {"without_ending": True} if asked.without_ending else {"left_out": NO_ENDING})
+        return record | (
+            known | {"without_ending": True} if asked.without_ending else {"left_out": NO_ENDING}
+        )
     if any(text is None for text in texts):
         return record | {"left_out": NO_TEXTS}
     tokens = [TokenLogprob(token=str(text), logprob=logprob) for logprob, _, text in given]

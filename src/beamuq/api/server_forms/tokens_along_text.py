@@ -1,8 +1,9 @@
 """Lay a response's tokens along its text: do they spell it, and does what stands behind it end it?
 
-A server shows each token as a text of its own, and may show its bytes. A token that holds a part of a character shows
-U+FFFD in its place: one to three bytes of a character that is not ASCII, never all of its bytes, unless the character
-is U+FFFD itself. So tokens may fit a text in several ways. What a verdict says holds in each of them.
+A server shows each token as a text of its own, and may show its bytes. A token that holds a part of
+a character shows U+FFFD in its place: one to three bytes of a character that is not ASCII, never
+all of its bytes, unless the character is U+FFFD itself. So tokens may fit a text in several ways.
+What a verdict says holds in each of them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Token:
-    """``text``: as the server shows it; ``spelled``: its bytes, in which U+FFFD stands for what was lost."""
+    """``text``: as the server shows it; ``spelled``: its bytes, in which U+FFFD stands for what was
+    lost.
+    """
 
     text: str
     spelled: bytes
@@ -47,10 +50,11 @@ def token(text: str, given: Sequence[int] | None = None) -> Token:
 
 
 def verdict(text: str, tokens: Sequence[Token], *, cut: bool, stops: Sequence[str] = ()) -> Verdict:
-    """What tokens say of a text that ended by itself, or was ``cut`` at the largest number of tokens.
+    """What tokens say of a text that ended by itself, or was ``cut`` at the largest number of
+    tokens.
 
-    ``stops``: stop strings that were asked for, or that are known to have ended the text. Space may differ between text
-    and tokens: some tokenizers lose it, and servers strip it.
+    ``stops``: stop strings that were asked for, or that are known to have ended the text. Space may
+    differ between text and tokens: some tokenizers lose it, and servers strip it.
     """
     text = _HALF_OF_A_PAIR.sub(LOST, text)
     tails = [tail for _, tail in _covers(text, tokens)] or list(_tails_but_for_space(text, tokens))
@@ -62,7 +66,9 @@ def verdict(text: str, tokens: Sequence[Token], *, cut: bool, stops: Sequence[st
 
 
 Tail = tuple[str, ...]
-"""What stands behind the text, in parts: the rest of the token that reaches beyond it, and each further token."""
+"""What stands behind the text, in parts: the rest of the token that reaches beyond it, and each
+further token.
+"""
 
 
 class _Bytes:
@@ -135,9 +141,13 @@ def _pieces(spelled: bytes) -> list[bytes]:
 
 
 def _covers(text: str, tokens: Sequence[Token]) -> Iterator[tuple[int, Tail]]:
-    """Each way in which the first tokens spell the text: how many they are, and what stands behind it."""
+    """Each way in which the first tokens spell the text: how many they are, and what stands behind
+    it.
+    """
     if LOST in text:  # any broken bytes may be shown by the text's own U+FFFD
-        tokens = [Token(each.text, each.spelled.decode(errors="replace").encode()) for each in tokens]
+        tokens = [
+            Token(each.text, each.spelled.decode(errors="replace").encode()) for each in tokens
+        ]
     line = _Bytes(text)
     places = 1
     if line.end == 0:
@@ -169,7 +179,9 @@ def _tails_but_for_space(text: str, tokens: Sequence[Token]) -> Iterator[Tail]:
             yield (space, *tail)
             continue
         yield tail
-        while ends_in_space and tail and not tail[0].strip():  # it may be the space that the text ends in
+        while (
+            ends_in_space and tail and not tail[0].strip()
+        ):  # it may be the space that the text ends in
             tail = tail[1:]
             yield tail
 
@@ -186,7 +198,9 @@ def _space_at_end(text: str) -> str:
 
 
 def _of_cut(_text: str, tail: Tail, _stops: Sequence[str]) -> Verdict:
-    """Of a text that was cut: nothing may stand behind it but space, or a part of a character that was cut too."""
+    """Of a text that was cut: nothing may stand behind it but space, or a part of a character that
+    was cut too.
+    """
     if all(not part.replace(LOST, "").strip() for part in tail):
         return Verdict.WHOLE
     return Verdict.UNCLEAR
@@ -215,7 +229,9 @@ def _of_ended(text: str, tail: Tail, stops: Sequence[str]) -> Verdict:
 
 
 def _is_stop_string(tail: Tail, stops: Sequence[str]) -> bool:
-    """Whether a stop string that is known stands behind the text, and its last token completes it."""
+    """Whether a stop string that is known stands behind the text, and its last token completes
+    it.
+    """
     joined = "".join(tail)
     before = "".join(tail[:-1])
     for stop in stops:
@@ -238,4 +254,8 @@ def _of_space(text: str, tail: Tail) -> Verdict:
         return Verdict.NO_ENDING if "" not in tail else Verdict.UNCLEAR
     one_line = "\n" not in text.strip()
     only_the_last = "\n" in tail[-1] and "\n" not in "".join(tail[:-1])
-    return Verdict.WHOLE if one_line and only_the_last and text == text.rstrip("\n") else Verdict.UNCLEAR
+    return (
+        Verdict.WHOLE
+        if one_line and only_the_last and text == text.rstrip("\n")
+        else Verdict.UNCLEAR
+    )
