@@ -53,7 +53,7 @@ class Rehearsal:
         return content
 
     def run(self, *arguments: str, offline: bool = False, **environment: str) -> Run:
-        options = (*arguments, "--cores", CORES, "--quiet", "rules")
+        options = (*arguments, "--cores", CORES)
         config = ("--config", f"study={STUDY}.yaml", f"offline={str(offline).lower()}", *MACHINE)
         return snakemake(self.folder, *options, *config, seconds=5400, **environment)
 
@@ -101,8 +101,8 @@ def rehearse(folder: Path) -> None:
         rehearsal.fetch("cut", hub, ACCEPTED)
         hub.cut = ""
         rehearsal.fetch("again", hub, ACCEPTED)
-    rehearsal.keep("study", rehearsal.run(offline=True))
-    rehearsal.keep("nothing", rehearsal.run(offline=True))
+    rehearsal.keep("study", rehearsal.run("--quiet", "rules", offline=True))
+    rehearsal.keep("nothing", rehearsal.run("--quiet", "rules", offline=True))
 
 
 @pytest.fixture(scope="module")
@@ -187,9 +187,10 @@ def test_every_exhibit_is_made(rehearsal: Rehearsal) -> None:
 
 
 def test_every_printed_number_has_a_status(rehearsal: Rehearsal) -> None:
-    statuses = pd.read_csv(rehearsal.results / "comparison.csv")["status"]
-    assert len(statuses) == PRINTED_NUMBERS
-    assert statuses.notna().all()
+    rows = pd.read_csv(rehearsal.results / "comparison.csv")
+    printed = rows[rows["formulation"].isna()]  # others: the same numbers by another formulation
+    assert len(printed) == PRINTED_NUMBERS
+    assert rows["status"].notna().all()
 
 
 def test_a_second_run_without_a_network_does_nothing(rehearsal: Rehearsal) -> None:
