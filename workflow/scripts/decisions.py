@@ -74,12 +74,7 @@ def run(
         "scored_with": _scored_with(scores, read["quality"], settings.similarity),
     }
     counts = _candidate_counts(candidates, scoring)
-    methods = {method.name: method for method in map(resolve, scoring["methods"])}
-    for row in scored_rows:
-        kind = candidates_of(methods[row["method"]], row["variant"])
-        row |= facts | {"candidates": counts[row["id"], kind]}
-    lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in scored_rows]
-    io.write_text(scored, "".join(lines))
+    io.write_text(scored, _scored_lines(scored_rows, facts, counts, scoring["methods"]))
     footer = provenance(
         settings.model_dump(mode="json", exclude={"similarity", "model"}), tables, tables=read
     )
@@ -124,6 +119,22 @@ def _similarity_content(scores: Footer, quality: Footer, similarity: str) -> str
     # a dataset's answers are compared by one rule, whether for quality or by words in common
     judged_by = quality.provenance.get("settings", {}).get("normalizer")
     return FOLDED_WORDS if judged_by == FOLDED else ""
+
+
+def _scored_lines(
+    rows: list[dict[str, Any]],
+    facts: dict[str, str],
+    counts: Counter[tuple[str, str]],
+    method_names: list[str],
+) -> str:
+    """Rows as ``beamuq calibrate`` reads them, each with facts and its number of candidates."""
+    methods = {method.name: method for method in map(resolve, method_names)}
+    lines = []
+    for row in rows:
+        kind = candidates_of(methods[row["method"]], row["variant"])
+        full_row = row | facts | {"candidates": counts[row["id"], kind]}
+        lines.append(json.dumps(full_row, ensure_ascii=False) + "\n")
+    return "".join(lines)
 
 
 def _candidate_counts(candidates: Path, scoring: Mapping[str, Any]) -> Counter[tuple[str, str]]:
