@@ -182,9 +182,8 @@ def facts_of(rows: Sequence[PlacedRow]) -> dict[str, Any]:
     Raises BeamUQError naming a row that says another thing than the first one.
     """
     counts = [placed.row.candidates for placed in rows if placed.row.candidates is not None]
-    facts: dict[str, Any] = {name: _value_of_all(rows, name) for name in COMPARED}
-    facts["candidates"] = (min(counts), max(counts)) if counts else None
-    return facts
+    values = {name: _value_of_all(rows, name) for name in COMPARED}
+    return values | {"candidates": (min(counts), max(counts)) if counts else None}
 
 
 def _value_of_all(rows: Sequence[PlacedRow], name: str) -> Any:
