@@ -127,21 +127,20 @@ class _Coordinate:
 
 
 def _coordinates(records: list[QuestionRecord], counts: Ints, M: int) -> dict[str, _Coordinate]:
-    """Each of NAMES; ``counts`` [N, 1 + B]: how often each question is in each resample."""
+    """Each of NAMES, in their order; ``counts`` [N, 1 + B]: of each question in each resample."""
     logprob, right = _beams(records)
     of_beams = coordinates(logprob, right, counts, M)
     tells_kappa = tell_kappa(logprob, ~np.isnan(logprob), right)
     found_right = [
         float(right[n].any()) if record.answers else np.nan for n, record in enumerate(records)
     ]
-    by_name = {
-        "held": _mean_of_known(np.array(found_right), counts),
-        "repeats": _mean_of_known(np.array([_repeats(record) for record in records]), counts),
-        "kappa": _Coordinate(of_beams["kappa"], int(tells_kappa.sum())),
-    }
+    repeats = [_repeats(record) for record in records]
     return {
-        name: by_name[name] if name in by_name else _Coordinate(of_beams[name], len(records))
-        for name in NAMES
+        "mass": _Coordinate(of_beams["mass"], len(records)),
+        "held": _mean_of_known(np.array(found_right), counts),
+        "repeats": _mean_of_known(np.array(repeats), counts),
+        "fair share": _Coordinate(of_beams["fair share"], len(records)),
+        "kappa": _Coordinate(of_beams["kappa"], int(tells_kappa.sum())),
     }
 
 

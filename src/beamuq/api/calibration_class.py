@@ -47,7 +47,8 @@ class Calibration:
 
     Examples
     --------
-    >>> scores, correct = [k / 300 for k in range(300)], [k < 240 for k in range(300)]
+    >>> scores = [k / 300 for k in range(300)]
+    >>> correct = [k < 240 for k in range(300)]
     >>> calibration = beamuq.Calibration(risk=0.2).fit(scores, correct)
     >>> calibration.decide([0.1, 0.99])["shown"].tolist()
     [True, False]

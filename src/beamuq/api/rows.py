@@ -199,8 +199,9 @@ def _named_parts(value: Any) -> Any:
 
 
 def by_question(scores: pd.DataFrame) -> str:
-    """Scores with a row a question and a column a method, in one table a form; below, by reason,
-    what has no value.
+    """Scores with a row a question and a column a method, in one table a form.
+
+    Below, by reason, what has no value, and by note what has one.
     """
     name = scores["method"] + _after_if_any(" ", scores["setting"])
     scores = scores.assign(name=name, full_name=name + _after_if_any(" + ", scores["variant"]))

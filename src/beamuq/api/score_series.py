@@ -8,7 +8,7 @@ computes: so a score counts as that of a row only where id and value are the row
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,29 +88,34 @@ def origin_of(scores: object, values: Floats) -> Origin:
     scored_rows = scores.scored_rows if isinstance(scores, ScoreSeries) else None
     if scored_rows is None or not isinstance(scores, pd.Series):
         return Origin(_method_in_name(scores), None)
+    _check_one_form(scored_rows)
+    method = str(scored_rows["method"].iloc[0])
+    rows_of_ids = _rows_of_ids(scored_rows, scores.index)
+    own_rows = [
+        _own_row(rows, label, value)
+        for rows, label, value in zip(rows_of_ids, scores.index, values, strict=True)
+    ]
+    known_rows = tuple(row for row in own_rows if row is not None)
+    if len(known_rows) < len(own_rows):
+        return Origin(method, None, "its ids are not those that score gave")
+    return Origin(method, known_rows)
+
+
+def _check_one_form(scored_rows: pd.DataFrame) -> None:
     for fact in ("method", "variant", "setting"):
         several = list(dict.fromkeys(scored_rows[fact]))
         if len(several) > 1:
             raise BeamUQError(
                 f"scores: {fact}: {several[0]!r} and {several[1]!r}: give those of one"
             )
-    method = str(scored_rows["method"].iloc[0])
-    rows_by_id: dict[Any, list[Row]] = {}
+
+
+def _rows_of_ids(scored_rows: pd.DataFrame, ids: Iterable[Any]) -> list[list[Row]]:
+    """The rows that each id has, of which concatenation makes several."""
+    by_id: dict[Any, list[Row]] = {}
     for row in scored_rows.to_dict("records"):
-        rows_by_id.setdefault(row["id"], []).append({str(key): row[key] for key in row})
-    own_rows: list[Row] = []
-    all_ids_known = True
-    for label, value in zip(scores.index, values, strict=True):
-        rows = rows_by_id.get(label, [])
-        if rows:
-            own_rows.append(_own_row(rows, label, value))
-        elif math.isnan(value):
-            own_rows.append({})  # an id that reindexing added
-        else:
-            all_ids_known = False
-    if not all_ids_known:
-        return Origin(method, None, "its ids are not those that score gave")
-    return Origin(method, tuple(own_rows))
+        by_id.setdefault(row["id"], []).append({str(key): row[key] for key in row})
+    return [by_id.get(label, []) for label in ids]
 
 
 def _method_in_name(scores: object) -> str | None:
@@ -119,10 +124,15 @@ def _method_in_name(scores: object) -> str | None:
     return None if name is None or str(name) in NO_METHOD else str(name)
 
 
-def _own_row(rows: list[Row], label: object, value: float) -> Row:
-    """The row, of those of one id, that has the value; the first one where the value is missing."""
+def _own_row(rows: list[Row], label: object, value: float) -> Row | None:
+    """The row, of those of one id, that has the value; None: ``score`` gave no such id.
+
+    An id that lacks its value now, as of reindexing, has the facts that all rows have.
+    """
     if math.isnan(value):
-        return rows[0]
+        return rows[0] if rows else {}
+    if not rows:
+        return None
     for row in rows:
         if math.isclose(row["value"], value, rel_tol=ROUNDED):
             return row
