@@ -27,7 +27,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from beamuq.decoding import Beam, Greedy, Sample, checked, compose_batches, decode, stop_tokens
-from beamuq.explorer.explorer_page import Cell, Question, page
+from beamuq.explorer.explorer_page import Question, Section, page
 from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq_study.exhibits import figure_style
 from benchmarks import card, evaluation
@@ -78,7 +78,7 @@ def explored(count: int) -> None:
         )
     keys = [(f"q{number}", f"method {k}") for k in range(16) for number in range(count)]
     scores = pd.DataFrame(keys, columns=["id", "method"]).assign(variant="", setting="", value=0.5)
-    page("made up", [], [Cell("made up", "made up", asked, scores)])
+    page("made up", [], [Section("made up", "made up", asked, scores)])
 
 
 def parts() -> list[Part]:

@@ -13,7 +13,9 @@ import pandas as pd
 import pytest
 
 import beamuq
-from beamuq.api.calibration import CalibrationFile, calibrate, check_same, decide, read_calibration
+from beamuq.api.calibration import calibrate, decide
+from beamuq.api.calibration_comparison import check_same
+from beamuq.api.calibration_file import CalibrationFile, read_calibration
 from beamuq.cli import main
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.guaranteed_threshold import guaranteed_threshold

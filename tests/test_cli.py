@@ -1,9 +1,9 @@
-"""The command ``beamuq``; what ``ask`` prints is tested in test_api_ask_model.py, their options in
-test_docs.py.
-"""
+"""The command ``beamuq``; what ``ask`` prints is tested in test_api_ask_model.py."""
 
 from __future__ import annotations
 
+import argparse
+import inspect
 import json
 import os
 import re
@@ -11,6 +11,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -18,7 +19,7 @@ import pytest
 import beamuq
 from beamuq.api.rows import placed_rows, render, write
 from beamuq.api.score_candidates import score
-from beamuq.cli import CHOICES, COMMANDS, command_parser, main
+from beamuq.cli import COMMANDS, FORMATS, command_parser, main
 from beamuq.errors import BeamUQError, exit_with_one_line
 
 ROW = {"id": "a|b", "answer": {"text": "Rome", "logprob": -0.5}, "samples": ["Rome", "Milan"]}
@@ -103,7 +104,7 @@ def test_a_csv_file_holds_ids_as_they_are(tmp_path: Path) -> None:
     assert [row["id"] for _, row in placed_rows(tmp_path / "scores.csv")] == table["id"].tolist()
 
 
-@pytest.mark.parametrize("form", CHOICES["format"])
+@pytest.mark.parametrize("form", FORMATS)
 def test_a_terminals_commands_are_escaped(
     form: str, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -225,6 +226,52 @@ def test_the_examples_of_each_command_can_be_read(
     assert examples
     for example in examples:
         assert command_parser().parse_args(shlex.split(example)).command == name
+
+
+COMMANDS_OWN_OPTIONS = {
+    "ask": {"questions", "output", "verbose", "json"},
+    "score": {"long", "format", "output"},
+    "decide": {"format", "output"},
+}
+"""Options that are no parameters of the function of the command's name."""
+TYPES = {
+    "float": float,
+    "float | None": float,
+    "int": int,
+    "bool": None,
+}
+"""What an option's value becomes, by the annotation of the parameter; of any other it is a text."""
+
+
+def options_of(name: str) -> dict[str, Any]:
+    """The options of a command, and the arguments that stand alone, by the names that it reads."""
+    (commands,) = (
+        action
+        for action in command_parser()._actions
+        if isinstance(action, argparse._SubParsersAction)
+    )
+    return {action.dest: action for action in commands.choices[name]._actions}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_has_the_parameters_of_its_function_as_options(name: str) -> None:
+    parameters = inspect.signature(getattr(beamuq, name)).parameters
+    options = options_of(name)
+    own = COMMANDS_OWN_OPTIONS.get(name, set())
+    assert [option for option in options if option not in {"help"} | own] == list(parameters)
+    assert own <= options.keys()
+    assert next(iter(parameters)) == next(
+        dest for dest, o in options.items() if not o.option_strings
+    )
+    for parameter in parameters.values():
+        option = options[parameter.name]
+        assert option.help
+        assert option.type is TYPES.get(str(parameter.annotation))
+        assert isinstance(option, argparse._StoreTrueAction) == (parameter.annotation == "bool")
+        if parameter.default is not inspect.Parameter.empty:
+            assert option.default == parameter.default
+        elif option.option_strings:
+            assert option.required
 
 
 def test_the_package_offers_functions_and_commands_and_loads_nothing_heavy_for_them() -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +14,6 @@ import yaml
 
 import beamuq
 import synthetic
-from beamuq import cli
-from beamuq.api import ask_model, score_candidates
 from beamuq_study import parquet_tables
 from beamuq_study.study_config import ROOT
 from docs_blocks import DOCS, MODELS, follow, unmarked
@@ -137,19 +133,3 @@ def test_the_tutorial_s_blocks_print_one_line_per_score(tmp_path: Path) -> None:
     ]
     assert two_numbers.count("n = 24") == 2
     assert [line.split()[0] for line in evaluated.splitlines()] == ["method", "Prob", "MTE"]
-
-
-@pytest.mark.parametrize(
-    ("command", "function"), [("ask", ask_model.ask), ("score", score_candidates.score)]
-)
-def test_defaults_are_the_same_from_the_command_line_and_from_python(
-    command: str, function: Callable[..., object]
-) -> None:
-    arguments = {"ask": ["ask", "?"], "score": ["score", "rows.jsonl"]}[command]
-    given = vars(cli.command_parser().parse_args(arguments))
-    defaults = {name: each.default for name, each in inspect.signature(function).parameters.items()}
-    assert {
-        name
-        for name, value in defaults.items()
-        if value not in (inspect.Parameter.empty, given[name])
-    } == set()

@@ -21,7 +21,7 @@ import pytest
 
 from beamuq.api.explore_results import explore
 from beamuq.errors import BeamUQError
-from beamuq.explorer.explorer_page import Cell, Question, explorer_data, page
+from beamuq.explorer.explorer_page import Question, Section, explorer_data, page
 from beamuq.methods.registry import METHODS, TITLES
 from beamuq_study.plan.cells_of_a_study import Grid
 from exhibits_study import BASE, Results, study
@@ -51,7 +51,7 @@ def row(tokens: list[str], logprobs: list[float]) -> dict[str, Any]:
     return told | {"token_ids": ids, "token_texts": tokens, "token_logprobs": logprobs}
 
 
-def synthetic(n: int, seed: int = 1, size: int = 10) -> Cell:
+def synthetic(n: int, seed: int = 1, size: int = 10) -> Section:
     """Questions with random answers of words that repeat, all compared, with scores of two
     methods.
     """
@@ -80,7 +80,9 @@ def synthetic(n: int, seed: int = 1, size: int = 10) -> Cell:
         [(q.id, *key, "", float(random.random())) for key in keys for q in questions],
         columns=["id", "method", "variant", "setting", "value"],
     )
-    return Cell("model/data/main", "Model, Data", questions, scores, SOURCES, "toy", "toy quality")
+    return Section(
+        "model/data/main", "Model, Data", questions, scores, SOURCES, "toy", "toy quality"
+    )
 
 
 def unpacked(html: str) -> Any:
@@ -312,7 +314,7 @@ def opened(browser: Page, tmp_path: Path) -> Iterator[Page]:
 
 
 def show(
-    browser: Page, folder: Path, title: str, notes: list[str], cells: list[Cell], link: str = ""
+    browser: Page, folder: Path, title: str, notes: list[str], cells: list[Section], link: str = ""
 ) -> None:
     (folder / "page.html").write_text(page(title, notes, cells))
     browser.events.clear()

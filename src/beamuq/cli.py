@@ -1,5 +1,4 @@
-"""The command ``beamuq``: a subcommand for each function, whose parameters, told by its docstring,
-are options.
+"""The command ``beamuq``: a subcommand for each function, with its options beside what reads them.
 
 A function is imported when its own command is used: ``beamuq --help`` answers at once.
 """
@@ -9,10 +8,10 @@ from __future__ import annotations
 import argparse
 import gc
 import inspect
-import re
 import sys
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import beamuq
@@ -31,93 +30,30 @@ From candidates to decisions: score, then calibrate on answers known to
 be right or wrong, then decide.
 A script that completes in your shell, with shtab installed:
   shtab --shell bash beamuq.cli.command_parser"""
-EXAMPLES = {
-    "ask": """\
-  beamuq ask "Who wrote Hamlet?"
-  beamuq ask "Who wrote Hamlet?" --model hub:ORG/NAME --verbose
-  beamuq ask "Who wrote Hamlet?" --calibration my-model.calibration.json""",
-    "score": """\
-  beamuq score rows.jsonl
-  beamuq score rows.jsonl --methods Dissimilarity,CocoaPPL --similarity lexical
-  beamuq score rows.jsonl --output scored.jsonl""",
-    "calibrate": """\
-  beamuq calibrate scored.jsonl --method CocoaPPL --risk 0.10 --output my-model.calibration.json
-  beamuq calibrate scored.csv --method PTrue --quality-threshold 0.5 --output made.json""",
-    "decide": """\
-  beamuq decide new.jsonl --calibration my-model.calibration.json""",
-    "advise": """\
-  beamuq advise candidates.jsonl""",
-    "explore": """\
-  beamuq explore results/demo
-  beamuq explore rows.jsonl --output explorer.html""",
-}
-CHOICES: dict[str, Sequence[str]] = {
-    "style": ("plain", "chat"),
-    "stop": ("newline", "eos"),
-    "device": DEVICES,
-    "dtype": DTYPES,
-    "probability": ("venn_abers", "isotonic"),
-    "form": ("multinomial", "beamsearch"),
-    "format": ("markdown", "csv", "jsonl"),
-}
-METAVARS = {
-    "model": "MODEL",
-    "similarity": "NAME",
-    "methods": "NAMES",
-    "method": "NAME",
-    "setting": "NAME",
-}
-WRITTEN = {
-    "format": "Of what is printed.",
-    "output": "Write all rows there too: .csv, .jsonl or .parquet.",
-}
-BESIDE: dict[str, dict[str, str]] = {
-    "ask": {
-        "questions": (
-            "Ask every question of a file: question, or messages with --style chat, and answers "
-            "(right "
-            "ones), or as for score id, correct, quality, group."
-        ),
-        "output": "For --questions: the scores, for calibrate and decide.",
-        "verbose": "Every beam, with its probability and weight.",
-        "json": "One JSON object instead of text.",
-    },
-    "score": {
-        "long": "A row a score, with its interval, range and reason, as csv and jsonl have anyhow."
-    }
-    | WRITTEN,
-    "decide": WRITTEN,
-}
-"""Options of a command that are no parameters of its function."""
-FLAGS = ("verbose", "json", "long")
+FORMATS = ("markdown", "csv", "jsonl")
+IMPORTED_OBJECTS = 1_000_000  # about as many as importing torch makes
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Read the command line and do what it says. Exit status 2, with one line on stderr: bad
-    input.
+    """Read the command line and do what it says.
+
+    Exit status 2, with one line on stderr: bad input.
     """
-    if arguments is None:
-        mask_output(results=False)
-        warnings.showwarning = lambda message, *_, **__: print(
-            f"warning: {message}", file=sys.stderr
-        )
-        gc.set_threshold(
-            1_000_000
-        )  # what is imported is as many objects; looking at them would take a third as long
+    is_program = arguments is None
     words = sys.argv[1:] if arguments is None else arguments
-    options = command_parser([word for word in words if word in COMMANDS][:1]).parse_args(words)
-    exit_with_one_line(lambda: COMMANDS[options.command][1](vars(options)))
-    if arguments is None:
+    if is_program:
+        mask_output(results=False)
+        warnings.showwarning = _print_warning
+        gc.set_threshold(IMPORTED_OBJECTS)  # looking at them would take a third as long
+    first_command = [word for word in words if word in COMMANDS][:1]
+    options = command_parser(first_command).parse_args(words)
+    exit_with_one_line(lambda: COMMANDS[options.command].run(options))
+    if is_program:
         gc.freeze()  # or Python's end takes a third as long as importing torch
 
 
-class _Help(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
-    """Descriptions as they are written, and each default that says something."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        return (
-            action.help if action.default in (None, False, "") else super()._get_help_string(action)
-        )
+def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
+    print(f"warning: {message}", file=sys.stderr)
 
 
 def command_parser(used: Collection[str] | None = None) -> argparse.ArgumentParser:
@@ -130,156 +66,541 @@ def command_parser(used: Collection[str] | None = None) -> argparse.ArgumentPars
     )
     parser.add_argument("--version", action="version", version=f"beamuq {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, (told, _) in COMMANDS.items():
-        command = commands.add_parser(
-            name, help=told, epilog=f"examples:\n{EXAMPLES[name]}", formatter_class=_Help
+    for name, command in COMMANDS.items():
+        subparser = commands.add_parser(
+            name,
+            help=command.summary,
+            epilog=f"examples:\n{command.examples}",
+            formatter_class=_Help,
         )
         if used is None or name in used:
-            function = getattr(beamuq, name)
-            command.description = inspect.getdoc(function).partition("\n\nParameters\n")[0]  # type: ignore[union-attr]
-            _add_options(command, name, function)
+            docstring = inspect.getdoc(getattr(beamuq, name)) or ""
+            subparser.description = docstring.partition("\n\nParameters\n")[0]
+            command.add_options(subparser)
     return parser
 
 
-def _add_options(command: argparse.ArgumentParser, name: str, function: Callable[..., Any]) -> None:
-    """The first parameter of a function, which stands alone, then the others as options, and those
-    beside them.
-    """
-    parameters, told = inspect.signature(function).parameters, _told(beamuq.score) | _told(function)
-    (first, *_), beside = parameters, BESIDE.get(name, {})
-    command.add_argument(first, nargs="?" if name == "ask" else None, help=told[first])
-    for option in dict.fromkeys((*list(parameters)[1:], *beside)):
-        flag = "--template" if option == "prompt_template" else f"--{option.replace('_', '-')}"
-        parameter = parameters.get(option)
-        kind, default = (
-            ("str", None) if parameter is None else (str(parameter.annotation), parameter.default)
-        )
-        text = beside.get(option) or told[option]
-        if kind == "bool" or option in FLAGS:
-            command.add_argument(flag, action="store_true", help=text)
-            continue
-        required = default is inspect.Parameter.empty or (
-            name == "calibrate" and option == "output"
-        )
-        command.add_argument(
-            flag,
-            dest=option,
-            default="markdown" if option == "format" else None if required else default,
-            required=required,
-            type=float if kind.startswith("float") else int if kind == "int" else str,
-            metavar=None
-            if option in CHOICES
-            else METAVARS.get(option, {"float": "X", "int": "N"}.get(kind.split()[0], "FILE")),
-            choices=CHOICES.get(option),
-            help=text,
-        )
+class _Help(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
+    """Descriptions as they are written, and each default that says something."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        if action.default in (None, False, ""):
+            return action.help
+        return super()._get_help_string(action)
 
 
-def _told(function: Callable[..., Any]) -> dict[str, str]:
-    """What a function's docstring says of each parameter; of one that is as ``score`` has it,
-    nothing.
-    """
-    section = (
-        (inspect.getdoc(function) or "")
-        .partition("Parameters\n----------\n")[2]
-        .partition("\n\n")[0]
+# -- ask -------------------------------------------------------------------------------------------
+
+ASK_EXAMPLES = """\
+  beamuq ask "Who wrote Hamlet?"
+  beamuq ask "Who wrote Hamlet?" --model hub:ORG/NAME --verbose
+  beamuq ask "Who wrote Hamlet?" --calibration my-model.calibration.json"""
+
+
+def _add_ask_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "question",
+        nargs="?",
+        help="One question, on one line; in Python a list too, decoded in batches that run common "
+        "few-shot examples once, and with style chat a conversation, as for decode, or a list of "
+        "them: asked as it is, without examples or template.",
     )
-    found: dict[str, str] = {}
-    for names, text in re.findall(r"^(\S.*)\n((?: .*(?:\n|$))+)", section, re.MULTILINE):
-        if not text.strip().startswith("As for score"):
-            found |= dict.fromkeys(names.split(", "), " ".join(text.split()))
-    return found
+    command.add_argument(
+        "--model",
+        metavar="MODEL",
+        default="packaged:smollm2-135m-instruct",
+        help="A folder, hub:ORG/NAME or packaged:NAME, which is kept in memory for the next call; "
+        "in Python (model, tokenizer) of transformers too, on any device.",
+    )
+    command.add_argument(
+        "--style",
+        choices=("plain", "chat"),
+        default="plain",
+        help="plain: the prompt is continued as text; chat: it is a user's message in the model's "
+        "chat template.",
+    )
+    command.add_argument(
+        "--shots",
+        metavar="FILE",
+        help="JSON Lines of examples (question, answers), in Python mappings too; none, or an "
+        "empty list: no example; without it five of our own.",
+    )
+    command.add_argument(
+        "--template",
+        dest="prompt_template",
+        metavar="FILE",
+        help="A prompt template, as those in beamuq/prompts; without it that of jsonl.txt.",
+    )
+    command.add_argument("--width", type=int, metavar="N", default=10, help="Beams.")
+    command.add_argument(
+        "--max-new-tokens",
+        type=int,
+        metavar="N",
+        default=20,
+        help="An answer that has not ended by then is cut.",
+    )
+    command.add_argument(
+        "--stop",
+        choices=("newline", "eos"),
+        default="newline",
+        help="newline: an answer is one line, as in the paper; eos: it ends where the model ends "
+        "it, and its text is whole.",
+    )
+    command.add_argument(
+        "--calibration",
+        metavar="FILE",
+        help="Of beamuq calibrate: say how probably the answer is right, and whether it is shown.",
+    )
+    _add_force(command)
+    command.add_argument(
+        "--threshold",
+        type=float,
+        metavar="X",
+        help="Of Dissimilarity, 0 to 1: say whether the certified interval lies on one side of it.",
+    )
+    _add_similarity(command)
+    _add_epsilon_and_alpha(command)
+    _add_device_dtype_threads(command)
+    command.add_argument(
+        "--questions",
+        metavar="FILE",
+        help="Ask every question of a file: question, or messages with --style chat, and answers "
+        "(right ones), or as for score id, correct, quality, group.",
+    )
+    command.add_argument(
+        "--output",
+        metavar="FILE",
+        help="For --questions: the scores, for calibrate and decide.",
+    )
+    command.add_argument(
+        "--verbose", action="store_true", help="Every beam, with its probability and weight."
+    )
+    command.add_argument("--json", action="store_true", help="One JSON object instead of text.")
 
 
-def _called(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
-    """What a function gives for the options that are parameters of it."""
-    return function(**{name: options[name] for name in inspect.signature(function).parameters})
-
-
-def _ask(options: dict[str, Any]) -> None:
-    if (options["question"] is None) == (options["questions"] is None):
+def _ask(options: argparse.Namespace) -> None:
+    asks_file = options.questions is not None
+    if asks_file == (options.question is not None):
         raise BeamUQError("question: give one, or with --questions a file of them")
-    if options["output"] and options["questions"] is None:
+    if options.output and not asks_file:
         raise BeamUQError("output: is of --questions; leave it out, or give a file of questions")
-    options["shots"] = [] if options["shots"] == "none" else options["shots"]
-    if options["questions"] is None:
-        asked = _called(beamuq.ask, options)
-        _print(
-            asked.as_json() if options["json"] else asked.as_text(verbose=options["verbose"]),
-            end="\n",
-        )
+    ask: Callable[..., Any] = beamuq.ask_all if asks_file else beamuq.ask
+    answered = ask(
+        options.questions if asks_file else options.question,
+        options.model,
+        style=options.style,
+        shots=[] if options.shots == "none" else options.shots,
+        prompt_template=options.prompt_template,
+        width=options.width,
+        max_new_tokens=options.max_new_tokens,
+        stop=options.stop,
+        calibration=options.calibration,
+        force=options.force,
+        threshold=options.threshold,
+        similarity=options.similarity,
+        epsilon=options.epsilon,
+        alpha=options.alpha,
+        device=options.device,
+        dtype=options.dtype,
+        threads=options.threads,
+    )
+    if asks_file:
+        _print_scores(answered, options.output)
+    elif options.json:
+        _print(answered.as_json() + "\n")
     else:
-        keywords = {
-            name: options[name]
-            for name in inspect.signature(beamuq.ask).parameters
-            if name != "question"
-        }
-        _print_scores(beamuq.ask_all(options["questions"], **keywords), options["output"])
+        _print(answered.as_text(verbose=options.verbose) + "\n")
 
 
-def _score(options: dict[str, Any]) -> None:
-    long = options["long"] and options["format"] == "markdown"
-    _print_scores(
-        _called(beamuq.score, options), options["output"], "long" if long else options["format"]
+# -- score -----------------------------------------------------------------------------------------
+
+SCORE_EXAMPLES = """\
+  beamuq score rows.jsonl
+  beamuq score rows.jsonl --methods Dissimilarity,CocoaPPL --similarity lexical
+  beamuq score rows.jsonl --output scored.jsonl"""
+
+
+def _add_score_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "rows",
+        help="A .jsonl, .json or .parquet file, a question a row; in Python mappings or a frame "
+        "too, with the keys of beamuq.api.candidate_records.QuestionRecord.",
+    )
+    _add_similarity(command)
+    command.add_argument(
+        "--methods",
+        metavar="NAMES",
+        help="Names of methods between commas, or a list; module:attribute for one of your own; "
+        "without it all there are.",
+    )
+    command.add_argument(
+        "--temperature",
+        type=float,
+        metavar="X",
+        default=1.0,
+        help="At which the samples were drawn. Their weights are p^(1 − 1/T), so 1/M each at 1.",
+    )
+    _add_epsilon_and_alpha(command)
+    command.add_argument(
+        "--equivalence-threshold",
+        type=float,
+        metavar="X",
+        default=0.8,
+        help="From which similarity on two texts mean the same, in (0, 1], for a similarity "
+        "without classes.",
+    )
+    command.add_argument(
+        "--without-ending",
+        action="store_true",
+        help="Where a server left out only the ending's log-probability, take the sum of the "
+        "others; such scores have a note and no certified interval.",
+    )
+    _add_device_dtype_threads(command)
+    command.add_argument(
+        "--long",
+        action="store_true",
+        help="A row a score, with its interval, range and reason, as csv and jsonl have anyhow.",
+    )
+    _add_format_and_output(command)
+
+
+def _score(options: argparse.Namespace) -> None:
+    scores = beamuq.score(
+        options.rows,
+        similarity=options.similarity,
+        methods=options.methods,
+        temperature=options.temperature,
+        epsilon=options.epsilon,
+        alpha=options.alpha,
+        equivalence_threshold=options.equivalence_threshold,
+        without_ending=options.without_ending,
+        device=options.device,
+        dtype=options.dtype,
+        threads=options.threads,
+    )
+    is_long = options.long and options.format == "markdown"
+    _print_scores(scores, options.output, "long" if is_long else options.format)
+
+
+# -- calibrate -------------------------------------------------------------------------------------
+
+CALIBRATE_EXAMPLES = """\
+  beamuq calibrate scored.jsonl --method CocoaPPL --risk 0.10 --output my-model.calibration.json
+  beamuq calibrate scored.csv --method PTrue --quality-threshold 0.5 --output made.json"""
+
+
+def _add_calibrate_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "rows",
+        help="What score writes of rows with correct (0 or 1) or quality, and with group where "
+        "questions belong together.",
+    )
+    command.add_argument("--method", metavar="NAME", required=True, help="Whose scores.")
+    command.add_argument(
+        "--form",
+        choices=("multinomial", "beamsearch"),
+        help="Over samples or beams, needed where the method has scores in both.",
+    )
+    command.add_argument(
+        "--setting", metavar="NAME", default="", help="A further formulation of the method."
+    )
+    command.add_argument(
+        "--risk",
+        type=float,
+        metavar="X",
+        default=0.1,
+        help="The largest share of wrong answers among the shown ones.",
+    )
+    command.add_argument(
+        "--confidence",
+        type=float,
+        metavar="X",
+        default=0.95,
+        help="With which that holds, over calibrations.",
+    )
+    command.add_argument(
+        "--tried",
+        type=int,
+        metavar="N",
+        default=1,
+        help="Methods, forms and risks tried on these answers in all: each is tested more "
+        "strictly.",
+    )
+    command.add_argument(
+        "--quality-threshold",
+        type=float,
+        metavar="X",
+        help="An answer of quality above it is right; needed where rows have no correct.",
+    )
+    command.add_argument(
+        "--probability",
+        choices=("venn_abers", "isotonic"),
+        default="venn_abers",
+        help="How a score becomes a probability of being right.",
+    )
+    command.add_argument(
+        "--output", metavar="FILE", required=True, help="Where to write the calibration, in JSON."
+    )
+
+
+def _calibrate(options: argparse.Namespace) -> None:
+    calibration = beamuq.calibrate(
+        options.rows,
+        method=options.method,
+        form=options.form,
+        setting=options.setting,
+        risk=options.risk,
+        confidence=options.confidence,
+        tried=options.tried,
+        quality_threshold=options.quality_threshold,
+        probability=options.probability,
+        output=options.output,
+    )
+    print(calibration)
+
+
+# -- decide ----------------------------------------------------------------------------------------
+
+DECIDE_EXAMPLES = """\
+  beamuq decide new.jsonl --calibration my-model.calibration.json"""
+
+
+def _add_decide_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("rows", help="What score writes, with or without labels.")
+    command.add_argument(
+        "--calibration",
+        metavar="FILE",
+        required=True,
+        help="Of beamuq calibrate; in Python its object too.",
+    )
+    _add_force(command)
+    _add_format_and_output(command)
+
+
+def _decide(options: argparse.Namespace) -> None:
+    from beamuq.api.rows import render, write
+
+    decisions = beamuq.decide(options.rows, options.calibration, force=options.force)
+    if options.output:
+        write(decisions.table, options.output)
+    _print(render(decisions.table, options.format))
+    print(*decisions.told(), sep="\n", file=sys.stderr)
+
+
+# -- advise ----------------------------------------------------------------------------------------
+
+ADVISE_EXAMPLES = """\
+  beamuq advise candidates.jsonl"""
+
+
+def _add_advise_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "rows",
+        help="A .jsonl, .json or .parquet file as score takes it, a question a row, with beams; in "
+        "Python mappings or a frame too. Its key answers, a list of right ones, tells κ and in how "
+        "many questions one is among the beams.",
+    )
+
+
+def _advise(options: argparse.Namespace) -> None:
+    _print(str(beamuq.advise(options.rows)))
+
+
+# -- explore ---------------------------------------------------------------------------------------
+
+EXPLORE_EXAMPLES = """\
+  beamuq explore results/demo
+  beamuq explore rows.jsonl --output explorer.html"""
+
+
+def _add_explore_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "source",
+        help="results/STUDY, a Parquet file of one of its cells, or a file that score takes, which "
+        "is scored first.",
+    )
+    command.add_argument(
+        "--output",
+        metavar="FILE",
+        help="Where to write it; without it explorer.html in the study's folder, or beside the "
+        "file, under its name.",
+    )
+    command.add_argument(
+        "--questions",
+        type=int,
+        metavar="N",
+        default=2000,
+        help="The most questions in the file; several cells share them equally. The page says what "
+        "is left out.",
+    )
+    command.add_argument(
+        "--similarity",
+        metavar="NAME",
+        default="auto",
+        help="Of a file that score takes, and as there.",
+    )
+    command.add_argument(
+        "--equivalence-threshold",
+        type=float,
+        metavar="X",
+        default=0.8,
+        help="From which similarity on two texts mean the same.",
+    )
+
+
+def _explore(options: argparse.Namespace) -> None:
+    path = beamuq.explore(
+        options.source,
+        output=options.output,
+        questions=options.questions,
+        similarity=options.similarity,
+        equivalence_threshold=options.equivalence_threshold,
+    )
+    print(path)
+
+
+# -- options and prints of several commands --------------------------------------------------------
+
+
+def _add_similarity(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--similarity",
+        metavar="NAME",
+        default="auto",
+        help="auto, lexical, minilm, nli:MODEL, cross_encoder:MODEL, embedding:MODEL or "
+        "module:attribute.",
+    )
+
+
+def _add_epsilon_and_alpha(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--epsilon",
+        type=float,
+        metavar="X",
+        default=0.0,
+        help="Mass floor of the beams' weights, 0 to 1.",
+    )
+    command.add_argument(
+        "--alpha",
+        type=float,
+        metavar="X",
+        default=0.9,
+        help="Eigenvalue threshold of Eccentricity and EigVecDissimilarity, above 0, at most 2.",
+    )
+
+
+def _add_device_dtype_threads(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--device",
+        choices=DEVICES,
+        default="auto",
+        help="Of models; auto: cuda where there is one.",
+    )
+    command.add_argument(
+        "--dtype",
+        choices=DTYPES,
+        default="auto",
+        help="Of models; auto: of similarities float32, of the model bfloat16 on cuda and float32 "
+        "on a CPU.",
+    )
+    command.add_argument(
+        "--threads",
+        type=int,
+        metavar="N",
+        default=1,
+        help="Of torch on a CPU, in the whole process from then on.",
+    )
+
+
+def _add_force(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--force",
+        action="store_true",
+        help="Decide even where model, prompt, method, similarity, settings or version are not "
+        "those that were calibrated.",
+    )
+
+
+def _add_format_and_output(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--format", choices=FORMATS, default="markdown", help="Of what is printed."
+    )
+    command.add_argument(
+        "--output", metavar="FILE", help="Write all rows there too: .csv, .jsonl or .parquet."
     )
 
 
 def _print_scores(scores: pd.DataFrame, output: str | None, form: str = "markdown") -> None:
+    """Print scores as one of FORMATS, or ``long``: a row a score in Markdown; write them too."""
     from beamuq.api.rows import by_question, render, write
 
     if output:
         write(scores, output)
-    shown = scores.drop(columns="scored_with") if form == "long" else scores
-    _print(by_question(scores) if form == "markdown" else render(shown, form))
+    if form == "markdown":
+        _print(by_question(scores))
+    elif form == "long":
+        _print(render(scores.drop(columns="scored_with"), form))
+    else:
+        _print(render(scores, form))
 
 
-def _print(text: str, end: str = "") -> None:
-    """Print a text, escaped where stdout's encoding lacks a character, or a terminal would obey
-    it.
-    """
+def _print(text: str) -> None:
+    """Print a text, escaped where stdout's encoding lacks a character, or a terminal obeys it."""
     from beamuq.api.rows import visible
 
     encoding = sys.stdout.encoding or "utf-8"
-    print(visible(text).encode(encoding, "backslashreplace").decode(encoding), end=end)
+    print(visible(text).encode(encoding, "backslashreplace").decode(encoding), end="")
 
 
-def _decide(options: dict[str, Any]) -> None:
-    from beamuq.api.rows import render, write
+@dataclass(frozen=True)
+class Command:
+    """A subcommand: a line on it, examples, what adds its options, and what does as they say."""
 
-    decisions = _called(beamuq.decide, options)
-    if options["output"]:
-        write(decisions.table, options["output"])
-    _print(render(decisions.table, options["format"]))
-    print(*decisions.told(), sep="\n", file=sys.stderr)
+    summary: str
+    examples: str
+    add_options: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], None]
 
 
-COMMANDS: dict[str, tuple[str, Callable[[dict[str, Any]], None]]] = {
-    "ask": (
+COMMANDS = {
+    "ask": Command(
         "Ask a model a question, or many, and see how sure it is of its greedy answer, from a "
         "beam search.",
+        ASK_EXAMPLES,
+        _add_ask_options,
         _ask,
     ),
-    "score": (
+    "score": Command(
         "Score anyone's candidates: what a model answered, and what else it might have said.",
+        SCORE_EXAMPLES,
+        _add_score_options,
         _score,
     ),
-    "calibrate": (
+    "calibrate": Command(
         "Learn from answers known to be right or wrong: a probability, and a threshold with a "
         "guarantee.",
-        lambda options: print(_called(beamuq.calibrate, options)),
+        CALIBRATE_EXAMPLES,
+        _add_calibrate_options,
+        _calibrate,
     ),
-    "decide": (
+    "decide": Command(
         "Show or withhold answers, by a calibration, with each one's probability of being right.",
+        DECIDE_EXAMPLES,
+        _add_decide_options,
         _decide,
     ),
-    "advise": (
+    "advise": Command(
         "Say where questions of one's own are on the map of when beams win, and what it shows "
         "there.",
-        lambda options: _print(str(_called(beamuq.advise, options))),
+        ADVISE_EXAMPLES,
+        _add_advise_options,
+        _advise,
     ),
-    "explore": (
+    "explore": Command(
         "Go through the questions of a study in a browser.",
-        lambda options: print(_called(beamuq.explore, options)),
+        EXPLORE_EXAMPLES,
+        _add_explore_options,
+        _explore,
     ),
 }
-"""By command the first line of its function's docstring, and what does what its options say."""
+"""Each is a function of the package by the same name."""

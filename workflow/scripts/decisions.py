@@ -1,6 +1,4 @@
-"""What each score of a cell would decide under a guarantee, and the scores as ``beamuq calibrate``
-reads them.
-"""
+"""What a cell's scores would decide under a guarantee; the scores for ``beamuq calibrate``."""
 
 import hashlib
 import json
@@ -14,6 +12,7 @@ import pyarrow.parquet as pq
 
 from beamuq import io
 from beamuq.api.score_candidates import candidates_of
+from beamuq.api.score_settings import ScoreSettings, scored_with
 from beamuq.methods.registry import resolve
 from beamuq.scorers.quality_metrics import FOLDED
 from beamuq.scorers.similarity_by_kind import FOLDED_WORDS
@@ -26,8 +25,15 @@ from beamuq_study.stages import decisions_of_scores
 from beamuq_study.stages.decisions_of_scores import DecisionSettings
 
 CHANGING = (  # settings of candidates and scores that a method's scores depend on
-    *("max_new_tokens", "newline_stops", "merge_stop_tokens", "enable_thinking"),
-    *("main", "num_candidates", "alpha", "epsilon", "equivalence_threshold"),
+    "max_new_tokens",
+    "newline_stops",
+    "merge_stop_tokens",
+    "enable_thinking",
+    "main",
+    "num_candidates",
+    "alpha",
+    "epsilon",
+    "equivalence_threshold",
 )
 
 
@@ -47,82 +53,101 @@ def run(
     scores are of.
     """
     read = read_cell(tables, made_with, seed=settings.seed)
-    decoded, rendered = map(parquet_tables.read_footer, (candidates, prompts))
-    check_settings(decoded, made_with.get("candidates", {}))
-    check_one_run([*read.values(), decoded, rendered])
+    candidates_footer = parquet_tables.read_footer(candidates)
+    prompts_footer = parquet_tables.read_footer(prompts)
+    check_settings(candidates_footer, made_with.get("candidates", {}))
+    check_one_run([*read.values(), candidates_footer, prompts_footer])
     check_settings(read["quality"], {"metric": settings.quality})
-    cell, (values, right, items) = (
-        read["scores"].cell,
-        (read[of].table for of in ("scores", "quality", "questions")),
+    scores = read["scores"]
+    decision_rows, scored_rows = decisions_of_scores.decisions(
+        scores.table,
+        read["quality"].table,
+        read["questions"].table,
+        settings,
+        scores.cell.get("dataset", ""),
     )
-    decided, rows = decisions_of_scores.decisions(
-        values, right, items, settings, cell.get("dataset", "")
-    )
-    footers = {
-        "candidates": decoded,
-        "prompts": rendered,
-        "scores": read["scores"],
-        "quality": read["quality"],
+    scoring = scores.provenance["settings"]
+    shots = read["shots"].table.to_pylist()
+    facts = {
+        "model_hash": candidates_footer.provenance["models"]["model"]["content"],
+        "prompt_hash": _prompt_hash(prompts_footer, shots, candidates_footer, scoring),
+        "scored_with": _scored_with(scores, read["quality"], settings.similarity),
     }
-    facts = _facts(footers, read["shots"].table.to_pylist(), settings.similarity)
-    scoring = read["scores"].provenance["settings"]
-    counts, methods = (
-        _counts(candidates, scoring),
-        {of.name: of for of in map(resolve, scoring["methods"])},
-    )
-    for row in rows:
-        row |= facts | {
-            "candidates": counts[row["id"], candidates_of(methods[row["method"]], row["variant"])]
-        }
-    io.write_text(scored, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    counts = _candidate_counts(candidates, scoring)
+    io.write_text(scored, _scored_lines(scored_rows, facts, counts, scoring["methods"]))
     footer = provenance(
         settings.model_dump(mode="json", exclude={"similarity", "model"}), tables, tables=read
     )
     footer["empty"] = read["quality"].provenance.get("empty", {})
-    parquet_tables.write(decisions, "decisions", decided, cell=cell, provenance=footer)
+    parquet_tables.write(decisions, "decisions", decision_rows, cell=scores.cell, provenance=footer)
 
 
-def _facts(footers: Mapping[str, Footer], shots: list[Any], similarity: str) -> dict[str, str]:
-    """Hashes of the model's files and of the template, its examples and settings; the settings as
-    ``score`` says them.
-
-    A hash of a scorer of one's own is not known here.
-    """
-    candidates = footers["candidates"].provenance
-    scores = footers["scores"]
-    prompts = footers["prompts"]
-    scoring = scores.provenance["settings"]
-    model = candidates["models"]["model"]
-    changing = {name: (candidates["settings"] | scoring).get(name) for name in CHANGING}
+def _prompt_hash(
+    prompts: Footer, shots: list[Any], candidates: Footer, scoring: Mapping[str, Any]
+) -> str:
+    """A hash of the template, its examples, and the settings that scores depend on."""
+    settings = candidates.provenance["settings"] | scoring
+    changing = {name: settings.get(name) for name in CHANGING}
     around = [prompts.cell["style"], prompts.provenance["template_sha256"], shots, changing]
-    scorer = scores.provenance.get("models_behind", {}).get(
-        f"similarity of {scores.cell['scorer']!r} (model)", {}
+    return hashlib.sha256(json.dumps(around, ensure_ascii=False).encode()).hexdigest()
+
+
+def _scored_with(scores: Footer, quality: Footer, similarity: str) -> str:
+    """The settings as ``score`` says them; a hash of a scorer of one's own is not known here."""
+    scoring = scores.provenance["settings"]
+    sample = scoring["main"]["sample"] or "sample T=1.0"
+    return scored_with(
+        ScoreSettings(
+            temperature=parse(sample)[1]["T"],
+            epsilon=scoring["epsilon"],
+            alpha=scoring["alpha"],
+            equivalence_threshold=scoring["equivalence_threshold"],
+            without_ending=False,
+            similarity=_similarity_content(scores, quality, similarity),
+        )
     )
+
+
+def _similarity_content(scores: Footer, quality: Footer, similarity: str) -> str | None:
+    """The hash of the similarity's model; of words in common by which rule words are compared."""
+    model = f"similarity of {scores.cell['scorer']!r} (model)"
+    behind = scores.provenance.get("models_behind", {}).get(model, {})
+    if "content" in behind:
+        return str(behind["content"])
+    if similarity != "lexical":
+        return None
     # a dataset's answers are compared by one rule, whether for quality or by words in common
-    judged = footers["quality"].provenance.get("settings", {})
-    folded = judged.get("normalizer") == FOLDED
-    words = FOLDED_WORDS if folded else ""
-    settings = {name: scoring[name] for name in ("epsilon", "alpha", "equivalence_threshold")} | {
-        "temperature": parse(scoring["main"]["sample"] or "sample T=1.0")[1]["T"],
-        "without_ending": False,
-        "similarity": scorer.get("content", words if similarity == "lexical" else None),
-    }
-    return {
-        "model_hash": model["content"],
-        "prompt_hash": hashlib.sha256(json.dumps(around, ensure_ascii=False).encode()).hexdigest(),
-        "scored_with": json.dumps(settings),
-    }
+    judged_by = quality.provenance.get("settings", {}).get("normalizer")
+    return FOLDED_WORDS if judged_by == FOLDED else ""
 
 
-def _counts(candidates: Path, scoring: dict[str, Any]) -> Counter[tuple[str, str]]:
+def _scored_lines(
+    rows: list[dict[str, Any]],
+    facts: dict[str, str],
+    counts: Counter[tuple[str, str]],
+    method_names: list[str],
+) -> str:
+    """Rows as ``beamuq calibrate`` reads them, each with facts and its number of candidates."""
+    methods = {method.name: method for method in map(resolve, method_names)}
+    lines = []
+    for row in rows:
+        kind = candidates_of(methods[row["method"]], row["variant"])
+        full_row = row | facts | {"candidates": counts[row["id"], kind]}
+        lines.append(json.dumps(full_row, ensure_ascii=False) + "\n")
+    return "".join(lines)
+
+
+def _candidate_counts(candidates: Path, scoring: Mapping[str, Any]) -> Counter[tuple[str, str]]:
     """How many candidates of a kind the main line reads, by question and kind."""
-    rows = pq.read_table(candidates, columns=["id", "strategy", "rank"]).to_pydict().values()
-    main, most = scoring["main"], scoring["num_candidates"] or np.inf
-    kinds = {main["beam"]: "beams", main["sample"]: "samples"}
-    read = ((key, kinds.get(of), rank) for key, of, rank in zip(*rows, strict=True))
-    return Counter(
-        (key, kind) for key, kind, rank in read if kind and (kind == "beams" or rank < most)
-    )
+    table = pq.read_table(candidates, columns=["id", "strategy", "rank"])
+    kinds = {scoring["main"]["beam"]: "beams", scoring["main"]["sample"]: "samples"}
+    most_samples = scoring["num_candidates"] or np.inf
+    counts: Counter[tuple[str, str]] = Counter()
+    for key, strategy, rank in zip(*table.to_pydict().values(), strict=True):
+        kind = kinds.get(strategy)
+        if kind == "beams" or (kind == "samples" and rank < most_samples):
+            counts[key, kind] += 1
+    return counts
 
 
 if __name__ == "__main__":

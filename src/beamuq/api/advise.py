@@ -10,14 +10,16 @@ import pandas as pd
 
 from beamuq.api.candidate_records import QuestionRecord, read_records
 from beamuq.api.rows import Rows, markdown, named
-from beamuq.array_types import Floats, Ints
+from beamuq.array_types import Bools, Floats, Ints
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import estimate, resample_blocks
 from beamuq.evaluation.known_distribution import LEAST_TOLD, coordinates, tell_kappa
 from beamuq.scorers.quality_metrics import exact_match
 
-RESAMPLES, LEAST_QUESTIONS = 2000, 50
+RESAMPLES = 2000
+LEAST_QUESTIONS = 50
 MAPPED_M = 10
+KAPPAS_WHERE_UNKNOWN = (0.75, 0.5, 1.0)  # value, low, high
 NAMES = {
     "mass": "covered mass of the beams",
     "held": "questions with a right answer among the beams",
@@ -27,22 +29,22 @@ NAMES = {
 }
 LIMITS = (
     "The map is of one small model (SmolLM2 135M), sharpened, with answers of a few words: a "
-    "finding there, no promise "
-    "here. It cannot tell how your quality is judged (exact text favours beams, similarity less), "
-    "nor whether your "
-    "model's errors follow κ."
+    "finding there, no promise here. It cannot tell how your quality is judged (exact text "
+    "favours beams, similarity less), nor whether your model's errors follow κ."
 )
 BESIDE_THE_MAP = (
     "The beams claim more of the probability than questions have a right answer among them: the "
-    "model is overconfident "
-    "beyond what κ says, which is estimated from these questions alone. The map does not apply."
+    "model is overconfident beyond what κ says, which is estimated from these questions alone. "
+    "The map does not apply."
 )
 
 
 @dataclass(frozen=True)
 class Advice:
-    """``coordinates``: name, value, low, high, n; ``findings``: what the map shows there;
-    ``notes``: what is not known.
+    """Where questions are on the map (``coordinates``) and what it shows there (``findings``).
+
+    ``coordinates`` has columns coordinate, value, low, high, questions; ``notes``: what is not
+    known.
 
     Intervals are 95 %, over questions or their groups. ``findings`` has columns quality, dataset,
     beams − samples: PRR of ten beams minus that of ten samples on the map, positive where beams
@@ -88,116 +90,192 @@ def advise(rows: Rows) -> Advice:
     0.95
     """
     records = read_records(rows)
-    known = [
-        record
-        for record in records
-        if record.beams and all(beam.total is not None for beam in record.beams)
-    ]
-    if not known:
-        fix = 'give each as {"text": …, "logprob": …}'
-        raise BeamUQError(f"{named(rows)}: no question has beams that all have a logprob; {fix}")
-    groups = [record.group or record.id for record in known]
+    usable = [record for record in records if _beams_have_logprobs(record)]
+    if not usable:
+        raise BeamUQError(
+            f"{named(rows)}: no question has beams that all have a logprob; "
+            'give each as {"text": …, "logprob": …}'
+        )
+    groups = [record.group or record.id for record in usable]
     counts = np.concatenate([*resample_blocks(groups, RESAMPLES, 0, "advise")], axis=1)
-    M = min(MAPPED_M, *(len(record.beams) for record in known))
-    drawn = _coordinates(known, counts, M)
-    with (resources.files("beamuq.evaluation") / "when_beams_win.csv").open(
-        encoding="utf-8"
-    ) as file:
-        there = pd.read_csv(file)
-    told = pd.DataFrame([vars(estimate(values[0], values[1:])) for values, _ in drawn.values()])
-    told = (
-        told[["value", "low", "high"]]
-        .astype(float)
-        .assign(questions=[n for _, n in drawn.values()])
-    )
-    told.insert(0, "coordinate", list(NAMES.values()))
-    places = told.set_index(pd.Index(NAMES))
-    mass, kappa = places["value"]["mass"], places["value"]["kappa"]
-    left_out, telling = len(records) - len(known), places["questions"]["kappa"]
-    notes = (
-        (
-            len(known) < LEAST_QUESTIONS,
-            f"{len(known)} questions are few: ask at least {LEAST_QUESTIONS}.",
-        ),
-        (places["high"]["held"] < places["low"]["mass"], BESIDE_THE_MAP),
-        (
-            left_out,
-            f"{left_out} of {len(records)} questions are left out: they lack beams or "
-            "log-probabilities.",
-        ),
-        (M < MAPPED_M, f"The mass is of {M} beams, the map of {MAPPED_M}, which would cover more."),
-        (np.isnan(places["value"]["repeats"]), "No samples: how many repeat is not known."),
-        (
-            np.isnan(kappa),
-            f"κ is not known: a right answer is among the beams of {telling} questions that have "
-            "another one, "
-            f"{LEAST_TOLD} are needed. The map is shown from κ = 0.5 to 1.",
-        ),
-        (
-            kappa >= 0 and np.isnan(places["low"]["kappa"]),
-            "κ has no interval, as too few resamples tell of it; the map is shown for any.",
-        ),
-        (_outside(kappa, there["kappa"]), "κ is outside the map; its edge is shown."),
-        (_outside(mass, there["mass"]), "The covered mass is outside the map; its edge is shown."),
-        (True, LIMITS),
-    )
-    if np.isnan(kappa):
-        places.loc["kappa", ["value", "low", "high"]] = 0.75, 0.5, 1.0
-    ends = places[["value", "low", "high"]].fillna(
-        {"low": there["kappa"].min(), "high": there["kappa"].max()}
-    )
-    findings = _findings(there, ends.loc["mass"].to_numpy(), ends.loc["kappa"].to_numpy())
-    return Advice(told, findings, tuple(note for due, note in notes if due))
+    M = min(MAPPED_M, *(len(record.beams) for record in usable))
+    places = _places(_coordinates(usable, counts, M))
+    beams_map = _read_map()
+    notes = _notes(places, beams_map, M, questions=len(records), usable=len(usable))
+    findings = _findings(beams_map, _masses(places), _kappas(places, beams_map))
+    table = places.reset_index(drop=True)
+    table.insert(0, "coordinate", list(NAMES.values()))
+    return Advice(table, findings, tuple(notes))
 
 
-def _coordinates(
-    known: list[QuestionRecord], counts: Ints, M: int
-) -> dict[str, tuple[Floats, int]]:
-    """Each of ``NAMES`` on all questions and on each resample, NaN where it is not known; of how
-    many questions.
-    """
-    shape = len(known), max(len(record.beams) for record in known)
-    logprob, right = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
-    repeats, held = np.full(len(known), np.nan), np.full(len(known), np.nan)
-    for n, record in enumerate(known):
+def _beams_have_logprobs(record: QuestionRecord) -> bool:
+    return bool(record.beams) and all(beam.total is not None for beam in record.beams)
+
+
+def _read_map() -> pd.DataFrame:
+    path = resources.files("beamuq.evaluation") / "when_beams_win.csv"
+    with path.open(encoding="utf-8") as file:
+        return pd.read_csv(file)
+
+
+@dataclass(frozen=True)
+class _Coordinate:
+    """On all questions, then on each resample [1 + B], NaN: not known; of how many questions."""
+
+    values: Floats
+    questions: int
+
+
+def _coordinates(records: list[QuestionRecord], counts: Ints, M: int) -> dict[str, _Coordinate]:
+    """Each of NAMES, in their order; ``counts`` [N, 1 + B]: of each question in each resample."""
+    logprob, right = _beams(records)
+    of_beams = coordinates(logprob, right, counts, M)
+    tells_kappa = tell_kappa(logprob, ~np.isnan(logprob), right)
+    found_right = [
+        float(right[n].any()) if record.answers else np.nan for n, record in enumerate(records)
+    ]
+    repeats = [_repeats(record) for record in records]
+    return {
+        "mass": _Coordinate(of_beams["mass"], len(records)),
+        "held": _mean_of_known(np.array(found_right), counts),
+        "repeats": _mean_of_known(np.array(repeats), counts),
+        "fair share": _Coordinate(of_beams["fair share"], len(records)),
+        "kappa": _Coordinate(of_beams["kappa"], int(tells_kappa.sum())),
+    }
+
+
+def _beams(records: list[QuestionRecord]) -> tuple[Floats, Bools]:
+    """log p of each question's beams [N, M], NaN: no beam, and whether each is a right answer."""
+    shape = (len(records), max(len(record.beams) for record in records))
+    logprob = np.full(shape, np.nan)
+    right = np.zeros(shape, dtype=bool)
+    for n, record in enumerate(records):
         for place, beam in enumerate(record.beams):
             logprob[n, place] = beam.total
             right[n, place] = exact_match(beam.text, record.answers or [])
-        if texts := [sample.text for sample in record.samples]:
-            repeats[n] = 1 - len(set(texts)) / len(texts)
-        if record.answers:
-            held[n] = right[n].any()
-    found = {
-        name: (values, len(known))
-        for name, values in coordinates(logprob, right, counts, M).items()
-    }
-    for name, column in {"repeats": repeats, "held": held}.items():
-        told = ~np.isnan(column)
-        with np.errstate(invalid="ignore"):
-            found[name] = np.nan_to_num(column) @ counts / (told @ counts), int(told.sum())
-    found["kappa"] = found["kappa"][0], int(tell_kappa(logprob, ~np.isnan(logprob), right).sum())
-    return {name: found[name] for name in NAMES}
+    return logprob, right
 
 
-def _outside(place: float, there: pd.Series[float]) -> bool:
-    return place < there.min() or place > there.max()  # NaN is not
+def _repeats(record: QuestionRecord) -> float:
+    """The share of samples that repeat a text; NaN without samples."""
+    texts = [sample.text for sample in record.samples]
+    return 1 - len(set(texts)) / len(texts) if texts else np.nan
 
 
-def _findings(there: pd.DataFrame, masses: Floats, kappas: Floats) -> pd.DataFrame:
-    """The map's values at the first mass and κ, with an interval that covers all of them; outside,
-    at its edge.
+def _mean_of_known(column: Floats, counts: Ints) -> _Coordinate:
+    """The mean of a column [N] over the questions that are not NaN, on each resample."""
+    is_known = ~np.isnan(column)
+    with np.errstate(invalid="ignore"):
+        means = np.nan_to_num(column) @ counts / (is_known @ counts)
+    return _Coordinate(means, int(is_known.sum()))
+
+
+def _places(by_name: dict[str, _Coordinate]) -> pd.DataFrame:
+    """value, low, high and questions of each coordinate, by its name."""
+    estimates = [estimate(item.values[0], item.values[1:]) for item in by_name.values()]
+    places = pd.DataFrame(
+        {
+            "value": [item.value for item in estimates],
+            "low": [item.low for item in estimates],
+            "high": [item.high for item in estimates],
+        },
+        index=pd.Index(by_name),
+        dtype=float,
+    )
+    return places.assign(questions=[item.questions for item in by_name.values()])
+
+
+def _notes(
+    places: pd.DataFrame, beams_map: pd.DataFrame, M: int, *, questions: int, usable: int
+) -> list[str]:
+    """What is not known, or does not hold, of ``usable`` of all ``questions``."""
+    values = places["value"]
+    notes = []
+    if usable < LEAST_QUESTIONS:
+        notes.append(f"{usable} questions are few: ask at least {LEAST_QUESTIONS}.")
+    if places["high"]["held"] < places["low"]["mass"]:
+        notes.append(BESIDE_THE_MAP)
+    if usable < questions:
+        notes.append(
+            f"{questions - usable} of {questions} questions are left out: they lack beams or "
+            "log-probabilities."
+        )
+    if M < MAPPED_M:
+        notes.append(f"The mass is of {M} beams, the map of {MAPPED_M}, which would cover more.")
+    if np.isnan(values["repeats"]):
+        notes.append("No samples: how many repeat is not known.")
+    if np.isnan(values["kappa"]):
+        notes.append(
+            "κ is not known: a right answer is among the beams of "
+            f"{places['questions']['kappa']} questions that have another one, {LEAST_TOLD} are "
+            "needed. The map is shown from κ = 0.5 to 1."
+        )
+    elif np.isnan(places["low"]["kappa"]):
+        notes.append(
+            "κ has no interval, as too few resamples tell of it; the map is shown for any."
+        )
+    if _is_outside(values["kappa"], beams_map["kappa"]):
+        notes.append("κ is outside the map; its edge is shown.")
+    if _is_outside(values["mass"], beams_map["mass"]):
+        notes.append("The covered mass is outside the map; its edge is shown.")
+    return [*notes, LIMITS]
+
+
+def _is_outside(value: float, mapped: pd.Series[float]) -> bool:
+    return value < mapped.min() or value > mapped.max()  # NaN is not
+
+
+def _masses(places: pd.DataFrame) -> Floats:
+    """The covered mass and the ends of its interval."""
+    return places.loc["mass", ["value", "low", "high"]].to_numpy(dtype=np.float64)
+
+
+def _kappas(places: pd.DataFrame, beams_map: pd.DataFrame) -> Floats:
+    """κ and the ends of its interval; of an unknown end the map's."""
+    value, low, high = places.loc["kappa", ["value", "low", "high"]].to_numpy(dtype=np.float64)
+    if np.isnan(value):
+        return np.array(KAPPAS_WHERE_UNKNOWN)
+    mapped = beams_map["kappa"]
+    return np.array(
+        [
+            value,
+            mapped.min() if np.isnan(low) else low,
+            mapped.max() if np.isnan(high) else high,
+        ]
+    )
+
+
+def _findings(beams_map: pd.DataFrame, masses: Floats, kappas: Floats) -> pd.DataFrame:
+    """The map at the first mass and κ, with an interval that covers all of them.
+
+    Outside the map it is that of its edge.
     """
-    found = []
-    for (quality, dataset), part in there.groupby(["quality", "dataset"], sort=False):
-        at = {}
-        for column in ("value", "low", "high"):
-            grid = part.pivot(index="mass", columns="kappa", values=column)
-            by_kappa = np.transpose(
-                [np.interp(kappas, grid.columns, values) for values in grid.to_numpy()]
-            )
-            at[column] = np.array([np.interp(masses, grid.index, values) for values in by_kappa])
-        low, high = float(at["low"].min()), float(at["high"].max())
-        verdict = "beams ahead" if low > 0 else "samples ahead" if high < 0 else "undecided"
-        row = {"quality": quality, "dataset": dataset, "beams − samples": float(at["value"][0, 0])}
-        found.append(row | {"low": low, "high": high, "verdict": verdict})
-    return pd.DataFrame(found)
+    findings = []
+    for (quality, dataset), rows in beams_map.groupby(["quality", "dataset"], sort=False):
+        low = float(_interpolated(rows, "low", masses, kappas).min())
+        high = float(_interpolated(rows, "high", masses, kappas).max())
+        findings.append(
+            {
+                "quality": quality,
+                "dataset": dataset,
+                "beams − samples": float(_interpolated(rows, "value", masses, kappas)[0, 0]),
+                "low": low,
+                "high": high,
+                "verdict": _verdict(low, high),
+            }
+        )
+    return pd.DataFrame(findings)
+
+
+def _interpolated(rows: pd.DataFrame, column: str, masses: Floats, kappas: Floats) -> Floats:
+    """A column of the map of one dataset and quality at each κ and mass: [κ, mass]."""
+    grid = rows.pivot(index="mass", columns="kappa", values=column)
+    by_mass = [np.interp(kappas, grid.columns, values) for values in grid.to_numpy()]
+    by_kappa = np.transpose(by_mass)
+    return np.array([np.interp(masses, grid.index, values) for values in by_kappa])
+
+
+def _verdict(low: float, high: float) -> str:
+    if low > 0:
+        return "beams ahead"
+    return "samples ahead" if high < 0 else "undecided"

@@ -18,9 +18,11 @@ import pandas as pd
 from pydantic import Field
 from tqdm import tqdm
 
-from beamuq.api.calibration import CalibrationFile, check_same, decided, read_calibration
+from beamuq.api.calibration_comparison import check_same
+from beamuq.api.calibration_file import CalibrationFile, read_calibration
 from beamuq.api.candidate_records import AnswerLabels, Name
 from beamuq.api.candidates_of_model import BATCH, check_stop, decoded_rows
+from beamuq.api.decisions import decision_table
 from beamuq.api.open_models import Similarity, open_model, open_similarity
 from beamuq.api.rows import (
     ANSWER_LABELS,
@@ -689,7 +691,7 @@ def _decision(
     told = check_same(
         made, facts | {"candidates": made.candidates}, force=force, where="calibration"
     )
-    found = decided(made, [row["value"]])[0].to_dict("records")[0]
+    found = decision_table(made, [row["value"]]).to_dict("records")[0]
     return {
         "method": made.method,
         **{str(key): each for key, each in found.items()},

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
+from beamuq.api.score_settings import settings_in_json
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import reading
 from beamuq.evaluation.bootstrap import Estimate
@@ -21,23 +22,8 @@ Count = Annotated[int, Field(ge=1)]
 Right = Annotated[int, Field(ge=0)]
 
 
-def settings_in_json(text: str | None) -> str | None:
-    """The settings of score as they are; raises ValueError unless they are an object in JSON."""
-    if text is None:
-        return None
-    try:
-        settings = json.loads(text)
-    except (ValueError, RecursionError):
-        settings = None
-    if not isinstance(settings, dict):
-        raise ValueError("must be an object in JSON, as score writes it")
-    return text
-
-
 class Map(StrictModel):
-    """From a score to the probability of being right: what is known of the calibration's answers,
-    by score.
-    """
+    """From a score to the probability of being right: the calibration's answers, by score."""
 
     kind: Calibrator
     scores: Annotated[tuple[float, ...], Field(min_length=1, description="each once, rising")]
@@ -65,8 +51,9 @@ class Map(StrictModel):
 
 
 class CalibrationFile(StrictModel):
-    """What ``decide`` reads. A model, prompt, setting or version that is null is not known and
-    cannot be compared.
+    """What ``decide`` reads.
+
+    A model, prompt, setting or version that is null is not known and cannot be compared.
     """
 
     format: Literal["beamuq calibration 2"] = "beamuq calibration 2"
@@ -118,16 +105,17 @@ class CalibrationFile(StrictModel):
 
     @model_validator(mode="after")
     def _threshold_has_its_guarantee(self) -> CalibrationFile:
-        found = self.threshold
-        if found.value is not None and found.upper > found.risk + ROUNDING:
-            why = f"{found.risk:g}, and the bound at the threshold is {found.upper:g}"
-            raise ValueError(f"threshold.risk: {why}; calibrate again with this risk")
-        if not found.wrong <= found.shown <= found.tested <= found.units:
-            counts = (
-                f"{found.wrong} wrong of {found.shown} shown of {found.tested} tested of "
-                f"{found.units}"
+        threshold = self.threshold
+        if threshold.value is not None and threshold.upper > threshold.risk + ROUNDING:
+            raise ValueError(
+                f"threshold.risk: {threshold.risk:g}, and the bound at the threshold is "
+                f"{threshold.upper:g}; calibrate again with this risk"
             )
-            raise ValueError(f"threshold: {counts}; calibrate again")
+        if not threshold.wrong <= threshold.shown <= threshold.tested <= threshold.units:
+            raise ValueError(
+                f"threshold: {threshold.wrong} wrong of {threshold.shown} shown of "
+                f"{threshold.tested} tested of {threshold.units}; calibrate again"
+            )
         return self
 
     def write(self, path: str | Path) -> None:
@@ -136,24 +124,23 @@ class CalibrationFile(StrictModel):
 
     def __str__(self) -> str:
         form = f" + {self.form}" if self.form else ""
-        threshold = self.threshold
-        asked = f"{threshold.risk:.0%} wrong, confidence {threshold.confidence:.0%}"
-        if threshold.value is None:
-            shown = f"none at {asked}: {threshold.note}"
-        else:
-            shown = (
-                f"{threshold.value:.6g} ({asked}): of {threshold.tested} tested {threshold.shown} "
-                "shown, "
-                f"{threshold.wrong} wrong; risk at most {threshold.upper:.3f}"
-            )
         return (
             f"calibrated    {self.method}{form}: {self.n} answers in {self.groups} groups, "
             f"{self.right:.1%} right\n"
-            f"threshold     {shown}\n"
+            f"threshold     {_threshold_in_words(self.threshold)}\n"
             f"probability   {self.map.kind}; expected calibration error {_with_interval(self.ece)} "
-            "(10 equal bins), "
-            f"Brier score {_with_interval(self.brier)}, cross-fitted"
+            f"(10 equal bins), Brier score {_with_interval(self.brier)}, cross-fitted"
         )
+
+
+def _threshold_in_words(threshold: GuaranteedThreshold) -> str:
+    guarantee = f"{threshold.risk:.0%} wrong, confidence {threshold.confidence:.0%}"
+    if threshold.value is None:
+        return f"none at {guarantee}: {threshold.note}"
+    return (
+        f"{threshold.value:.6g} ({guarantee}): of {threshold.tested} tested {threshold.shown} "
+        f"shown, {threshold.wrong} wrong; risk at most {threshold.upper:.3f}"
+    )
 
 
 def _with_interval(estimate: Estimate) -> str:
@@ -162,8 +149,9 @@ def _with_interval(estimate: Estimate) -> str:
 
 
 def read_calibration(path: str | Path) -> CalibrationFile:
-    """A calibration file. Raises BeamUQError in one line, if it is missing, cut off, or no file of
-    this kind.
+    """A calibration file.
+
+    Raises BeamUQError in one line, if it is missing, cut off, or no file of this kind.
     """
     with reading(
         path,

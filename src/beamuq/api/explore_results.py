@@ -1,6 +1,4 @@
-"""The explorer of a study, of a cell or of a file of candidates, from the command line and from
-Python.
-"""
+"""The explorer of a study, of one of its cells, or of a file of candidates."""
 
 from __future__ import annotations
 
@@ -12,6 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -26,7 +25,7 @@ from beamuq.api.rows import check_settings, placed_rows
 from beamuq.api.score_candidates import score
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError
-from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, Row, page
+from beamuq.explorer.explorer_page import MOST_QUESTIONS, Pairs, Question, Row, Section, page
 from beamuq.io import write_text
 from beamuq.scorers.scorer_protocol import Pair, PairScores, SimilarityScorer, scored
 from beamuq.written_texts import WholeText
@@ -84,9 +83,8 @@ def explore(
     if source.is_dir() or _is_table_of_a_study(source):
         html = _study_page(source, questions)
     else:
-        html = page(
-            source.name, [], [_of_file(source, similarity, equivalence_threshold, questions)]
-        )
+        section = _section_of_file(source, similarity, equivalence_threshold, questions)
+        html = page(source.name, [], [section])
     beside = source / "explorer.html" if source.is_dir() else source.with_suffix(".explorer.html")
     written = Path(output) if output else beside
     write_text(written, html)
@@ -100,8 +98,9 @@ def _is_table_of_a_study(path: Path) -> bool:
 
 
 def _study_page(source: Path, questions: int) -> str:
-    """The page of a study, which the study's own package reads: the library knows none. A checkout
-    has it beside.
+    """The page of a study, which the study's own package reads: the library knows none.
+
+    A checkout has that package beside.
     """
     checkout = Path(__file__).resolve().parents[3] / "workflow"
     if checkout.is_dir() and str(checkout) not in sys.path:
@@ -109,91 +108,102 @@ def _study_page(source: Path, questions: int) -> str:
     try:
         study = importlib.import_module(STUDY_READER)
     except ModuleNotFoundError as error:
-        fix = "install it, or run in a checkout of the workflow with its folder on PYTHONPATH"
         raise BeamUQError(
-            f"{source}: a study is read by {STUDY_READER}, which needs {error.name}; {fix}"
+            f"{source}: a study is read by {STUDY_READER}, which needs {error.name}; install it, "
+            "or run in a checkout of the workflow with its folder on PYTHONPATH"
         ) from error
     return str(study.study_page(source, questions))
 
 
-class _Beside(StrictModel, extra="ignore"):
+class _RecordingSimilarity:
+    """A similarity that records what it says of each pair, and whether both mean the same."""
+
+    def __init__(self, scorer: SimilarityScorer, threshold: float) -> None:
+        self.scorer = scorer
+        self.threshold = threshold
+        self.pairs: dict[Pair, tuple[float, bool | None]] = {}
+
+    def score(self, pairs: Sequence[Pair]) -> PairScores:
+        scores = scored(self.scorer, pairs)
+        similarity = scores.entail.tolist()
+        same = scores.same(self.threshold).tolist()
+        for pair, pair_similarity, pair_same in zip(pairs, similarity, same, strict=True):
+            self.pairs[pair] = (pair_similarity, pair_same)
+        return scores
+
+
+def _section_of_file(path: Path, similarity: str, threshold: float, most: int) -> Section:
+    """The first questions of a file that ``score`` takes; what follows is not scored."""
+    opened = open_similarity(similarity)
+    placed = list(placed_rows(path))
+    records = read_records(path, most=most)
+    recording = _RecordingSimilarity(opened.scorer, threshold)
+    scores = score(
+        records, similarity=Similarity(opened.name, recording), equivalence_threshold=threshold
+    )
+    notes = _notes_on_missing(scores)
+    if len(placed) > most:
+        notes.append(
+            f"The first {most} of {len(placed)} questions; all of them: --questions {len(placed)}."
+        )
+    questions = []
+    for record, (place, row) in zip(records, placed[:most], strict=True):
+        questions.append(_question(record, _further_keys(place, row), recording.pairs))
+    return Section(
+        name=path.name,
+        title=path.name,
+        questions=questions,
+        scores=scores,
+        sources={"samples": "given", "beams": "given"},
+        similarity=opened.name,
+        notes=notes,
+    )
+
+
+def _notes_on_missing(scores: pd.DataFrame) -> list[str]:
+    """A sentence for each reason why methods have no score."""
+    notes = []
+    without_score = scores[scores["reason"] != ""]
+    for reason, rows in without_score.groupby("reason", sort=False):
+        methods = ", ".join(dict.fromkeys(rows["method"]))
+        notes.append(f"No {methods} of {rows['id'].nunique()} questions: {reason!s}.")
+    return notes
+
+
+class _FurtherKeys(StrictModel, extra="ignore"):
     """What a row may say beside what ``score`` reads of it."""
 
     references: list[WholeText] = []
     prompt: WholeText = ""
 
 
-def _beside(place: str, row: Mapping[str, Any]) -> _Beside:
-    """Of a row of ours; a line that is a server's response has keys of its own."""
-    said = (
-        {key: value for key, value in row.items() if value is not None} if "answer" in row else {}
-    )
-    beside: _Beside = validated(_Beside, said, place)
-    return beside
+def _further_keys(place: str, row: Mapping[str, Any]) -> _FurtherKeys:
+    """Those of a row of ours; a line that is a server's response has keys of its own."""
+    if "answer" not in row:
+        return _FurtherKeys()
+    content = {key: value for key, value in row.items() if value is not None}
+    further: _FurtherKeys = validated(_FurtherKeys, content, place)
+    return further
 
 
-class _Remembering:
-    """A similarity that keeps what it said of each pair: s, and whether both mean the same."""
-
-    def __init__(self, scorer: SimilarityScorer, threshold: float) -> None:
-        self.scorer, self.threshold = scorer, threshold
-        self.said: dict[Pair, tuple[float, bool | None]] = {}
-
-    def score(self, pairs: Sequence[Pair]) -> PairScores:
-        found = scored(self.scorer, pairs)
-        judged = zip(found.entail.tolist(), found.same(self.threshold).tolist(), strict=True)
-        self.said |= zip(pairs, judged, strict=True)
-        return found
-
-
-def _of_file(path: Path, similarity: str, threshold: float, questions: int) -> Cell:
-    """The first questions of a file that ``score`` takes; the others are not scored."""
-    scorer, placed = open_similarity(similarity), list(placed_rows(path))
-    shown, places = read_records(path, most=questions), placed[:questions]
-    remembering = _Remembering(scorer.scorer, threshold)
-    scores = score(
-        shown, similarity=Similarity(scorer.name, remembering), equivalence_threshold=threshold
-    )
-    notes = [
-        f"No {', '.join(dict.fromkeys(of['method']))} of {of['id'].nunique()} questions: "
-        f"{reason!s}."
-        for reason, of in scores[scores["reason"] != ""].groupby("reason", sort=False)
-    ]
-    if len(placed) > questions:
-        notes.append(
-            f"The first {questions} of {len(placed)} questions; all of them: --questions "
-            f"{len(placed)}."
-        )
-    beside = [_beside(place, row) for place, row in places]
-    cards = [
-        _question(item, more, remembering.said) for item, more in zip(shown, beside, strict=True)
-    ]
-    sources = {"samples": "given", "beams": "given"}
-    return Cell(path.name, path.name, cards, scores, sources, scorer.name, notes=notes)
-
-
-def _question(
-    item: QuestionRecord, beside: _Beside, said: Mapping[Pair, tuple[float, bool | None]]
-) -> Question:
-    def rows(candidates: Sequence[CandidateRecord]) -> list[Row]:
-        return [{"text": each.text.strip(), "logprob": each.total} for each in candidates]
-
-    answer, samples, beams = (
-        rows([item.answer]),
-        rows(item.samples),
-        rows(by_probability(item.beams)),
-    )
-    texts = {str(row["text"]) for row in (*answer, *samples, *beams)}
-    pairs = {pair: said[pair] for pair in product(texts, texts) if pair in said}
-    quality = item.correct if item.quality is None else item.quality
+def _question(record: QuestionRecord, further: _FurtherKeys, all_pairs: Pairs) -> Question:
+    answer = _row(record.answer)
+    samples = [_row(sample) for sample in record.samples]
+    beams = [_row(beam) for beam in by_probability(record.beams)]
+    texts = {str(row["text"]) for row in (answer, *samples, *beams)}
+    quality = record.correct if record.quality is None else record.quality
     return Question(
-        item.id,
-        item.question or item.id,
-        answer[0],
-        samples,
-        beams,
-        beside.references,
-        beside.prompt,
-        pairs,
-        None if quality is None else float(quality),
+        id=record.id,
+        text=record.question or record.id,
+        answer=answer,
+        samples=samples,
+        beams=beams,
+        references=further.references,
+        prompt=further.prompt,
+        pairs={pair: all_pairs[pair] for pair in product(texts, texts) if pair in all_pairs},
+        quality=None if quality is None else float(quality),
     )
+
+
+def _row(candidate: CandidateRecord) -> Row:
+    return {"text": candidate.text.strip(), "logprob": candidate.total}

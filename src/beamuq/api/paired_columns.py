@@ -70,41 +70,48 @@ def check_order(**columns: object) -> None:
     series = {name: column for name, column in columns.items() if isinstance(column, pd.Series)}
     if len(series) < 2:
         return
-    (first, reference), *others = series.items()
-    for name, column in others:
+    (first, reference), *following = series.items()
+    for name, column in following:
         _check_two(first, reference.index, name, column.index)
 
 
 def _check_two(first: str, left: pd.Index, second: str, right: pd.Index) -> None:
     if left.equals(right):
         return
-    names = [_label(label) for label in left]
-    others = [_label(label) for label in right]
-    if names == others:
+    left_labels = [_label(label) for label in left]
+    right_labels = [_label(label) for label in right]
+    if left_labels == right_labels:
         return
-    if sorted(names) == sorted(others):
+    if sorted(left_labels) == sorted(right_labels):
         raise BeamUQError(
             f"{first}, {second}: series of the same answers in two orders; give the second as "
             "second.loc[first.index]"
         )
-    numbered = [pd.api.types.is_integer_dtype(index.dtype) for index in (left, right)]
-    if (
-        len(names) == len(others)
-        and numbered.count(True) == 1
-        and _counts_places(left if numbered[0] else right)
-    ):
+    if len(left) == len(right) and _one_alone_counts_places(left, right):
         return
-    only = [name for name in names if name not in set(others)] or [
-        name for name in others if name not in set(names)
-    ]
-    lacking = (
-        f"{only[0]!r} is in one of them alone" if only else "some stand in one of them more often"
-    )
     raise BeamUQError(
-        f"{first}, {second}: series of different answers ({lacking}); give both of the same "
-        "answers, as "
+        f"{first}, {second}: series of different answers "
+        f"({_difference(left_labels, right_labels)}); give both of the same answers, as "
         "second.loc[first.index]; or, if they are in one order, give one as second.to_numpy()"
     )
+
+
+def _difference(left_labels: list[str], right_labels: list[str]) -> str:
+    """In what two lists of labels differ, beside their order."""
+    in_both = set(left_labels) & set(right_labels)
+    in_one_alone = [label for label in (*left_labels, *right_labels) if label not in in_both]
+    if in_one_alone:
+        return f"{in_one_alone[0]!r} is in one of them alone"
+    return "some stand in one of them more often"
+
+
+def _one_alone_counts_places(left: pd.Index, right: pd.Index) -> bool:
+    """Whether one index is pandas' own, 0, 1, 2, …, and the other one names answers."""
+    left_is_numbered = pd.api.types.is_integer_dtype(left.dtype)
+    right_is_numbered = pd.api.types.is_integer_dtype(right.dtype)
+    if left_is_numbered == right_is_numbered:
+        return False
+    return _counts_places(left if left_is_numbered else right)
 
 
 def _counts_places(index: pd.Index) -> bool:
@@ -128,18 +135,14 @@ def _one_column(name: str, values: object) -> npt.NDArray[Any]:
     if isinstance(values, pd.DataFrame):
         raise BeamUQError(
             f"{name}: a frame; give one column of it (of score's frame one method's scores, "
-            "scores['Dissimilarity']), "
-            "or give all rows to beamuq.calibrate and beamuq.decide"
+            "scores['Dissimilarity']), or give all rows to beamuq.calibrate and beamuq.decide"
         )
     if isinstance(values, str | bytes | Mapping | set | frozenset) or not isinstance(
         values, Iterable
     ):
         raise _no_column(name, f"a {type(values).__name__}")
     if np.ma.isMaskedArray(values):
-        masked: Any = values
-        given = np.array(masked.data, dtype=object)
-        given[np.ma.getmaskarray(masked)] = None
-        values = given
+        values = _with_none_for_masked(values)
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:  # a tensor on a card, or with a gradient
@@ -149,6 +152,12 @@ def _one_column(name: str, values: object) -> npt.NDArray[Any]:
     if array.ndim != 1:
         raise _no_column(name, f"a {type(values).__name__} of shape {array.shape}")
     return array
+
+
+def _with_none_for_masked(values: Any) -> npt.NDArray[Any]:
+    objects = np.array(values.data, dtype=object)
+    objects[np.ma.getmaskarray(values)] = None
+    return objects
 
 
 def _number(name: str, row: int, value: object, truth_values: bool) -> float:
@@ -162,15 +171,15 @@ def _number(name: str, row: int, value: object, truth_values: bool) -> float:
     raise _no_numbers(f"{name}: row {row}", f"{value!r:.40}")
 
 
-def _no_numbers(place: str, given: str) -> BeamUQError:
+def _no_numbers(place: str, what: str) -> BeamUQError:
     kind = ", 1 for right and 0 for wrong" if place.startswith("correct") else ""
-    return BeamUQError(f"{place}: {given}; give a list of numbers{kind}, one an answer")
+    return BeamUQError(f"{place}: {what}; give a list of numbers{kind}, one an answer")
 
 
-def _no_column(name: str, given: str) -> BeamUQError:
+def _no_column(name: str, what: str) -> BeamUQError:
     if name == "groups":
-        return BeamUQError(f"groups: {given}; give a list of names, one an answer")
-    return _no_numbers(name, given)
+        return BeamUQError(f"groups: {what}; give a list of names, one an answer")
+    return _no_numbers(name, what)
 
 
 def _group(row: int, value: Any) -> str:

@@ -1,6 +1,4 @@
-"""Rows and settings that functions and commands take, read and checked in one place; and tables as
-they are written.
-"""
+"""Rows and settings that functions and commands take, and tables as they are written."""
 
 from __future__ import annotations
 
@@ -8,10 +6,10 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -35,7 +33,7 @@ ANSWER_LABELS = ("correct", "quality", "group")
 COMMANDS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
-SETTINGS: dict[str, Any] = {
+SETTINGS: Mapping[str, Any] = {
     **dict.fromkeys(("width", "max_new_tokens", "batch", "threads"), Annotated[int, Field(ge=1)]),
     **dict.fromkeys(("samples", "beams"), Annotated[int, Field(ge=0)]),
     **dict.fromkeys(("risk", "confidence"), Annotated[float, Field(ge=1e-6, le=1 - 1e-6)]),
@@ -62,7 +60,7 @@ def named(rows: Rows) -> str:
 
 
 def no_question(rows: Rows) -> BeamUQError:
-    """What is told of rows among which there is none."""
+    """The error of rows among which there is none."""
     return BeamUQError(f"{named(rows)}: no question; give one row a question")
 
 
@@ -72,18 +70,19 @@ def placed_rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
     Of CSV, which ``score`` writes for ``calibrate``, every cell is a text, and an empty one is left
     out.
     """
-    where, content = "", cast(Any, rows)
-    if isinstance(rows, str | Path):
-        path, where = Path(rows), f"{rows}: "
-        if path.suffix not in READERS:
-            yield from rows_of(path, first=1)
-            return
-        what, fix, read = READERS[path.suffix]
-        with reading(path, f"{what} in UTF-8", fix):
-            content = read(path)
+    if not isinstance(rows, str | Path):
+        yield from _placed_mappings(rows, "")
+        return
+    path = Path(rows)
+    if path.suffix in READERS:
+        yield from _placed_mappings(READERS[path.suffix].read_file(path), f"{rows}: ")
+    else:
+        yield from rows_of(path, first=1)
+
+
+def _placed_mappings(content: Any, where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if isinstance(content, pd.DataFrame):
-        mappings = content.to_dict("records")
-        content = [_said(row) for row in mappings]
+        content = [_without_holes(row) for row in content.to_dict("records")]
     if not isinstance(content, Iterable) or _is_object(content):
         raise BeamUQError(
             f"{where or 'rows: '}a {type(content).__name__}; give a list of mappings, one a "
@@ -99,7 +98,25 @@ def placed_rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield f"{where}row {number}", mapping
 
 
-def _csv(path: Path) -> pd.DataFrame:
+@dataclass(frozen=True)
+class Reader:
+    """How a file of rows is read: its kind, in words, the fix where it is not, and the content."""
+
+    kind: str
+    fix: str
+    read: Callable[[Path], Any]
+
+    def read_file(self, path: Path) -> Any:
+        """The content of a file; raises BeamUQError naming it."""
+        with reading(path, f"{self.kind} in UTF-8", self.fix):
+            return self.read(path)
+
+
+def _read_json(path: Path) -> Any:
+    return json.loads(path.read_bytes().decode("utf-8-sig"))
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
     table = pd.read_csv(
         path,
         dtype=str,
@@ -110,36 +127,37 @@ def _csv(path: Path) -> pd.DataFrame:
         encoding="utf-8-sig",
     )
     table.columns = pd.Index(table.iloc[0])
-    if twice := list(table.columns[table.columns.duplicated() & table.columns.notna()]):
-        raise BeamUQError(f"{path}: column {twice[0]!r} stands twice; keep one")
+    repeated = list(table.columns[table.columns.duplicated() & table.columns.notna()])
+    if repeated:
+        raise BeamUQError(f"{path}: column {repeated[0]!r} stands twice; keep one")
     return table.iloc[1:]
 
 
-READERS: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
-    ".json": (
-        "valid JSON",
-        "give an array of objects",
-        lambda path: json.loads(path.read_bytes().decode("utf-8-sig")),
-    ),
-    ".csv": ("CSV", "give what score writes", _csv),
+READERS = {
+    ".json": Reader("valid JSON", "give an array of objects", _read_json),
+    ".csv": Reader("CSV", "give what score writes", _read_csv),
 }
 
 
-def _said(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """What a row of a frame says; a hole among ids is one, so that it is told."""
+def _without_holes(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """What a row of a frame says; without an id it says so, as an error then names the row."""
     return {
-        str(key): None if _absent(value) else value
+        str(key): _none_if_hole(value)
         for key, value in row.items()
-        if key == "id" or not _absent(value)
+        if key == "id" or not _is_hole(value)
     }
 
 
-def _absent(value: Any) -> bool:
+def _none_if_hole(value: Any) -> Any:
+    return None if _is_hole(value) else value
+
+
+def _is_hole(value: Any) -> bool:
     """Whether a frame says nothing here: it fills the holes of a column with None, NaN or NA."""
     return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
-PLAIN = (str, int, float, bool)  # most of all, which nothing need be asked of
+PLAIN = (str, int, float, bool)  # of most values, which are taken as they are
 
 
 def _is_object(value: Any) -> bool:
@@ -149,21 +167,25 @@ def _is_object(value: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Arrays, tuples, numpy's numbers and clients' objects, as a frame or a list holds them, as
-    JSON would.
-    """
+    """Arrays, tuples, numpy's numbers and clients' objects as JSON has them."""
     if value is None or type(value) in PLAIN:
         return value
-    output = None if isinstance(value, dict | list) else vllm_output.as_mapping(value)
-    if output is not None:
-        value = output
-    elif _is_object(value):
-        value = _named_parts(value)
+    value = _without_client_type(value)
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Mapping):
         return {key: plain(part) for key, part in value.items()}
-    return [plain(part) for part in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    return value
+
+
+def _without_client_type(value: Any) -> Any:
+    """A client's object as a mapping; of any other value the value."""
+    output = None if isinstance(value, dict | list) else vllm_output.as_mapping(value)
+    if output is not None:
+        return output
+    return _named_parts(value) if _is_object(value) else value
 
 
 def _named_parts(value: Any) -> Any:
@@ -177,46 +199,57 @@ def _named_parts(value: Any) -> Any:
 
 
 def by_question(scores: pd.DataFrame) -> str:
-    """Scores with a row a question and a column a method, in one table a form; below, by reason,
-    what has no value.
+    """Scores with a row a question and a column a method, in one table a form.
+
+    Below, by reason, what has no value, and by note what has one.
     """
-    name = scores["method"] + [f" {setting}" if setting else "" for setting in scores["setting"]]
-    scores = scores.assign(
-        name=name, full=name + [f" + {form}" if form else "" for form in scores["variant"]]
-    )
-    labels = scores.drop_duplicates("id").set_index("id")[
-        [each for each in ANSWER_LABELS if each in scores]
-    ]
+    name = scores["method"] + _after_if_any(" ", scores["setting"])
+    scores = scores.assign(name=name, full_name=name + _after_if_any(" + ", scores["variant"]))
+    label_columns = [column for column in ANSWER_LABELS if column in scores]
+    labels = scores.drop_duplicates("id").set_index("id")[label_columns]
     log_p = "; Prob is −log p" if "Prob" in set(scores["method"]) else ""
-    lines = [
-        f"higher = more uncertain{log_p}; similarity: {', '.join(scores['similarity'].unique())}",
-        "",
-    ]
+    similarity = ", ".join(scores["similarity"].unique())
+    lines = [f"higher = more uncertain{log_p}; similarity: {similarity}", ""]
     for form, title in FORMS.items():
-        part = scores[(scores["variant"] == form) & scores["value"].notna()]
-        if len(part):
-            values = part.pivot(index="id", columns="name", values="value")[part["name"].unique()]
+        rows = scores[(scores["variant"] == form) & scores["value"].notna()]
+        if len(rows):
+            values = rows.pivot(index="id", columns="name", values="value")[rows["name"].unique()]
             lines += [title, "", markdown(labels.join(values).reset_index())]
-    for column, heading in (("reason", "no value:"), ("note", "with a note:")):
-        told = scores[scores[column] != ""]
-        lines += [heading] if len(told) else []
-        for text, rows in told.groupby(column, sort=False):
-            found, asked = rows["id"].nunique(), len(labels)
-            where = "" if found == asked else f" ({found} of {asked} questions)"
-            lines.append(f"- {text}{where}: {', '.join(rows['full'].unique())}")
+    lines += _methods_by_text(scores, "reason", "no value:")
+    lines += _methods_by_text(scores, "note", "with a note:")
     return "\n".join(lines) + "\n"
 
 
+def _after_if_any(separator: str, texts: pd.Series[str]) -> list[str]:
+    """Each text after the separator; an empty text stays empty."""
+    return [separator + text if text else "" for text in texts]
+
+
+def _methods_by_text(scores: pd.DataFrame, column: str, heading: str) -> list[str]:
+    """A line for each reason or note, with the methods that have it; nothing where none does."""
+    with_text = scores[scores[column] != ""]
+    if with_text.empty:
+        return []
+    all_questions = scores["id"].nunique()
+    lines = [heading]
+    for text, rows in with_text.groupby(column, sort=False):
+        questions = rows["id"].nunique()
+        where = "" if questions == all_questions else f" ({questions} of {all_questions} questions)"
+        lines.append(f"- {text}{where}: {', '.join(rows['full_name'].unique())}")
+    return lines
+
+
 def render(table: pd.DataFrame, form: str) -> str:
-    """A table as ``markdown``, ``csv`` or ``jsonl``, numbers exact; a missing value is empty, in
-    JSON ``null``.
+    """A table as ``csv`` or ``jsonl``, numbers exact, or else as Markdown.
+
+    A missing value is empty, in JSON ``null``.
     """
     if form not in ("csv", "jsonl"):
         return markdown(table)
     if form == "csv":
         return _csv_text(table)
     rows = [
-        {str(key): None if _absent(value) else value for key, value in row.items()}
+        {str(key): _none_if_hole(value) for key, value in row.items()}
         for row in table.to_dict("records")
     ]
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
@@ -224,21 +257,18 @@ def render(table: pd.DataFrame, form: str) -> str:
 
 
 def _csv_text(table: pd.DataFrame) -> str:
-    """As CSV; where a text holds a carriage return all texts are quoted, as one alone would end its
-    row.
-    """
-    texts = table.select_dtypes(exclude="number")
-    returns = any(
-        "\r" in value for name in texts for value in texts[name] if isinstance(value, str)
+    """As CSV, with all texts in quotes where one holds a carriage return, which ends a row."""
+    columns = table.select_dtypes(exclude="number")
+    texts = (value for name in columns for value in columns[name] if isinstance(value, str))
+    needs_quotes = any("\r" in text for text in texts)
+    return table.to_csv(
+        index=False, quoting=csv.QUOTE_NONNUMERIC if needs_quotes else csv.QUOTE_MINIMAL
     )
-    return table.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL)
 
 
 def visible(text: str) -> str:
-    """A text whose control characters, among them a terminal's commands, and what does not show are
-    escaped.
-    """
-    return COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    """A text with control characters, such as a terminal's commands, and invisible ones escaped."""
+    return COMMANDS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def write(table: pd.DataFrame, path: str | Path) -> None:
@@ -263,14 +293,22 @@ def number(value: float) -> str:
 
 def markdown(table: pd.DataFrame) -> str:
     """A Markdown table whose columns are aligned as text too, numbers to the right."""
-    columns = []
-    for name, values in table.items():
-        numbers = pd.api.types.is_float_dtype(values)
-        shown = [
-            number(each) if numbers else visible(" ".join(str(each).split())) for each in values
-        ]
-        cells = [each.replace("|", "\\|") for each in shown]
-        longest = max(len(str(name)), *map(len, cells), 3)
-        rule = "-" * (longest - 1) + "-:"[numbers]
-        columns.append([f"{each:{'<>'[numbers]}{longest}}" for each in (str(name), rule, *cells)])
+    columns = [_markdown_column(str(name), values) for name, values in table.items()]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in zip(*columns, strict=True))
+
+
+def _markdown_column(name: str, values: pd.Series[Any]) -> list[str]:
+    """The cells of a column: its name, the rule below, and the values, all of one width."""
+    if pd.api.types.is_float_dtype(values):
+        cells = [number(value) for value in values]
+        width = max(len(name), *map(len, cells), 3)
+        rule = "-" * (width - 1) + ":"
+        return [cell.rjust(width) for cell in (name, rule, *cells)]
+    cells = [_markdown_text(value) for value in values]
+    width = max(len(name), *map(len, cells), 3)
+    return [cell.ljust(width) for cell in (name, "-" * width, *cells)]
+
+
+def _markdown_text(value: object) -> str:
+    """On one line, with nothing that ends a cell."""
+    return visible(" ".join(str(value).split())).replace("|", "\\|")

@@ -7,7 +7,6 @@ that is unknown there is no score, and the reason is told.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -31,6 +30,7 @@ from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.paired_columns import check_order, group_column, number_column
 from beamuq.api.rows import Rows, check_settings
 from beamuq.api.score_series import ScoreSeries, score_series
+from beamuq.api.score_settings import ScoreSettings, scored_with
 from beamuq.errors import BeamUQError, hint
 from beamuq.evaluation.bootstrap import Estimate, estimate, resample_blocks
 from beamuq.evaluation.prr_and_auc import Judged, measure_blocks, why_undefined
@@ -236,20 +236,20 @@ def score(
             known = _evidence(item, compared, temperature, epsilon, alpha)
             found += [(item.id, *row) for row in _scores(item, chosen, known, temperature)]
     frame = Scores(found, columns=["id", *FOUND])
-    settings = {
-        "temperature": float(temperature),
-        "epsilon": float(epsilon),
-        "alpha": float(alpha),
-        "equivalence_threshold": float(equivalence_threshold)
+    settings = ScoreSettings(
+        temperature=float(temperature),
+        epsilon=float(epsilon),
+        alpha=float(alpha),
+        equivalence_threshold=float(equivalence_threshold)
         if compared.scores.neutral is None
         else None,
-        "without_ending": without_ending,
-        "similarity": scorer.content,
-    }
+        without_ending=without_ending,
+        similarity=scorer.content,
+    )
     frame = frame.assign(
         direction=DIRECTION,
         similarity=scorer.name,
-        scored_with=json.dumps(settings),
+        scored_with=scored_with(settings),
         version=__version__,
     ).reindex(columns=list(COLUMNS))
     for name in LABELS:

@@ -8,7 +8,7 @@ computes: so a score counts as that of a row only where id and value are the row
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from beamuq.api.candidate_records import LABELS
 from beamuq.array_types import Floats
 from beamuq.errors import BeamUQError
 
+Row = Mapping[str, Any]
 FACTS = ("method", "variant", "setting", "similarity", "candidates", "scored_with", "version")
 """What a row of ``score`` says of how its value was made."""
 OF_THE_ANSWER = tuple(name for name in LABELS if name.startswith(("model", "prompt")))
@@ -44,21 +45,22 @@ class ScoreSeries(pd.Series):
 
     def __finalize__(self, other: Any, method: str | None = None, **kwargs: Any) -> ScoreSeries:
         super().__finalize__(other, method, **kwargs)  # type: ignore[misc]  # which its stubs leave out
-        parts = getattr(other, "input_objs", None) or getattr(
-            other, "objs", None
-        )  # of pandas 3 and 2
-        if parts is not None and not isinstance(other, pd.Series | pd.DataFrame):
+        if isinstance(other, pd.Series | pd.DataFrame):
+            return self
+        # of a concatenation, as pandas 3 and 2 have it
+        parts = getattr(other, "input_objs", None) or getattr(other, "objs", None)
+        if parts is not None:
             rows = [getattr(part, "scored_rows", None) for part in parts]
-            known = [part for part in rows if part is not None]
-            self.scored_rows = pd.concat(known) if len(known) == len(rows) else None
+            known_rows = [part_rows for part_rows in rows if part_rows is not None]
+            self.scored_rows = pd.concat(known_rows) if len(known_rows) == len(rows) else None
         return self
 
 
 def score_series(rows: pd.DataFrame, name: str) -> ScoreSeries:
     """The values of rows of ``score``, all of one method in one form, by id."""
-    kept = [name for name in ("id", "value", *FACTS, *OF_THE_ANSWER) if name in rows]
+    columns = [column for column in ("id", "value", *FACTS, *OF_THE_ANSWER) if column in rows]
     series = ScoreSeries(rows["value"].to_numpy(), index=pd.Index(rows["id"], name="id"), name=name)
-    series.scored_rows = pd.DataFrame(rows[kept])
+    series.scored_rows = pd.DataFrame(rows[columns])
     return series
 
 
@@ -71,7 +73,7 @@ class Origin:
     """
 
     method: str | None
-    rows: tuple[Mapping[str, Any], ...] | None
+    rows: tuple[Row, ...] | None
     doubt: str = ""
 
 
@@ -83,51 +85,59 @@ def origin_of(scores: object, values: Floats) -> Origin:
     Raises BeamUQError naming an id whose value is another than ``score`` gave, or if there are
     scores of several methods, forms or settings.
     """
-    name = getattr(scores, "name", None) if isinstance(scores, pd.Series) else None
-    named = str(name) if name is not None and str(name) not in NO_METHOD else None
-    scored = getattr(scores, "scored_rows", None) if isinstance(scores, ScoreSeries) else None
-    if scored is None or not isinstance(scores, ScoreSeries):
-        return Origin(named, None)
+    scored_rows = scores.scored_rows if isinstance(scores, ScoreSeries) else None
+    if scored_rows is None or not isinstance(scores, pd.Series):
+        return Origin(_method_in_name(scores), None)
+    _check_one_form(scored_rows)
+    method = str(scored_rows["method"].iloc[0])
+    rows_of_ids = _rows_of_ids(scored_rows, scores.index)
+    own_rows = [
+        _own_row(rows, label, value)
+        for rows, label, value in zip(rows_of_ids, scores.index, values, strict=True)
+    ]
+    known_rows = tuple(row for row in own_rows if row is not None)
+    if len(known_rows) < len(own_rows):
+        return Origin(method, None, "its ids are not those that score gave")
+    return Origin(method, known_rows)
+
+
+def _check_one_form(scored_rows: pd.DataFrame) -> None:
     for fact in ("method", "variant", "setting"):
-        several = list(dict.fromkeys(scored[fact]))
+        several = list(dict.fromkeys(scored_rows[fact]))
         if len(several) > 1:
             raise BeamUQError(
                 f"scores: {fact}: {several[0]!r} and {several[1]!r}: give those of one"
             )
-    method = str(scored["method"].iloc[0])
-    rows = list(_own_rows(scores.index, values, scored))
-    if any(row is None for row in rows):
-        return Origin(method, None, "its ids are not those that score gave")
-    return Origin(method, tuple(row for row in rows if row is not None))
 
 
-def _own_rows(
-    ids: Iterable[Any], values: Floats, scored: pd.DataFrame
-) -> Iterator[Mapping[str, Any] | None]:
-    """Of each score the row that it is of; None: ``score`` gave no such id, and there is a value.
+def _rows_of_ids(scored_rows: pd.DataFrame, ids: Iterable[Any]) -> list[list[Row]]:
+    """The rows that each id has, of which concatenation makes several."""
+    by_id: dict[Any, list[Row]] = {}
+    for row in scored_rows.to_dict("records"):
+        by_id.setdefault(row["id"], []).append({str(key): row[key] for key in row})
+    return [by_id.get(label, []) for label in ids]
+
+
+def _method_in_name(scores: object) -> str | None:
+    """The method that a series is named after; None where the name says none."""
+    name = scores.name if isinstance(scores, pd.Series) else None
+    return None if name is None or str(name) in NO_METHOD else str(name)
+
+
+def _own_row(rows: list[Row], label: object, value: float) -> Row | None:
+    """The row, of those of one id, that has the value; None: ``score`` gave no such id.
 
     An id that lacks its value now, as of reindexing, has the facts that all rows have.
     """
-    by_id: dict[Any, list[dict[str, Any]]] = {}
-    for row in scored.to_dict("records"):
-        by_id.setdefault(row["id"], []).append({str(key): value for key, value in row.items()})
-    for label, value in zip(ids, values, strict=True):
-        rows = by_id.get(label, [])
-        if pd.isna(value):
-            yield rows[0] if rows else {}
-            continue
-        if not rows:
-            yield None
-            continue
-        own = next(
-            (row for row in rows if math.isclose(row["value"], value, rel_tol=ROUNDED)), None
-        )
-        if own is None:
-            raise BeamUQError(
-                f"scores: id {label!r}: {value:.6g}, where score gave {rows[0]['value']:.6g} for "
-                f"{rows[0]['method']}: "
-                "these are other scores by now; give them as score gave them, or as an array "
-                "(to_numpy()), which says "
-                "nothing of a method"
-            )
-        yield own
+    if math.isnan(value):
+        return rows[0] if rows else {}
+    if not rows:
+        return None
+    for row in rows:
+        if math.isclose(row["value"], value, rel_tol=ROUNDED):
+            return row
+    raise BeamUQError(
+        f"scores: id {label!r}: {value:.6g}, where score gave {rows[0]['value']:.6g} for "
+        f"{rows[0]['method']}: these are other scores by now; give them as score gave them, or as "
+        "an array (to_numpy()), which says nothing of a method"
+    )

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from beamuq.errors import BeamUQError
-from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, page
+from beamuq.explorer.explorer_page import MOST_QUESTIONS, Question, Section, page
 from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.estimates_table import records
 from beamuq_study.parquet_tables import SCHEMAS, Loaded, OnDisk, read_footer
@@ -87,7 +87,7 @@ def _name(study: Study, cell: GridCell) -> str:
 
 def _cell(
     study: Study, cell: GridCell, scorer: str, tables: dict[str, Loaded | OnDisk], most: int
-) -> Cell:
+) -> Section:
     recipe, main = study.recipes[cell.recipe], study.main
     source = Grid(study).produced_answers(cell.recipe)[0]
     drawn = recipe.decoded(main.sample) or next(iter(recipe.samples()), "")
@@ -136,7 +136,7 @@ def _cell(
         for key in ids
     ]
     scores = _of_answer(frames, "scores", source)
-    return Cell(
+    return Section(
         f"{cell.model}/{cell.dataset}/{cell.recipe}",
         _name(study, cell),
         questions,

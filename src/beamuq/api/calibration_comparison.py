@@ -1,0 +1,123 @@
+"""In what scores differ from those of a calibration: refused, or with force warned of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from beamuq import __version__
+from beamuq.api.calibration_file import CalibrationFile
+from beamuq.errors import BeamUQError
+
+
+@dataclass
+class Comparison:
+    """Of scores with a calibration's: ``differences`` in words, and names of what is ``unknown``.
+
+    Unknown is what the scores, the calibration or both do not say.
+    """
+
+    differences: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+    def compare(self, name: str, value: Any, calibrated: Any) -> None:
+        """Note a difference between two values that are known."""
+        if value != calibrated:
+            self.differences.append(f"{name} {value!r}, calibrated with {calibrated!r}")
+
+    def warnings(self, *, force: bool, where: str) -> list[str]:
+        """Warnings of what differs, with ``force``, and of what is not known.
+
+        Raises BeamUQError of what differs, without ``force``.
+        """
+        if self.differences and not force:
+            raise BeamUQError(
+                f"{where}: {'; '.join(self.differences)}; decide as was calibrated, calibrate "
+                "anew, or give --force (in Python force=True)"
+            )
+        warnings = list(self.differences)
+        if self.unknown:
+            warnings.append(
+                f"not known whether the calibration's: {', '.join(self.unknown)}; the rows or the "
+                "file lack it"
+            )
+        return warnings
+
+
+def check_same(
+    calibration: CalibrationFile, facts: Mapping[str, Any], *, force: bool, where: str
+) -> list[str]:
+    """Warnings of what is not known to be the calibration's, with ``force`` of what differs too.
+
+    ``facts``: as for :func:`compare_facts`.
+
+    Raises BeamUQError of what differs, without ``force``.
+    """
+    comparison = Comparison()
+    compare_facts(comparison, calibration, facts)
+    return comparison.warnings(force=force, where=where)
+
+
+def compare_facts(
+    comparison: Comparison, calibration: CalibrationFile, facts: Mapping[str, Any]
+) -> None:
+    """Add to ``comparison`` what scores say of themselves, beside what the calibration says.
+
+    ``facts``, where known: similarity, model, model_hash, prompt_hash, scored_with, version,
+    candidates (fewest, most).
+    """
+    _compare_names_and_hashes(comparison, calibration, facts)
+    _compare_settings(comparison, calibration.scored_with, facts.get("scored_with"))
+    version = facts.get("version") or __version__
+    comparison.compare("version", version, calibration.versions.get("beamuq"))
+    _compare_candidates(comparison, calibration.candidates, facts.get("candidates"))
+
+
+def _compare_names_and_hashes(
+    comparison: Comparison, calibration: CalibrationFile, facts: Mapping[str, Any]
+) -> None:
+    # one model may lie in two places: its name counts where a hash is not known
+    both_have_hash = calibration.model_hash and facts.get("model_hash")
+    for name in ("similarity", "model_hash" if both_have_hash else "model", "prompt_hash"):
+        value = facts.get(name)
+        calibrated = getattr(calibration, name)
+        if calibrated and value:
+            comparison.compare(name, value, calibrated)
+        else:
+            comparison.unknown.append(name.removesuffix("_hash"))
+
+
+def _compare_settings(
+    comparison: Comparison, calibrated_with: str | None, scored_with: str | None
+) -> None:
+    if not calibrated_with or not scored_with:
+        comparison.unknown.append("settings")
+        return
+    calibrated = json.loads(calibrated_with)
+    settings = json.loads(scored_with)
+    for name in calibrated | settings:
+        value = settings.get(name)
+        calibrated_value = calibrated.get(name)
+        if (value is None) != (calibrated_value is None):
+            comparison.unknown.append(f"setting {name}")
+        else:
+            comparison.compare(f"setting {name}", value, calibrated_value)
+
+
+def _compare_candidates(
+    comparison: Comparison,
+    calibrated: tuple[int, int] | None,
+    candidates: tuple[int, int] | None,
+) -> None:
+    """Compare the most alone: a question may have fewer outcomes."""
+    if not calibrated or not candidates:
+        comparison.unknown.append("candidates")
+        return
+    most = max(candidates)
+    calibrated_most = max(calibrated)
+    if most != calibrated_most:
+        comparison.differences.append(
+            f"candidates up to {most}, calibrated with up to {calibrated_most}"
+        )

@@ -1,0 +1,127 @@
+"""What is shown of answers, by the threshold of a calibration, and what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from beamuq.api.calibration_file import CalibrationFile
+from beamuq.array_types import Bools, Floats
+from beamuq.evaluation.probability_of_being_right import probabilities
+
+LEAST_SHIFT_P = 0.01
+"""p of the two-sample test below which new scores are said to come from elsewhere."""
+NO_SCORE = "no score"
+OUTSIDE = "outside the calibrated range"
+CALIBRATED_ON = "these are the scores that were calibrated on: the guarantee is of new answers"
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What is shown of new answers. ``table``: id, value, right_low, right_high, shown, reason.
+
+    right_low, right_high: Venn–Abers' two probabilities that the answer is right.
+
+    shift_p: of the two-sample Kolmogorov–Smirnov test of the ``n`` new scores against the
+    calibration's; None of none.
+    """
+
+    table: pd.DataFrame
+    n: int
+    shift_p: float | None
+    warnings: tuple[str, ...]
+
+    def told(self) -> list[str]:
+        """How many are shown, the test, and each warning."""
+        shown = f"{int(self.table['shown'].sum())} of {len(self.table)} shown"
+        if self.shift_p is not None:
+            shown += f"; two-sample test of the scores: p = {self.shift_p:.2g}, n = {self.n}"
+        return [shown, *(f"warning: {warning}" for warning in self.warnings)]
+
+
+def decisions_of(
+    calibration: CalibrationFile, scores: Sequence[float] | Floats, warnings: Sequence[str]
+) -> Decisions:
+    """The decisions of scores [N], NaN: none; their table has no ids.
+
+    ``warnings`` are those of the comparison; added are those of scores unlike the calibration's.
+    """
+    table = decision_table(calibration, scores)
+    new_scores = table.loc[table["value"].notna(), "value"].to_numpy()
+    shift_p = _shift_p(calibration, new_scores)
+    all_warnings = list(warnings)
+    if shift_p is not None and shift_p < LEAST_SHIFT_P:
+        all_warnings.append(
+            "the scores are not distributed as the calibration's (two-sample Kolmogorov–Smirnov "
+            f"test: p = {shift_p:.2g}, n = {len(new_scores)} and {calibration.n}): neither "
+            "probabilities nor the guarantee need hold"
+        )
+    outside = int(_outside_range(calibration, new_scores).sum())
+    if outside:
+        all_warnings.append(f"{outside} of {len(table)} scores lie {OUTSIDE}")
+    if sorted(new_scores.tolist()) == _calibrated_scores(calibration).tolist():
+        all_warnings.append(CALIBRATED_ON)
+    return Decisions(table, len(new_scores), shift_p, tuple(all_warnings))
+
+
+def decision_table(calibration: CalibrationFile, scores: Sequence[float] | Floats) -> pd.DataFrame:
+    """value, right_low, right_high, shown and reason of scores [N]; NaN: none, and withheld."""
+    values = np.array(scores, dtype=np.float64)
+    has_score = ~np.isnan(values)
+    low = np.full(len(values), np.nan)
+    high = np.full(len(values), np.nan)
+    if has_score.any():
+        low[has_score], high[has_score] = probabilities(
+            calibration.map.kind, calibration.map.known(), values[has_score]
+        )
+    threshold = calibration.threshold.value
+    shown = has_score & (values <= (-np.inf if threshold is None else threshold))
+    return pd.DataFrame(
+        {
+            "value": values,
+            "right_low": low,
+            "right_high": high,
+            "shown": shown,
+            "reason": _reasons(calibration, values, shown),
+        }
+    )
+
+
+def _reasons(calibration: CalibrationFile, values: Floats, shown: Bools) -> list[str]:
+    """Why each answer [N] is withheld, and whether its probability is extrapolated."""
+    above = "above the threshold"
+    if calibration.threshold.value is None:
+        above = "no threshold has the guarantee"
+    outside = _outside_range(calibration, values)
+    reasons = []
+    for value, is_shown, is_outside in zip(values, shown, outside, strict=True):
+        parts = []
+        if not is_shown:
+            parts.append(NO_SCORE if np.isnan(value) else above)
+        if is_outside:
+            parts.append(OUTSIDE)
+        reasons.append("; ".join(parts))
+    return reasons
+
+
+def _outside_range(calibration: CalibrationFile, values: Floats) -> Bools:
+    """Whether each score lies below or above all of the calibration's; NaN does not."""
+    outside: Bools = (values < calibration.map.scores[0]) | (values > calibration.map.scores[-1])
+    return outside
+
+
+def _calibrated_scores(calibration: CalibrationFile) -> Floats:
+    """The scores calibrated on, sorted, each as often as it was given."""
+    return np.repeat(np.array(calibration.map.scores, dtype=np.float64), calibration.map.n)
+
+
+def _shift_p(calibration: CalibrationFile, new_scores: Floats) -> float | None:
+    """p of the two-sample Kolmogorov–Smirnov test; None where there is no new score."""
+    from scipy.stats import ks_2samp  # takes a second
+
+    if not len(new_scores):
+        return None
+    return float(ks_2samp(_calibrated_scores(calibration), new_scores).pvalue)

@@ -1,0 +1,197 @@
+"""Rows of scores, as ``calibrate`` and ``decide`` read them: one method's, in one form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from beamuq.api.candidate_records import Labels, Name, Number, as_number
+from beamuq.api.rows import Rows, named, placed_rows
+from beamuq.api.score_settings import settings_in_json
+from beamuq.array_types import Bools, Floats
+from beamuq.config_errors import validated
+from beamuq.errors import BeamUQError, hint
+
+COMPARED = ("similarity", "model", "model_hash", "prompt_hash", "scored_with", "version")
+"""Columns in which all rows agree, and new scores agree with the calibration's."""
+
+
+def _none_if_missing(value: Any) -> Any:
+    """A frame that was filled in has NaN where there is no score."""
+    return None if pd.isna(as_number(value)) else value
+
+
+class ScoredRow(Labels, extra="ignore"):
+    """A row as ``score`` prints it, with labels for ``calibrate``; other columns are left out."""
+
+    id: Annotated[Name, Field(min_length=1)]
+    method: str
+    variant: str = ""
+    setting: str = ""
+    value: Annotated[Number, BeforeValidator(_none_if_missing)] = None
+    similarity: str = ""
+    reason: str = ""
+    candidates: Annotated[int, Field(ge=0, strict=False)] | None = None
+    scored_with: Annotated[str | None, AfterValidator(settings_in_json)] = None
+    version: str | None = None
+
+
+@dataclass(frozen=True)
+class PlacedRow:
+    """A row and its place, such as a file and line, with which an error begins."""
+
+    place: str
+    row: ScoredRow
+
+
+@dataclass(frozen=True)
+class LabelledAnswers:
+    """Scores [N] of answers, whether each is right [N], and the group [N] that it belongs to."""
+
+    scores: Floats
+    right: Bools
+    groups: list[str]
+
+
+def rows_of_method(rows: Rows, method: str, form: str | None, setting: str) -> list[PlacedRow]:
+    """The rows of one method in one form; ``form`` None: in the only form that has a score.
+
+    Raises BeamUQError in one line: a bad row, no such method, form or setting, several forms, or
+    two rows of one id.
+    """
+    where = f"{named(rows)}: method {method!r}"
+    in_all_forms = _in_all_forms(rows, method, where)
+    chosen = [
+        placed
+        for placed in in_all_forms
+        if placed.row.setting == setting and form in (None, placed.row.variant)
+    ]
+    if not chosen:
+        forms = sorted(
+            {f"{placed.row.variant!r} and {placed.row.setting!r}" for placed in in_all_forms}
+        )
+        raise BeamUQError(
+            f"{where}: no row of form {form!r} and setting {setting!r}; give one of those here: "
+            f"{', '.join(forms)}"
+        )
+    if form is None:
+        chosen = _in_only_form(chosen, where)
+    _check_each_id_once(chosen)
+    return chosen
+
+
+def _in_all_forms(rows: Rows, method: str, where: str) -> list[PlacedRow]:
+    mappings = list(placed_rows(rows))
+    method_rows = [
+        PlacedRow(place, validated(ScoredRow, dict(mapping), place))
+        for place, mapping in mappings
+        if mapping.get("method") == method
+    ]
+    if not method_rows:
+        methods = {str(mapping["method"]): None for _, mapping in mappings if "method" in mapping}
+        fix = "score the rows first: beamuq score FILE --output SCORED"
+        if methods:
+            fix = hint(method, methods)
+        raise BeamUQError(f"{where}: no such score; {fix}")
+    return method_rows
+
+
+def _in_only_form(rows: Sequence[PlacedRow], where: str) -> list[PlacedRow]:
+    """The rows of the form that has scores; all of them where none has one."""
+    forms = sorted({placed.row.variant for placed in rows if placed.row.value is not None})
+    if not forms:
+        return list(rows)
+    if len(forms) > 1:
+        raise BeamUQError(f"{where}: in the forms {', '.join(forms)}; choose one with --form")
+    return [placed for placed in rows if placed.row.variant == forms[0]]
+
+
+def _check_each_id_once(rows: Sequence[PlacedRow]) -> None:
+    ids: set[str] = set()
+    for placed in rows:
+        key = placed.row.id
+        if key in ids:
+            raise BeamUQError(f"{placed.place}: id {key!r} stands twice; give each answer its own")
+        ids.add(key)
+
+
+def labelled_answers(
+    rows: Sequence[PlacedRow], quality_threshold: float | None, where: str
+) -> LabelledAnswers:
+    """The answers to calibrate on, in the order of rows; without groups each is one of its own.
+
+    Raises BeamUQError in one line: a missing score, group or label, or all answers in one group.
+    """
+    grouped = any(placed.row.group is not None for placed in rows)
+    for placed in rows:
+        _check_has_score_and_group(placed, grouped=grouped)
+    right = np.array([_is_right(placed, quality_threshold) for placed in rows])
+    groups = [placed.row.group or placed.row.id for placed in rows]
+    if len(set(groups)) < 2:
+        raise BeamUQError(
+            f"{where}: group: all {len(groups)} answers are of one group; nothing in it is "
+            "independent"
+        )
+    scores = np.array([placed.row.value for placed in rows], dtype=np.float64)
+    return LabelledAnswers(scores, right, groups)
+
+
+def _check_has_score_and_group(placed: PlacedRow, *, grouped: bool) -> None:
+    row = placed.row
+    if row.value is None:
+        reason = f" ({row.reason})" if row.reason else ""
+        raise BeamUQError(
+            f"{placed.place}: value: no score of {row.method}{reason}; score it, or leave this "
+            "answer out"
+        )
+    if grouped and row.group is None:
+        raise BeamUQError(f"{placed.place}: group: missing, other rows have one; give all or none")
+
+
+def _is_right(placed: PlacedRow, quality_threshold: float | None) -> bool:
+    place = placed.place
+    correct = placed.row.correct
+    quality = placed.row.quality
+    if correct is not None:
+        if correct not in (0, 1):
+            raise BeamUQError(
+                f"{place}: correct: {correct:g}: must be 0 or 1; for a quality write 'quality'"
+            )
+        return bool(correct)
+    if quality is None:
+        raise BeamUQError(
+            f"{place}: correct: missing; give 0 or 1, or 'quality' with --quality-threshold"
+        )
+    if quality_threshold is None:
+        raise BeamUQError(
+            f"{place}: quality: {quality:g}: from where on is it right? give --quality-threshold"
+        )
+    return quality > quality_threshold
+
+
+def facts_of(rows: Sequence[PlacedRow]) -> dict[str, Any]:
+    """What rows say that a calibration is compared with, by name: COMPARED, and ``candidates``.
+
+    ``candidates`` are the fewest and the most of a score, of the rows that say; None: none does.
+
+    Raises BeamUQError naming a row that says another thing than the first one.
+    """
+    counts = [placed.row.candidates for placed in rows if placed.row.candidates is not None]
+    values = {name: _value_of_all(rows, name) for name in COMPARED}
+    return values | {"candidates": (min(counts), max(counts)) if counts else None}
+
+
+def _value_of_all(rows: Sequence[PlacedRow], name: str) -> Any:
+    first = getattr(rows[0].row, name)
+    for placed in rows:
+        value = getattr(placed.row, name)
+        if value != first:
+            raise BeamUQError(
+                f"{placed.place}: {name}: {value!r}, other rows have {first!r}; give rows of one"
+            )
+    return first
