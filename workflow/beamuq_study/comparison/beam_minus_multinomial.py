@@ -35,7 +35,7 @@ PLACE = ["model", "dataset", "method"]
 NUMBERS = [BEAMSEARCH, MULTINOMIAL, "difference", "low", "high", "std", "p"]
 MEASURED = [*PLACE, *NUMBERS, "n", "resamples", "note"]
 COLUMNS = ["family", *PLACE, *NUMBERS, "adjusted", "significant", "n", "resamples", "note"]
-Place = tuple[str, str, str]  # of a test, as PLACE
+PlaceOfTest = tuple[str, str, str]  # by PLACE
 LOOKS = figure_style.looks("forest")
 LEAST_WIDTH = 0.02  # of the axis of differences in PRR: rounding is not drawn large
 
@@ -75,7 +75,7 @@ class Families:
         """Those that a test rests on."""
         return self.datasets[model] if dataset == MEAN else [dataset]
 
-    def are_of_fewer(self, model: str) -> bool:
+    def mean_is_over_fewer(self, model: str) -> bool:
         """Whether the mean of a model leaves out datasets that another model has."""
         all_datasets = {name for datasets in self.datasets.values() for name in datasets}
         return len(self.datasets[model]) < len(all_datasets)
@@ -123,7 +123,7 @@ class Note:
     is_not_run: bool
 
 
-def _notes(families: Families, frame: pd.DataFrame, run: Collection[Place]) -> list[Note]:
+def _notes(families: Families, frame: pd.DataFrame, run: Collection[PlaceOfTest]) -> list[Note]:
     """Of each test on which datasets it was not run, else what its measurement says.
 
     A mean over fewer datasets than another model's names them. ``run``: the tests that were.
@@ -133,7 +133,7 @@ def _notes(families: Families, frame: pd.DataFrame, run: Collection[Place]) -> l
         datasets = families.datasets_of(model, dataset)
         not_run = [name for name in datasets if (model, name, method) not in run]
         parts = [f"not run: {', '.join(not_run)}" if not_run else measured_note]
-        if dataset == MEAN and families.are_of_fewer(model):
+        if dataset == MEAN and families.mean_is_over_fewer(model):
             parts.insert(0, f"of {', '.join(datasets)} alone")
         notes.append(Note("; ".join(filter(None, parts)), bool(not_run)))
     return notes
@@ -170,6 +170,7 @@ def _measured(results: ComparisonInputs, models: Sequence[str]) -> pd.DataFrame:
 
 
 def _of_form(results: ComparisonInputs, run: Sequence[Cell], variant: str) -> Estimates:
+    """What the families compare of one variant of the methods."""
     families = results.rules.families
     return results.estimates(
         run,

@@ -206,7 +206,7 @@ class ComparisonInputs:
         return self._differences[cell, role]
 
     def _differing_prompts(self, cell: Cell) -> list[Difference]:
-        """Whether prompts were written, by what they say from another template than declared."""
+        """Whether the prompts say that they are from another template than declared."""
         if self.folder is None:
             return []
         style = self.study.models[cell.model].style
@@ -222,10 +222,7 @@ class ComparisonInputs:
 
 
 def table_cell(study: Study, table: PaperTable, model: str, dataset: str) -> Cell | None:
-    """The cell in which a study measures what a table of the paper shows.
-
-    In the first entry of the grid that does.
-    """
+    """Where a study measures what a table of the paper shows: the first such cell of the grid."""
     for entry in study.grid:
         if model not in entry.models or dataset not in entry.datasets:
             continue
@@ -236,7 +233,10 @@ def table_cell(study: Study, table: PaperTable, model: str, dataset: str) -> Cel
 
 
 def _scorers_for(study: Study, table: PaperTable, scorers: Sequence[str]) -> list[str]:
-    """Those of an entry under which a table is measured; "" for a table without a scorer."""
+    """The scorers of an entry that stand for the table's: the main one for the paper's NLI model.
+
+    [""] for a table without a scorer.
+    """
     if table.scorer is None:
         return [""]
     if table.scorer == "nli":
@@ -245,7 +245,7 @@ def _scorers_for(study: Study, table: PaperTable, scorers: Sequence[str]) -> lis
 
 
 def _measures(study: Study, recipe: str, part: str) -> bool:
-    """Whether a recipe measures a part of the paper: what it varies, or the main line."""
+    """Whether a recipe varies what a part of the paper does; of any other part: is the main one."""
     scoring = study.scoring[recipe]
     if part == "strategies":
         return scoring.every_strategy

@@ -61,6 +61,7 @@ def compare(results: ComparisonInputs, errata: Sequence[Erratum]) -> pd.DataFram
 
 
 def _with_formulations(numbers: pd.DataFrame) -> pd.DataFrame:
+    """The numbers with ``formulation`` "", then those of sampled Semantic Entropy with others."""
     sampled = (numbers["method"] == "SemanticEntropy") & (numbers["variant"] != "beamsearch")
     parts = [numbers.assign(formulation="")]
     for name in list(FORMULATIONS)[1:]:
@@ -149,7 +150,7 @@ class Measured:
     """What this study measured at a place, under ``STORED`` keys."""
 
     by_dataset: pd.DataFrame  # with dataset, n and empty
-    shown: pd.DataFrame  # ``OURS`` and note, where a mean is asked for of the mean
+    shown: pd.DataFrame  # ``OURS`` and note: of the dataset, or of the mean
 
 
 def _ours_of_place(results: ComparisonInputs, rows: pd.DataFrame) -> pd.DataFrame:
@@ -183,19 +184,19 @@ def _ours_of_place(results: ComparisonInputs, rows: pd.DataFrame) -> pd.DataFram
 
 
 def _place(results: ComparisonInputs, rows: pd.DataFrame) -> Place:
-    name, model, dataset = rows[["table", "model", "dataset"]].iloc[0]
-    table = results.rules.tables[name]
+    table_name, model, dataset = rows[["table", "model", "dataset"]].iloc[0]
+    table = results.rules.tables[table_name]
     paper = results.rules.paper.datasets
-    datasets = list(paper) if dataset == MEAN else [dataset]
-    cells = {of_mean: table_cell(results.study, table, model, of_mean) for of_mean in datasets}
+    names = list(paper) if dataset == MEAN else [dataset]
+    cells = {name: table_cell(results.study, table, model, name) for name in names}
     return Place(
-        table_name=name,
+        table_name=table_name,
         table=table,
         model=model,
         dataset=dataset,
-        questions={of_mean: table.questions or paper[of_mean].questions for of_mean in datasets},
+        questions={name: table.questions or paper[name].questions for name in names},
         cells=[cell for cell in cells.values() if cell is not None],
-        lacking=[of_mean for of_mean, cell in cells.items() if cell is None],
+        lacking=[name for name, cell in cells.items() if cell is None],
     )
 
 
@@ -233,6 +234,7 @@ def _accuracy(results: ComparisonInputs, place: Place, stored: pd.DataFrame) -> 
 
 
 def _estimates(results: ComparisonInputs, place: Place, stored: pd.DataFrame) -> Measured:
+    """What evaluations hold; of a mean, over the datasets."""
     estimates = results.estimates(
         place.cells,
         answer_source=place.table.answer_source,
@@ -279,7 +281,7 @@ def _why_incomparable(
 
 
 def _too_few_questions(results: ComparisonInputs, place: Place, measured: Measured) -> str:
-    """Of which dataset, the first such, fewer questions were asked than can be compared."""
+    """Why a dataset, the first such, has too few questions to be compared, else nothing."""
     counts = measured.by_dataset.groupby("dataset")["n"].min()
     for dataset, paper_questions in place.questions.items():
         if dataset in counts:

@@ -39,7 +39,7 @@ CANDIDATE = [
 class CellUnderScorer:
     """A cell that was asked for, and the scorer whose similarities and scores are shown."""
 
-    cell: GridCell
+    grid_cell: GridCell
     scorer: str
 
 
@@ -53,6 +53,7 @@ def study_page(source: Path, most: int = MOST_QUESTIONS, *, overview: str = "") 
     files are not of one run and this study; or if no cell has candidates.
     """
     place = _place_of(source) if source.is_file() else {}
+    # a table lies as many folders deep as its cell has names
     results = source.absolute().parents[len(place)] if place else source
     if not (results / "study.json").is_file():
         raise BeamUQError(
@@ -64,7 +65,7 @@ def study_page(source: Path, most: int = MOST_QUESTIONS, *, overview: str = "") 
     shown = [cell for cell in files if {file.kind for file in files[cell]} >= NEEDED]
     if not shown:
         raise BeamUQError(f"{results}: none of the chosen cells has candidates yet; run the study")
-    missing = [_name(study, cell.cell) for cell in files if cell not in shown]
+    missing = [_name(study, cell.grid_cell) for cell in files if cell not in shown]
     most_of_cell = max(1, most // len(shown))
     cells = [
         ShownCell(study, cell, _read(results, files[cell], study), most_of_cell).explored()
@@ -75,7 +76,7 @@ def study_page(source: Path, most: int = MOST_QUESTIONS, *, overview: str = "") 
 
 
 def _read(results: Path, files: Sequence[Artifact], study: Study) -> dict[str, Loaded | OnDisk]:
-    """Tables by kind."""
+    """The tables of a cell by kind."""
     read = Inputs.read(results, files, study, large={"candidates": CANDIDATE})
     return {file.kind: table for file, table in read.items()}
 
@@ -89,7 +90,7 @@ def _notes(study: Study, missing: Sequence[str]) -> list[str]:
 
 
 def _place_of(file: Path) -> dict[str, str]:
-    """The cell that a file is of, by its footer: as many folders lie above the file."""
+    """The cell that a file is of, by its footer. Raises BeamUQError if it is of none."""
     footer = read_footer(file)
     if not {"model", "dataset", "recipe"} <= footer.cell.keys():
         raise BeamUQError(
@@ -107,7 +108,7 @@ def _chosen(grid: Grid, place: Mapping[str, str]) -> list[CellUnderScorer]:
 
 
 def _written_files(grid: Grid, cell: CellUnderScorer, results: Path) -> list[Artifact]:
-    files = grid.tables_explored(cell.cell, cell.scorer)
+    files = grid.tables_explored(cell.grid_cell, cell.scorer)
     return [file for file in files if (results / file.path).exists()]
 
 
@@ -127,7 +128,7 @@ class ShownCell:
 
     @property
     def cell(self) -> GridCell:
-        return self.place.cell
+        return self.place.grid_cell
 
     @property
     def scorer(self) -> Scorer:
@@ -169,19 +170,20 @@ class ShownCell:
         cell = self.cell
         quality = self.study.main_quality
         return Cell(
-            f"{cell.model}/{cell.dataset}/{cell.recipe}",
-            _name(self.study, cell),
-            self.questions(),
-            self.scores(),
-            self.strategies,
-            self.scorer.title,
-            quality.title,
-            quality.threshold,
-            self.study.evaluation.max_rejection[0],
-            self.notes(),
+            name=f"{cell.model}/{cell.dataset}/{cell.recipe}",
+            title=_name(self.study, cell),
+            questions=self.questions(),
+            scores=self.scores(),
+            sources=self.strategies,
+            similarity=self.scorer.title,
+            quality=quality.title,
+            threshold=quality.threshold,
+            max_rejection=self.study.evaluation.max_rejection[0],
+            notes=self.notes(),
         )
 
     def questions(self) -> list[Question]:
+        """The questions shown, with answers, prompts, similarities and quality."""
         prompts = self.tables["prompts"].table.to_pandas().set_index("id")["prompt"]
         quality = self._of_answer("quality").set_index("id")["value"]
         answers = self._by_question("answer")
@@ -192,15 +194,15 @@ class ShownCell:
         references = self.decoded_questions["references"]
         return [
             Question(
-                key,
-                texts.loc[key],
-                answers[key][0],
-                samples.get(key, []),
-                beams.get(key, []),
-                list(references.loc[key]),
-                prompts.get(key, ""),
-                similarities.get(key, {}),
-                quality.get(key),
+                id=key,
+                text=texts.loc[key],
+                answer=answers[key][0],
+                samples=samples.get(key, []),
+                beams=beams.get(key, []),
+                references=list(references.loc[key]),
+                prompt=prompts.get(key, ""),
+                pairs=similarities.get(key, {}),
+                quality=quality.get(key),
             )
             for key in self.ids
         ]
@@ -212,6 +214,7 @@ class ShownCell:
         return scores[is_main] if is_main.any() else scores
 
     def notes(self) -> list[str]:
+        """What judged the answers, and what is not shown."""
         quality = self.study.main_quality
         notes = [f"Similarity: {self.scorer.title}; quality: {quality.title}."]
         count = len(self.decoded_questions)

@@ -84,18 +84,18 @@ def settings_robust(
     columns = _columns(case, table)
     close = list[bool]()
     leads = list[float]()
-    ps = list[float]()
+    p_values = list[float]()
     for column in columns:
         values = column.frame.set_index("setting")["value"]
         close += list(values[list(strong)] >= values.max() - margin)
         lead, p = _lead_over(column, strong[-1], worse)
         leads.append(lead)
-        ps.append(p)
+        p_values.append(p)
     share_close = float(np.mean(close))
     case.notes.append(f"{share_close:.0%} within {margin:g} of the best")
     return case.above_zero(
         np.array(leads),
-        np.array(ps),
+        np.array(p_values),
         columns[0].replicates.shape[1],
         question_count(joined(columns)),
         size=part_of_share(share_close, case.tolerances["nearly_all"]),
