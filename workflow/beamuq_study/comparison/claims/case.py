@@ -119,7 +119,7 @@ class Case:
     ) -> Verdict:
         """A verdict on differences claimed to be above −margin; the value is their mean.
 
-        The rest is as of :meth:`above_zero`.
+        ``n``: questions; ``most``, ``sign``, ``size``, ``opposite``: as of :meth:`above_zero`.
         """
         values = differences.frame["value"].to_numpy(np.float64)
         replicates = differences.replicates
@@ -165,7 +165,7 @@ class Case:
         significance: Part = "undecided"
         if not self.too_few_resamples(resamples, len(p), 2):
             self.notes.append(f"{above:.0%} significantly above, {below:.0%} significantly below")
-            significance = "no" if above == 0 else "yes" if above >= most else "partly"
+            significance = _significance(above, most)
         if sign is None:
             sign = part_of_share(float(positive.mean()), max(most, MORE_THAN_HALF))
         return Verdict(
@@ -188,8 +188,10 @@ class Case:
         return Verdict(n, sign, value=mean, low=mean - half_width, high=mean + half_width, std=std)
 
     def detectable(self, std: float) -> float:
-        """The smallest true difference that a two-sided test of an estimate with this error shows,
-        with the power declared: at 5 % and 80 %, 2.8 standard errors."""
+        """The smallest true difference that a two-sided test shows with the power declared.
+
+        ``std``: the standard error of the estimate; at 5 % and 80 % the difference is 2.8 of them.
+        """
         z = normal_quantile(1 - self.tolerances["level"] / 2)
         return float(smallest_detectable(std, 0.0, z, self.results.rules.agreement["power"]))
 
@@ -230,6 +232,13 @@ class Case:
         rules = self.results.rules
         paper = rules.paper.datasets.get(self.cells[0].dataset)
         return paper is not None and not rules.too_few(question_count, "", paper.questions)
+
+
+def _significance(share: float, most: float) -> Part:
+    """By the share of values that are significantly above 0, of which ``most`` have to be."""
+    if share >= most:
+        return "yes"
+    return "partly" if share > 0 else "no"
 
 
 def require_questions(count: int, where: str) -> None:
