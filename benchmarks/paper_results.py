@@ -21,7 +21,7 @@ import pyarrow as pa
 from beamuq.evaluation.prr_and_auc import prr_to
 from beamuq.methods.registry import FACTORS, Method, resolve
 from beamuq.strategy_names import FOR_ESTIMATORS, ablation, kind_of, parse, samples_of
-from beamuq_study.comparison.claims import needed_files
+from beamuq_study.comparison.claims.asked_claims import needed_files
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.parquet_tables import ALL, ANSWERED, SCHEMAS, Artifact, write
 from beamuq_study.plan.cells_of_a_study import Grid

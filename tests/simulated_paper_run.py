@@ -21,7 +21,7 @@ from beamuq.evaluation.estimates import MEAN
 from beamuq.methods.registry import METHODS
 from beamuq_study import parquet_tables
 from beamuq_study.comparison import comparison_inputs
-from beamuq_study.comparison.claims import needed_files
+from beamuq_study.comparison.claims.asked_claims import needed_files
 from beamuq_study.comparison.comparison_inputs import STORED, ComparisonInputs, table_cell, touching
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.result_files import Cell, Inputs, as_stored
@@ -184,7 +184,7 @@ class Simulated:
         """Beams follow the quality more closely than samples."""
         quality = self.quality(need)
         right, ids, parts = quality.column("value").to_numpy(), quality.column("id").to_pylist(), []
-        for method in RULES.families["methods"]:
+        for method in RULES.families.methods:
             for variant, noise in zip(FORMS, (1.5, 0.5), strict=True):
                 value = -right + noise * _random(need.model, need.dataset, method, variant).normal(
                     size=len(right)

@@ -19,9 +19,20 @@ from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.evaluation.estimator_errors import QuestionScores
 from beamuq.evaluation.significance import selected_lead
-from beamuq_study.comparison import claims, judging
-from beamuq_study.comparison.comparison_inputs import Claim, ComparisonInputs
-from beamuq_study.comparison.judging import Case, NotAskedError, TooFewError, Verdict
+from beamuq_study.comparison.claims import (
+    asked_claims,
+    claims_of_ablations,
+    claims_of_budgets,
+    claims_of_candidates,
+    claims_of_errors,
+    claims_of_estimators,
+    claims_of_methods,
+    judged_claims,
+)
+from beamuq_study.comparison.claims.case import Case, NotAskedError, TooFewError
+from beamuq_study.comparison.claims.judges import JUDGES
+from beamuq_study.comparison.claims.verdict import Verdict, combined_part
+from beamuq_study.comparison.comparison_inputs import Claim, ComparisonInputs, read_claims
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.result_files import Cell, Empty, Inputs
 from beamuq_study.study_config import Study
@@ -147,7 +158,9 @@ def test_a_share_in_the_paper_is_met_by_the_whole_interval_where_questions_are_f
     made = in_memory(
         candidates=decoded([2] * N, [0.88] * 15 + [0.80] * 45)
     )  # .842 is between: .25 meet the condition
-    verdict = judged(claims.mean_of_questions, made, MAIN, of="condition", paper_range=share)
+    verdict = judged(
+        claims_of_candidates.mean_of_questions, made, MAIN, of="condition", paper_range=share
+    )
     assert (verdict.value, verdict.n, verdict.outcome) == (0.25, N, outcome)
 
 
@@ -157,7 +170,7 @@ def test_the_share_of_repeats_is_that_of_answers_of_some_lengths() -> None:
             [1] * 50 + [2, 4] * 30 + [5] * 60, [0.5] * 170, [9] * 50 + [4] * 60 + [0] * 60
         )
     )
-    judge = partial(judged, claims.mean_of_questions, made, MAIN, of="repeat")
+    judge = partial(judged, claims_of_candidates.mean_of_questions, made, MAIN, of="repeat")
     assert judge(paper_range=(0.3, 0.5), lengths=(2, 4)).value == pytest.approx(0.4)
     assert judge(paper_range=(0.1, 0.2), lengths=(2, 4)).outcome == "no"
     assert (
@@ -186,7 +199,12 @@ def test_redundancy_falls_with_length(
         candidates=decoded([2, 4] * 30 + [8] * 60, [0.5] * 120, [*short * 30, *long * 30])
     )
     verdict = judged(
-        claims.mean_of_questions, made, MAIN, of="repeat", lengths=(2, 4), above=(8, np.inf)
+        claims_of_candidates.mean_of_questions,
+        made,
+        MAIN,
+        of="repeat",
+        lengths=(2, 4),
+        above=(8, np.inf),
     )
     assert verdict.outcome == outcome
     assert verdict.value == pytest.approx((sum(short) - sum(long)) / 20)
@@ -199,7 +217,9 @@ def test_redundancy_falls_with_length(
 def test_covered_mass(beams: float, samples: float, first: float, outcome: str) -> None:
     masses = [beams + 0.01 * (i % 3) for i in range(N)]
     made = in_memory(candidates=decoded([2, 3] * 30, masses, sampled=[samples] * N, first=first))
-    assert judged(claims.covered_mass, made, MAIN, first=3, share=0.5).outcome == outcome
+    assert (
+        judged(claims_of_candidates.covered_mass, made, MAIN, first=3, share=0.5).outcome == outcome
+    )
 
 
 @pytest.mark.parametrize(
@@ -210,7 +230,9 @@ def test_a_rise_has_to_be_shown(gain: float, spread: float, outcome: str) -> Non
     cells, parts = mains(
         {("SemanticEntropy", BEAM, ""): 0.4 + gain, ("SemanticEntropy", SAMPLES, ""): 0.4}, spread
     )
-    verdict = judged(claims.beams_rise, in_memory(*parts), *cells, methods=["SemanticEntropy"])
+    verdict = judged(
+        claims_of_methods.beams_rise, in_memory(*parts), *cells, methods=["SemanticEntropy"]
+    )
     assert (verdict.outcome, verdict.n) == (outcome, 6 * N)
     assert verdict.value == pytest.approx(gain)
     assert verdict.low < verdict.value < verdict.high
@@ -228,12 +250,16 @@ def test_a_rise_of_most_needs_more_than_half() -> None:
         cells, parts = mains(values)
         assert (
             judged(
-                claims.beams_rise, in_memory(*parts), *cells, methods=list(gains), most=True
+                claims_of_methods.beams_rise,
+                in_memory(*parts),
+                *cells,
+                methods=list(gains),
+                most=True,
             ).outcome
             == outcome
         )
         assert judged(
-            claims.beams_rise, in_memory(*parts), *cells, methods=list(gains)
+            claims_of_methods.beams_rise, in_memory(*parts), *cells, methods=list(gains)
         ).outcome in ("partly", "no")
 
 
@@ -248,7 +274,11 @@ def test_a_loss_within_what_is_negligible_is_a_match(
         {("SemanticEntropy", BEAM, ""): 0.4 - fall, ("SemanticEntropy", SAMPLES, ""): 0.4}, spread
     )
     verdict = judged(
-        claims.beams_rise, in_memory(*parts), *cells, methods=["SemanticEntropy"], match=True
+        claims_of_methods.beams_rise,
+        in_memory(*parts),
+        *cells,
+        methods=["SemanticEntropy"],
+        match=True,
     )
     assert (verdict.outcome, verdict.value) == (outcome, pytest.approx(-fall))
 
@@ -258,10 +288,10 @@ def test_what_is_undecided_has_a_smallest_detectable_difference(
 ) -> None:
     values = {("SemanticEntropy", BEAM, ""): 0.4, ("SemanticEntropy", SAMPLES, ""): 0.4}
     _, parts = mains(values, 0.1)
-    kept = [claim for claim in claims.read_claims() if claim.id in ("entropy-gains", "theorem")]
-    monkeypatch.setattr(claims, "read_claims", lambda: kept)
+    kept = [claim for claim in read_claims() if claim.id in ("entropy-gains", "theorem")]
+    monkeypatch.setattr(judged_claims, "read_claims", lambda: kept)
     monkeypatch.setattr(ComparisonInputs, "differences", lambda *_: [])
-    rows = claims.judge(in_memory(*parts)).set_index("id")
+    rows = judged_claims.judge_claims(in_memory(*parts)).set_index("id")
     beams, samples = (joined(parts).where(variant=of) for of in (BEAM, SAMPLES))
     std = float(beams.minus(samples).replicates.mean(axis=0).std(ddof=1))
     assert rows["detectable"]["entropy-gains"] == pytest.approx(2.8016 * std, rel=1e-4)
@@ -272,10 +302,10 @@ def test_a_mean_leaves_out_cells_of_empty_answers_and_says_so() -> None:
     values = {(D, BEAM, ""): 0.6, (D, SAMPLES, ""): 0.5}
     cells, parts = mains(values)
     case = Case(in_memory(*parts, empty=cells[:1]), cells)
-    assert claims.beams_rise(case, methods=[D]).n == 5 * N
+    assert claims_of_methods.beams_rise(case, methods=[D]).n == 5 * N
     assert f"without {DATASETS[0]}" in case.notes[0]
     with pytest.raises(NotAskedError, match="are empty on every dataset"):
-        judged(claims.beams_rise, in_memory(*parts, empty=cells), *cells, methods=[D])
+        judged(claims_of_methods.beams_rise, in_memory(*parts, empty=cells), *cells, methods=[D])
 
 
 @pytest.mark.parametrize(
@@ -288,7 +318,7 @@ def test_no_change_is_a_negligible_one(change: float, spread: float, outcome: st
     )
     assert (
         judged(
-            claims.beams_change_nothing, in_memory(*parts), *cells, method="DegreeMatrix"
+            claims_of_methods.beams_change_nothing, in_memory(*parts), *cells, method="DegreeMatrix"
         ).outcome
         == outcome
     )
@@ -310,7 +340,7 @@ def test_the_best_has_to_lead_beyond_chance(
     values: tuple[float, ...], spread: float, of_dissimilarity: str, of_any: str
 ) -> None:
     cells, parts = mains(dict(zip(RANKED, values, strict=True)), spread)
-    rank = partial(judged, claims.ranking, in_memory(*parts), *cells)
+    rank = partial(judged, claims_of_methods.ranking, in_memory(*parts), *cells)
     assert rank(place="best", method=D).outcome == of_dissimilarity
     assert rank(place="best").outcome == of_any
     assert (
@@ -333,7 +363,7 @@ def widths(
     return measured(WIDTHS, values, spread, n)
 
 
-AHEAD = partial(claims.ahead_at_budgets, better=((D, BEAM),), worse=((D, SAMPLES),))
+AHEAD = partial(claims_of_budgets.ahead_at_budgets, better=((D, BEAM),), worse=((D, SAMPLES),))
 
 
 @pytest.mark.parametrize(
@@ -382,7 +412,9 @@ DIP = [0.3, 0.7, *[0.6] * 6, 0.7]
 def test_a_plateau_has_to_stay(
     near: int, curve: list[float], spread: float, outcome: str, start: float
 ) -> None:
-    verdict = judged(claims.plateau, in_memory(widths(curve, [0.5], spread)), WIDTHS, near=near)
+    verdict = judged(
+        claims_of_budgets.plateau, in_memory(widths(curve, [0.5], spread)), WIDTHS, near=near
+    )
     assert verdict.outcome == outcome, verdict
     assert verdict.value == pytest.approx(start, nan_ok=True)
 
@@ -432,7 +464,7 @@ def test_the_gain_on_short_answers(beams: list[float], samples: list[float], out
     made = in_memory(
         scores=scored(beams, samples), candidates=decoded([6] * 60 + [7] * 60, [0.5] * MANY)
     )
-    verdict = judged(claims.gain_on_short_answers, made, MAIN, below=7)
+    verdict = judged(claims_of_methods.gain_on_short_answers, made, MAIN, below=7)
     assert (verdict.outcome, verdict.n) == (outcome, MANY), verdict
 
 
@@ -449,7 +481,10 @@ def test_rejection_curves_are_ahead_over_the_range(
 ) -> None:
     estimates = measured(MAIN, {(D, BEAM, ""): 0.5 + gain, (D, SAMPLES, ""): 0.5})
     verdict = judged(
-        claims.curves_ahead, in_memory(estimates, scores=scored(beams, samples)), MAIN, methods=[D]
+        claims_of_methods.curves_ahead,
+        in_memory(estimates, scores=scored(beams, samples)),
+        MAIN,
+        methods=[D],
     )
     assert verdict.outcome == outcome, verdict
 
@@ -461,14 +496,16 @@ def test_curves_of_the_same_answers_in_another_order_are_on_each_other() -> None
     quality, order = [0.1, 0.2, 0.3, *[0.0] * (MANY - 3)], [float(place) for place in range(MANY)]
     gains = measured(MAIN, {(D, BEAM, ""): 0.6, (D, SAMPLES, ""): 0.5})
     made = in_memory(gains, scores=scored([*order[2::-1], *order[3:]], order, quality))
-    assert judged(claims.curves_ahead, made, MAIN, methods=[D]).outcome == "yes"
+    assert judged(claims_of_methods.curves_ahead, made, MAIN, methods=[D]).outcome == "yes"
 
 
 SAMPLING = ["beam", "multinomial T=0.7", "diverse G=2 lambda=0.5", "hybrid B=3"]
 FLOORS = ["epsilon=0", "epsilon=0.1", "epsilon=1.0"]
 ALPHAS = ["alpha=0.7", "alpha=0.9", "K=1", "K=3"]
-YIELD = partial(claims.beams_ahead_of_others, worse=("multinomial", "diverse"))
-ROBUST = partial(claims.settings_robust, strong=("alpha=0.7", "alpha=0.9"), worse="K=", margin=0.03)
+YIELD = partial(claims_of_ablations.beams_ahead_of_others, worse=("multinomial", "diverse"))
+ROBUST = partial(
+    claims_of_ablations.settings_robust, strong=("alpha=0.7", "alpha=0.9"), worse="K=", margin=0.03
+)
 
 
 @pytest.mark.parametrize(
@@ -477,11 +514,29 @@ ROBUST = partial(claims.settings_robust, strong=("alpha=0.7", "alpha=0.9"), wors
         (YIELD, SAMPLING, [(0.6, 0.5, 0.4, 0.7)] * 2, 0.01, "yes"),
         (YIELD, SAMPLING, [(0.3, 0.5, 0.4, 0.2)] * 2, 0.01, "no"),
         (YIELD, SAMPLING, [(0.6, 0.5, 0.4, 0.7), (0.6, 0.5, 0.7, 0.7)], 0.01, "partly"),
-        (claims.none_dominates, FLOORS, [(0.6, 0.5, 0.4), (0.4, 0.5, 0.6)], 0.01, "yes"),
-        (claims.none_dominates, FLOORS, [(0.6, 0.5, 0.4), (0.6, 0.5, 0.4)], 0.01, "no"),
-        (claims.none_dominates, FLOORS, [(0.5, 0.5, 0.4), (0.4, 0.5, 0.3)], 0.01, "no"),
         (
-            claims.none_dominates,
+            claims_of_ablations.none_dominates,
+            FLOORS,
+            [(0.6, 0.5, 0.4), (0.4, 0.5, 0.6)],
+            0.01,
+            "yes",
+        ),
+        (
+            claims_of_ablations.none_dominates,
+            FLOORS,
+            [(0.6, 0.5, 0.4), (0.6, 0.5, 0.4)],
+            0.01,
+            "no",
+        ),
+        (
+            claims_of_ablations.none_dominates,
+            FLOORS,
+            [(0.5, 0.5, 0.4), (0.4, 0.5, 0.3)],
+            0.01,
+            "no",
+        ),
+        (
+            claims_of_ablations.none_dominates,
             FLOORS,
             [(0.6, 0.59, 0.58), (0.58, 0.59, 0.6)],
             0.1,
@@ -511,7 +566,7 @@ def test_settings_of_an_ablation(
     results.paper_numbers = pd.DataFrame(keys, columns=["method", "variant", "setting"]).assign(
         table="t", metric="PRR"
     )
-    monkeypatch.setattr(claims, "as_stored", lambda _, rows: rows)
+    monkeypatch.setattr(claims_of_ablations, "as_stored", lambda _, rows: rows)
     verdict = judged(judge, results, *cells, table="t")
     assert verdict.outcome == outcome, verdict
 
@@ -584,7 +639,7 @@ def test_the_error_of_beams_is_judged_and_not_that_they_do_not_vary(
     made = pool(
         [0.9] * N, lambda _, rank: 2 if rank % 10 < (4 if rank < 10 else 6) else 1, dissimilar
     )
-    verdict = judged(claims.smaller_error, made, POOL)
+    verdict = judged(claims_of_errors.smaller_error, made, POOL)
     assert (verdict.outcome, verdict.n) == (outcome, N), verdict
     # two draws, of .4 and .6: their variance is .02, of which half is the error of their mean and
     # none of the beams'
@@ -598,9 +653,9 @@ def test_samples_vary_and_beams_do_not_whatever_their_bias(beams: float, bias: s
         lambda _, rank: 2 if rank % 10 < (4 if rank < 10 else 6) else 1,
         {0: beams, 5: beams, 1: 0.0, 2: 1.0},
     )
-    verdict = judged(claims.no_variance, made, POOL)
+    verdict = judged(claims_of_errors.no_variance, made, POOL)
     assert (verdict.outcome, verdict.value) == ("yes", pytest.approx(0.02))
-    verdict = judged(claims.small_bias, made, POOL, most=0.05)
+    verdict = judged(claims_of_errors.small_bias, made, POOL, most=0.05)
     assert (verdict.outcome, verdict.value) == (bias, pytest.approx(beams - 0.5))
 
 
@@ -615,7 +670,7 @@ def test_a_gap_is_small_where_less_mass_than_printed_is_enough(
     made = pool(
         [mass] * N, lambda i, rank: {0: 1, every // 2: 2}.get((rank + i) % every, 0), dissimilar
     )
-    verdict = judged(claims.small_gap, made, POOL)
+    verdict = judged(claims_of_errors.small_gap, made, POOL)
     assert verdict.outcome == outcome, verdict
 
 
@@ -623,12 +678,12 @@ def test_samples_that_are_all_beams_tell_nothing_of_what_is_outside() -> None:
     with pytest.raises(
         TooFewError, match="0 questions of triviaqa with two samples that are none of the beams"
     ):
-        judged(claims.small_gap, pool([0.9] * N, lambda *_: 0, {0: 0.1, 5: 0.1}), POOL)
+        judged(claims_of_errors.small_gap, pool([0.9] * N, lambda *_: 0, {0: 0.1, 5: 0.1}), POOL)
 
 
 def test_a_similarity_without_pairs_of_the_greedy_answer_is_not_asked() -> None:
     with pytest.raises(NotAskedError, match="lacks pairs, or questions differ"):
-        judged(claims.small_gap, pool([0.9] * N, lambda *_: 3, {0: 0.1, 5: 0.1}), POOL)
+        judged(claims_of_errors.small_gap, pool([0.9] * N, lambda *_: 3, {0: 0.1, 5: 0.1}), POOL)
 
 
 def test_questions_with_unequal_numbers_of_candidates_are_not_asked(
@@ -637,7 +692,7 @@ def test_questions_with_unequal_numbers_of_candidates_are_not_asked(
     made, every = pool([0.9] * N, lambda *_: 0, {0: 0.1, 5: 0.1}), CandidateSets.rows
     monkeypatch.setattr(CandidateSets, "rows", lambda sets, of: every(sets, of).iloc[2:])
     with pytest.raises(NotAskedError, match="differ in their number of candidates"):
-        judged(claims.no_variance, made, POOL)
+        judged(claims_of_errors.no_variance, made, POOL)
 
 
 FIVE, NORMALISED, SAMPLED = (
@@ -645,7 +700,9 @@ FIVE, NORMALISED, SAMPLED = (
     "normalised beam M=5",
     "uniform sample T=1.0 M=10",
 )
-OURS = partial(claims.estimators, comparisons=((FIVE, SAMPLED, 0.02), (FIVE, NORMALISED, 0.0)))
+OURS = partial(
+    claims_of_estimators.estimators, comparisons=((FIVE, SAMPLED, 0.02), (FIVE, NORMALISED, 0.0))
+)
 TRUTH = [Cell(GEMMA, dataset, "reference", "nli") for dataset in DATASETS]
 
 
@@ -706,7 +763,7 @@ def test_samples_are_the_mean_over_their_disjoint_draws(M: int) -> None:
 
 
 def test_the_theorem_s_counterexample() -> None:
-    assert judged(claims.theorem, in_memory()).outcome == "no"
+    assert judged(claims_of_errors.theorem, in_memory()).outcome == "no"
 
 
 @pytest.mark.parametrize(
@@ -766,7 +823,7 @@ def test_negligible_means_inside_a_margin(low: float, high: float, part: str) ->
     ],
 )
 def test_parts_of_several_cells(parts: list[Any], together: str) -> None:
-    assert judging.together(parts) == together
+    assert combined_part(parts) == together
 
 
 OWN = "mine"
@@ -788,20 +845,20 @@ def own_study(*datasets: str) -> Study:
 
 
 def cells_asked(name: str, of: Study) -> dict[str, list[str]]:
-    claim = {claim.id: claim for claim in claims.read_claims()}[name]
+    claim = {claim.id: claim for claim in read_claims()}[name]
     return {
-        model: [c.dataset for c in cells]
-        for model, (cells, why) in claims.asked(of, RULES, claim).items()
-        if not why
+        asked_of.model: [cell.dataset for cell in asked_of.cells]
+        for asked_of in asked_claims.models_asked(of, RULES, claim)
+        if not asked_of.why_not
     }
 
 
 @pytest.mark.parametrize(
-    "claim", [claim for claim in claims.read_claims() if claim.models], ids=lambda claim: claim.id
+    "claim", [claim for claim in read_claims() if claim.models], ids=lambda claim: claim.id
 )
 def test_the_paper_s_study_has_the_cells_of_every_claim(claim: Claim) -> None:
     assert set(cells_asked(claim.id, RULES.paper)) == set(claim.models)
-    inspect.signature(claims.JUDGES[claim.judge][0]).bind(None, **claim.settings)
+    inspect.signature(JUDGES[claim.judge].function).bind(None, **claim.settings)
 
 
 def test_a_claim_is_asked_of_one_s_own_model_on_the_claimed_dataset() -> None:
@@ -825,11 +882,11 @@ def test_a_size_of_another_model_is_no_verdict_and_settings_of_one_s_own_are_nam
     )
     kept = [
         claim
-        for claim in claims.read_claims()
+        for claim in read_claims()
         if claim.id in ("mass-condition", "gpu-days", "every-budget")
     ]
-    monkeypatch.setattr(claims, "read_claims", lambda: kept)
-    rows = claims.judge(made).set_index("id")
+    monkeypatch.setattr(judged_claims, "read_claims", lambda: kept)
+    rows = judged_claims.judge_claims(made).set_index("id")
     assert rows.loc["mass-condition", ["model", "outcome", "value", "n"]].tolist() == [
         OWN,
         "another model",

@@ -12,9 +12,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from beamuq_study.comparison import claims_of_map
+from beamuq_study.comparison.claims import claims_of_map
+from beamuq_study.comparison.claims.case import Case, TooFewError
+from beamuq_study.comparison.claims.verdict import Verdict
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs, read_rules
-from beamuq_study.comparison.judging import Case, TooFewError, Verdict
 from beamuq_study.exhibits.when_beams_win import MIXED
 from beamuq_study.result_files import Cell, Estimates, on_map
 from beamuq_study.stages.beams_map import (

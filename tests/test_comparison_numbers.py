@@ -16,8 +16,10 @@ from scipy.stats import false_discovery_control
 
 from beamuq.errors import BeamUQError
 from beamuq_study import parquet_tables
-from beamuq_study.comparison import beam_minus_multinomial, claims, comparison_page, number_statuses
+from beamuq_study.comparison import beam_minus_multinomial, comparison_page, number_statuses
 from beamuq_study.comparison.beam_minus_multinomial import CELLS, HEADLINE, tally
+from beamuq_study.comparison.claims.asked_claims import needed_files
+from beamuq_study.comparison.claims.judged_claims import judge_claims
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs, read_errata
 from beamuq_study.comparison.comparison_page import compare_with_paper
 from beamuq_study.html_pages import Drawing
@@ -148,7 +150,7 @@ def test_a_partial_run_says_what_was_not_run(folder: Path) -> None:
     assert all("coqa" in reason for reason in found[found["dataset"] == "coqa"]["reason"])
     assert set(families[families["family"] == HEADLINE]["note"]) == {"not run: coqa"}
     assert tally(families, CELLS)["run"] == 150
-    outcomes = claims.judge(partial).groupby("id")["outcome"].unique()
+    outcomes = judge_claims(partial).groupby("id")["outcome"].unique()
     for name in (
         "mass-condition",
         "every-budget",
@@ -173,7 +175,7 @@ def test_too_few_questions_are_not_comparable(
 
 
 def test_twenty_questions_decide_no_claim_but_the_theorem(tmp_path: Path) -> None:
-    judged = claims.judge(simulated(tmp_path, questions=20))
+    judged = judge_claims(simulated(tmp_path, questions=20))
     assert set(judged.loc[~judged["outcome"].isin(["not asked", "too few"]), "id"]) == {"theorem"}
     assert (
         judged.set_index("id")["found"]["mass-condition"]
@@ -284,7 +286,7 @@ def test_the_family_of_one_s_own_models_has_the_cells_of_the_grid(folder: Path) 
     """files of a model of the paper, read as those of two models of one's own, one of which has
     fewer datasets.
     """
-    content, methods = study().model_dump(mode="json"), RULES.families["methods"]
+    content, methods = study().model_dump(mode="json"), RULES.families.methods
     model = content["models"]["gemma-3-4b-base"]
     few = {name: content["datasets"][name] for name in ("triviaqa", "coqa")}
     entries = [
@@ -297,7 +299,7 @@ def test_the_family_of_one_s_own_models_has_the_cells_of_the_grid(folder: Path) 
         grid=entries,
     )
     loaded = {}
-    for need in claims.needed_files(of):
+    for need in needed_files(of):
         if need.kind in ("evaluation", "replicates"):
             source = folder / need.path.replace("mine", "gemma-3-4b-base").replace(
                 "second", "gemma-3-4b-base"
@@ -329,7 +331,7 @@ def test_a_demo_is_not_comparable_on_every_line(folder: Path) -> None:
     assert set(zip(frame["status"], frame["reason"], strict=True)) == {
         ("not comparable", "demo study")
     }
-    assert set(claims.judge(demo)["found"]) == {"a demo"}
+    assert set(judge_claims(demo)["found"]) == {"a demo"}
     figure = beam_minus_multinomial.figure(demo, beam_minus_multinomial.differences(demo))
     assert "proxy for another scorer" in figure.footnote
     assert "[demo]" in figure.title

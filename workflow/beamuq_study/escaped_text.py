@@ -1,6 +1,4 @@
-"""Texts that are somebody else's, for CSV, Markdown and LaTeX: none is a formula, markup or a
-command there.
-"""
+"""Texts that are somebody else's, inert in CSV, Markdown and LaTeX: no formula, markup, command."""
 
 from __future__ import annotations
 
@@ -11,15 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-FORMULA = re.compile(
-    r"[=+\-@\t\n\r＝＋－＠]"
-)  # beginnings of formulas; the wide ones in some languages
+# beginnings of formulas; the wide ones in some languages
+FORMULA = re.compile(r"[=+\-@\t\n\r＝＋－＠]")
 _SIGNED_NUMBER = re.compile(r"[+-]|[+-]?(\d[\d,]*\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_MARKUP = re.compile(
-    r"([\\`*_\[\]|~$]|^>)|^(#|[+-](?![\d.])|\d+(?=[.)](\s|$)))"
-)  # a number begins no list
-_LATEX = {character: f"\\{character}" for character in "{}$&#%_"}
-_LATEX |= {"-": "{-}", "\u00a0": "~", "−": "$-$"}  # no ligature may turn two hyphens into a dash
+# a number begins no list
+_MARKUP = re.compile(r"([\\`*_\[\]|~$]|^>)|^(#|[+-](?![\d.])|\d+(?=[.)](\s|$)))")
 _NAMES = {
     "\\": "backslash",
     "~": "asciitilde",
@@ -27,9 +21,10 @@ _NAMES = {
     "<": "less",
     ">": "greater",
     "|": "bar",
+    '"': "quotedbl",
+    "'": "quotesingle",
+    "`": "asciigrave",
 }
-_NAMES |= {'"': "quotedbl", "'": "quotesingle", "`": "asciigrave"}
-_LATEX |= {character: rf"\text{name}{{}}" for character, name in _NAMES.items()}
 _MATHS = {
     "↑": "uparrow",
     "→": "rightarrow",
@@ -38,8 +33,6 @@ _MATHS = {
     "≠": "neq",
     "√": "surd",
     "∞": "infty",
-}
-_MATHS |= {
     "α": "alpha",
     "Δ": "Delta",
     "ε": "epsilon",
@@ -48,36 +41,52 @@ _MATHS |= {
     "Σ": "Sigma",
     "τ": "tau",
 }
-_LATEX |= {character: rf"$\{name}$" for character, name in _MATHS.items()}
+_LATEX = {
+    **{character: f"\\{character}" for character in "{}$&#%_"},
+    "-": "{-}",  # no ligature may turn two hyphens into a dash
+    "\u00a0": "~",
+    "−": "$-$",
+    **{character: rf"\text{name}{{}}" for character, name in _NAMES.items()},
+    **{character: rf"$\{name}$" for character, name in _MATHS.items()},
+}
 # What pdflatex prints of UTF-8 with T1 fonts and textcomp, and nothing more.
-_T1 = frozenset("¡£§«»¿©®°´¶¸ĂăĄąĆćČčĎďĐđĘęĚěĞğİıŁłŃńŇňŐőŒœŘřŚśŞşŠšŤťŮůŰűŸŹźŻżŽž‘’“”–—…†²½±×·")
-_T1 = _T1.union(map(chr, range(0xC0, 0x100)))
+_T1_LATIN = frozenset(map(chr, range(0xC0, 0x100)))
+_T1 = _T1_LATIN.union(
+    "¡£§«»¿©®°´¶¸ĂăĄąĆćČčĎďĐđĘęĚěĞğİıŁłŃńŇňŐőŒœŘřŚśŞşŠšŤťŮůŰűŸŹźŻżŽž‘’“”–—…†²½±×·"
+)
 
 
 def csv_text(frame: pd.DataFrame) -> str:
-    """A frame as CSV in which no text is a formula: an apostrophe makes spreadsheets show what
-    begins like one.
+    """A frame as CSV in which no text is a formula: an apostrophe stands before what begins so.
 
     A carriage return, which would end a row, becomes a line break. Numbers, as texts too, stay as
     they are.
     """
-
-    def inert(value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        begins = "'" * bool(FORMULA.match(value) and not _SIGNED_NUMBER.fullmatch(value))
-        return begins + value.replace("\r\n", "\n").replace("\r", "\n")
-
-    cells = {
-        name: pd.Series(map(inert, frame[name]), frame.index, frame[name].dtype) for name in frame
+    columns = {
+        name: pd.Series(map(_inert, frame[name]), frame.index, frame[name].dtype) for name in frame
     }
-    return pd.DataFrame(cells, columns=frame.columns).to_csv(index=False, lineterminator="\n")
+    inert = pd.DataFrame(columns, columns=frame.columns)
+    return inert.to_csv(index=False, lineterminator="\n")
+
+
+def _inert(value: Any) -> Any:
+    """A value that no spreadsheet reads as a formula."""
+    if not isinstance(value, str):
+        return value
+    is_formula = FORMULA.match(value) and not _SIGNED_NUMBER.fullmatch(value)
+    text = value.replace("\r\n", "\n").replace("\r", "\n")
+    return f"'{text}" if is_formula else text
 
 
 def markdown_text(text: str) -> str:
     """For a cell of a GitHub table: one line, nothing read as markup or HTML."""
     flat = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
-    return _MARKUP.sub(lambda match: f"\\{match[1]}" if match[1] else f"&#8203;{match[2]}", flat)
+    return _MARKUP.sub(_inert_markup, flat)
+
+
+def _inert_markup(markup: re.Match[str]) -> str:
+    """A character escaped, or the beginning of a line after an invisible one."""
+    return f"\\{markup[1]}" if markup[1] else f"&#8203;{markup[2]}"
 
 
 def markdown_line(cells: Iterable[str]) -> str:
@@ -86,14 +95,17 @@ def markdown_line(cells: Iterable[str]) -> str:
 
 
 def latex_text(text: str) -> str:
-    """For pdflatex with T1 fonts: no text starts a command; what they lack becomes ``U+4E2D``, line
-    breaks spaces.
+    """For pdflatex with T1 fonts: no text starts a command.
+
+    What the fonts lack becomes ``U+4E2D``, line breaks spaces.
     """
+    return "".join(map(_latex_character, text))
 
-    def printed(character: str) -> str:
-        if character in _T1 or (character.isascii() and character.isprintable()):
-            return _LATEX.get(character, character)
-        blank = character.isascii() or unicodedata.category(character).startswith("Z")
-        return _LATEX.get(character, " " if blank else rf"\texttt{{U+{ord(character):04X}}}")
 
-    return "".join(map(printed, text))
+def _latex_character(character: str) -> str:
+    if character in _LATEX:
+        return _LATEX[character]
+    if character in _T1 or (character.isascii() and character.isprintable()):
+        return character
+    is_blank = character.isascii() or unicodedata.category(character).startswith("Z")
+    return " " if is_blank else rf"\texttt{{U+{ord(character):04X}}}"

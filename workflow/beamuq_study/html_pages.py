@@ -1,5 +1,4 @@
-"""HTML pages that open offline, from the package's templates: one stylesheet, every text escaped,
-nothing loaded.
+"""HTML pages that open offline, from the package's templates: every text escaped, nothing loaded.
 
 The same values give the same bytes: a template is given only what it shows, and no time, path or
 version.
@@ -37,9 +36,7 @@ _TEMPLATES = jinja2.Environment(
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure of a study for a page: its title, its caption, and its SVG as an address that loads
-    nothing.
-    """
+    """A figure of a study for a page: title, caption, and its SVG as an address."""
 
     title: str
     caption: str
@@ -48,26 +45,26 @@ class Drawing:
     @classmethod
     def read(cls, svg: Path) -> Drawing:
         """From an SVG file and the caption beside it, ``.txt``, which begins with the title."""
-        title, caption = title_of(svg), svg.with_suffix(".txt").read_text(encoding="utf-8")
+        title = title_of(svg)
+        text = svg.with_suffix(".txt").read_text(encoding="utf-8")
+        caption = text.strip().removeprefix(f"{title}. ")
         data = base64.b64encode(svg.read_bytes()).decode()
-        return cls(
-            title, caption.strip().removeprefix(f"{title}. "), f"data:image/svg+xml;base64,{data}"
-        )
+        return cls(title, caption, f"data:image/svg+xml;base64,{data}")
 
 
 def title_of(page: Path) -> str:
     """The title of an HTML page or an SVG drawing of this package."""
-    found = re.search("<title>(.*?)</title>", page.read_text(encoding="utf-8"), re.DOTALL)
-    return html.unescape(found[1]) if found else page.stem
+    title = re.search("<title>(.*?)</title>", page.read_text(encoding="utf-8"), re.DOTALL)
+    return html.unescape(title[1]) if title else page.stem
 
 
 @dataclass(frozen=True)
 class PageTable:
-    """A table of a page: ``decimals`` are digits behind the point, ``column_decimals`` other ones
-    by column.
+    """A table of a page.
 
-    A column of numbers is set to the right; the text of a column in ``CLASSED`` is its cell's
-    class; a row whose first cell is "total" is set off; missing values are left empty.
+    ``decimals`` are digits behind the point, ``column_decimals`` other ones by column. A column of
+    numbers is set to the right; the text of a column in ``CLASSED`` is its cell's class; a row
+    whose first cell is "total" is set off; missing values are left empty.
     """
 
     frame: pd.DataFrame
@@ -85,17 +82,17 @@ class PageTable:
     @property
     def rows(self) -> list[list[PageCell]]:
         """The body."""
-        columns = []
-        for name, column in self.frame.items():
-            texts = [
-                _text(value, self.column_decimals.get(str(name), self.decimals)) for value in column
-            ]
-            kind = _kind(column)
-            kinds = [
-                text.split(":")[0].replace(" ", "-") if name in CLASSED else kind for text in texts
-            ]
-            columns.append(map(PageCell, texts, kinds))
+        columns = [self._cells(str(name), column) for name, column in self.frame.items()]
         return [list(row) for row in zip(*columns, strict=True)]
+
+    def _cells(self, name: str, column: pd.Series[Any]) -> list[PageCell]:
+        """The cells of a column."""
+        decimals = self.column_decimals.get(name, self.decimals)
+        texts = [_text(value, decimals) for value in column]
+        if name in CLASSED:
+            return [PageCell(text, text.split(":")[0].replace(" ", "-")) for text in texts]
+        kind = _kind(column)
+        return [PageCell(text, kind) for text in texts]
 
 
 @dataclass(frozen=True)
@@ -107,27 +104,30 @@ class PageCell:
 
 
 def render(template: str, **values: Any) -> str:
-    """A page from a template of this package; what is put in is escaped, a name that is not given
-    is an error.
-    """
+    """A page from a template of this package: values are escaped, one that lacks is an error."""
     return _TEMPLATES.get_template(template).render(values)
 
 
 def _kind(column: pd.Series[Any]) -> str:
+    """The class of a column: "number" if it holds numbers alone, else ""."""
     shown = [value for value in column if not pd.isna(value) and value != DASH]
-    return (
-        "number"
-        if shown and all(isinstance(v, numbers.Real) and not isinstance(v, bool) for v in shown)
-        else ""
-    )
+    return "number" if shown and all(map(_is_number, shown)) else ""
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def _text(value: Any, decimals: int) -> str:
     """A value as a cell shows it."""
-    if isinstance(value, str) or pd.isna(value):
-        return value if isinstance(value, str) else ""
+    if isinstance(value, str):
+        return value
+    if pd.isna(value):
+        return ""
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     if isinstance(value, numbers.Integral):
         return f"{value:,}"
-    return f"{value:z,.{decimals}f}" if isinstance(value, numbers.Real) else str(value)
+    if isinstance(value, numbers.Real):
+        return f"{value:z,.{decimals}f}"
+    return str(value)

@@ -1,5 +1,6 @@
-"""What a comparison reads: what was declared before any run (the paper's numbers, errata, claims,
-rules), and results.
+"""What a comparison reads: what was declared before any run, and a study's results.
+
+Declared are the paper's numbers, errata, claims and rules.
 
 What the paper's study is stands in ``studies/paper.yaml`` alone; the rules say which of its
 settings may differ.
@@ -7,7 +8,7 @@ settings may differ.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -43,18 +44,29 @@ class PaperTable:
 
 
 @dataclass(frozen=True)
+class DeclaredFamilies:
+    """The tests of beam against multinomial, in two families."""
+
+    methods: Sequence[str]
+    metric: str
+    level: float  # of significance, after correction
+    resamples: int
+    headline: str  # how the means over datasets are corrected
+    cells: str  # how those of every dataset are
+
+
+@dataclass(frozen=True)
 class ComparisonRules:
     """``tolerances_and_families.yaml``, and the paper's study."""
 
     statuses: dict[str, str]  # of a number of the paper → what it means
     agreement: dict[str, float]  # when a number agrees with the paper
     claims: dict[str, float]  # their tolerances
-    families: dict[str, Any]  # the tests of beam against multinomial
+    families: DeclaredFamilies
     harmless: dict[str, str]  # a setting's path → why it need not be the paper's
     affects: dict[str, list[str]]  # the beginning of a path → what rests on it
-    arbitrary: dict[
-        str, str
-    ]  # the setting of a number of the paper → why no run can be compared with it
+    # the setting of a number of the paper → why no run can be compared with it
+    arbitrary: dict[str, str]
     tables: dict[str, PaperTable]
     templates: dict[str, str]  # sha256 of the prompt templates, by style and adapter
     paper: Study
@@ -74,41 +86,34 @@ class Claim:
     claim: str
     missing: str = ""  # what would decide it, where no measurement of a study does
     judge: str = ""  # the function that judges it, with ``settings``
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     models: Sequence[str] = ()  # those it is about, none for all of the paper's
     datasets: Sequence[str] = ()
-    sized: bool = (
-        False  # the paper measured a size on its own models, which no other model can deny
-    )
+    # whether the paper measured a size on its own models, which no other model can deny
+    sized: bool = False
     questions: int | None = None  # the paper's, where not all of a dataset's
 
 
 @dataclass(frozen=True)
 class Erratum:
-    """An entry of ``errata.yaml``; a test regenerates its facts from the paper's numbers and from
-    counterexamples.
+    """An entry of ``errata.yaml``.
+
+    A test regenerates its facts from the paper's numbers and from counterexamples.
     """
 
     id: str
     erratum: str
     found: str
     touches: str  # value, std, arrow, caption, text or theorem
-    facts: dict[str, Any]
-    rows: Sequence[
-        dict[str, str | list[str]]
-    ] = ()  # column → value or values; none for what touches no number
+    facts: Mapping[str, object]
+    # column → value or values; none for what touches no number
+    rows: Sequence[dict[str, str | list[str]]] = ()
 
     def selected(self, paper_numbers: pd.DataFrame) -> Bools:
-        """Which of the paper's numbers the selectors choose. Raises BeamUQError if one of them
-        chooses none.
-        """
+        """Which of the paper's numbers the selectors choose. BeamUQError: one chooses none."""
         chosen_rows = np.zeros(len(paper_numbers), dtype=bool)
         for selector in self.rows:
-            values = {
-                column: [value] if isinstance(value, str) else value
-                for column, value in selector.items()
-            }
-            chosen = paper_numbers[list(values)].isin(values).all(axis=1).to_numpy()
+            chosen = _matching(paper_numbers, selector)
             if not chosen.any():
                 raise BeamUQError(
                     f"errata.yaml: {self.id}: rows: {selector} selects nothing; mend the selector"
@@ -117,21 +122,28 @@ class Erratum:
         return chosen_rows
 
 
+def _matching(paper_numbers: pd.DataFrame, selector: dict[str, str | list[str]]) -> Bools:
+    """Whether each of the paper's numbers has one of a selector's values in all its columns."""
+    matching = np.ones(len(paper_numbers), dtype=bool)
+    for column, values in selector.items():
+        accepted = [values] if isinstance(values, str) else values
+        matching &= paper_numbers[column].isin(accepted).to_numpy()
+    return matching
+
+
 def touching(
     errata: Sequence[Erratum], paper_numbers: pd.DataFrame, touches: str
 ) -> pd.Series[str]:
     """Of each number of the paper the ids of the errata that touch it in this way, "" for none."""
-    names = pd.Series("", paper_numbers.index)
-    for entry in errata:
-        if entry.touches == touches:
-            names += np.where(entry.selected(paper_numbers), f"{entry.id}, ", "")
-    return names.str.removesuffix(", ")
+    ids = pd.Series("", paper_numbers.index)
+    for erratum in errata:
+        if erratum.touches == touches:
+            ids += np.where(erratum.selected(paper_numbers), f"{erratum.id}, ", "")
+    return ids.str.removesuffix(", ")
 
 
 def read_paper_numbers() -> pd.DataFrame:
-    """``paper_values.csv``, in its order: ``KEYS``, ``printed`` and ``printed_std``, NaN where
-    there is none.
-    """
+    """``paper_values.csv``: ``KEYS``, ``printed`` and ``printed_std``, NaN where there is none."""
     texts = dict.fromkeys(KEYS, str)
     frame = pd.read_csv(
         FOLDER / "paper_values.csv", dtype=texts, keep_default_na=False, na_values={"std": [""]}
@@ -153,7 +165,9 @@ def read_claims() -> list[Claim]:
 def read_rules() -> ComparisonRules:
     rules = read_yaml(FOLDER / "tolerances_and_families.yaml")
     tables = {name: PaperTable(**table) for name, table in rules["tables"].items()}
-    return ComparisonRules(**rules | {"tables": tables}, paper=load_study(PAPER_STUDY))
+    families = DeclaredFamilies(**rules["families"])
+    parsed = {"tables": tables, "families": families, "paper": load_study(PAPER_STUDY)}
+    return ComparisonRules(**rules | parsed)
 
 
 # -- what a study measured -------------------------------------------------------------------------
@@ -161,9 +175,7 @@ def read_rules() -> ComparisonRules:
 
 @dataclass
 class ComparisonInputs:
-    """A study's results, the paper's numbers and the declared rules; ``folder``: of results, for
-    their prompts.
-    """
+    """A study's results, the paper's numbers and the rules; ``folder``: of results, for prompts."""
 
     study: Study
     inputs: Inputs
@@ -173,82 +185,98 @@ class ComparisonInputs:
     _differences: dict[tuple[Cell, str | None], list[Difference]] = field(default_factory=dict)
 
     def lacking(self, cells: Sequence[Cell], *kinds: str) -> str:
-        """The path of the first of the cells' files of these kinds that was not run, else
-        nothing.
-        """
-        files = (
-            cell.file(kind, self.study.main_quality.metric) for cell in cells for kind in kinds
-        )
-        return next((file.path for file in files if file not in self.inputs), "")
+        """The path of the first file of these kinds and cells that was not run, else nothing."""
+        metric = self.study.main_quality.metric
+        for cell in cells:
+            for kind in kinds:
+                file = cell.file(kind, metric)
+                if file not in self.inputs:
+                    return file.path
+        return ""
 
     def estimates(self, cells: Sequence[Cell], **keys: str | Collection[str]) -> Estimates:
         """The estimates of all questions under these ``keys``."""
         return self.inputs.estimates(cells, subset=ALL, **keys)
 
     def differences(self, cell: Cell, role: str | None = "nli") -> list[Difference]:
-        """:func:`differences`, and whether the prompts are of another template than the
-        declared.
-        """
+        """:func:`differences`, and whether the prompts are of another template than declared."""
         if (cell, role) not in self._differences:
             differing = differences(self.study, self.rules, cell, role)
-            style, of = self.study.models[cell.model].style, self.study.datasets[cell.dataset]
-            path = self.folder and self.folder / Artifact("prompts", cell.dataset, style=style).path
-            used = (
-                read_footer(path).provenance.get("template_sha256")
-                if path and path.is_file()
-                else ""
-            )
-            if used and used != self.rules.templates.get(name := f"{style}/{of.adapter}.txt"):
-                differing.append(
-                    (
-                        "prompts",
-                        f"prompts of {cell.dataset} are not from the declared template {name}",
-                    )
-                )
-            self._differences[cell, role] = differing
+            self._differences[cell, role] = differing + self._differing_prompts(cell)
         return self._differences[cell, role]
+
+    def _differing_prompts(self, cell: Cell) -> list[Difference]:
+        """Whether the prompts say that they are from another template than declared."""
+        if self.folder is None:
+            return []
+        style = self.study.models[cell.model].style
+        path = self.folder / Artifact("prompts", cell.dataset, style=style).path
+        if not path.is_file():
+            return []
+        template = f"{style}/{self.study.datasets[cell.dataset].adapter}.txt"
+        used = read_footer(path).provenance.get("template_sha256")
+        if not used or used == self.rules.templates.get(template):
+            return []
+        how = f"prompts of {cell.dataset} are not from the declared template {template}"
+        return [("prompts", how)]
 
 
 def table_cell(study: Study, table: PaperTable, model: str, dataset: str) -> Cell | None:
-    """The cell in which a study measures what a table of the paper shows, in the first entry of the
-    grid that does.
-    """
+    """Where a study measures what a table of the paper shows: the first such cell of the grid."""
     for entry in study.grid:
-        scoring, main = study.scoring[entry.recipe], entry.recipe == study.main.recipe
-        varied = {"strategies": scoring.every_strategy, "epsilon": scoring.epsilon}
-        varied["spectrum"] = scoring.alpha or scoring.fixed_k
-        scorers = [name for name in entry.scorers if study.scorers[name].kind == table.scorer]
-        if table.scorer in (None, "nli"):
-            scorers = (
-                [name for name in entry.scorers if name == study.main.scorer]
-                if table.scorer
-                else [""]
-            )
-        if (
-            model in entry.models
-            and dataset in entry.datasets
-            and scorers
-            and varied.get(table.part, main)
-        ):
+        if model not in entry.models or dataset not in entry.datasets:
+            continue
+        scorers = _scorers_for(study, table, entry.scorers)
+        if scorers and _measures(study, entry.recipe, table.part):
             return Cell(model, dataset, entry.recipe, scorers[0])
     return None
+
+
+def _scorers_for(study: Study, table: PaperTable, scorers: Sequence[str]) -> list[str]:
+    """The scorers of an entry that stand for the table's: the main one for the paper's NLI model.
+
+    [""] for a table without a scorer.
+    """
+    if table.scorer is None:
+        return [""]
+    if table.scorer == "nli":
+        return [name for name in scorers if name == study.main.scorer]
+    return [name for name in scorers if study.scorers[name].kind == table.scorer]
+
+
+def _measures(study: Study, recipe: str, part: str) -> bool:
+    """Whether a recipe varies what a part of the paper does; of any other part: is the main one."""
+    scoring = study.scoring[recipe]
+    if part == "strategies":
+        return scoring.every_strategy
+    if part == "epsilon":
+        return bool(scoring.epsilon)
+    if part == "spectrum":
+        return bool(scoring.alpha or scoring.fixed_k)
+    return recipe == study.main.recipe
 
 
 # -- settings that are not the paper's -------------------------------------------------------------
 
 
 def first(differing: Sequence[Difference], kinds: Collection[str], rules: ComparisonRules) -> str:
-    """How the first of the settings differs that numbers of these ``kinds`` rest on, by the rules;
-    else nothing.
+    """How the first of the settings differs that numbers of these ``kinds`` rest on, else nothing.
+
+    The rules say what rests on a setting; on others everything does.
     """
     for path, how in differing:
-        affected = next(
-            (every for beginning, every in rules.affects.items() if path.startswith(beginning)),
-            kinds,
-        )
-        if set(affected) & set(kinds):
+        affected = _affected(path, rules)
+        if affected is None or affected.intersection(kinds):
             return how
     return ""
+
+
+def _affected(path: str, rules: ComparisonRules) -> set[str] | None:
+    """The kinds of numbers that rest on a setting; None: all."""
+    for beginning, kinds in rules.affects.items():
+        if path.startswith(beginning):
+            return set(kinds)
+    return None
 
 
 def differences(
@@ -258,71 +286,107 @@ def differences(
 
     ``role``: which of the paper's scorers the cell's stands for; None: it has none.
     """
-    paper = rules.paper
-    sts = next(name for name, scorer in paper.scorers.items() if scorer.kind == "cross_encoder")
-    theirs = settings(
-        paper,
-        Cell(cell.model, cell.dataset, "", sts if role == "cross_encoder" else paper.main.scorer),
-    )
-    names = {
+    names = _names_of(cell)
+    differing = _names_not_of_paper(rules.paper, cell)
+    paper_settings = settings(rules.paper, _paper_cell(rules.paper, cell, role))
+    for path, value in settings(study, cell).items():
+        if path not in paper_settings or path in rules.harmless:
+            continue
+        paper_value = paper_settings[path]
+        if not _same(path, value, paper_value):
+            how = f"{_called(path, names)} is {value}, the paper's is {paper_value}"
+            differing.append((path, how))
+    return differing
+
+
+def _names_not_of_paper(paper: Study, cell: Cell) -> list[Difference]:
+    """Whether the cell's model or dataset is none of the paper's."""
+    differing = []
+    if cell.model not in paper.models:
+        differing.append(("models", f"{cell.model} is none of the paper's models"))
+    if cell.dataset not in paper.datasets:
+        differing.append(("datasets", f"{cell.dataset} is none of the paper's datasets"))
+    return differing
+
+
+def _paper_cell(paper: Study, cell: Cell, role: str | None) -> Cell:
+    """The paper's cell of the same model and dataset, under its scorer of this role."""
+    cross_encoders = [
+        name for name, scorer in paper.scorers.items() if scorer.kind == "cross_encoder"
+    ]
+    scorer = cross_encoders[0] if role == "cross_encoder" else paper.main.scorer
+    return Cell(cell.model, cell.dataset, "", scorer)
+
+
+def _names_of(cell: Cell) -> dict[str, str]:
+    """The cell's names by the section of a study's file that they are keys of."""
+    return {
         "models": cell.model,
         "datasets": cell.dataset,
         "recipes": cell.recipe,
         "scorers": cell.scorer,
     }
-    of_paper: dict[str, Collection[str]] = {"models": paper.models, "datasets": paper.datasets}
-    own = [name for name in of_paper if names[name] not in of_paper[name]]
-    differing = [(name, f"{names[name]} is none of the paper's {name}") for name in own]
-    for path, value in settings(study, cell).items():
-        if path in theirs and path not in rules.harmless and not _same(path, value, theirs[path]):
-            where = path.replace("quality.*", "quality").replace(
-                "*", names.get(path.split(".")[0], "")
-            )
-            differing.append((path, f"{where} is {value}, the paper's is {theirs[path]}"))
-    return differing
+
+
+def _called(path: str, names: Mapping[str, str]) -> str:
+    """A setting's path with the cell's own name in place of ``*``."""
+    section = path.split(".")[0]
+    return path.replace("quality.*", "quality").replace("*", names.get(section, ""))
 
 
 def settings(study: Study, cell: Cell) -> dict[str, Any]:
-    """Every setting behind a cell by its dotted path, with ``*`` for the cell's own model, dataset,
-    recipe and scorer.
+    """Every setting behind a cell by its dotted path, but for the grid and the scoring.
 
-    Without a recipe: what each strategy has in the first recipe with it. The grid and the scoring
-    are left out.
+    ``*`` stands for the cell's own model, dataset, recipe and scorer. Without a recipe: what each
+    strategy has in the first recipe with it.
     """
     whole = study.model_dump(mode="json", exclude={"grid", "scoring"})
-    every = whole["recipes"].values()
-    whole["recipes"][""] = {
-        n: next((of[n] for of in every if of[n] is not None), None) for n in next(iter(every))
-    }
+    whole["recipes"][""] = _first_of_each_strategy(list(whole["recipes"].values()))
     relevance = whole["scorers"].get(study.main.relevance, {})
-    for name, key in zip(
-        ("models", "datasets", "recipes", "scorers"), vars(cell).values(), strict=True
-    ):
-        whole[name] = {"*": whole[name].get(key, {})}
+    for section, name in _names_of(cell).items():
+        whole[section] = {"*": whole[section].get(name, {})}
     whole["relevance"] = {
         name: relevance[name] for name in ("kind", "source", "proxy_for") if relevance
     }
     whole["quality"] = {"*": whole["quality"][0]}
-    return {
-        str(path): value for path, value in pd.json_normalize(whole).astype(object).iloc[0].items()
-    }
+    flat = pd.json_normalize(whole).astype(object).iloc[0]
+    return {str(path): value for path, value in flat.items()}
 
 
-def _same(path: str, ours: Any, theirs: Any) -> bool:
+def _first_of_each_strategy(recipes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Of each strategy what the first recipe says of it that has it, None where none has."""
+    first_settings = dict[str, Any]()
+    for name in recipes[0]:
+        decoded = [recipe[name] for recipe in recipes if recipe[name] is not None]
+        first_settings[name] = decoded[0] if decoded else None
+    return first_settings
+
+
+def _same(path: str, ours: Any, paper_value: Any) -> bool:
+    """Whether a setting is the paper's, as far as it matters."""
     if path.endswith((".source", ".backbone")) and isinstance(ours, str):
-        # the hub's id, or a folder that bears the repository's name; of one file in a repository,
-        # the file's name
-        where, _, name = ours.partition(":")
-        repository = str(theirs).removeprefix("hub:")
-        file = Path(repository.split("/")[-1])
-        names = (file.name, file.stem) if repository.count("/") == 2 else (file.name,)
-        return ours == theirs if where == "hub" else where == "folder" and Path(name).name in names
+        return _same_source(ours, str(paper_value))
     if path == "evaluation.max_rejection":  # further ones are rows of their own
-        return bool(ours[0] == theirs[0])
+        return bool(ours[0] == paper_value[0])
     if path == "main.beam":  # the search's options are settings of their own
-        (kind, options), (other, others) = parse(ours), parse(theirs)
-        return kind == other and options.get("M") == others.get("M")
-    at_least = (
-        path == "recipes.*.sample.size"
-    )  # the first ``main.num_candidates`` of them are looked at
-    return bool(ours >= theirs if at_least else ours == theirs)
+        kind, options = parse(ours)
+        paper_kind, paper_options = parse(paper_value)
+        return kind == paper_kind and options.get("M") == paper_options.get("M")
+    if path == "recipes.*.sample.size":  # the first ``main.num_candidates`` are looked at
+        return bool(ours >= paper_value)
+    return bool(ours == paper_value)
+
+
+def _same_source(ours: str, paper_source: str) -> bool:
+    """Whether a model is the paper's: by its id on the hub, or by its folder's name.
+
+    A folder bears the repository's name; of one file in a repository, the file's name.
+    """
+    kind, _, name = ours.partition(":")
+    if kind == "hub":
+        return ours == paper_source
+    repository = paper_source.removeprefix("hub:")
+    last_part = Path(repository.split("/")[-1])
+    is_file = repository.count("/") == 2
+    names = (last_part.name, last_part.stem) if is_file else (last_part.name,)
+    return kind == "folder" and Path(name).name in names

@@ -1,5 +1,6 @@
-"""A run beside the paper's numbers, as files: CSV, and one HTML page that holds everything. Same
-input, same bytes.
+"""A run beside the paper's numbers, as files: CSV, and one HTML page that holds everything.
+
+The same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,11 +20,12 @@ from beamuq.evaluation.significance import differing_by_chance
 from beamuq.io import file_sha256
 from beamuq_study.comparison import (
     beam_minus_multinomial,
-    claims,
     comparison_inputs,
     number_statuses,
 )
 from beamuq_study.comparison.beam_minus_multinomial import HEADLINE
+from beamuq_study.comparison.claims.asked_claims import needed_files
+from beamuq_study.comparison.claims.judged_claims import judge_claims
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs
 from beamuq_study.escaped_text import csv_text
 from beamuq_study.exhibits import captions
@@ -55,79 +58,118 @@ class Comparison:
 
 
 def compare_with_paper(study: Study, study_file: Path, results_folder: Path) -> Comparison:
-    """Every number of the paper, every claim, and beam minus multinomial paired; ``study_file`` is
-    only hashed.
+    """Every number of the paper, every claim, and beam minus multinomial paired.
+
+    ``study_file`` is only hashed.
 
     Raises BeamUQError as :meth:`.Inputs.read`.
     """
-    versions = {"beamuq": __version__, "numpy": np.__version__, "pandas": pd.__version__}
-    declared = {path.name: file_sha256(path) for path in comparison_inputs.DECLARED_FILES}
-    needed, errata = claims.needed_files(study), comparison_inputs.read_errata()
-    paper_numbers, rules = comparison_inputs.read_paper_numbers(), comparison_inputs.read_rules()
+    errata = comparison_inputs.read_errata()
     results = ComparisonInputs(
-        study, Inputs.read(results_folder, needed, study), paper_numbers, rules, results_folder
+        study,
+        Inputs.read(results_folder, needed_files(study), study),
+        comparison_inputs.read_paper_numbers(),
+        comparison_inputs.read_rules(),
+        results_folder,
     )
-    numbers, differences = (
-        number_statuses.compare(results, errata),
-        beam_minus_multinomial.differences(results),
+    return Comparison(
+        results,
+        numbers=number_statuses.compare(results, errata),
+        differences=beam_minus_multinomial.differences(results),
+        claims=judge_claims(results),
+        errata=errata,
+        provenance=_provenance(study_file),
     )
-    provenance = {"study": file_sha256(study_file)} | declared | versions
-    return Comparison(results, numbers, differences, claims.judge(results), errata, provenance)
 
 
-def contents(found: Comparison, forest: Drawing) -> dict[str, str]:
+def _provenance(study_file: Path) -> dict[str, str]:
+    """Hashes of the study and of what was declared before any run, and versions."""
+    declared = {path.name: file_sha256(path) for path in comparison_inputs.DECLARED_FILES}
+    versions = {"beamuq": __version__, "numpy": np.__version__, "pandas": pd.__version__}
+    return {"study": file_sha256(study_file)} | declared | versions
+
+
+def contents(comparison: Comparison, forest: Drawing) -> dict[str, str]:
     """The text of each file of a comparison. ``forest``: the paired differences drawn."""
     return {
-        "csv": csv_text(found.numbers),
-        "claims": csv_text(found.claims),
-        "html": html(found, forest),
+        "csv": csv_text(comparison.numbers),
+        "claims": csv_text(comparison.claims),
+        "html": html(comparison, forest),
     }
 
 
-def html(found: Comparison, forest: Drawing) -> str:
+def html(comparison: Comparison, forest: Drawing) -> str:
     """One page, nothing loaded: claims, beams against samples, numbers, then all the rest."""
-    study, rules, judged = found.results.study, found.results.rules, found.claims
-    numbers = found.numbers[found.numbers["formulation"] == ""].drop(columns="formulation")
-    of = (judged["model"] + " on ").where(judged["model"] != "", "") + judged["datasets"]
-    claims = _with_interval(judged.assign(asked_of=of)).rename(columns={"found": "what was seen"})
-    asked = claims["outcome"] != "not asked"
-    entropy = found.numbers[
-        (found.numbers["method"] == "SemanticEntropy") & (found.numbers["variant"] != "beamsearch")
-    ]
-    entropy = entropy.replace({"formulation": number_statuses.FORMULATIONS})
-    means = _with_interval(found.differences[found.differences["family"] == HEADLINE])
-    agree, differ = ((numbers["status"] == status).sum() for status in ("agrees", "differs"))
-    outcomes = read_yaml(comparison_inputs.FOLDER / "claims.yaml")["outcomes"]
-    reasons = _counted(numbers[numbers["reason"] != ""], ["status", "reason"])
+    study = comparison.results.study
+    title = captions.titled(study, f"Compared with the paper: {study.title}")
     return render(
         "comparison.html.jinja",
-        title=captions.titled(study, f"Compared with the paper: {study.title}"),
-        warning=captions.DEMO_WARNING * study.demo,
-        asked=claims.loc[asked, "id"].nunique(),
-        declared=claims["id"].nunique(),
-        outcomes=_table(_legend("outcome", outcomes, judged)),
-        claims=_table(claims.loc[asked, _OF_CLAIM]),
-        not_asked=_table(claims.loc[~asked, ["claim", "what was seen"]]),
+        title=title,
+        warning=captions.DEMO_WARNING if study.demo else "",
         forest=forest,
-        means=_table(means.drop(columns=["family", "dataset", "std", "resamples"])),
-        numbers=len(numbers),
-        agree=agree,
-        differ=differ,
-        limit=f"{rules.agreement['z']:g}",
-        chance=f"{(agree + differ) * differing_by_chance(rules.agreement['z']):.0f}",
-        statuses=_table(_legend("status", rules.statuses, numbers)),
-        reasons=_table(reasons.sort_values("rows", ascending=False, kind="stable")),
-        tables=[_numbers(str(name), part) for name, part in numbers.groupby("table", sort=False)],
-        entropy=_table(_counted(entropy, ["formulation", "status"])),
-        errata=_table(_errata(found)),
-        provenance=found.provenance,
+        means=_means(comparison.differences),
+        errata=_table(_errata(comparison)),
+        provenance=comparison.provenance,
+        **_of_claims(comparison.claims),
+        **_of_numbers(comparison),
     )
 
 
+def _means(differences: pd.DataFrame) -> PageTable:
+    """The tests of means over datasets."""
+    means = _with_interval(differences[differences["family"] == HEADLINE])
+    return _table(means.drop(columns=["family", "dataset", "std", "resamples"]))
+
+
+def _of_claims(judged: pd.DataFrame) -> dict[str, Any]:
+    """What the page shows of the claims."""
+    models = (judged["model"] + " on ").where(judged["model"] != "", "")
+    claims = _with_interval(judged.assign(asked_of=models + judged["datasets"]))
+    claims = claims.rename(columns={"found": "what was seen"})
+    is_asked = claims["outcome"] != "not asked"
+    outcomes = read_yaml(comparison_inputs.FOLDER / "claims.yaml")["outcomes"]
+    return {
+        "asked": claims.loc[is_asked, "id"].nunique(),
+        "declared": claims["id"].nunique(),
+        "outcomes": _table(_legend("outcome", outcomes, judged)),
+        "claims": _table(claims.loc[is_asked, _OF_CLAIM]),
+        "not_asked": _table(claims.loc[~is_asked, ["claim", "what was seen"]]),
+    }
+
+
+def _of_numbers(comparison: Comparison) -> dict[str, Any]:
+    """What the page shows of the paper's numbers."""
+    rules = comparison.results.rules
+    is_paper_s = comparison.numbers["formulation"] == ""
+    numbers = comparison.numbers[is_paper_s].drop(columns="formulation")
+    agree = (numbers["status"] == "agrees").sum()
+    differ = (numbers["status"] == "differs").sum()
+    z_limit = rules.agreement["z"]
+    reasons = _counted(numbers[numbers["reason"] != ""], ["status", "reason"])
+    return {
+        "numbers": len(numbers),
+        "agree": agree,
+        "differ": differ,
+        "limit": f"{z_limit:g}",
+        "chance": f"{(agree + differ) * differing_by_chance(z_limit):.0f}",
+        "statuses": _table(_legend("status", rules.statuses, numbers)),
+        "reasons": _table(reasons.sort_values("rows", ascending=False, kind="stable")),
+        "tables": [
+            _numbers(str(name), part) for name, part in numbers.groupby("table", sort=False)
+        ],
+        "entropy": _table(_entropy(comparison.numbers)),
+    }
+
+
+def _entropy(numbers: pd.DataFrame) -> pd.DataFrame:
+    """Statuses of sampled Semantic Entropy by formulation."""
+    sampled = (numbers["method"] == "SemanticEntropy") & (numbers["variant"] != "beamsearch")
+    entropy = numbers[sampled].replace({"formulation": number_statuses.FORMULATIONS})
+    return _counted(entropy, ["formulation", "status"])
+
+
 def _legend(column: str, meanings: Mapping[str, str], rows: pd.DataFrame) -> pd.DataFrame:
-    """What each value of a column means, in the order of ``meanings``, and in how many rows it
-    stands.
-    """
+    """What each value of a column means, in the order of ``meanings``, and how often it occurs."""
     counted = [(value, text, (rows[column] == value).sum()) for value, text in meanings.items()]
     return pd.DataFrame(counted, columns=[column, "meaning", "times"])
 
@@ -136,17 +178,21 @@ def _counted(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     return frame.groupby(names, sort=False).size().rename("rows").reset_index()
 
 
-def _errata(found: Comparison) -> pd.DataFrame:
+def _errata(comparison: Comparison) -> pd.DataFrame:
+    """A row an erratum: how many of the paper's numbers it touches, and its facts."""
     rows = []
-    for entry in found.errata:
-        texts = {
-            key: ", ".join(fact) if isinstance(fact, list) else f"{fact}"
-            for key, fact in entry.facts.items()
-        }
-        facts = "; ".join(f"{key.replace('_', ' ')}: {text}" for key, text in texts.items())
-        count = int(entry.selected(found.results.paper_numbers).sum())
-        rows.append(vars(entry) | {"rows": count, "facts": facts})
+    for erratum in comparison.errata:
+        count = int(erratum.selected(comparison.results.paper_numbers).sum())
+        rows.append(vars(erratum) | {"rows": count, "facts": _facts(erratum)})
     return pd.DataFrame(rows, columns=["id", "erratum", "found", "touches", "rows", "facts"])
+
+
+def _facts(erratum: comparison_inputs.Erratum) -> str:
+    texts = []
+    for name, fact in erratum.facts.items():
+        text = ", ".join(fact) if isinstance(fact, list) else f"{fact}"
+        texts.append(f"{name.replace('_', ' ')}: {text}")
+    return "; ".join(texts)
 
 
 def _numbers(name: str, part: pd.DataFrame) -> tuple[str, PageTable]:
@@ -155,9 +201,8 @@ def _numbers(name: str, part: pd.DataFrame) -> tuple[str, PageTable]:
         f"{count} {status}" for status, count in part["status"].value_counts().items()
     )
     status = (part["status"] + ": " + part["reason"]).str.removesuffix(": ")
-    shown = _with_interval(part.assign(status=status)).drop(
-        columns=["table", "std", "detectable", "reason"]
-    )
+    with_interval = _with_interval(part.assign(status=status))
+    shown = with_interval.drop(columns=["table", "std", "detectable", "reason"])
     return f"{name}: {counts}", _table(shown)
 
 

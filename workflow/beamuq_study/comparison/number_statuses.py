@@ -1,11 +1,9 @@
-"""Every number of the paper beside ours: difference, z, smallest detectable difference, and a
-status by first match.
-"""
+"""Every number of the paper beside ours: difference, z, smallest detectable difference, status."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -13,17 +11,19 @@ import pandas as pd
 from beamuq.evaluation import intervals
 from beamuq.evaluation.estimates import MEAN, MOST_EMPTY
 from beamuq.evaluation.significance import smallest_detectable, z_score
-from beamuq_study.comparison import comparison_inputs
 from beamuq_study.comparison.comparison_inputs import (
     KEYS,
     STORED,
     ComparisonInputs,
     Erratum,
+    PaperTable,
     first,
+    table_cell,
     touching,
 )
 from beamuq_study.exhibits.exhibit import EVALUATION
-from beamuq_study.result_files import as_stored
+from beamuq_study.result_files import Cell, as_stored
+from beamuq_study.study_config import Study
 
 # Of sampled Semantic Entropy, by the setting under which it is stored (D12)
 FORMULATIONS = {
@@ -43,107 +43,249 @@ COLUMNS = [
     "detectable",
     "status",
     "reason",
+    "errata",
+    "formulation",
 ]
-COLUMNS += ["errata", "formulation"]
 OF_ACCURACY = ("quality", "questions")
+NO_STD = "no standard deviation of ours"
 
 
 def compare(results: ComparisonInputs, errata: Sequence[Erratum]) -> pd.DataFrame:
-    """The numbers of the paper in its order, then those of sampled Semantic Entropy by its further
-    ``FORMULATIONS``.
-    """
-    numbers = results.paper_numbers
+    """The paper's numbers in its order, then sampled Semantic Entropy's by further formulations."""
+    numbers = _with_formulations(results.paper_numbers)
+    places = numbers.groupby(["table", "model", "dataset"], sort=False)
+    ours = pd.concat([_ours_of_place(results, rows) for _, rows in places])
+    compared = _compared(numbers.join(ours), results, errata)
+    statuses = _statuses(compared, results.study, results.rules.agreement["z"])
+    return compared.join(statuses)[COLUMNS].astype({"n": "Int64"})
+
+
+def _with_formulations(numbers: pd.DataFrame) -> pd.DataFrame:
+    """The numbers with ``formulation`` "", then those of sampled Semantic Entropy with others."""
     sampled = (numbers["method"] == "SemanticEntropy") & (numbers["variant"] != "beamsearch")
-    others = [numbers[sampled].assign(formulation=name) for name in list(FORMULATIONS)[1:]]
-    frame = pd.concat([numbers.assign(formulation=""), *others], ignore_index=True)
-    places = frame.groupby(["table", "model", "dataset"], sort=False)
-    frame = frame.join(pd.concat([_ours(results, rows) for _, rows in places]))
-    wrong, doubted = (touching(errata, frame, touches) for touches in ("value", "std"))
-    z, std = results.rules.agreement["z"], frame["std"].to_numpy(np.float64)
+    parts = [numbers.assign(formulation="")]
+    for name in list(FORMULATIONS)[1:]:
+        parts.append(numbers[sampled].assign(formulation=name))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _compared(
+    numbers: pd.DataFrame, results: ComparisonInputs, errata: Sequence[Erratum]
+) -> pd.DataFrame:
+    """The numbers with ``difference``, ``z``, ``detectable`` and the ids of errata.
+
+    ``wrong`` has those that touch the value, ``errata`` also those that touch its ±.
+    """
+    agreement = results.rules.agreement
+    wrong = touching(errata, numbers, "value")
+    doubted = touching(errata, numbers, "std")
+    std = numbers["std"].to_numpy(np.float64)
     # A ± that is absent or in the errata is replaced by ours
-    other = np.where((doubted != "") | frame["printed_std"].isna(), std, frame["printed_std"])
-    difference = frame["value"] - frame["printed"]
-    frame = frame.assign(
+    use_ours = (doubted != "") | numbers["printed_std"].isna()
+    paper_std = np.where(use_ours, std, numbers["printed_std"])
+    difference = numbers["value"] - numbers["printed"]
+    return numbers.assign(
+        wrong=wrong,
         errata=(wrong + ", " + doubted).str.strip(", "),
         difference=difference,
-        z=z_score(difference, std, other),
-        detectable=smallest_detectable(std, other, z, results.rules.agreement["power"]),
+        z=z_score(difference, std, paper_std),
+        detectable=smallest_detectable(std, paper_std, agreement["z"], agreement["power"]),
     )
-    undefined = np.where(frame["value"].isna(), "undefined", "no standard deviation of ours")
-    cases: list[tuple[Any, str, Any]] = [  # the first that matches
-        (np.full(len(frame), results.study.demo), "not comparable", "demo study"),
-        (frame["absent"] != "", "not run", frame["absent"]),
-        (wrong != "", "errata", wrong),
-        (frame["why"] != "", "not comparable", frame["why"]),
-        (frame["z"].isna(), "not comparable", frame["note"].where(frame["note"] != "", undefined)),
-        (frame["z"].abs() < z, "agrees", ""),
+
+
+@dataclass(frozen=True)
+class StatusRule:
+    """What a number's status and its reason are where a condition holds, both by number."""
+
+    condition: pd.Series[bool]
+    status: str
+    reason: str | pd.Series[str]
+
+
+def _statuses(compared: pd.DataFrame, study: Study, z_limit: float) -> pd.DataFrame:
+    """``status`` and ``reason`` of each number: those of the first rule that holds."""
+    undefined = compared["value"].isna().map({True: "undefined", False: NO_STD})
+    without_z = compared["note"].where(compared["note"] != "", undefined)
+    demo = pd.Series(study.demo, compared.index)
+    rules = [
+        StatusRule(demo, "not comparable", "demo study"),
+        StatusRule(compared["absent"] != "", "not run", compared["absent"]),
+        StatusRule(compared["wrong"] != "", "errata", compared["wrong"]),
+        StatusRule(compared["why"] != "", "not comparable", compared["why"]),
+        StatusRule(compared["z"].isna(), "not comparable", without_z),
+        StatusRule(compared["z"].abs() < z_limit, "agrees", ""),
     ]
-    matches, statuses, reasons = zip(*cases, strict=True)
-    frame["status"], frame["reason"] = (
-        np.select(matches, statuses, "differs"),
-        np.select(matches, reasons, ""),
-    )
-    return frame[COLUMNS].astype({"n": "Int64"})
+    conditions = [rule.condition for rule in rules]
+    status = np.select(conditions, [rule.status for rule in rules], "differs")
+    reason = np.select(conditions, [rule.reason for rule in rules], "")
+    return pd.DataFrame({"status": status, "reason": reason}, compared.index)
 
 
-def _ours(results: ComparisonInputs, rows: pd.DataFrame) -> pd.DataFrame:
-    """Of the paper's numbers of one place ``OURS`` and ``paper_n``, why there is none or none to be
-    compared.
+# -- what this study has at one place of the paper -------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Place:
+    """The paper's numbers of one table, model and dataset (or the mean over all), in this study."""
+
+    table_name: str
+    table: PaperTable
+    model: str
+    dataset: str
+    questions: dict[str, int]  # the paper's, by dataset
+    cells: list[Cell]  # of this study, of all of these datasets or fewer
+    lacking: list[str]  # the datasets of which the grid has no such cell
+
+    @property
+    def is_mean(self) -> bool:
+        return self.dataset == MEAN
+
+    @property
+    def is_accuracy(self) -> bool:
+        return self.table.part == "accuracy"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What this study measured at a place, under ``STORED`` keys."""
+
+    by_dataset: pd.DataFrame  # with dataset, n and empty
+    shown: pd.DataFrame  # ``OURS`` and note: of the dataset, or of the mean
+
+
+def _ours_of_place(results: ComparisonInputs, rows: pd.DataFrame) -> pd.DataFrame:
+    """Of the paper's numbers of one place ``OURS``, ``note`` and ``paper_n``.
+
+    ``absent`` is why there is none, ``why`` why there is none to be compared, else "".
     """
-    name, model, dataset = rows[["table", "model", "dataset"]].iloc[0]
-    study, rules, table = results.study, results.rules, results.rules.tables[name]
-    paper, accuracies = rules.paper.datasets, table.part == "accuracy"
-    sizes = {
-        of: table.questions or paper[of].questions
-        for of in (paper if dataset == MEAN else [dataset])
-    }
+    place = _place(results, rows)
+    paper_n = sum(place.questions.values())
+    if why_absent := _why_absent(results, place):
+        nothing = dict.fromkeys(OURS, np.nan) | {"note": "", "why": ""}
+        return pd.DataFrame(nothing | {"absent": why_absent, "paper_n": paper_n}, rows.index)
+    stored = _stored_keys(results.study, rows)
+    measured = (
+        _accuracy(results, place, stored)
+        if place.is_accuracy
+        else _estimates(results, place, stored)
+    )
+    keys = pd.MultiIndex.from_frame(stored)
     frame = pd.DataFrame(
-        {"note": "", "absent": "", "why": "", "paper_n": sum(sizes.values())}, rows.index
+        {
+            "absent": _why_rows_are_absent(place, measured, keys),
+            "why": _why_incomparable(results, place, measured, rows),
+            "paper_n": paper_n,
+        },
+        rows.index,
     )
-    places = {of: comparison_inputs.table_cell(study, table, model, of) for of in sizes}
-    cells = [cell for cell in places.values() if cell]
-    if model not in study.models:
-        absent = f"the study has no model {model!r}"
-    elif missing := [of for of, cell in places.items() if cell is None]:
-        absent = f"the grid has no {model}/{missing[0]} for {name}"
-    elif absent := results.lacking(cells, *(OF_ACCURACY if accuracies else EVALUATION)):
-        absent += " was not run"
-    if absent:
-        return frame.assign(absent=absent, **dict.fromkeys(OURS, np.nan))
+    shown = measured.shown.set_index(STORED)[[*OURS, "note"]]
+    ours = shown.reindex(keys).set_index(rows.index).where(frame["absent"] == "")
+    return frame.join(ours).fillna({"note": ""})
+
+
+def _place(results: ComparisonInputs, rows: pd.DataFrame) -> Place:
+    table_name, model, dataset = rows[["table", "model", "dataset"]].iloc[0]
+    table = results.rules.tables[table_name]
+    paper = results.rules.paper.datasets
+    names = list(paper) if dataset == MEAN else [dataset]
+    cells = {name: table_cell(results.study, table, model, name) for name in names}
+    return Place(
+        table_name=table_name,
+        table=table,
+        model=model,
+        dataset=dataset,
+        questions={name: table.questions or paper[name].questions for name in names},
+        cells=[cell for cell in cells.values() if cell is not None],
+        lacking=[name for name, cell in cells.items() if cell is None],
+    )
+
+
+def _why_absent(results: ComparisonInputs, place: Place) -> str:
+    """Why this study has nothing at a place, else nothing."""
+    if place.model not in results.study.models:
+        return f"the study has no model {place.model!r}"
+    if place.lacking:
+        return f"the grid has no {place.model}/{place.lacking[0]} for {place.table_name}"
+    kinds = OF_ACCURACY if place.is_accuracy else EVALUATION
+    lacking_file = results.lacking(place.cells, *kinds)
+    return f"{lacking_file} was not run" if lacking_file else ""
+
+
+def _stored_keys(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    """``STORED`` of each number: under what an evaluation holds it."""
     stored = as_stored(study, rows)[STORED]
-    stored["setting"] = rows["formulation"].where(rows["formulation"] != "", stored["setting"])
-    if accuracies:  # stories count as groups
-        quality, questions = (results.inputs.of(cells[0], kind) for kind in OF_ACCURACY)
-        of = intervals.accuracy(
-            quality, questions, study.main_quality.threshold, study.evaluation.confidence
-        )
-        row = stored.iloc[0].to_dict() | {name: getattr(of, name) for name in OURS}
-        measured = numbers = pd.DataFrame([row | {"dataset": dataset, "note": "", "empty": np.nan}])
-    else:
-        keys = {key: set(stored[key]) for key in ("metric", "method", "setting")}
-        found = results.estimates(cells, answer_source=table.answer_source, **keys)
-        measured = found.frame
-        numbers = (found.mean_over_datasets() if dataset == MEAN else found).summary(
-            study.evaluation.confidence
-        )
-    counts = measured.groupby("dataset")["n"].min()
-    few = [rules.too_few(counts[of], of, size) for of, size in sizes.items() if of in counts]
-    differing = [each for cell in cells for each in results.differences(cell, table.scorer)]
-    for row_of, metric, method, setting in rows[["metric", "method", "setting"]].itertuples():
-        kinds = (
-            {"accuracy"} if accuracies else {"scores", metric, method, setting.partition(" ")[0]}
-        )
-        whys = (rules.arbitrary.get(setting), first(differing, kinds, rules), *few)
-        frame.loc[row_of, "why"] = next(filter(None, whys), "")
-    places_stored = pd.MultiIndex.from_frame(stored)
-    there = measured.groupby(STORED).size().reindex(places_stored, fill_value=0).to_numpy() == len(
-        cells
+    is_further = rows["formulation"] != ""
+    return stored.assign(setting=rows["formulation"].where(is_further, stored["setting"]))
+
+
+def _accuracy(results: ComparisonInputs, place: Place, stored: pd.DataFrame) -> Measured:
+    """The share of answers that are correct; stories count as groups."""
+    study = results.study
+    cell = place.cells[0]
+    accuracy = intervals.accuracy(
+        results.inputs.of(cell, "quality"),
+        results.inputs.of(cell, "questions"),
+        study.main_quality.threshold,
+        study.evaluation.confidence,
     )
-    full = list(measured.loc[measured["empty"] > MOST_EMPTY, "dataset"].unique())
-    if dataset == MEAN and full:
-        frame["absent"] = f"more than a fifth of the answers are empty on {', '.join(full)}"
-    frame.loc[~there, "absent"] = [
-        f"no row for {' '.join(filter(None, key))}" for key in places_stored[~there]
+    keys = stored.iloc[0].to_dict() | {"dataset": place.dataset, "note": "", "empty": np.nan}
+    frame = pd.DataFrame([keys | {name: getattr(accuracy, name) for name in OURS}])
+    return Measured(frame, frame)
+
+
+def _estimates(results: ComparisonInputs, place: Place, stored: pd.DataFrame) -> Measured:
+    """What evaluations hold; of a mean, over the datasets."""
+    estimates = results.estimates(
+        place.cells,
+        answer_source=place.table.answer_source,
+        metric=set(stored["metric"]),
+        method=set(stored["method"]),
+        setting=set(stored["setting"]),
+    )
+    shown = estimates.mean_over_datasets() if place.is_mean else estimates
+    return Measured(estimates.frame, shown.summary(results.study.evaluation.confidence))
+
+
+def _why_rows_are_absent(place: Place, measured: Measured, keys: pd.MultiIndex) -> list[str]:
+    """Of each of the ``STORED`` keys why it has no value, else nothing."""
+    by_dataset = measured.by_dataset
+    counts = by_dataset.groupby(STORED).size().reindex(keys, fill_value=0)
+    too_empty = by_dataset.loc[by_dataset["empty"] > MOST_EMPTY, "dataset"].unique()
+    why_no_mean = ""
+    if place.is_mean and len(too_empty):
+        datasets = ", ".join(too_empty)
+        why_no_mean = f"more than a fifth of the answers are empty on {datasets}"
+    return [
+        why_no_mean if count == len(place.cells) else f"no row for {' '.join(filter(None, key))}"
+        for key, count in zip(keys, counts, strict=True)
     ]
-    ours = numbers.set_index(STORED)[[*OURS, "note"]].reindex(places_stored).set_index(rows.index)
-    return frame.drop(columns="note").join(ours.where(frame["absent"] == "")).fillna({"note": ""})
+
+
+def _why_incomparable(
+    results: ComparisonInputs, place: Place, measured: Measured, rows: pd.DataFrame
+) -> list[str]:
+    """Of each number why ours is none to be compared with it, else nothing."""
+    rules = results.rules
+    differing = [
+        difference
+        for cell in place.cells
+        for difference in results.differences(cell, place.table.scorer)
+    ]
+    too_few = _too_few_questions(results, place, measured)
+    reasons = []
+    for metric, method, setting in rows[["metric", "method", "setting"]].to_numpy():
+        kinds = {"scores", metric, method, setting.partition(" ")[0]}
+        how = first(differing, {"accuracy"} if place.is_accuracy else kinds, rules)
+        reasons.append(rules.arbitrary.get(setting) or how or too_few)
+    return reasons
+
+
+def _too_few_questions(results: ComparisonInputs, place: Place, measured: Measured) -> str:
+    """Why a dataset, the first such, has too few questions to be compared, else nothing."""
+    counts = measured.by_dataset.groupby("dataset")["n"].min()
+    for dataset, paper_questions in place.questions.items():
+        if dataset in counts:
+            reason = results.rules.too_few(counts[dataset], dataset, paper_questions)
+            if reason:
+                return reason
+    return ""

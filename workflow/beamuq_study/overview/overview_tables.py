@@ -1,18 +1,17 @@
-"""The facts that a reader of the exhibits needs beside them, out of footers, manifests and
-candidates.
-"""
+"""What the exhibits were made of, and which answers are missing, empty or cut."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
 from beamuq_study.html_pages import DASH
 from beamuq_study.parquet_tables import Footer, Json, Loaded, OnDisk
 from beamuq_study.produced_answers import strategy_of
-from beamuq_study.study_config import Quality, Study
+from beamuq_study.study_config import Study
 
 UNKNOWN = "not known here"
 CELL = ["model", "dataset", "recipe"]
@@ -28,91 +27,104 @@ COUNTED = [*CELL, "answer_source", "strategy", "asked", "dropped", "texts", "emp
 def models(
     study: Study, candidates: Iterable[Footer], manifests: Mapping[str, Json]
 ) -> pd.DataFrame:
-    """One row a model, and one more for each further revision, device, dtype or path that decoded
-    some of its cells.
+    """One row a model, and one more for each further revision, device, dtype or decoding path.
 
     ``manifests`` is by source; a model read from a folder has none, and its licence is then not
     known.
     """
     cells: Counter[tuple[str, ...]] = Counter()
-    for loaded in candidates:
-        model, made = study.models[loaded.cell["model"]], loaded.provenance
-        origin = _origin(model.source, made["models"]["model"], manifests)
-        cells[
-            model.title,
-            model.style,
-            *origin,
-            made["device"],
-            made["dtype"],
-            made["self_check"]["told"],
-        ] += 1
+    for footer in candidates:
+        model = study.models[footer.cell["model"]]
+        provenance = footer.provenance
+        origin = _origin(model.source, provenance["models"]["model"], manifests)
+        machine = (provenance["device"], provenance["dtype"], provenance["self_check"]["told"])
+        cells[model.title, model.style, *origin, *machine] += 1
     return _counted(cells, ["model", "prompts", *ORIGIN, "device", "dtype", "decoding", "cells"])
 
 
 def scorers(study: Study, footers: Iterable[Footer], manifests: Mapping[str, Json]) -> pd.DataFrame:
-    """One row a similarity scorer or learned quality and its backbone; ``footers`` are footers of
-    all tables.
-    """
-    used: Counter[tuple[str, ...]] = Counter()
-    qualities = {quality.metric: quality for quality in study.quality}
+    """One row a similarity scorer, learned quality or its backbone; ``footers``: of all tables."""
+    tables: Counter[tuple[str, ...]] = Counter()
     for footer in footers:
         if footer.kind not in ("similarity", "quality"):
             continue
-        made, scorer = footer.provenance, study.scorers.get(footer.cell.get("scorer", ""))
-        judge = scorer or qualities[footer.cell["metric"]]
-        loaded = {"model": (judge.title, judge.source, judge.proxy_for or DASH)}
-        if isinstance(judge, Quality) and judge.backbone:
-            loaded["backbone"] = (f"{judge.title}: backbone", judge.backbone, DASH)
-        for name, (title, source, proxy_for) in loaded.items():
-            origin = _origin(source, made.get("models", {}).get(name, {}), manifests)
-            ran = (str(made.get(key) or DASH) for key in ("device", "dtype"))
-            used[footer.kind, title, *origin, *ran, proxy_for] += 1
-    return _counted(used, ["use", "scorer", *ORIGIN, "device", "dtype", "proxy for", "tables"])
+        provenance = footer.provenance
+        device = str(provenance.get("device") or DASH)
+        dtype = str(provenance.get("dtype") or DASH)
+        for loaded in _models_of(study, footer):
+            identity = provenance.get("models", {}).get(loaded.role, {})
+            origin = _origin(loaded.source, identity, manifests)
+            row = (footer.kind, loaded.title, *origin, device, dtype, loaded.proxy_for)
+            tables[row] += 1
+    return _counted(tables, ["use", "scorer", *ORIGIN, "device", "dtype", "proxy for", "tables"])
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model that made a table of similarities or of quality."""
+
+    role: str  # its name among the models of the footer
+    title: str
+    source: str | None
+    proxy_for: str = DASH
+
+
+def _models_of(study: Study, footer: Footer) -> list[LoadedModel]:
+    """The scorer or quality that made a table, and the backbone of a quality that has one."""
+    scorer = study.scorers.get(footer.cell.get("scorer", ""))
+    if scorer is not None:
+        return [LoadedModel("model", scorer.title, scorer.source, scorer.proxy_for or DASH)]
+    qualities = {quality.metric: quality for quality in study.quality}
+    quality = qualities[footer.cell["metric"]]
+    models = [LoadedModel("model", quality.title, quality.source, quality.proxy_for or DASH)]
+    if quality.backbone:
+        models.append(LoadedModel("backbone", f"{quality.title}: backbone", quality.backbone))
+    return models
 
 
 def options_named(study: Study, footers: Iterable[Footer]) -> pd.DataFrame:
-    """One row a cell and produced answer judged by its gold option: of how many answers none or
-    several are named.
+    """One row a cell and produced answer judged by its gold option.
+
+    Of how many answers none or several options are named.
     """
     rows = []
     for footer in footers:
         for answer_source, counts in footer.provenance.get("options_named", {}).items():
-            shares = {
-                f"{what} %": 100 * counts[what] / max(1, counts["answers"])
-                for what in ("none", "several")
+            count = max(1, counts["answers"])
+            row = {
+                "model": study.models[footer.cell["model"]].title,
+                "dataset": study.datasets[footer.cell["dataset"]].title,
+                "recipe": footer.cell["recipe"],
+                "answer_source": answer_source,
+                **counts,
+                "none %": 100 * counts["none"] / count,
+                "several %": 100 * counts["several"] / count,
             }
-            model, dataset = (
-                study.models[footer.cell["model"]].title,
-                study.datasets[footer.cell["dataset"]].title,
-            )
-            place = {"model": model, "dataset": dataset, "recipe": footer.cell["recipe"]}
-            rows.append(place | {"answer_source": answer_source} | counts | shares)
+            rows.append(row)
     return pd.DataFrame(rows)
 
 
 def datasets(study: Study, questions: Iterable[Loaded]) -> pd.DataFrame:
-    """One row a dataset: source, revision, licence, the file read, its hash, and what of it is
-    asked or left out.
-    """
+    """One row a dataset: source, revision, licence, the file read, and what of it is asked."""
     rows = []
     for loaded in questions:
-        dataset, made, count = (
-            study.datasets[loaded.cell["dataset"]],
-            loaded.provenance,
-            loaded.table.num_rows,
-        )
-        file, source = made["files"]["split"], _source(dataset.source)
+        dataset = study.datasets[loaded.cell["dataset"]]
+        file = loaded.provenance["files"]["split"]
+        read = loaded.provenance["read"]
+        count = loaded.table.num_rows
+        source = _source(dataset.source)
+        fetched = file["fetched"] or {}
         rows.append(
             {
                 "dataset": dataset.title,
                 "source": f"{source}, {dataset.config}" if dataset.config else source,
-                "revision": _short(str((file["fetched"] or {}).get("revision") or DASH)),
+                "revision": _short(str(fetched.get("revision") or DASH)),
                 "licence": dataset.licence,
                 "file": file["name"],
                 "sha256": _short(file["sha256"]),
-                "questions in the split": made["read"]["questions"],
-                "left out: row repeats an id": made["read"]["repeated_rows"],
-                "left out: not in the seeded subset": made["read"]["questions"] - count,
+                "questions in the split": read["questions"],
+                "left out: row repeats an id": read["repeated_rows"],
+                "left out: not in the seeded subset": read["questions"] - count,
                 "asked": count,
                 "groups (n)": len(set(loaded.table.column("group").to_pylist())),
                 "few-shot (n)": dataset.few_shot,
@@ -124,12 +136,11 @@ def datasets(study: Study, questions: Iterable[Loaded]) -> pd.DataFrame:
 
 def versions(footers: Iterable[Footer]) -> pd.DataFrame:
     """Package versions, each with the tables it made: more than one line a package is a warning."""
-    made = [
-        (*key, footer.kind)
-        for footer in footers
-        for key in footer.provenance.get("versions", {}).items()
-    ]
-    frame = pd.DataFrame(made, columns=["package", "version", "of"])
+    rows = []
+    for footer in footers:
+        for package, version in footer.provenance.get("versions", {}).items():
+            rows.append((package, version, footer.kind))
+    frame = pd.DataFrame(rows, columns=["package", "version", "of"])
     kinds = frame.groupby(["package", "version"])["of"]
     return kinds.agg(tables="size", of=lambda kind: ", ".join(dict.fromkeys(kind))).reset_index()
 
@@ -137,19 +148,18 @@ def versions(footers: Iterable[Footer]) -> pd.DataFrame:
 def _origin(
     source: str | None, identity: Mapping[str, str], manifests: Mapping[str, Json]
 ) -> tuple[str, ...]:
-    """Source without a folder's path, revision, licence, hashes of all files and of the
-    tokenizer's, shortened.
-    """
+    """``ORIGIN``: hashes are of all files and of the tokenizer's, shortened."""
     if source is None:
         return ("no model", DASH, DASH, DASH, DASH)
     licence = str(manifests.get(source, {}).get("licence") or UNKNOWN)
-    revision, content, tokenizer = (
-        _short(identity.get(key, UNKNOWN)) for key in ("revision", "content", "tokenizer")
-    )
+    revision = _short(identity.get("revision", UNKNOWN))
+    content = _short(identity.get("content", UNKNOWN))
+    tokenizer = _short(identity.get("tokenizer", UNKNOWN))
     return (_source(source), revision, licence, content, tokenizer)
 
 
 def _source(source: str) -> str:
+    """A source without a folder's path."""
     return f"folder {source.rsplit('/', 1)[-1]}" if source.startswith("folder:") else source
 
 
@@ -164,87 +174,106 @@ def _counted(counts: Mapping[tuple[str, ...], int], columns: list[str]) -> pd.Da
 # -- answers that are missing, empty or cut --------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Texts:
+    """The texts of a produced answer of a cell, or of a strategy with all its candidates."""
+
+    cell: list[str]  # by CELL
+    answer_source: str  # "": a strategy
+    strategy: str
+    ids: Sequence[str]  # of the questions asked
+    frame: pd.DataFrame  # of OF_TEXTS
+
+    @property
+    def keys(self) -> list[str]:
+        return [*self.cell, self.answer_source, self.strategy]
+
+    @property
+    def dropped(self) -> set[str]:
+        """The questions asked that have no such text."""
+        return set(self.ids) - set(self.frame["id"])
+
+    @property
+    def is_empty(self) -> pd.Series[bool]:
+        """By text: whether cleaning left nothing of it."""
+        return self.frame["text"] == ""
+
+    @property
+    def is_cut(self) -> pd.Series[bool]:
+        """By text: whether it reached the largest number of tokens."""
+        return ~self.frame["terminated"]
+
+
 def counts(
     study: Study, question_ids: Mapping[str, Sequence[str]], candidates: Sequence[Loaded | OnDisk]
 ) -> pd.DataFrame:
-    """A row a cell and produced answer, then one a strategy with all its candidates
-    (``answer_source`` is "").
+    """A row a cell and produced answer, then one a strategy with all its candidates.
 
-    ``question_ids``: by dataset, in the order of the subset; a cell asks the first of them, as many
-    as the settings of its candidates say. ``dropped`` counts questions asked that have no such
-    text, ``empty`` texts of which cleaning left nothing, ``cut`` texts that reached the largest
-    number of tokens.
+    Its ``answer_source`` is "". ``question_ids``: by dataset, in the order of the subset; a cell
+    asks the first of them, as many as the settings of its candidates say. ``dropped`` counts
+    questions asked that have no such text, ``empty`` texts of which cleaning left nothing, ``cut``
+    texts that reached the largest number of tokens.
     """
     rows = []
-    for keys, ids, texts in _texts(study, question_ids, candidates):
-        dropped = len(set(ids) - set(texts["id"]))
-        numbers = (
-            len(ids),
-            dropped,
-            len(texts),
-            (texts["text"] == "").sum(),
-            (~texts["terminated"]).sum(),
-        )
-        rows.append((*keys, *map(int, numbers)))
+    for texts in _texts(study, question_ids, candidates):
+        asked_count = len(texts.ids)
+        empty_count = int(texts.is_empty.sum())
+        cut_count = int(texts.is_cut.sum())
+        row = (asked_count, len(texts.dropped), len(texts.frame), empty_count, cut_count)
+        rows.append((*texts.keys, *row))
     return pd.DataFrame(rows, columns=COUNTED)
 
 
 def listed(
     study: Study, question_ids: Mapping[str, Sequence[str]], candidates: Sequence[Loaded | OnDisk]
 ) -> pd.DataFrame:
-    """A row a produced answer that is dropped, empty or cut (``what``), with its question's id, in
-    the order asked.
+    """A row a produced answer that is dropped, empty or cut (``what``), in the order asked.
+
+    With its question's id.
     """
     rows = []
-    for (*cell, answer_source, _), ids, texts in _texts(study, question_ids, candidates):
-        if answer_source:
-            lists = {
-                "dropped": set(ids) - set(texts["id"]),
-                "empty": set(texts.loc[texts["text"] == "", "id"]),
-                "cut": set(texts.loc[~texts["terminated"], "id"]),
-            }
-            rows += [
-                (*cell, answer_source, what, key)
-                for what in lists
-                for key in ids
-                if key in lists[what]
-            ]
+    for texts in _texts(study, question_ids, candidates):
+        if not texts.answer_source:
+            continue
+        ids_by_fault = {
+            "dropped": texts.dropped,
+            "empty": set(texts.frame.loc[texts.is_empty, "id"]),
+            "cut": set(texts.frame.loc[texts.is_cut, "id"]),
+        }
+        for fault, faulty_ids in ids_by_fault.items():
+            place = (*texts.cell, texts.answer_source, fault)
+            rows += [(*place, key) for key in texts.ids if key in faulty_ids]
     return pd.DataFrame(rows, columns=[*CELL, "answer_source", "what", "id"])
 
 
 def answers_shown(study: Study, counted: pd.DataFrame) -> pd.DataFrame:
-    """The produced answers of :func:`counts` as the page has them, with the shares of those that
-    are empty or cut.
-    """
+    """The produced answers of :func:`counts` as the page has them, with shares empty or cut."""
     answers = counted[counted["answer_source"] != ""]
     titles = {
-        name: {key: of.title for key, of in getattr(study, f"{name}s").items()} for name in CELL[:2]
+        "model": {name: model.title for name, model in study.models.items()},
+        "dataset": {name: dataset.title for name, dataset in study.datasets.items()},
     }
-    shares = {
-        f"{name} %": 100 * answers[name] / answers["texts"].clip(lower=1)
-        for name in ("empty", "cut")
-    }
-    return answers.replace(titles).assign(**shares)[
-        [*COUNTED[:7], "empty", "empty %", "cut", "cut %"]
-    ]
+    count = answers["texts"].clip(lower=1)
+    shares = {f"{name} %": 100 * answers[name] / count for name in ("empty", "cut")}
+    columns = [*COUNTED[:7], "empty", "empty %", "cut", "cut %"]
+    return answers.replace(titles).assign(**shares)[columns]
 
 
 def _texts(
     study: Study, question_ids: Mapping[str, Sequence[str]], candidates: Sequence[Loaded | OnDisk]
-) -> Iterator[tuple[list[str], Sequence[str], pd.DataFrame]]:
-    """Of each cell's produced answers, then strategies: cell, answer source, strategy; questions
-    asked; the texts.
-    """
+) -> Iterator[Texts]:
+    """Of each cell its produced answers, then its strategies."""
     for loaded in candidates:
-        cell, recipe = [loaded.cell[name] for name in CELL], study.recipes[loaded.cell["recipe"]]
-        ids = question_ids[loaded.cell["dataset"]][: loaded.provenance["settings"]["questions"]]
+        cell = [loaded.cell[name] for name in CELL]
+        recipe = study.recipes[loaded.cell["recipe"]]
+        asked_count = loaded.provenance["settings"]["questions"]
+        ids = question_ids[loaded.cell["dataset"]][:asked_count]
         frame = loaded.table.select(OF_TEXTS).to_pandas()
+        first = frame[frame["rank"] == 0]
         for name in study.answer_source:
-            if strategy := recipe.decoded(strategy_of(name, study.main.beam)):
-                yield (
-                    [*cell, name, strategy],
-                    ids,
-                    frame[(frame["strategy"] == strategy) & (frame["rank"] == 0)],
-                )
+            strategy = recipe.decoded(strategy_of(name, study.main.beam))
+            if strategy:
+                answers = first[first["strategy"] == strategy]
+                yield Texts(cell, name, strategy, ids, answers)
         for strategy in recipe.strategies():
-            yield [*cell, "", strategy], ids, frame[frame["strategy"] == strategy]
+            yield Texts(cell, "", strategy, ids, frame[frame["strategy"] == strategy])

@@ -1,9 +1,10 @@
-"""What the explorer shows of a study's results: its cells read from their tables, as far as these
-are there.
-"""
+"""What the explorer shows of a study's results: its cells, as far as their tables are there."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ from beamuq.errors import BeamUQError
 from beamuq.explorer.explorer_page import MOST_QUESTIONS, Question, Section, page
 from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.estimates_table import records
-from beamuq_study.parquet_tables import SCHEMAS, Loaded, OnDisk, read_footer
+from beamuq_study.parquet_tables import SCHEMAS, Artifact, Loaded, OnDisk, read_footer
 from beamuq_study.plan.cells_of_a_study import Grid, GridCell
 from beamuq_study.produced_answers import strategy_of
 from beamuq_study.result_files import Inputs
-from beamuq_study.study_config import Study, load_study
+from beamuq_study.study_config import Scorer, Study, load_study
 
+Similarities = dict[tuple[str, str], tuple[float, bool]]  # s, and whether two texts mean the same
 NEEDED = {"questions", "prompts", "candidates"}
 CANDIDATE = [
     "id",
@@ -33,51 +35,81 @@ CANDIDATE = [
 ]
 
 
-def study_page(source: Path, most: int = MOST_QUESTIONS, *, overview: str = "") -> str:
-    """The page of a study's folder of results, or of a cell of it by one of its files: ``most``
-    questions in all.
+@dataclass(frozen=True)
+class CellUnderScorer:
+    """A cell that was asked for, and the scorer whose similarities and scores are shown."""
 
-    A cell without candidates is left out; without quality, similarity or scores it is shown without
-    them.
+    grid_cell: GridCell
+    scorer: str
+
+
+def study_page(source: Path, most: int = MOST_QUESTIONS, *, overview: str = "") -> str:
+    """The page of a study's folder of results, or of a cell of it by one of its files.
+
+    ``most``: questions in all. A cell without candidates is left out; without quality, similarity
+    or scores it is shown without them.
 
     Raises BeamUQError if it is no study's folder or a table of no cell; if a file is unreadable, or
     files are not of one run and this study; or if no cell has candidates.
     """
-    results, place = source, None
-    if source.is_file():
-        footer = read_footer(source)
-        if not {"model", "dataset", "recipe"} <= footer.cell.keys():
-            raise BeamUQError(
-                f"{source}: a table of '{footer.kind}', which is of no cell; give candidates or "
-                "scores"
-            )
-        results, place = source.absolute().parents[len(footer.cell)], footer.cell
+    place = _place_of(source) if source.is_file() else {}
+    # a table lies as many folders deep as its cell has names
+    results = source.absolute().parents[len(place)] if place else source
     if not (results / "study.json").is_file():
         raise BeamUQError(
             f"{results}: holds no study.json; give a study's folder, such as results/demo"
         )
     study = load_study(results / "study.json")
     grid = Grid(study)
-    chosen = grid.explored
-    if place:
-        cell = grid.cell(place["model"], place["dataset"], place["recipe"])
-        chosen = [(cell, place.get("scorer", grid.shown_under(cell)))]
-    there = {
-        cell: [t for t in grid.tables_explored(*cell) if (results / t.path).exists()]
-        for cell in chosen
-    }
-    shown = [cell for cell, tables in there.items() if {table.kind for table in tables} >= NEEDED]
+    files = {cell: _written_files(grid, cell, results) for cell in _chosen(grid, place)}
+    shown = [cell for cell in files if {file.kind for file in files[cell]} >= NEEDED]
     if not shown:
         raise BeamUQError(f"{results}: none of the chosen cells has candidates yet; run the study")
+    missing = [_name(study, cell.grid_cell) for cell in files if cell not in shown]
+    most_of_cell = max(1, most // len(shown))
+    cells = [
+        ShownCell(study, cell, _read(results, files[cell], study), most_of_cell).explored()
+        for cell in shown
+    ]
+    title = captions.titled(study, study.title)
+    return page(title, _notes(study, missing), cells, overview=overview)
+
+
+def _read(results: Path, files: Sequence[Artifact], study: Study) -> dict[str, Loaded | OnDisk]:
+    """The tables of a cell by kind."""
+    read = Inputs.read(results, files, study, large={"candidates": CANDIDATE})
+    return {file.kind: table for file, table in read.items()}
+
+
+def _notes(study: Study, missing: Sequence[str]) -> list[str]:
+    """Notes of the page. ``missing``: the titles of cells without candidates."""
     notes = [captions.DEMO_WARNING] if study.demo else []
-    if missing := [_name(study, cell) for cell, scorer in chosen if (cell, scorer) not in shown]:
+    if missing:
         notes.append(f"Without candidates yet, so not here: {'; '.join(missing)}.")
-    cells = []
-    for cell, scorer in shown:
-        read = Inputs.read(results, there[cell, scorer], study, large={"candidates": CANDIDATE})
-        by_kind = {table.kind: loaded for table, loaded in read.items()}
-        cells.append(_cell(study, cell, scorer, by_kind, max(1, most // len(shown))))
-    return page(captions.titled(study, study.title), notes, cells, overview=overview)
+    return notes
+
+
+def _place_of(file: Path) -> dict[str, str]:
+    """The cell that a file is of, by its footer. Raises BeamUQError if it is of none."""
+    footer = read_footer(file)
+    if not {"model", "dataset", "recipe"} <= footer.cell.keys():
+        raise BeamUQError(
+            f"{file}: a table of '{footer.kind}', which is of no cell; give candidates or scores"
+        )
+    return footer.cell
+
+
+def _chosen(grid: Grid, place: Mapping[str, str]) -> list[CellUnderScorer]:
+    """The cell at a place; all that the explorer shows where there is none."""
+    if not place:
+        return [CellUnderScorer(cell, scorer) for cell, scorer in grid.explored]
+    cell = grid.cell(place["model"], place["dataset"], place["recipe"])
+    return [CellUnderScorer(cell, place.get("scorer", grid.shown_under(cell)))]
+
+
+def _written_files(grid: Grid, cell: CellUnderScorer, results: Path) -> list[Artifact]:
+    files = grid.tables_explored(cell.grid_cell, cell.scorer)
+    return [file for file in files if (results / file.path).exists()]
 
 
 def _name(study: Study, cell: GridCell) -> str:
@@ -85,105 +117,153 @@ def _name(study: Study, cell: GridCell) -> str:
     return title if cell.recipe == study.main.recipe else f"{title}, {cell.recipe}"
 
 
-def _cell(
-    study: Study, cell: GridCell, scorer: str, tables: dict[str, Loaded | OnDisk], most: int
-) -> Section:
-    recipe, main = study.recipes[cell.recipe], study.main
-    source = Grid(study).produced_answers(cell.recipe)[0]
-    drawn = recipe.decoded(main.sample) or next(iter(recipe.samples()), "")
-    search = recipe.decoded(main.beam) or next(iter(recipe.searches()), "")
-    sources = {"answer": strategy_of(source, search or None), "samples": drawn, "beams": search}
-    frames = {
-        kind: table.table.to_pandas()
-        for kind, table in tables.items()
-        if kind not in ("candidates", "similarity")
-    }
-    candidates = tables["candidates"].table.select(CANDIDATE).to_pandas()
-    decoded = set(candidates["id"])
-    asked = frames["questions"][frames["questions"]["id"].isin(decoded)].set_index("id")
-    ids = list(asked.index[:most])
-    notes = [f"Similarity: {study.scorers[scorer].title}; quality: {study.main_quality.title}."]
-    if len(ids) < len(asked):
-        path = (
-            f"results/{tables['candidates'].path.parents[3].name}/{cell.table('candidates').path}"
+@dataclass(frozen=True)
+class ShownCell:
+    """A cell of a study with its tables by kind, of which at most so many questions are shown."""
+
+    study: Study
+    place: CellUnderScorer
+    tables: Mapping[str, Loaded | OnDisk]
+    most: int
+
+    @property
+    def cell(self) -> GridCell:
+        return self.place.grid_cell
+
+    @property
+    def scorer(self) -> Scorer:
+        return self.study.scorers[self.place.scorer]
+
+    @cached_property
+    def answer_source(self) -> str:
+        return Grid(self.study).produced_answers(self.cell.recipe)[0]
+
+    @cached_property
+    def strategies(self) -> dict[str, str]:
+        """Those of the produced answer, of the samples and of the beams."""
+        recipe = self.study.recipes[self.cell.recipe]
+        main = self.study.main
+        samples = recipe.decoded(main.sample) or next(iter(recipe.samples()), "")
+        beams = recipe.decoded(main.beam) or next(iter(recipe.searches()), "")
+        answer = strategy_of(self.answer_source, beams or None)
+        return {"answer": answer, "samples": samples, "beams": beams}
+
+    @cached_property
+    def candidates(self) -> pd.DataFrame:
+        frame: pd.DataFrame = self.tables["candidates"].table.select(CANDIDATE).to_pandas()
+        return frame
+
+    @cached_property
+    def decoded_questions(self) -> pd.DataFrame:
+        """The questions that have candidates, by id."""
+        questions: pd.DataFrame = self.tables["questions"].table.to_pandas()
+        is_decoded = questions["id"].isin(set(self.candidates["id"]))
+        return questions[is_decoded].set_index("id")
+
+    @property
+    def ids(self) -> list[str]:
+        """Of the questions shown."""
+        return list(self.decoded_questions.index[: self.most])
+
+    def explored(self) -> Section:
+        """The cell as the explorer takes it."""
+        cell = self.cell
+        quality = self.study.main_quality
+        return Section(
+            name=f"{cell.model}/{cell.dataset}/{cell.recipe}",
+            title=_name(self.study, cell),
+            questions=self.questions(),
+            scores=self.scores(),
+            sources=self.strategies,
+            similarity=self.scorer.title,
+            quality=quality.title,
+            threshold=quality.threshold,
+            max_rejection=self.study.evaluation.max_rejection[0],
+            notes=self.notes(),
         )
-        sentence = (
-            f"The first {len(ids)} of {len(asked)} questions, among which places and curves are"
+
+    def questions(self) -> list[Question]:
+        """The questions shown, with answers, prompts, similarities and quality."""
+        prompts = self.tables["prompts"].table.to_pandas().set_index("id")["prompt"]
+        quality = self._of_answer("quality").set_index("id")["value"]
+        answers = self._by_question("answer")
+        samples = self._by_question("samples")
+        beams = self._by_question("beams")
+        similarities = self._similarities()
+        texts = self.decoded_questions["question"]
+        references = self.decoded_questions["references"]
+        return [
+            Question(
+                id=key,
+                text=texts.loc[key],
+                answer=answers[key][0],
+                samples=samples.get(key, []),
+                beams=beams.get(key, []),
+                references=list(references.loc[key]),
+                prompt=prompts.get(key, ""),
+                pairs=similarities.get(key, {}),
+                quality=quality.get(key),
+            )
+            for key in self.ids
+        ]
+
+    def scores(self) -> pd.DataFrame:
+        """Of the main line, where it has any; else of all settings."""
+        scores = self._of_answer("scores")
+        is_main = scores["setting"] == ""
+        return scores[is_main] if is_main.any() else scores
+
+    def notes(self) -> list[str]:
+        """What judged the answers, and what is not shown."""
+        quality = self.study.main_quality
+        notes = [f"Similarity: {self.scorer.title}; quality: {quality.title}."]
+        count = len(self.decoded_questions)
+        if len(self.ids) < count:
+            results = self.tables["candidates"].path.parents[3]
+            path = f"results/{results.name}/{self.cell.table('candidates').path}"
+            notes.append(
+                f"The first {len(self.ids)} of {count} questions, among which places and curves "
+                f"are; all of them: beamuq explore {path} --questions {count}."
+            )
+        for kind in ("quality", "similarity", "scores"):
+            if kind not in self.tables:
+                notes.append(f"No {kind} yet.")
+        return notes
+
+    def _by_question(self, name: str) -> dict[str, list[dict[str, Any]]]:
+        """The candidates shown of a strategy by question: as drawn; of a search by falling p.
+
+        That is the order in which methods see them.
+        """
+        candidates = self.candidates
+        is_shown = candidates["id"].isin(set(self.ids)) & (
+            candidates["rank"] < self.study.main.num_candidates
         )
-        notes.append(f"{sentence}; all of them: beamuq explore {path} --questions {len(asked)}.")
-    notes += [
-        f"No {kind} yet." for kind in ("quality", "similarity", "scores") if kind not in tables
-    ]
-    candidates = candidates[
-        candidates["id"].isin(set(ids)) & (candidates["rank"] < main.num_candidates)
-    ]
-    rows = {name: _by_question(candidates, strategy, name) for name, strategy in sources.items()}
-    prompts = frames["prompts"].set_index("id")["prompt"]
-    rated = _of_answer(frames, "quality", source).set_index("id")["value"]
-    pairs = _pairs(tables, set(ids), study.scorers[scorer].equivalence_threshold)
-    questions = [
-        Question(
-            key,
-            asked.loc[key, "question"],
-            rows["answer"][key][0],
-            rows["samples"].get(key, []),
-            rows["beams"].get(key, []),
-            list(asked.loc[key, "references"]),
-            prompts.get(key, ""),
-            pairs.get(key, {}),
-            rated.get(key),
-        )
-        for key in ids
-    ]
-    scores = _of_answer(frames, "scores", source)
-    return Section(
-        f"{cell.model}/{cell.dataset}/{cell.recipe}",
-        _name(study, cell),
-        questions,
-        scores[scores["setting"] == ""] if (scores["setting"] == "").any() else scores,
-        sources,
-        study.scorers[scorer].title,
-        study.main_quality.title,
-        study.main_quality.threshold,
-        study.evaluation.max_rejection[0],
-        notes,
-    )
+        of_strategy = candidates["strategy"] == self.strategies[name]
+        rows = candidates[is_shown & of_strategy].sort_values("rank")
+        if name == "beams":
+            rows = rows.sort_values("logprob", ascending=False, kind="stable")
+        by_question = rows.groupby("id", sort=False)
+        return {str(key): records(of_question) for key, of_question in by_question}
 
+    def _of_answer(self, kind: str) -> pd.DataFrame:
+        """The rows about the produced answer; none where the table is not there yet."""
+        if kind not in self.tables:
+            return pd.DataFrame(columns=SCHEMAS[kind].names)
+        frame: pd.DataFrame = self.tables[kind].table.to_pandas()
+        return frame[frame["answer_source"] == self.answer_source]
 
-def _by_question(
-    candidates: pd.DataFrame, strategy: str, name: str
-) -> dict[str, list[dict[str, Any]]]:
-    """The candidates of a strategy by question: as drawn; of a search by descending p, as methods
-    see them.
-    """
-    rows = candidates[candidates["strategy"] == strategy].sort_values("rank")
-    if name == "beams":
-        rows = rows.sort_values("logprob", ascending=False, kind="stable")
-    return {str(key): records(of_question) for key, of_question in rows.groupby("id", sort=False)}
-
-
-def _of_answer(frames: dict[str, pd.DataFrame], kind: str, source: str) -> pd.DataFrame:
-    """The rows of one produced answer; none where the table is not there yet."""
-    frame = frames.get(kind, pd.DataFrame(columns=SCHEMAS[kind].names))
-    return frame[frame["answer_source"] == source]
-
-
-def _pairs(
-    tables: dict[str, Loaded | OnDisk], ids: set[str], threshold: float | None
-) -> dict[str, Any]:
-    """By question: of each ordered pair of texts its similarity, and whether they mean the same
-    (D18, no classes).
-    """
-    pairs: dict[str, dict[tuple[str, str], tuple[float, bool]]] = {}
-    table = (
-        tables["similarity"].table
-        if "similarity" in tables
-        else SCHEMAS["similarity"].empty_table()
-    )
-    for key, premise, hypothesis, s, neutral, contradict in zip(
-        *table.to_pydict().values(), strict=True
-    ):
-        if key in ids:
-            same = s > max(neutral, contradict) if threshold is None else s >= threshold
-            pairs.setdefault(key, {})[premise, hypothesis] = s, same
-    return pairs
+    def _similarities(self) -> dict[str, Similarities]:
+        """By question shown, of ordered pairs of texts; none where there is no table yet."""
+        if "similarity" not in self.tables:
+            return {}
+        ids = set(self.ids)
+        threshold = self.scorer.equivalence_threshold
+        similarities: dict[str, Similarities] = {}
+        columns = self.tables["similarity"].table.to_pydict().values()
+        for key, premise, hypothesis, s, neutral, contradict in zip(*columns, strict=True):
+            if key in ids:
+                # D18: without classes, by a threshold
+                same = s > max(neutral, contradict) if threshold is None else s >= threshold
+                similarities.setdefault(key, {})[premise, hypothesis] = (s, same)
+        return similarities

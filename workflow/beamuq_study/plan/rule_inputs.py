@@ -12,7 +12,7 @@ from pathlib import Path
 from beamuq import plugins
 from beamuq.errors import BeamUQError
 from beamuq.prompts.prompt_template import PROMPTS
-from beamuq_study.comparison.claims import needed_files
+from beamuq_study.comparison.claims.asked_claims import needed_files
 from beamuq_study.comparison.comparison_inputs import DECLARED_FILES
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.parquet_tables import Artifact

@@ -1,0 +1,152 @@
+"""Claims about methods at the main number of candidates: beams against samples, and who leads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from beamuq.array_types import Floats
+from beamuq.evaluation import prr_and_auc, significance
+from beamuq.evaluation.estimates import TIE, Estimates, joined
+from beamuq.evaluation.estimator_errors import QuestionScores
+from beamuq_study import cells as grid
+from beamuq_study.comparison.claims.case import (
+    Case,
+    NotAskedError,
+    measured_at,
+    question_count,
+    require_questions,
+)
+from beamuq_study.comparison.claims.judges import judge, main_recipe_cells, per_dataset
+from beamuq_study.comparison.claims.verdict import Verdict, combined_part, part_of_share
+from beamuq_study.exhibits.captions import BEAMSEARCH, CONSISTENCY, MULTINOMIAL
+from beamuq_study.exhibits.estimates_table import beam_gains
+from beamuq_study.exhibits.exhibit import CANDIDATES, SCORES
+from beamuq_study.result_files import Cell
+from beamuq_study.study_config import Study
+
+MAIN_TABLE = "tab:qa_mean_prr"
+Side = Literal["below", "rest"]  # of a length
+
+
+def _with_methods(
+    study: Study, methods: Sequence[str] = ("Dissimilarity",), **_: Any
+) -> list[Cell]:
+    return grid.with_methods(study, methods)
+
+
+@judge(cells=main_recipe_cells)
+def beams_rise(
+    case: Case,
+    methods: Sequence[str] = CONSISTENCY,
+    most: bool = False,
+    match: bool = False,
+    metric: str = "PRR",
+    answer_source: str = "greedy",
+) -> Verdict:
+    """Whether beams raise the means over datasets of all methods, or of ``most``.
+
+    ``match``: or lower them by less than what is negligible.
+    """
+    gains = case.answered(answer_source).gains(methods, metric, answer_source)
+    return case.rise(
+        gains.mean_over_datasets(),
+        question_count(gains),
+        margin=case.tolerances["negligible"] if match else 0.0,
+        most=0.5 if most else 1.0,
+    )
+
+
+@judge(cells=main_recipe_cells)
+def beams_change_nothing(case: Case, method: str) -> Verdict:
+    """Whether beams change the mean over datasets of a method by a negligible amount."""
+    gains = case.answered().gains([method])
+    parts, summary = case.negligible(gains.mean_over_datasets())
+    interval = summary[["value", "low", "high", "std"]].iloc[0]
+    return Verdict(question_count(gains), parts[0], **interval)
+
+
+@judge(cells=main_recipe_cells)
+def ranking(case: Case, place: str, method: str = "") -> Verdict:
+    """Where the beam form of a method, or of any, stands in the main table by mean PRR.
+
+    That it is "best" is tested; no test says how far another rank is one by chance, which leaves it
+    undecided.
+    """
+    means = _means_of_main_table(case.answered())
+    of_method = means.frame["method"] == method if method else True
+    ahead = ((means.frame["variant"] == BEAMSEARCH) & of_method).to_numpy()
+    if not ahead.any() or ahead.all():
+        raise NotAskedError(f"no beam form of {method or 'any method'} beside other methods")
+    ranks = means.frame["value"].rank(ascending=False, method="min")[ahead].sort_values()
+    case.notes.append(f"rank {', '.join(f'{rank:.0f}' for rank in ranks)} of {len(means)}")
+    if place != "best":
+        return Verdict(question_count(means), "undecided")
+    lead, p = significance.tested_lead(means, ahead)
+    resamples = means.replicates.shape[1]
+    return case.above_zero(np.array([lead]), np.array([p]), resamples, question_count(means))
+
+
+def _means_of_main_table(case: Case) -> Estimates:
+    """Means over datasets of the methods of the paper's main table that every cell has."""
+    numbers = case.results.paper_numbers
+    methods = set(numbers["method"][numbers["table"] == MAIN_TABLE])
+    estimates = case.estimates(metric="PRR", setting="", method=methods)
+    cell_counts = estimates.frame.groupby(["method", "variant"])["dataset"].transform("size")
+    means = estimates.rows(cell_counts == len(case.cells)).mean_over_datasets()
+    return measured_at(means, means.frame[["method", "variant"]])
+
+
+@judge(cells=_with_methods, reads=(*SCORES, *CANDIDATES))
+def gain_on_short_answers(case: Case, below: int) -> Verdict:
+    """Whether Dissimilarity gains on answers of fewer tokens than ``below``, not on the others.
+
+    A gain on the others is none if it is negligible.
+    """
+    case.require(*SCORES, *CANDIDATES)
+    short = joined([_gain_by_length(case, cell, below, "below") for cell in case.cells])
+    rest = joined([_gain_by_length(case, cell, below, "rest") for cell in case.cells])
+    parts, _ = case.negligible(rest)
+    size = combined_part(parts)
+    n = question_count(short) + question_count(rest)
+    return case.rise(short, n, size=size, opposite=size == "no")
+
+
+def _gain_by_length(case: Case, cell: Cell, length: int, side: Side) -> Estimates:
+    """What Dissimilarity gains on the answers of a cell below so many tokens, or on the rest."""
+    scored = case.results.inputs.scores(cell)
+    sets = case.with_cells(cell).candidates()
+    is_below = pd.Series(sets.lengths() < length, sets.ids)
+    members = (is_below if side == "below" else ~is_below).loc[scored.ids].to_numpy()
+    require_questions(int(members.sum()), f"of {cell.dataset}, {side} {length} tokens")
+    forms = [("Dissimilarity", variant, "") for variant in (BEAMSEARCH, MULTINOMIAL)]
+    prr = scored.prr(members, f"by length {side}", forms, **case.results.inputs.resampling)
+    of_cell = prr.assign(**cell.place)
+    return beam_gains(measured_at(of_cell, of_cell.frame[["variant"]]))
+
+
+@judge(cells=_with_methods, reads=SCORES)
+@per_dataset
+def curves_ahead(case: Case, methods: Sequence[str]) -> Verdict:
+    """Whether rejection curves of beams lie on or above those of samples over nearly all shares."""
+    case.require(*SCORES)
+    scored = case.results.inputs.scores(case.cells[0])
+    shares_ahead = []
+    for method in methods:
+        beams = _rejection_curve(scored, method, BEAMSEARCH)
+        samples = _rejection_curve(scored, method, MULTINOMIAL)
+        shares_ahead.append(float(np.mean(beams >= samples - TIE)))
+    least = min(shares_ahead)
+    case.notes.append(f"ahead over {least:.0%} of the range at least")
+    sign = part_of_share(least, case.tolerances["nearly_all"])
+    return case.rise(case.gains(methods), len(scored.ids), sign=sign)
+
+
+def _rejection_curve(scored: QuestionScores, method: str, variant: str) -> Floats:
+    """The quality of what is retained, after the first rejection."""
+    scores = scored.scores(method, variant)
+    curves = prr_and_auc.rejection_curves(scores, scored.quality)
+    return curves["quality"].to_numpy()[1:]

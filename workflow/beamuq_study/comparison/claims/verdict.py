@@ -1,0 +1,92 @@
+"""The verdict on a claim: sign, size and significance, and the outcome that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+Part = Literal["yes", "partly", "no", "undecided", "-"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether sign and size are as claimed, what a test says, and a value with its interval."""
+
+    n: int  # the questions it rests on
+    sign: Part = "-"  # not claimed; "undecided": this study cannot tell
+    size: Part = "-"
+    significance: Part = "-"
+    opposite: bool = False  # the opposite of something claimed is shown
+    value: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
+    std: float = np.nan  # of the value, where that is what is tested
+
+    @property
+    def outcome(self) -> Part:
+        """Any answer has to be shown, beyond what chance alone does.
+
+        Yes: sign and size are as claimed, and significantly so where there is a test. No: the sign
+        is not, or nothing is, and the opposite is shown; partly: only a part is. Undecided:
+        anything else.
+        """
+        claimed = {part for part in (self.sign, self.size) if part != "-"}
+        if claimed == {"yes"}:
+            return "yes" if self.significance in ("-", "yes") else "undecided"
+        denied = self.sign == "no" or claimed == {"no"}
+        undecided = self.sign == "undecided" or claimed <= {"undecided", "yes"}
+        if undecided and not denied:
+            return "undecided"
+        shown = self.opposite or self.significance == "-"
+        if not shown:
+            return "undecided"
+        return "no" if denied else "partly"
+
+
+def part_of_share(share: float, most: float = 1.0) -> Part:
+    """All (or at least ``most``): yes; more than half: partly; else no."""
+    if share >= most:
+        return "yes"
+    return "partly" if share > 0.5 else "no"
+
+
+def combined_part(parts: Sequence[Part]) -> Part:
+    """Parts of several cells as one: the share that holds, undecided where open ones matter."""
+    if len(set(parts)) == 1:
+        return parts[0]
+    holding = [part == "yes" for part in parts]
+    holding_or_open = [part in ("yes", "undecided") for part in parts]
+    worst = part_of_share(float(np.mean(holding)))
+    best = part_of_share(float(np.mean(holding_or_open)))
+    return worst if worst == best else "undecided"
+
+
+def weakest_part(parts: Collection[Part]) -> Part:
+    """No if any part is; else undecided if any is; else yes."""
+    if "no" in parts:
+        return "no"
+    return "undecided" if "undecided" in parts else "yes"
+
+
+def combined_verdict(verdicts: Sequence[Verdict]) -> Verdict:
+    """Verdicts on independent cells as one: the mean of their values, with its interval."""
+    if len(verdicts) == 1:
+        return verdicts[0]
+    count = len(verdicts)
+    value = float(np.mean([verdict.value for verdict in verdicts]))
+    widths = [verdict.high - verdict.low for verdict in verdicts]
+    half_width = float(np.linalg.norm(widths)) / (2 * count)
+    return Verdict(
+        n=sum(verdict.n for verdict in verdicts),
+        sign=combined_part([verdict.sign for verdict in verdicts]),
+        size=combined_part([verdict.size for verdict in verdicts]),
+        significance=combined_part([verdict.significance for verdict in verdicts]),
+        opposite=any(verdict.opposite for verdict in verdicts),
+        value=value,
+        low=value - half_width,
+        high=value + half_width,
+        std=float(np.linalg.norm([verdict.std for verdict in verdicts])) / count,
+    )
