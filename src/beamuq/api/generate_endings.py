@@ -10,6 +10,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,8 +54,8 @@ def read_stop_ids(stop_ids: Any) -> frozenset[int]:
         raise BeamUQError(f"stop_ids: None: {fix}")
     members = stop_ids.tolist() if hasattr(stop_ids, "tolist") else list(_many(stop_ids))
     numbers = np.ravel(np.asarray(members))
-    whole = numbers.size == 0 or np.issubdtype(numbers.dtype, np.integer)
-    if not whole or bool((numbers < 0).any()):
+    are_whole = numbers.size == 0 or np.issubdtype(numbers.dtype, np.integer)
+    if not are_whole or bool((numbers < 0).any()):
         raise BeamUQError(f"stop_ids: {stop_ids!r:.80}: {fix}")
     return frozenset(int(number) for number in numbers)
 
@@ -116,10 +117,10 @@ def beam_answers(
         early = np.flatnonzero(stops[row, : length - 1])
         if early.size:
             raise _goes_on(row, int(early[0]), tokens[row], ends, spell)
-        done = bool(stops[row, length - 1])
-        if not done and length < steps:
+        has_ended = bool(stops[row, length - 1])
+        if not has_ended and length < steps:
             raise _unknown_end(row, length, tokens[row], spell)
-        ended.append(done)
+        ended.append(has_ended)
     return Answers(list(lengths), ended)
 
 
@@ -148,13 +149,13 @@ def sample_answers(
         ended=ended,
         lengths=np.where(ended, stops.argmax(axis=1) + 1, tokens.shape[1]),
         special=_special_tokens(tokenizer),
-        spell=lambda token: repr(tokenizer.decode([token])),
+        spell=partial(spelled, tokenizer),
     )
     padding = samples.padding()
     if len(tokens) > 1:  # else nothing else ran on, so that nothing was padded
         samples.check_cut_answers({tokenizer.pad_token_id, padding})
         samples.check_endings(padding, one_each=one_each)
-    return Answers([int(end) for end in samples.lengths], [bool(done) for done in ended])
+    return Answers(samples.lengths.tolist(), ended.tolist())
 
 
 @dataclass(frozen=True)
@@ -274,10 +275,10 @@ class _Samples:
     def _check_greedy(self, doubtful: Sequence[int]) -> None:
         """Refuse an ending that greedy decoding had not chosen, if all else is its choice."""
         steps = np.arange(self.tokens.shape[1])[None]
-        others = steps < self.lengths[:, None]
+        all_else = steps < self.lengths[:, None]
         for row in doubtful:
-            others[row, self.lengths[row] - 1] = False
-        if not self.logprobs.best[others].all():
+            all_else[row, self.lengths[row] - 1] = False
+        if not self.logprobs.best[all_else].all():
             return
         for row in doubtful:
             if not self.logprobs.best[row, self.lengths[row] - 1]:
@@ -309,6 +310,11 @@ class _Samples:
             )
 
 
+def spelled(tokenizer: Any, token: int) -> str:
+    """A token's text, quoted."""
+    return repr(tokenizer.decode([token]))
+
+
 def _many(value: Any) -> Any:
     """The members of what may be one."""
     return value if isinstance(value, list | tuple | set | frozenset | range) else [value]
@@ -323,8 +329,8 @@ def _special_tokens(tokenizer: Any) -> frozenset[int]:
 
 def _run_start(row: Ints) -> int:
     """Where the last token's unbroken repetition up to the end of a row begins."""
-    others = np.flatnonzero(row != row[-1])
-    return int(others[-1]) + 1 if others.size else 0
+    different = np.flatnonzero(row != row[-1])
+    return int(different[-1]) + 1 if different.size else 0
 
 
 def _goes_on(
@@ -335,11 +341,13 @@ def _goes_on(
     spell: Callable[[int], str],
 ) -> BeamUQError:
     last = int(tokens[step])
-    by_token = last in ends.stop_ids
-    name = "stop_ids" if by_token else "stop_strings"
-    given = f"{last}, {spell(last)}" if by_token else spell(last)
+    name = "stop_strings"
+    ending = spell(last)
+    if last in ends.stop_ids:
+        name = "stop_ids"
+        ending = f"{last}, {ending}"
     return BeamUQError(
-        f"{name}: {given}: sequence {row + 1} goes on behind it, with "
+        f"{name}: {ending}: sequence {row + 1} goes on behind it, with "
         f"{spell(int(tokens[step + 1]))}; give the ends of the call alone: its eos_token_id and "
         "stop_strings"
     )
