@@ -191,6 +191,7 @@ class _RowReader:
         """
         where = f"{place}{reply.settings_at}"
         self.seeds.append(fixed_seed(reply.settings, where))
+        # of a setting in which responses differ, the first one's value is kept
         self.settings = {**sampling_settings(reply.settings), **self.settings}
         check_request(reply.settings, where, self.temperature)
 

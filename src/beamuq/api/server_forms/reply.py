@@ -106,8 +106,7 @@ class Form:
 
 
 def was_cut(end: object, place: str, *, whole: Sequence[str], cut: Sequence[str]) -> bool:
-    """Whether an answer was cut at the largest number of tokens, by the ending that its response
-    names.
+    """Whether an answer was cut at the most tokens allowed, by the ending that its response names.
 
     Raises BeamUQError for any other ending: an abort, a filter, a call of a tool, none.
     """

@@ -67,7 +67,7 @@ Tail = tuple[str, ...]
 """What stands behind the text: the rest of the token that reaches beyond it, and further tokens."""
 
 
-class _Bytes:
+class _TextBytes:
     """A text as bytes, and sets of places in it: numbers whose bits are the places."""
 
     def __init__(self, text: str) -> None:
@@ -143,8 +143,8 @@ def _covers(text: str, tokens: Sequence[Token]) -> Iterator[tuple[int, Tail]]:
     """The ways in which the first tokens spell the text: how many they are, and the tail."""
     if LOST in text:  # any broken bytes may be shown by the text's own U+FFFD
         tokens = [_with_lost_bytes_shown(current) for current in tokens]
-    line = _Bytes(text)
-    if line.end == 0:
+    text_bytes = _TextBytes(text)
+    if text_bytes.end == 0:
         yield 0, _texts(tokens)
         return
     places = 1
@@ -153,13 +153,13 @@ def _covers(text: str, tokens: Sequence[Token]) -> Iterator[tuple[int, Tail]]:
         pieces = _pieces(current.spelled)
         for number_of_piece, piece in enumerate(pieces):
             # a token that begins where the text ends belongs to the tail
-            inside = places if number_of_piece else places & ~(1 << line.end)
+            inside = places if number_of_piece else places & ~(1 << text_bytes.end)
             rest_of_token = b"".join(pieces[number_of_piece + 1 :])
-            for excess in line.excess(inside, piece):
+            for excess in text_bytes.excess(inside, piece):
                 rest = excess + rest_of_token
                 yield number, (rest.decode(errors="replace"), *further)
-            places = line.behind(places, piece)
-        if pieces and places >> line.end & 1:
+            places = text_bytes.behind(places, piece)
+        if pieces and places >> text_bytes.end & 1:
             yield number, further
         if not places:
             return
