@@ -195,20 +195,24 @@ class _Samples:
         likely = padding - self.ends.stop_ids
         for row in np.flatnonzero(~self.ended).tolist():
             start = _run_start(self.tokens[row])
-            last = int(self.tokens[row, -1])
-            repeated = start < self.tokens.shape[1] - 1
-            # of a longer run every token is improbable together, however sure each is of the next
-            improbable = float(self.logprobs.drawn[row, start : start + 2].sum()) < IMPROBABLE
-            padded = improbable and (repeated or last in self.special | likely)
-            if repeated and last in likely:
-                padded |= not self._is_drawn(row, start)
-            if padded:
+            if self._ends_in_padding(row, start, likely):
                 before = self.spell(int(self.tokens[row, start - 1])) if start else "the prompt"
+                last = self.spell(int(self.tokens[row, -1]))
                 raise BeamUQError(
-                    f"stop_ids, stop_strings: sequence {row + 1} holds {self.spell(last)} alone "
-                    f"behind token {start} "
-                    f"({before}): padding behind an ending that is none of these; {ALL_ENDS}"
+                    f"stop_ids, stop_strings: sequence {row + 1} holds {last} alone behind token "
+                    f"{start} ({before}): padding behind an ending that is none of these; "
+                    f"{ALL_ENDS}"
                 )
+
+    def _ends_in_padding(self, row: int, start: int, likely: set[int | None]) -> bool:
+        """Whether the run of one token that begins at ``start`` is padding, by its probability."""
+        last = int(self.tokens[row, -1])
+        is_repeated = start < self.tokens.shape[1] - 1
+        # of a longer run every token is improbable together, however sure each is of the next
+        is_improbable = float(self.logprobs.drawn[row, start : start + 2].sum()) < IMPROBABLE
+        if is_improbable and (is_repeated or last in self.special | likely):
+            return True
+        return is_repeated and last in likely and not self._is_drawn(row, start)
 
     def _is_drawn(self, row: int, start: int) -> bool:
         """Whether what looks like padding was drawn again and again, by a model that does so.
@@ -239,10 +243,7 @@ class _Samples:
             return
         if one_each:
             self._check_greedy(doubtful)
-        stops = self.logprobs.stops == padding if padding is not None else slice(None)
-        drawn = np.arange(self.tokens.shape[1])[None] < self.lengths[:, None]
-        expected = float(self.logprobs.ending[:, :, stops].sum(axis=2)[drawn].sum())
-        self._check_number(len(doubtful), expected)
+        self._check_number(len(doubtful), self._expected_endings(padding))
         if not self.ends.strings_said:
             warnings.warn(
                 f"stop_strings: not said: {len(doubtful)} of {len(self.tokens)} answers end in the "
@@ -250,6 +251,14 @@ class _Samples:
                 f"give stop_strings=[], those of the call, {PADDED}",
                 stacklevel=5,
             )
+
+    def _expected_endings(self, padding: int | None) -> float:
+        """How many draws of the padding token, or else of any ending, all steps let expect."""
+        probabilities = self.logprobs.ending
+        if padding is not None:
+            probabilities = probabilities[:, :, self.logprobs.stops == padding]
+        are_drawn = np.arange(self.tokens.shape[1])[None] < self.lengths[:, None]
+        return float(probabilities.sum(axis=2)[are_drawn].sum())
 
     def _doubtful_rows(self, padding: int | None) -> list[int]:
         """Where the ending is also what ``generate`` pads with: perhaps behind another ending."""
