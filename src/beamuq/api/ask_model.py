@@ -29,11 +29,11 @@ from beamuq.api.questions_to_ask import (
 )
 from beamuq.api.rows import ANSWER_LABELS, Rows, check_settings, no_question, placed_rows
 from beamuq.api.score_candidates import score
+from beamuq.array_types import Floats
 from beamuq.beam_mass_theorem import corrected_threshold, covered_mass
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError, nearest
 from beamuq.methods import candidate_weights
-from beamuq.methods.log_space_sums import Array
 from beamuq.models.conversations import Message, around
 from beamuq.prompts import prompt_template as templates
 from beamuq.scorers.quality_metrics import answer_f1
@@ -330,7 +330,7 @@ class _Call:
             doubts=tuple(doubts),
         )
 
-    def _beams(self, beams: Sequence[Mapping[str, Any]], logprob: Array) -> tuple[AskedBeam, ...]:
+    def _beams(self, beams: Sequence[Mapping[str, Any]], logprob: Floats) -> tuple[AskedBeam, ...]:
         outcomes = np.ones(logprob.shape, dtype=bool)
         weights = candidate_weights.restricted_mass(logprob, outcomes, self.settings.epsilon)[0]
         return tuple(

@@ -33,12 +33,12 @@ from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.paired_columns import check_order, group_column, number_column
 from beamuq.api.rows import Rows, check_settings
 from beamuq.api.score_series import ScoreSeries, score_series
+from beamuq.array_types import Bools, Floats
 from beamuq.errors import BeamUQError, hint
 from beamuq.evaluation.bootstrap import Estimate, estimate, resample_blocks
 from beamuq.evaluation.prr_and_auc import Judged, measure_blocks, why_undefined
 from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import certified_interval, certified_pair_interval
-from beamuq.methods.log_space_sums import Array, Mask
 from beamuq.methods.method_inputs import UNKNOWN, Answer, Evidence, Pairs, missing_part
 from beamuq.methods.registry import DIRECTION, FACTORS, METHODS, Method, compute, resolve
 from beamuq.scorers.scorer_protocol import scored
@@ -409,11 +409,11 @@ def _answer(answer: AnswerRecord) -> Answer:
     )
 
 
-def _one_value(value: float | None) -> Array:
+def _one_value(value: float | None) -> Floats:
     return UNKNOWN if value is None else np.array([value])
 
 
-def _weights(kind: str, logprob: Array, settings: _Settings) -> Array:
+def _weights(kind: str, logprob: Floats, settings: _Settings) -> Floats:
     """What each candidate counts for, [1, M], from log-probabilities that may hold NaN."""
     mask = np.ones(logprob.shape, dtype=bool)
     if kind == "samples" and settings.temperature == 1:
@@ -544,7 +544,7 @@ def _interval(method: str, evidence: Evidence, *, drawn: bool) -> tuple[float, f
     return low.item(), max(low.item(), high.item())
 
 
-def _most_probable_of_each_text(evidence: Evidence) -> Mask:
+def _most_probable_of_each_text(evidence: Evidence) -> Bools:
     """Which draws, [1, M], are the most probable of their text, of equals the first."""
     logprob = evidence.logprob[0]
     rising = sorted(range(len(logprob)), key=lambda place: (logprob[place], -place))
@@ -613,7 +613,7 @@ def prr(
     return estimate(float(values[0]), values[1:], confidence)
 
 
-def _check_all_there(name: str, column: Array) -> None:
+def _check_all_there(name: str, column: Floats) -> None:
     missing = np.flatnonzero(np.isnan(column))
     if len(missing):
         raise BeamUQError(f"{name}: row {missing[0] + 1}: missing; leave this answer out of both")
