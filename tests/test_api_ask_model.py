@@ -14,7 +14,8 @@ import pandas as pd
 import pytest
 
 import beamuq
-from beamuq.api.ask_model import SHOWN_METHODS, Asked, AskedBeam, ask
+from beamuq.api.ask_model import SHOWN_METHODS, ask
+from beamuq.api.asked_answer import Asked, AskedBeam
 from beamuq.api.open_models import fetched_models, model_folder
 from beamuq.api.rows import visible
 from beamuq.cli import main

@@ -1,3 +1,1 @@
-"""The methods on one's own model and candidates, without a study: ``beamuq.score`` and
-``beamuq.ask``.
-"""
+"""The methods on one's own model and candidates, without a study: ``beamuq.score`` and others."""

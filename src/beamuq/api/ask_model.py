@@ -1,6 +1,4 @@
-"""Questions to a model: its answer, its beams with their weights, every uncertainty, and how that
-is shown.
-"""
+"""Questions to a model: its answer, its beams with their weights, and every uncertainty."""
 
 from __future__ import annotations
 
@@ -8,8 +6,8 @@ import hashlib
 import inspect
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,27 +16,27 @@ import pandas as pd
 from pydantic import Field
 from tqdm import tqdm
 
+from beamuq.api.asked_answer import Asked, AskedBeam
 from beamuq.api.calibration_comparison import check_same
 from beamuq.api.calibration_file import CalibrationFile, read_calibration
 from beamuq.api.candidate_records import AnswerLabels, Name
 from beamuq.api.candidates_of_model import BATCH, check_stop, decoded_rows
 from beamuq.api.decisions import decision_table
-from beamuq.api.open_models import Similarity, open_model, open_similarity
-from beamuq.api.rows import (
-    ANSWER_LABELS,
-    Rows,
-    check_settings,
-    no_question,
-    number,
-    placed_rows,
-    plain,
+from beamuq.api.open_models import LoadedModel, Similarity, open_model, open_similarity
+from beamuq.api.questions_to_ask import (
+    Question,
+    check_conversations,
+    read_question,
+    read_questions,
 )
+from beamuq.api.rows import ANSWER_LABELS, Rows, check_settings, no_question, placed_rows
 from beamuq.api.score_candidates import score
+from beamuq.array_types import Floats
 from beamuq.beam_mass_theorem import corrected_threshold, covered_mass
 from beamuq.config_errors import StrictModel, validated
-from beamuq.errors import BeamUQError, hint, nearest
+from beamuq.errors import BeamUQError, nearest
 from beamuq.methods import candidate_weights
-from beamuq.models.conversations import Message, around, read_conversation
+from beamuq.models.conversations import Message, around
 from beamuq.prompts import prompt_template as templates
 from beamuq.scorers.quality_metrics import answer_f1
 from beamuq.written_texts import WholeText
@@ -53,247 +51,10 @@ EXAMPLES = (
     {"question": "Which planet is nearest to the Sun?", "answers": ["Mercury"]},
     {"question": "In what year did the First World War end?", "answers": ["1918"]},
 )
-LEFT_OUT = ("uncertainties", "has_chat_template", "doubts")  # of JSON
-LONG = 10  # tokens of an answer with so many wordings that no width finds most of them
-BAR = 30  # characters of a bar at p = 1
 SHOWN_METHODS = (
     *("Dissimilarity", "Eccentricity", "EigVecDissimilarity", "CocoaMSP", "CocoaPPL"),
     *("Prob", "MTE", "Perplexity"),
 )
-
-
-@dataclass(frozen=True)
-class AskedBeam:
-    """One hypothesis: its probability, its weight among the beams, and whether it ended or was
-    cut.
-    """
-
-    text: str
-    probability: float
-    weight: float
-    ended: bool
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a model answers and how sure it is. ``print`` shows it; ``uncertainties`` is a frame as
-    ``score`` gives it.
-
-    covered_mass: probability of all beams together; corrected_threshold: what the paper's theorem,
-    put right, asks of it, M/(M + 1). low, high: the certified interval, which holds Dissimilarity
-    under the model's whole distribution, whatever there is beside the beams; threshold: what it is
-    held against. style, examples: ``plain`` or ``chat``, and how many few-shot examples stand
-    before the question. model_hash, prompt_hash: sha256 of the model's files, and of the prompt
-    around the question with the settings that change scores; of a conversation of its system
-    prompt. decision: by a calibration, its method, the score, right_low and right_high (its two
-    probabilities), shown, reason, warnings; or None. messages: how many a conversation has, whose
-    last one is the question; 0: a question alone was asked. stop: what ends an answer. doubts: why
-    the texts may be no answers.
-    """
-
-    question: str
-    model: str
-    style: str
-    examples: int
-    has_chat_template: bool
-    answer: str
-    probability: float
-    tokens: int
-    ended: bool
-    beams: tuple[AskedBeam, ...]
-    width: int
-    covered_mass: float
-    corrected_threshold: float
-    low: float
-    high: float
-    threshold: float | None
-    uncertainties: pd.DataFrame
-    model_hash: str
-    prompt_hash: str
-    decision: dict[str, Any] | None
-    messages: int = 0
-    stop: str = "newline"
-    doubts: tuple[str, ...] = ()
-
-    def uncertainty(self, method: str = "Dissimilarity") -> float:
-        """One method's score: the beam form of a method in two forms. Higher = more uncertain."""
-        rows = self.uncertainties[self.uncertainties["method"] == method]
-        if len(rows) != 1:
-            raise BeamUQError(
-                f"method {method!r}: not scored here; {hint(method, self.uncertainties['method'])}"
-            )
-        return float(rows["value"].item())
-
-    @property
-    def decided(self) -> str | None:
-        """On which side of the threshold the whole interval lies: ``below``, ``above`` or, across
-        it, ``undecided``.
-        """
-        if self.threshold is None:
-            return None
-        return (
-            "below"
-            if self.high < self.threshold
-            else "above"
-            if self.low > self.threshold
-            else "undecided"
-        )
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Why these numbers may mislead; empty where nothing speaks against them."""
-        told = list(self.doubts)
-        if self.covered_mass < 0.5:
-            told.append(
-                f"the beams cover {self.covered_mass:.2f} of the probability: the estimate of "
-                "Dissimilarity may be off "
-                f"by up to {1 - self.covered_mass:.2f}; {self._what_covers_more()}"
-            )
-        if not self.ended:
-            told.append("the answer was cut at the largest number of tokens: raise it")
-        cut = sum(not beam.ended for beam in self.beams)
-        if cut:
-            told.append(
-                f"{cut} of {len(self.beams)} beams were cut at the largest number of tokens"
-            )
-        return (*told, *(self.decision["warnings"] if self.decision else ()))
-
-    def _what_covers_more(self) -> str:
-        """The advice that fits the cause: answers that are cut, a model that is asked otherwise,
-        too few beams.
-        """
-        cut, long = (
-            2 * sum(not beam.ended for beam in self.beams) > len(self.beams),
-            self.tokens > LONG,
-        )
-        causes = {
-            "most beams were cut: raise the largest number of tokens, or ask for a short "
-            "answer": cut,
-            "a long answer has many wordings: ask for a short one": long and not cut,
-            "the model has a chat template, which --style chat uses": self.style == "plain"
-            and self.has_chat_template,
-            "more width covers more": not (cut or long),
-        }
-        return "; ".join(advice for advice, fits in causes.items() if fits)
-
-    def as_json(self) -> str:
-        """Everything as one JSON object."""
-        content = {key: value for key, value in asdict(self).items() if key not in LEFT_OUT}
-        scores = self.uncertainties.astype(object).where(self.uncertainties.notna(), None)[
-            ["method", "variant", "value", "confidence", "range", "similarity"]
-        ]
-        content |= {
-            "decided": self.decided,
-            "uncertainties": scores.to_dict("records"),
-            "warnings": self.warnings,
-        }
-        return json.dumps(content, ensure_ascii=False)
-
-    @property
-    def texts(self) -> dict[str, float]:
-        """The probability of each text among the beams, the most probable first: two endings of one
-        text count once.
-        """
-        found: dict[str, float] = {}
-        for beam in self.beams:
-            found[beam.text] = found.get(beam.text, 0.0) + beam.probability
-        return dict(sorted(found.items(), key=lambda each: -each[1]))
-
-    def __str__(self) -> str:
-        return self.as_text()
-
-    def as_text(self, *, verbose: bool = False) -> str:
-        """What ``beamuq ask`` prints; with ``verbose`` every beam too."""
-        lines = [
-            f"question      {_on_one_line(self.question)}",
-            f"asked         {self._asked()}",
-            f"answer        {_shown(self.answer)}",
-            *([f"decision      {self._decision()}"] if self.decision else []),
-            f"how sure      {self.texts.get(self.answer, self.probability):.1%} of the "
-            "probability is on this text",
-            "",
-            *(
-                _bar(p, _shown(text) + " ← the answer" * (text == self.answer))
-                for text, p in self.texts.items()
-            ),
-            _bar(1 - self.covered_mass, "(not found)", "░"),
-            "",
-            f"interval      {self.low:.3f} to {self.high:.3f}, width {self.high - self.low:.3f}: "
-            f"holds Dissimilarity under the model's whole distribution ({len(self.beams)} "
-            "outcomes found)",
-            *(
-                []
-                if self.threshold is None
-                else [f"  threshold {self.threshold:g}: {self.decided}"]
-            ),
-            *(self._beams() if verbose else []),
-            "scores        higher = more uncertain; similarity: "
-            f"{self.uncertainties['similarity'].iloc[0]}",
-        ]
-        for row in self.uncertainties.to_dict("records"):
-            name = row["method"] + (
-                " + beamsearch"
-                if row["variant"]
-                else " (−log p)"
-                if row["method"] == "Prob"
-                else ""
-            )
-            confidence = number(row["confidence"]) and f", confidence {number(row['confidence'])}"
-            lines.append(f"  {name:<34}{number(row['value']):>10}  in {row['range']}{confidence}")
-        lines += [f"warning: {told}" for told in self.warnings]
-        return "\n".join(lines)
-
-    def _asked(self) -> str:
-        if self.messages:
-            return f"in the model's chat template, a conversation of {self.messages} messages"
-        shown = f" with {self.examples} examples" if self.examples else ""
-        other = "; --style chat uses the model's chat template" if self.has_chat_template else ""
-        return (
-            f"plainly{shown}{other}"
-            if self.style == "plain"
-            else f"in the model's chat template{shown}"
-        )
-
-    def _beams(self) -> list[str]:
-        return [
-            f"model         {self.model}; the answer has {self.tokens} tokens, p = "
-            f"{self.probability:.4f}",
-            "",
-            "p       weight  beam",
-            *(
-                f"{beam.probability:.4f}  {beam.weight:.4f}  {_shown(beam.text)}"
-                for beam in self.beams
-            ),
-            f"covered mass  {self.covered_mass:.3f} by {len(self.beams)} beams",
-            "",
-        ]
-
-    def _decision(self) -> str:
-        told = self.decision or {}
-        between = " or ".join(
-            dict.fromkeys(f"{told[end]:.2f}" for end in ("right_low", "right_high"))
-        )
-        shown = ("shown" if told["shown"] else "withheld") + (
-            f" ({told['reason']})" if told["reason"] else ""
-        )
-        return f"p(right) {between} by {told['method']}; {shown}"
-
-
-def _shown(text: str) -> str:
-    return _on_one_line(text) or "(empty)"
-
-
-def _on_one_line(text: str) -> str:
-    return text.replace("\n", "\\n")
-
-
-def _bar(p: float, text: str, block: str = "█") -> str:
-    """A line of a bar chart: p, a bar of half characters as long as it, and what it is of."""
-    halves = round(2 * BAR * p)
-    return (
-        f"{max(p, 0):6.3f}  "
-        f"{block * (halves // 2) + ('▌' if halves % 2 and block == '█' else ''):<{BAR}}  {text}"
-    )
 
 
 def ask(
@@ -358,8 +119,10 @@ def ask(
     similarity, epsilon, alpha, device, dtype, threads
         As for score; device, dtype and threads are the model's too.
 
-    Returns ------- :class:`Asked`: what the model answers and how sure it is, to ``print``; of a
-    list of questions a list.
+    Returns
+    -------
+    :class:`beamuq.api.asked_answer.Asked`: what the model answers and how sure it is, to
+    ``print``; of a list of questions a list.
 
     The hash of a conversation's prompt is of its messages of the system and the developer; its
     other turns are the question.
@@ -377,10 +140,8 @@ def ask(
     if style not in STYLES:
         raise BeamUQError(f"style {style!r}: choose from {', '.join(STYLES)}")
     check_stop(stop)
-    questions, one = _questions(question)
-    talks = any(each.messages for each in questions)
-    if talks:
-        _check_conversations(questions, style, shots, prompt_template)
+    questions, is_one = read_questions(question)
+    check_conversations(questions, style, shots, prompt_template)
     check_settings(
         width=width,
         max_new_tokens=max_new_tokens,
@@ -388,183 +149,226 @@ def ask(
         alpha=alpha,
         threshold=threshold,
     )
-    made = (
-        calibration
-        if isinstance(calibration, CalibrationFile | None)
-        else read_calibration(calibration)
-    )
-    if made is not None and made.form == "multinomial":
-        raise BeamUQError(
-            f"calibration: form {made.form!r}: ask scores beams; calibrate with --form beamsearch"
-        )
+    calibration_file = _opened(calibration)
     loaded = open_model(model, device=device, dtype=dtype, threads=threads)
     scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
-    prompt, examples = _prompts(style, [] if talks else shots, prompt_template)
-    settings: dict[str, float | str] = {
-        "width": int(width),
-        "max_new_tokens": int(max_new_tokens),
-        "stop": stop,
-    }
-    settings |= {"epsilon": float(epsilon), "alpha": float(alpha)}
-    hashes = []
-    for each in questions:
-        fixed = (
-            f"conversation\n{around(each.messages)}"
-            if each.messages
-            else f"{STYLES[style]}\n{prompt('?')}"
-        )
-        hashes.append(_prompt_hash(fixed, settings))
-    named = {"model": loaded.name, "model_hash": loaded.content}
-    if made is not None:  # before minutes of decoding
-        for prompt_hash in dict.fromkeys(hashes):
-            facts = {**named, "prompt_hash": prompt_hash, "similarity": scorer.name}
-            check_same(made, facts, force=force, where="calibration")
+    are_conversations = bool(questions[0].messages)
+    call = _Call(
+        model=loaded,
+        prompts=_read_prompts(style, [] if are_conversations else shots, prompt_template),
+        settings=_Settings(
+            width=int(width),
+            max_new_tokens=int(max_new_tokens),
+            stop=stop,
+            epsilon=float(epsilon),
+            alpha=float(alpha),
+        ),
+        threshold=threshold,
+        calibration=calibration_file,
+        force=force,
+    )
+    identities = [call.identity(member) for member in questions]
+    call.check_calibration(identities, scorer.name)  # before minutes of decoding
     rows, doubts = decoded_rows(
         loaded.model,
         loaded.tokenizer,
-        [each.messages or prompt(each.text) for each in questions],
+        [call.prompts.prompt(member) for member in questions],
         beams=width,
         max_new_tokens=max_new_tokens,
         chat=style == "chat",
         stop=stop,
-        places=[each.place for each in questions],
+        places=[member.place for member in questions],
     )
-    methods = list(dict.fromkeys((*SHOWN_METHODS, *([made.method] if made else ()))))
+    methods = list(SHOWN_METHODS)
+    if calibration_file is not None and calibration_file.method not in methods:
+        methods.append(calibration_file.method)
     scores = score(rows, similarity=scorer, methods=methods, epsilon=epsilon, alpha=alpha)
     scores = scores[scores["variant"] != "multinomial"]
-    asked = []
-    for each, row, told, prompt_hash in zip(questions, rows, doubts, hashes, strict=True):
-        own = scores[scores["id"] == row["id"]].assign(id="1").reset_index(drop=True)
-        identity: dict[str, Any] = {**named, "prompt_hash": prompt_hash}
-        asked.append(
-            Asked(
-                question=each.text,
-                style=style,
-                examples=examples,
-                has_chat_template=bool(getattr(loaded.tokenizer, "chat_template", None)),
-                width=width,
-                corrected_threshold=corrected_threshold(width),
-                threshold=threshold,
-                **_found(row, own, epsilon),
-                **identity,
-                decision=None if made is None else _decision(made, own, identity, force=force),
-                messages=len(each.messages),
-                stop=stop,
-                doubts=tuple(told),
-            )
+    answers = []
+    for member, identity, row, row_doubts in zip(questions, identities, rows, doubts, strict=True):
+        own_scores = scores[scores["id"] == row["id"]].assign(id="1").reset_index(drop=True)
+        answers.append(call.answer(member, identity, row, row_doubts, own_scores))
+    return answers[0] if is_one else answers
+
+
+def _opened(calibration: CalibrationFile | str | Path | None) -> CalibrationFile | None:
+    """A calibration, read where it is a path; raises BeamUQError if it is of samples."""
+    if not isinstance(calibration, CalibrationFile | None):
+        calibration = read_calibration(calibration)
+    if calibration is not None and calibration.form == "multinomial":
+        raise BeamUQError(
+            f"calibration: form {calibration.form!r}: ask scores beams; calibrate with --form "
+            "beamsearch"
         )
-    return asked[0] if one else asked
-
-
-def _found(row: Mapping[str, Any], scores: pd.DataFrame, epsilon: float) -> dict[str, Any]:
-    """What :class:`Asked` says of the answer, its beams and their scores."""
-    answer = row["answer"]
-    beams = row["beams"]
-    logprob = np.array([[beam["logprob"] for beam in beams]])
-    mask = np.ones(logprob.shape, dtype=bool)
-    shares = candidate_weights.restricted_mass(logprob, mask, epsilon)[0].tolist()
-    dissimilarity = scores[scores["method"] == "Dissimilarity"].iloc[0]
-    return {
-        "answer": answer["text"],
-        "probability": math.exp(answer["logprob"]),
-        "tokens": len(answer["token_ids"]),
-        "ended": answer["ended"],
-        "beams": tuple(
-            AskedBeam(beam["text"], math.exp(beam["logprob"]), share, beam["ended"])
-            for beam, share in zip(beams, shares, strict=True)
-        ),
-        "covered_mass": float(covered_mass(logprob, mask)[0]),
-        "low": float(dissimilarity["low"]),
-        "high": float(dissimilarity["high"]),
-        "uncertainties": scores,
-    }
+    return calibration
 
 
 @dataclass(frozen=True)
-class _Question:
-    """What is asked: a question's text, or the messages of a conversation and the last one's text;
-    and its place.
-    """
+class _Settings:
+    """Settings of a call that change scores."""
 
-    text: str
-    messages: list[Message]
-    place: str
+    width: int
+    max_new_tokens: int
+    stop: str
+    epsilon: float
+    alpha: float
 
-
-def _questions(question: Any) -> tuple[list[_Question], bool]:
-    """What a call of :func:`ask` asks, and whether it is one question or one conversation, and no
-    list of them.
-
-    Raises BeamUQError if it asks nothing, or what is neither text nor messages.
-    """
-    if isinstance(question, str):
-        return [_read_question(question, "question 1")], True
-    if isinstance(question, Mapping) or not isinstance(question, Iterable):
-        raise BeamUQError(
-            f"question: a {type(question).__name__}; give a question, a conversation, or a list of "
-            "them"
-        )
-    listed = list(question)
-    if not listed:
-        raise BeamUQError("no question; give one")
-    if all(_is_message(each) for each in listed):
-        return [_read_question(listed, "question 1")], True
-    questions = []
-    for place, each in enumerate(listed, start=1):
-        read = each if isinstance(each, _Question) else _read_question(each, f"question {place}")
-        questions.append(read)
-    return questions, False
+    def beside_the_defaults(self) -> dict[str, float | str]:
+        """Those that are not the defaults of :func:`ask`."""
+        parameters = inspect.signature(ask).parameters
+        settings = vars(self).items()
+        return {name: value for name, value in settings if value != parameters[name].default}
 
 
-def _is_message(part: Any) -> bool:
-    """Whether it is a message of one conversation, and no question that was read before."""
-    return not isinstance(part, _Question) and isinstance(plain(part), Mapping)
+@dataclass(frozen=True)
+class _Identity:
+    """What a calibration compares of an answer: its model and the prompt around its question."""
+
+    model: str
+    model_hash: str
+    prompt_hash: str
 
 
-def _read_question(asked: Any, place: str) -> _Question:
-    if isinstance(asked, str):
-        if not asked.strip():
-            raise BeamUQError(f"{place}: the question is empty; write one")
-        return _Question(asked, [], place)
-    messages = plain(asked)
-    if not isinstance(messages, list):
-        raise BeamUQError(
-            f"{place}: a {type(asked).__name__}; give a text, or a conversation: a list of messages"
-        )
-    read = read_conversation(messages, place)
-    return _Question(read[-1]["content"], read, place)
+@dataclass(frozen=True)
+class _Prompts:
+    """How questions become prompts: the style, and a template with examples before the question."""
+
+    style: str
+    path: Path
+    template: templates.Template
+    examples: list[Mapping[str, Any]]
+
+    def prompt(self, question: Question) -> str | list[Message]:
+        """What the model is given: a conversation as it is, a question in the template."""
+        return question.messages or self._rendered(question.text)
+
+    def around(self, question: Question) -> str:
+        """The prompt around a question, which is the same for others of its kind."""
+        if question.messages:
+            return f"conversation\n{around(question.messages)}"
+        return f"{STYLES[self.style]}\n{self._rendered('?')}"
+
+    def _rendered(self, text: str) -> str:
+        question = {"question": " ".join(text.split()), "options": [], "history": [], "context": []}
+        return templates.render(self.template, question, self.examples, where=str(self.path))
 
 
-def _check_conversations(
-    questions: Sequence[_Question],
-    style: str,
-    shots: Rows | None,
-    prompt_template: str | Path | None,
-) -> None:
-    """Refuse what conversations cannot be asked with: each would be dropped."""
-    talk = next(each for each in questions if each.messages)
-    for each in questions:
-        if not each.messages:
-            raise BeamUQError(
-                f"{each.place}: a question beside a conversation ({talk.place}), which is asked "
-                "without examples and "
-                'template; ask them apart, or give it as messages: [{"role": "user", "content": '
-                '"…"}]'
-            )
-    if style != "chat":
-        raise BeamUQError(
-            f"{talk.place}: messages: they go through the model's chat template, and style is "
-            f"{style!r}; give style "
-            "chat"
-        )
+def _read_prompts(style: str, shots: Rows | None, prompt_template: str | Path | None) -> _Prompts:
+    path = templates.PROMPTS / STYLES[style] / "jsonl.txt"
     if prompt_template is not None:
-        raise BeamUQError(
-            "prompt_template: a conversation is asked as it is; leave the template out"
+        path = Path(prompt_template)
+    template = templates.load(path)
+    examples: list[Mapping[str, Any]] = []
+    for place, row in placed_rows(EXAMPLES if shots is None else shots):
+        shot: Shot = validated(Shot, dict(row), f"shots: {place}")
+        examples.append({"question": shot.question, "references": shot.answers, "options": []})
+    return _Prompts(style, path, template, examples)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What a call of :func:`ask` asks with, and what it says of each answer."""
+
+    model: LoadedModel
+    prompts: _Prompts
+    settings: _Settings
+    threshold: float | None
+    calibration: CalibrationFile | None
+    force: bool
+
+    def identity(self, question: Question) -> _Identity:
+        """The model, and the hash of the prompt around a question and of unusual settings."""
+        content = self.prompts.around(question)
+        settings = self.settings.beside_the_defaults()
+        if settings:
+            content += json.dumps(settings)
+        prompt_hash = hashlib.sha256(content.encode()).hexdigest()
+        return _Identity(self.model.name, self.model.content, prompt_hash)
+
+    def check_calibration(self, identities: Sequence[_Identity], similarity: str) -> None:
+        """Refuse what differs from the calibration; see ``check_same``."""
+        if self.calibration is None:
+            return
+        for identity in dict.fromkeys(identities):
+            facts = {**vars(identity), "similarity": similarity}
+            check_same(self.calibration, facts, force=self.force, where="calibration")
+
+    def answer(
+        self,
+        question: Question,
+        identity: _Identity,
+        row: Mapping[str, Any],
+        doubts: Sequence[str],
+        scores: pd.DataFrame,
+    ) -> Asked:
+        """What a decoded row and its scores say."""
+        answer = row["answer"]
+        logprob = np.array([[beam["logprob"] for beam in row["beams"]]])
+        outcomes = np.ones(logprob.shape, dtype=bool)
+        dissimilarity = scores[scores["method"] == "Dissimilarity"].iloc[0]
+        return Asked(
+            question=question.text,
+            model=identity.model,
+            style=self.prompts.style,
+            examples=len(self.prompts.examples),
+            has_chat_template=bool(getattr(self.model.tokenizer, "chat_template", None)),
+            answer=answer["text"],
+            probability=math.exp(answer["logprob"]),
+            tokens=len(answer["token_ids"]),
+            ended=answer["ended"],
+            beams=self._beams(row["beams"], logprob),
+            width=self.settings.width,
+            covered_mass=float(covered_mass(logprob, outcomes)[0]),
+            corrected_threshold=corrected_threshold(self.settings.width),
+            low=float(dissimilarity["low"]),
+            high=float(dissimilarity["high"]),
+            threshold=self.threshold,
+            uncertainties=scores,
+            model_hash=identity.model_hash,
+            prompt_hash=identity.prompt_hash,
+            decision=self._decision(identity, scores),
+            messages=len(question.messages),
+            stop=self.settings.stop,
+            doubts=tuple(doubts),
         )
-    if shots is not None and list(placed_rows(shots)):
-        raise BeamUQError(
-            "shots: a conversation is asked as it is; write examples as turns, and leave shots out"
+
+    def _beams(self, beams: Sequence[Mapping[str, Any]], logprob: Floats) -> tuple[AskedBeam, ...]:
+        outcomes = np.ones(logprob.shape, dtype=bool)
+        weights = candidate_weights.restricted_mass(logprob, outcomes, self.settings.epsilon)[0]
+        return tuple(
+            AskedBeam(beam["text"], math.exp(beam["logprob"]), weight, beam["ended"])
+            for beam, weight in zip(beams, weights.tolist(), strict=True)
         )
+
+    def _decision(self, identity: _Identity, scores: pd.DataFrame) -> dict[str, Any] | None:
+        """What the calibration says of the answer; None without one."""
+        calibration = self.calibration
+        if calibration is None:
+            return None
+        rows = scores[
+            (scores["method"] == calibration.method)
+            & (scores["variant"] == calibration.form)
+            & (scores["setting"] == calibration.setting)
+        ]
+        if rows.empty or rows["value"].isna().any():
+            why = "not scored by ask" if rows.empty else rows["reason"].iloc[0]
+            raise BeamUQError(
+                f"calibration: method {calibration.method!r}: {why}; calibrate another method"
+            )
+        row = rows.iloc[0]
+        facts = {
+            **vars(identity),
+            "similarity": row["similarity"],
+            "scored_with": row["scored_with"],
+            "version": row["version"],
+            # how many beams were asked for is a part of the prompt's hash, and an answer may have
+            # fewer outcomes
+            "candidates": calibration.candidates,
+        }
+        warnings = check_same(calibration, facts, force=self.force, where="calibration")
+        table = decision_table(calibration, [row["value"]])
+        decision = {str(name): value for name, value in table.to_dict("records")[0].items()}
+        return {"method": calibration.method, **decision, "warnings": tuple(warnings)}
 
 
 class Shot(StrictModel, extra="ignore"):
@@ -575,9 +379,7 @@ class Shot(StrictModel, extra="ignore"):
 
 
 class AskedRow(AnswerLabels, extra="ignore"):
-    """A question of a file that :func:`ask_all` takes, with right answers; other columns are left
-    out.
-    """
+    """A question of a file that :func:`ask_all` takes; other columns are left out."""
 
     id: Name
     question: WholeText | None = None
@@ -611,115 +413,79 @@ def ask_all(rows: Rows, model: Any = DEMO_MODEL, **options: Any) -> pd.DataFrame
     >>> asked["quality"].between(0, 1).all().item()
     True
     """
-    asked_rows: dict[str, AskedRow] = {}
-    questions: list[_Question] = []
-    for place, row in placed_rows(rows):
-        if "answers" not in row and (
-            near := [key for key in row if nearest(str(key), ["answers"])]
-        ):
-            raise BeamUQError(
-                f"{place}: {near[0]}: unknown column; did you mean 'answers', a list of right ones?"
-            )
-        item: AskedRow = validated(AskedRow, {"id": str(len(asked_rows) + 1)} | dict(row), place)
-        if asked_rows.setdefault(item.id, item) is not item:
-            raise BeamUQError(f"{place}: id {item.id!r} stands twice; give each question its own")
-        questions.append(_question_of_row(item, row, place))
-    if not (items := list(asked_rows.values())):
+    questions = _read_rows(rows)
+    if not questions:
         raise no_question(rows)
     machine = {name: options[name] for name in ("device", "dtype", "threads") if name in options}
     # once: reading them, and hashing a model in memory, takes as long as a batch
     options["similarity"] = open_similarity(options.get("similarity", "auto"), **machine)
     loaded = open_model(model, **machine)
     frames = []
-    for start in tqdm(range(0, len(items), BATCH), desc="batches of questions", disable=None):
-        members = items[start : start + BATCH]
-        answers: list[Asked] = ask(questions[start : start + BATCH], loaded, **options)  # type: ignore[arg-type]
-        for item, asked in zip(members, answers, strict=True):
-            labels: dict[str, Any] = {
-                name: getattr(asked, name)
-                for name in ("answer", "model", "model_hash", "prompt_hash")
-            }
-            labels |= {
-                name: value for name in ANSWER_LABELS if (value := getattr(item, name)) is not None
-            }
-            if item.answers is not None and "quality" not in labels:
-                labels["quality"] = answer_f1(
-                    " ".join(asked.answer.split()), item.answers
-                )  # no line is left out
-            frames.append(asked.uncertainties.assign(id=item.id, **labels))
+    starts = range(0, len(questions), BATCH)
+    for start in tqdm(starts, desc="batches of questions", disable=None):
+        batch = questions[start : start + BATCH]
+        answers = ask([row.question for row in batch], loaded, **options)  # type: ignore[arg-type]
+        frames += [row.scores(answer) for row, answer in zip(batch, answers, strict=True)]
     return pd.concat(frames, ignore_index=True)
 
 
-def _question_of_row(item: AskedRow, row: Mapping[str, Any], place: str) -> _Question:
-    if item.question is not None and item.messages is not None:
+@dataclass(frozen=True)
+class _QuestionOfRow:
+    """A question, and what its row says of it."""
+
+    question: Question
+    row: AskedRow
+
+    def scores(self, answer: Asked) -> pd.DataFrame:
+        """The scores of its answer, as rows of ``score`` with labels."""
+        scores = answer.uncertainties.assign(
+            id=self.row.id,
+            answer=answer.answer,
+            model=answer.model,
+            model_hash=answer.model_hash,
+            prompt_hash=answer.prompt_hash,
+        )
+        for name in ANSWER_LABELS:
+            label = getattr(self.row, name)
+            if label is not None:
+                scores[name] = label
+        if self.row.answers is not None and "quality" not in scores:
+            on_one_line = " ".join(answer.answer.split())  # no line is left out
+            scores["quality"] = answer_f1(on_one_line, self.row.answers)
+        return scores
+
+
+def _read_rows(rows: Rows) -> list[_QuestionOfRow]:
+    """The questions of a file, in order; raises BeamUQError for an id that stands twice."""
+    questions: dict[str, _QuestionOfRow] = {}
+    for place, fields in placed_rows(rows):
+        _check_no_misspelt_answers(fields, place)
+        default_id = str(len(questions) + 1)
+        row: AskedRow = validated(AskedRow, {"id": default_id} | dict(fields), place)
+        if row.id in questions:
+            raise BeamUQError(f"{place}: id {row.id!r} stands twice; give each question its own")
+        questions[row.id] = _QuestionOfRow(_question_of_row(row, fields, place), row)
+    return list(questions.values())
+
+
+def _check_no_misspelt_answers(fields: Mapping[str, Any], place: str) -> None:
+    if "answers" in fields:
+        return
+    for name in fields:
+        if nearest(str(name), ["answers"]):
+            raise BeamUQError(
+                f"{place}: {name}: unknown column; did you mean 'answers', a list of right ones?"
+            )
+
+
+def _question_of_row(row: AskedRow, fields: Mapping[str, Any], place: str) -> Question:
+    if row.question is not None and row.messages is not None:
         raise BeamUQError(f"{place}: question and messages; give one of both")
-    if item.messages is not None:
-        return _read_question(item.messages, place)
-    if item.question is not None:
-        return _read_question(item.question, place)
-    for key in row:
-        if near := nearest(str(key), ["question", "messages"]):
-            raise BeamUQError(f"{place}: {key}: unknown column; did you mean {near!r}?")
+    if row.messages is not None:
+        return read_question(row.messages, place)
+    if row.question is not None:
+        return read_question(row.question, place)
+    for name in fields:
+        if near := nearest(str(name), ["question", "messages"]):
+            raise BeamUQError(f"{place}: {name}: unknown column; did you mean {near!r}?")
     raise BeamUQError(f"{place}: question: this key is missing; add it, or messages")
-
-
-def _prompt_hash(fixed: str, settings: Mapping[str, float | str]) -> str:
-    """Of the prompt without its question, and of those settings that change scores and are not the
-    defaults.
-    """
-    defaults = inspect.signature(ask).parameters
-    other = {name: value for name, value in settings.items() if value != defaults[name].default}
-    return hashlib.sha256((fixed + (json.dumps(other) if other else "")).encode()).hexdigest()
-
-
-def _decision(
-    made: CalibrationFile, scores: pd.DataFrame, identity: dict[str, str], *, force: bool
-) -> dict[str, Any]:
-    """What a calibration says of the one answer."""
-    of = scores[
-        (scores["method"] == made.method)
-        & (scores["variant"] == made.form)
-        & (scores["setting"] == made.setting)
-    ]
-    if of.empty or of["value"].isna().any():
-        why = of["reason"].iloc[0] if len(of) else "not scored by ask"
-        raise BeamUQError(f"calibration: method {made.method!r}: {why}; calibrate another method")
-    row = of.iloc[0]
-    facts = identity | {name: row[name] for name in ("similarity", "scored_with", "version")}
-    # how many beams were asked for is a part of the prompt's hash, and an answer may have fewer
-    # outcomes
-    told = check_same(
-        made, facts | {"candidates": made.candidates}, force=force, where="calibration"
-    )
-    found = decision_table(made, [row["value"]]).to_dict("records")[0]
-    return {
-        "method": made.method,
-        **{str(key): each for key, each in found.items()},
-        "warnings": tuple(told),
-    }
-
-
-def _prompts(
-    style: str, shots: Rows | None, prompt_template: str | Path | None
-) -> tuple[Callable[[str], str], int]:
-    """From a question to its prompt, and how many examples stand before it."""
-    path = (
-        templates.PROMPTS / STYLES[style] / "jsonl.txt"
-        if prompt_template is None
-        else Path(prompt_template)
-    )
-    template, examples = templates.load(path), []
-    for place, row in placed_rows(EXAMPLES if shots is None else shots):
-        shot: Shot = validated(Shot, dict(row), f"shots: {place}")
-        examples.append({"question": shot.question, "references": shot.answers, "options": []})
-
-    def prompt(question: str) -> str:
-        asked = {
-            "question": " ".join(question.split()),
-            "options": [],
-            "history": [],
-            "context": [],
-        }
-        return templates.render(template, asked, examples, where=str(path))
-
-    return prompt, len(examples)

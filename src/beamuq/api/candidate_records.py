@@ -7,7 +7,6 @@ guessed.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,32 +47,33 @@ def _entropy_of_tokens(value: float) -> float:
     if not 0 <= value <= MOST_ENTROPY:
         raise ValueError(
             f"must be a finite number of nats from 0 to {MOST_ENTROPY:.1f}, ln of "
-            f"{LARGEST_VOCABULARY:,} tokens, which "
-            "no vocabulary has; give the entropy of the next token's distribution, or leave "
-            "token_entropies out"
+            f"{LARGEST_VOCABULARY:,} tokens, which no vocabulary has; give the entropy of the next "
+            "token's distribution, or leave token_entropies out"
         )
     return value
 
 
 def _record(value: Any) -> Any:
+    """A candidate's fields, without nulls; a text alone is one too."""
     if isinstance(value, str):
         return {"text": value}
-    if not isinstance(value, Mapping | BaseModel):
-        raise ValueError(
-            "give a text, or an object with 'text' and, where known, its log-probabilities"
-        )
-    return (
-        {key: of for key, of in value.items() if of is not None}
-        if isinstance(value, Mapping)
-        else value
+    if isinstance(value, BaseModel):
+        return value
+    if isinstance(value, Mapping):
+        return {key: part for key, part in value.items() if part is not None}
+    raise ValueError(
+        "give a text, or an object with 'text' and, where known, its log-probabilities"
     )
 
 
 def as_number(value: Any) -> Any:
     """True and False are 1 and 0, and a number in CSV is a text."""
-    with contextlib.suppress(ValueError):
-        return float(value) if isinstance(value, bool | str) else value
-    return value
+    if not isinstance(value, bool | str):
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        return value
 
 
 Name = Annotated[str, BeforeValidator(written_texts.name), BeforeValidator(id_text)]
@@ -81,6 +81,7 @@ Group = Annotated[str | None, BeforeValidator(written_texts.name), BeforeValidat
 Label = Annotated[str, BeforeValidator(written_texts.name)]
 Number = Annotated[float | None, BeforeValidator(as_number)]
 Entropy = Annotated[float, Field(allow_inf_nan=True), AfterValidator(_entropy_of_tokens)]
+RequestFields = dict[str, Any]
 LogProbability = Annotated[float, Field(allow_inf_nan=True), AfterValidator(_at_most_zero)]
 
 
@@ -118,9 +119,7 @@ LABELS = tuple(Labels.model_fields)
 
 
 class CandidateRecord(StrictModel):
-    """A text and what the model thought of it. A plain string stands for a record with this text
-    alone.
-    """
+    """A text and its log-probabilities. A plain string stands for a record with this text alone."""
 
     text: Annotated[
         WholeText,
@@ -168,9 +167,11 @@ class CandidateRecord(StrictModel):
     @property
     def total(self) -> float | None:
         """The log-probability, in whichever way it was given."""
-        if self.logprob is None and self.token_logprobs is not None:
+        if self.logprob is not None:
+            return min(self.logprob, 0.0)
+        if self.token_logprobs is not None:
             return min(math.fsum(self.token_logprobs), 0.0)
-        return None if self.logprob is None else min(self.logprob, 0.0)
+        return None
 
 
 class AnswerRecord(CandidateRecord):
@@ -205,10 +206,10 @@ class AnswerRecord(CandidateRecord):
             "token_logprobs": self.token_logprobs and len(self.token_logprobs),
             "token_entropies": self.token_entropies and len(self.token_entropies),
         }
-        given = {name: length for name, length in lengths.items() if length}
-        if len(set(given.values())) > 1:
-            told = ", ".join(f"{name} {length}" for name, length in given.items())
-            raise ValueError(f"lengths disagree ({told}); each counts the ending token")
+        stated = {name: length for name, length in lengths.items() if length}
+        if len(set(stated.values())) > 1:
+            listed = ", ".join(f"{name} {length}" for name, length in stated.items())
+            raise ValueError(f"lengths disagree ({listed}); each counts the ending token")
         return self
 
     @property
@@ -222,8 +223,8 @@ class AnswerRecord(CandidateRecord):
     @property
     def length(self) -> int | None:
         """Number of tokens, in whichever way it was given."""
-        known = self.token_logprobs or self.token_entropies
-        return len(known) if known else self.tokens
+        per_token = self.token_logprobs or self.token_entropies
+        return len(per_token) if per_token else self.tokens
 
 
 Candidates = Annotated[
@@ -260,7 +261,7 @@ class QuestionRecord(Labels):
         Field(description="of one beam search: distinct token sequences, texts may repeat"),
     ] = []
     request: Annotated[
-        dict[str, Any] | None,
+        RequestFields | None,
         Field(
             description=(
                 "what a server was asked for samples: refused unless they are the model's own"
@@ -270,22 +271,22 @@ class QuestionRecord(Labels):
 
     @model_validator(mode="after")
     def _beams_are_distinct_outcomes(self) -> QuestionRecord:
-        known = [math.exp(total) for beam in self.beams if (total := beam.total) is not None]
-        if math.fsum(known) > 1 + ROUNDING:
+        totals = [beam.total for beam in self.beams]
+        mass = math.fsum(math.exp(total) for total in totals if total is not None)
+        if mass > 1 + ROUNDING:
             raise ValueError(
-                f"beams: their probabilities sum to {math.fsum(known):.3g}; give natural logs of "
-                "whole, distinct "
-                "sequences, not divided by length"
+                f"beams: their probabilities sum to {mass:.3g}; give natural logs of whole, "
+                "distinct sequences, not divided by length"
             )
-        seen = set()
+        outcomes = set()
         for beam in self.beams:
             # two endings of one text differ in their tokens or their probability
             outcome = tuple(beam.token_ids) if beam.token_ids else (beam.text, beam.total)
-            if outcome in seen and (beam.token_ids or beam.total is not None):
+            if outcome in outcomes and (beam.token_ids or beam.total is not None):
                 raise ValueError(
                     f"beams: {beam.text!r:.80} stands twice, with the same tokens; leave one out"
                 )
-            seen.add(outcome)
+            outcomes.add(outcome)
         return self
 
 
@@ -300,8 +301,7 @@ def read_records(
     temperature: float = 1.0,
     most: int | None = None,
 ) -> Records:
-    """The questions of a ``.jsonl``, ``.json`` or ``.parquet`` file, or of mappings, or of a pandas
-    frame.
+    """The questions of a ``.jsonl``, ``.json`` or ``.parquet`` file, of mappings, or of a frame.
 
     Candidates may be responses of a server: see :func:`beamuq.api.server_responses.read_responses`.
     Columns that are not a record's are left out, unless one is meant to be: see
@@ -312,40 +312,50 @@ def read_records(
     """
     if isinstance(rows, Records):
         return rows
-    known = QuestionRecord.model_fields
-    found: dict[str, QuestionRecord] = {}
+    records: dict[str, QuestionRecord] = {}
     texts: list[tuple[str, str]] = []
     for number, (place, row) in enumerate(islice(placed_rows(rows), most), start=1):
-        read = read_responses(row, place, without_ending=without_ending, temperature=temperature)
-        for key in read:
-            if key not in known and (near := nearest(str(key), known.keys() - LABELS)):
-                raise BeamUQError(f"{place}: {key}: unknown column; did you mean {near!r}?")
-        # as a row of Parquet has it, null says nothing; but a row without a name among others with
-        # one is refused
-        said = {
-            key: value
-            for key, value in read.items()
-            if value is not None or key in ("answer", "id")
-        }
-        content = {"id": str(number)} | {key: value for key, value in said.items() if key in known}
-        item: QuestionRecord = validated(QuestionRecord, content, place)
+        fields = read_responses(row, place, without_ending=without_ending, temperature=temperature)
+        item = _read_record(fields, place, default_id=str(number))
         check_temperatures(item, place, temperature)
-        if not (item.samples or item.beams or item.answer.says_something):
-            unused = ", ".join(str(key) for key in read if key not in known)
-            fix = "give samples or beams to compare it with, or its token_logprobs"
-            raise BeamUQError(
-                f"{place}: an answer alone cannot be scored; "
-                f"{fix}{unused and f' (not used: {unused})'}"
-            )
-        if item.id in found:
+        _check_can_be_scored(item, fields, place)
+        if item.id in records:
             raise BeamUQError(f"{place}: id {item.id!r} stands twice; give each question its own")
-        found[item.id] = item
+        records[item.id] = item
         texts += [(f"{place}: {kind}", text) for kind, text in _texts(item)]
-    if not found:
+    if not records:
         raise no_question(rows)
     if warning := marks_of_thoughts(texts):
         warnings.warn(warning, stacklevel=2)
-    return Records(found.values())
+    return Records(records.values())
+
+
+def _read_record(fields: Mapping[str, Any], place: str, default_id: str) -> QuestionRecord:
+    """A row as a record; raises BeamUQError for a column that is a misspelt field."""
+    columns = QuestionRecord.model_fields
+    for name in fields:
+        if name not in columns and (near := nearest(str(name), columns.keys() - LABELS)):
+            raise BeamUQError(f"{place}: {name}: unknown column; did you mean {near!r}?")
+    # as a row of Parquet has it, null says nothing; but a missing name among others is refused
+    content = {
+        name: value
+        for name, value in fields.items()
+        if name in columns and (value is not None or name in ("answer", "id"))
+    }
+    item: QuestionRecord = validated(QuestionRecord, {"id": default_id} | content, place)
+    return item
+
+
+def _check_can_be_scored(item: QuestionRecord, fields: Mapping[str, Any], place: str) -> None:
+    """Refuse an answer without candidates and log-probabilities."""
+    if item.samples or item.beams or item.answer.says_something:
+        return
+    names = [str(name) for name in fields if name not in QuestionRecord.model_fields]
+    unused = f" (not used: {', '.join(names)})" if names else ""
+    raise BeamUQError(
+        f"{place}: an answer alone cannot be scored; give samples or beams to compare it with, or "
+        f"its token_logprobs{unused}"
+    )
 
 
 def _texts(item: QuestionRecord) -> Iterator[tuple[str, str]]:
@@ -366,8 +376,7 @@ def check_temperatures(item: QuestionRecord, place: str, temperature: float) -> 
         if sample.temperature is not None and sample.temperature != temperature:
             raise BeamUQError(
                 f"{place}: samples[{number}]: temperature: {sample.temperature:g}: scored with "
-                f"{temperature:g}; give "
-                "score that temperature"
+                f"{temperature:g}; give score that temperature"
             )
 
 

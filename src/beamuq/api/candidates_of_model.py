@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from beamuq.api.open_models import check_models_extra, check_pair
-from beamuq.api.prompts_as_tokens import listed_prompts, prompt_as_tokens
+from beamuq.api.prompts_as_tokens import PromptTokens, listed_prompts, prompt_as_tokens
 from beamuq.api.rows import check_settings
 from beamuq.errors import BeamUQError
 from beamuq.models import prompt_tokens
 
 if TYPE_CHECKING:
-    from beamuq.decoding import Candidate, Policy, Prompt, Work
+    from beamuq.decoding import Candidate, Policy, Work
 
 BATCH = 32  # prompts decoded together: those with a common beginning share it
 STOPS = ("newline", "eos")
 MOST_WARNINGS = 3  # of one call
+Row = dict[str, Any]
+"""A prompt's row, as :func:`decode` returns it."""
 
 
 def decode(
@@ -71,7 +74,9 @@ def decode(
     work
         What decoding took is added to it.
 
-    Returns ------- One row per prompt: id (its number, from 1), question (the text, or the last
+    Returns
+    -------
+    One row per prompt: id (its number, from 1), question (the text, or the last
     message of a conversation), answer, samples and beams, each with text, token_ids,
     token_logprobs, logprob and ended; the answer also with token_entropies, in nats.
 
@@ -101,14 +106,20 @@ def decode(
         batch=batch,
         work=work,
     )
-    doubtful = [(number, told) for number, of_row in enumerate(doubts, start=1) for told in of_row]
-    for number, told in doubtful[:MOST_WARNINGS]:
-        warnings.warn(f"prompt {number}: {told}", stacklevel=2)
-    if len(doubtful) > MOST_WARNINGS:
-        warnings.warn(
-            f"{len(doubtful) - MOST_WARNINGS} further warnings of this kind", stacklevel=2
-        )
+    _warn_of_doubts(doubts)
     return rows
+
+
+def _warn_of_doubts(doubts: Sequence[Sequence[str]]) -> None:
+    """Warn the caller of :func:`decode` of the first doubts, and of how many more there are."""
+    messages = []
+    for number, doubts_of_prompt in enumerate(doubts, start=1):
+        messages += [f"prompt {number}: {doubt}" for doubt in doubts_of_prompt]
+    for message in messages[:MOST_WARNINGS]:
+        warnings.warn(message, stacklevel=3)
+    further = len(messages) - MOST_WARNINGS
+    if further > 0:
+        warnings.warn(f"{further} further warnings of this kind", stacklevel=3)
 
 
 def decoded_rows(
@@ -125,87 +136,124 @@ def decoded_rows(
     batch: int = BATCH,
     work: Work | None = None,
     places: Sequence[str] | None = None,
-) -> tuple[list[dict[str, Any]], list[list[str]]]:
-    """What :func:`decode` returns, and for each row why its texts may be no answers, instead of
-    warning of it.
+) -> tuple[list[Row], list[list[str]]]:
+    """What :func:`decode` returns, and for each row why its texts may be no answers.
 
-    ``places`` name the prompts in errors.
+    Nothing is warned of. ``places`` name the prompts in errors.
     """
-    from beamuq import decoding
-
     check_models_extra()
     check_pair(model, tokenizer)
     check_settings(samples=samples, beams=beams, max_new_tokens=max_new_tokens, batch=batch)
     check_stop(stop)
     if not isinstance(chat, bool):
         raise BeamUQError(f"chat: {chat!r:.40}: neither True nor False; say which")
-    listed = listed_prompts(prompts)
-    places = (
-        [f"prompt {number}" for number in range(1, len(listed) + 1)] if places is None else places
+    prompts_read = _read_prompts(tokenizer, prompts, chat=chat, places=places)
+    endings = _endings(model, tokenizer, stop)
+    candidates = _candidates(
+        model,
+        prompts_read,
+        batch,
+        policies=_policies(samples, beams),
+        stop_ids=endings.stop_ids,
+        seed=seed,
+        max_new_tokens=max_new_tokens,
+        merge_stop_tokens=endings.bare,
+        work=work,
     )
-    read = [
+    return _rows_and_doubts(tokenizer, prompts_read, candidates, samples, endings)
+
+
+def _rows_and_doubts(
+    tokenizer: Any,
+    prompts: Sequence[PromptTokens],
+    candidates: Sequence[Sequence[Candidate]],
+    samples: int,
+    endings: _Endings,
+) -> tuple[list[Row], list[list[str]]]:
+    """What :func:`decoded_rows` returns, of candidates in the order answer, samples, beams."""
+    rows = []
+    doubts = []
+    for number, prompt in enumerate(prompts, start=1):
+        members = candidates[number - 1]
+        records = [_record(member, tokenizer, endings) for member in members]
+        row: Row = {"id": str(number)}
+        if prompt.question is not None:
+            row["question"] = prompt.question
+        entropies = np.asarray(members[0].entropies).tolist()
+        row["answer"] = {**records[0], "token_entropies": entropies}
+        row["samples"] = records[1 : 1 + samples]
+        row["beams"] = records[1 + samples :]
+        rows.append(row)
+        doubts.append(_doubts(tokenizer, records, endings))
+    return rows, doubts
+
+
+def _read_prompts(
+    tokenizer: Any, prompts: Any, *, chat: bool, places: Sequence[str] | None
+) -> list[PromptTokens]:
+    listed = listed_prompts(prompts)
+    if places is None:
+        places = [f"prompt {number}" for number in range(1, len(listed) + 1)]
+    return [
         prompt_as_tokens(tokenizer, prompt, chat=chat, place=place)
         for prompt, place in zip(listed, places, strict=True)
     ]
-    stops = decoding.stop_tokens(tokenizer, model, newline=stop == "newline")
-    if not stops:
+
+
+@dataclass(frozen=True)
+class _Endings:
+    """The tokens that end an answer, the bare ones of them, and whether a newline ends it too."""
+
+    stop_ids: frozenset[int]
+    bare: frozenset[int]
+    newline: bool
+
+
+def _endings(model: Any, tokenizer: Any, stop: str) -> _Endings:
+    from beamuq import decoding
+
+    newline = stop == "newline"
+    stop_ids = decoding.stop_tokens(tokenizer, model, newline=newline)
+    if not stop_ids:
         raise BeamUQError(
             f"stop: {stop!r}: model and tokenizer name no token that ends an answer; set "
             "eos_token_id"
         )
-    policies: list[decoding.Policy] = [decoding.Greedy()]
-    policies += [decoding.Sample(samples, 1.0)] if samples else []
-    policies += [decoding.Beam(beams)] if beams else []
-    found = _candidates(
-        model,
-        [
-            decoding.Prompt(f"{number}", prompt.token_ids)
-            for number, prompt in enumerate(read, start=1)
-        ],
-        batch,
-        policies=policies,
-        stop_ids=stops,
-        seed=seed,
-        max_new_tokens=max_new_tokens,
-        merge_stop_tokens=decoding.bare_stops(tokenizer, stops),
-        work=work,
-    )
-    rows: list[dict[str, Any]] = []
-    doubts = []
-    for prompt, (key, candidates) in zip(read, found.items(), strict=True):
-        records = []
-        for candidate in candidates:
-            text = decoding.answer_text(
-                tokenizer, candidate.token_ids, stops, newline=stop == "newline"
-            )
-            records.append(_record(text, candidate))
-        answer, *others = records
-        answer["token_entropies"] = np.asarray(candidates[0].entropies).tolist()
-        question = {} if prompt.question is None else {"question": prompt.question}
-        rows.append(
-            {
-                "id": key,
-                **question,
-                "answer": answer,
-                "samples": others[:samples],
-                "beams": others[samples:],
-            }
-        )
-        doubts.append(_doubts(tokenizer, records, stop))
-    return rows, doubts
+    return _Endings(stop_ids, decoding.bare_stops(tokenizer, stop_ids), newline)
+
+
+def _policies(samples: int, beams: int) -> list[Policy]:
+    """The greedy answer, and samples and beams where there are to be any."""
+    from beamuq import decoding
+
+    policies: list[Policy] = [decoding.Greedy()]
+    if samples:
+        policies.append(decoding.Sample(samples, 1.0))
+    if beams:
+        policies.append(decoding.Beam(beams))
+    return policies
 
 
 def _candidates(
-    model: Any, prompts: Sequence[Prompt], batch: int, *, policies: Sequence[Policy], **options: Any
-) -> dict[str, list[Candidate]]:
-    """The candidates of each prompt by its id, decoded ``batch`` at a time."""
+    model: Any,
+    prompts: Sequence[PromptTokens],
+    batch: int,
+    *,
+    policies: Sequence[Policy],
+    **options: Any,
+) -> list[list[Candidate]]:
+    """The candidates of each prompt, decoded ``batch`` at a time."""
     from beamuq import decoding
 
-    found: dict[str, list[Candidate]] = {prompt.id: [] for prompt in prompts}
-    for members in decoding.compose_batches(prompts, batch):
+    numbered = [
+        decoding.Prompt(str(number), prompt.token_ids)
+        for number, prompt in enumerate(prompts, start=1)
+    ]
+    candidates: dict[str, list[Candidate]] = {prompt.id: [] for prompt in numbered}
+    for members in decoding.compose_batches(numbered, batch):
         for candidate in decoding.decode(model, members, policies, **options):
-            found[candidate.prompt_id].append(candidate)
-    return found
+            candidates[candidate.prompt_id].append(candidate)
+    return list(candidates.values())
 
 
 def check_stop(stop: Any) -> None:
@@ -214,30 +262,35 @@ def check_stop(stop: Any) -> None:
         raise BeamUQError(f"stop: {stop!r:.40}: choose from {', '.join(STOPS)}")
 
 
-def _doubts(tokenizer: Any, records: Sequence[Mapping[str, Any]], stop: str) -> list[str]:
+def _doubts(tokenizer: Any, records: Sequence[Row], endings: _Endings) -> list[str]:
     """Why the texts of a prompt, the greedy answer's first, may be no answers."""
-    told = []
+    doubts = []
     marks = [prompt_tokens.mark_of_thought(tokenizer, record["token_ids"]) for record in records]
     thoughts = [mark for mark in marks if mark]
     if thoughts:
-        of = "the answer begins" if marks[0] else f"{len(thoughts)} of {len(records)} answers begin"
-        told.append(
-            f"{of} with a thought ({thoughts[0]}), which is no answer: switch thinking off, or "
-            "write a thought and "
-            "its end into the prompt"
+        beginning = f"{len(thoughts)} of {len(records)} answers begin"
+        if marks[0]:
+            beginning = "the answer begins"
+        doubts.append(
+            f"{beginning} with a thought ({thoughts[0]}), which is no answer: switch thinking off, "
+            "or write a thought and its end into the prompt"
         )
-    if stop == "newline" and not records[0]["text"]:
-        # Endings are merged, so that which of them it was is not known.
-        told.append(
+    if endings.newline and not records[0]["text"]:
+        # endings are merged, so that which of them it was is not known
+        doubts.append(
             "the answer is empty, and empty answers look certain: the model ends it at once, or "
-            "begins it with a "
-            "newline, which ends it; take whole answers with stop eos, or end the prompt with that "
-            "newline"
+            "begins it with a newline, which ends it; take whole answers with stop eos, or end the "
+            "prompt with that newline"
         )
-    return told
+    return doubts
 
 
-def _record(text: str, candidate: Candidate) -> dict[str, Any]:
+def _record(candidate: Candidate, tokenizer: Any, endings: _Endings) -> dict[str, Any]:
+    from beamuq import decoding
+
+    text = decoding.answer_text(
+        tokenizer, candidate.token_ids, endings.stop_ids, newline=endings.newline
+    )
     return {
         "text": text,
         "token_ids": list(candidate.token_ids),

@@ -10,6 +10,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,8 +54,8 @@ def read_stop_ids(stop_ids: Any) -> frozenset[int]:
         raise BeamUQError(f"stop_ids: None: {fix}")
     members = stop_ids.tolist() if hasattr(stop_ids, "tolist") else list(_many(stop_ids))
     numbers = np.ravel(np.asarray(members))
-    whole = numbers.size == 0 or np.issubdtype(numbers.dtype, np.integer)
-    if not whole or bool((numbers < 0).any()):
+    are_whole = numbers.size == 0 or np.issubdtype(numbers.dtype, np.integer)
+    if not are_whole or bool((numbers < 0).any()):
         raise BeamUQError(f"stop_ids: {stop_ids!r:.80}: {fix}")
     return frozenset(int(number) for number in numbers)
 
@@ -116,10 +117,10 @@ def beam_answers(
         early = np.flatnonzero(stops[row, : length - 1])
         if early.size:
             raise _goes_on(row, int(early[0]), tokens[row], ends, spell)
-        done = bool(stops[row, length - 1])
-        if not done and length < steps:
+        has_ended = bool(stops[row, length - 1])
+        if not has_ended and length < steps:
             raise _unknown_end(row, length, tokens[row], spell)
-        ended.append(done)
+        ended.append(has_ended)
     return Answers(list(lengths), ended)
 
 
@@ -148,13 +149,13 @@ def sample_answers(
         ended=ended,
         lengths=np.where(ended, stops.argmax(axis=1) + 1, tokens.shape[1]),
         special=_special_tokens(tokenizer),
-        spell=lambda token: repr(tokenizer.decode([token])),
+        spell=partial(spelled, tokenizer),
     )
     padding = samples.padding()
     if len(tokens) > 1:  # else nothing else ran on, so that nothing was padded
         samples.check_cut_answers({tokenizer.pad_token_id, padding})
         samples.check_endings(padding, one_each=one_each)
-    return Answers([int(end) for end in samples.lengths], [bool(done) for done in ended])
+    return Answers(samples.lengths.tolist(), ended.tolist())
 
 
 @dataclass(frozen=True)
@@ -194,20 +195,24 @@ class _Samples:
         likely = padding - self.ends.stop_ids
         for row in np.flatnonzero(~self.ended).tolist():
             start = _run_start(self.tokens[row])
-            last = int(self.tokens[row, -1])
-            repeated = start < self.tokens.shape[1] - 1
-            # of a longer run every token is improbable together, however sure each is of the next
-            improbable = float(self.logprobs.drawn[row, start : start + 2].sum()) < IMPROBABLE
-            padded = improbable and (repeated or last in self.special | likely)
-            if repeated and last in likely:
-                padded |= not self._is_drawn(row, start)
-            if padded:
+            if self._ends_in_padding(row, start, likely):
                 before = self.spell(int(self.tokens[row, start - 1])) if start else "the prompt"
+                last = self.spell(int(self.tokens[row, -1]))
                 raise BeamUQError(
-                    f"stop_ids, stop_strings: sequence {row + 1} holds {self.spell(last)} alone "
-                    f"behind token {start} "
-                    f"({before}): padding behind an ending that is none of these; {ALL_ENDS}"
+                    f"stop_ids, stop_strings: sequence {row + 1} holds {last} alone behind token "
+                    f"{start} ({before}): padding behind an ending that is none of these; "
+                    f"{ALL_ENDS}"
                 )
+
+    def _ends_in_padding(self, row: int, start: int, likely: set[int | None]) -> bool:
+        """Whether the run of one token that begins at ``start`` is padding, by its probability."""
+        last = int(self.tokens[row, -1])
+        is_repeated = start < self.tokens.shape[1] - 1
+        # of a longer run every token is improbable together, however sure each is of the next
+        is_improbable = float(self.logprobs.drawn[row, start : start + 2].sum()) < IMPROBABLE
+        if is_improbable and (is_repeated or last in self.special | likely):
+            return True
+        return is_repeated and last in likely and not self._is_drawn(row, start)
 
     def _is_drawn(self, row: int, start: int) -> bool:
         """Whether what looks like padding was drawn again and again, by a model that does so.
@@ -238,10 +243,7 @@ class _Samples:
             return
         if one_each:
             self._check_greedy(doubtful)
-        stops = self.logprobs.stops == padding if padding is not None else slice(None)
-        drawn = np.arange(self.tokens.shape[1])[None] < self.lengths[:, None]
-        expected = float(self.logprobs.ending[:, :, stops].sum(axis=2)[drawn].sum())
-        self._check_number(len(doubtful), expected)
+        self._check_number(len(doubtful), self._expected_endings(padding))
         if not self.ends.strings_said:
             warnings.warn(
                 f"stop_strings: not said: {len(doubtful)} of {len(self.tokens)} answers end in the "
@@ -249,6 +251,14 @@ class _Samples:
                 f"give stop_strings=[], those of the call, {PADDED}",
                 stacklevel=5,
             )
+
+    def _expected_endings(self, padding: int | None) -> float:
+        """How many draws of the padding token, or else of any ending, all steps let expect."""
+        probabilities = self.logprobs.ending
+        if padding is not None:
+            probabilities = probabilities[:, :, self.logprobs.stops == padding]
+        are_drawn = np.arange(self.tokens.shape[1])[None] < self.lengths[:, None]
+        return float(probabilities.sum(axis=2)[are_drawn].sum())
 
     def _doubtful_rows(self, padding: int | None) -> list[int]:
         """Where the ending is also what ``generate`` pads with: perhaps behind another ending."""
@@ -274,10 +284,10 @@ class _Samples:
     def _check_greedy(self, doubtful: Sequence[int]) -> None:
         """Refuse an ending that greedy decoding had not chosen, if all else is its choice."""
         steps = np.arange(self.tokens.shape[1])[None]
-        others = steps < self.lengths[:, None]
+        all_else = steps < self.lengths[:, None]
         for row in doubtful:
-            others[row, self.lengths[row] - 1] = False
-        if not self.logprobs.best[others].all():
+            all_else[row, self.lengths[row] - 1] = False
+        if not self.logprobs.best[all_else].all():
             return
         for row in doubtful:
             if not self.logprobs.best[row, self.lengths[row] - 1]:
@@ -309,6 +319,11 @@ class _Samples:
             )
 
 
+def spelled(tokenizer: Any, token: int) -> str:
+    """A token's text, quoted."""
+    return repr(tokenizer.decode([token]))
+
+
 def _many(value: Any) -> Any:
     """The members of what may be one."""
     return value if isinstance(value, list | tuple | set | frozenset | range) else [value]
@@ -323,8 +338,8 @@ def _special_tokens(tokenizer: Any) -> frozenset[int]:
 
 def _run_start(row: Ints) -> int:
     """Where the last token's unbroken repetition up to the end of a row begins."""
-    others = np.flatnonzero(row != row[-1])
-    return int(others[-1]) + 1 if others.size else 0
+    different = np.flatnonzero(row != row[-1])
+    return int(different[-1]) + 1 if different.size else 0
 
 
 def _goes_on(
@@ -335,11 +350,13 @@ def _goes_on(
     spell: Callable[[int], str],
 ) -> BeamUQError:
     last = int(tokens[step])
-    by_token = last in ends.stop_ids
-    name = "stop_ids" if by_token else "stop_strings"
-    given = f"{last}, {spell(last)}" if by_token else spell(last)
+    name = "stop_strings"
+    ending = spell(last)
+    if last in ends.stop_ids:
+        name = "stop_ids"
+        ending = f"{last}, {ending}"
     return BeamUQError(
-        f"{name}: {given}: sequence {row + 1} goes on behind it, with "
+        f"{name}: {ending}: sequence {row + 1} goes on behind it, with "
         f"{spell(int(tokens[step + 1]))}; give the ends of the call alone: its eos_token_id and "
         "stop_strings"
     )

@@ -14,7 +14,7 @@ from beamuq.api.rows import check_settings
 from beamuq.errors import BeamUQError
 
 if TYPE_CHECKING:
-    from beamuq.decoding import Candidate
+    from beamuq.decoding import Candidate, Prompt
 
 CACHES = ("cache", "past_key_values", "cache_params")  # transformers 5.24 renamed the argument
 READ = ("attention_mask", "position_ids", "use_cache", "logits_to_keep", *CACHES)
@@ -65,12 +65,12 @@ def beams(
     width: int = 10,
     **model_inputs: Any,
 ) -> Any:
-    """Beam search with the exact log-probability of every beam: ``model.generate(…,
-    custom_generate=beamuq.beams)``.
+    """Beam search with the exact log-probability of every beam, inside ``generate``.
 
-    Ranked by log p, without a length penalty, and stopped only when no running beam can enter the
-    best ``width``. It is a search under the model's own distribution: settings of sampling
-    (temperature, top-k, top-p) do not touch it.
+    Called by ``model.generate(…, custom_generate=beamuq.beams)``. Ranked by log p, without a length
+    penalty, and stopped only when no running beam can enter the best ``width``. It is a search
+    under the model's own distribution: settings of sampling (temperature, top-k, top-p) do not
+    touch it.
 
     Parameters
     ----------
@@ -114,10 +114,7 @@ def beams(
     ends = generation_config.eos_token_id
     stops = frozenset(torch.as_tensor([] if ends is None else ends).flatten().tolist())
     _check_criteria(stopping_criteria, stops, generation_config.max_length)
-    prompts = [
-        decoding.Prompt(str(number), tuple(ids[kept.bool()].tolist()))
-        for number, (ids, kept) in enumerate(zip(input_ids, mask, strict=True))
-    ]
+    prompts = _prompts(input_ids, mask)
     length = generation_config.max_length - input_ids.shape[1]
     rows = decoding.decode(
         model,
@@ -132,14 +129,26 @@ def beams(
             f"width: {width}: a prompt has fewer answers of at most {length} tokens; ask for fewer",
         )
     padding = generation_config.pad_token_id
-    return _output(input_ids, rows, width, min(stops, default=0) if padding is None else padding)
+    if padding is None:
+        padding = min(stops, default=0)
+    return _output(input_ids, rows, width, padding)
+
+
+def _prompts(input_ids: Any, mask: Any) -> list[Prompt]:
+    """The prompts without padding."""
+    from beamuq import decoding
+
+    return [
+        decoding.Prompt(str(number), tuple(ids[own_mask.bool()].tolist()))
+        for number, (ids, own_mask) in enumerate(zip(input_ids, mask, strict=True))
+    ]
 
 
 def _check_inputs(input_ids: Any, mask: Any, model_inputs: Mapping[str, Any]) -> None:
     """Refuse what the engine hands to no model: all but ids, their mask and what follows."""
     unread = [
         name
-        for name, value in model_inputs.items()  # in the order given
+        for name, value in model_inputs.items()
         if name not in READ and _has_content(name, value)
     ]
     if unread:
@@ -170,12 +179,12 @@ def _has_content(name: str, value: Any) -> bool:
 
 def _check_positions(positions: Any, mask: Any) -> None:
     """Refuse positions that do not follow from the mask; some models have several a token."""
-    kept = mask.bool()
+    is_token = mask.bool()
     expected = mask.long().cumsum(-1) - 1
     try:
-        differs = (positions != expected) & kept
+        differs = (positions != expected) & is_token
     except RuntimeError:  # of another length
-        differs = kept
+        differs = is_token
     if bool(differs.any()):
         raise BeamUQError(
             f"position_ids: {tuple(positions.shape)}: other positions than those that follow from "
@@ -187,16 +196,16 @@ def _check_cache(name: str, cache: Any) -> None:
     """Refuse a cache that holds tokens, or would round what it holds: the engine keeps its own."""
     from transformers.cache_utils import Cache, QuantizedCache
 
-    held = ""
+    problem = ""
     if not isinstance(cache, Cache):
-        held = "no cache of transformers"
+        problem = "no cache of transformers"
     elif isinstance(cache, QuantizedCache):
-        held = "rounds keys and values"
+        problem = "rounds keys and values"
     elif any(_holds_tokens(layer) for layer in getattr(cache, "layers", ())):
-        held = "holds tokens already"
-    if held:
+        problem = "holds tokens already"
+    if problem:
         raise BeamUQError(
-            f"{name}: {type(cache).__name__}: {held}; leave it out and give whole prompts",
+            f"{name}: {type(cache).__name__}: {problem}; leave it out and give whole prompts",
         )
 
 
@@ -209,6 +218,7 @@ def _holds_tokens(layer: Any) -> bool:
 
 
 def _check_settings_read(config: Any) -> None:
+    """Refuse settings that this search does not read, unless their values change nothing."""
     for name, values in UNREAD.items():
         value = getattr(config, name, None)
         if value not in values:
@@ -225,11 +235,11 @@ def _check_settings_read(config: Any) -> None:
 
 
 def _check_processors(processors: Sequence[Any], *, drawn: bool) -> None:
-    """Refuse whatever changes the distribution; classes are transformers' own, not of the same
-    name.
+    """Refuse whatever changes the distribution.
 
-    ``drawn``: the config samples, so that ``generate`` made the processors of draws. Otherwise they
-    are the caller's, and would change a beam search.
+    Only transformers' own classes are known, none of the same name. ``drawn``: the config samples,
+    so that ``generate`` made the processors of draws. Otherwise they are the caller's, and would
+    change a beam search.
     """
     from transformers.generation import logits_process
 
@@ -252,12 +262,12 @@ def _check_criteria(criteria: Sequence[Any], stops: frozenset[int], max_length: 
     from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 
     for criterion in criteria:
-        known = False
+        is_read = False
         if type(criterion) is EosTokenCriteria:
-            known = set(criterion.eos_token_id.flatten().tolist()) == stops
+            is_read = set(criterion.eos_token_id.flatten().tolist()) == stops
         elif type(criterion) is MaxLengthCriteria:
-            known = criterion.max_length == max_length
-        if not known:
+            is_read = criterion.max_length == max_length
+        if not is_read:
             raise BeamUQError(
                 f"{_class(criterion)}: changes where an answer ends; leave that setting or "
                 "criterion out, and give eos_token_id and max_new_tokens"
@@ -272,6 +282,7 @@ def _class(part: Any) -> str:
 
 
 def _output(input_ids: Any, rows: Sequence[Candidate], width: int, padding: int) -> Any:
+    """The beams as ``generate`` returns them, padded to the longest."""
     import torch
 
     from beamuq.api.exact_beams import ExactBeams

@@ -88,8 +88,8 @@ def sample_logprobs(
     if not scores:
         warnings.warn(
             f"output: no scores: that samples were drawn at temperature {temperature:g} without "
-            "top-k, top-p or "
-            "penalties is believed, not checked; call generate with output_scores=True",
+            "top-k, top-p or penalties is believed, not checked; call generate with "
+            "output_scores=True",
             stacklevel=4,
         )
     elif len(scores) != len(logits):
@@ -97,21 +97,33 @@ def sample_logprobs(
             f"output: {len(logits)} steps of logits, {len(scores)} of scores; give what one call "
             "of generate has returned, as it is"
         )
-    own = np.zeros(tokens.shape)
-    drawn = np.zeros(tokens.shape)
     stops = [token for token in sorted(stop_ids) if token < logits[0].shape[-1]]
-    ending = np.zeros((*tokens.shape, len(stops)))
-    best = np.zeros(tokens.shape, dtype=bool)
+    logprobs = TokenLogprobs(
+        own=np.zeros(tokens.shape),
+        drawn=np.zeros(tokens.shape),
+        ending=np.zeros((*tokens.shape, len(stops))),
+        stops=np.array(stops, dtype=np.int64),
+        best=np.zeros(tokens.shape, dtype=bool),
+    )
     for step, table in enumerate(logits):
         raw = _checked("logits", step, table)
         if scores:
             _check_own_draws(step, raw, _checked("scores", step, scores[step]), temperature)
-        own[:, step] = _chosen(raw, tokens[:, step])
-        tempered = raw / temperature
-        drawn[:, step] = _chosen(tempered, tokens[:, step])
-        ending[:, step] = tempered.softmax(dim=-1)[:, stops].cpu().numpy()
-        best[:, step] = drawn[:, step] >= tempered.log_softmax(dim=-1).max(dim=-1)[0].cpu().numpy()
-    return TokenLogprobs(own, drawn, ending, np.array(stops, dtype=np.int64), best)
+        _fill_step(logprobs, step, tokens[:, step], raw, raw / temperature)
+    return logprobs
+
+
+def _fill_step(
+    logprobs: TokenLogprobs, step: int, tokens: Ints, logits: Any, tempered: Any
+) -> None:
+    """Write what one step's logits, and these over the temperature, say of the tokens [rows]."""
+    drawn = _chosen(tempered, tokens)
+    best = tempered.log_softmax(dim=-1).max(dim=-1)[0].cpu().numpy()
+    ending = tempered.softmax(dim=-1)[:, logprobs.stops.tolist()]
+    logprobs.own[:, step] = _chosen(logits, tokens)
+    logprobs.drawn[:, step] = drawn
+    logprobs.ending[:, step] = ending.cpu().numpy()
+    logprobs.best[:, step] = drawn >= best
 
 
 def check_drawable(logprobs: Floats, tokens: Ints, lengths: Sequence[int]) -> None:
@@ -144,8 +156,9 @@ def _chosen(logits: Any, tokens: Ints) -> Floats:
 
     vocabulary = logits.shape[-1]
     places = torch.as_tensor(tokens.clip(0, vocabulary - 1), device=logits.device)[:, None]
-    found: Floats = logits.log_softmax(dim=-1).gather(1, places)[:, 0].cpu().numpy()
-    return np.where((tokens >= 0) & (tokens < vocabulary), np.minimum(found, 0.0), -np.inf)
+    logprobs: Floats = logits.log_softmax(dim=-1).gather(1, places)[:, 0].cpu().numpy()
+    are_tokens = (tokens >= 0) & (tokens < vocabulary)
+    return np.where(are_tokens, np.minimum(logprobs, 0.0), -np.inf)
 
 
 def _float64(table: Any) -> Any:
@@ -156,7 +169,11 @@ def _float64(table: Any) -> Any:
 def _checked(name: str, step: int, table: Any) -> Any:
     """A step's logits or scores in float64. −inf is a probability of 0; NaN and +inf are faults."""
     table = _float64(table)
-    fault = "NaN" if bool(table.isnan().any()) else "+inf" if bool(table.isposinf().any()) else ""
+    fault = ""
+    if bool(table.isnan().any()):
+        fault = "NaN"
+    elif bool(table.isposinf().any()):
+        fault = "+inf"
     if fault:
         raise BeamUQError(
             f"output: {name}[{step}]: holds {fault}, which is no model's judgement; load the model "
@@ -192,7 +209,7 @@ def _check_plain_scores(step: int, scores: Any) -> None:
 
 
 def _check_sequences_scores(
-    told: Any,
+    sequences_scores: Any,
     logprobs: Floats,
     beam_indices: Ints,
     length_penalty: float,
@@ -201,14 +218,15 @@ def _check_sequences_scores(
     lengths = (beam_indices >= 0).sum(axis=1).astype(np.float64)
     totals = logprobs.sum(axis=1)
     divisors = lengths**length_penalty
-    given = _float64(told).cpu().numpy()
-    off = ~(np.abs(given * divisors - totals) <= ACCUMULATED * (lengths + np.abs(totals)))
-    if off.any():
-        row = int(np.flatnonzero(off)[0])
+    scores = _float64(sequences_scores).cpu().numpy()
+    tolerance = ACCUMULATED * (lengths + np.abs(totals))
+    differs = ~(np.abs(scores * divisors - totals) <= tolerance)
+    if differs.any():
+        row = int(np.flatnonzero(differs)[0])
         raise BeamUQError(
-            f"length_penalty: {length_penalty:g}: sequences_scores[{row}] is {given[row]:.6g}, its "
-            f"tokens' scores give {totals[row] / divisors[row]:.6g}; give the length_penalty of "
-            f"the call, or {LOGITS}"
+            f"length_penalty: {length_penalty:g}: sequences_scores[{row}] is {scores[row]:.6g}, "
+            f"its tokens' scores give {totals[row] / divisors[row]:.6g}; give the length_penalty "
+            f"of the call, or {LOGITS}"
         )
 
 
@@ -220,8 +238,8 @@ def _warn_of_another_search(logits: Sequence[Any], scores: Sequence[Any] | None)
             warnings.warn(
                 f"output: scores[{step}]: not the log-softmax of the logits: beams were searched "
                 "under a temperature, a penalty or forced tokens; their log p is the model's own, "
-                "but others may be more probable; call "
-                "generate with do_sample=False and without that setting",
+                "but others may be more probable; call generate with do_sample=False and without "
+                "that setting",
                 stacklevel=5,
             )
             return
@@ -252,18 +270,20 @@ def _temperature(logits: Any, scores: Any) -> float | None:
     if not bool(spread.isfinite()) or not bool(spread > 0):
         return None
     # a call's temperature has few digits; float32 scores give it to about seven
-    found = float(f"{float(logits.std(dim=-1).max() / spread):.5g}")
-    if found <= 0 or not _equal((logits / found).log_softmax(dim=-1), scores.log_softmax(dim=-1)):
+    temperature = float(f"{float(logits.std(dim=-1).max() / spread):.5g}")
+    if temperature <= 0:
         return None
-    return found
+    tempered = (logits / temperature).log_softmax(dim=-1)
+    return temperature if _equal(tempered, scores.log_softmax(dim=-1)) else None
 
 
-def _equal(expected: Any, given: Any) -> bool:
+def _equal(expected: Any, actual: Any) -> bool:
     """Whether two tables of log-probabilities are the same but for rounding, −inf included."""
     finite = expected.isfinite()
-    if not bool((finite == given.isfinite()).all()):
+    if not bool((finite == actual.isfinite()).all()):
         return False
-    largest = float(expected[finite].abs().max()) if bool(finite.any()) else 0.0
-    # what differs is -inf in both
-    difference = (expected[finite] - given[finite]).abs()
-    return not difference.numel() or bool(difference.max() <= EQUAL * (1.0 + largest))
+    if not bool(finite.any()):
+        return True
+    largest = float(expected[finite].abs().max())
+    difference = (expected[finite] - actual[finite]).abs()
+    return bool(difference.max() <= EQUAL * (1.0 + largest))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from beamuq.api.generate_endings import (
     read_ends,
     read_stop_ids,
     sample_answers,
+    spelled,
 )
 from beamuq.api.generate_logprobs import beam_logprobs, check_drawable, sample_logprobs
 from beamuq.api.open_models import check_models_extra
@@ -40,12 +42,31 @@ class _Stated(NamedTuple):
     one_each: bool
 
 
+class _Generated(NamedTuple):
+    """An output, and in it: prompts with answers [rows, length], how many steps were generated.
+
+    ``beam_indices``: of ``generate``'s beams [rows, steps], −1 behind an ending; else None.
+    """
+
+    output: Any
+    sequences: Any
+    beam_indices: Ints | None
+    steps: int
+
+    def tokens(self) -> Ints:
+        """What was generated, [rows, steps]."""
+        start = self.sequences.shape[1] - self.steps
+        tokens: Ints = self.sequences[:, start:].cpu().numpy().astype(np.int64)
+        return tokens
+
+
 class _Read(NamedTuple):
     """The generated tokens, their natural log-probabilities [rows, steps], and the answers."""
 
     tokens: Ints
     logprobs: Floats
     answers: Answers
+    are_beams: bool
 
 
 def from_generate(
@@ -59,8 +80,7 @@ def from_generate(
     stop_ids: int | Sequence[int],
     stop_strings: str | Sequence[str] | None = None,
 ) -> list[list[dict[str, Any]]]:
-    """The candidates of ``generate``'s output, for :func:`beamuq.api.score_candidates.score`: one
-    list per prompt.
+    """The candidates of ``generate``'s output, one list per prompt, as ``beamuq.score`` takes them.
 
     Beams: ``generate(…, num_beams=M, num_return_sequences=M, do_sample=False,
     return_dict_in_generate=True, output_logits=True)``; what ``beamuq.beams`` gave back is read
@@ -126,38 +146,28 @@ def from_generate(
         temperature=float(temperature),
         one_each=per_prompt == 1,
     )
-    sequences = _sequences(output)
-    beam_indices = _beam_indices(output)
-    steps = _steps(output, beam_indices)
-    start = _check_prompt_tokens(sequences, prompt_tokens, steps)
-    prompts = sequences[:, :start].cpu().numpy()
-    _check_groups(prompts, per_prompt, beam_indices)
-    read = _read(output, tokenizer, sequences, steps, beam_indices, stated)
-    found = [_record(tokenizer, stated.stop_ids, read, row) for row in range(len(prompts))]
-    lists = [found[place : place + per_prompt] for place in range(0, len(found), per_prompt)]
-    if _is_exact(output) or beam_indices is not None:
+    generated = _generated(output)
+    prompts = _prompts(generated, prompt_tokens)
+    _check_groups(prompts, per_prompt, generated.beam_indices)
+    read = _read(generated, tokenizer, stated)
+    candidates = _candidates(tokenizer, stated, read)
+    lists = [
+        candidates[start : start + per_prompt] for start in range(0, len(candidates), per_prompt)
+    ]
+    if read.are_beams:
         _check_distinct(lists)
-    else:
-        for candidate in found:
-            candidate["temperature"] = stated.temperature
     return lists
 
 
-def _read(
-    output: Any,
-    tokenizer: Any,
-    sequences: Any,
-    steps: int,
-    beam_indices: Ints | None,
-    stated: _Stated,
-) -> _Read:
+def _read(generated: _Generated, tokenizer: Any, stated: _Stated) -> _Read:
     """What stands behind the prompts: our hook's beams, ``generate``'s beams, or samples."""
-
-    def spell(token: int) -> str:
-        return repr(tokenizer.decode([token]))
-
-    ends = read_ends(stated.stop_ids, stated.stop_strings, tokenizer, sequences, steps)
-    tokens: Ints = sequences[:, sequences.shape[1] - steps :].cpu().numpy().astype(np.int64)
+    output = generated.output
+    beam_indices = generated.beam_indices
+    steps = generated.steps
+    tokens = generated.tokens()
+    spell = partial(spelled, tokenizer)
+    ends = read_ends(stated.stop_ids, stated.stop_strings, tokenizer, generated.sequences, steps)
+    are_beams = True
     if _is_exact(output):
         logprobs: Floats = output.token_logprobs.cpu().numpy()
         lengths = output.answer_tokens.tolist()
@@ -170,24 +180,31 @@ def _read(
         searched = len(getattr(output, "logits", None) or output.scores)
         answers = beam_answers(tokens, lengths, searched, ends, spell)
     else:
-        found = sample_logprobs(output, tokens, stated.temperature, stated.stop_ids)
-        logprobs = found.own
-        answers = sample_answers(tokens, found, ends, tokenizer, one_each=stated.one_each)
+        are_beams = False
+        sampled = sample_logprobs(output, tokens, stated.temperature, stated.stop_ids)
+        logprobs = sampled.own
+        answers = sample_answers(tokens, sampled, ends, tokenizer, one_each=stated.one_each)
     check_drawable(logprobs, tokens, answers.lengths)
-    return _Read(tokens, logprobs, answers)
+    return _Read(tokens, logprobs, answers, are_beams)
 
 
-def _record(tokenizer: Any, stop_ids: frozenset[int], read: _Read, row: int) -> dict[str, Any]:
+def _candidates(tokenizer: Any, stated: _Stated, read: _Read) -> list[dict[str, Any]]:
+    return [_record(tokenizer, stated, read, row) for row in range(len(read.tokens))]
+
+
+def _record(tokenizer: Any, stated: _Stated, read: _Read, row: int) -> dict[str, Any]:
+    """One row's candidate; a sample with the temperature at which it was drawn."""
     length = read.answers.lengths[row]
     tokens = read.tokens[row, :length].tolist()
     logprobs = read.logprobs[row, :length].tolist()
-    return {
-        "text": _text(tokenizer, tokens, stop_ids),
+    record = {
+        "text": _text(tokenizer, tokens, stated.stop_ids),
         "token_ids": tokens,
         "token_logprobs": logprobs,
         "logprob": min(math.fsum(logprobs), 0.0),
         "ended": read.answers.ended[row],
     }
+    return record if read.are_beams else {**record, "temperature": stated.temperature}
 
 
 def _text(tokenizer: Any, tokens: Sequence[int], stop_ids: frozenset[int]) -> str:
@@ -198,14 +215,12 @@ def _text(tokenizer: Any, tokens: Sequence[int], stop_ids: frozenset[int]) -> st
     """
     from beamuq.decoding.stop_tokens_and_text import CHAT_TURN_ENDS
 
+    turn_ends = (*CHAT_TURN_ENDS, tokenizer.eos_token)
     last = tokens[-1]
-    turn_ended = last in stop_ids and tokenizer.convert_ids_to_tokens(last) in (
-        *CHAT_TURN_ENDS,
-        tokenizer.eos_token,
-    )
-    written = tokens[:-1] if turn_ended else tokens
+    if last in stop_ids and tokenizer.convert_ids_to_tokens(last) in turn_ends:
+        tokens = tokens[:-1]
     text: str = tokenizer.decode(
-        written,
+        tokens,
         skip_special_tokens=True,
         clean_up_tokenization_spaces=False,
     )
@@ -217,6 +232,13 @@ def _is_exact(output: Any) -> bool:
     from beamuq.api.exact_beams import ExactBeams
 
     return isinstance(output, ExactBeams)
+
+
+def _generated(output: Any) -> _Generated:
+    """An output that holds what log-probabilities come from; raises BeamUQError for any other."""
+    sequences = _sequences(output)
+    beam_indices = _beam_indices(output)
+    return _Generated(output, sequences, beam_indices, _steps(output, beam_indices))
 
 
 def _sequences(output: Any) -> Any:
@@ -232,14 +254,14 @@ def _beam_indices(output: Any) -> Ints | None:
     """Of beams [rows, steps], −1 behind an ending; None of all else and of our own hook."""
     if _is_exact(output):
         return None
-    found = getattr(output, "beam_indices", None)
-    if found is not None and len(found):
+    table = getattr(output, "beam_indices", None)
+    if table is not None and len(table):
         rows = len(output.sequences)
-        if found.ndim != 2 or len(found) != rows:
+        if table.ndim != 2 or len(table) != rows:
             raise BeamUQError(
-                f"output: {rows} sequences, beam_indices of {len(found)}; give one call's output",
+                f"output: {rows} sequences, beam_indices of {len(table)}; give one call's output",
             )
-        indices: Ints = found.cpu().numpy().astype(np.int64)
+        indices: Ints = table.cpu().numpy().astype(np.int64)
         return indices
     if getattr(output, "sequences_scores", None) is not None or "Beam" in type(output).__name__:
         raise BeamUQError(
@@ -262,17 +284,22 @@ def _steps(output: Any, beam_indices: Ints | None) -> int:
     return len(tables) if beam_indices is None else int(beam_indices.shape[1])
 
 
-def _check_prompt_tokens(sequences: Any, prompt_tokens: int, steps: int) -> int:
-    """Where answers begin. The output shows it: behind the prompts stands a token for each step."""
+def _prompts(generated: _Generated, prompt_tokens: int) -> Ints:
+    """The padded prompts [rows, tokens]; behind them stands a token for each step.
+
+    Raises BeamUQError if that is not so.
+    """
     fix = 'give inputs["input_ids"].shape[1]'
     start = _whole("prompt_tokens", prompt_tokens, 0, fix)
-    length = int(sequences.shape[1])
+    steps = generated.steps
+    length = int(generated.sequences.shape[1])
     if length - start != steps:
         raise BeamUQError(
             f"prompt_tokens: {start}: the sequences have {length} tokens, of which {steps} were "
             f"generated; {fix}, which is {length - steps}"
         )
-    return start
+    prompts: Ints = generated.sequences[:, :start].cpu().numpy()
+    return prompts
 
 
 def _check_groups(prompts: Ints, per_prompt: int, beam_indices: Ints | None) -> None:
@@ -296,10 +323,10 @@ def _check_groups(prompts: Ints, per_prompt: int, beam_indices: Ints | None) -> 
     # behind an encoder all sequences begin with one token, whatever was asked
     if same.any() and (prompts.shape[1] > 1 or beam_indices is not None):
         number = int(np.flatnonzero(same)[0])
-        told = f"per_prompt: {per_prompt}: prompts {number + 1} and {number + 2} are the same; "
+        problem = f"per_prompt: {per_prompt}: prompts {number + 1} and {number + 2} are the same"
         if beam_indices is not None:
-            raise BeamUQError(f"{told}their beams are of one search; {fix}")
-        warnings.warn(f"{told}if these are draws for one prompt, {fix}", stacklevel=3)
+            raise BeamUQError(f"{problem}; their beams are of one search; {fix}")
+        warnings.warn(f"{problem}; if these are draws for one prompt, {fix}", stacklevel=3)
 
 
 def _check_distinct(lists: Sequence[Sequence[dict[str, Any]]]) -> None:
@@ -327,11 +354,8 @@ def _whole(name: str, value: Any, least: int, fix: str) -> int:
 
 
 def _number(length_penalty: Any) -> float:
-    number = isinstance(length_penalty, int | float | np.floating) and not isinstance(
-        length_penalty,
-        bool,
-    )
-    if not number or not math.isfinite(length_penalty):
+    is_number = isinstance(length_penalty, int | float | np.floating)
+    if isinstance(length_penalty, bool) or not is_number or not math.isfinite(length_penalty):
         raise BeamUQError(
             f"length_penalty: {length_penalty!r:.80}: must be a number; give that of the call",
         )

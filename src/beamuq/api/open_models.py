@@ -1,6 +1,4 @@
-"""Models and similarity scorers by the names that a person types, or in memory, each with a hash of
-its content.
-"""
+"""Models and similarity scorers, by name or in memory, each with a hash of its content."""
 
 from __future__ import annotations
 
@@ -29,26 +27,27 @@ from beamuq.scorers.similarity_by_kind import FOLDED_WORDS, SCORERS, load_scorer
 MINILM = "packaged:all-minilm-l6-v2"
 HASHED_VALUES = 64  # of each parameter of a model in memory
 GIVE = "give a folder, hub:ORG/NAME, packaged:NAME, or (model, tokenizer) of transformers"
-LOCK = (
-    "ask.lock.json"  # in the models' folder: the hub's commits that were resolved outside a study
-)
+LOCK = "ask.lock.json"
+"""In the models' folder: the hub's commits that were resolved outside a study."""
 
 
 def fetched_models() -> Path:
-    """Where fetched models are kept: ``$BEAMUQ_MODELS``, else ``resources/models`` here, else the
-    user's cache.
+    """Where fetched models are kept: ``$BEAMUQ_MODELS``, ``resources/models``, or the user's cache.
+
+    The first of these that is set, or that is there.
     """
-    if folder := os.environ.get("BEAMUQ_MODELS"):
+    folder = os.environ.get("BEAMUQ_MODELS")
+    if folder:
         return Path(folder).expanduser()
-    if (here := Path("resources/models")).is_dir():
-        return here
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "beamuq" / "models"
+    in_working_folder = Path("resources/models")
+    if in_working_folder.is_dir():
+        return in_working_folder
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    return cache / "beamuq" / "models"
 
 
 def check_models_extra() -> None:
-    """Raise BeamUQError where torch or transformers is not installed: a wheel's core comes without
-    them.
-    """
+    """Raise BeamUQError where torch or transformers is missing, as in a wheel's core."""
     for name in ("torch", "transformers"):
         if importlib.util.find_spec(name) is None:
             raise BeamUQError(
@@ -78,28 +77,36 @@ def model_folder(source: str) -> Path:
     'my-model'
     """
     check_models_extra()
-    root = fetched_models()
     local = Path(source.removeprefix("folder:")).expanduser()
     if source and (source.startswith("folder:") or local.is_dir()):
         return local
     if ":" not in source:
-        if source.count("/") != 1 or not (root / source.replace("/", "--") / MANIFEST).is_file():
-            hub = (
-                f"hub:{source}" if re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", source) else "hub:ORG/NAME"
-            )
-            raise BeamUQError(
-                f"model {source!r}: no such folder; give a folder, {hub} of the hub, or "
-                "packaged:NAME"
-            )
+        _check_was_fetched(source)
         source = f"hub:{source}"
     parsed = parse_source(source)
     if parsed.kind == "packaged" and parsed.name not in PACKAGED:
         raise BeamUQError(f"model {source!r}: unknown; {hint(parsed.name, PACKAGED)}")
-    folder = root / parsed.name.replace("/", "--")
+    folder = _fetched_folder(parsed.name)
     if not (folder / MANIFEST).is_file():
         print(f"fetching {source} to {folder}", file=sys.stderr, flush=True)
-        fetch_model(source, folder, lock=root / LOCK, offline=is_offline(os.environ))
+        lock = fetched_models() / LOCK
+        fetch_model(source, folder, lock=lock, offline=is_offline(os.environ))
     return folder
+
+
+def _fetched_folder(name: str) -> Path:
+    return fetched_models() / name.replace("/", "--")
+
+
+def _check_was_fetched(name: str) -> None:
+    """Raise BeamUQError unless this is ORG/NAME of a model of the hub that was fetched before."""
+    if name.count("/") == 1 and (_fetched_folder(name) / MANIFEST).is_file():
+        return
+    looks_like_hub = re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name)
+    hub = f"hub:{name}" if looks_like_hub else "hub:ORG/NAME"
+    raise BeamUQError(
+        f"model {name!r}: no such folder; give a folder, {hub} of the hub, or packaged:NAME"
+    )
 
 
 @dataclass(frozen=True)
@@ -115,8 +122,7 @@ class LoadedModel:
 def open_model(
     model: Any, *, device: str = "auto", dtype: str = "auto", threads: int = 1
 ) -> LoadedModel:
-    """A model by name or folder, read once and kept for the next call; or ``(model, tokenizer)``,
-    as it is.
+    """A model by name or folder, kept in memory for the next call; or ``(model, tokenizer)``.
 
     Raises BeamUQError if it is neither.
     """
@@ -124,9 +130,10 @@ def open_model(
     if isinstance(model, LoadedModel):
         return model
     if isinstance(model, str | Path):
-        on, precision = devices.prepare(device, dtype, threads)
+        torch_device, torch_dtype = devices.prepare(device, dtype, threads)
         folder = model_folder(str(model))
-        return _read_model(str(model), folder, precision, on, model_identity(folder)["content"])
+        content = model_identity(folder)["content"]
+        return _read_model(str(model), folder, torch_dtype, torch_device, content)
     if not isinstance(model, tuple) or len(model) != 2:
         raise BeamUQError(f"model: {type(model).__name__}: {GIVE}")
     check_pair(*model)
@@ -152,24 +159,22 @@ def _read_model(name: str, folder: Path, dtype: Any, device: Any, content: str) 
 
 
 def _content(model: Any) -> str:
-    """A hash of a model in memory: of each parameter its name, shape, kind and values at equal
-    distances.
-    """
+    """A hash of a model in memory: its parameters' names, shapes, types and some of the values."""
     digest = hashlib.sha256()
     for name, values in model.state_dict().items():
         if hasattr(values, "flatten"):
             flat = values.detach().flatten()
-            some = flat[:: max(1, len(flat) // HASHED_VALUES)][:HASHED_VALUES].cpu()
-            digest.update(f"{name} {tuple(values.shape)} {values.dtype} {some.tolist()}".encode())
+            distance = max(1, len(flat) // HASHED_VALUES)
+            hashed = flat[::distance][:HASHED_VALUES].cpu().tolist()
+            digest.update(f"{name} {tuple(values.shape)} {values.dtype} {hashed}".encode())
     return digest.hexdigest()
 
 
 @dataclass(frozen=True)
 class Similarity:
-    """A scorer under the name that tables print, and a hash of its model, or of its files if it is
-    your own.
+    """A scorer, the name that tables print, and a hash of its model, or of your own scorer's files.
 
-    Of ``lexical``, which has neither: what words are for it.
+    Of ``lexical``, which has neither, ``content`` is what words are for it.
     """
 
     name: str
@@ -197,27 +202,42 @@ def open_similarity(
     if isinstance(name, Similarity):
         return name
     if name == "auto":
-        manifest = fetched_models() / "all-minilm-l6-v2/fetched.json"
-        there = importlib.util.find_spec("transformers") is not None and manifest.is_file()
-        name = "minilm" if there else "lexical"
+        name = "minilm" if _has_minilm() else "lexical"
     if name == "lexical":
         return Similarity(name, load_scorer(name), FOLDED_WORDS)
-    kind, _, source = ("embedding", ":", MINILM) if name == "minilm" else name.partition(":")
+    kind, _, source = name.partition(":")
+    if name == "minilm":
+        kind = "embedding"
+        source = MINILM
     if kind not in SCORERS:
-        if not source:
-            fix = hint(kind, ("auto", "minilm", *SCORERS), ", or module:attribute")
-            raise BeamUQError(f"similarity: unknown name {name!r}; {fix}")
-        own = load_scorer(name)
-        files = "".join(map(file_sha256, map(Path, source_files([name]))))
-        return Similarity(name, own, hashlib.sha256(files.encode()).hexdigest())
+        return _own_similarity(name)
     check_models_extra()
     if not source:
         raise BeamUQError(
             f"similarity {name!r}: needs a model; write {kind}:FOLDER or {kind}:hub:ORG/NAME"
         )
-    on, precision = devices.prepare(device, "float32" if dtype == "auto" else dtype, threads)
+    if dtype == "auto":
+        dtype = "float32"
+    torch_device, torch_dtype = devices.prepare(device, dtype, threads)
     folder = model_folder(source)
-    return _read_similarity(name, kind, folder, precision, on, model_identity(folder)["content"])
+    content = model_identity(folder)["content"]
+    return _read_similarity(name, kind, folder, torch_dtype, torch_device, content)
+
+
+def _has_minilm() -> bool:
+    manifest = fetched_models() / "all-minilm-l6-v2/fetched.json"
+    return importlib.util.find_spec("transformers") is not None and manifest.is_file()
+
+
+def _own_similarity(name: str) -> Similarity:
+    """A scorer outside the package, by ``module:attribute``."""
+    kind, _, attribute = name.partition(":")
+    if not attribute:
+        fix = hint(kind, ("auto", "minilm", *SCORERS), ", or module:attribute")
+        raise BeamUQError(f"similarity: unknown name {name!r}; {fix}")
+    scorer = load_scorer(name)
+    hashes = [file_sha256(Path(file)) for file in source_files([name])]
+    return Similarity(name, scorer, hashlib.sha256("".join(hashes).encode()).hexdigest())
 
 
 @lru_cache(maxsize=1)

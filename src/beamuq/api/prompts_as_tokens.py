@@ -19,9 +19,7 @@ FORMS = "give a text, a list of token ids or a list of messages"
 
 @dataclass(frozen=True)
 class PromptTokens:
-    """A prompt's token ids, and the question in it: the text, or the last message of a
-    conversation; None of ids.
-    """
+    """A prompt's token ids, and its question: its text or last message; None of a list of ids."""
 
     token_ids: tuple[int, ...]
     question: str | None
@@ -47,9 +45,15 @@ def listed_prompts(prompts: Any) -> list[Any]:
         raise BeamUQError(
             f"prompts: a {type(prompts).__name__}, which has no order; give a list of prompts"
         )
-    found = list(prompts)
-    mappings = [each for each in (plain(prompt) for prompt in found) if isinstance(each, Mapping)]
-    if any("input_ids" in each for each in mappings):
+    listed = list(prompts)
+    _refuse_mappings([plain(prompt) for prompt in listed])
+    return listed
+
+
+def _refuse_mappings(prompts: Sequence[Any]) -> None:
+    """Refuse what a tokenizer returned, and messages in the place of conversations."""
+    mappings = [prompt for prompt in prompts if isinstance(prompt, Mapping)]
+    if any("input_ids" in mapping for mapping in mappings):
         raise BeamUQError(
             "prompts: what a tokenizer returned; give its input_ids, a list of numbers a prompt"
         )
@@ -58,7 +62,6 @@ def listed_prompts(prompts: Any) -> list[Any]:
             "prompts: a message stands where a conversation is expected; give a list of "
             "conversations"
         )
-    return found
 
 
 def prompt_as_tokens(tokenizer: Any, prompt: Any, *, chat: bool, place: str) -> PromptTokens:
@@ -100,7 +103,7 @@ def _ids_of_text(tokenizer: Any, text: str, *, chat: bool, place: str) -> tuple[
 def _ids_in_chat(tokenizer: Any, message: str | list[Message], place: str) -> tuple[int, ...]:
     if isinstance(message, str) and not message.strip():
         raise BeamUQError(f"{place}: empty; write the question")
-    # A thought before the answer would take the answer's place.
+    # a thought before the answer would take the answer's place
     thinking = False if prompt_tokens.can_think(tokenizer) else None
     return tuple(prompt_tokens.chat_prompt_ids(tokenizer, message, thinking, place=place))
 

@@ -1,6 +1,4 @@
-"""What servers were asked for: which settings leave samples the model's own, and which requests
-repeat each other.
-"""
+"""What servers were asked for: settings that leave samples the model's own, and repeated draws."""
 
 from __future__ import annotations
 
@@ -11,11 +9,8 @@ from typing import Any
 
 from beamuq.errors import BeamUQError
 
-NESTED = (
-    "extra_body",
-    "options",
-    "sampling_params",
-)  # where clients, Ollama and SGLang hold further settings
+NESTED = ("extra_body", "options", "sampling_params")
+"""Where clients, Ollama and SGLang hold further settings."""
 ASKS = """
 model messages prompt input text input_ids instructions n stream stream_options user suffix system
 images metadata store include reasoning tools tool_choice keep_alive rid service_tier extra_headers
@@ -36,9 +31,7 @@ dry_penalty_last_n dry_sequence_breakers mirostat_tau mirostat_eta adaptive_deca
 grammar_triggers preserved_tokens backend_sampling n_indent t_max_predict_ms length_penalty
 early_stopping
 """
-"""Settings of a request that leave the model's distribution as it is, some because others switch
-them on.
-"""
+"""Settings that leave the model's distribution as it is, some because others switch them on."""
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(
         ("top_p", "typical_p", "repetition_penalty", "repeat_penalty", "best_of", "tfs_z"), (1,)
@@ -61,7 +54,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("beam_width", "num_beams"), (0, 1)),
     "do_sample": (True,),
 }
-"""Settings that do so at these values alone."""
+"""Settings that leave the model's distribution as it is at these values alone."""
 SAMPLERS: dict[str, tuple[str, ...]] = {
     "penalties": ("repeat_penalty", "presence_penalty", "frequency_penalty"),
     "dry": ("dry_multiplier",),
@@ -76,84 +69,82 @@ SAMPLERS: dict[str, tuple[str, ...]] = {
     "adaptive_p": ("adaptive_target",),
 }
 """llama.cpp's samplers, and the settings that have an effect only where they are in its list."""
-CUTTING = (
-    "top_k",
-    "top_p",
-    "min_p",
-)  # llama.cpp's samplers that cut the distribution unless they are told not to
+CUTTING = ("top_k", "top_p", "min_p")
+"""llama.cpp's samplers that cut the distribution unless they are told not to."""
 RANDOM_SEEDS = (-1, 2**32 - 1)  # by which llama.cpp and Ollama draw a seed for each request
 NO_TEMPERATURE = (
     "a request does not say its temperature, which is taken as score's; vLLM and Ollama take their "
-    "model's own where "
-    "it is not said"
+    "model's own where it is not said"
 )
 
 
-def flat(request: Mapping[str, Any]) -> dict[str, Any]:
+def settings_of(request: Mapping[str, Any]) -> dict[str, Any]:
     """A request's settings, those inside its parts too; what is null says nothing."""
-    found = {
-        name: value for name, value in request.items() if value is not None and name not in NESTED
-    }
+    own = {name: value for name, value in request.items() if name not in NESTED}
+    settings = _without_nulls(own)
     for part in NESTED:
         inside = request.get(part)
         if isinstance(inside, Mapping):
-            found |= {name: value for name, value in inside.items() if value is not None}
-    return found
+            settings |= _without_nulls(inside)
+    return settings
+
+
+def _without_nulls(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def asks_for_beams(request: Mapping[str, Any]) -> bool:
     """Whether a request is one for a beam search."""
-    settings = flat(request)
+    settings = settings_of(request)
+    if settings.get("use_beam_search") is True:
+        return True
     widths = [settings.get("beam_width"), settings.get("num_beams")]
-    return settings.get("use_beam_search") is True or any(
-        isinstance(width, int) and width > 1 for width in widths
-    )
+    return any(isinstance(width, int) and width > 1 for width in widths)
 
 
-def stops_of(request: Mapping[str, Any]) -> tuple[str, ...]:
+def stop_strings(request: Mapping[str, Any]) -> tuple[str, ...]:
     """The stop strings of a request."""
-    settings = flat(request)
-    found: list[str] = []
+    settings = settings_of(request)
+    strings: list[str] = []
     for name in ("stop", "stop_sequences"):
         value = settings.get(name)
         listed = value if isinstance(value, list) else [value]
-        found += [each for each in listed if isinstance(each, str)]
-    return tuple(found)
+        strings += [string for string in listed if isinstance(string, str)]
+    return tuple(strings)
 
 
-def check_request(settings: Mapping[str, Any], place: str, temperature: float) -> None:
+def check_request(request: Mapping[str, Any], place: str, temperature: float) -> None:
     """Refuse settings unless they are known to leave samples the model's own, at this temperature.
 
     Raises BeamUQError naming the first.
     """
-    said = _in_effect(flat(settings), place)
-    value = said.get("temperature", temperature)
+    settings = _in_effect(settings_of(request), place)
+    value = settings.get("temperature", temperature)
     _check_is_number("temperature", value, place)
     if value != temperature:
-        fix = (
-            "greedy answers are no samples; ask with 1"
-            if value == 0
-            else "give score that temperature"
-        )
+        fix = "give score that temperature"
+        if value == 0:
+            fix = "greedy answers are no samples; ask with 1"
         raise BeamUQError(f"{place}: temperature: {value}: scored with {temperature:g}; {fix}")
-    _check_neutral(said, place, "such samples are not the model's own")
+    _check_neutral(settings, place, "such samples are not the model's own")
 
 
-def check_beams_request(settings: Mapping[str, Any], place: str) -> None:
-    """Refuse settings of a beam search unless they are known to leave its log-probabilities the
-    model's own.
+def check_beams_request(request: Mapping[str, Any], place: str) -> None:
+    """Refuse settings of a beam search unless its log-probabilities are known to be the model's.
 
     Raises BeamUQError naming the first.
     """
-    searched = ("use_beam_search", "beam_width", "num_beams", "best_of", "do_sample")
-    said = {name: value for name, value in flat(settings).items() if name not in searched}
-    value = said.get("temperature", 1)
+    searched_by = ("use_beam_search", "beam_width", "num_beams", "best_of", "do_sample")
+    settings = settings_of(request)
+    for name in searched_by:
+        settings.pop(name, None)
+    value = settings.get("temperature", 1)
     _check_is_number("temperature", value, place)
     if value not in (0, 1):  # at 0 servers search by the model's own distribution
         raise BeamUQError(
             f"{place}: temperature: {value}: such beams are not the model's own; ask with 1"
         )
-    _check_neutral(said, place, "such beams are not the model's own")
+    _check_neutral(settings, place, "such beams are not the model's own")
 
 
 def _check_is_number(name: str, value: Any, place: str) -> None:
@@ -163,68 +154,70 @@ def _check_is_number(name: str, value: Any, place: str) -> None:
         )
 
 
-def _check_neutral(said: Mapping[str, Any], place: str, why: str) -> None:
-    for name, value in said.items():
+def _check_neutral(settings: Mapping[str, Any], place: str, why: str) -> None:
+    for name, value in settings.items():
         if not _is_neutral(name, value):
             fix = f"ask with {NEUTRAL[name][0]!r}" if name in NEUTRAL else "ask without it"
             raise BeamUQError(f"{place}: {name}: {value!r:.80}: {why}; {fix}")
 
 
 def _is_neutral(name: str, value: Any) -> bool:
-    if name == "text" and isinstance(
-        value, Mapping
-    ):  # of the Responses API; SGLang's is the prompt
+    # SGLang's text is the prompt, that of the Responses API says the form of the answer
+    if name == "text" and isinstance(value, Mapping):
         form = value.get("format")
         return not isinstance(form, Mapping) or form.get("type") == "text"
     return name in FREE.split() or name.startswith("speculative.") or value in NEUTRAL.get(name, ())
 
 
-def _in_effect(said: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """Settings without those that llama.cpp passes over, as its list of samplers leaves them
-    out.
+def _in_effect(settings: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """Settings without those whose sampler llama.cpp's list of samplers leaves out.
+
+    Raises BeamUQError where a listed sampler cuts, or the temperature is not listed.
     """
-    samplers = said.get("samplers")
+    samplers = settings.get("samplers")
     if not isinstance(samplers, list):
-        return dict(said)
-    governed = {name for names in SAMPLERS.values() for name in names}
-    listed = {name for sampler in samplers for name in SAMPLERS.get(str(sampler), ())}
+        return dict(settings)
     for name in CUTTING:
-        if name in samplers and name not in said:
-            fix = f"leave it out of samplers, or ask with {name} {NEUTRAL[name][0]}"
+        if name in samplers and name not in settings:
             raise BeamUQError(
                 f"{place}: samplers: {name}: llama.cpp's own value of it cuts the distribution; "
-                f"{fix}"
+                f"leave it out of samplers, or ask with {name} {NEUTRAL[name][0]}"
             )
-    kept = {name: value for name, value in said.items() if name not in governed or name in listed}
+    effective = _without_unlisted(settings, samplers)
     if "temperature" not in samplers:
-        asked = said.get("temperature", 1)
-        if asked != 1:
-            fix = "add 'temperature' to samplers, or ask with 1"
+        temperature = settings.get("temperature", 1)
+        if temperature != 1:
             raise BeamUQError(
-                f"{place}: temperature: {asked}: not among samplers, so that it has no effect; "
-                f"{fix}"
+                f"{place}: temperature: {temperature}: not among samplers, so that it has no "
+                "effect; add 'temperature' to samplers, or ask with 1"
             )
-        kept["temperature"] = 1
-    return kept
+        effective["temperature"] = 1
+    return effective
 
 
-def seed_of(settings: Mapping[str, Any], place: str) -> int | None:
-    """The seed that settings fix; None: they fix none.
+def _without_unlisted(settings: Mapping[str, Any], samplers: Sequence[Any]) -> dict[str, Any]:
+    """Settings without those of samplers that are not listed."""
+    listed = {name for sampler in samplers for name in SAMPLERS.get(str(sampler), ())}
+    unlisted = {name for names in SAMPLERS.values() for name in names} - listed
+    return {name: value for name, value in settings.items() if name not in unlisted}
+
+
+def fixed_seed(request: Mapping[str, Any], place: str) -> int | None:
+    """The seed that a request's settings fix; None: they fix none.
 
     Raises BeamUQError naming the ``place`` and a seed that is no whole number: whether draws repeat
     is not known then.
     """
-    said = flat(settings)
-    value = said.get("seed", said.get("sampling_seed"))
+    settings = settings_of(request)
+    value = settings.get("seed", settings.get("sampling_seed"))
     if value is None:
         return None
     seed = _whole(value)
     if seed is None:
-        fix = (
-            "give the whole number that was asked with, or leave it out where each request had its "
-            "own"
+        raise BeamUQError(
+            f"{place}: seed: {value!r:.80}: no whole number; give the whole number that was asked "
+            "with, or leave it out where each request had its own"
         )
-        raise BeamUQError(f"{place}: seed: {value!r:.80}: no whole number; {fix}")
     return None if seed in RANDOM_SEEDS else seed
 
 
@@ -244,32 +237,33 @@ def _whole(value: Any) -> int | None:
 
 
 def check_seeds(
-    request: Mapping[str, Any], own: Sequence[int | None], drawn: int, place: str
+    request: Mapping[str, Any], seeds: Sequence[int | None], texts_drawn: int, place: str
 ) -> None:
-    """Refuse samples of several requests with one seed: each is the same draw as the others.
+    """Refuse samples of several requests with one seed: all are the same draws.
 
-    ``own``: the seed that each response names, if it does; ``drawn``: how many samples are no
+    ``seeds``: which each response names, or None; ``texts_drawn``: how many samples are no
     responses.
 
     Raises BeamUQError naming the seed.
     """
     fix = "ask once with n, or give each request a seed of its own and leave it out of 'request'"
-    twice = [seed for seed, count in Counter(own).items() if seed is not None and count > 1]
-    if twice:
-        raise BeamUQError(
-            f"{place}: several responses of seed {twice[0]}, which are the same draws; {fix}"
-        )
-    seed = seed_of(request, f"{place}: request")
-    at_once = flat(request).get("n", 1)
-    of_texts = math.ceil(drawn / at_once) if isinstance(at_once, int) and at_once > 0 else drawn
-    if seed is not None and own.count(None) + of_texts > 1:
+    for seed, count in Counter(seeds).items():
+        if seed is not None and count > 1:
+            raise BeamUQError(
+                f"{place}: several responses of seed {seed}, which are the same draws; {fix}"
+            )
+    common_seed = fixed_seed(request, f"{place}: request")
+    texts_a_request = settings_of(request).get("n", 1)
+    requests_of_texts = texts_drawn
+    if isinstance(texts_a_request, int) and texts_a_request > 0:
+        requests_of_texts = math.ceil(texts_drawn / texts_a_request)
+    if common_seed is not None and seeds.count(None) + requests_of_texts > 1:
         why = "several requests of one seed, which are the same draws"
-        raise BeamUQError(f"{place}: request.seed: {seed}: {why}; {fix}")
+        raise BeamUQError(f"{place}: request.seed: {common_seed}: {why}; {fix}")
 
 
-def kept(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a request by which its answers may differ, in order: not what was asked, nor
-    of which model.
-    """
-    unsaid = {*ASKS.split(), "seed", "sampling_seed"}
-    return {name: value for name, value in sorted(flat(request).items()) if name not in unsaid}
+def sampling_settings(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings by which answers may differ, sorted by name: not the question, nor the model."""
+    passed_over = {*ASKS.split(), "seed", "sampling_seed"}
+    settings = sorted(settings_of(request).items())
+    return {name: value for name, value in settings if name not in passed_over}

@@ -8,9 +8,10 @@ that is unknown there is no score, and the reason is told.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from beamuq import __version__
 from beamuq.api.candidate_records import (
     LABELS,
     ROUNDING,
+    AnswerRecord,
     CandidateRecord,
     QuestionRecord,
     Records,
@@ -31,17 +33,18 @@ from beamuq.api.paired_columns import check_order, group_column, number_column
 from beamuq.api.rows import Rows, check_settings
 from beamuq.api.score_series import ScoreSeries, score_series
 from beamuq.api.score_settings import ScoreSettings, scored_with
+from beamuq.array_types import Bools, Floats
 from beamuq.errors import BeamUQError, hint
 from beamuq.evaluation.bootstrap import Estimate, estimate, resample_blocks
 from beamuq.evaluation.prr_and_auc import Judged, measure_blocks, why_undefined
 from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import certified_interval, certified_pair_interval
-from beamuq.methods.log_space_sums import Array
 from beamuq.methods.method_inputs import UNKNOWN, Answer, Evidence, Pairs, missing_part
 from beamuq.methods.registry import DIRECTION, FACTORS, METHODS, Method, compute, resolve
 from beamuq.scorers.scorer_protocol import scored
 
-FOUND = (
+COLUMNS = (
+    "id",
     "method",
     "variant",
     "setting",
@@ -50,19 +53,18 @@ FOUND = (
     "high",
     "confidence",
     "range",
+    "direction",
+    "similarity",
     "reason",
     "note",
     "candidates",
+    "scored_with",
+    "version",
 )
-COLUMNS = ("id", *FOUND[:8], "direction", "similarity", *FOUND[8:], "scored_with", "version")
 KINDS = ("answer", "samples", "beams")  # what a method compares the answer with
 BLOCK_PAIRS = 250_000  # of texts, given to a similarity at once
-SUMS = (
-    "answer.logprob",
-    "answer.length",
-    "logprob",
-    "weights",
-)  # needs in which a left out ending is missing
+SUMS = ("answer.logprob", "answer.length", "logprob", "weights")
+"""Needs in which a left out ending is missing."""
 MINUS_LOG_P = ("Prob", "PTrue")  # the scores that are −log of a probability
 WITHOUT_ENDING = (
     "without the ending's log-probability, which the server left out: not p of the text"
@@ -93,8 +95,9 @@ REASONS = {
 
 
 class Scores(pd.DataFrame):
-    """The frame of :func:`score`; ``scores["CocoaPPL"]`` gives one method's scores, by id, higher =
-    more uncertain.
+    """The frame of :func:`score`; ``scores["CocoaPPL"]`` are one method's scores, by id.
+
+    Higher = more uncertain.
     """
 
     @property
@@ -102,20 +105,17 @@ class Scores(pd.DataFrame):
         return Scores
 
     def __getitem__(self, key: Any) -> Any:
-        """A column; or the scores of a method: over beams where there are any, else over
-        samples.
-        """
+        """A column; or a method's scores, over beams where there are any, else over samples."""
         if not isinstance(key, str) or key in self.columns or "method" not in self.columns:
             return super().__getitem__(key)
         return self.scores_of(key)
 
     def scores_of(self, method: str, form: str | None = None, setting: str = "") -> ScoreSeries:
-        """The scores of a method in one form, by id, with what ``Calibration`` compares; without
-        those of no value.
+        """A method's scores in one form, by id, with what ``Calibration`` compares.
 
-        ``form``: ``multinomial`` (over samples), ``beamsearch`` or, of a method in one form, "";
-        without it over beams where there are any, else over samples. ``setting``: a further
-        formulation.
+        Questions without a value are left out. ``form``: ``multinomial`` (over samples),
+        ``beamsearch`` or, of a method in one form, ""; without it over beams where there are any,
+        else over samples. ``setting``: a further formulation.
 
         Raises BeamUQError naming the method, if it has no such score.
         """
@@ -124,20 +124,23 @@ class Scores(pd.DataFrame):
         if form is not None:
             rows = rows[rows["variant"] == form]
         if rows.empty:
-            if of_method.empty:
-                raise BeamUQError(
-                    f"{method!r}: no such column or score; "
-                    f"{hint(method, dict.fromkeys(self['method']))}"
-                )
-            reasons = [reason for reason in of_method["reason"] if reason]
-            asked = f" of form {form!r}" if form is not None else ""
-            asked += f" of setting {setting!r}" if setting else ""
-            raise BeamUQError(
-                f"{method!r}: no such column or score{asked}: "
-                f"{reasons[0] if reasons else 'not scored'}"
-            )
-        chosen = rows["variant"].min()  # "" before beamsearch before multinomial
-        return score_series(rows[rows["variant"] == chosen], method)
+            raise self._no_such_score(method, form, setting)
+        first_form = rows["variant"].min()  # "" before beamsearch before multinomial
+        return score_series(rows[rows["variant"] == first_form], method)
+
+    def _no_such_score(self, method: str, form: str | None, setting: str) -> BeamUQError:
+        of_method = self[self["method"] == method]
+        if of_method.empty:
+            methods = dict.fromkeys(self["method"])
+            return BeamUQError(f"{method!r}: no such column or score; {hint(method, methods)}")
+        reasons = [reason for reason in of_method["reason"] if reason]
+        reason = reasons[0] if reasons else "not scored"
+        score_name = "score"
+        if form is not None:
+            score_name += f" of form {form!r}"
+        if setting:
+            score_name += f" of setting {setting!r}"
+        return BeamUQError(f"{method!r}: no such column or {score_name}: {reason}")
 
 
 def score(
@@ -190,7 +193,9 @@ def score(
     threads
         Of torch on a CPU, in the whole process from then on.
 
-    Returns ------- A frame with columns id, method, variant (``multinomial`` over samples,
+    Returns
+    -------
+    A frame with columns id, method, variant (``multinomial`` over samples,
     ``beamsearch`` over beams, "" for a method in one form), setting (a further formulation of the
     method, mostly ""), value (missing where there is none), low and high, confidence, range,
     direction, similarity, reason (why there is no value) and note (what to know of it); how many
@@ -226,44 +231,89 @@ def score(
     chosen = _chosen(methods)
     records = read_records(rows, without_ending=without_ending, temperature=temperature)
     scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
+    settings = _Settings(temperature, epsilon, alpha, equivalence_threshold, without_ending)
+    return _scored(records, chosen, scorer, settings)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """The numbers of a call of :func:`score`."""
+
+    temperature: float
+    epsilon: float
+    alpha: float
+    equivalence_threshold: float
+    without_ending: bool
+
+    def as_json(self, similarity: str, *, with_threshold: bool) -> str:
+        """``scored_with``; the threshold only where the similarity has no classes."""
+        threshold = float(self.equivalence_threshold) if with_threshold else None
+        return scored_with(
+            ScoreSettings(
+                temperature=float(self.temperature),
+                epsilon=float(self.epsilon),
+                alpha=float(self.alpha),
+                equivalence_threshold=threshold,
+                without_ending=self.without_ending,
+                similarity=similarity,
+            )
+        )
+
+
+class _ScoreRow(NamedTuple):
+    """A row of the frame, without what is the same in all rows."""
+
+    id: str
+    method: str
+    variant: str
+    setting: str
+    range: str
+    candidates: int
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    confidence: float = math.nan
+    reason: str = ""
+    note: str = ""
+
+
+def _scored(
+    records: Records, methods: Sequence[Method], similarity: Similarity, settings: _Settings
+) -> Scores:
+    """The frame of all questions, which are compared a block at a time."""
     widest = 1 + max(max(len(item.samples), len(item.beams)) for item in records)
     block = max(1, BLOCK_PAIRS // widest**2)
-    found: list[tuple[Any, ...]] = []
+    rows: list[_ScoreRow] = []
     for start in range(0, len(records), block):
         members = records[start : start + block]
-        compared = _Compared(scorer, members, equivalence_threshold)
+        compared = _Compared(similarity, members, settings.equivalence_threshold)
         for item in members:
-            known = _evidence(item, compared, temperature, epsilon, alpha)
-            found += [(item.id, *row) for row in _scores(item, chosen, known, temperature)]
-    frame = Scores(found, columns=["id", *FOUND])
-    settings = ScoreSettings(
-        temperature=float(temperature),
-        epsilon=float(epsilon),
-        alpha=float(alpha),
-        equivalence_threshold=float(equivalence_threshold)
-        if compared.scores.neutral is None
-        else None,
-        without_ending=without_ending,
-        similarity=scorer.content,
-    )
-    frame = frame.assign(
+            rows += _score_rows(item, methods, compared, settings)
+    has_classes = compared.scores.neutral is not None
+    frame = Scores(rows, columns=list(_ScoreRow._fields)).assign(
         direction=DIRECTION,
-        similarity=scorer.name,
-        scored_with=scored_with(settings),
+        similarity=similarity.name,
+        scored_with=settings.as_json(similarity.content, with_threshold=not has_classes),
         version=__version__,
-    ).reindex(columns=list(COLUMNS))
+    )
+    frame = frame.reindex(columns=list(COLUMNS))
+    _add_labels(frame, records)
+    return frame
+
+
+def _add_labels(frame: Scores, records: Records) -> None:
+    """Add the columns of those labels that a row has."""
     for name in LABELS:
         labels = {item.id: getattr(item, name) for item in records}
         if any(label is not None for label in labels.values()):
             frame[name] = frame["id"].map(labels)
-    return frame
 
 
 def candidates_of(method: Method, variant: str) -> str:
     """Which of :data:`KINDS` a method reads in a form."""
-    return (
-        "beams" if variant == "beamsearch" else "answer" if method.scope == "answer" else "samples"
-    )
+    if variant == "beamsearch":
+        return "beams"
+    return "answer" if method.scope == "answer" else "samples"
 
 
 def _chosen(methods: str | Sequence[str] | None) -> list[Method]:
@@ -271,190 +321,235 @@ def _chosen(methods: str | Sequence[str] | None) -> list[Method]:
     if methods is None:
         return list(METHODS.values())
     names = methods.split(",") if isinstance(methods, str) else methods
-    found = {
-        method.name: method for name in names if name.strip() for method in [resolve(name.strip())]
-    }
-    if not found:
+    chosen: dict[str, Method] = {}
+    for name in names:
+        if name.strip():
+            method = resolve(name.strip())
+            chosen[method.name] = method
+    if not chosen:
         raise BeamUQError(
             f"methods: none named; choose from {', '.join(METHODS)}, or leave the option out for "
             "all"
         )
-    return list(found.values())
+    return list(chosen.values())
 
 
 def _texts(item: QuestionRecord, kind: str) -> list[str]:
     """The answer's text, and behind it those of its candidates of a kind."""
-    return [each.text.strip() for each in (item.answer, *_candidates(item, kind))]
+    return [record.text.strip() for record in (item.answer, *_candidates(item, kind))]
 
 
 def _candidates(item: QuestionRecord, kind: str) -> list[CandidateRecord]:
-    """What a method compares the answer with: itself alone, samples as drawn, or beams by
-    descending probability.
-    """
+    """What the answer is compared with: itself, samples as drawn, or beams, the likeliest first."""
     if kind == "answer":
         return [item.answer]
     return item.samples if kind == "samples" else by_probability(item.beams)
 
 
 class _Compared:
-    """What a similarity says of every ordered pair of texts that a method may ask for, each pair
-    once.
-    """
+    """A similarity's scores of all pairs of texts that methods may ask for, each scored once."""
 
     def __init__(
         self, similarity: Similarity, items: Sequence[QuestionRecord], threshold: float
     ) -> None:
-        sets = (_texts(item, kind) for item in items for kind in KINDS)
-        pairs = {pair for texts in sets for pair in product(texts, texts)}
+        pairs: set[tuple[str, str]] = set()
+        for item in items:
+            for kind in KINDS:
+                texts = _texts(item, kind)
+                pairs.update(product(texts, texts))
         self.place = {pair: place for place, pair in enumerate(sorted(pairs))}
         self.scores = scored(similarity.scorer, list(self.place))
         self.same = self.scores.same(threshold)
 
     def pairs(self, texts: Sequence[str]) -> Pairs:
         """All pairs of these texts, the answer's first."""
-        place = np.array([[[self.place[pair] for pair in product([one], texts)] for one in texts]])
-        similarity, contradict, same = (
-            self.scores.entail[place],
-            self.scores.contradict,
-            self.same[place],
-        )
+        place = np.array([[[self.place[one, other] for other in texts] for one in texts]])
+        similarity = self.scores.entail[place]
+        contradiction = 1.0 - similarity
+        if self.scores.contradict is not None:
+            contradiction = self.scores.contradict[place]
+        same = self.same[place]
         return Pairs(
             similarity=similarity,
             mask=np.ones((1, len(texts)), dtype=bool),
-            contradiction=1.0 - similarity if contradict is None else contradict[place],
+            contradiction=contradiction,
             same=same & same.transpose(0, 2, 1),
             identical=np.array([[[one == other for other in texts] for one in texts]]),
         )
 
 
 def _evidence(
-    item: QuestionRecord, compared: _Compared, T: float, epsilon: float, alpha: float
-) -> dict[str, Evidence]:
-    """What is known of one question, by what a method looks at; what nobody gave is ``UNKNOWN``."""
-
-    def known(value: float | None) -> Array:
-        return UNKNOWN if value is None else np.array([value])
-
-    given, entropies = item.answer, item.answer.token_entropies
-    answer = Answer(
-        logprob=known(given.total),
-        length=UNKNOWN if given.length is None else np.array([given.length]),
-        mean_entropy=known(None if entropies is None else float(np.mean(entropies))),
-        p_true_logprob=known(given.p_true_logprob),
+    item: QuestionRecord, kind: str, compared: _Compared, settings: _Settings
+) -> Evidence:
+    """What is known of a question and its candidates of a kind; the rest is ``UNKNOWN``."""
+    candidates = _candidates(item, kind)
+    texts = _texts(item, kind)
+    pairs = compared.pairs(texts)
+    # NaN where it is not known
+    logprob = np.array([[candidate.total for candidate in candidates]], dtype=np.float64)
+    return Evidence(
+        answer=_answer(item.answer),
+        logprob=UNKNOWN if np.isnan(logprob).any() else logprob,
+        mask=np.ones(logprob.shape, dtype=bool),
+        weights=_weights(kind, logprob, settings),
+        pairs=pairs,
+        texts=np.array([texts], dtype=object),
+        sentence_similarity=pairs.similarity[:, 1:, 1:],
+        alpha=settings.alpha,
     )
-    found = {}
-    for kind in KINDS:
-        candidates, texts = _candidates(item, kind), _texts(item, kind)
-        if not candidates:
-            continue
-        mask = np.ones((1, len(candidates)), dtype=bool)
-        logprob = np.array(
-            [[each.total for each in candidates]], dtype=np.float64
-        )  # NaN where it is not known
-        whole = not np.isnan(logprob).any()
-        weights: Array = UNKNOWN
-        if kind == "samples" and T == 1:
-            weights = candidate_weights.uniform(mask)
-        elif whole and kind == "samples":
-            weights = candidate_weights.temperature(logprob, mask, T)
-        elif whole:
-            weights = candidate_weights.restricted_mass(logprob, mask, epsilon)
-        pairs = compared.pairs(texts)
-        found[kind] = Evidence(
-            answer=answer,
-            logprob=logprob if whole else UNKNOWN,
-            mask=mask,
-            weights=weights,
-            pairs=pairs,
-            texts=np.array([texts], dtype=object),
-            sentence_similarity=pairs.similarity[:, 1:, 1:],
-            alpha=alpha,
-        )
-    return found
 
 
-def _scores(
-    item: QuestionRecord, methods: Sequence[Method], known: Mapping[str, Evidence], T: float
-) -> Iterator[tuple[Any, ...]]:
-    """Every method in every form; over samples in its further formulations too, as a study's main
-    line has them.
+def _answer(answer: AnswerRecord) -> Answer:
+    entropies = answer.token_entropies
+    return Answer(
+        logprob=_one_value(answer.total),
+        length=UNKNOWN if answer.length is None else np.array([answer.length]),
+        mean_entropy=_one_value(None if entropies is None else float(np.mean(entropies))),
+        p_true_logprob=_one_value(answer.p_true_logprob),
+    )
 
-    Each is what :data:`FOUND` names; a number that there is none of is NaN.
+
+def _one_value(value: float | None) -> Floats:
+    return UNKNOWN if value is None else np.array([value])
+
+
+def _weights(kind: str, logprob: Floats, settings: _Settings) -> Floats:
+    """What each candidate counts for, [1, M], from log-probabilities that may hold NaN."""
+    mask = np.ones(logprob.shape, dtype=bool)
+    if kind == "samples" and settings.temperature == 1:
+        return candidate_weights.uniform(mask)
+    if np.isnan(logprob).any():
+        return UNKNOWN
+    if kind == "samples":
+        return candidate_weights.temperature(logprob, mask, settings.temperature)
+    return candidate_weights.restricted_mass(logprob, mask, settings.epsilon)
+
+
+def _score_rows(
+    item: QuestionRecord, methods: Sequence[Method], compared: _Compared, settings: _Settings
+) -> Iterator[_ScoreRow]:
+    """A question's score by every method in every form.
+
+    Over samples a method is scored in its further formulations too, as in a study's main line.
     """
+    evidence = {
+        kind: _evidence(item, kind, compared, settings) for kind in KINDS if _candidates(item, kind)
+    }
     for method in methods:
         for variant in method.variants:
             kind = candidates_of(method, variant)
-            count = 0 if kind == "answer" else len(_candidates(item, kind))
-            for setting in ("", *method.formulations) if kind == "samples" else ("",):
-                formulation = method.formulation(setting)
-                missing = missing_part(formulation.needs, known[kind]) if kind in known else kind
-                value, low, high, reason, note = math.nan, math.nan, math.nan, "", ""
-                if missing:
-                    reason = REASONS.get(missing, f"needs {missing}, which only a study holds")
-                    of = _summed(item, missing, kind, T)
-                    left_out = next(
-                        (each.left_out for each in of if each.total is None and each.left_out), None
-                    )
-                    reason += f" ({left_out})" if left_out else ""
+            formulations = ("", *method.formulations) if kind == "samples" else ("",)
+            for setting in formulations:
+                row = _ScoreRow(
+                    id=item.id,
+                    method=method.name,
+                    variant=variant,
+                    setting=setting,
+                    range=method.formulation(setting).range,
+                    candidates=0 if kind == "answer" else len(_candidates(item, kind)),
+                )
+                if kind in evidence:
+                    yield _with_score(row, item, method, evidence[kind], settings.temperature)
                 else:
-                    value = compute(method, known[kind], setting).item()
-                    summed = [
-                        each for need in formulation.needs for each in _summed(item, need, kind, T)
-                    ]
-                    note = WITHOUT_ENDING if any(each.without_ending for each in summed) else ""
-                    whole = not any(
-                        each.without_ending for each in (item.answer, *_candidates(item, kind))
-                    )
-                    if whole and (kind == "beams" or (kind == "samples" and T == 1)):
-                        low, high = _interval(method.name, known[kind], drawn=kind == "samples")
-                confidence = _confidence(method.name, formulation.range, value)
-                row = method.name, variant, setting, value, low, high, confidence, formulation.range
-                yield (*row, reason, note, count)
+                    yield row._replace(reason=REASONS[kind])
 
 
-def _summed(item: QuestionRecord, need: str, kind: str, T: float) -> list[CandidateRecord]:
+def _with_score(
+    row: _ScoreRow, item: QuestionRecord, method: Method, evidence: Evidence, temperature: float
+) -> _ScoreRow:
+    """A row with its score, or with the reason why there is none."""
+    kind = candidates_of(method, row.variant)
+    needs = method.formulation(row.setting).needs
+    missing = missing_part(needs, evidence)
+    if missing is not None:
+        return row._replace(reason=_reason(item, missing, kind, temperature))
+    value = compute(method, evidence, row.setting).item()
+    row = row._replace(
+        value=value,
+        confidence=_confidence(method.name, row.range, value),
+        note=_note(item, needs, kind, temperature),
+    )
+    if not _may_have_interval(item, kind, temperature):
+        return row
+    low, high = _interval(method.name, evidence, drawn=kind == "samples")
+    return row._replace(low=low, high=high)
+
+
+def _note(item: QuestionRecord, needs: Sequence[str], kind: str, temperature: float) -> str:
+    """Whether a sum of log-probabilities that the score reads lacks the ending's."""
+    for need in needs:
+        if any(record.without_ending for record in _summed(item, need, kind, temperature)):
+            return WITHOUT_ENDING
+    return ""
+
+
+def _may_have_interval(item: QuestionRecord, kind: str, temperature: float) -> bool:
+    """Whether the log-probabilities are those of whole outcomes, drawn from the model's own."""
+    if kind == "answer" or (kind == "samples" and temperature != 1):
+        return False
+    return not any(record.without_ending for record in (item.answer, *_candidates(item, kind)))
+
+
+def _reason(item: QuestionRecord, missing: str, kind: str, temperature: float) -> str:
+    """Why a method has no score that needs a missing part, and why a server left that out."""
+    reason = REASONS.get(missing, f"needs {missing}, which only a study holds")
+    for record in _summed(item, missing, kind, temperature):
+        if record.total is None and record.left_out:
+            return f"{reason} ({record.left_out})"
+    return reason
+
+
+def _summed(
+    item: QuestionRecord, need: str, kind: str, temperature: float
+) -> Sequence[CandidateRecord]:
     """The records whose sums of log-probabilities a need of a method reads."""
-    if need not in SUMS or (need == "weights" and kind == "samples" and T == 1):
+    are_uniform = need == "weights" and kind == "samples" and temperature == 1
+    if need not in SUMS or are_uniform:
         return []
     return [item.answer] if need.startswith("answer.") else _candidates(item, kind)
 
 
 def _confidence(method: str, scores_range: str, value: float) -> float:
-    """In [0, 1], higher = more certain: p where a score is −log p, 1 − value where it lies in [0,
-    1]; else NaN.
+    """In [0, 1], higher = more certain; NaN where a score's range says nothing of the kind.
+
+    p where a score is −log p, 1 − value where it lies in [0, 1].
     """
     if method in MINUS_LOG_P:
         return math.exp(-value)
-    return min(max(1 - value, 0.0), 1.0) if scores_range == "[0, 1]" else math.nan
+    if scores_range == "[0, 1]":
+        return min(max(1 - value, 0.0), 1.0)
+    return math.nan
 
 
 def _interval(method: str, evidence: Evidence, *, drawn: bool) -> tuple[float, float]:
-    """The certified interval of a method that is linear in U or a mean over pairs; NaN of any
-    other.
+    """The certified interval of a method that is linear in U or a mean over pairs; else NaN.
 
     Beams are distinct outcomes, as their column says. Of draws of one text only the most probable
     counts: they may be one outcome drawn twice.
     """
-    if evidence.logprob is UNKNOWN or method not in (*FACTORS, "DegreeMatrix"):
-        return np.nan, np.nan
-    outcomes, logprob = evidence.mask, evidence.logprob
-    if drawn:
-        rising = sorted(range(logprob.shape[1]), key=lambda place: (logprob[0, place], -place))
-        of_text = {evidence.texts[0, 1 + place]: place for place in rising}
-        outcomes = np.isin(np.arange(len(rising)), list(of_text.values()))[None]
+    logprob = evidence.logprob
+    if logprob is UNKNOWN or method not in (*FACTORS, "DegreeMatrix"):
+        return math.nan, math.nan
+    outcomes = _most_probable_of_each_text(evidence) if drawn else evidence.mask
     if np.exp(logprob[outcomes]).sum() > 1 + ROUNDING:
-        return np.nan, np.nan  # no distinct outcomes have such probabilities
+        return math.nan, math.nan  # no distinct outcomes have such probabilities
     if method == "DegreeMatrix":
         low, high = certified_pair_interval(logprob, 1.0 - evidence.among, outcomes)
     else:
         factor = FACTORS[method](evidence.answer)
-        low, high = (
-            factor * end
-            for end in certified_interval(logprob, 1.0 - evidence.to_produced, outcomes)
-        )
-    return low.item(), max(
-        low, high
-    ).item()  # of a mass that rounding puts above 1 they cross by as little
+        low, high = certified_interval(logprob, 1.0 - evidence.to_produced, outcomes)
+        low = factor * low
+        high = factor * high
+    # of a mass that rounding puts above 1 the ends cross by as little
+    return low.item(), max(low.item(), high.item())
+
+
+def _most_probable_of_each_text(evidence: Evidence) -> Bools:
+    """Which draws, [1, M], are the most probable of their text, of equals the first."""
+    logprob = evidence.logprob[0]
+    rising = sorted(range(len(logprob)), key=lambda place: (logprob[place], -place))
+    of_text = {evidence.texts[0, 1 + place]: place for place in rising}
+    return np.isin(np.arange(len(logprob)), list(of_text.values()))[None]
 
 
 def prr(
@@ -467,8 +562,9 @@ def prr(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Estimate:
-    """The prediction–rejection ratio of uncertainty scores, with a bootstrap interval (section 4 of
-    the paper).
+    """The prediction–rejection ratio of uncertainty scores, with a bootstrap interval.
+
+    As in section 4 of the paper.
 
     Parameters
     ----------
@@ -482,7 +578,9 @@ def prr(
     resamples, confidence, seed
         Of the percentile bootstrap.
 
-    Returns ------- value, low, high and std: at most 1, 0 for a random order, negative for a worse
+    Returns
+    -------
+    value, low, high and std: at most 1, 0 for a random order, negative for a worse
     one; None where undefined (constant quality), and ``note`` says why.
 
     Raises BeamUQError if lengths or the order of two series differ, or a score or quality is
@@ -494,22 +592,28 @@ def prr(
     1.0
     """
     check_order(scores=scores, quality=quality, groups=groups)
-    u = number_column("scores", scores)
-    q = number_column("quality", quality, truth_values=True)
-    units = [str(place) for place in range(len(u))] if groups is None else group_column(groups)
-    if not len(u) == len(q) == len(units):
-        counted = f"scores: {len(u)}, quality: {len(q)}" + (
-            "" if groups is None else f", groups: {len(units)}"
+    score_column = number_column("scores", scores)
+    quality_column = number_column("quality", quality, truth_values=True)
+    count = len(score_column)
+    units = list(map(str, range(count))) if groups is None else group_column(groups)
+    if not count == len(quality_column) == len(units):
+        counted_groups = "" if groups is None else f", groups: {len(units)}"
+        raise BeamUQError(
+            f"scores: {count}, quality: {len(quality_column)}{counted_groups}; "
+            "give one of each per answer"
         )
-        raise BeamUQError(f"{counted}; give one of each per answer")
-    for name, column in (("scores", u), ("quality", q)):
-        missing = np.flatnonzero(np.isnan(column))
-        if len(missing):
-            raise BeamUQError(
-                f"{name}: row {missing[0] + 1}: missing; leave this answer out of both"
-            )
-    if why := why_undefined("PRR", q, max_rejection):
+    _check_all_there("scores", score_column)
+    _check_all_there("quality", quality_column)
+    if why := why_undefined("PRR", quality_column, max_rejection):
         return Estimate(None, None, None, None, why)
     blocks = resample_blocks(units, resamples, seed, "prr")
-    values = measure_blocks([u], [Judged(q)], blocks, ["PRR"], [max_rejection])[0][0]["PRR"]
+    values = measure_blocks(
+        [score_column], [Judged(quality_column)], blocks, ["PRR"], [max_rejection]
+    )[0][0]["PRR"]
     return estimate(float(values[0]), values[1:], confidence)
+
+
+def _check_all_there(name: str, column: Floats) -> None:
+    missing = np.flatnonzero(np.isnan(column))
+    if len(missing):
+        raise BeamUQError(f"{name}: row {missing[0] + 1}: missing; leave this answer out of both")

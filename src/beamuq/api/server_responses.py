@@ -3,17 +3,19 @@
 A response is known by its form (``server_forms/registry.py``), before it is read as a row or a
 candidate of our own.
 
-A candidate gets the log-probabilities of its tokens only where the ending's is among them (D2, p(y
-| x)): the sum without it is the probability of no outcome. Where a server leaves it out, or
-anything else, the candidate has no log-probability and says why (``left_out``), which ``score``
-tells as the reason of every score that needs it.
+A candidate gets its tokens' log-probabilities only where the ending's is among them (D2, p(y | x)):
+the sum without it is the probability of no outcome. Where a server leaves it out, or anything else,
+the candidate has no log-probability and says why (``left_out``), which ``score`` tells as the
+reason of every score that needs it.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from beamuq.api.sampling_request import (
@@ -22,10 +24,10 @@ from beamuq.api.sampling_request import (
     check_beams_request,
     check_request,
     check_seeds,
-    flat,
-    kept,
-    seed_of,
-    stops_of,
+    fixed_seed,
+    sampling_settings,
+    settings_of,
+    stop_strings,
 )
 from beamuq.api.server_forms.registry import form_of, refuse_what_is_no_answer
 from beamuq.api.server_forms.reply import (
@@ -33,10 +35,11 @@ from beamuq.api.server_forms.reply import (
     NO_LOGPROBS,
     NO_SPELLING,
     NO_TOKEN,
-    Asked,
     Form,
+    RawCandidate,
     Reply,
-    said,
+    Request,
+    without_nulls,
 )
 from beamuq.errors import BeamUQError
 
@@ -59,8 +62,7 @@ BESIDE_A_RESPONSE = (
 def read_responses(
     row: Mapping[str, Any], place: str, *, without_ending: bool = False, temperature: float = 1.0
 ) -> dict[str, Any]:
-    """A question's row with the candidates that its responses hold, their model and how they were
-    asked for.
+    """A question's row with its responses' candidates, their model and how they were asked for.
 
     ``answer`` may be a response of one choice; ``samples`` and ``beams`` a response, or a list of
     responses and other candidates. A row that is itself a response is the question: its first
@@ -87,169 +89,167 @@ class _RowReader:
         self.without_ending = without_ending
         self.request: Mapping[str, Any] | None = request if isinstance(request, Mapping) else None
         self.models: list[str] = []
-        self.settings: dict[str, Any] = {}
+        self.settings: dict[str, object] = {}
         self.seeds: list[int | None] = []
         self.texts_drawn = 0
 
     def read(self) -> dict[str, Any]:
         """The row with candidates, a model and ``sampled_with``."""
-        found = self._of_response() if self.row.get("answer") is None else None
-        if found is None:
-            found = dict(self.row)
+        row = self._row_of_response() if self.row.get("answer") is None else None
+        if row is None:
+            row = dict(self.row)
             for kind in KINDS:
                 if self.row.get(kind) is not None:
-                    found[kind] = self._of_kind(kind)
-        self._check_requests(found)
-        return found | self._kept(found)
+                    row[kind] = self._candidates_of(kind)
+        self._check_requests(row)
+        return row | self._model(row) | self._sampled_with(row)
 
-    def _of_response(self) -> dict[str, Any] | None:
+    def _row_of_response(self) -> dict[str, Any] | None:
         """The row of a line that is a response; None: it is none."""
-        value = _response(self.row, self.place)
-        form = None if value is None else form_of(value)
-        if value is None or form is None:
+        response = _response(self.row, self.place)
+        if response is None:
             return None
-        named = [kind for kind in ("samples", "beams") if self.row.get(kind)]
-        if named:
-            fix = "put the response under answer"
-            raise BeamUQError(
-                f"{self.place}: {named[0]}: beside a whole response, whose choices are samples; "
-                f"{fix}"
-            )
-        reply = self._reply(form, value, "samples", self.place)
+        for kind in ("samples", "beams"):
+            if self.row.get(kind):
+                raise BeamUQError(
+                    f"{self.place}: {kind}: beside a whole response, whose choices are samples; "
+                    "put the response under answer"
+                )
+        reply = self._reply(response, "samples", self.place)
         if len(reply.candidates) > 1 and not reply.beams:
             self._note_samples(reply, self.place)
         row = {name: self.row[name] for name in BESIDE_A_RESPONSE if self.row.get(name) is not None}
-        if name := _name_of(self.row, value):
+        if name := _name_of(self.row, response.content):
             row["id"] = name
         if reply.beams:
-            best = max(reply.candidates, key=lambda beam: float(beam.get("logprob", float("-inf"))))
+            best = max(reply.candidates, key=_logprob)
             return row | {"answer": _as_answer(best), "beams": reply.candidates}
-        first, *others = reply.candidates
-        return row | {"answer": _as_answer(first), "samples": others}
+        return row | {"answer": _as_answer(reply.candidates[0]), "samples": reply.candidates[1:]}
 
-    def _of_kind(self, kind: str) -> Any:
-        """The candidates of one place of the row; as it is where none of them is a response."""
+    def _candidates_of(self, kind: str) -> Any:
+        """What the row has under a kind, with candidates in the place of responses."""
         place = f"{self.place}: {kind}"
-        parts = self.row[kind] if isinstance(self.row[kind], list) else [self.row[kind]]
-        seen: list[Mapping[str, Any]] = []
+        value = self.row[kind]
+        parts = value if isinstance(value, list) else [value]
+        responses: list[_Response] = []
         candidates: list[Any] = []
         for part in parts:
-            value = _response(part, place)
-            form = None if value is None else form_of(value)
-            if value is None or form is None:
-                if kind == "samples":
-                    self.texts_drawn += 1
+            response = _response(part, place)
+            if response is None:
                 candidates.append(part)
                 continue
-            # two samples may say the same, in responses with ids of their own or without
-            if value in seen and (value.get("id") or value.get("request_id")):
-                raise BeamUQError(f"{place}: the same response stands twice; give each once")
-            seen.append(value)
-            candidates += self._of_form(form, value, kind, place)
-        if not seen:
-            return self.row[kind]
+            _check_not_repeated(response, responses, place)
+            responses.append(response)
+            candidates += self._candidates_of_response(response, kind, place)
+        if kind == "samples":
+            self.texts_drawn = len(parts) - len(responses)
+        if not responses:
+            return value
         if kind != "answer":
             return candidates
         if len(candidates) != 1:
             raise BeamUQError(f"{place}: {len(candidates)} choices; give the one greedy response")
         return _as_answer(candidates[0])
 
-    def _of_form(
-        self, form: Form, value: Mapping[str, Any], kind: str, place: str
-    ) -> list[dict[str, Any]]:
-        reply = self._reply(form, value, kind, place)
+    def _candidates_of_response(
+        self, response: _Response, kind: str, place: str
+    ) -> list[RawCandidate]:
+        """A response's candidates; raises BeamUQError if they are not of the kind."""
+        reply = self._reply(response, kind, place)
+        name = response.form.name
         if kind == "samples" and reply.beams:
             raise BeamUQError(
-                f"{place}: {form.name}: beams of one search are no samples; give them under 'beams'"
+                f"{place}: {name}: beams of one search are no samples; give them under 'beams'"
             )
-        if (
-            kind == "beams"
-            and not reply.beams
-            and not (self.request and asks_for_beams(self.request))
-        ):
-            fix = (
-                "give samples under 'samples', or say use_beam_search in 'request' where it was "
-                "asked for"
-            )
+        says_beams = reply.beams or (self.request is not None and asks_for_beams(self.request))
+        if kind == "beams" and not says_beams:
             raise BeamUQError(
-                f"{place}: {form.name}: nothing says that these choices are of a beam search; {fix}"
+                f"{place}: {name}: nothing says that these choices are of a beam search; give "
+                "samples under 'samples', or say use_beam_search in 'request' where it was asked "
+                "for"
             )
         if kind == "samples":
             self._note_samples(reply, place)
         return reply.candidates
 
-    def _reply(self, form: Form, value: Mapping[str, Any], kind: str, place: str) -> Reply:
-        stops = stops_of(self.request or {})
-        tempered = kind == "samples" and self.temperature != 1
-        reply = form.read(value, place, Asked(stops, tempered, self.without_ending))
+    def _reply(self, response: _Response, kind: str, place: str) -> Reply:
+        """What a response holds; its model is noted."""
+        request = Request(
+            stops=stop_strings(self.request or {}),
+            tempered=kind == "samples" and self.temperature != 1,
+            without_ending=self.without_ending,
+        )
+        reply = response.form.read(response.content, place, request)
         if reply.model is not None and reply.model not in self.models:
             self.models.append(reply.model)
         return reply
 
     def _note_samples(self, reply: Reply, place: str) -> None:
-        """Keep how samples were drawn, by what the response says of itself; refuse what is not the
-        model's own.
+        """Note how samples were drawn, by what the response says of itself.
+
+        Raises BeamUQError if they are not the model's own.
         """
         where = f"{place}{reply.settings_at}"
-        self.seeds.append(seed_of(reply.settings, where))
-        self.settings = {**kept(reply.settings), **self.settings}
+        self.seeds.append(fixed_seed(reply.settings, where))
+        # of a setting in which responses differ, the first one's value is kept
+        self.settings = {**sampling_settings(reply.settings), **self.settings}
         check_request(reply.settings, where, self.temperature)
 
-    def _check_requests(self, found: Mapping[str, Any]) -> None:
-        """Refuse samples and beams that are not the model's own, or one draw given several
-        times.
-        """
-        samples = found.get("samples") or []
+    def _check_requests(self, row: Mapping[str, Any]) -> None:
+        """Refuse samples and beams that are not the model's own, and one draw given repeatedly."""
+        samples = row.get("samples") or []
         place = f"{self.place}: request"
         if self.request is not None and samples:
             check_request(self.request, place, self.temperature)
-            if "temperature" not in flat(self.request):
+            if "temperature" not in settings_of(self.request):
                 warnings.warn(NO_TEMPERATURE, stacklevel=2)
-        elif self.request is not None and found.get("beams"):
+        elif self.request is not None and row.get("beams"):
             check_beams_request(self.request, place)
         if samples and "answer" in self.row:
             check_seeds(self.request or {}, self.seeds, self.texts_drawn, f"{self.place}: samples")
 
-    def _kept(self, found: Mapping[str, Any]) -> dict[str, Any]:
-        """The model that the responses name, and the settings of samples, in JSON."""
-        more: dict[str, Any] = {}
+    def _model(self, row: Mapping[str, Any]) -> dict[str, str]:
+        """``model``, as the responses name it; raises BeamUQError where names differ."""
+        if not self.models:
+            return {}
         if len(self.models) > 1:
             names = " and ".join(repr(name) for name in self.models)
             raise BeamUQError(f"{self.place}: model: responses of {names}; give those of one model")
-        for name in self.models:
-            given = found.get("model")
-            if given is not None and given != name:
-                fix = "correct it, or leave it out"
-                raise BeamUQError(
-                    f"{self.place}: model: {given!r}: the response is by {name!r}; {fix}"
-                )
-            more["model"] = name
-        settings = {**self.settings, **kept(self.request or {})}
-        own = [seed for seed in self.seeds if seed is not None]
-        asked = seed_of(self.request or {}, f"{self.place}: request")
-        seeds = own if own or asked is None else [asked]
+        name = self.models[0]
+        stated = row.get("model")
+        if stated is not None and stated != name:
+            raise BeamUQError(
+                f"{self.place}: model: {stated!r}: the response is by {name!r}; correct it, or "
+                "leave it out"
+            )
+        return {"model": name}
+
+    def _sampled_with(self, row: Mapping[str, Any]) -> dict[str, str]:
+        """``sampled_with``: the settings of samples in JSON, unless the row states them."""
+        request = self.request or {}
+        settings = {**self.settings, **sampling_settings(request)}
+        common_seed = fixed_seed(request, f"{self.place}: request")
+        seeds = [seed for seed in self.seeds if seed is not None]
+        if not seeds and common_seed is not None:
+            seeds = [common_seed]
         if seeds:
             settings["seed"] = seeds[0] if len(seeds) == 1 else seeds
-        if settings and found.get("sampled_with") is None:
-            more["sampled_with"] = json.dumps(
-                settings, ensure_ascii=False, sort_keys=True, default=str
-            )
-        return more
+        if not settings or row.get("sampled_with") is not None:
+            return {}
+        text = json.dumps(settings, ensure_ascii=False, sort_keys=True, default=str)
+        return {"sampled_with": text}
 
 
-def _is_ours(candidate: Mapping[str, Any]) -> bool:
-    """Whether it is a candidate of our own: of the forms, only SGLang's has its text where ours
-    have it.
-    """
-    return isinstance(candidate.get("text"), str) and not candidate.keys() & {
-        "meta_info",
-        "finish_reason",
-        "error",
-    }
+@dataclass(frozen=True)
+class _Response:
+    """A response and its form."""
+
+    form: Form
+    content: Mapping[str, Any]
 
 
-def _response(part: Any, place: str) -> Mapping[str, Any] | None:
-    """A response, or what may be one, without what it leaves unsaid; None: a candidate of our own.
+def _response(part: Any, place: str) -> _Response | None:
+    """A response, without what it leaves unsaid; None: a candidate or row of our own.
 
     Raises BeamUQError for an error in the place of an answer, and for a form that is not read.
     """
@@ -257,25 +257,39 @@ def _response(part: Any, place: str) -> Mapping[str, Any] | None:
         _refuse_text_of_response(part, place)
     if not isinstance(part, Mapping) or _is_ours(part):
         return None
-    value = _unwrapped(part, place)
-    if form_of(value) is None:
-        refuse_what_is_no_answer(value, place)
-    else:
-        refuse_what_is_no_answer({"error": value.get("error")}, place)
-    return value
+    content = _unwrapped(part, place)
+    form = form_of(content)
+    if form is None:
+        refuse_what_is_no_answer(content, place)
+        return None
+    refuse_what_is_no_answer({"error": content.get("error")}, place)
+    return _Response(form, content)
+
+
+def _is_ours(candidate: Mapping[str, Any]) -> bool:
+    """Whether it is a candidate of our own; of the forms, only SGLang's has a text in its place."""
+    if not isinstance(candidate.get("text"), str):
+        return False
+    return not candidate.keys() & {"meta_info", "finish_reason", "error"}
+
+
+def _check_not_repeated(response: _Response, earlier: Sequence[_Response], place: str) -> None:
+    """Refuse the same response twice, by its id: without one, two samples may say the same."""
+    identified = response.content.get("id") or response.content.get("request_id")
+    if identified and response in earlier:
+        raise BeamUQError(f"{place}: the same response stands twice; give each once")
 
 
 def _refuse_text_of_response(text: str, place: str) -> None:
-    """Refuse a response that was written as a text, in JSON: it would be compared as an answer,
-    braces and all.
-    """
+    """Refuse a response in JSON as a text: it would be compared as an answer, braces and all."""
     if not text.lstrip().startswith("{"):
         return
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return
-    if form := form_of(said(value)):
+    form = form_of(without_nulls(value))
+    if form:
         raise BeamUQError(
             f"{place}: a text in JSON that is {form.name}; give it as an object, as json.loads "
             "reads it"
@@ -283,13 +297,11 @@ def _refuse_text_of_response(text: str, place: str) -> None:
 
 
 def _unwrapped(value: Mapping[str, Any], place: str) -> Mapping[str, Any]:
-    """A response without what it leaves unsaid, taken out of the line of OpenAI's batches that it
-    stands in.
-    """
+    """A response without what it leaves unsaid, taken out of its line of OpenAI's batches."""
     inside = value.get("response")
     if not isinstance(inside, Mapping) or not isinstance(inside.get("body"), Mapping):
-        return said(value)
-    body = said(inside["body"])
+        return without_nulls(value)
+    body = without_nulls(inside["body"])
     if inside.get("status_code") not in (None, 200) and "error" not in body:
         raise BeamUQError(
             f"{place}: response.status_code: {inside['status_code']}: no answer; ask again"
@@ -298,9 +310,7 @@ def _unwrapped(value: Mapping[str, Any], place: str) -> Mapping[str, Any]:
 
 
 def _name_of(line: Mapping[str, Any], response: Mapping[str, Any]) -> str | None:
-    """By which a question is known whose line is a response: the client's own name for it, else the
-    response's.
-    """
+    """The id of a question whose line is a response: the client's, else the response's, if any."""
     for name in (line.get("custom_id"), response.get("id"), line.get("id")):
         if isinstance(name, int) and not isinstance(name, bool):
             return str(name)
@@ -309,9 +319,12 @@ def _name_of(line: Mapping[str, Any], response: Mapping[str, Any]) -> str | None
     return None
 
 
+def _logprob(beam: RawCandidate) -> float:
+    return float(beam.get("logprob", -math.inf))
+
+
 def _as_answer(record: Any) -> Any:
-    """A candidate as the answer, with the length of a sum of log-probabilities where it is
-    known.
-    """
-    counted = isinstance(record, Mapping) and "logprob" in record and "token_ids" in record
-    return {**record, "tokens": len(record["token_ids"])} if counted else record
+    """A candidate as the answer, with the length that its sum of log-probabilities has."""
+    if isinstance(record, Mapping) and "logprob" in record and "token_ids" in record:
+        return {**record, "tokens": len(record["token_ids"])}
+    return record

@@ -14,16 +14,17 @@ MARK = re.compile(
 
 
 def marks_of_thoughts(places_and_texts: Iterable[tuple[str, str]]) -> str | None:
-    """What to say of texts that hold such a mark: the first, its place, and how many there are;
-    None: none does.
-    """
-    found = [(place, match[0]) for place, text in places_and_texts if (match := MARK.search(text))]
-    if not found:
+    """A warning of texts with such a mark, by the place of the first; None: no text has one."""
+    marks = []
+    for place, text in places_and_texts:
+        match = MARK.search(text)
+        if match:
+            marks.append((place, match[0]))
+    if not marks:
         return None
-    place, mark = found[0]
-    more = f" (and {len(found) - 1} more texts)" if len(found) > 1 else ""
+    place, mark = marks[0]
+    more = f" (and {len(marks) - 1} more texts)" if len(marks) > 1 else ""
     return (
         f"{place}: holds the mark of a thought, {mark!r}{more}: texts are compared as they are, "
-        "thoughts and all; take "
-        "the thought off, or have the server do it"
+        "thoughts and all; take the thought off, or have the server do it"
     )

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from beamuq.api.server_forms.reply import (
-    Asked,
     Form,
     FormPart,
     Reply,
+    Request,
     answer_of,
-    candidate,
+    candidate_record,
     holds_thought,
     refused,
-    said,
     text_of,
     was_cut,
+    without_nulls,
 )
 from beamuq.config_errors import validated
 
@@ -31,15 +31,15 @@ def _fits(value: Mapping[str, Any]) -> bool:
     return value.get("type") == "message" and isinstance(value.get("content"), list)
 
 
-def _read(value: Mapping[str, Any], place: str, asked: Asked) -> Reply:
-    message: _Message = validated(_Message, said(value), place)
+def _read(value: Mapping[str, Any], place: str, request: Request) -> Reply:
+    message: _Message = validated(_Message, without_nulls(value), place)
     if message.stop_reason == "refusal":
         raise refused(place, text_of(message.content, place) or "no text")
     whole = ("end_turn", "stop_sequence")
     cut = was_cut(message.stop_reason, f"{place}: stop_reason", whole=whole, cut=("max_tokens",))
     text = text_of(message.content, place)
     answer = answer_of(text, place, thought=holds_thought(message.content))
-    return Reply([candidate(answer, None, asked, cut=cut)], message.model)
+    return Reply([candidate_record(answer, None, request, cut=cut)], message.model)
 
 
 FORM = Form("Anthropic's Messages API", _fits, _read)

@@ -9,18 +9,19 @@ from pydantic import Field
 
 from beamuq.api.server_forms.reply import (
     AGAIN,
-    Asked,
     Form,
     FormPart,
+    RawCandidate,
     Reply,
+    Request,
     TokenLogprob,
     answer_of,
-    candidate,
+    candidate_record,
     holds_thought,
     refused,
-    said,
     text_of,
     was_cut,
+    without_nulls,
 )
 from beamuq.config_errors import validated
 from beamuq.errors import BeamUQError
@@ -63,29 +64,33 @@ def _fits(value: Mapping[str, Any]) -> bool:
     )
 
 
-def _read(value: Mapping[str, Any], place: str, asked: Asked) -> Reply:
-    output: _Output = validated(_Output, said(value), place)
-    places = [f"{place}: choices[{number}]" for number in range(len(output.choices))]
-    return Reply(
-        [_of_choice(*each, asked) for each in zip(output.choices, places, strict=True)],
-        output.model,
-    )
+def _read(value: Mapping[str, Any], place: str, request: Request) -> Reply:
+    output: _Output = validated(_Output, without_nulls(value), place)
+    candidates = [
+        _of_choice(choice, f"{place}: choices[{number}]", request)
+        for number, choice in enumerate(output.choices)
+    ]
+    return Reply(candidates, output.model)
 
 
-def _of_choice(choice: _Choice, place: str, asked: Asked) -> dict[str, Any]:
+def _of_choice(choice: _Choice, place: str, request: Request) -> RawCandidate:
     if choice.stop_reason == "content_filter":
         words = choice.stop_details and choice.stop_details.explanation
         raise refused(f"{place}: stop_reason: 'content_filter'", words or "its content filter")
-    whole, cut_by = ("stop",), ("max_tokens", "model_length")
-    cut = was_cut(choice.stop_reason, f"{place}: stop_reason", whole=whole, cut=cut_by)
+    cut = was_cut(
+        choice.stop_reason,
+        f"{place}: stop_reason",
+        whole=("stop",),
+        cut=("max_tokens", "model_length"),
+    )
     if choice.message.tool_calls:
         raise BeamUQError(f"{place}: message.tool_calls: a call of a tool is no answer; {AGAIN}")
     text = text_of(choice.message.content, f"{place}: message")
     thought = holds_thought(choice.message.content)
     answer = answer_of(text, place, thought=thought)
     tokens = choice.logprobs.content if choice.logprobs else None
-    stops = asked.known_stops()
-    return candidate(answer, tokens, asked, cut=cut, stops=stops, thought=thought)
+    stops = request.known_stops()
+    return candidate_record(answer, tokens, request, cut=cut, stops=stops, thought=thought)
 
 
 FORM = Form("Inspect's ModelOutput", _fits, _read)

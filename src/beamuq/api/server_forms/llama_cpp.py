@@ -1,6 +1,4 @@
-"""llama.cpp's own ``/completion``, whose tokens hold the ending where an end token, and not a stop
-string, ended it.
-"""
+"""llama.cpp's own ``/completion``, whose tokens hold an ending that is no stop string."""
 
 from __future__ import annotations
 
@@ -8,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from beamuq.api.server_forms.reply import (
-    Asked,
     Form,
     FormPart,
     Reply,
+    Request,
     TokenLogprob,
-    candidate,
-    said,
+    candidate_record,
     was_cut,
+    without_nulls,
 )
 from beamuq.config_errors import validated
 from beamuq.errors import BeamUQError
@@ -37,7 +35,7 @@ class _Completion(FormPart):
     stopping_word: str | None = None
     completion_probabilities: list[Any] | None = None
     model: str | None = None
-    generation_settings: dict[str, Any] = {}
+    generation_settings: dict[str, object] = {}
 
 
 def _fits(value: Mapping[str, Any]) -> bool:
@@ -46,32 +44,36 @@ def _fits(value: Mapping[str, Any]) -> bool:
     )
 
 
-def _read(value: Mapping[str, Any], place: str, asked: Asked) -> Reply:
-    completion: _Completion = validated(_Completion, said(value), place)
+def _read(value: Mapping[str, Any], place: str, request: Request) -> Reply:
+    completion: _Completion = validated(_Completion, without_nulls(value), place)
     if not completion.stop:
         raise BeamUQError(
             f"{place}: stop: false: a part of a stream; ask with stream false, or join the parts"
         )
-    old = next((end for name, end in OLD_ENDS.items() if value.get(name)), None)
-    cut = was_cut(
-        completion.stop_type or old, f"{place}: stop_type", whole=("eos", "word"), cut=("limit",)
-    )
-    found = candidate(
+    end = completion.stop_type or _end_in_old_versions(value)
+    cut = was_cut(end, f"{place}: stop_type", whole=("eos", "word"), cut=("limit",))
+    record = candidate_record(
         completion.content,
         _tokens(completion.completion_probabilities, place),
-        asked,
+        request,
         cut=cut,
-        stops=asked.known_stops(completion.stopping_word),
+        stops=request.known_stops(completion.stopping_word),
     )
-    return Reply([found], completion.model, completion.generation_settings)
+    return Reply([record], completion.model, completion.generation_settings)
 
 
-def _tokens(given: list[Any] | None, place: str) -> list[TokenLogprob] | None:
-    """Its tokens; none of a version that gives probabilities in place of their logarithms."""
-    if not given or not all(isinstance(each, Mapping) and "logprob" in each for each in given):
+def _end_in_old_versions(value: Mapping[str, Any]) -> str | None:
+    return next((end for name, end in OLD_ENDS.items() if value.get(name)), None)
+
+
+def _tokens(probabilities: list[Any] | None, place: str) -> list[TokenLogprob] | None:
+    """Its tokens; None of a version that gives probabilities in place of their logarithms."""
+    if not probabilities:
+        return None
+    if not all(isinstance(entry, Mapping) and "logprob" in entry for entry in probabilities):
         return None
     tokens: list[TokenLogprob] = validated(
-        list[TokenLogprob], given, f"{place}: completion_probabilities"
+        list[TokenLogprob], probabilities, f"{place}: completion_probabilities"
     )
     return tokens
 

@@ -1,6 +1,4 @@
-"""Ollama's ``/api/chat`` and ``/api/generate``. Its tokens do not hold the ending, which it takes
-no logprob of.
-"""
+"""Ollama's ``/api/chat`` and ``/api/generate``, whose tokens do not hold the ending."""
 
 from __future__ import annotations
 
@@ -9,17 +7,17 @@ from typing import Any
 
 from beamuq.api.server_forms.reply import (
     AGAIN,
-    Asked,
     Form,
     FormPart,
     Reply,
+    Request,
     TokenLogprob,
     answer_of,
-    candidate,
+    candidate_record,
     holds_thought,
-    said,
     text_of,
     was_cut,
+    without_nulls,
 )
 from beamuq.config_errors import validated
 from beamuq.errors import BeamUQError
@@ -48,8 +46,8 @@ def _fits(value: Mapping[str, Any]) -> bool:
     return answers and any(value.get(name) is not None for name in ITS_OWN)
 
 
-def _read(value: Mapping[str, Any], place: str, asked: Asked) -> Reply:
-    response: _Response = validated(_Response, said(value), place)
+def _read(value: Mapping[str, Any], place: str, request: Request) -> Reply:
+    response: _Response = validated(_Response, without_nulls(value), place)
     if not response.done:
         raise BeamUQError(
             f"{place}: done: false: a part of a stream; ask with stream false, or join the parts"
@@ -64,9 +62,11 @@ def _read(value: Mapping[str, Any], place: str, asked: Asked) -> Reply:
         text = response.response
         thought = holds_thought(None, response.thinking)
     answer = answer_of(text, place, thought=thought)
-    stops = asked.known_stops()
-    found = candidate(answer, response.logprobs, asked, cut=cut, stops=stops, thought=thought)
-    return Reply([found], response.model)
+    stops = request.known_stops()
+    record = candidate_record(
+        answer, response.logprobs, request, cut=cut, stops=stops, thought=thought
+    )
+    return Reply([record], response.model)
 
 
 FORM = Form("Ollama's /api/chat or /api/generate", _fits, _read)

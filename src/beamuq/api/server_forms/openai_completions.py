@@ -1,7 +1,6 @@
 """OpenAI's chat and text completions, as vLLM, SGLang, llama.cpp and many others give them too.
 
-OpenAI's chats leave out the ending's log-probability, vLLM and llama.cpp have it; so it is looked
-for.
+OpenAI's chats leave out the ending's log-probability, vLLM and llama.cpp have it: it is looked for.
 """
 
 from __future__ import annotations
@@ -13,19 +12,20 @@ from pydantic import Field
 
 from beamuq.api.server_forms.reply import (
     AGAIN,
-    Asked,
     Form,
     FormPart,
+    RawCandidate,
     Reply,
+    Request,
     TokenLogprob,
     answer_of,
-    candidate,
+    candidate_record,
     failed,
     holds_thought,
     refused,
-    said,
     text_of,
     was_cut,
+    without_nulls,
 )
 from beamuq.config_errors import validated
 from beamuq.errors import BeamUQError
@@ -66,7 +66,7 @@ def _fits(value: Mapping[str, Any]) -> bool:
     return isinstance(value.get("choices"), list)
 
 
-def _read(value: Mapping[str, Any], place: str, asked: Asked) -> Reply:
+def _read(value: Mapping[str, Any], place: str, request: Request) -> Reply:
     if any(
         isinstance(choice, Mapping) and choice.get("delta") is not None
         for choice in value["choices"]
@@ -74,15 +74,17 @@ def _read(value: Mapping[str, Any], place: str, asked: Asked) -> Reply:
         raise BeamUQError(
             f"{place}: choices[0].delta: a part of a stream; ask without stream, or join the parts"
         )
-    completion: _Completion = validated(_Completion, said(value), place)
-    places = [f"{place}: choices[{number}]" for number in range(len(completion.choices))]
-    candidates = [_of_choice(*each, asked) for each in zip(completion.choices, places, strict=True)]
+    completion: _Completion = validated(_Completion, without_nulls(value), place)
+    candidates = [
+        _of_choice(choice, f"{place}: choices[{number}]", request)
+        for number, choice in enumerate(completion.choices)
+    ]
     settings = _settings(value, completion)
-    at = "" if settings.keys() <= {"seed"} else ": generation_settings"
-    return Reply(candidates, completion.model, settings, settings_at=at)
+    settings_at = "" if settings.keys() <= {"seed"} else ": generation_settings"
+    return Reply(candidates, completion.model, settings, settings_at)
 
 
-def _of_choice(choice: _Choice, place: str, asked: Asked) -> dict[str, Any]:
+def _of_choice(choice: _Choice, place: str, request: Request) -> RawCandidate:
     if choice.error:
         raise failed(place, choice.error)
     if choice.message and choice.message.refusal:
@@ -96,45 +98,44 @@ def _of_choice(choice: _Choice, place: str, asked: Asked) -> dict[str, Any]:
         thought = _check_message(choice.message, place)
         text = text_of(choice.message.content, f"{place}: message")
     answer = answer_of(text, place, thought=thought)
-    stops = asked.known_stops(choice.stop_reason)
+    stops = request.known_stops(choice.stop_reason)
     tokens = _tokens(choice.logprobs, place)
-    return candidate(answer, tokens, asked, cut=cut, stops=stops, thought=thought)
+    return candidate_record(answer, tokens, request, cut=cut, stops=stops, thought=thought)
 
 
 def _check_message(message: _Message, place: str) -> bool:
-    """Refuse a call of a tool; whether the message tells a thought."""
+    """Whether the message tells a thought; raises BeamUQError for a call of a tool."""
     for name in ("tool_calls", "function_call"):
         if getattr(message, name):
             raise BeamUQError(f"{place}: message.{name}: a call of a tool is no answer; {AGAIN}")
     return holds_thought(message.content, message.reasoning_content, message.reasoning)
 
 
-def _tokens(held: _Logprobs | None, place: str) -> list[TokenLogprob] | None:
-    if held is None:
+def _tokens(logprobs: _Logprobs | None, place: str) -> list[TokenLogprob] | None:
+    if logprobs is None:
         return None
-    if held.content is not None:
-        return held.content
-    if held.token_logprobs is None or held.tokens is None:
+    if logprobs.content is not None:
+        return logprobs.content
+    if logprobs.token_logprobs is None or logprobs.tokens is None:
         return None
-    if len(held.tokens) != len(held.token_logprobs):
-        counts = f"{len(held.tokens)} tokens, {len(held.token_logprobs)} token_logprobs"
+    if len(logprobs.tokens) != len(logprobs.token_logprobs):
+        counts = f"{len(logprobs.tokens)} tokens, {len(logprobs.token_logprobs)} token_logprobs"
         raise BeamUQError(
             f"{place}: logprobs: {counts}; give one of each, as the server wrote them"
         )
-    pairs = zip(held.tokens, held.token_logprobs, strict=True)
+    pairs = zip(logprobs.tokens, logprobs.token_logprobs, strict=True)
     return [TokenLogprob(token=text, logprob=logprob) for text, logprob in pairs]
 
 
 def _settings(value: Mapping[str, Any], completion: _Completion) -> Mapping[str, Any]:
     """Those that llama.cpp says of itself, and the seed where a server names one."""
-    verbose = value.get("__verbose")
-    settings = (verbose if isinstance(verbose, Mapping) else value).get("generation_settings")
-    seeds = [
-        completion.seed,
-        *(choice.seed for choice in completion.choices if len(completion.choices) == 1),
-    ]
-    seed = next((each for each in seeds if each is not None), None)
+    seed = completion.seed
+    if seed is None and len(completion.choices) == 1:
+        seed = completion.choices[0].seed
     named = {} if seed is None else {"seed": seed}
+    verbose = value.get("__verbose")
+    holder = verbose if isinstance(verbose, Mapping) else value
+    settings = holder.get("generation_settings")
     return {**named, **settings} if isinstance(settings, Mapping) else named
 
 

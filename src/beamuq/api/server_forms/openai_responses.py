@@ -1,25 +1,24 @@
-"""OpenAI's Responses API. Its tokens do not hold the ending: its texts have no log-probability of
-the whole.
-"""
+"""OpenAI's Responses API, whose tokens do not hold the ending."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beamuq.api.server_forms.reply import (
     AGAIN,
     NO_END_SAID,
-    Asked,
     Form,
     FormPart,
     Reply,
+    Request,
     TokenLogprob,
-    candidate,
+    candidate_record,
     refused,
-    said,
     text_of,
     was_cut,
+    without_logprob,
+    without_nulls,
 )
 from beamuq.config_errors import validated
 from beamuq.errors import BeamUQError
@@ -66,43 +65,61 @@ def _fits(value: Mapping[str, Any]) -> bool:
     return typed and (value.get("object") == "response" or bool(items))
 
 
-def _read(value: Mapping[str, Any], place: str, asked: Asked) -> Reply:
-    response: _Response = validated(_Response, said(value), place)
+def _read(value: Mapping[str, Any], place: str, request: Request) -> Reply:
+    response: _Response = validated(_Response, without_nulls(value), place)
     parts = _parts(response, place)
     cut = _was_cut(response, place)
-    text = text_of([said(part.model_dump()) for part in parts], f"{place}: output")
+    text = text_of([without_nulls(part.model_dump()) for part in parts], f"{place}: output")
     if text is None:
         raise BeamUQError(f"{place}: output: no message with a text; {AGAIN}")
-    told = [part.logprobs for part in parts if part.text is not None]
-    tokens = [token for each in told for token in each or ()] if all(told) else None
-    thought = any(item.type == "reasoning" for item in response.output)
-    stops = asked.known_stops()
-    found = candidate(text, tokens, asked, cut=bool(cut), stops=stops, thought=thought)
     if cut is None:
-        found = {"text": text, "left_out": f"{NO_END_SAID} (status)"}
+        record = without_logprob(text, f"{NO_END_SAID} (status)")
+    else:
+        record = candidate_record(
+            text,
+            _tokens(parts),
+            request,
+            cut=cut,
+            stops=request.known_stops(),
+            thought=any(item.type == "reasoning" for item in response.output),
+        )
     echoed = {name: value[name] for name in ECHOED if value.get(name) is not None}
-    return Reply([found], response.model, echoed, settings_at="")
+    return Reply([record], response.model, echoed, settings_at="")
+
+
+def _tokens(parts: Sequence[_Part]) -> list[TokenLogprob] | None:
+    """The tokens of all texts; None where one of them has none."""
+    tokens = []
+    for part in parts:
+        if part.text is not None:
+            if not part.logprobs:
+                return None
+            tokens += part.logprobs
+    return tokens
 
 
 def _parts(response: _Response, place: str) -> list[_Part]:
-    """The parts of the messages; of messages on the way to the answer none, where the last is
-    marked.
-    """
-    messages: list[_Item] = []
-    for number, item in enumerate(response.output):
-        if item.type == "message":
-            messages.append(item)
-        elif item.type != "reasoning":
-            where = f"{place}: output[{number}].type: {item.type!r}"
-            raise BeamUQError(
-                f"{where}: an answer with tools is no answer of the model alone; ask without tools"
-            )
+    """The parts of the messages; of the final ones alone, where the response marks these."""
+    messages = _messages(response, place)
     final = [item for item in messages if item.phase == "final_answer"]
     parts = [part for item in final or messages for part in item.content or ()]
     for part in parts:
         if part.refusal:
             raise refused(place, part.refusal)
     return parts
+
+
+def _messages(response: _Response, place: str) -> list[_Item]:
+    messages = []
+    for number, item in enumerate(response.output):
+        if item.type == "message":
+            messages.append(item)
+        elif item.type != "reasoning":
+            raise BeamUQError(
+                f"{place}: output[{number}].type: {item.type!r}: an answer with tools is no answer "
+                "of the model alone; ask without tools"
+            )
+    return messages
 
 
 def _was_cut(response: _Response, place: str) -> bool | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from beamuq.api.server_forms import (
@@ -15,7 +16,7 @@ from beamuq.api.server_forms import (
     sglang,
     vllm_output,
 )
-from beamuq.api.server_forms.reply import Form, failed, refused, said
+from beamuq.api.server_forms.reply import Form, failed, refused, without_nulls
 from beamuq.errors import BeamUQError
 
 FORMS: tuple[Form, ...] = (
@@ -28,7 +29,15 @@ FORMS: tuple[Form, ...] = (
     llama_cpp.FORM,
     anthropic_messages.FORM,
 )
-_Test = Callable[[Mapping[str, Any]], bool]
+
+
+@dataclass(frozen=True)
+class _UnreadForm:
+    """A form that is known and not read: what it is, whether a mapping has it, and what to do."""
+
+    name: str
+    fits: Callable[[Mapping[str, Any]], bool]
+    fix: str
 
 
 def form_of(value: Mapping[str, Any]) -> Form | None:
@@ -37,10 +46,8 @@ def form_of(value: Mapping[str, Any]) -> Form | None:
 
 
 def refuse_what_is_no_answer(value: Mapping[str, Any], place: str) -> None:
-    """Refuse an error of a server, and a form that is known and not read. Raises BeamUQError naming
-    it.
-    """
-    value = said(value)
+    """Raise BeamUQError for a server's error, and for a form that is known and not read."""
+    value = without_nulls(value)
     error = value.get("error")
     if error and not isinstance(error, bool):
         raise failed(place, error)
@@ -51,34 +58,55 @@ def refuse_what_is_no_answer(value: Mapping[str, Any], place: str) -> None:
     feedback = value.get("promptFeedback", value.get("prompt_feedback"))
     if isinstance(feedback, Mapping) and not value.get("candidates"):
         raise refused(place, feedback.get("blockReason", feedback.get("block_reason")))
-    for what, is_it, fix in _NOT_READ:
-        if is_it(value):
-            raise BeamUQError(f"{place}: {what}; {fix}")
+    for form in _UNREAD_FORMS:
+        if form.fits(value):
+            raise BeamUQError(f"{place}: {form.name}; {form.fix}")
 
 
-def _of_beam_search(value: Mapping[str, Any]) -> bool:
-    sequences = value.get("sequences")
-    if not isinstance(sequences, list) or not sequences:
-        return False
-    return all(isinstance(each, Mapping) and "cum_logprob" in each for each in sequences)
+def _is_beam_search(value: Mapping[str, Any]) -> bool:
+    return _are_mappings(value.get("sequences"), "cum_logprob")
 
 
-def _of_a_choice(value: Mapping[str, Any]) -> bool:
+def _is_gemini(value: Mapping[str, Any]) -> bool:
+    return isinstance(value.get("candidates"), list)
+
+
+def _is_text_generation_inference(value: Mapping[str, Any]) -> bool:
+    return "generated_text" in value
+
+
+def _is_bedrock_converse(value: Mapping[str, Any]) -> bool:
+    return "stopReason" in value
+
+
+def _is_bedrock_invoke_model(value: Mapping[str, Any]) -> bool:
+    return "generation" in value or _are_mappings(value.get("results"), "outputText")
+
+
+def _is_langchain(value: Mapping[str, Any]) -> bool:
+    return "response_metadata" in value and "content" in value
+
+
+def _is_cohere(value: Mapping[str, Any]) -> bool:
+    return value.get("finish_reason") in COHERE_ENDS or _are_mappings(
+        value.get("generations"), "text"
+    )
+
+
+def _is_anthropic_batch_line(value: Mapping[str, Any]) -> bool:
+    return isinstance(value.get("result"), Mapping) and "custom_id" in value
+
+
+def _has_choices_in_no_list(value: Mapping[str, Any]) -> bool:
+    return isinstance(value.get("choices"), Mapping)
+
+
+def _is_choice_alone(value: Mapping[str, Any]) -> bool:
     return "finish_reason" in value and ("message" in value or "text" in value)
 
 
-def _of_cohere(value: Mapping[str, Any]) -> bool:
-    ends = (
-        "COMPLETE",
-        "STOP_SEQUENCE",
-        "MAX_TOKENS",
-        "TOOL_CALL",
-        "ERROR",
-        "ERROR_TOXIC",
-        "ERROR_LIMIT",
-        "TIMEOUT",
-    )
-    return value.get("finish_reason") in ends or _are_mappings(value.get("generations"), "text")
+def _is_message_alone(value: Mapping[str, Any]) -> bool:
+    return "role" in value and "content" in value
 
 
 def _are_mappings(parts: object, key: str) -> bool:
@@ -87,54 +115,69 @@ def _are_mappings(parts: object, key: str) -> bool:
     return all(isinstance(part, Mapping) and key in part for part in parts)
 
 
+COHERE_ENDS = (
+    "COMPLETE",
+    "STOP_SEQUENCE",
+    "MAX_TOKENS",
+    "TOOL_CALL",
+    "ERROR",
+    "ERROR_TOXIC",
+    "ERROR_LIMIT",
+    "TIMEOUT",
+)
 ITS_TEXTS = "give its texts as answer and samples"
-_NOT_READ: tuple[tuple[str, _Test, str], ...] = (
-    (
+_UNREAD_FORMS = (
+    _UnreadForm(
         "vLLM's BeamSearchOutput: its tokens and texts hold the prompt",
-        _of_beam_search,
+        _is_beam_search,
         "give each beam's own text, and as logprob its cum_logprob where its end token is among "
         "its tokens",
     ),
-    (
+    _UnreadForm(
         "an answer of Gemini's generateContent, which is not read",
-        lambda value: isinstance(value.get("candidates"), list),
+        _is_gemini,
         ITS_TEXTS,
     ),
-    (
+    _UnreadForm(
         "an answer of text-generation-inference, which is not read",
-        lambda value: "generated_text" in value,
+        _is_text_generation_inference,
         ITS_TEXTS,
     ),
-    (
+    _UnreadForm(
         "an answer of Bedrock's Converse, which is not read",
-        lambda value: "stopReason" in value,
+        _is_bedrock_converse,
         ITS_TEXTS,
     ),
-    (
+    _UnreadForm(
         "a message of LangChain, which is not read",
-        lambda value: "response_metadata" in value and "content" in value,
+        _is_langchain,
         ITS_TEXTS,
     ),
-    ("an answer of Cohere, which is not read", _of_cohere, ITS_TEXTS),
-    (
+    _UnreadForm("an answer of Cohere, which is not read", _is_cohere, ITS_TEXTS),
+    _UnreadForm(
         "an answer of a model of Bedrock's invoke_model, which is not read",
-        lambda value: "generation" in value or _are_mappings(value.get("results"), "outputText"),
+        _is_bedrock_invoke_model,
         ITS_TEXTS,
     ),
-    (
+    _UnreadForm(
         "a line of Anthropic's batches, which is not read",
-        lambda value: isinstance(value.get("result"), Mapping) and "custom_id" in value,
+        _is_anthropic_batch_line,
         "give its result.message under answer, or as the line",
     ),
-    (
+    _UnreadForm(
         "choices that are no list",
-        lambda value: isinstance(value.get("choices"), Mapping),
+        _has_choices_in_no_list,
         "give the response as it was",
     ),
-    ("a choice of a response, without what is around it", _of_a_choice, "give the whole response"),
-    (
+    _UnreadForm(
+        "a choice of a response, without what is around it",
+        _is_choice_alone,
+        "give the whole response",
+    ),
+    _UnreadForm(
         "a message alone",
-        lambda value: "role" in value and "content" in value,
+        _is_message_alone,
         "give the whole response, or its text",
     ),
 )
+"""In the order in which they are tried."""

@@ -1,6 +1,4 @@
-"""What a response holds, whatever its form; and the parts that forms share: endings, content in
-parts, refusals.
-"""
+"""What a response holds, whatever its form, and what forms share: endings, parts, refusals."""
 
 from __future__ import annotations
 
@@ -17,8 +15,7 @@ FLOOR = -9999.0  # what OpenAI and vLLM write for a token too unlikely to say
 NO_LOGPROBS = "the response has no log-probabilities; ask the server for logprobs"
 NO_ENDING = (
     "the server left out the ending's log-probability, without which the tokens' sum is the "
-    "probability of no outcome; "
-    "without_ending scores it all the same"
+    "probability of no outcome; without_ending scores it all the same"
 )
 NO_TOKEN = f"a token's log-probability is null or the server's floor of {FLOOR:g}"
 NO_SPELLING = (
@@ -27,13 +24,11 @@ NO_SPELLING = (
 )
 UNCLEAR_ENDING = (
     "the tokens fit the text both with and without an ending: what stands behind it may be text "
-    "that was cut away; a "
-    "stop string is known where 'request' says it, as stop"
+    "that was cut away; a stop string is known where 'request' says it, as stop"
 )
 BEHIND_A_THOUGHT = (
     "the model thought before it answered: its tokens' log-probabilities are those behind that "
-    "thought, and their sum "
-    "is not the answer's"
+    "thought, and their sum is not the answer's"
 )
 NO_END_SAID = "the response does not say how it ended"
 TEMPERED = (
@@ -45,6 +40,8 @@ WHY = {
     Verdict.NO_SPELLING: NO_SPELLING,
 }
 AGAIN = "ask again, or leave this one out"
+RawCandidate = dict[str, Any]
+"""A candidate's fields, from which ``candidate_records.CandidateRecord`` is read."""
 THOUGHT_PARTS = ("reasoning", "thinking", "redacted_thinking", "reasoning_text", "summary_text")
 
 
@@ -61,8 +58,8 @@ class TokenLogprob(FormPart):
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is known of a request.
+class Request:
+    """What is known of a request, and how its response is to be read.
 
     ``stops``: its stop strings. ``tempered``: its candidates were drawn at a temperature other than
     1. ``without_ending``: where only the ending's log-probability is left out, the tokens' are
@@ -73,20 +70,22 @@ class Asked:
     tempered: bool = False
     without_ending: bool = False
 
-    def known_stops(self, found: object = None) -> tuple[str, ...]:
+    def known_stops(self, ended_by: object = None) -> tuple[str, ...]:
         """Its stop strings, and that by which a response says that it ended."""
-        return (*self.stops, found) if isinstance(found, str) and found else self.stops
+        if isinstance(ended_by, str) and ended_by:
+            return (*self.stops, ended_by)
+        return self.stops
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The candidates of a response, as records; what it says of the model and of how it was asked.
+    """The candidates of a response, its model, and the settings that it says it was made with.
 
     ``settings_at``: where in it the settings stand. ``beams``: they are of one beam search by the
     response's own form.
     """
 
-    candidates: list[dict[str, Any]]
+    candidates: list[RawCandidate]
     model: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     settings_at: str = ": generation_settings"
@@ -103,12 +102,11 @@ class Form:
 
     name: str
     fits: Callable[[Mapping[str, Any]], bool]
-    read: Callable[[Mapping[str, Any], str, Asked], Reply]
+    read: Callable[[Mapping[str, Any], str, Request], Reply]
 
 
 def was_cut(end: object, place: str, *, whole: Sequence[str], cut: Sequence[str]) -> bool:
-    """Whether an answer was cut at the largest number of tokens, by the ending that its response
-    names.
+    """Whether an answer was cut at the most tokens allowed, by the ending that its response names.
 
     Raises BeamUQError for any other ending: an abort, a filter, a call of a tool, none.
     """
@@ -116,19 +114,19 @@ def was_cut(end: object, place: str, *, whole: Sequence[str], cut: Sequence[str]
         return True
     if end in whole:
         return False
-    known = " or ".join((*whole, *cut))
-    raise BeamUQError(f"{place}: {end!r:.80}: give whole answers, which end by {known}; {AGAIN}")
+    endings = " or ".join((*whole, *cut))
+    raise BeamUQError(f"{place}: {end!r:.80}: give whole answers, which end by {endings}; {AGAIN}")
 
 
 def refused(place: str, words: object) -> BeamUQError:
-    """What is told of an answer that the server refused to give."""
+    """The error for an answer that the server refused to give."""
     return BeamUQError(
         f"{place}: the server refused: {words!s:.200}; ask in another way, or leave this one out"
     )
 
 
 def failed(place: str, error: object) -> BeamUQError:
-    """What is told of an error in the place of an answer."""
+    """The error for a server's error in the place of an answer."""
     words: object = error
     if isinstance(error, Mapping):
         words = error.get("message") or error.get("msg") or error.get("type") or dict(error)
@@ -136,8 +134,7 @@ def failed(place: str, error: object) -> BeamUQError:
 
 
 def text_of(content: object, place: str) -> str | None:
-    """The text of a message's content, which may be in parts; thoughts are none of it. None: there
-    is none.
+    """The text of a message's content, which may be in parts, without thoughts; None: no text.
 
     Raises BeamUQError if a part is a refusal, or anything else that is no text.
     """
@@ -147,30 +144,30 @@ def text_of(content: object, place: str) -> str | None:
         raise BeamUQError(
             f"{place}: content: a {type(content).__name__}; give a text, or its parts in a list"
         )
-    texts = [
-        _text_of_part(part, f"{place}: content[{number}]") for number, part in enumerate(content)
-    ]
-    told = [text for text in texts if text is not None]
-    return "".join(told) if told else None
+    texts = []
+    for number, part in enumerate(content):
+        text = _text_of_part(part, f"{place}: content[{number}]")
+        if text is not None:
+            texts.append(text)
+    return "".join(texts) if texts else None
 
 
 def holds_thought(content: object, *fields: object) -> bool:
-    """Whether a message tells a thought before its answer: among the parts of its content, or in a
-    field of its own.
+    """Whether a message tells a thought: among its content's parts, or in one of its ``fields``.
 
     A thought of space alone is none: so servers show that thinking was switched off.
     """
     parts = content if isinstance(content, list) else []
     if any(isinstance(part, Mapping) and part.get("type") in THOUGHT_PARTS for part in parts):
         return True
-    return any(bool(field.strip()) if isinstance(field, str) else bool(field) for field in fields)
+    return any(value.strip() if isinstance(value, str) else value for value in fields)
 
 
 def answer_of(text: str | None, place: str, *, thought: bool) -> str:
-    """The text of an answer; an empty one behind a thought is none: the thought was cut, or took
-    the answer's place.
+    """The text of an answer.
 
-    Raises BeamUQError naming the place if there is none.
+    Raises BeamUQError naming the place if there is none, or an empty one behind a thought, which
+    was cut or took the answer's place.
     """
     if text is None:
         raise BeamUQError(f"{place}: no text; {AGAIN}")
@@ -182,50 +179,54 @@ def answer_of(text: str | None, place: str, *, thought: bool) -> str:
 
 
 def _text_of_part(part: object, place: str) -> str | None:
+    """The text of one part; None of a thought."""
     if isinstance(part, str):
         return part
-    kind = part.get("type") if isinstance(part, Mapping) else None
-    if isinstance(part, Mapping) and part.get("refusal"):
-        raise refused(place, part["refusal"])
+    fields: Mapping[str, Any] = part if isinstance(part, Mapping) else {}
+    kind = fields.get("type")
+    text = fields.get("text")
+    if fields.get("refusal"):
+        raise refused(place, fields["refusal"])
     if kind in THOUGHT_PARTS:
         return None
-    if (
-        isinstance(part, Mapping)
-        and kind in (None, "text", "output_text")
-        and isinstance(part.get("text"), str)
-    ):
-        return str(part["text"])
+    if kind in (None, "text", "output_text") and isinstance(text, str):
+        return text
     raise BeamUQError(
         f"{place}: type: {kind!r:.80}: no text; only answers of text can be compared; {AGAIN}"
     )
 
 
-def candidate(
+def candidate_record(
     text: str,
     tokens: Sequence[TokenLogprob] | None,
-    asked: Asked,
+    request: Request,
     *,
     cut: bool,
     stops: tuple[str, ...] = (),
     thought: bool = False,
-) -> dict[str, Any]:
-    """A candidate's record: the log-probabilities of its tokens, if its ending's is among them, or
-    why it has none.
+) -> RawCandidate:
+    """A candidate with its tokens' log-probabilities, or why they do not give its text's.
 
     ``thought``: the model thought first. What it would say without that thought, or with another,
     is not known.
     """
     if tokens is None:
-        return {"text": text, "left_out": NO_LOGPROBS}
+        return without_logprob(text, NO_LOGPROBS)
     if thought:
-        return {"text": text, "left_out": BEHIND_A_THOUGHT}
-    logprobs = [each.logprob for each in tokens]
-    why = left_out(
-        text, [token(each.token, each.bytes) for each in tokens], logprobs, cut=cut, stops=stops
-    )
-    if why == NO_ENDING and asked.without_ending:
+        return without_logprob(text, BEHIND_A_THOUGHT)
+    logprobs = [entry.logprob for entry in tokens]
+    spelled = [token(entry.token, entry.bytes) for entry in tokens]
+    why = left_out(text, spelled, logprobs, cut=cut, stops=stops)
+    if why is None:
+        return {"text": text, "token_logprobs": logprobs}
+    if why == NO_ENDING and request.without_ending:
         return {"text": text, "token_logprobs": logprobs, "without_ending": True}
-    return {"text": text, "left_out": why} if why else {"text": text, "token_logprobs": logprobs}
+    return without_logprob(text, why)
+
+
+def without_logprob(text: str, why: str) -> RawCandidate:
+    """A candidate whose log-probability is not known, and why."""
+    return {"text": text, "left_out": why}
 
 
 def left_out(
@@ -244,6 +245,6 @@ def left_out(
     return WHY.get(verdict(text, tokens, cut=cut, stops=stops))
 
 
-def said(value: Mapping[str, Any]) -> dict[str, Any]:
-    """What a mapping says: as a row of Parquet has it, null says nothing."""
+def without_nulls(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A mapping without its nulls, which say nothing, as in a row of Parquet."""
     return {key: part for key, part in value.items() if part is not None}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
@@ -20,21 +21,23 @@ from beamuq.api.server_forms.reply import (
     NO_LOGPROBS,
     NO_TOKEN,
     TEMPERED,
-    Asked,
     Form,
     FormPart,
+    RawCandidate,
     Reply,
+    Request,
     TokenLogprob,
-    candidate,
-    said,
+    candidate_record,
     was_cut,
+    without_logprob,
+    without_nulls,
 )
 from beamuq.config_errors import validated
 from beamuq.errors import BeamUQError
 
 NOT_ALL = (
-    "fewer tokens have log-probabilities than were generated; ask with return_logprob, without a "
-    "start"
+    "fewer tokens have log-probabilities than were generated; "
+    "ask with return_logprob, without a start"
 )
 NO_TEXTS = (
     "its tokens have no texts, so that its ending is not known; ask with return_text_in_logprobs"
@@ -42,13 +45,14 @@ NO_TEXTS = (
 
 
 def _three(value: object) -> object:
-    """What SGLang says of a token: its log-probability, its id and, if asked for, its text."""
+    """A token's log-probability, its id and its text, which is there only if it was asked for."""
     if isinstance(value, list | tuple) and len(value) == 2:
         return (*value, None)
     return tuple(value) if isinstance(value, list) else value
 
 
 TokenTriple = Annotated[tuple[float | None, int, str | None], BeforeValidator(_three)]
+"""A token's log-probability, its id and its text."""
 
 
 class _Finish(FormPart):
@@ -80,35 +84,32 @@ def _fits(value: Mapping[str, Any]) -> bool:
     return isinstance(meta, Mapping) and ("text" in value or "beam_results" in meta)
 
 
-def _read(value: Mapping[str, Any], place: str, asked: Asked) -> Reply:
+def _read(value: Mapping[str, Any], place: str, request: Request) -> Reply:
     meta = value["meta_info"]
     if meta.get("beam_results") is not None or "text" not in value:
         return Reply(_of_beams(meta.get("beam_results"), place), beams=True)
-    answer: _Answer = validated(_Answer, said(value), place)
-    return Reply([_of_answer(answer, f"{place}: meta_info", asked)])
+    answer: _Answer = validated(_Answer, without_nulls(value), place)
+    return Reply([_of_answer(answer, f"{place}: meta_info", request)])
 
 
-def _of_beams(results: object, place: str) -> list[dict[str, Any]]:
-    at = f"{place}: meta_info.beam_results"
+def _of_beams(results: object, place: str) -> list[RawCandidate]:
+    """The finished beams; warns of those that were left out."""
+    beams_place = f"{place}: meta_info.beam_results"
     if not isinstance(results, list) or not results:
         raise BeamUQError(
-            f"{at}: {results!r:.80}: no beams; start the server with --enable-beam-search and ask "
-            "again"
+            f"{beams_place}: {results!r:.80}: no beams; start the server with --enable-beam-search "
+            "and ask again"
         )
     records = []
-    prefixes = 0
     for number, result in enumerate(results):
-        where = f"{at}: [{number}]"
+        where = f"{beams_place}: [{number}]"
         beam: _Beam = validated(_Beam, _in_one(result), where)
-        kind, length, _ = _ending(beam.finish_reason)
-        cut = was_cut(kind, f"{where}.finish_reason", whole=("stop",), cut=("length",))
-        if cut and (length is None or len(beam.output_ids) < length):
-            prefixes += 1
-            continue
-        records.append(_of_beam(beam))
+        if not _is_prefix(beam, where):
+            records.append(_of_beam(beam))
+    prefixes = len(results) - len(records)
     if not records:
         raise BeamUQError(
-            f"{at}: all {prefixes} beams are unfinished; ask with a larger max_new_tokens"
+            f"{beams_place}: all {prefixes} beams are unfinished; ask with a larger max_new_tokens"
         )
     if prefixes:
         warnings.warn(f"{place}: {prefixes} unfinished beams were left out", stacklevel=2)
@@ -120,55 +121,85 @@ def _in_one(result: object) -> object:
     if not isinstance(result, Mapping):
         return result
     inner = result.get("meta_info")
-    return {**(said(inner) if isinstance(inner, Mapping) else {}), **said(result)}
+    if not isinstance(inner, Mapping):
+        return without_nulls(result)
+    return {**without_nulls(inner), **without_nulls(result)}
 
 
-def _of_beam(beam: _Beam) -> dict[str, Any]:
+def _is_prefix(beam: _Beam, place: str) -> bool:
+    """Whether a beam was cut before the largest length."""
+    ending = _ending(beam.finish_reason)
+    if not was_cut(ending.kind, f"{place}.finish_reason", whole=("stop",), cut=("length",)):
+        return False
+    return ending.longest is None or len(beam.output_ids) < ending.longest
+
+
+def _of_beam(beam: _Beam) -> RawCandidate:
     logprob = beam.sequence_score * len(beam.output_ids)
     return {"text": beam.text, "token_ids": beam.output_ids, "logprob": logprob}
 
 
-def _ending(finish: _Finish | str | None) -> tuple[object, int | None, object]:
-    """Its kind, the largest length, and what stopped it."""
+@dataclass(frozen=True)
+class _Ending:
+    """How an answer ended, the largest number of tokens, and the token or string that ended it."""
+
+    kind: str | None
+    longest: int | None = None
+    matched: int | str | list[int] | None = None
+
+
+def _ending(finish: _Finish | str | None) -> _Ending:
     if isinstance(finish, _Finish):
-        return finish.type, finish.length, finish.matched
-    return finish, None, None
+        return _Ending(finish.type, finish.length, finish.matched)
+    return _Ending(finish)
 
 
-def _of_answer(answer: _Answer, place: str, asked: Asked) -> dict[str, Any]:
+def _of_answer(answer: _Answer, place: str, request: Request) -> RawCandidate:
     meta = answer.meta_info
-    kind, _, matched = _ending(meta.finish_reason)
-    cut = was_cut(kind, f"{place}.finish_reason", whole=("stop",), cut=("length",))
-    given = meta.output_token_logprobs
-    record = {"text": answer.text}
-    if not given:
-        return record | {"left_out": NO_LOGPROBS}
-    logprobs = [each[0] for each in given]
-    ids = [each[1] for each in given]
-    texts = [each[2] for each in given]
-    if why := _why_none(meta, logprobs, asked):
-        return record | {"left_out": why}
-    known: dict[str, Any] = {"token_logprobs": logprobs, "token_ids": ids}
+    ending = _ending(meta.finish_reason)
+    cut = was_cut(ending.kind, f"{place}.finish_reason", whole=("stop",), cut=("length",))
+    triples = meta.output_token_logprobs
+    if not triples:
+        return without_logprob(answer.text, NO_LOGPROBS)
+    logprobs = [triple[0] for triple in triples]
+    if why := _why_none(meta, logprobs, request):
+        return without_logprob(answer.text, why)
+    token_ids = [triple[1] for triple in triples]
+    record = {"text": answer.text, "token_logprobs": logprobs, "token_ids": token_ids}
     if cut and meta.completion_tokens is not None:
-        return record | known
-    if isinstance(matched, int):
-        if ids[-1] == matched:
-            return record | known
-        return record | (
-            known | {"without_ending": True} if asked.without_ending else {"left_out": NO_ENDING}
-        )
-    if any(text is None for text in texts):
-        return record | {"left_out": NO_TEXTS}
-    tokens = [TokenLogprob(token=str(text), logprob=logprob) for logprob, _, text in given]
-    return candidate(answer.text, tokens, asked, cut=cut, stops=asked.known_stops(matched))
+        return record
+    if isinstance(ending.matched, int):
+        if token_ids[-1] == ending.matched:
+            return record
+        if request.without_ending:
+            return record | {"without_ending": True}
+        return without_logprob(answer.text, NO_ENDING)
+    tokens = _tokens_with_texts(triples)
+    if tokens is None:
+        return without_logprob(answer.text, NO_TEXTS)
+    stops = request.known_stops(ending.matched)
+    return candidate_record(answer.text, tokens, request, cut=cut, stops=stops)
 
 
-def _why_none(meta: _Meta, logprobs: Sequence[float | None], asked: Asked) -> str | None:
-    if asked.tempered:
+def _tokens_with_texts(triples: Sequence[TokenTriple]) -> list[TokenLogprob] | None:
+    """The tokens of an answer; None where one of them has no text."""
+    tokens = []
+    for logprob, _, text in triples:
+        if text is None:
+            return None
+        tokens.append(TokenLogprob(token=text, logprob=logprob))
+    return tokens
+
+
+def _why_none(meta: _Meta, logprobs: Sequence[float | None], request: Request) -> str | None:
+    """Why the tokens' log-probabilities are not those of the answer; None: they may be."""
+    if request.tempered:
         return TEMPERED
     if meta.completion_tokens is not None and meta.completion_tokens != len(logprobs):
         return NOT_ALL
-    return NO_TOKEN if any(logprob is None or logprob <= FLOOR for logprob in logprobs) else None
+    if any(logprob is None or logprob <= FLOOR for logprob in logprobs):
+        return NO_TOKEN
+    return None
 
 
 FORM = Form("SGLang's /generate", _fits, _read)

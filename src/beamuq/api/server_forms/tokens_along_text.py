@@ -32,47 +32,43 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Token:
-    """``text``: as the server shows it; ``spelled``: its bytes, in which U+FFFD stands for what was
-    lost.
-    """
+    """``text``: as the server shows it; ``spelled``: its bytes, with U+FFFD for what was lost."""
 
     text: str
     spelled: bytes
 
 
-def token(text: str, given: Sequence[int] | None = None) -> Token:
+def token(text: str, byte_values: Sequence[int] | None = None) -> Token:
     """A token by its text and, where the server gives them, its bytes."""
     shown = _HALF_OF_A_PAIR.sub(LOST, text)
-    if not given:
+    if not byte_values:
         return Token(shown, shown.encode())
-    spelled = bytes(given)
+    spelled = bytes(byte_values)
     return Token(shown or spelled.decode(errors="replace"), spelled)
 
 
 def verdict(text: str, tokens: Sequence[Token], *, cut: bool, stops: Sequence[str] = ()) -> Verdict:
-    """What tokens say of a text that ended by itself, or was ``cut`` at the largest number of
-    tokens.
+    """What tokens say of a text that ended by itself, or was ``cut`` at the most tokens allowed.
 
     ``stops``: stop strings that were asked for, or that are known to have ended the text. Space may
     differ between text and tokens: some tokenizers lose it, and servers strip it.
     """
     text = _HALF_OF_A_PAIR.sub(LOST, text)
-    tails = [tail for _, tail in _covers(text, tokens)] or list(_tails_but_for_space(text, tokens))
+    tails = [tail for _, tail in _covers(text, tokens)]
+    if not tails:
+        tails = list(_tails_but_for_space(text, tokens))
     if not tails:
         return Verdict.NO_SPELLING
-    judge = _of_cut if cut else _of_ended
-    said = {judge(text, tail, stops) for tail in tails}
-    return said.pop() if len(said) == 1 else Verdict.UNCLEAR
+    verdicts = {_of_cut(tail) if cut else _of_ended(text, tail, stops) for tail in tails}
+    return verdicts.pop() if len(verdicts) == 1 else Verdict.UNCLEAR
 
 
 Tail = tuple[str, ...]
-"""What stands behind the text, in parts: the rest of the token that reaches beyond it, and each
-further token.
-"""
+"""What stands behind the text: the rest of the token that reaches beyond it, and further tokens."""
 
 
-class _Bytes:
-    """A text as bytes, and sets of places in it; each set is a number whose bits are the places."""
+class _TextBytes:
+    """A text as bytes, and sets of places in it: numbers whose bits are the places."""
 
     def __init__(self, text: str) -> None:
         self.content = text.encode()
@@ -95,20 +91,22 @@ class _Bytes:
         if piece == _LOST_BYTES:
             return self._behind_lost(places)
         reached = 0
-        for place in _each(places):
+        for place in _members(places):
             if self.content.startswith(piece, place):
                 reached |= 1 << (place + len(piece))
         return reached
 
     def _behind_lost(self, places: int) -> int:
+        """The places reached by one U+FFFD, which stands for a part of a character, or itself."""
         fresh = places & self.starts
         begun = places & ~self.starts
-        some_of_a_character = self._behind_bytes(fresh) & ~self.starts
-        rest_of_a_character = self._behind_bytes(begun)
-        a_lost_one = (fresh & self.lost) << len(_LOST_BYTES)
-        return some_of_a_character | rest_of_a_character | a_lost_one
+        first_part = self._behind_bytes(fresh) & ~self.starts
+        further_part = self._behind_bytes(begun)
+        itself = (fresh & self.lost) << len(_LOST_BYTES)
+        return first_part | further_part | itself
 
     def _behind_bytes(self, places: int) -> int:
+        """The places reached by one to three bytes of the same character."""
         reached = 0
         for _ in range(_LONGEST_PART):
             places = (places & self.parts) << 1
@@ -117,18 +115,19 @@ class _Bytes:
         return reached
 
     def excess(self, places: int, piece: bytes) -> Iterator[bytes]:
-        """What of a piece reaches beyond the end, from each place from which it does."""
+        """What of a piece reaches beyond the end, for each of the places from which it does."""
         if piece == _LOST_BYTES:
             if places >> self.end & 1:
                 yield piece
             return
-        for place in _each(places):
+        for place in _members(places):
             rest = self.content[place:]
             if len(piece) > len(rest) and piece.startswith(rest):
                 yield piece[len(rest) :]
 
 
-def _each(places: int) -> Iterator[int]:
+def _members(places: int) -> Iterator[int]:
+    """The places of a set, in order."""
     while places:
         lowest = places & -places
         yield lowest.bit_length() - 1
@@ -141,37 +140,43 @@ def _pieces(spelled: bytes) -> list[bytes]:
 
 
 def _covers(text: str, tokens: Sequence[Token]) -> Iterator[tuple[int, Tail]]:
-    """Each way in which the first tokens spell the text: how many they are, and what stands behind
-    it.
-    """
+    """The ways in which the first tokens spell the text: how many they are, and the tail."""
     if LOST in text:  # any broken bytes may be shown by the text's own U+FFFD
-        tokens = [
-            Token(each.text, each.spelled.decode(errors="replace").encode()) for each in tokens
-        ]
-    line = _Bytes(text)
-    places = 1
-    if line.end == 0:
-        yield 0, tuple(each.text for each in tokens)
+        tokens = [_with_lost_bytes_shown(current) for current in tokens]
+    text_bytes = _TextBytes(text)
+    if text_bytes.end == 0:
+        yield 0, _texts(tokens)
         return
+    places = 1
     for number, current in enumerate(tokens, start=1):
-        further = tuple(each.text for each in tokens[number:])
+        further = _texts(tokens[number:])
         pieces = _pieces(current.spelled)
-        for done, piece in enumerate(pieces):
-            inside = places if done else places & ~(1 << line.end)
-            for excess in line.excess(inside, piece):
-                rest = excess + b"".join(pieces[done + 1 :])
+        for number_of_piece, piece in enumerate(pieces):
+            # a token that begins where the text ends belongs to the tail
+            inside = places if number_of_piece else places & ~(1 << text_bytes.end)
+            rest_of_token = b"".join(pieces[number_of_piece + 1 :])
+            for excess in text_bytes.excess(inside, piece):
+                rest = excess + rest_of_token
                 yield number, (rest.decode(errors="replace"), *further)
-            places = line.behind(places, piece)
-        if pieces and places >> line.end & 1:
+            places = text_bytes.behind(places, piece)
+        if pieces and places >> text_bytes.end & 1:
             yield number, further
         if not places:
             return
 
 
+def _with_lost_bytes_shown(current: Token) -> Token:
+    return Token(current.text, current.spelled.decode(errors="replace").encode())
+
+
+def _texts(tokens: Sequence[Token]) -> Tail:
+    return tuple(current.text for current in tokens)
+
+
 def _tails_but_for_space(text: str, tokens: Sequence[Token]) -> Iterator[Tail]:
-    """What stands behind the text, whatever space stands in it and in the tokens."""
+    """The tails of the text, whatever space stands in it and in the tokens."""
     squeezed = "".join(text.split())
-    shown = [Token(each.text, _without_space(each.spelled)) for each in tokens]
+    shown = [Token(current.text, _without_space(current.spelled)) for current in tokens]
     ends_in_space = text != text.rstrip()
     for used, tail in _covers(squeezed, shown):
         space = _space_at_end(tokens[used - 1].text) if used else ""
@@ -179,9 +184,8 @@ def _tails_but_for_space(text: str, tokens: Sequence[Token]) -> Iterator[Tail]:
             yield (space, *tail)
             continue
         yield tail
-        while (
-            ends_in_space and tail and not tail[0].strip()
-        ):  # it may be the space that the text ends in
+        # space at the beginning of a tail may be that which the text ends in
+        while ends_in_space and tail and not tail[0].strip():
             tail = tail[1:]
             yield tail
 
@@ -197,10 +201,8 @@ def _space_at_end(text: str) -> str:
     return text[len(text.rstrip()) :]
 
 
-def _of_cut(_text: str, tail: Tail, _stops: Sequence[str]) -> Verdict:
-    """Of a text that was cut: nothing may stand behind it but space, or a part of a character that
-    was cut too.
-    """
+def _of_cut(tail: Tail) -> Verdict:
+    """Of a text that was cut: only space, or a part of a cut character, may stand behind it."""
     if all(not part.replace(LOST, "").strip() for part in tail):
         return Verdict.WHOLE
     return Verdict.UNCLEAR
@@ -219,25 +221,24 @@ def _of_ended(text: str, tail: Tail, stops: Sequence[str]) -> Verdict:
         return Verdict.WHOLE
     if not joined.strip():
         return _of_space(text, tail)
-    if any(_NO_END.search(part) for part in tail if _SPECIAL.fullmatch(part)):
+    special = [part for part in tail if _SPECIAL.fullmatch(part)]
+    if any(_NO_END.search(part) for part in special):
         return Verdict.UNCLEAR
-    if all(_SPECIAL.fullmatch(part) for part in tail):
+    if len(special) == len(tail):
         return Verdict.WHOLE
     # of what is no special token, a server leaves out of the text one token: that which stopped it
-    alone = len(tail) == 1 and bool(text.strip() or "\n" in joined)
-    return Verdict.WHOLE if alone else Verdict.UNCLEAR
+    may_be_stop = bool(text.strip()) or "\n" in joined
+    return Verdict.WHOLE if len(tail) == 1 and may_be_stop else Verdict.UNCLEAR
 
 
 def _is_stop_string(tail: Tail, stops: Sequence[str]) -> bool:
-    """Whether a stop string that is known stands behind the text, and its last token completes
-    it.
-    """
-    joined = "".join(tail)
-    before = "".join(tail[:-1])
+    """Whether a known stop string stands behind the text, completed by the tail's last token."""
+    behind = "".join(tail).lstrip(" ")
+    before_last = "".join(tail[:-1])
     for stop in stops:
-        asked = [each for each in (stop, stop.strip()) if each]
-        if any(joined.lstrip(" ").startswith(each) and each not in before for each in asked):
-            return True
+        for spelling in (stop, stop.strip()):
+            if spelling and behind.startswith(spelling) and spelling not in before_last:
+                return True
     return False
 
 
@@ -252,10 +253,6 @@ def _of_space(text: str, tail: Tail) -> Verdict:
         return Verdict.WHOLE if len(tail) == 1 and not text.endswith(LOST) else Verdict.UNCLEAR
     if "\n" not in joined:
         return Verdict.NO_ENDING if "" not in tail else Verdict.UNCLEAR
-    one_line = "\n" not in text.strip()
-    only_the_last = "\n" in tail[-1] and "\n" not in "".join(tail[:-1])
-    return (
-        Verdict.WHOLE
-        if one_line and only_the_last and text == text.rstrip("\n")
-        else Verdict.UNCLEAR
-    )
+    is_one_line = "\n" not in text.strip() and not text.endswith("\n")
+    only_last_breaks = "\n" in tail[-1] and "\n" not in "".join(tail[:-1])
+    return Verdict.WHOLE if is_one_line and only_last_breaks else Verdict.UNCLEAR

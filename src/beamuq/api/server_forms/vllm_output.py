@@ -17,13 +17,14 @@ from pydantic import Field
 from beamuq.api.server_forms.reply import (
     NO_ENDING,
     NO_LOGPROBS,
-    Asked,
     Form,
     FormPart,
+    RawCandidate,
     Reply,
+    Request,
     left_out,
-    said,
     was_cut,
+    without_nulls,
 )
 from beamuq.api.server_forms.tokens_along_text import token
 from beamuq.config_errors import validated
@@ -31,12 +32,12 @@ from beamuq.errors import BeamUQError
 
 ROUNDING = 1e-3  # how far a sum of rounded log-probabilities may be off
 NO_STOP_TOKEN = (
-    "the token that stopped it is not the last of token_ids, so that the sum lacks its "
-    "log-probability"
+    "the token that stopped it is not the last of token_ids, "
+    "so that the sum lacks its log-probability"
 )
 STOPPED_BY_TEXT = (
-    "a stop string ended it, and without its tokens' logprobs it is not known which of them are "
-    "its own"
+    "a stop string ended it, "
+    "and without its tokens' logprobs it is not known which of them are its own"
 )
 NOT_VLLM = "of this engine it is not known whether the ending's log-probability is in the sum"
 OF_TENSORRT = ("generation_logits", "disaggregated_params", "context_logits")
@@ -61,13 +62,9 @@ def as_mapping(value: object) -> dict[str, Any] | None:
     outputs = getattr(value, "outputs", None)
     if isinstance(value, Mapping) or not isinstance(outputs, list | tuple):
         return None
-    names = ("request_id", "prompt", "finished")
-    parts = {
-        name: getattr(value, name)
-        for name in names
-        if isinstance(getattr(value, name, None), str | bool)
-    }
-    return parts | {"outputs": [_output_as_mapping(output) for output in outputs]}
+    named = {name: getattr(value, name, None) for name in ("request_id", "prompt", "finished")}
+    parts = {name: part for name, part in named.items() if isinstance(part, str | bool)}
+    return {**parts, "outputs": [_output_as_mapping(output) for output in outputs]}
 
 
 def _output_as_mapping(output: object) -> object:
@@ -75,21 +72,23 @@ def _output_as_mapping(output: object) -> object:
         return output
     names = ("text", "cumulative_logprob", "finish_reason", "stop_reason", *OF_TENSORRT)
     parts = {name: getattr(output, name) for name in names if hasattr(output, name)}
-    ids = getattr(output, "token_ids", None)
-    parts["token_ids"] = [] if ids is None else [int(each) for each in ids]
-    given = getattr(output, "logprobs", None)
-    parts["logprobs"] = None if given is None else list(given)
+    token_ids = output.token_ids
+    parts["token_ids"] = [] if token_ids is None else [int(token_id) for token_id in token_ids]
+    logprobs = getattr(output, "logprobs", None)
+    parts["logprobs"] = None if logprobs is None else list(logprobs)
     return parts
 
 
 def _fits(value: Mapping[str, Any]) -> bool:
     outputs = value.get("outputs")
-    return isinstance(outputs, list) and all(
-        isinstance(each, Mapping) and "text" in each and "token_ids" in each for each in outputs
-    )
+    return isinstance(outputs, list) and all(_is_output(output) for output in outputs)
 
 
-def _read(value: Mapping[str, Any], place: str, asked: Asked) -> Reply:
+def _is_output(value: object) -> bool:
+    return isinstance(value, Mapping) and "text" in value and "token_ids" in value
+
+
+def _read(value: Mapping[str, Any], place: str, request: Request) -> Reply:
     if value.get("finished") is False:
         raise BeamUQError(
             f"{place}: finished: false: a part of a stream; give the last output of the request"
@@ -99,96 +98,115 @@ def _read(value: Mapping[str, Any], place: str, asked: Asked) -> Reply:
     candidates = []
     for number, output in enumerate(value["outputs"]):
         where = f"{place}: outputs[{number}]"
-        parts = said(output)
-        if parts.get("logprobs") is not None:
-            parts["logprobs"] = _of_drawn_tokens(parts, where)
-        read: _Output = validated(
-            _Output, {key: parts[key] for key in parts if key in _Output.model_fields}, where
-        )
-        candidates.append(
-            _candidate(read, where, asked, known=not any(name in output for name in OF_TENSORRT))
-        )
+        is_vllm = not any(name in output for name in OF_TENSORRT)
+        candidates.append(_candidate(_read_output(output, where), where, request, is_vllm=is_vllm))
     return Reply(candidates)
 
 
+def _read_output(output: Mapping[str, Any], place: str) -> _Output:
+    parts = without_nulls(output)
+    if parts.get("logprobs") is not None:
+        parts["logprobs"] = _of_drawn_tokens(parts, place)
+    content = {name: part for name, part in parts.items() if name in _Output.model_fields}
+    read: _Output = validated(_Output, content, place)
+    return read
+
+
 def _of_drawn_tokens(parts: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
-    """Of the alternatives at each place, that which was drawn."""
-    ids: list[int] = validated(list[int], parts.get("token_ids"), f"{place}: token_ids")
-    given = parts["logprobs"]
-    if not isinstance(given, list) or len(given) != len(ids):
+    """Of the alternatives at each step, that which was drawn."""
+    token_ids: list[int] = validated(list[int], parts.get("token_ids"), f"{place}: token_ids")
+    tables = parts["logprobs"]
+    if not isinstance(tables, list) or len(tables) != len(token_ids):
         raise BeamUQError(
-            f"{place}: logprobs: not one for each of {len(ids)} token_ids; give them as vLLM wrote "
-            "them"
+            f"{place}: logprobs: not one for each of {len(token_ids)} token_ids; give them as vLLM "
+            "wrote them"
         )
-    found = []
-    for number, (drawn, alternatives) in enumerate(zip(ids, given, strict=True)):
-        known = alternatives if isinstance(alternatives, Mapping) else {}
-        of_drawn = known.get(drawn, known.get(str(drawn)))
-        if of_drawn is None:
+    drawn = []
+    for number, (token_id, alternatives) in enumerate(zip(token_ids, tables, strict=True)):
+        table = alternatives if isinstance(alternatives, Mapping) else {}
+        entry = table.get(token_id, table.get(str(token_id)))
+        if entry is None:
             raise BeamUQError(
-                f"{place}: logprobs[{number}]: token {drawn}, which was drawn, is not among them"
+                f"{place}: logprobs[{number}]: token {token_id}, which was drawn, is not among them"
             )
-        if isinstance(of_drawn, float):
-            found.append({"logprob": of_drawn})
-        else:
-            found.append(
-                dict(of_drawn) if isinstance(of_drawn, Mapping) else _logprob_as_mapping(of_drawn)
-            )
-    return found
+        drawn.append(_logprob_as_mapping(entry))
+    return drawn
 
 
-def _logprob_as_mapping(found: object) -> dict[str, Any]:
-    return {name: getattr(found, name, None) for name in ("logprob", "decoded_token")}
+def _logprob_as_mapping(entry: object) -> dict[str, Any]:
+    """A token's entry: a number, a mapping, or an object of vLLM."""
+    if isinstance(entry, float):
+        return {"logprob": entry}
+    if isinstance(entry, Mapping):
+        return dict(entry)
+    return {name: getattr(entry, name, None) for name in ("logprob", "decoded_token")}
 
 
-def _candidate(output: _Output, place: str, asked: Asked, *, known: bool) -> dict[str, Any]:
+def _candidate(output: _Output, place: str, request: Request, *, is_vllm: bool) -> RawCandidate:
     cut = was_cut(output.finish_reason, f"{place}: finish_reason", whole=("stop",), cut=("length",))
-    by_string = isinstance(output.stop_reason, str)
-    if not output.text and len(output.token_ids) > 1 and not by_string:
-        count = len(output.token_ids)
+    _check_text(output, place)
+    _check_sum(output, place)
+    why = _why_left_out(output, request, cut=cut) if is_vllm else NOT_VLLM
+    record = {"text": output.text, "token_ids": output.token_ids}
+    logprobs = [entry.logprob for entry in output.logprobs or ()]
+    if why == NO_ENDING and request.without_ending:
+        return record | {"token_logprobs": logprobs, "without_ending": True}
+    if why:
+        return record | {"left_out": why}
+    if logprobs:
+        return record | {"token_logprobs": logprobs}
+    return record | {"logprob": output.cumulative_logprob}
+
+
+def _check_text(output: _Output, place: str) -> None:
+    """Refuse an output without its text; behind a stop string it may be empty."""
+    count = len(output.token_ids)
+    if not output.text and count > 1 and not isinstance(output.stop_reason, str):
         raise BeamUQError(
             f"{place}: text: empty, of {count} token_ids; generate with detokenize, or decode them"
         )
-    record: dict[str, Any] = {"text": output.text, "token_ids": output.token_ids}
-    why = _why_none(output, cut=cut) if known else NOT_VLLM
-    each = [one.logprob for one in output.logprobs or ()]
+
+
+def _check_sum(output: _Output, place: str) -> None:
+    """Refuse a sum that is not that of the tokens' log-probabilities."""
     total = output.cumulative_logprob
-    if (
-        each
-        and total is not None
-        and abs(math.fsum(each) - total) > ROUNDING * max(1.0, abs(total))
-    ):
-        why = f"its logprobs sum to {math.fsum(each):g}"
+    if not output.logprobs or total is None:
+        return
+    own_sum = math.fsum(entry.logprob for entry in output.logprobs)
+    if abs(own_sum - total) > ROUNDING * max(1.0, abs(total)):
         raise BeamUQError(
-            f"{place}: cumulative_logprob: {total:g}: {why}; give the output as it was"
+            f"{place}: cumulative_logprob: {total:g}: its logprobs sum to {own_sum:g}; give the "
+            "output as it was"
         )
-    shown = [one.decoded_token for one in output.logprobs or ()]
-    told = bool(shown) and all(text is not None for text in shown)
-    if not why and not isinstance(output.stop_reason, int) and (by_string or told):
-        tokens = [token(text or "") for text in shown]
-        why = left_out(
-            output.text, tokens, each, cut=cut, stops=asked.known_stops(output.stop_reason)
-        )
-    if why == NO_ENDING and asked.without_ending:
-        return record | {"token_logprobs": each, "without_ending": True}
-    if why:
-        return record | {"left_out": why}
-    return record | ({"token_logprobs": each} if each else {"logprob": total})
 
 
-def _why_none(output: _Output, *, cut: bool) -> str | None:
-    """Why the sum is not that of the whole answer; None: it is, or its tokens will tell."""
+def _why_left_out(output: _Output, request: Request, *, cut: bool) -> str | None:
+    """Why the sum is not that of the whole answer; None: it is."""
     if output.cumulative_logprob is None and output.logprobs is None:
         return NO_LOGPROBS
-    if isinstance(output.stop_reason, str) and output.logprobs is None:
-        return STOPPED_BY_TEXT
-    if (
-        isinstance(output.stop_reason, int)
-        and not cut
-        and output.token_ids[-1] != output.stop_reason
-    ):
-        return NO_STOP_TOKEN
-    return None
+    if isinstance(output.stop_reason, int):
+        stopped_by_last = output.token_ids[-1] == output.stop_reason
+        return None if cut or stopped_by_last else NO_STOP_TOKEN
+    if isinstance(output.stop_reason, str):
+        if output.logprobs is None:
+            return STOPPED_BY_TEXT
+        return _why_left_out_along_text(output, request, cut=cut)
+    texts = [entry.decoded_token for entry in output.logprobs or ()]
+    if not texts or None in texts:
+        return None
+    return _why_left_out_along_text(output, request, cut=cut)
+
+
+def _why_left_out_along_text(output: _Output, request: Request, *, cut: bool) -> str | None:
+    """As :func:`_why_left_out`, by the tokens' texts."""
+    entries = output.logprobs or []
+    return left_out(
+        output.text,
+        [token(entry.decoded_token or "") for entry in entries],
+        [entry.logprob for entry in entries],
+        cut=cut,
+        stops=request.known_stops(output.stop_reason),
+    )
 
 
 FORM = Form("vLLM's RequestOutput", _fits, _read)
