@@ -20,6 +20,7 @@ from transformers import AutoModelForCausalLM
 import tiny
 import tiny_scorers
 from beamuq import decoding
+from beamuq.decoding.context_window import context_window
 from beamuq.errors import BeamUQError
 from beamuq.io import file_sha256
 from beamuq.models import load_model, model_folder, prompt_tokens
@@ -45,7 +46,7 @@ def test_each_model_class_loads(kind: str, tmp_path: Path) -> None:
     ids = prompt_tokens.plain_prompt_ids(tokenizer, "Question: why?\nAnswer:")
     assert torch.isfinite(model(input_ids=torch.tensor([ids])).logits).all()
     assert not model.training
-    assert prompt_tokens.context_window(model) == tiny.CONTEXT
+    assert context_window(model) == tiny.CONTEXT
 
 
 def rewrite(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:

@@ -17,6 +17,7 @@ from transformers import PreTrainedModel
 from beamuq.array_types import Floats, Ints
 from beamuq.decoding.beam_search import Beam
 from beamuq.decoding.check_custom_strategy import CheckedSearch
+from beamuq.decoding.context_window import check_prompt_lengths, context_window
 from beamuq.decoding.forward_passes import ROWS, BatchRunner, StepStatistics, Work, out_of_memory
 from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.greedy_and_samples import Greedy, Shipped
@@ -33,7 +34,6 @@ from beamuq.decoding.search_state import (
 )
 from beamuq.decoding.self_check import RUNNERS, checked
 from beamuq.errors import BeamUQError
-from beamuq.models.prompt_tokens import check_prompt_lengths, context_window
 
 Result = TypeVar("Result")
 _ALONE = threading.RLock()  # a model's attention and head are replaced while it decodes

@@ -24,6 +24,7 @@ from transformers import PreTrainedModel
 
 from beamuq.decoding.attention_lengths import Length, lengths_of
 from beamuq.decoding.cached_passes import CachedRunner
+from beamuq.decoding.context_window import context_window
 from beamuq.decoding.forward_passes import BatchRunner, TreeRunner, Work, out_of_memory
 from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.model_state import State, state_of
@@ -32,7 +33,6 @@ from beamuq.decoding.output_layer import OutputLayer, text_decoder, widened
 from beamuq.decoding.search_state import Prompt
 from beamuq.decoding.tree_attention import attention
 from beamuq.errors import BeamUQError
-from beamuq.models.prompt_tokens import context_window
 
 TREE, CACHED = "tree", "cached"
 RUNNERS: dict[str, type[BatchRunner]] = {TREE: TreeRunner, CACHED: CachedRunner}

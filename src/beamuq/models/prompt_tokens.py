@@ -1,6 +1,4 @@
-"""Prompts as token ids, plain or through a model's chat template, and whether they fit its context
-window.
-"""
+"""Prompts as token ids, plain or through a model's chat template."""
 
 from __future__ import annotations
 
@@ -215,44 +213,3 @@ def can_think(tokenizer: Any) -> bool:
     as Qwen 3's has).
     """
     return "enable_thinking" in str(tokenizer.chat_template)
-
-
-def context_window(model: Any) -> int | None:
-    """The most tokens, prompt and answer together, that the model's positions reach; None: it
-    counts none.
-
-    Where longer texts would turn the angles of all positions (rope types ``longrope`` and
-    ``dynamic``), it ends there: such a text has another distribution alone than beside shorter
-    ones.
-    """
-    config = model.config.get_text_config()
-    windows = [
-        getattr(config, name, None)
-        for name in ("max_position_embeddings", "max_seq_len", "seq_length")
-    ]
-    rope = getattr(config, "rope_parameters", None) or {}
-    of_kinds = [
-        part for part in rope.values() if isinstance(part, Mapping)
-    ]  # of each kind of layers their own
-    for part in (rope, *of_kinds):
-        if part.get("rope_type") in ("longrope", "dynamic"):
-            windows.insert(0, part.get("original_max_position_embeddings"))
-    return next((window for window in windows if isinstance(window, int) and window > 0), None)
-
-
-def check_prompt_lengths(
-    prompts: Mapping[str, Sequence[int]], window: int | None, max_new_tokens: int
-) -> None:
-    """Refuse a prompt that leaves no room for its answer.
-
-    Raises BeamUQError naming the first prompt's id, its length and the window.
-    """
-    for question, ids in prompts.items():
-        if window is not None and len(ids) + max_new_tokens > window:
-            raise BeamUQError(
-                f"prompt {question!r}: {len(ids)} tokens and {max_new_tokens} new ones exceed the "
-                "model's context of "
-                f"{window} tokens; shorten the prompt or max_new_tokens, drop the question or use "
-                "a model with a "
-                "longer context"
-            )
