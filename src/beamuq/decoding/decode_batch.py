@@ -268,6 +268,7 @@ def _check_policies(
 
 
 def _check_prompts(model: PreTrainedModel, prompts: Sequence[Prompt], new_tokens: int) -> None:
+    """Refuse a batch whose prompts are empty, repeated, of another model or too long."""
     if not prompts:
         raise ValueError("a batch needs at least one prompt")
     ids: set[str] = set()

@@ -45,8 +45,7 @@ _FIRST_CAPACITY = 128
 
 @dataclass
 class Work:
-    """The work of decoding, added up over batches of questions. Rows are forward passes of one
-    token.
+    """The work of decoding, added up over batches; rows are forward passes of one token.
 
     ``pieces`` are the questions and the rows at once of each piece that the last batch was run in:
     one, of all its questions and all rows, unless memory ran out.

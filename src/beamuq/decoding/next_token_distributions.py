@@ -190,7 +190,7 @@ class _NumbersOfNodes:
 
     @property
     def width(self) -> int:
-        return self.tokens.shape[1]
+        return int(self.tokens.shape[1])
 
     def ask_for(self, query: DistributionQuery, rows: Ints) -> None:
         """Note what a query wants of its nodes, these ``rows``, and make room for its draws."""
@@ -261,9 +261,7 @@ class NextTokenDistributions:
             self._add_lists(numbers, chunk, transfers)
             chunk.probabilities = self._weights(chunk.logprobs)
             if numbers.with_entropy[chunk.rows].any():
-                possible = chunk.probabilities[:, : self.vocabulary]
-                entropies = -torch.linalg.vecdot(possible, chunk.logprobs)
-                transfers.add(numbers.entropies, chunk.rows, entropies)
+                transfers.add(numbers.entropies, chunk.rows, self._entropies(chunk))
             for query, rows in zip(queries, rows_of_queries, strict=True):
                 inside = np.flatnonzero((rows >= chunk.start) & (rows < chunk.end))
                 if len(inside) and (query.draws or query.masses is not None):
@@ -301,6 +299,11 @@ class NextTokenDistributions:
             transfers.add(numbers.tokens, chunk.start + rows, tokens)
             transfers.add(numbers.logprobs, chunk.start + rows, logprobs)
             transfers.add(numbers.doubtful, chunk.start + rows, doubtful)
+
+    def _entropies(self, chunk: _Chunk) -> torch.Tensor:
+        """The entropies of a chunk's distributions, in nats."""
+        possible = chunk.probabilities[:, : self.vocabulary]
+        return -torch.linalg.vecdot(possible, chunk.logprobs)
 
     def _replace_doubtful_lists(self, numbers: _NumbersOfNodes, chunk: _Chunk) -> None:
         """Make those lists of a chunk anew that `_top` could not promise to be right."""

@@ -285,9 +285,8 @@ class SetThenDrawsState:
 
     def proof(self, question: int) -> tuple[bool | None, float | None]:
         """The proof of the search for the set."""
-        if isinstance(self._search, ProvenState):
-            return self._search.proof(question)
-        return None, None
+        search = self._search
+        return search.proof(question) if isinstance(search, ProvenState) else (None, None)
 
     def answers(self, question: int) -> list[tuple[int, float | None]]:
         chosen: list[tuple[int, float | None]] = [(node, None) for node in self._sets[question]]

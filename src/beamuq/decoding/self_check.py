@@ -53,8 +53,10 @@ that another rounding chooses), within ``ROUNDED``; and in float32, a layer at a
 where a recurrent state or a mask is missing.
 """
 _ATTENDING = ("full_attention", "sliding_attention", "chunked_attention")
-_ROOM = 24
 _FAR = 512
+"""The longest probe, in tokens."""
+_ROOM = 24
+"""Places of a model's context window that a long probe leaves free."""
 _SHARED = 10
 _OWN = (6, 22)
 _BRANCHES = 5

@@ -78,8 +78,7 @@ def present() -> str:
 def prepare(
     device: str, dtype: str, threads: int, cards: int = 1
 ) -> tuple[torch.device, torch.dtype]:
-    """:func:`resolve`, on a card (or on ``cards``) that no other job uses, and so many torch
-    threads.
+    """:func:`resolve`, on so many ``cards`` that no other job uses, and with so many ``threads``.
 
     One thread by default, since more gain little and change sums' order. Never waits for a card
     that this torch could not use.

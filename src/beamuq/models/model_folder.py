@@ -319,8 +319,7 @@ def _loaded(folder: Path) -> set[str]:
 
 
 def _hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """sha256 of files of a folder, by name; a file is read again when its inode, size or times
-    change.
+    """sha256 of files of a folder, by name; one is read again when its inode, size or times change.
 
     Other processes find the hashes of settled files in ``.sha256.json`` of a folder that a fetch
     made.
