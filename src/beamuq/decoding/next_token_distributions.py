@@ -303,7 +303,8 @@ class NextTokenDistributions:
     def _entropies(self, chunk: _Chunk) -> torch.Tensor:
         """The entropies of a chunk's distributions, in nats."""
         possible = chunk.probabilities[:, : self.vocabulary]
-        return -torch.linalg.vecdot(possible, chunk.logprobs)
+        entropies: torch.Tensor = -torch.linalg.vecdot(possible, chunk.logprobs)
+        return entropies
 
     def _replace_doubtful_lists(self, numbers: _NumbersOfNodes, chunk: _Chunk) -> None:
         """Make those lists of a chunk anew that `_top` could not promise to be right."""
