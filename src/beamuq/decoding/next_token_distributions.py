@@ -275,8 +275,8 @@ class NextTokenDistributions:
 
     def _room_for(self, nodes: Ints, queries: Sequence[DistributionQuery]) -> _NumbersOfNodes:
         """Arrays for what ``queries`` want to know about ``nodes``."""
-        top = max((max(query.top, ALTERNATIVES * query.statistics) for query in queries), default=0)
-        top = min(top, self.vocabulary)
+        tops = [max(query.top, ALTERNATIVES if query.statistics else 0) for query in queries]
+        top = min(max(tops, default=0), self.vocabulary)
         width = min(self.vocabulary, top + min(top, self._stop_count))
         return _NumbersOfNodes(
             top=top,

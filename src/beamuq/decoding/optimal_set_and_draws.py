@@ -246,13 +246,17 @@ class SetThenDrawsState:
         return {node: sorted(below) for node, below in children.items()}
 
     def _place_lattices(self, draws: Ints) -> None:
-        """Where the points of the lattices begin, for ``draws`` numbered from 0 on."""
+        """Where the points of the lattices begin, for ``draws`` numbered from 0 on.
+
+        The first point of a lattice decides the shift of all its points.
+        """
         sizes = np.maximum(self._counts[:, None] // max(self._lattices, 1), 1)
-        self._together = sizes + 0 * draws
+        self._lattice_sizes = np.broadcast_to(sizes, self._draws.nodes.shape)
         if self._lattices:
-            first = np.minimum(draws - draws % self._together, len(draws) - 1)
+            point = draws % self._lattice_sizes
+            first = np.minimum(draws - point, len(draws) - 1)
             shifts = np.take_along_axis(uniforms(self._keys[:, :, 0].copy()), first, axis=1)
-            self._positions = (draws % self._together + shifts) / self._together
+            self._positions = (point + shifts) / self._lattice_sizes
 
     def _next_uniforms(self, nodes: Ints, fresh: Floats) -> Floats:
         """What decides the next token of each live draw: ``fresh`` numbers or lattice positions."""
@@ -260,7 +264,7 @@ class SetThenDrawsState:
         alive = self._draws.alive
         left = np.exp(trie.total[nodes]) * self._residuals(nodes)
         shares = left / self._residuals(trie.question[nodes])
-        return np.where(shares * self._together[alive] >= 1, self._positions[alive], fresh)
+        return np.where(shares * self._lattice_sizes[alive] >= 1, self._positions[alive], fresh)
 
     def _residuals(self, nodes: Ints) -> Floats:
         """R of each node; node q is the root of question q."""
@@ -276,9 +280,9 @@ class SetThenDrawsState:
     def _add_masses(self, nodes: list[int], off_paths: list[float]) -> None:
         """R of every inner node of the set's paths, deepest first, from the mass off the paths."""
         trie = self._context.trie
-        pairs = zip(nodes, off_paths, strict=True)
-        for node, mass in sorted(pairs, key=lambda pair: -int(trie.depth[pair[0]])):
-            self._left[node] = mass + sum(
+        off_path = dict(zip(nodes, off_paths, strict=True))
+        for node in sorted(nodes, key=lambda node: -int(trie.depth[node])):
+            self._left[node] = off_path[node] + sum(
                 float(np.exp(trie.logprob[child])) * self._left[child]
                 for child in self._paths[node]
             )

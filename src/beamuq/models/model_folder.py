@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
@@ -61,6 +62,15 @@ class Manifest(BaseModel):
     converted_from: str | None = None
     weights: bool = True
     """Whether weights were fetched; a judge's backbone needs its config and tokenizer alone."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a model's files come from, and of which file they were made, if they were converted."""
+
+    licence: str
+    upstream: str
+    converted_from: str | None = None
 
 
 def wanted_files(names: Iterable[str], *, weights: bool = True) -> list[str]:
@@ -255,18 +265,17 @@ def fill_folder(
     folder: Path,
     source: str,
     revision: str,
-    bring: Callable[[Path], Mapping[str, Any]],
+    bring: Callable[[Path], Origin],
     *,
     offline: bool,
     weights: bool = True,
 ) -> None:
     """Make ``folder`` hold what ``source`` is at ``revision``, with its manifest, if it does not.
 
-    ``bring`` puts the files into a folder that is renamed to ``folder`` when all is done, and
-    returns the manifest's other keys: ``licence``, ``upstream``, ``converted_from``. What it leaves
-    there when it fails is there again at the next call. Studies may share a folder: one process at
-    a time fills it. Without ``weights``, a folder that has them is whole too; one that was fetched
-    without is not whole for who needs them.
+    ``bring`` puts the files into a folder that is renamed to ``folder`` when all is done, and says
+    where they come from. What it leaves there when it fails is there again at the next call.
+    Studies may share a folder: one process at a time fills it. Without ``weights``, a folder that
+    has them is whole too; one that was fetched without is not whole for who needs them.
 
     Raises BeamUQError if the folder is not whole and ``offline`` is set, or whatever ``bring``
     raises.
@@ -285,7 +294,7 @@ def fill_folder(
             return
         partial = folder.parent / f".{folder.name}.{revision[:12]}.partial"
         partial.mkdir(exist_ok=True)
-        manifest = {"source": source, "revision": revision, **bring(partial)}
+        manifest = {"source": source, "revision": revision, **asdict(bring(partial))}
         if not weights:
             manifest["weights"] = False
         hashes = _hashes(partial, _visible(partial))

