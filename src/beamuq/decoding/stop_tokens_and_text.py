@@ -36,12 +36,14 @@ def token_strings(tokenizer: PreTrainedTokenizerBase) -> list[str]:
 
 def _decoder(tokenizer: PreTrainedTokenizerBase) -> Callable[..., Any]:
     """What decodes single tokens: in a sixth of the time where transformers adds nothing to it."""
-    kind = type(tokenizer)
+    through_transformers = partial(tokenizer.decode, clean_up_tokenization_spaces=False)
     usual = PreTrainedTokenizerFast
-    adds_nothing = (kind.decode, kind._decode) == (usual.decode, usual._decode)
-    if isinstance(tokenizer, usual) and adds_nothing:
-        return tokenizer.backend_tokenizer.decode
-    return partial(tokenizer.decode, clean_up_tokenization_spaces=False)
+    if not isinstance(tokenizer, usual):
+        return through_transformers
+    kind = type(tokenizer)
+    if (kind.decode, kind._decode) != (usual.decode, usual._decode):
+        return through_transformers
+    return tokenizer.backend_tokenizer.decode
 
 
 def token_texts(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int]) -> list[str]:
