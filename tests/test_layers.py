@@ -32,10 +32,8 @@ LAYERS = (
 def imported(module: str, *, for_types: bool = True) -> set[str]:
     """The modules of both packages that one module imports, in functions too."""
     tree = ast.parse(FILES[module].read_text(encoding="utf-8"))
-    if not for_types:
-        tree.body = [
-            statement for statement in tree.body if not isinstance(statement, ast.If)
-        ]  # if TYPE_CHECKING
+    if not for_types:  # leave out what stands under `if TYPE_CHECKING`
+        tree.body = [statement for statement in tree.body if not isinstance(statement, ast.If)]
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
