@@ -20,10 +20,11 @@ from transformers import AutoModelForCausalLM
 import tiny
 import tiny_scorers
 from beamuq import decoding
+from beamuq.decoding.context_window import context_window
 from beamuq.errors import BeamUQError
 from beamuq.io import file_sha256
 from beamuq.models import load_model, model_folder, prompt_tokens
-from beamuq.models.model_folder import fill_folder, identities, model_identity, wanted_files
+from beamuq.models.model_folder import Origin, fill_folder, identities, model_identity, wanted_files
 from beamuq.scorers.alignscore import AlignScore
 from beamuq.scorers.similarity_by_kind import SCORERS, load_scorer
 from model_classes import random_model
@@ -45,7 +46,7 @@ def test_each_model_class_loads(kind: str, tmp_path: Path) -> None:
     ids = prompt_tokens.plain_prompt_ids(tokenizer, "Question: why?\nAnswer:")
     assert torch.isfinite(model(input_ids=torch.tensor([ids])).logits).all()
     assert not model.training
-    assert prompt_tokens.context_window(model) == tiny.CONTEXT
+    assert context_window(model) == tiny.CONTEXT
 
 
 def rewrite(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
@@ -145,9 +146,9 @@ def test_a_damaged_or_odd_folder_is_refused_by_name_in_one_line(
 
 
 def fetched(source: Path, folder: Path) -> Path:
-    def bring(partial: Path) -> dict[str, str]:
+    def bring(partial: Path) -> Origin:
         copied(source, partial)
-        return {"licence": "mit"}
+        return Origin("mit", "a/b")
 
     fill_folder(folder, "hub:a/b", "c", bring, offline=False)
     return folder

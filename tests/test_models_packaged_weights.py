@@ -15,6 +15,7 @@ import pytest
 import torch
 from tokenizers import pre_tokenizers
 
+from beamuq.decoding.context_window import context_window
 from beamuq.errors import BeamUQError
 from beamuq.io import file_sha256
 from beamuq.models import load_model, packaged_weights, prompt_tokens
@@ -238,7 +239,7 @@ def test_a_gguf_file_becomes_a_float32_model_with_its_tokenizer(
     assert up.dtype == torch.float32
     np.testing.assert_array_equal(up.detach().numpy(), tensors["blk.1.ffn_up.weight"])
     assert model.config.rope_parameters["rope_theta"] == 100000.0
-    assert prompt_tokens.context_window(model) == 64
+    assert context_window(model) == 64
     assert (
         tokenizer.decode(prompt_tokens.plain_prompt_ids(tokenizer, "Who is it?\nHé"))
         == "Who is it?\nHé"

@@ -1,11 +1,8 @@
-"""Prompts as token ids: special tokens, thinking and dates of chat templates, the context
-window.
-"""
+"""Prompts as token ids: special tokens, thinking and dates of chat templates."""
 
 from __future__ import annotations
 
 import copy
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -87,67 +84,6 @@ def test_a_prompt_does_not_depend_on_the_day() -> None:
     tokenizer.chat_template = "{{ strftime_now('%d %b %Y') }} {{ messages[0]['content'] }}"
     with pytest.raises(BeamUQError, match="writes today's date"):
         prompt_tokens.chat_prompt_ids(tokenizer, "hello")
-
-
-def test_a_prompt_must_leave_room_for_its_answer() -> None:
-    prompt_tokens.check_prompt_lengths({"q1": [0] * 80}, window=100, max_new_tokens=20)
-    with pytest.raises(
-        BeamUQError,
-        match="prompt 'q2': 81 tokens and 20 new ones exceed the model's context of 100",
-    ):
-        prompt_tokens.check_prompt_lengths(
-            {"q1": [0] * 80, "q2": [0] * 81}, window=100, max_new_tokens=20
-        )
-
-
-@pytest.mark.parametrize(
-    ("config", "window"),
-    [
-        ({"max_position_embeddings": 512}, 512),
-        ({"max_seq_len": 512}, 512),
-        ({}, None),  # a recurrent state, or penalties by distance: there is no last position
-        (
-            {
-                "max_position_embeddings": 4096,
-                "rope_parameters": {
-                    "rope_type": "longrope",
-                    "original_max_position_embeddings": 512,
-                },
-            },
-            512,
-        ),
-        (
-            {
-                "max_position_embeddings": 4096,
-                "rope_parameters": {
-                    "full_attention": {
-                        "rope_type": "longrope",
-                        "original_max_position_embeddings": 512,
-                    },
-                    "sliding_attention": {"rope_type": "default"},
-                },
-            },
-            512,
-        ),
-        (
-            {
-                "max_position_embeddings": 512,
-                "rope_parameters": {"rope_type": "linear", "factor": 4.0},
-            },
-            512,
-        ),
-    ],
-)
-def test_the_context_window_ends_where_positions_do(
-    config: dict[str, Any], window: int | None
-) -> None:
-    text = SimpleNamespace(**config)
-    model = SimpleNamespace(config=SimpleNamespace(get_text_config=lambda: text))
-    assert prompt_tokens.context_window(model) == window
-    prompt_tokens.check_prompt_lengths({"q": range(500)}, window, 12)
-    if window is not None:
-        with pytest.raises(BeamUQError, match="drop the question"):
-            prompt_tokens.check_prompt_lengths({"q": range(501)}, window, 12)
 
 
 TURNS = (

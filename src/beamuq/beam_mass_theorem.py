@@ -21,7 +21,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from beamuq.errors import BeamUQError
-from beamuq.methods.log_space_sums import Array, Mask, log_sum_exp
+from beamuq.methods.log_space_sums import Array, Mask, covered_mass
+
+__all__ = [
+    "COUNTEREXAMPLE",
+    "COUNTEREXAMPLE_M",
+    "Outcomes",
+    "corrected_threshold",
+    "covered_mass",
+    "general_condition",
+    "left_by_size",
+    "meets_fair_share",
+    "printed_threshold",
+    "squared_errors",
+]
 
 
 def printed_threshold(M: int) -> float:
@@ -41,13 +54,6 @@ def corrected_threshold(M: int) -> float:
 def _check_size(M: int) -> None:
     if M < 1:
         raise BeamUQError(f"M: {M}: there must be one outcome at least")
-
-
-def covered_mass(logprob: Array, mask: Mask) -> Array:
-    """m_B, the probability of the candidates together: [N, M] of distinct outcomes → [N] in [0,
-    1].
-    """
-    return np.minimum(np.exp(log_sum_exp(np.where(mask, logprob, -np.inf))), 1.0)
 
 
 def meets_fair_share(left: Array, M: int) -> Mask:

@@ -55,6 +55,7 @@ def run(
         print(f"{batches.folder}: batches are missing and are decoded here", file=sys.stderr)
 
     from beamuq import decoding
+    from beamuq.decoding.context_window import check_prompt_lengths, context_window
     from beamuq.models import devices, load_model, prompt_tokens
     from beamuq.models.model_folder import check_folder, identities
 
@@ -69,9 +70,7 @@ def run(
     network, tokenizer = load_model.load_causal(folder, dtype=dtype, device=device, cards=cards)
     if "temperature" in settings:
         load_model.temper(network, settings["temperature"])
-    prompt_tokens.check_prompt_lengths(
-        tokens, prompt_tokens.context_window(network), settings["max_new_tokens"]
-    )
+    check_prompt_lengths(tokens, context_window(network), settings["max_new_tokens"])
     stops = decoding.stop_tokens(tokenizer, network, newline=settings["newline_stops"])
     merge_stop_tokens = (
         decoding.bare_stops(tokenizer, stops) if settings["merge_stop_tokens"] else frozenset()

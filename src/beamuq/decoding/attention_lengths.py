@@ -1,5 +1,4 @@
-"""The lengths at which a model begins to attend otherwise: windows, chunks, top-k of sparse
-attention, and their like.
+"""The lengths at which a model begins to attend otherwise: windows, chunks, top-k and their like.
 
 A text that is shorter than such a length says nothing about how it is applied. Classes name theirs
 as they like, so they are known by the form of the name, in the config and in the modules, and not
@@ -78,25 +77,30 @@ def lengths_of(decoder: torch.nn.Module) -> list[Length]:
     Two names of one value, one of which the config or the form of the other makes its alias, are
     one length.
     """
-    found: dict[str, Length] = {}
+    lengths: dict[str, Length] = {}
     for holder in (*_configs(decoder), *filter(_attends, decoder.modules())):
         for name, held in vars(holder).items():
             value = _tokens(name, held)
             if value is not None:
-                length = found.setdefault(name, Length(name, value))
+                length = lengths.setdefault(name, Length(name, value))
                 length.value = max(length.value, value)
                 length.places.append((holder, name))
     aliases: Mapping[str, str] = getattr(decoder.config, "attribute_map", {})
     merged: list[Length] = []
-    for name in sorted(found, key=lambda name: (-len(name), name)):
-        length = found[name]
-        same = [other for other in merged if other.value == length.value]
-        known = [other for other in same if name in other.name or aliases.get(name) == other.name]
-        if known:
-            known[0].places += length.places
-        else:
+    for name in sorted(lengths, key=lambda name: (-len(name), name)):
+        length = lengths[name]
+        twin = next((other for other in merged if _is_alias(length, other, aliases)), None)
+        if twin is None:
             merged.append(length)
+        else:
+            twin.places += length.places
     return sorted(merged, key=lambda length: length.name)
+
+
+def _is_alias(length: Length, other: Length, aliases: Mapping[str, str]) -> bool:
+    """Whether ``length`` is another name of ``other``: of one value, and by ``aliases`` or form."""
+    is_named_so = length.name in other.name or aliases.get(length.name) == other.name
+    return other.value == length.value and is_named_so
 
 
 def _configs(decoder: torch.nn.Module) -> list[Any]:
@@ -133,6 +137,7 @@ def _tokens(name: str, held: object) -> int | None:
 
 
 def _cut(name: str, held: Any, tokens: int) -> Any:
+    """What an attribute holds, with no length in it above ``tokens``."""
     if name == "rope_parameters":
         return {**held, _SCALED_FROM: min(held[_SCALED_FROM], tokens)}
     if isinstance(held, Mapping):

@@ -45,13 +45,12 @@ class Beam:
 
 @dataclass(frozen=True)
 class DiverseBeam:
-    """Diverse beam search: ``size`` beams in ``groups``, each a search of width size / groups
-    (``lambda`` = penalty).
+    """Diverse beam search: ``size`` beams in ``groups``, each a search of width size / groups.
 
-    At every step the groups choose in turn; a token loses ``penalty`` from its log-probability for
-    each time that earlier groups have just continued a beam with it. The groups' searches rank and
-    stop by these lowered scores; the answers are all groups', ordered by their own log p. Two
-    groups may find the same answer.
+    At every step the groups choose in turn; a token loses ``penalty`` (``lambda`` in its name) from
+    its log-probability for each time that earlier groups have just continued a beam with it. The
+    groups' searches rank and stop by these lowered scores; the answers are all groups', ordered by
+    their own log p. Two groups may find the same answer.
     """
 
     size: int
@@ -74,6 +73,16 @@ class DiverseBeam:
         return DiverseBeamState(self, context)
 
 
+@dataclass(frozen=True)
+class _Continuations:
+    """Continuations of the running beams of each question: arrays (questions, beams x list)."""
+
+    tokens: Ints
+    logprobs: Floats
+    parents: Ints
+    scores: Floats
+
+
 class BeamState:
     """``width`` running hypotheses per question, and a pool of the ``width`` best finished ones.
 
@@ -87,10 +96,9 @@ class BeamState:
         self.policy = policy
         self._context = context
         shape = (len(context.prompts), policy.width)
+        roots = np.arange(len(context.prompts))
         self._running: Ints = np.full(shape, -1)
-        self._running[:, 0] = (
-            np.arange(shape[0]) if only is None else np.where(only, np.arange(shape[0]), -1)
-        )
+        self._running[:, 0] = roots if only is None else np.where(only, roots, -1)
         self._scores: Floats = np.full(shape, -np.inf)
         self._scores[:, 0] = 0.0
         self._pool: Ints = np.full(shape, -1)
@@ -115,72 +123,86 @@ class BeamState:
         penalty = self.policy.length_penalty
         best_length = self._context.steps if penalty > 0 else self._length
         hopeless = self._scores / best_length**penalty <= self._pool_scores[:, -1:]
-        self._running[hopeless], self._scores[hopeless] = -1, -np.inf
+        self._running[hopeless] = -1
+        self._scores[hopeless] = -np.inf
 
     def choose(self, query: DistributionQuery, penalties: Floats) -> Ints:
-        """One step; ``penalties`` (questions, tokens, 2) are pairs of a token and the loss of its
-        score.
+        """One step, with ``penalties`` (questions, tokens, 2): pairs of a token and what it loses.
 
         Returns the tokens of the ``width`` best that do not stop, at the largest length too, as in
         group beam search: (questions, width), -1 where there is none.
         """
         self._length += 1
-        tokens, logprobs, parents, scores = self._candidates(query, penalties)
+        candidates = self._candidates(query, penalties)
+        scores = candidates.scores
         width = self.policy.width
-        last = self._length == self._context.steps
-        possible = scores > -np.inf
-        onward = possible & ~self._context.stops[tokens]
+        is_last_step = self._length == self._context.steps
+        is_possible = scores > -np.inf
+        stops = self._context.stops[candidates.tokens]
+        onward = is_possible & ~stops
         onward &= onward.cumsum(axis=1) <= width
-        finishing = (
-            possible & (self._context.stops[tokens] | last) & (np.arange(scores.shape[1]) < width)
+        among_best = np.arange(scores.shape[1]) < width
+        finishing = is_possible & (stops | is_last_step) & among_best
+        going = onward & (not is_last_step)
+        nodes = self._grown(candidates, finishing | going)
+        self._pool_finished(nodes, np.where(finishing, scores, -np.inf))
+        best_going = np.where(going, scores, -np.inf).max(axis=1, initial=-np.inf)
+        going &= ~self._done(best_going)[:, None]
+        return self._go_on(candidates, nodes, onward, going)
+
+    def _grown(self, candidates: _Continuations, chosen: Bools) -> Ints:
+        """The nodes of the ``chosen`` candidates (questions, beams x list), -1 elsewhere."""
+        nodes = np.full(chosen.shape, -1)
+        nodes[chosen] = self._context.trie.grow(
+            candidates.parents[chosen], candidates.tokens[chosen], candidates.logprobs[chosen]
         )
-        going = onward & (not last)
-        grown = np.full(tokens.shape, -1)
-        chosen = finishing | going
-        grown[chosen] = self._context.trie.grow(parents[chosen], tokens[chosen], logprobs[chosen])
+        return nodes
 
-        fresh = np.where(finishing, scores / self._length**self.policy.length_penalty, -np.inf)
-        pool_scores = np.concatenate([self._pool_scores, fresh], axis=1)
-        best = np.argsort(-pool_scores, axis=1, kind="stable")[:, :width]
+    def _pool_finished(self, nodes: Ints, scores: Floats) -> None:
+        """Put finished ``nodes`` of these ``scores`` (-inf: not finished) into the pools."""
+        scores = scores / self._length**self.policy.length_penalty
+        pool_scores = np.concatenate([self._pool_scores, scores], axis=1)
+        pool = np.concatenate([self._pool, nodes], axis=1)
+        best = np.argsort(-pool_scores, axis=1, kind="stable")[:, : self.policy.width]
         self._pool_scores = np.take_along_axis(pool_scores, best, axis=1)
-        self._pool = np.take_along_axis(np.concatenate([self._pool, grown], axis=1), best, axis=1)
+        self._pool = np.take_along_axis(pool, best, axis=1)
 
-        going &= ~self._done(np.where(going, scores, -np.inf).max(axis=1, initial=-np.inf))[:, None]
+    def _go_on(self, candidates: _Continuations, nodes: Ints, onward: Bools, going: Bools) -> Ints:
+        """Let those of the ``onward`` candidates run that are ``going``; returns all their tokens.
+
+        Shape (questions, width), -1 where there are fewer.
+        """
+        width = self.policy.width
         best = np.argsort(~onward, axis=1, kind="stable")[:, :width]
         best = np.pad(best, ((0, 0), (0, width - best.shape[1])), mode="edge")
-        first = np.arange(width) < onward.sum(axis=1, keepdims=True)
-        alive = first & np.take_along_axis(going, best, axis=1)
-        self._running = np.where(alive, np.take_along_axis(grown, best, axis=1), -1)
-        self._scores = np.where(alive, np.take_along_axis(scores, best, axis=1), -np.inf)
-        return np.where(first, np.take_along_axis(tokens, best, axis=1), -1)
+        is_there = np.arange(width) < onward.sum(axis=1, keepdims=True)
+        runs = is_there & np.take_along_axis(going, best, axis=1)
+        self._running = np.where(runs, np.take_along_axis(nodes, best, axis=1), -1)
+        self._scores = np.where(runs, np.take_along_axis(candidates.scores, best, axis=1), -np.inf)
+        return np.where(is_there, np.take_along_axis(candidates.tokens, best, axis=1), -1)
 
-    def _candidates(
-        self, query: DistributionQuery, penalties: Floats
-    ) -> tuple[Ints, Floats, Ints, Floats]:
-        """Tokens, log-probs, parents and scores of all continuations, best first: (questions, beams
-        x list).
+    def _candidates(self, query: DistributionQuery, penalties: Floats) -> _Continuations:
+        """All continuations of the running beams, best first.
 
         Equal scores are ordered by token id, then by the rank of the beam.
         """
         questions, beams = np.nonzero(self._running >= 0)
         shape = (*self._running.shape, query.tokens.shape[1])
-        tokens, logprobs = np.zeros(shape, dtype=np.int64), np.full(shape, -np.inf)
-        tokens[questions, beams], logprobs[questions, beams] = query.tokens, query.logprobs
+        tokens = np.zeros(shape, dtype=np.int64)
+        tokens[questions, beams] = query.tokens
+        logprobs = np.full(shape, -np.inf)
+        logprobs[questions, beams] = query.logprobs
         lost = (tokens[..., None] == penalties[:, None, None, :, 0]) @ penalties[:, None, :, 1:]
         scores = self._scores[:, :, None] + logprobs - lost[..., 0]
         parents = np.broadcast_to(self._running[:, :, None], shape)
         flat = [array.reshape(shape[0], -1) for array in (tokens, logprobs, parents, scores)]
         order = np.lexsort((flat[0], -flat[3]), axis=1)  # stable: in the order of beams beyond that
-        tokens, logprobs, parents, scores = (
-            np.take_along_axis(array, order, axis=1) for array in flat
-        )
-        return tokens, logprobs, parents, scores
+        return _Continuations(*(np.take_along_axis(array, order, axis=1) for array in flat))
 
     def _done(self, best: Floats) -> Bools:
-        """Questions whose pool is full and which, by ``early_stopping``, score ``best`` cannot
-        improve.
-        """
-        penalty, stopping = self.policy.length_penalty, self.policy.early_stopping
+        """Questions with a full pool that, by ``early_stopping``, score ``best`` cannot improve."""
+        penalty = self.policy.length_penalty
+        stopping = self.policy.early_stopping
         worst = self._pool_scores[:, -1]
         best_length = self._context.steps if stopping == "never" and penalty > 0 else self._length
         hopeless: Bools = ~(best / best_length**penalty > worst)
@@ -191,9 +213,7 @@ class BeamState:
 
 
 class DiverseBeamState:
-    """Groups of beams that choose in turn, each shunning the tokens just chosen by those before
-    it.
-    """
+    """Groups of beams that choose in turn, each shunning the tokens that the earlier ones chose."""
 
     def __init__(self, policy: DiverseBeam, context: SearchContext) -> None:
         self.policy = policy
@@ -204,11 +224,9 @@ class DiverseBeamState:
 
     def query(self) -> DistributionQuery:
         queries = [group.query() for group in self._groups]
-        # The best of a group after the penalty are among the best before it and the tokens that it
-        # can strike.
-        return DistributionQuery(
-            np.concatenate([query.nodes for query in queries]), top=self.policy.size
-        )
+        nodes = np.concatenate([query.nodes for query in queries])
+        # Penalties may strike as many tokens as all groups have beams; the next ones are read too.
+        return DistributionQuery(nodes, top=self.policy.size)
 
     def advance(self, query: DistributionQuery) -> None:
         chosen = np.zeros((len(self._context.prompts), 0), dtype=np.int64)
@@ -216,17 +234,15 @@ class DiverseBeamState:
         for group in self._groups:
             last = first + len(group.query().nodes)
             part = DistributionQuery(query.nodes[first:last])
-            part.tokens, part.logprobs = query.tokens[first:last], query.logprobs[first:last]
-            loss = np.full(chosen.shape, self.policy.penalty)
-            chosen = np.concatenate(
-                [chosen, group.choose(part, np.stack([chosen, loss], axis=-1))], axis=1
-            )
+            part.tokens = query.tokens[first:last]
+            part.logprobs = query.logprobs[first:last]
+            losses = np.full(chosen.shape, self.policy.penalty)
+            tokens = group.choose(part, np.stack([chosen, losses], axis=-1))
+            chosen = np.concatenate([chosen, tokens], axis=1)
             first = last
 
     def answers(self, question: int) -> list[tuple[int, float | None]]:
-        nodes = [node for group in self._groups for node, _ in group.answers(question)]
         trie = self._context.trie
-        return [
-            (node, None)
-            for node in sorted(nodes, key=lambda node: (-trie.total[node], trie.tokens(node)))
-        ]
+        nodes = [node for group in self._groups for node, _ in group.answers(question)]
+        nodes.sort(key=lambda node: (-trie.total[node], trie.tokens(node)))
+        return [(node, None) for node in nodes]

@@ -12,7 +12,7 @@ import copy
 import inspect
 import re
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -45,14 +45,12 @@ class _Cached:
 
 
 class CachedRunner(BatchRunner):
-    """Rows of a question behind copies of its cache, one token per row: correct for all that
-    `generate` can run.
-    """
+    """Rows of a question behind copies of its cache: for all models that `generate` can run."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._taken = inspect.signature(self._decoder.forward).parameters
-        self._name = cache_argument(self._taken)
+        self._parameters = inspect.signature(self._decoder.forward).parameters
+        self._name = cache_argument(self._parameters)
         self._roots: list[_Cached] = []
         self._latest: dict[int, list[_Cached]] = {}
         self._clean = _held(self._decoder)
@@ -79,30 +77,36 @@ class CachedRunner(BatchRunner):
 
     def _run_nodes(self, nodes: Ints) -> None:
         for question in np.unique(self._trie.question[nodes]).tolist():
-            own = nodes[self._trie.question[nodes] == question]
-            root = self._roots[question]
-            earlier_caches = [root, *self._latest.get(question, [])]
-            new_caches: list[_Cached] = []
-            for depth in np.unique(self._trie.depth[own]).tolist():
-                level = own[self._trie.depth[own] == depth]
-                missing = np.unique(self._trie.parent[level])
-                for cached in earlier_caches:
-                    missing = missing[cached.rows_of(missing) < 0]
-                if len(missing):  # they were run before, but their caches are gone
-                    paths = self._trie.ancestors(missing)
-                    new_caches += [
-                        cached
-                        for _, cached in self._behind(root, np.zeros(len(paths), np.int64), paths)
-                    ]
-                for before in [*earlier_caches, *new_caches]:
-                    fresh = level[self._state[level] < 0]
-                    rows = before.rows_of(self._trie.parent[fresh])
-                    for states, cached in self._behind(
-                        before, rows[rows >= 0], fresh[rows >= 0, None]
-                    ):
-                        self._keep(cached.nodes, states)
-                        new_caches.append(cached)
-            self._latest[question] = new_caches
+            self._run_question(question, nodes[self._trie.question[nodes] == question])
+
+    def _run_question(self, question: int, nodes: Ints) -> None:
+        """Run ``nodes`` of one question, level by level, and keep the caches after them."""
+        earlier_caches = [self._roots[question], *self._latest.get(question, [])]
+        new_caches: list[_Cached] = []
+        for depth in np.unique(self._trie.depth[nodes]).tolist():
+            level = nodes[self._trie.depth[nodes] == depth]
+            new_caches += self._caches_made_again(question, level, earlier_caches)
+            for before in [*earlier_caches, *new_caches]:
+                fresh = level[self._state[level] < 0]
+                rows = before.rows_of(self._trie.parent[fresh])
+                behind = self._behind(before, rows[rows >= 0], fresh[rows >= 0, None])
+                for states, cached in behind:
+                    self._keep(cached.nodes, states)
+                    new_caches.append(cached)
+        self._latest[question] = new_caches
+
+    def _caches_made_again(
+        self, question: int, level: Ints, earlier_caches: Sequence[_Cached]
+    ) -> list[_Cached]:
+        """Caches after those parents of ``level`` whose own are gone: they are run once more."""
+        missing = np.unique(self._trie.parent[level])
+        for cached in earlier_caches:
+            missing = missing[cached.rows_of(missing) < 0]
+        if not len(missing):
+            return []
+        paths = self._trie.ancestors(missing)
+        rows = np.zeros(len(paths), np.int64)
+        return [cached for _, cached in self._behind(self._roots[question], rows, paths)]
 
     def _behind(
         self, before: _Cached, rows: Ints, paths: Ints
@@ -117,7 +121,8 @@ class CachedRunner(BatchRunner):
             if result is not None:
                 states, cache = result
                 yield states, _Cached(paths[: len(states), -1], cache)
-                rows, paths = rows[len(states) :], paths[len(states) :]
+                rows = rows[len(states) :]
+                paths = paths[len(states) :]
 
     def _fitting(self, cache: Any, rows: Ints, paths: Ints) -> tuple[torch.Tensor, Any] | None:
         """As many paths of `_behind` as fit, their last hidden states and their cache.
@@ -139,22 +144,14 @@ class CachedRunner(BatchRunner):
         return None
 
     def _forward(self, tokens: Ints, behind: int, cache: Any) -> tuple[torch.Tensor, Any]:
-        """Last hidden states (rows, width) after ``tokens`` (rows, length), ``behind`` so many, and
-        the new cache.
+        """Last hidden states (rows, width) after ``tokens`` (rows, length), and the new cache.
 
-        A cache is transformers' own, with what modules hold beside it.
+        They come ``behind`` so many. A cache is transformers' own, and what modules hold beside it.
         """
         held: dict[Any, Any] = cache or {}
         for module, name in self._moving:
             setattr(module, name, held.get((module, name), self._clean.get((module, name))))
-        given: dict[str, Any] = {"input_ids": self._tensor(tokens), "use_cache": True}
-        if "position_ids" in self._taken:  # some count them from nought else
-            given["position_ids"] = self._tensor(
-                np.arange(behind, behind + tokens.shape[1])[None]
-            ).expand(tokens.shape)
-        if cache is not None:
-            given[self._name] = held[self._name]
-        output = self._decoder(**given)
+        output = self._decoder(**self._inputs(tokens, behind, cache))
         if cache is None and not self._roots:
             self._moving = _changed(self._decoder, self._clean)
         new_cache = _returned_cache(output, self._name)
@@ -163,14 +160,21 @@ class CachedRunner(BatchRunner):
         if new_cache is None and cache is None:
             config: Any = self._decoder.config  # one that fills what it is given, and returns none
             return self._forward(tokens, behind, {self._name: DynamicCache(config=config)})
+        states = output.last_hidden_state[:, -1]
+        own_cache = held.get(self._name) if new_cache is None else new_cache
         beside = {(module, name): getattr(module, name) for module, name in self._moving}
-        states = output.last_hidden_state[:, -1].to(
-            self._device
-        )  # the last layers may lie on another card
-        return states, {
-            self._name: held.get(self._name) if new_cache is None else new_cache,
-            **beside,
-        }
+        # The last layers may lie on another card.
+        return states.to(self._device), {self._name: own_cache, **beside}
+
+    def _inputs(self, tokens: Ints, behind: int, cache: Any) -> dict[str, object]:
+        """The decoder's arguments for ``tokens`` that come ``behind`` so many, in a ``cache``."""
+        inputs: dict[str, object] = {"input_ids": self._tensor(tokens), "use_cache": True}
+        if "position_ids" in self._parameters:  # some count them from nought else
+            positions = self._tensor(np.arange(behind, behind + tokens.shape[1])[None])
+            inputs["position_ids"] = positions.expand(tokens.shape)
+        if cache is not None:
+            inputs[self._name] = cache[self._name]
+        return inputs
 
 
 def cache_argument(parameters: Mapping[str, inspect.Parameter]) -> str:
@@ -209,9 +213,7 @@ def _returned_cache(output: Any, argument: str) -> Any:
 
 
 def _held(decoder: torch.nn.Module) -> dict[_Place, torch.Tensor | None]:
-    """The tensors that modules hold as plain attributes, and None where one may come: some keep
-    state there.
-    """
+    """The tensors that modules hold as plain attributes, and None: some keep their state there."""
     return {
         (module, name): value
         for module in decoder.modules()
@@ -223,12 +225,12 @@ def _held(decoder: torch.nn.Module) -> dict[_Place, torch.Tensor | None]:
 def _changed(
     decoder: torch.nn.Module, before: Mapping[_Place, torch.Tensor | None]
 ) -> list[_Place]:
+    """Where modules hold another tensor than ``before``."""
     return [place for place, value in _held(decoder).items() if value is not before.get(place)]
 
 
 def _copied(held: Any, rows: torch.Tensor) -> Any:
-    """A copy of ``rows`` of a cache: of every tensor in it and its layers, whose first dimension
-    the rows are.
+    """A copy of ``rows`` of a cache: the first dimension of every tensor in it and its layers.
 
     Its own `reorder_cache` would leave out what some caches hold beside their layers.
     """

@@ -1,6 +1,4 @@
-"""Check strategies from outside the package: each must be a search, as its candidates are weighed
-by probability.
-"""
+"""Check strategies from outside the package: each must be a search, for weights by probability."""
 
 from __future__ import annotations
 
@@ -67,47 +65,43 @@ class CheckedSearch:
             )
         if query.draws:
             raise self._refusal_error("asks for draws")
-        trie, steps = self._context.trie, self._context.steps
+        trie = self._context.trie
         query.nodes = plugins.call(self._what, lambda: np.asarray(query.nodes, dtype=np.int64))
         if not ((query.nodes >= 0) & (query.nodes < len(trie))).all():
             raise BeamUQError(f"{self._what}: asks about a node that the trie has not; mend it")
         if any(map(self._is_whole, query.nodes.tolist())):
             raise BeamUQError(
-                f"{self._what}: goes on after a token that ends an answer, or the {steps}th; mend "
-                "it"
+                f"{self._what}: goes on after a token that ends an answer, or the "
+                f"{self._context.steps}th; mend it"
             )
         return query
 
     def _is_whole(self, node: int) -> bool:
-        """Whether an answer ends here: with a token that stops, or at the largest length, where an
-        answer is cut.
-        """
-        trie, context = self._context.trie, self._context
-        return bool(
-            trie.depth[node]
-            and (trie.depth[node] == context.steps or context.stops[trie.token[node]])
-        )
+        """Whether an answer ends here: with a token that stops, or cut at the largest length."""
+        trie = self._context.trie
+        if trie.depth[node] == 0:
+            return False
+        is_cut = trie.depth[node] == self._context.steps
+        return bool(is_cut or self._context.stops[trie.token[node]])
 
     def advance(self, query: DistributionQuery) -> None:
-        trie, before = self._context.trie, len(self._context.trie)
+        trie = self._context.trie
+        before = len(trie)
         if query.top:
-            for node, tokens, logprobs in zip(
-                query.nodes, query.tokens.tolist(), query.logprobs.tolist(), strict=True
-            ):
-                self._logprobs[int(node)] = dict(
-                    zip(reversed(tokens), reversed(logprobs), strict=True)
-                )
+            lists = zip(query.nodes, query.tokens.tolist(), query.logprobs.tolist(), strict=True)
+            for node, tokens, logprobs in lists:
+                # The first of equal tokens counts: later ones only fill up a short list.
+                logprob_of_token = dict(zip(reversed(tokens), reversed(logprobs), strict=True))
+                self._logprobs[int(node)] = logprob_of_token
         plugins.call(self._what, lambda: self._search.advance(query))
         for node in range(before, len(trie)):
-            model_logprob = self._logprobs.get(int(trie.parent[node]), {}).get(
-                int(trie.token[node]), -np.inf
-            )
+            after_parent = self._logprobs.get(int(trie.parent[node]), {})
+            model_logprob = after_parent.get(int(trie.token[node]), -np.inf)
             if not -np.inf < model_logprob == trie.logprob[node]:
                 raise BeamUQError(
                     f"{self._what}: adds token {trie.token[node]} with log-probability "
-                    f"{trie.logprob[node]:g}, which "
-                    "the model did not say after its prefix; grow by query.tokens and "
-                    "query.logprobs"
+                    f"{trie.logprob[node]:g}, which the model did not say after its prefix; grow "
+                    "by query.tokens and query.logprobs"
                 )
 
     def answers(self, question: int) -> list[tuple[int, float | None]]:
@@ -120,17 +114,19 @@ class CheckedSearch:
             raise self._refusal_error("gives candidates a distribution that they were drawn from")
         if len({node for node, _ in final}) < len(final):
             raise self._refusal_error(f"finds the same tokens twice for {name!r}")
-        trie = self._context.trie
-        of_question = [
-            0 <= node < len(trie) and self._is_whole(node) and trie.question[node] == question
-            for node, _ in final
-        ]
-        if not final or not all(of_question):
+        if not final:
+            raise BeamUQError(f"{self._what}: finds nothing for {name!r}; mend it")
+        if not all(self._answers_question(node, question) for node, _ in final):
             raise BeamUQError(
-                f"{self._what}: finds {'a node of no whole answer' if final else 'nothing'} for "
-                f"{name!r}; mend it"
+                f"{self._what}: finds a node of no whole answer for {name!r}; mend it"
             )
         return final
+
+    def _answers_question(self, node: int, question: int) -> bool:
+        """Whether ``node`` is one of the trie, and ends an answer of that ``question``."""
+        trie = self._context.trie
+        is_node = 0 <= node < len(trie)
+        return bool(is_node and self._is_whole(node) and trie.question[node] == question)
 
     def _refusal_error(self, what: str) -> BeamUQError:
         return BeamUQError(f"{self._what}: {what}; {_ONLY_SEARCHES}")

@@ -1,6 +1,4 @@
-"""Decode a batch of prompts by several policies at once: one prefill, one trie, every row run
-once.
-"""
+"""Decode a batch of prompts by several policies: one prefill, one trie, every row run once."""
 
 from __future__ import annotations
 
@@ -8,6 +6,7 @@ import gc
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,7 +16,15 @@ from transformers import PreTrainedModel
 from beamuq.array_types import Floats, Ints
 from beamuq.decoding.beam_search import Beam
 from beamuq.decoding.check_custom_strategy import CheckedSearch
-from beamuq.decoding.forward_passes import ROWS, BatchRunner, StepStatistics, Work, out_of_memory
+from beamuq.decoding.context_window import check_prompt_lengths, context_window
+from beamuq.decoding.forward_passes import (
+    ROWS,
+    BatchRunner,
+    Efforts,
+    StepStatistics,
+    Work,
+    out_of_memory,
+)
 from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.greedy_and_samples import Greedy, Shipped
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
@@ -33,7 +40,6 @@ from beamuq.decoding.search_state import (
 )
 from beamuq.decoding.self_check import RUNNERS, checked
 from beamuq.errors import BeamUQError
-from beamuq.models.prompt_tokens import check_prompt_lengths, context_window
 
 Result = TypeVar("Result")
 _ALONE = threading.RLock()  # a model's attention and head are replaced while it decodes
@@ -51,8 +57,7 @@ def decode(
     merge_stop_tokens: frozenset[int] = frozenset(),
     work: Work | None = None,
 ) -> list[Candidate]:
-    """The candidates of every policy for every prompt of one batch, ordered by prompt, policy and
-    rank.
+    """The candidates of all policies for a batch of prompts, ordered by prompt, policy and rank.
 
     Parameters
     ----------
@@ -89,37 +94,54 @@ def decode(
             searches = [_started(policy, context) for policy in policies]
             runner.prefill()
             statistics, efforts = runner.follow(searches, distributions)
-        candidates = []
-        for index, prompt in enumerate(piece):
-            for at, search in enumerate(searches):
-                proof = search.proof(index) if isinstance(search, ProvenState) else (None, None)
-                effort = Effort(
-                    int(efforts.rows[at, index]), int(efforts.passes[at, index]), *proof
-                )
-                for rank, (node, policy_logprob) in enumerate(search.answers(index)):
-                    path = np.array(trie.path(node))
-                    tokens = trie.token[path]
-                    first = rank == 0 and isinstance(search.policy, Greedy | Beam | Shipped)
-                    candidate = Candidate(
-                        prompt_id=prompt.id,
-                        strategy=search.policy.strategy,
-                        rank=rank,
-                        token_ids=tuple(tokens.tolist()),
-                        token_logprobs=trie.logprob[path],
-                        logprob=float(trie.total[node]),
-                        policy_logprob=policy_logprob,
-                        terminated=int(tokens[-1]) in stop_ids,
-                        effort=None if rank else effort,
-                        **(
-                            _step_statistics(trie, statistics, path, search.policy.strategy)
-                            if first
-                            else {}
-                        ),
-                    )
-                    candidates.append(candidate)
+        candidates: list[Candidate] = []
+        for question in range(len(piece)):
+            for number, search in enumerate(searches):
+                effort = _effort(efforts, number, search, question)
+                candidates += _candidates(context, stop_ids, search, question, statistics, effort)
         return candidates
 
-    return [candidate for of_piece in _in_pieces(prompts, decoded, work) for candidate in of_piece]
+    pieces = _in_pieces(prompts, decoded, work)
+    return [candidate for candidates in pieces for candidate in candidates]
+
+
+def _effort(efforts: Efforts, number: int, search: SearchState, question: int) -> Effort:
+    """What the ``search`` of that ``number`` took for a ``question``, and its proof."""
+    proof = search.proof(question) if isinstance(search, ProvenState) else (None, None)
+    rows = int(efforts.rows[number, question])
+    return Effort(rows, int(efforts.passes[number, question]), *proof)
+
+
+def _candidates(
+    context: SearchContext,
+    stop_ids: frozenset[int],
+    search: SearchState,
+    question: int,
+    statistics: StepStatistics,
+    effort: Effort,
+) -> Iterator[Candidate]:
+    """A search's answers to a question, by rank; the first with its ``effort``."""
+    trie = context.trie
+    strategy = search.policy.strategy
+    has_statistics = isinstance(search.policy, Greedy | Beam | Shipped)
+    for rank, (node, policy_logprob) in enumerate(search.answers(question)):
+        path = np.array(trie.path(node))
+        tokens = trie.token[path]
+        candidate = Candidate(
+            prompt_id=context.prompts[question].id,
+            strategy=strategy,
+            rank=rank,
+            token_ids=tuple(tokens.tolist()),
+            token_logprobs=trie.logprob[path],
+            logprob=float(trie.total[node]),
+            policy_logprob=policy_logprob,
+            terminated=int(tokens[-1]) in stop_ids,
+        )
+        if rank == 0:
+            candidate = replace(candidate, effort=effort)
+        if rank == 0 and has_statistics:
+            candidate = _with_step_statistics(candidate, trie, statistics, path)
+        yield candidate
 
 
 def next_token_logprobs(
@@ -129,8 +151,7 @@ def next_token_logprobs(
     *,
     rows: int | None = None,
 ) -> Floats:
-    """Log-probabilities of ``token_ids`` right after each prompt of one batch: (prompts, tokens).
-    For P(True).
+    """Log-probabilities of ``token_ids`` right after each prompt of a batch: (prompts, tokens).
 
     -inf where the model gives a token a probability of 0. ``rows`` and the errors raised are those
     of `decode`.
@@ -152,9 +173,7 @@ def next_token_logprobs(
 def _in_pieces(
     prompts: Sequence[Prompt], run: Callable[[Sequence[Prompt]], Result], work: Work
 ) -> list[Result]:
-    """The results of ``run`` for a batch or, if it is too large for memory, for its halves one
-    after the other.
-    """
+    """The results of ``run`` for a batch or, if memory is too small, for halves one by one."""
     work.pieces = []
     waiting = [prompts]
     results = []
@@ -170,8 +189,7 @@ def _in_pieces(
             if len(piece) == 1:
                 raise BeamUQError(
                     f"prompt {piece[0].id!r}: out of memory even alone and at {work.rows_at_once} "
-                    "rows at once; "
-                    "use a smaller dtype or a larger card"
+                    "rows at once; use a smaller dtype or a larger card"
                 ) from error
         # Not sooner: the error held the tensors of the piece.
         gc.collect()
@@ -198,28 +216,34 @@ def _opened(
     work.pieces.append((len(prompts), work.rows_at_once))
 
 
-def _step_statistics(
-    trie: TokenTrie, statistics: StepStatistics, path: Ints, strategy: str
-) -> dict[str, Any]:
-    """Entropies and alternatives along a path, as fields of a `Candidate`; a chosen token is always
-    among these.
-    """
-    above = trie.parent[path].tolist()
-    if any(parent not in statistics for parent in above):  # a plug-in's subclass of Beam
+def _with_step_statistics(
+    candidate: Candidate, trie: TokenTrie, statistics: StepStatistics, path: Ints
+) -> Candidate:
+    """A candidate with the entropies and alternatives along its path, its own among these."""
+    parents = trie.parent[path].tolist()
+    if any(parent not in statistics for parent in parents):  # a plug-in's subclass of Beam
         raise BeamUQError(
-            f"strategy {strategy!r}: its queries ask for no statistics at every prefix of its "
-            "first answer; "
-            "set DistributionQuery.statistics, as Beam does"
+            f"strategy {candidate.strategy!r}: its queries ask for no statistics at every prefix "
+            "of its first answer; set DistributionQuery.statistics, as Beam does"
         )
-    entropies, tops = [], []
-    for parent, token, logprob in zip(
-        above, trie.token[path].tolist(), trie.logprob[path].tolist(), strict=True
-    ):
+    entropies: list[float] = []
+    top_ids: list[tuple[int, ...]] = []
+    top_logprobs: list[tuple[float, ...]] = []
+    chosen = zip(candidate.token_ids, candidate.token_logprobs.tolist(), strict=True)
+    for parent, (token, logprob) in zip(parents, chosen, strict=True):
         entropy, ids, logprobs = statistics.at(parent)
+        if token not in ids:
+            ids = (*ids, token)
+            logprobs = (*logprobs, logprob)
         entropies.append(entropy)
-        tops.append((ids, logprobs) if token in ids else ((*ids, token), (*logprobs, logprob)))
-    top_ids, top_logprobs = zip(*tops, strict=True)
-    return {"entropies": np.array(entropies), "top_ids": top_ids, "top_logprobs": top_logprobs}
+        top_ids.append(ids)
+        top_logprobs.append(logprobs)
+    return replace(
+        candidate,
+        entropies=np.array(entropies),
+        top_ids=tuple(top_ids),
+        top_logprobs=tuple(top_logprobs),
+    )
 
 
 def _started(policy: Policy, context: SearchContext) -> SearchState:
@@ -244,23 +268,23 @@ def _check_policies(
 
 
 def _check_prompts(model: PreTrainedModel, prompts: Sequence[Prompt], new_tokens: int) -> None:
+    """Refuse a batch whose prompts are empty, repeated, of another model or too long."""
     if not prompts:
         raise ValueError("a batch needs at least one prompt")
-    seen: set[str] = set()
+    ids: set[str] = set()
     untyped: Any = model
     vocabulary = untyped.get_input_embeddings().weight.shape[0]
     for prompt in prompts:
         if not prompt.token_ids:
             raise BeamUQError(f"prompt {prompt.id!r} is empty; give it at least one token")
-        if prompt.id in seen:
+        if prompt.id in ids:
             raise BeamUQError(f"prompt {prompt.id!r} stands twice in one batch; ids must be unique")
         if not 0 <= min(prompt.token_ids) <= max(prompt.token_ids) < vocabulary:
             raise BeamUQError(
                 f"prompt {prompt.id!r}: holds a token id outside the model's 0 … {vocabulary - 1}; "
-                "the tokenizer is "
-                "another model's"
+                "the tokenizer is another model's"
             )
-        seen.add(prompt.id)
+        ids.add(prompt.id)
     check_prompt_lengths(
         {prompt.id: prompt.token_ids for prompt in prompts}, context_window(model), new_tokens
     )

@@ -25,6 +25,7 @@ from beamuq.decoding.prompt_prefix_tree import Edge, cut_into_passes, radix_edge
 from beamuq.decoding.search_state import Prompt, SearchState
 from beamuq.decoding.tree_attention import (
     ForwardPass,
+    PaddedRows,
     RowSpan,
     TooManyQuestionsError,
     TreeCache,
@@ -44,8 +45,7 @@ _FIRST_CAPACITY = 128
 
 @dataclass
 class Work:
-    """The work of decoding, added up over batches of questions. Rows are forward passes of one
-    token.
+    """The work of decoding, added up over batches; rows are forward passes of one token.
 
     ``pieces`` are the questions and the rows at once of each piece that the last batch was run in:
     one, of all its questions and all rows, unless memory ran out.
@@ -74,16 +74,11 @@ class StepStatistics(dict[int, tuple[int, Floats, Ints, Floats]]):
             self.update({nodes[row]: (place, *read) for place, row in enumerate(fresh)})
 
     def at(self, node: int) -> tuple[float, tuple[int, ...], tuple[float, ...]]:
-        """The entropy after ``node`` in nats, the most probable tokens there and their
-        log-probabilities.
-        """
+        """The entropy after ``node`` in nats, and the best tokens with their log-probabilities."""
         place, entropies, tokens, logprobs = self[node]
         real = int((logprobs[place] > -np.inf).sum())
-        return (
-            float(entropies[place]),
-            tuple(tokens[place, :real].tolist()),
-            tuple(logprobs[place, :real].tolist()),
-        )
+        real_tokens = tuple(tokens[place, :real].tolist())
+        return float(entropies[place]), real_tokens, tuple(logprobs[place, :real].tolist())
 
 
 class Efforts:
@@ -102,19 +97,15 @@ class Efforts:
         queried[nodes] = self._trie.depth[nodes] > 0
         before = self._queried[search]
         queried[: len(before)] |= before
-        fresh = (
-            np.bincount(self._trie.question[queried], minlength=self.rows.shape[1])
-            - self.rows[search]
-        )
+        rows = np.bincount(self._trie.question[queried], minlength=self.rows.shape[1])
+        fresh = rows - self.rows[search]
         self.rows[search] += fresh
         self.passes[search] += fresh > 0
         self._queried[search] = queried
 
 
 class BatchRunner(ABC):
-    """One batch on the device: its trie and the last hidden state of each queried node; two kinds
-    compute them.
-    """
+    """One batch on the device: its trie, and the last hidden state of each queried node."""
 
     def __init__(
         self, decoder: torch.nn.Module, prompts: Sequence[Prompt], trie: TokenTrie, work: Work
@@ -154,17 +145,15 @@ class BatchRunner(ABC):
     ) -> tuple[StepStatistics, Efforts]:
         """Let the searches choose tokens until all are done, running every node once."""
         started = time.perf_counter()
-        statistics, efforts = StepStatistics(), Efforts(len(searches), self._trie)
+        statistics = StepStatistics()
+        efforts = Efforts(len(searches), self._trie)
         while True:
             queries = [search.query() for search in searches]
             nodes = np.unique(np.concatenate([query.nodes for query in queries]))
             if not len(nodes):
                 self._work.decode_seconds += time.perf_counter() - started
                 return statistics, efforts
-            choosing = [query.nodes for query in queries if query.masses is None or query.draws]
-            self._work.decoded_rows_unmerged += sum(
-                int((self._trie.depth[own] > 0).sum()) for own in choosing
-            )
+            self._work.decoded_rows_unmerged += self._rows_if_unmerged(queries)
             with self.naming_prompts():
                 self._read(distributions, nodes, self.run(nodes), queries)
             for number, (search, query) in enumerate(zip(searches, queries, strict=True)):
@@ -174,9 +163,17 @@ class BatchRunner(ABC):
                     if query.statistics:
                         statistics.add(query)
 
+    def _rows_if_unmerged(self, queries: Sequence[DistributionQuery]) -> int:
+        """The rows of a step if every search ran its own nodes, without those it only weighs."""
+        rows = 0
+        for query in queries:
+            if query.masses is None or query.draws:
+                rows += int((self._trie.depth[query.nodes] > 0).sum())
+        return rows
+
     @contextmanager
     def naming_prompts(self) -> Iterator[None]:
-        """Let an error about nodes name the prompt and the step of the first of them instead."""
+        """Let an error about nodes name the first one's prompt and step instead."""
         try:
             yield
         except UndefinedDistributionError as error:
@@ -186,8 +183,7 @@ class BatchRunner(ABC):
             more = f" (and {len(error.nodes) - 1} more)" if len(error.nodes) > 1 else ""
             raise BeamUQError(
                 f"{error.model}: prompt {prompt!r}: its logits {error.fault} at step {step} of the "
-                f"answer{more}; "
-                f"{FIX_OF_LOGITS}"
+                f"answer{more}; {FIX_OF_LOGITS}"
             ) from error
 
     def _read(
@@ -197,6 +193,7 @@ class BatchRunner(ABC):
         states: torch.Tensor,
         queries: Sequence[DistributionQuery],
     ) -> None:
+        """Let the distributions after ``nodes`` answer the queries, in as many rows as fit."""
         while True:
             rows = min(distributions.most_rows, self._work.rows_at_once)
             try:
@@ -217,11 +214,13 @@ class BatchRunner(ABC):
         return self._states[self._tensor(self._state[nodes])]
 
     def _halve(self, rows: int) -> None:
+        """From now on run no more than half of ``rows`` at once, which did not fit into memory."""
         self._work.rows_at_once = max(1, min(self._work.rows_at_once, rows) // 2)
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
 
     def _keep(self, nodes: Ints, states: torch.Tensor) -> None:
+        """Remember the last hidden states of ``nodes``."""
         count = int(self._state.max()) + 1
         if self._states is None or count + len(nodes) > len(self._states):
             wider = states.new_empty((2 * (count + len(nodes)), states.shape[1]))
@@ -236,21 +235,19 @@ class BatchRunner(ABC):
 
 
 class TreeRunner(BatchRunner):
-    """All rows in one pass, attention over the tree (`tree_attention`): each prompt token is run
-    once per batch.
-    """
+    """All rows in one pass, with attention over the tree: each prompt token is run once a batch."""
 
     def __init__(
         self, decoder: torch.nn.Module, prompts: Sequence[Prompt], trie: TokenTrie, work: Work
     ) -> None:
         super().__init__(decoder, prompts, trie, work)
         self._lengths = np.array([len(tokens) for tokens in self._prompts])
-        cards = sorted(
-            {weight.device for weight in decoder.parameters() if weight.is_cuda}, key=str
-        )
+        cards = {weight.device for weight in decoder.parameters() if weight.is_cuda}
         layers = int(getattr(decoder.config, "num_hidden_layers", 1))
         capacity = int(self._lengths.max()) + _FIRST_CAPACITY
-        self._cache = TreeCache(self._lengths, capacity, pads(self._device), layers, cards)
+        self._cache = TreeCache(
+            self._lengths, capacity, pads(self._device), layers, sorted(cards, key=str)
+        )
         self._place: Ints = np.full(len(prompts), -1)
 
     opened = staticmethod(tree_attention)
@@ -263,33 +260,55 @@ class TreeRunner(BatchRunner):
             raise BeamUQError("its attention does not go through transformers' interface")
 
     def _prefill(self, edges: list[Edge]) -> None:
+        """Run the tokens of ``edges``, in one pass if they are few enough."""
         if sum(len(edge.tokens) for edge in edges) > self._work.rows_at_once:
             for smaller in cut_into_passes(edges, self._work.rows_at_once):
                 self._prefill(smaller)
             return
-        spans: list[RowSpan] = []
-        tokens: list[int] = []
-        target: list[int] = []
-        source: list[int] = []
-        ends: list[tuple[int, int]] = []
-        for edge in edges:
-            first, last = len(tokens), len(tokens) + len(edge.tokens)
-            end = edge.start + len(edge.tokens)
-            spans.append(RowSpan.of_prompt(edge.members[0], first, edge.start, end))
-            tokens.extend(edge.tokens)
-            for member in edge.members:
-                row = member * self._cache.capacity
-                target.extend(range(row + edge.start, row + end))
-                source.extend(range(first, last))
-            ends.extend((member, last - 1) for member in edge.ends)
+        tokens = [token for edge in edges for token in edge.tokens]
+        lasts = np.cumsum([len(edge.tokens) for edge in edges]).tolist()
+        spans = [
+            RowSpan.of_prompt(
+                edge.members[0],
+                last - len(edge.tokens),
+                edge.start,
+                edge.start + len(edge.tokens),
+            )
+            for edge, last in zip(edges, lasts, strict=True)
+        ]
+        target, source = self._rows_to_store(edges, lasts)
         pieces = padded_prompts(spans, self._device) if self._cache.padded else spans
         run = ForwardPass(self._cache, self._tensor(target), self._tensor(source), pieces)
         states = self._forward(tokens, np.concatenate([span.positions for span in spans]), run)
         if states is None:
             self._prefill(edges)
-        elif ends:
-            roots, rows = np.array(ends).T
-            self._keep(roots, states[self._tensor(rows)])
+        else:
+            self._keep_roots(edges, lasts, states)
+
+    def _rows_to_store(
+        self, edges: Sequence[Edge], lasts: Sequence[int]
+    ) -> tuple[list[int], list[int]]:
+        """Flat places in the cache for every prompt of each edge, and the rows that go there.
+
+        The rows of an edge end before its last.
+        """
+        target: list[int] = []
+        source: list[int] = []
+        for edge, last in zip(edges, lasts, strict=True):
+            for member in edge.members:
+                start = member * self._cache.capacity + edge.start
+                target.extend(range(start, start + len(edge.tokens)))
+                source.extend(range(last - len(edge.tokens), last))
+        return target, source
+
+    def _keep_roots(
+        self, edges: Sequence[Edge], lasts: Sequence[int], states: torch.Tensor
+    ) -> None:
+        """Remember the states at the prompts' ends; the rows of each edge end before its last."""
+        roots = [member for edge in edges for member in edge.ends]
+        rows = [last - 1 for edge, last in zip(edges, lasts, strict=True) for _ in edge.ends]
+        if roots:
+            self._keep(np.array(roots), states[self._tensor(rows)])
 
     def _run_nodes(self, nodes: Ints) -> None:
         self._place = np.concatenate([self._place, np.full(len(self._trie) - len(self._place), -1)])
@@ -300,15 +319,16 @@ class TreeRunner(BatchRunner):
             done += len(chunk) if self._decode(chunk) else 0
 
     def _decode(self, nodes: Ints) -> bool:
-        """Run ``nodes``, sorted by question, of any depths; False if they did not fit into
-        memory.
-        """
+        """Run ``nodes``, sorted by question, of any depths; False: they did not fit into memory."""
         questions = self._trie.question[nodes]
         positions = self._lengths[questions] + self._trie.depth[nodes] - 1
         visible = self._place[self._trie.ancestors(nodes)]
         target = self._tensor(questions * self._cache.capacity + self._place[nodes])
-        shape = questions, positions, self._lengths, visible
-        pieces = [padded_nodes(*shape, self._device)] if self._cache.padded else node_spans(*shape)
+        pieces: Sequence[RowSpan | PaddedRows]
+        if self._cache.padded:
+            pieces = [padded_nodes(questions, positions, self._lengths, visible, self._device)]
+        else:
+            pieces = node_spans(questions, positions, self._lengths, visible)
         run = ForwardPass(self._cache, target, None, pieces)
         states = self._forward(self._trie.token[nodes], positions, run)
         if states is not None:
@@ -318,22 +338,23 @@ class TreeRunner(BatchRunner):
     def _forward(
         self, tokens: _Integers, positions: _Integers, run: ForwardPass
     ) -> torch.Tensor | None:
-        """Last hidden states (rows, width) of a packed pass; None, and half the rows from now on,
-        if it did not fit.
+        """Last hidden states (rows, width) of a packed pass.
+
+        None, and half the rows from now on, if it did not fit.
         """
         try:
-            ids, places = self._tensor(tokens)[None], self._tensor(positions)[None]
+            token_ids = self._tensor(tokens)[None]
+            position_ids = self._tensor(positions)[None]
             with running(run):
-                output = self._decoder(input_ids=ids, position_ids=places, use_cache=False)
+                output = self._decoder(
+                    input_ids=token_ids, position_ids=position_ids, use_cache=False
+                )
         except RuntimeError as error:
-            if (
-                not out_of_memory(error)
-                or isinstance(error, TooManyQuestionsError)
-                or len(tokens) == 1
-            ):
+            too_many_questions = isinstance(error, TooManyQuestionsError)
+            if not out_of_memory(error) or too_many_questions or len(tokens) == 1:
                 raise
         else:
-            # the last layers may lie on another card than the first
+            # The last layers may lie on another card than the first.
             states: torch.Tensor = output.last_hidden_state[0].to(self._device)
             return states
         self._halve(len(tokens))

@@ -1,6 +1,4 @@
-"""The trie of generated tokens: one node per distinct prefix of a question, however many policies
-reach it.
-"""
+"""The trie of generated tokens: one node per distinct prefix of a question, for all policies."""
 
 from __future__ import annotations
 
@@ -10,8 +8,7 @@ from beamuq.array_types import Floats, Ints
 
 
 class TokenTrie:
-    """Nodes of all questions of a batch in one arena; node q is the root (the prompt's end) of
-    question q.
+    """Nodes of all questions of a batch; node q is the root of question q, its prompt's end.
 
     ``parent``, ``token``, ``question``, ``depth`` (0 at a root), ``logprob`` (of the node's own
     token) and ``total`` (of the path from the root, float64) are arrays over nodes.
@@ -30,9 +27,7 @@ class TokenTrie:
         return len(self.parent)
 
     def grow(self, parents: Ints, tokens: Ints, logprobs: Floats) -> Ints:
-        """The children of ``parents`` by ``tokens`` (1-d arrays), made where they do not exist
-        yet.
-        """
+        """The children of ``parents`` by ``tokens`` (1-d arrays), made where there are none yet."""
         nodes = np.empty(len(parents), dtype=np.int64)
         fresh: list[int] = []
         for index, key in enumerate(zip(parents.tolist(), tokens.tolist(), strict=True)):
@@ -50,15 +45,9 @@ class TokenTrie:
             self.depth = np.concatenate([self.depth, self.depth[above] + 1])
             self.logprob = np.concatenate([self.logprob, logprobs[fresh]])
             self.total = np.concatenate([self.total, self.total[above] + logprobs[fresh]])
-            for array in (
-                self.parent,
-                self.token,
-                self.question,
-                self.depth,
-                self.logprob,
-                self.total,
-            ):
-                array.setflags(write=False)  # all searches read them, those of plug-ins too
+            # All searches read them, those of plug-ins too.
+            for name in ("parent", "token", "question", "depth", "logprob", "total"):
+                getattr(self, name).setflags(write=False)
         return nodes
 
     def path(self, node: int) -> list[int]:

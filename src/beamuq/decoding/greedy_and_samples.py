@@ -48,9 +48,7 @@ class Greedy:
 
 @dataclass(frozen=True)
 class Sample:
-    """``size`` independent draws from the model's own distribution, sharpened to
-    1/``temperature``.
-    """
+    """``size`` independent draws from the model's distribution, sharpened to 1/``temperature``."""
 
     size: int
     temperature: float = 1.0
@@ -88,8 +86,7 @@ class Shipped:
 
     @classmethod
     def from_config(cls, config: Any) -> Shipped:
-        """The distribution of a model's ``generation_config``, with the defaults of ``generate``
-        where it is silent.
+        """The distribution of a ``generation_config``, with ``generate``'s defaults.
 
         Raises BeamUQError if the config asks for something that changes the distribution in a way
         not known here, or for what is no distribution, such as a temperature of 0.
@@ -98,8 +95,7 @@ class Shipped:
             if getattr(config, name, None) not in (None, neutral):
                 raise BeamUQError(
                     f"generation_config.json: {name} = {getattr(config, name)!r} is not supported "
-                    "by 'shipped'; "
-                    "leave 'shipped' out of the study for this model"
+                    "by 'shipped'; leave 'shipped' out of the study for this model"
                 )
         if not config.do_sample:
             return cls(top_k=1)
@@ -116,6 +112,7 @@ class Shipped:
 
 
 def _warm(temperature: float) -> None:
+    """Refuse a temperature that is too low for a distribution."""
     if not temperature >= strategy_names.LEAST_TEMPERATURE:
         raise ValueError(
             f"temperature must be at least {strategy_names.LEAST_TEMPERATURE}, not {temperature}"
@@ -148,8 +145,10 @@ class SamplesState:
 
     def __init__(self, policy: Sample | Shipped, context: SearchContext) -> None:
         self.policy = policy
-        name, size = ("sample", policy.size) if isinstance(policy, Sample) else (policy.strategy, 1)
-        self._keys = context.draw_keys(name, size)
+        if isinstance(policy, Sample):
+            self._keys = context.draw_keys("sample", policy.size)
+        else:
+            self._keys = context.draw_keys(policy.strategy, 1)
         self._answers = GrowingAnswers(context, self._keys.shape[1])
         self._logprobs: Floats = np.zeros(self._answers.nodes.shape)
 
@@ -158,7 +157,9 @@ class SamplesState:
         if len(query.nodes):
             query.keys = self._answers.next_keys(self._keys)
         if isinstance(self.policy, Shipped):
-            query.top_k, query.top_p, query.statistics = self.policy.top_k, self.policy.top_p, True
+            query.top_k = self.policy.top_k
+            query.top_p = self.policy.top_p
+            query.statistics = True
         return query
 
     def advance(self, query: DistributionQuery) -> None:
@@ -166,10 +167,5 @@ class SamplesState:
         self._answers.grow(query.tokens, query.logprobs)
 
     def answers(self, question: int) -> list[tuple[int, float | None]]:
-        return list(
-            zip(
-                self._answers.nodes[question].tolist(),
-                self._logprobs[question].tolist(),
-                strict=True,
-            )
-        )
+        nodes = self._answers.nodes[question].tolist()
+        return list(zip(nodes, self._logprobs[question].tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""What a model computes with, in a form that can be compared: has anything changed since its check?
+"""What a model computes with, to be compared: has anything changed since its check?
 
 A check of a model holds for the model as it was. Hooks, adapters, another attention or precision,
 parts replaced or in training mode can change what either path or the plain forward pass computes,
@@ -69,11 +69,8 @@ def state_of(model: torch.nn.Module) -> State:
 def _of_module(module: torch.nn.Module, configs: dict[int, object]) -> State:
     """What a module is and has; configs, which many share, are put aside into ``configs`` once."""
     kind = type(module)
-    hooks = (
-        *module._forward_pre_hooks,
-        None,
-        *module._forward_hooks,
-    )  # their numbers, which are never used again
+    # Their numbers, which are never used again.
+    hooks = (*module._forward_pre_hooks, None, *module._forward_hooks)
     parameters = tuple((name, _of_parameter(tensor)) for name, tensor in module._parameters.items())
     own: list[tuple[str, object]] = []
     for name, value in vars(module).items():
@@ -89,6 +86,7 @@ def _of_module(module: torch.nn.Module, configs: dict[int, object]) -> State:
 
 
 def _of_parameter(tensor: torch.Tensor | None) -> State:
+    """What a parameter is, and its version."""
     if tensor is None:
         return ()
     kind = (tensor.shape, tensor.dtype, tensor.device)

@@ -54,9 +54,7 @@ class Exact:
 
 
 class _Outcome(NamedTuple):
-    """A complete answer: its −log p, all its tokens, the node above its last one, and that one's
-    log-probability.
-    """
+    """A complete answer: −log p, its tokens, the node above the last, and the last's log p."""
 
     cost: float
     tokens: tuple[int, ...]
@@ -82,19 +80,16 @@ class _Open(NamedTuple):
 
 
 class SearchGoal(Protocol):
-    """Which outcomes a search is after, given the ``outcomes`` found so far, most probable
-    first.
-    """
+    """Which outcomes a search is after, given the ``outcomes`` so far, most probable first."""
 
     def floor(self, outcomes: Sequence[_Outcome], /) -> float:
         """The log-probability below which no outcome can ever matter."""
 
     def needs(self, cost: float, outcomes: Sequence[_Outcome], before: Sequence[float], /) -> bool:
-        """Whether the search must look at the open prefix of ``cost``, after the more probable open
-        ones ``before``.
+        """Whether the search must look at the open prefix of ``cost``.
 
-        ``before`` holds their log masses. A no means not yet, and, where ``before`` is empty,
-        never.
+        ``before`` holds the log masses of the more probable open ones. A no means not yet, and,
+        where ``before`` is empty, never.
         """
 
     def chosen(self, outcomes: Sequence[_Outcome], /) -> Sequence[_Outcome]:
@@ -142,11 +137,11 @@ class AtLeast:
 
 
 class BestSplit:
-    """The B most probable, where B minimises r_B / (``size`` - B) over 0 ≤ B < ``size``; r_B: the
-    mass outside them.
+    """The B most probable, where B minimises r_B / (``size`` - B) over 0 ≤ B < ``size``.
 
-    A further outcome is a gain as long as its probability is above that ratio, and the first that
-    is none is the last to be looked at: the ratio then grows and the probabilities fall.
+    r_B is the mass outside them. A further outcome is a gain as long as its probability is above
+    that ratio, and the first that is none is the last to be looked at: the ratio then grows and the
+    probabilities fall.
     """
 
     def __init__(self, size: int) -> None:
@@ -165,7 +160,8 @@ class BestSplit:
 
     def _split(self, outcomes: Sequence[_Outcome]) -> tuple[int, float]:
         """B and its ratio, from the ``outcomes`` found so far."""
-        outside, size = 1.0, 0
+        outside = 1.0
+        size = 0
         while size < min(len(outcomes), self._size - 1):
             p = float(np.exp(-outcomes[size].cost))
             if p <= outside / (self._size - size):
@@ -175,12 +171,12 @@ class BestSplit:
 
 
 class MostProbableState:
-    """Uniform-cost search, all questions of a batch at once, each with every prefix that is known
-    to be needed.
+    """Uniform-cost search, for all questions of a batch at once.
 
-    At most ``rows`` prefixes are run for a question, that of the prompt not counted. A beam search
-    of ``width`` (0: none) helps with a question of which nothing is found, or not all before it is
-    stopped; what it finds counts as found, and its best answer is the least that a question gets.
+    Each step looks at every prefix that is known to be needed. At most ``rows`` prefixes are run
+    for a question, that of the prompt not counted. A beam search of ``width`` (0: none) helps with
+    a question of which nothing is found, or not all before it is stopped; what it finds counts as
+    found, and its best answer is the least that a question gets.
     """
 
     def __init__(
@@ -204,11 +200,9 @@ class MostProbableState:
         if self._queried:
             top = max(self._length(item) for _, item in self._queried)
             return DistributionQuery(np.array(self._nodes), top=top)
-        query = (
-            DistributionQuery(np.zeros(0, dtype=np.int64))
-            if self._beams is None
-            else self._beams.query()
-        )
+        if self._beams is None:
+            return DistributionQuery(np.zeros(0, dtype=np.int64))
+        query = self._beams.query()
         query.statistics = False
         return query
 
@@ -217,71 +211,69 @@ class MostProbableState:
             self._beams.advance(query)
             return
         for row, (question, item) in enumerate(self._queried):
-            self._read(
-                question, item, int(query.nodes[row]), query.tokens[row], query.logprobs[row]
-            )
+            node = int(query.nodes[row])
+            self._read(question, item, node, query.tokens[row], query.logprobs[row])
         self._ask()
 
     def _length(self, item: _Open) -> int:
+        """How many continuations of a prefix to read."""
         return min(4 * item.listed or _LIST, len(self._context.stops))
 
     def _read(self, question: int, item: _Open, node: int, tokens: Ints, logprobs: Floats) -> None:
-        """Take up the continuations of a prefix that are not known yet, as far as its list is asked
-        for.
-        """
-        length, above = self._length(item), float(self._context.trie.total[node])
-        ends = len(item.tokens) + 1 == self._context.steps
-        outcomes, waiting = self._outcomes[question], self._open[question]
+        """Take up the new continuations of a prefix, as far as its list is asked for."""
+        outcomes = self._outcomes[question]
+        length = self._length(item)
+        above = float(self._context.trie.total[node])
+        is_last_step = len(item.tokens) + 1 == self._context.steps
         floor = self._goal.floor(outcomes)
         logprobs = logprobs[:length]
-        for token, logprob in zip(
-            tokens[item.listed : length].tolist(), logprobs[item.listed :].tolist(), strict=True
-        ):
-            if logprob == -np.inf or above + logprob < floor:
+        new_tokens = tokens[item.listed : length].tolist()
+        for token, logprob in zip(new_tokens, logprobs[item.listed :].tolist(), strict=True):
+            total = above + logprob
+            if logprob == -np.inf or total < floor:
                 return
-            cost, longer = -(above + logprob), (*item.tokens, token)
-            if ends or self._context.stops[token]:
-                insort(outcomes, _Outcome(cost, longer, node, logprob))
+            longer = (*item.tokens, token)
+            if is_last_step or self._context.stops[token]:
+                insort(outcomes, _Outcome(-total, longer, node, logprob))
                 floor = self._goal.floor(outcomes)
             else:
-                heappush(waiting, _Open(cost, longer, 0, node, logprob, -cost))
+                heappush(self._open[question], _Open(-total, longer, 0, node, logprob, total))
         if length < len(self._context.stops):
-            unlisted = above + np.log(max(1.0 - float(np.exp(logprobs).sum()), _ROUNDING))
-            heappush(
-                waiting,
-                _Open(
-                    -(above + float(logprobs[-1])), item.tokens, length, node, 0.0, float(unlisted)
-                ),
-            )
+            heappush(self._open[question], _rest(item, node, above, logprobs))
 
     def _ask(self) -> None:
         """Choose what to look at next; where nothing is left, put the answers into the trie."""
         self._queried = []
-        for question, waiting in enumerate(self._open):
-            before: list[float] = []
-            while self._is_needed(question, before):
-                new = not waiting[0].listed and len(waiting[0].tokens) > 0
-                if new and not self._rows[question]:
-                    break
-                self._rows[question] -= new
-                self._queried.append((question, heappop(waiting)))
-                before.append(self._queried[-1][1].log_mass)
+        for question in range(len(self._open)):
+            self._queried += [(question, item) for item in self._next_needed(question)]
         if self._queried:
-            self._nodes = [item.node for _, item in self._queried]
-            new_ones = [
-                at for at, (_, item) in enumerate(self._queried) if not item.listed and item.tokens
-            ]
-            for at, node in zip(
-                new_ones, self._grown([self._queried[at][1] for at in new_ones]), strict=True
-            ):
-                self._nodes[at] = node
+            self._nodes = self._nodes_of([item for _, item in self._queried])
             return
         self._ends = [self._grown(self._goal.chosen(outcomes)) for outcomes in self._outcomes]
-        helped = [
+        need_help = [
             not ends or not self.proof(question)[0] for question, ends in enumerate(self._ends)
         ]
-        if self._width and any(helped):
-            self._beams = BeamState(Beam(self._width), self._context, np.array(helped))
+        if self._width and any(need_help):
+            self._beams = BeamState(Beam(self._width), self._context, np.array(need_help))
+
+    def _next_needed(self, question: int) -> list[_Open]:
+        """Take the prefixes of a question that must be looked at, as far as its rows allow."""
+        waiting = self._open[question]
+        needed: list[_Open] = []
+        log_masses: list[float] = []
+        while self._is_needed(question, log_masses):
+            if _must_be_run(waiting[0]):
+                if not self._rows[question]:
+                    break
+                self._rows[question] -= 1
+            needed.append(heappop(waiting))
+            log_masses.append(needed[-1].log_mass)
+        return needed
+
+    def _nodes_of(self, items: Sequence[_Open]) -> list[int]:
+        """The nodes of prefixes, made where they have not been run."""
+        grown = iter(self._grown([item for item in items if _must_be_run(item)]))
+        return [next(grown) if _must_be_run(item) else item.node for item in items]
 
     def _is_needed(self, question: int, before: Sequence[float]) -> bool:
         waiting = self._open[question]
@@ -298,26 +290,39 @@ class MostProbableState:
         return grown
 
     def proof(self, question: int) -> tuple[bool | None, float | None]:
-        """Whether a question's outcomes are proven; if not, the most log-probability of a missing
-        one.
-        """
-        return (
-            (False, -self._open[question][0].cost)
-            if self._is_needed(question, [])
-            else (True, None)
-        )
+        """Whether a question's outcomes are proven; if not, the most log p of a missing one."""
+        if self._is_needed(question, []):
+            return False, -self._open[question][0].cost
+        return True, None
 
     def answers(self, question: int) -> list[tuple[int, float | None]]:
-        nodes, trie = self._ends[question], self._context.trie
-        if self._beams is not None and (
-            more := [node for node, _ in self._beams.answers(question)]
-        ):
-            outcomes = {outcome.tokens: outcome for outcome in self._outcomes[question]}
-            for node in more:
-                cost, above = -float(trie.total[node]), int(trie.parent[node])
-                outcomes[trie.tokens(node)] = _Outcome(
-                    cost, trie.tokens(node), above, float(trie.logprob[node])
-                )
-            merged = sorted(outcomes.values())
-            nodes = self._grown(self._goal.chosen(merged) or merged[:1])
+        nodes = self._ends[question]
+        if self._beams is not None:
+            of_beams = [node for node, _ in self._beams.answers(question)]
+            if of_beams:
+                nodes = self._best_of_both(question, of_beams)
         return [(node, None) for node in nodes]
+
+    def _best_of_both(self, question: int, of_beams: Sequence[int]) -> list[int]:
+        """The wanted ones among a question's outcomes and the answers of the beam search."""
+        trie = self._context.trie
+        outcomes = {outcome.tokens: outcome for outcome in self._outcomes[question]}
+        for node in of_beams:
+            tokens = trie.tokens(node)
+            parent = int(trie.parent[node])
+            cost = -float(trie.total[node])
+            outcomes[tokens] = _Outcome(cost, tokens, parent, float(trie.logprob[node]))
+        best_first = sorted(outcomes.values())
+        return self._grown(self._goal.chosen(best_first) or best_first[:1])
+
+
+def _must_be_run(item: _Open) -> bool:
+    """Whether a prefix has not been run; that of the prompt has."""
+    return item.listed == 0 and len(item.tokens) > 0
+
+
+def _rest(item: _Open, node: int, above: float, logprobs: Floats) -> _Open:
+    """What is left of a prefix, of log p ``above``, behind its first continuations."""
+    mass = max(1.0 - float(np.exp(logprobs).sum()), _ROUNDING)
+    cost = -(above + float(logprobs[-1]))
+    return _Open(cost, item.tokens, len(logprobs), node, 0.0, float(above + np.log(mass)))

@@ -1,6 +1,4 @@
-"""Search the optimal set of outcomes, then draw outside it from the exact conditional distribution
-(or on lattices).
-"""
+"""Search the optimal set of outcomes, then draw outside it, independently or on lattices."""
 
 from __future__ import annotations
 
@@ -34,8 +32,7 @@ from beamuq.decoding.search_state import (
 
 @dataclass(frozen=True)
 class Hybrid:
-    """A beam search of width ``beams``, then ``size`` - ``beams`` draws from the distribution
-    without its answers.
+    """A beam search of width ``beams``, then ``size`` - ``beams`` draws outside its answers.
 
     The draws follow the model's distribution conditioned on being none of the beams' token
     sequences; they may repeat. There are none where the beams leave less than 1e-9 of the mass.
@@ -60,8 +57,7 @@ class Hybrid:
 
 @dataclass(frozen=True)
 class AllAbove:
-    """Every outcome whose probability is at least ``p``, then ``draws`` from the distribution
-    without these.
+    """Every outcome whose probability is at least ``p``, then ``draws`` outside these.
 
     The draws are independent, or the points of so many independent ``lattices`` of equal size.
     There are none where the set leaves less than 1e-9 of the mass. A question is stopped after
@@ -90,9 +86,8 @@ class AllAbove:
         return strategy_names.all_above(self.p, self.draws, self.lattices)
 
     def start(self, context: SearchContext) -> SearchState:
-        search = MostProbableState(
-            self, context, AtLeast(self.p), self.rows, 0 if self.draws else 1
-        )
+        width = 0 if self.draws else 1
+        search = MostProbableState(self, context, AtLeast(self.p), self.rows, width)
         if not self.draws:
             return search
         return SetThenDrawsState(self, context, search, lambda _: self.draws, self.lattices)
@@ -119,9 +114,8 @@ class OptimalStratified:
 
     @property
     def strategy(self) -> str:
-        return strategy_names.of_size(
-            "adaptive" if self.systematic else "optimal_stratified", self.size
-        )
+        kind = "adaptive" if self.systematic else "optimal_stratified"
+        return strategy_names.of_size(kind, self.size)
 
     def start(self, context: SearchContext) -> SetThenDrawsState:
         search = MostProbableState(self, context, BestSplit(self.size), self.rows, 0)
@@ -132,10 +126,10 @@ class OptimalStratified:
 
 @dataclass(frozen=True)
 class Systematic:
-    """The ``size`` points of one randomly shifted lattice through the cumulative distribution
-    (Vilnis et al., 2023).
+    """The ``size`` points of one randomly shifted lattice through the cumulative distribution.
 
-    Each is a draw from the model's distribution; together they spread over it.
+    This is arithmetic sampling (Vilnis et al., 2023). Each is a draw from the model's distribution;
+    together they spread over it.
     """
 
     size: int
@@ -202,23 +196,20 @@ class SetThenDrawsState:
             return DistributionQuery(nodes)
         if not self._paths.keys() <= self._left.keys():
             inner = np.array(list(self._paths))
-            return DistributionQuery(
-                inner, edits=self._excluding(inner), masses=np.zeros(len(inner))
-            )
+            masses = np.zeros(len(inner))
+            return DistributionQuery(inner, edits=self._excluding(inner), masses=masses)
         edits = self._excluding(np.unique(nodes))
         keys = self._draws.next_keys(self._keys)
         if self._lattices:
-            return DistributionQuery(
-                nodes, uniforms=self._next_uniforms(nodes, uniforms(keys)), edits=edits
-            )
+            points = self._next_uniforms(nodes, uniforms(keys))
+            return DistributionQuery(nodes, uniforms=points, edits=edits)
         return DistributionQuery(nodes, keys=keys, edits=edits)
 
     def advance(self, query: DistributionQuery) -> None:
         if query.masses is not None:
             self._add_masses(query.nodes.tolist(), query.masses.tolist())
-            self._draws.alive[
-                self._residuals(np.arange(len(self._draws.nodes))) < LEAST_RESIDUAL
-            ] = False
+            roots = np.arange(len(self._draws.nodes))
+            self._draws.alive[self._residuals(roots) < LEAST_RESIDUAL] = False
         elif query.draws:
             self._positions[self._draws.alive] = query.positions
             self._draws.grow(query.tokens, query.logprobs)
@@ -226,45 +217,54 @@ class SetThenDrawsState:
             self._search.advance(query)
 
     def _prepare_draws(self) -> None:
-        """Take up the set: its outcomes' paths, how many draws there are, and where the lattices'
-        points begin.
+        """Take up the set: its outcomes' paths, and how many draws there are.
 
-        Of every node on a path its children on such paths are remembered. Nothing counts as left
-        below these until the masses off the paths are read.
+        Nothing counts as left below the nodes of these paths until the masses off them are read.
         """
-        trie, questions = self._context.trie, range(len(self._draws.nodes))
-        ranked = [
-            [] if self._search is None else self._search.answers(question) for question in questions
-        ]
-        self._sets = [[node for node, _ in nodes] for nodes in ranked]
+        self._sets = [self._found(question) for question in range(len(self._draws.nodes))]
+        self._paths = self._children_on_paths()
+        self._left = {child: 0.0 for below in self._paths.values() for child in below}
+        self._counts = np.array([self._number_of_draws(len(ends)) for ends in self._sets])
+        draws = np.arange(self._draws.nodes.shape[1])
+        self._draws.alive &= draws < self._counts[:, None]
+        self._place_lattices(draws)
+
+    def _found(self, question: int) -> list[int]:
+        """The nodes of the set that the search has found for a question."""
+        if self._search is None:
+            return []
+        return [node for node, _ in self._search.answers(question)]
+
+    def _children_on_paths(self) -> dict[int, list[int]]:
+        """Of every node on a path to an outcome of the sets its children on such paths."""
+        trie = self._context.trie
         children: dict[int, set[int]] = defaultdict(set)
         for ends in self._sets:
             for end in ends:
                 for node in trie.path(end):
                     children[int(trie.parent[node])].add(node)
-        self._paths = {node: sorted(below) for node, below in children.items()}
-        self._left = {child: 0.0 for below in self._paths.values() for child in below}
-        counts = np.array([[self._number_of_draws(len(ends))] for ends in self._sets])
-        index = np.arange(self._draws.nodes.shape[1])
-        self._counts = counts[:, 0]
-        self._draws.alive &= index < counts
-        self._together = np.maximum(counts // max(self._lattices, 1), 1) + 0 * index
+        return {node: sorted(below) for node, below in children.items()}
+
+    def _place_lattices(self, draws: Ints) -> None:
+        """Where the points of the lattices begin, for ``draws`` numbered from 0 on.
+
+        The first point of a lattice decides the shift of all its points.
+        """
+        sizes = np.maximum(self._counts[:, None] // max(self._lattices, 1), 1)
+        self._lattice_sizes = np.broadcast_to(sizes, self._draws.nodes.shape)
         if self._lattices:
-            first = np.minimum(index - index % self._together, len(index) - 1)
+            point = draws % self._lattice_sizes
+            first = np.minimum(draws - point, len(draws) - 1)
             shifts = np.take_along_axis(uniforms(self._keys[:, :, 0].copy()), first, axis=1)
-            self._positions = (index % self._together + shifts) / self._together
+            self._positions = (point + shifts) / self._lattice_sizes
 
     def _next_uniforms(self, nodes: Ints, fresh: Floats) -> Floats:
-        """The uniforms that decide the next token of each draw that goes on: ``fresh``, or
-        positions in a lattice.
-        """
-        trie, alive = self._context.trie, self._draws.alive
-        shares = (
-            np.exp(trie.total[nodes])
-            * self._residuals(nodes)
-            / self._residuals(trie.question[nodes])
-        )
-        return np.where(shares * self._together[alive] >= 1, self._positions[alive], fresh)
+        """What decides the next token of each live draw: ``fresh`` numbers or lattice positions."""
+        trie = self._context.trie
+        alive = self._draws.alive
+        left = np.exp(trie.total[nodes]) * self._residuals(nodes)
+        shares = left / self._residuals(trie.question[nodes])
+        return np.where(shares * self._lattice_sizes[alive] >= 1, self._positions[alive], fresh)
 
     def _residuals(self, nodes: Ints) -> Floats:
         """R of each node; node q is the root of question q."""
@@ -278,22 +278,19 @@ class SetThenDrawsState:
         return ProbabilityEdits(above, self._context.trie.token[below], self._residuals(below))
 
     def _add_masses(self, nodes: list[int], off_paths: list[float]) -> None:
-        """R of every inner node of the set's paths, deepest first, from the mass off the paths
-        there.
-        """
-        trie, left = self._context.trie, self._left
-        for node, mass in sorted(
-            zip(nodes, off_paths, strict=True), key=lambda pair: -int(trie.depth[pair[0]])
-        ):
-            left[node] = mass + sum(
-                float(np.exp(trie.logprob[c])) * left[c] for c in self._paths[node]
+        """R of every inner node of the set's paths, deepest first, from the mass off the paths."""
+        trie = self._context.trie
+        off_path = dict(zip(nodes, off_paths, strict=True))
+        for node in sorted(nodes, key=lambda node: -int(trie.depth[node])):
+            self._left[node] = off_path[node] + sum(
+                float(np.exp(trie.logprob[child])) * self._left[child]
+                for child in self._paths[node]
             )
 
     def proof(self, question: int) -> tuple[bool | None, float | None]:
         """The proof of the search for the set."""
-        return (
-            self._search.proof(question) if isinstance(self._search, ProvenState) else (None, None)
-        )
+        search = self._search
+        return search.proof(question) if isinstance(search, ProvenState) else (None, None)
 
     def answers(self, question: int) -> list[tuple[int, float | None]]:
         chosen: list[tuple[int, float | None]] = [(node, None) for node in self._sets[question]]
@@ -301,6 +298,5 @@ class SetThenDrawsState:
         if residual < LEAST_RESIDUAL:
             return chosen
         draws = self._draws.nodes[question, : self._counts[question]].tolist()
-        return chosen + [
-            (node, float(self._context.trie.total[node] - np.log(residual))) for node in draws
-        ]
+        total = self._context.trie.total
+        return chosen + [(node, float(total[node] - np.log(residual))) for node in draws]

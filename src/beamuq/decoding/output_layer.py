@@ -31,9 +31,10 @@ def text_decoder(model: PreTrainedModel) -> torch.nn.Module:
 
 
 class OutputLayer:
-    """A model's way from hidden states to logits: its forward pass without the decoder, so that no
-    scale, bias or cap of its can be missed. A plain linear layer in it is computed in float32,
-    whatever the model's dtype.
+    """A model's way from hidden states to logits: its forward pass without the decoder.
+
+    So no scale, bias or cap of its can be missed. A plain linear layer in it is computed in
+    float32, whatever the model's dtype.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -43,19 +44,14 @@ class OutputLayer:
         self._decoder = text_decoder(model)
         head: Any = untyped.get_output_embeddings()
         self._head: torch.nn.Linear | None = head if type(head) is torch.nn.Linear else None
-        self.device = (
-            next(self._decoder.parameters()).device
-            if self._head is None
-            else self._head.weight.device
-        )
-        self.vocabulary = int(
-            getattr(head, "out_features", untyped.config.get_text_config().vocab_size)
-        )
+        weighted = self._decoder if self._head is None else self._head
+        self.device = next(weighted.parameters()).device
+        declared = untyped.config.get_text_config().vocab_size
+        self.vocabulary = int(getattr(head, "out_features", declared))
         if self._head is not None:
+            bias: torch.Tensor | None = self._head.bias
+            self._bias = None if bias is None else bias.float()
             self._weight: torch.Tensor = self._head.weight
-            self._bias: torch.Tensor | None = (
-                None if self._head.bias is None else self._head.bias.float()
-            )
             # Once here, and not a chunk at a time, where the device cannot multiply into float32.
             self._fused = self._weight.is_cuda and _multiplies_into_float32(self._weight)
             if not self._fused:
@@ -87,8 +83,7 @@ class OutputLayer:
 
 
 def widened(logits: torch.Tensor, vocabulary: int) -> torch.Tensor:
-    """``logits`` (…, fewer or as many entries) with -inf for the entries that a ``vocabulary`` has
-    beyond them.
+    """``logits`` (…, entries) with -inf for the entries that a ``vocabulary`` has beyond them.
 
     Raises BeamUQError if there are more logits than that.
     """
@@ -125,9 +120,7 @@ def _replaced(module: torch.nn.Module | None, forward: Callable[..., Any]) -> It
 
 
 def _multiplies_into_float32(weight: torch.Tensor) -> bool:
-    """Whether this device multiplies matrices of ``weight``'s type without rounding the result to
-    that type.
-    """
+    """Whether products of ``weight``'s type can be had on its device without rounding to it."""
     try:
         torch.mm(weight[:16, :16], weight[:16, :16], out_dtype=torch.float32)
     except (RuntimeError, TypeError):

@@ -1,6 +1,4 @@
-"""The prompts of a batch of questions as a radix tree: a token that several prompts begin with is
-run once.
-"""
+"""The prompts of a batch as a radix tree: a token that several begin with is run once."""
 
 from __future__ import annotations
 
@@ -35,27 +33,30 @@ def radix_edges(prompts: Sequence[Tokens]) -> list[Edge]:
     waiting = [(order, 0)]
     while waiting:
         members, start = waiting.pop()
-        for group in (
-            list(same) for _, same in groupby(members, key=lambda index: prompts[index][start])
-        ):
-            # Sorted prompts share as much as the first and the last of them do; the last goes on if
-            # the first ends.
-            first, last = prompts[group[0]], prompts[group[-1]]
-            end = next(
-                (place for place in range(start, len(first)) if first[place] != last[place]),
-                len(first),
-            )
+        for _, same in groupby(members, key=lambda index: prompts[index][start]):
+            group = list(same)
+            end = _end_of_shared(prompts[group[0]], prompts[group[-1]], start)
             ends = [index for index in group if len(prompts[index]) == end]
-            edges.append(Edge(first[start:end], start, tuple(group), tuple(ends)))
+            tokens = prompts[group[0]][start:end]
+            edges.append(Edge(tokens, start, tuple(group), tuple(ends)))
             if len(ends) < len(group):
                 waiting.append((group[len(ends) :], end))
     return edges
 
 
-def cut_into_passes(edges: Sequence[Edge], budget: int) -> Iterator[list[Edge]]:
-    """Cut the edges, in order, into passes of at most ``budget`` tokens; a long edge is cut into
-    pieces.
+def _end_of_shared(first: Tokens, last: Tokens, start: int) -> int:
+    """Where the tokens end that the ``first`` and ``last`` of sorted prompts share from ``start``.
+
+    All prompts between them share as much. If the first ends, the last goes on.
     """
+    for place in range(start, len(first)):
+        if first[place] != last[place]:
+            return place
+    return len(first)
+
+
+def cut_into_passes(edges: Sequence[Edge], budget: int) -> Iterator[list[Edge]]:
+    """Cut the edges, in order, into passes of at most ``budget`` tokens; a long one into pieces."""
     passed: list[Edge] = []
     left = budget
     for edge in edges:
@@ -68,6 +69,7 @@ def cut_into_passes(edges: Sequence[Edge], budget: int) -> Iterator[list[Edge]]:
             left -= len(piece)
             if left == 0:
                 yield passed
-                passed, left = [], budget
+                passed = []
+                left = budget
     if passed:
         yield passed

@@ -1,5 +1,4 @@
-"""Random numbers from counters: a draw depends only on its seed, question, strategy, sample, step
-and tokens.
+"""Random numbers from counters: a draw depends on its seed, question, strategy, sample and step.
 
 Independent draws of a token are the argmax of log p + G, with a Gumbel number G for each token that
 is a hash of the draw and the token (Gumbel-max trick). So a rounding error of the probabilities
@@ -36,9 +35,8 @@ def draw_keys(seed: int, question: str, strategy: str, size: int, steps: int) ->
     questions are decoded.
     """
     identity = json.dumps([int(seed), question, strategy], ensure_ascii=False).encode()
-    key = np.frombuffer(hashlib.blake2b(identity, digest_size=16).digest(), dtype="<u8").astype(
-        np.uint64
-    )
+    digest = hashlib.blake2b(identity, digest_size=16).digest()
+    key = np.frombuffer(digest, dtype="<u8").astype(np.uint64)
     rows = [
         np.random.Philox(counter=[0, sample, 0, 0], key=key).random_raw(steps)
         for sample in range(size)
@@ -52,8 +50,9 @@ def uniforms(keys: Ints) -> Floats:
 
 
 def gumbel_max(logprobs: torch.Tensor, rows: Ints, keys: Ints) -> torch.Tensor:
-    """One token per draw: the argmax of ``logprobs``' row plus Gumbel numbers, hashed of the draw's
-    key and the token.
+    """One token per draw: the argmax of a row of ``logprobs`` plus Gumbel numbers.
+
+    The number of a token is a hash of the draw's key and the token.
 
     Parameters
     ----------
@@ -74,28 +73,25 @@ def gumbel_max(logprobs: torch.Tensor, rows: Ints, keys: Ints) -> torch.Tensor:
 def full_race(logprobs: torch.Tensor, rows: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
     """`gumbel_max` with the numbers of all tokens, on any device."""
     offsets = torch.arange(logprobs.shape[1], device=logprobs.device) * _signed(_STRIDE)
-    winners, many = [], max(1, _AT_ONCE // logprobs.shape[1])
-    for first in range(0, len(rows), many):
-        bits = keys[first : first + many, None] + offsets
+    winners = []
+    at_once = max(1, _AT_ONCE // logprobs.shape[1])
+    for first in range(0, len(rows), at_once):
+        bits = keys[first : first + at_once, None] + offsets
         for shift, factor in _MIXING:
             bits ^= (bits >> shift) & ((1 << 64 - shift) - 1)
             bits *= _signed(factor)
         bits = (bits >> 11) & ((1 << 53) - 1)
-        winners.append(
-            (logprobs[rows[first : first + many]].double() - _log_exponentials(bits, torch)).argmax(
-                dim=-1
-            )
-        )
+        distributions = logprobs[rows[first : first + at_once]].double()
+        winners.append((distributions - _log_exponentials(bits, torch)).argmax(dim=-1))
     return torch.cat(winners) if winners else rows
 
 
 def _pruned_race(logprobs: NDArray[Any], rows: Ints, keys: Ints) -> Ints:
-    """`gumbel_max` on a CPU, with the logarithms of the probable tokens and of those that can still
-    win alone.
-    """
+    """`gumbel_max` on a CPU, with the logarithms of those tokens alone that can still win."""
     tokens = np.zeros(len(rows), dtype=np.int64)
     offsets = _offsets(logprobs.shape[1])
-    bits, shifted = np.empty_like(offsets), np.empty_like(offsets)
+    bits = np.empty_like(offsets)
+    scratch = np.empty_like(offsets)
     for row in np.unique(rows):
         distribution = logprobs[row]
         edge = float(distribution.max()) - _HEAD
@@ -104,26 +100,32 @@ def _pruned_race(logprobs: NDArray[Any], rows: Ints, keys: Ints) -> Ints:
         head = np.flatnonzero(distribution >= edge)
         for draw in np.flatnonzero(rows == row):
             np.add(offsets, keys[draw : draw + 1].view(np.uint64), out=bits)
-            for shift, factor in _MIXING:
-                np.bitwise_xor(bits, np.right_shift(bits, np.uint64(shift), out=shifted), out=bits)
-                np.multiply(bits, np.uint64(factor), out=bits)
-            np.right_shift(bits, np.uint64(11), out=bits)
-            scores = distribution[head] - _log_exponentials(bits[head], np)
-            # The others have log p < edge, so only exponential numbers below exp(edge - best) win.
-            last = -np.expm1(-np.exp(min(edge - float(scores.max()), 4.0))) * 2.0**53
-            others = np.flatnonzero(bits <= np.uint64(last + 2))
-            places = np.concatenate([head, others])
-            scores = np.concatenate(
-                [scores, distribution[others] - _log_exponentials(bits[others], np)]
-            )
-            tokens[draw] = places[scores.argmax()]
+            _mix(bits, scratch)
+            tokens[draw] = _winner(distribution, head, edge, bits)
     return tokens
 
 
+def _mix(bits: NDArray[np.uint64], scratch: NDArray[np.uint64]) -> None:
+    """Turn counters, in place, into random numbers of 53 bits."""
+    for shift, factor in _MIXING:
+        np.bitwise_xor(bits, np.right_shift(bits, np.uint64(shift), out=scratch), out=bits)
+        np.multiply(bits, np.uint64(factor), out=bits)
+    np.right_shift(bits, np.uint64(11), out=bits)
+
+
+def _winner(distribution: NDArray[Any], head: Ints, edge: float, bits: NDArray[np.uint64]) -> int:
+    """The token with the largest sum; ``head`` are those of log p at least ``edge``."""
+    head_scores = distribution[head] - _log_exponentials(bits[head], np)
+    # The others have log p < edge, so only exponential numbers below exp(edge - best) win.
+    last = -np.expm1(-np.exp(min(edge - float(head_scores.max()), 4.0))) * 2.0**53
+    tail = np.flatnonzero(bits <= np.uint64(last + 2))
+    tail_scores = distribution[tail] - _log_exponentials(bits[tail], np)
+    best = np.concatenate([head_scores, tail_scores]).argmax()
+    return int(np.concatenate([head, tail])[best])
+
+
 def _log_exponentials(bits: Any, library: Any) -> Any:
-    """Logarithms of exponential numbers, as G = -log E is Gumbel; of ``bits`` from 0 to 2^53 - 1,
-    never of 0.
-    """
+    """Logarithms of exponential numbers E, as -log E is Gumbel; ``bits`` are below 2^53."""
     return library.log(-library.log1p((bits + 0.5) * -(2.0**-53)))
 
 

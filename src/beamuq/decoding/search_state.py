@@ -1,5 +1,4 @@
-"""The types of decoding: prompts, policies that choose tokens, the searches they start, the
-candidates they yield.
+"""The types of decoding: prompts, policies, the searches they start, the candidates they yield.
 
 A policy is a value; every later table names its candidates by its ``strategy``. A policy starts a
 search on a batch of questions; the search asks for next-token distributions and chooses tokens from
@@ -24,17 +23,14 @@ from beamuq.errors import BeamUQError
 
 @dataclass(frozen=True)
 class Prompt:
-    """A question's prompt as the tokens the model reads, start token included if the model wants
-    one.
-    """
+    """A question's prompt as tokens, the start token included if the model wants one."""
 
     id: str
     token_ids: tuple[int, ...]
 
 
 def compose_batches(prompts: Sequence[Prompt], size: int) -> list[list[Prompt]]:
-    """Batches of at most ``size`` prompts, sorted by their tokens so that those that share prefixes
-    meet.
+    """Batches of at most ``size`` prompts, sorted so that those that share prefixes meet.
 
     Depends on the prompts alone, not on the order in which they come.
     """
@@ -44,8 +40,7 @@ def compose_batches(prompts: Sequence[Prompt], size: int) -> list[list[Prompt]]:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One answer of one policy to one prompt. Log-probabilities are natural, T is the number of
-    tokens.
+    """One answer of one policy to one prompt, of T tokens. Log-probabilities are natural.
 
     ``token_logprobs`` are the model's own (temperature 1), terminator included, so that masses sum
     to one; ``logprob`` is their sum in float64. ``policy_logprob`` is the log-probability under the
@@ -110,9 +105,7 @@ class SearchContext:
 
 
 class GrowingAnswers:
-    """Answers that grow by one token per step: ``nodes`` (questions, size) end them, ``alive`` says
-    which go on.
-    """
+    """Growing answers: ``nodes`` (questions, size) end them, ``alive`` says which go on."""
 
     def __init__(self, context: SearchContext, size: int) -> None:
         self._context = context
@@ -126,24 +119,18 @@ class GrowingAnswers:
         return self.nodes[self.alive]
 
     def next_keys(self, keys: Ints) -> Ints:
-        """Those of ``keys`` (questions, size, steps) that decide the next token of each answer that
-        goes on.
-        """
+        """Those of ``keys`` (questions, size, steps) that decide the next tokens."""
         return keys[:, :, self.depth][self.alive]
 
     def grow(self, tokens: Ints, logprobs: Floats) -> None:
-        """Add a token to each answer that goes on; one that stops or is as long as can be goes on
-        no more.
-        """
+        """Add a token to each answer that goes on, until it stops or is as long as can be."""
         self.nodes[self.alive] = self._context.trie.grow(self.ends, tokens, logprobs)
         self.depth += 1
         self.alive[self.alive] = ~self._context.stops[tokens] & (self.depth < self._context.steps)
 
 
 class SearchState(Protocol):
-    """A policy under way on a batch: again and again it queries nodes of the trie, then chooses
-    tokens.
-    """
+    """A policy under way on a batch: it queries nodes of the trie, chooses tokens, and so on."""
 
     @property
     def policy(self) -> Policy: ...
@@ -152,14 +139,10 @@ class SearchState(Protocol):
         """The search's next question to the model; it names no node when the search is done."""
 
     def advance(self, query: DistributionQuery) -> None:
-        """Choose tokens by the answered query: make children in the trie. Only called when a node
-        was asked about.
-        """
+        """Choose tokens by an answered query that names nodes: make children in the trie."""
 
     def answers(self, question: int) -> list[tuple[int, float | None]]:
-        """One question's final nodes in order of rank, each with its draw's log-probability (None:
-        not drawn).
-        """
+        """A question's final nodes by rank, each with its draw's log p (None: not drawn)."""
 
 
 @runtime_checkable
@@ -167,16 +150,15 @@ class ProvenState(Protocol):
     """A search that proves what it finds."""
 
     def proof(self, question: int) -> tuple[bool | None, float | None]:
-        """Whether a question's set of outcomes is complete, None: no claim; if not, the most log p
-        of a missing one.
+        """Whether a question's outcomes are complete, None: no claim; if not, the best one's log p.
+
+        That is the most that a missing outcome can have.
         """
 
 
 @runtime_checkable
 class Policy(Protocol):
-    """How tokens are chosen. One from outside the package has to be a search, in which each outcome
-    occurs once.
-    """
+    """How tokens are chosen. One from outside the package must be a search: each outcome once."""
 
     @property
     def strategy(self) -> str:

@@ -25,29 +25,29 @@ _vocabularies: WeakKeyDictionary[PreTrainedTokenizerBase, list[str]] = WeakKeyDi
 
 
 def token_strings(tokenizer: PreTrainedTokenizerBase) -> list[str]:
-    """The text of every token on its own, by id. Kept until tokens are added, so that later
-    look-ups are free.
-    """
+    """The text of every token on its own, by id; kept until tokens are added."""
     if len(_vocabularies.get(tokenizer, ())) != len(tokenizer):
-        decode: Callable[..., Any] = partial(tokenizer.decode, clean_up_tokenization_spaces=False)
-        kind, usual = type(tokenizer), PreTrainedTokenizerFast
-        if isinstance(tokenizer, usual) and (kind.decode, kind._decode) == (
-            usual.decode,
-            usual._decode,
-        ):
-            decode = (
-                tokenizer.backend_tokenizer.decode
-            )  # a sixth of the time of what transformers wraps around it
+        decode = _decoder(tokenizer)
         _vocabularies[tokenizer] = [
             decode([token], skip_special_tokens=False) for token in range(len(tokenizer))
         ]
     return _vocabularies[tokenizer]
 
 
+def _decoder(tokenizer: PreTrainedTokenizerBase) -> Callable[..., Any]:
+    """What decodes single tokens: in a sixth of the time where transformers adds nothing to it."""
+    through_transformers = partial(tokenizer.decode, clean_up_tokenization_spaces=False)
+    usual = PreTrainedTokenizerFast
+    if not isinstance(tokenizer, usual):
+        return through_transformers
+    kind = type(tokenizer)
+    if (kind.decode, kind._decode) != (usual.decode, usual._decode):
+        return through_transformers
+    return tokenizer.backend_tokenizer.decode
+
+
 def token_texts(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int]) -> list[str]:
-    """The text of each token on its own; "" for ids that a padded output layer has beyond the
-    vocabulary.
-    """
+    """The text of each token on its own; "" for the ids of a padded output layer."""
     strings = token_strings(tokenizer)
     return [strings[token] if token < len(strings) else "" for token in token_ids]
 
@@ -71,35 +71,33 @@ def stop_tokens(
         tokenizer,
     ]
     for config in configs:
-        declared = getattr(config, "eos_token_id", None)
-        ends = (
-            declared
-            if isinstance(declared, list | tuple)
-            else []
-            if declared is None
-            else [declared]
-        )
-        if not all(type(end) is int and end >= 0 for end in ends):
-            raise BeamUQError(
-                f"{tokenizer.name_or_path}: eos_token_id: {declared!r}: must be the number of a "
-                "token, or a list; "
-                "correct config.json or generation_config.json"
-            )
-        stops.update(ends)
+        stops |= _declared_ends(config, tokenizer.name_or_path)
     for turn_end in CHAT_TURN_ENDS:
         token: Any = tokenizer.convert_tokens_to_ids(turn_end)
-        if (
-            token is not None and tokenizer.convert_ids_to_tokens(token) == turn_end
-        ):  # not the unknown token's
+        is_unknown = token is None or tokenizer.convert_ids_to_tokens(token) != turn_end
+        if not is_unknown:
             stops.add(token)
     if newline:
         stops.update(token for token, text in enumerate(token_strings(tokenizer)) if "\n" in text)
     return frozenset(stops)
 
 
+def _declared_ends(config: Any, name: str) -> set[int]:
+    """The end-of-sequence ids of a config; ``name`` is the model's in errors."""
+    declared = getattr(config, "eos_token_id", None)
+    if declared is None:
+        return set()
+    ends = declared if isinstance(declared, list | tuple) else [declared]
+    if not all(type(end) is int and end >= 0 for end in ends):
+        raise BeamUQError(
+            f"{name}: eos_token_id: {declared!r}: must be the number of a token, or a list; "
+            "correct config.json or generation_config.json"
+        )
+    return set(ends)
+
+
 def bare_stops(tokenizer: PreTrainedTokenizerBase, stop_ids: frozenset[int]) -> frozenset[int]:
-    """The stop tokens that add nothing to the text: end-of-sequence tokens and those beginning with
-    a newline.
+    """The stop tokens that add nothing to the text: they end a sequence or begin with a newline.
 
     After the same tokens before them they give the same text, so that they may be merged.
     """
@@ -138,7 +136,9 @@ def answer_text(
 def _decoded(
     tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int], stop_ids: frozenset[int]
 ) -> str:
-    kept = list(token_ids)
-    if kept and kept[-1] in stop_ids and "\n" not in token_texts(tokenizer, kept[-1:])[0]:
-        kept.pop()
-    return str(tokenizer.decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+    """The text of an answer, all lines of it, without a stop token that is no newline."""
+    shown = list(token_ids)
+    if shown and shown[-1] in stop_ids and "\n" not in token_texts(tokenizer, shown[-1:])[0]:
+        shown.pop()
+    text = tokenizer.decode(shown, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    return str(text)

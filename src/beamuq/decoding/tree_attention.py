@@ -1,5 +1,6 @@
-"""Attention over a tree: keys are a question's prompt and the generated nodes, a mask says who
-descends from whom.
+"""Attention over a tree: keys are a question's prompt and the nodes generated behind it.
+
+A mask says which node descends from which.
 
 Keys and values of a question lie in one row of a buffer: first its prompt, then its nodes in the
 order they were run. Rows of a forward pass are packed without padding, sorted by question; a row
@@ -16,7 +17,7 @@ from __future__ import annotations
 import math
 import mmap
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from copy import copy
@@ -37,13 +38,9 @@ from beamuq.errors import BeamUQError
 
 NAME = "beamuq_tree"
 _CELLS = 1 << 22
-"""Rows times keys, padding included, that one call for spans of prompts may have: enough to fill a
-GPU.
-"""
+"""The most rows times keys, padding included, of a call for spans of prompts: they fill a GPU."""
 _FILLED = 0.85
-"""The share of a card's free memory that keys and values may take; logits and hidden states need
-the rest.
-"""
+"""The share of a card's free memory for keys and values; logits and hidden states need the rest."""
 
 
 class TooManyQuestionsError(torch.OutOfMemoryError):
@@ -52,9 +49,7 @@ class TooManyQuestionsError(torch.OutOfMemoryError):
 
 @dataclass(frozen=True)
 class Window:
-    """How far back rows see: ``size`` positions, their own among them, or to the start of their
-    chunk of ``size``.
-    """
+    """How far back rows see: ``size`` positions, their own included, or their chunk of ``size``."""
 
     size: int
     chunked: bool = False
@@ -84,9 +79,7 @@ class AttentionRule:
         return self.cap is None and self.sinks is None
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
-        """What torch's function does with this ``bias``, for what it cannot do: (lanes, heads,
-        rows, d).
-        """
+        """What torch's function does with a ``bias``, for other rules: (lanes, heads, rows, d)."""
         lanes, heads, rows, width = query.shape
         shared, keys = key.shape[1:3]
         scaling = width**-0.5 if self.scaling is None else self.scaling
@@ -106,8 +99,7 @@ class AttentionRule:
 
 @dataclass
 class RowSpan:
-    """Rows ``first`` … ``last`` - 1 of a pass, all of one question, that see some of the first
-    ``keys`` keys.
+    """Rows ``first`` … ``last`` - 1 of a pass, of one question; they see some of its ``keys``.
 
     ``positions`` (rows,) are the rows' positions in their text. A row sees its ``prompts`` (rows,)
     first keys and those of its own path, ``visible`` (rows, depth). Where only few of the
@@ -129,11 +121,17 @@ class RowSpan:
 
     @classmethod
     def of_prompt(cls, question: int, first: int, start: int, end: int) -> RowSpan:
-        """The tokens ``start`` … ``end`` - 1 of a question's prompt, in the rows from ``first``
-        on.
-        """
-        own = np.arange(start, end)
-        return cls(question, first, first + end - start, end, own, own + 1, own[:, None])
+        """The tokens ``start`` … ``end`` - 1 of a question's prompt, in rows from ``first`` on."""
+        positions = np.arange(start, end)
+        return cls(
+            question,
+            first,
+            first + end - start,
+            end,
+            positions,
+            prompts=positions + 1,
+            visible=positions[:, None],
+        )
 
     @property
     def rows(self) -> slice:
@@ -148,9 +146,7 @@ class RowSpan:
         return replace(self, _masks={})
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, rule: AttentionRule) -> Tensor:
-        """Attention of this piece's rows of query (1, heads, rows of the pass, d): (rows, heads,
-        d).
-        """
+        """Attention of this piece's rows of query (1, heads, rows, d): (its rows, heads, d)."""
         low, mask = self._mask(rule.window, query, causal_by_name=rule.plain)
         key, value = (
             self._seen(buffer[self.question], low).transpose(0, 1)[None]
@@ -183,39 +179,41 @@ class RowSpan:
         With ``causal_by_name`` that may be None: each row sees all up to itself.
         """
         if (window, causal_by_name) not in self._masks:
-            low, bias = 0, None
             beyond = window is not None and len(self.positions) > window.size
-            if self.positions[0] > 0 or beyond or not causal_by_name:
-                low = 0 if window is None else max(0, int(window.start(self.positions).min()))
-                low = min(
-                    low, int(self.prompts.min())
-                )  # nodes lie behind the prompt in the order they were run
-                seen = seen_by_rows(self.keys, self.prompts, self.positions, self.visible, window)[
-                    :, low:
-                ]
-                bias = torch.from_numpy(np.where(seen, np.float32(0), np.float32(-np.inf))).to(
-                    like.device, like.dtype
-                )
-            self._masks[window, causal_by_name] = low, bias
+            if causal_by_name and self.positions[0] == 0 and not beyond:
+                mask: tuple[int, Tensor | None] = 0, None
+            else:
+                mask = self._written_mask(window, like)
+            self._masks[window, causal_by_name] = mask
         return self._masks[window, causal_by_name]
+
+    def _written_mask(self, window: Window | None, like: Tensor) -> tuple[int, Tensor]:
+        """The first key worth reading, and the mask of the keys from there on."""
+        low = 0 if window is None else max(0, int(window.start(self.positions).min()))
+        # Nodes lie behind the prompt in the order they were run, whatever their positions.
+        low = min(low, int(self.prompts.min()))
+        is_seen = seen_by_rows(self.keys, self.prompts, self.positions, self.visible, window)
+        bias = np.where(is_seen[:, low:], np.float32(0), np.float32(-np.inf))
+        return low, torch.from_numpy(bias).to(like.device, like.dtype)
 
 
 def seen_by_rows(
     keys: int, prompts: Ints, positions: Ints, visible: Ints, window: Window | None
 ) -> Bools:
-    """Which of ``keys`` keys each row sees: its prompt's and its path's, as far back as it reaches:
-    (rows, keys).
+    """Which of ``keys`` keys each row sees of its prompt and path, within ``window``: (rows, keys).
+
+    A row has a position, the length of its prompt, and the ``visible`` nodes of its path.
     """
     places = np.arange(keys)
-    seen = places < prompts[:, None]
+    is_seen = places < prompts[:, None]
     if window is not None:
         start = window.start(positions)[:, None]
-        seen &= places >= start
+        is_seen &= places >= start
         # Even a row's own first tokens may fall out of sight; itself it always sees.
         above = positions[:, None] - np.arange(visible.shape[1])[::-1]
         visible = np.where(above >= start, visible, visible[:, -1:])
-    np.put_along_axis(seen, visible, True, axis=1)
-    return seen
+    np.put_along_axis(is_seen, visible, True, axis=1)
+    return is_seen
 
 
 @dataclass
@@ -239,18 +237,17 @@ class ForwardPass:
         if device == self.target.device:
             return self
         if device not in self._elsewhere:
-            target, source = (
+            self._elsewhere[device] = ForwardPass(
+                self.cache,
                 self.target.to(device),
                 None if self.source is None else self.source.to(device),
-            )
-            self._elsewhere[device] = ForwardPass(
-                self.cache, target, source, [piece.to(device) for piece in self.pieces]
+                [piece.to(device) for piece in self.pieces],
             )
         return self._elsewhere[device]
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, rule: AttentionRule) -> Tensor:
         """Attention of query (1, heads, rows, d) to the buffers of a layer: (rows, heads, d)."""
-        count, heads = query.shape[2], query.shape[1]
+        _, heads, count, _ = query.shape
         if len(self.pieces) == 1 and self.pieces[0].holds_in_order(count):
             return self.pieces[0].attend(query, keys, values, rule)
         out = query.new_empty(count, heads, values.shape[3])
@@ -269,8 +266,7 @@ def _free_memory(card: torch.device) -> int:
 
 
 class PaddedRows:
-    """Several spans in one kernel call, padded to the most rows and keys that one of them has: on a
-    GPU.
+    """Several spans in one kernel call, padded to the most rows and keys of one: for a GPU.
 
     ``rows`` are those of the pass, all of a span together, ``spans`` which span each belongs to (0,
     0, 1, 1, 1, 2 …), ``questions`` whose keys each span reads. A row sees the ``prompts`` first
@@ -295,7 +291,8 @@ class PaddedRows:
         self._keys = int(visible.max()) + 1
         self._seen = prompts, positions, visible
         self._causal = causal
-        low, lanes = int(questions[0]), int(questions[-1] - questions[0]) + 1
+        low = int(questions[0])
+        lanes = int(questions[-1] - questions[0]) + 1
         # Reading a few questions that have no rows is cheaper than a copy of the others' keys.
         dense = bool((np.diff(questions) > 0).all()) and lanes <= 2 * len(questions)
         self._lanes = lanes if dense else len(questions)
@@ -311,7 +308,8 @@ class PaddedRows:
     def to(self, device: torch.device) -> PaddedRows:
         """The same spans with their indices and masks on ``device``."""
         other = copy(self)
-        other.rows, other._masks = self.rows.to(device), {}
+        other.rows = self.rows.to(device)
+        other._masks = {}
         other._where = tuple(index.to(device) for index in self._where)
         other._questions = (
             self._questions if isinstance(self._questions, slice) else self._questions.to(device)
@@ -323,43 +321,62 @@ class PaddedRows:
         return self._ordered and len(self.rows) == count
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, rule: AttentionRule) -> Tensor:
-        """Attention of this piece's rows of query (1, heads, rows of the pass, d): (rows, heads,
-        d).
-        """
-        heads, shared, window = query.shape[1], keys.shape[2], rule.window
-        lane, rank = self._where
-        own = (
-            query[0] if self.holds_in_order(query.shape[2]) else query[0].index_select(1, self.rows)
-        )
-        # Query heads of one key head lie side by side, so that they are also rows of one head.
-        padded = query.new_zeros(self._lanes, heads, self._height, query.shape[3])
-        padded[lane, :, rank] = own.transpose(0, 1)
-        key, value = (
-            buffer[:, : self._keys][self._questions].transpose(1, 2) for buffer in (keys, values)
-        )
+        """Attention of this piece's rows of query (1, heads, rows, d): (its rows, heads, d)."""
+        padded = self._padded(query)
+        key = self._keys_of_lanes(keys)
+        value = self._keys_of_lanes(values)
         if not rule.plain:
-            result = rule.attend(padded, key, value, self._mask(window, query, 1))
-        elif self._causal and (window is None or self._height <= window.size):
+            result = rule.attend(padded, key, value, self._mask(rule.window, query, 1))
+        elif self._causal and (rule.window is None or self._height <= rule.window.size):
             result = functional.scaled_dot_product_attention(
-                padded, key, value, is_causal=True, scale=rule.scaling, enable_gqa=heads != shared
-            )
-        else:
-            # The fused kernel that takes masks does not share key heads among query heads.
-            group = heads // shared
-            joined = functional.scaled_dot_product_attention(
-                padded.view(self._lanes, shared, group * self._height, -1),
+                padded,
                 key,
                 value,
-                attn_mask=self._mask(window, query, group),
+                is_causal=True,
                 scale=rule.scaling,
+                enable_gqa=padded.shape[1] != key.shape[1],
             )
-            result = joined.reshape(self._lanes, heads, self._height, -1)
+        else:
+            result = self._attend_masked(padded, key, value, rule)
+        lane, rank = self._where
         return result[lane, :, rank]
 
-    def _mask(self, window: Window | None, like: Tensor, group: int) -> Tensor:
-        """What to add to the scores: (lanes, 1, group x rows, keys). What padded rows see does not
-        matter.
+    def _padded(self, query: Tensor) -> Tensor:
+        """This piece's rows of query (1, heads, rows, d), in lanes: (lanes, heads, height, d)."""
+        if self.holds_in_order(query.shape[2]):
+            rows = query[0]
+        else:
+            rows = query[0].index_select(1, self.rows)
+        padded = query.new_zeros(self._lanes, query.shape[1], self._height, query.shape[3])
+        lane, rank = self._where
+        padded[lane, :, rank] = rows.transpose(0, 1)
+        return padded
+
+    def _keys_of_lanes(self, buffer: Tensor) -> Tensor:
+        """The keys or values in ``buffer`` that each lane reads: (lanes, key heads, keys, d)."""
+        return buffer[:, : self._keys][self._questions].transpose(1, 2)
+
+    def _attend_masked(
+        self, padded: Tensor, key: Tensor, value: Tensor, rule: AttentionRule
+    ) -> Tensor:
+        """Attention of padded rows under this piece's mask, by torch's function.
+
+        The fused kernel that takes masks does not share key heads among query heads. But query
+        heads of one key head lie side by side, so that they are also rows of one head.
         """
+        shared = key.shape[1]
+        group = padded.shape[1] // shared
+        joined = functional.scaled_dot_product_attention(
+            padded.view(self._lanes, shared, group * self._height, -1),
+            key,
+            value,
+            attn_mask=self._mask(rule.window, padded, group),
+            scale=rule.scaling,
+        )
+        return joined.reshape(self._lanes, padded.shape[1], self._height, -1)
+
+    def _mask(self, window: Window | None, like: Tensor, group: int) -> Tensor:
+        """What to add to the scores: (lanes, 1, group x rows, keys); for padded rows anything."""
         if (window, group) in self._masks:
             return self._masks[window, group]
         prompts, positions, visible = self._seen
@@ -379,83 +396,115 @@ def padded_nodes(
 ) -> PaddedRows:
     """Nodes in one piece; the arguments are those of `node_spans`."""
     present, spans = np.unique(questions, return_inverse=True)
-    rows, prompts = np.arange(len(questions)), lengths[questions]
     return PaddedRows(
-        rows, spans, present, prompts, positions, visible, causal=False, device=device
+        np.arange(len(questions)),
+        spans,
+        present,
+        lengths[questions],
+        positions,
+        visible,
+        causal=False,
+        device=device,
     )
 
 
 def padded_prompts(spans: Sequence[RowSpan], device: torch.device) -> list[PaddedRows]:
-    """Spans of prompts in as few pieces as keep padding below the real work and masks within
-    bounds.
-    """
-    pieces = []
-    for causal in (True, False):
-        for alike in _alike([span for span in spans if (span.positions[0] == 0) == causal]):
-            alike.sort(key=lambda span: span.question)
-            rows = np.concatenate([np.arange(span.first, span.last) for span in alike])
-            numbers = np.repeat(np.arange(len(alike)), [span.last - span.first for span in alike])
-            questions = np.array([span.question for span in alike])
-            shape = (
-                np.concatenate([getattr(span, name) for span in alike])
-                for name in ("prompts", "positions", "visible")
-            )
-            pieces.append(
-                PaddedRows(rows, numbers, questions, *shape, causal=causal, device=device)
-            )
-    return pieces
+    """Spans of prompts in few pieces, with padding below the real work and masks within bounds."""
+    beginnings = [span for span in spans if span.positions[0] == 0]
+    continuations = [span for span in spans if span.positions[0] != 0]
+    return [
+        *(_padded_together(alike, True, device) for alike in _alike(beginnings)),
+        *(_padded_together(alike, False, device) for alike in _alike(continuations)),
+    ]
+
+
+def _padded_together(spans: Sequence[RowSpan], causal: bool, device: torch.device) -> PaddedRows:
+    """Spans in one piece; ``causal``: each of them is the beginning of a prompt."""
+    spans = sorted(spans, key=lambda span: span.question)
+    lengths = [span.last - span.first for span in spans]
+    return PaddedRows(
+        np.concatenate([np.arange(span.first, span.last) for span in spans]),
+        np.repeat(np.arange(len(spans)), lengths),
+        np.array([span.question for span in spans]),
+        np.concatenate([span.prompts for span in spans]),
+        np.concatenate([span.positions for span in spans]),
+        np.concatenate([span.visible for span in spans]),
+        causal=causal,
+        device=device,
+    )
 
 
 def _alike(spans: Sequence[RowSpan]) -> Iterator[list[RowSpan]]:
-    """Spans put together, longest first, while at least half of their padded rows times keys are
-    real.
-    """
+    """Groups of spans, longest first, of whose padded rows times keys at least half are real."""
     alike: list[RowSpan] = []
-    real = height = keys = 0
+    real = 0
+    height = 0
+    keys = 0
     for span in sorted(spans, key=lambda span: span.first - span.last):
         # A kernel takes sixteen rows at once, whether they are there or not.
         rows = max(span.last - span.first, 16)
-        wide = max(keys, span.keys)
-        cells = (len(alike) + 1) * max(height, rows) * wide
+        widest = max(keys, span.keys)
+        cells = (len(alike) + 1) * max(height, rows) * widest
         if alike and (cells > _CELLS or cells > 2 * (real + rows * span.keys)):
             yield alike
-            alike, real, height, wide = [], 0, 0, span.keys
+            alike = []
+            real = 0
+            height = 0
+            widest = span.keys
         alike.append(span)
-        real, height, keys = real + rows * span.keys, max(height, rows), wide
+        real += rows * span.keys
+        height = max(height, rows)
+        keys = widest
     if alike:
         yield alike
 
 
 def pads(device: torch.device) -> bool:
-    """Whether rows are better run by `PaddedRows` there: few large kernels rather than many small
-    ones.
-    """
+    """Whether rows are better run as `PaddedRows` there: few large kernels, not many small ones."""
     return device.type != "cpu"
 
 
 def node_spans(questions: Ints, positions: Ints, lengths: Ints, visible: Ints) -> list[RowSpan]:
-    """One span per question, of rows sorted by question, at ``positions``, that see their
-    ``visible`` nodes.
+    """One span per question, of rows sorted by question; a row sees its ``visible`` nodes.
 
-    Most nodes of a large trie are on the path of no row: where no more than half of a question's
-    keys are seen, these alone are read.
+    ``questions``, ``positions`` (rows,) and ``visible`` (rows, depth) are of the rows, ``lengths``
+    of all questions' prompts.
     """
     present, firsts = np.unique(questions, return_index=True)
+    lasts = np.append(firsts[1:], len(questions))
     spans = []
-    for question, first, last in np.stack(
-        [present, firsts, np.append(firsts[1:], len(questions))], axis=1
-    ).tolist():
-        own, prompt, places = visible[first:last], int(lengths[question]), None
-        keys = int(own.max()) + 1
-        nodes, rank = np.unique(own, return_inverse=True)
-        if 2 * (prompt + len(nodes)) <= keys:
-            own, keys = prompt + rank.reshape(own.shape), prompt + len(nodes)
-            places = torch.from_numpy(np.concatenate([np.arange(prompt), nodes]))
-        prompts = np.full(last - first, prompt)
+    for question, first, last in zip(
+        present.tolist(), firsts.tolist(), lasts.tolist(), strict=True
+    ):
+        prompt = int(lengths[question])
+        keys, nodes, places = _keys_to_read(prompt, visible[first:last])
         spans.append(
-            RowSpan(question, first, last, keys, positions[first:last], prompts, own, places)
+            RowSpan(
+                question,
+                first,
+                last,
+                keys,
+                positions[first:last],
+                prompts=np.full(last - first, prompt),
+                visible=nodes,
+                places=places,
+            )
         )
     return spans
+
+
+def _keys_to_read(prompt: int, visible: Ints) -> tuple[int, Ints, Tensor | None]:
+    """How many keys of a question to read, its ``visible`` nodes among them, and where these lie.
+
+    Most nodes of a large trie are on the path of no row: where no more than half of a question's
+    keys are seen, these alone are read. Else no places are given: all are read in their order.
+    """
+    keys = int(visible.max()) + 1
+    nodes, rank = np.unique(visible, return_inverse=True)
+    if 2 * (prompt + len(nodes)) > keys:
+        return keys, visible, None
+    places = torch.from_numpy(np.concatenate([np.arange(prompt), nodes]))
+    return prompt + len(nodes), prompt + rank.reshape(visible.shape), places
 
 
 class TreeCache:
@@ -475,7 +524,8 @@ class TreeCache:
     ) -> None:
         self.lengths = lengths
         self.padded = padded
-        self._layers, self._cards = layers, cards
+        self._layers = layers
+        self._cards = cards
         self.used = lengths.copy()
         self.capacity = capacity
         self._keys: dict[tuple[int, int], Tensor] = {}
@@ -487,15 +537,12 @@ class TreeCache:
         return bool(self._keys)
 
     def reserve(self, questions: Ints) -> Ints:
-        """New places in the rows of ``questions`` (sorted), one each: their indices within the
-        row.
-        """
+        """New places in the rows of ``questions`` (sorted), one each: indices within the row."""
         first = np.searchsorted(questions, questions, side="left")
         places: Ints = self.used[questions] + np.arange(len(questions)) - first
         np.maximum.at(self.used, questions, places + 1)
         if self.used.max() > self.capacity:
-            # On a card room that nobody uses takes memory all the same: half of what the nodes had,
-            # no more.
+            # On a card unused room takes memory all the same: half of what the nodes had, no more.
             room = self.capacity - (int(self.lengths.max()) if self.padded else 0)
             self._widen(int(self.used.max()) + room // 2)
         return places
@@ -508,9 +555,7 @@ class TreeCache:
         target: Tensor,
         source: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
-        """Write rows of key and value (1, key heads, rows, d) of a layer's n-th call; returns its
-        two buffers.
-        """
+        """Write key and value (1, key heads, rows, d) of a layer's n-th call; gives its buffers."""
         for buffers, fresh in ((self._keys, key), (self._values, value)):
             rows = fresh[0].transpose(0, 1)
             if not self._keys:
@@ -522,8 +567,7 @@ class TreeCache:
         return self._keys[layer], self._values[layer]
 
     def _check_room(self, like: Tensor, capacity: int) -> None:
-        """Refuse a ``capacity`` of places like a row of keys in each layer that would leave passes
-        no room.
+        """Refuse a ``capacity`` of places, like a row of keys, that leaves passes no room.
 
         Fewer rows at once would not help, fewer questions do.
         """
@@ -540,26 +584,27 @@ class TreeCache:
                 )
 
     def _widen(self, capacity: int) -> None:
-        used, wider = np.minimum(self.used, self.capacity).tolist(), capacity - self.capacity
-        for old in [*self._keys.values()][:1]:
-            self._check_room(old[:1, :1], capacity)
+        """Give every question's row so many places."""
+        used = np.minimum(self.used, self.capacity).tolist()
+        more = capacity - self.capacity
+        for buffer in [*self._keys.values()][:1]:
+            self._check_room(buffer[:1, :1], capacity)
         self.capacity = capacity
         for buffers in (self._keys, self._values):
-            for layer, old in buffers.items():
+            for layer, narrow in buffers.items():
                 if self.padded:
-                    buffers[layer] = functional.pad(old, (0, 0, 0, 0, 0, wider))
+                    buffers[layer] = functional.pad(narrow, (0, 0, 0, 0, 0, more))
                     continue
-                buffers[layer] = self._buffer(old, old.shape[2:])
-                for question, count in enumerate(
-                    used
-                ):  # no more, so that pages that nobody needs are not touched
-                    buffers[layer][question, :count] = old[question, :count]
+                buffers[layer] = self._buffer(narrow, narrow.shape[2:])
+                # No more than is used, so that pages that nobody needs are not touched.
+                for question, count in enumerate(used):
+                    buffers[layer][question, :count] = narrow[question, :count]
 
     def _buffer(self, like: Tensor, shape: Sequence[int]) -> Tensor:
+        """A buffer of the ``shape`` of a place's keys, of the type and device of ``like``."""
         whole = (len(self.lengths), self.capacity, *shape)
-        if (
-            self.padded
-        ):  # these passes read places that were never written, masked: they must be finite
+        if self.padded:
+            # These passes read places that were never written, masked: they must be finite.
             return like.new_zeros(whole)
         if like.device.type != "cpu":
             return like.new_empty(whole)
@@ -576,8 +621,9 @@ _running: ContextVar[ForwardPass] = ContextVar("_running")
 
 @contextmanager
 def running(run: ForwardPass) -> Iterator[None]:
-    """Within the block, attention is that of this pass. Not every layer hands on what its model was
-    given for it.
+    """Within the block, attention is that of this pass.
+
+    It is no argument: not every layer hands on what its model was given for its attention.
     """
     token = _running.set(run)
     try:
@@ -598,26 +644,34 @@ def _attention(
     softcap: float | None = None,
     s_aux: Tensor | None = None,
     is_causal: bool | None = None,
-    **others: Any,
+    **unread: Any,
 ) -> tuple[Tensor, None]:
+    """What transformers calls in place of an attention of its own."""
     if is_causal is False:
-        others["is_causal=False"] = True
-    asked = {name for name, value in others.items() if value is not None and value is not False}
-    if unknown := sorted(asked - _HARMLESS):
-        raise BeamUQError(
-            f"its attention is handed {', '.join(unknown)}, of which tree attention knows nothing"
-        )
-    run, layer = _running.get().to(query.device), int(module.layer_idx)
+        unread["is_causal=False"] = True
+    _check_harmless(unread)
+    run = _running.get().to(query.device)
+    layer = int(module.layer_idx)
     rule = AttentionRule(scaling, _window(module, sliding_window), softcap, s_aux)
     keys, values = run.cache.store((layer, run.calls[layer]), key, value, run.target, run.source)
     run.calls[layer] += 1
     return run.attend(query, keys, values, rule)[None], None
 
 
+def _check_harmless(unread: Mapping[str, Any]) -> None:
+    """Refuse what a model hands to its attention if it asks for something unknown."""
+    unknown = {
+        name for name, value in unread.items() if value is not None and value is not False
+    } - _HARMLESS
+    if unknown:
+        raise BeamUQError(
+            f"its attention is handed {', '.join(sorted(unknown))}, of which tree attention knows "
+            "nothing"
+        )
+
+
 def _window(module: Any, sliding_window: int | None) -> Window | None:
-    """How far back a layer sees: the window it hands over, or, where only its mask shows it, that
-    of its config.
-    """
+    """How far back a layer sees: by the window it hands over, or that of its config's masks."""
     config = getattr(module, "config", None)
     kinds = getattr(config, "layer_types", None)
     kind = kinds[module.layer_idx] if kinds else None
@@ -641,9 +695,7 @@ def tree_attention(model: PreTrainedModel) -> Iterator[torch.nn.Module]:
 
 @contextmanager
 def attention(decoder: torch.nn.Module, name: str) -> Iterator[None]:
-    """``decoder`` with the attention that transformers knows by ``name``, for the time of the
-    block.
-    """
+    """Within the block ``decoder`` has the attention that transformers knows by ``name``."""
     config: Any = decoder.config
     before = config._attn_implementation
     config._attn_implementation = name
@@ -654,8 +706,6 @@ def attention(decoder: torch.nn.Module, name: str) -> Iterator[None]:
 
 
 def _kernels(device: torch.device) -> AbstractContextManager[None]:
-    """On a GPU, attention without cuDNN: it plans anew, on the host, for every shape, and decoding
-    changes shapes.
-    """
-    others = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-    return sdpa_kernel(others) if device.type == "cuda" else nullcontext()
+    """On a GPU, attention without cuDNN, which plans on the host for every new shape."""
+    without_cudnn = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    return sdpa_kernel(without_cudnn) if device.type == "cuda" else nullcontext()

@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from beamuq.beam_mass_theorem import covered_mass
 from beamuq.errors import BeamUQError, hint
 from beamuq.methods import candidate_weights
-from beamuq.methods.log_space_sums import Array, Mask
+from beamuq.methods.log_space_sums import Array, Mask, covered_mass
 from beamuq.methods.method_inputs import UNKNOWN
 from beamuq.strategy_names import KINDS, parse
 

@@ -20,6 +20,11 @@ def log_sum_exp(values: Array) -> Array:
     return total
 
 
+def covered_mass(logprob: Array, mask: Mask) -> Array:
+    """m_B, the mass of the candidates together: [N, M] of distinct outcomes → [N] in [0, 1]."""
+    return np.minimum(np.exp(log_sum_exp(np.where(mask, logprob, -np.inf))), 1.0)
+
+
 def entropy_terms(probabilities: Array) -> Array:
     """−p log p, elementwise, with 0 · log 0 = 0."""
     return np.asarray(-probabilities * np.log(np.where(probabilities > 0, probabilities, 1.0)))

@@ -1,6 +1,4 @@
-"""Conversations: lists of messages, as chat templates take them, checked before a model is
-asked.
-"""
+"""Conversations: lists of messages, as chat templates take them, checked before a model reads."""
 
 from __future__ import annotations
 
@@ -18,8 +16,7 @@ FIXED = ("system", "developer")
 
 
 def read_conversation(messages: Sequence[Any], place: str) -> list[Message]:
-    """The messages as a chat template takes them: role, content as one text, and what else they
-    say.
+    """The messages as a chat template takes them: role, content as one text, and all other keys.
 
     A content of one text part is that text. What is null, as Parquet fills in, is not said.
 
@@ -37,8 +34,7 @@ def read_conversation(messages: Sequence[Any], place: str) -> list[Message]:
     if last["role"].lower() in UNASKED:
         raise BeamUQError(
             f"{where}: role: {json.dumps(last['role'])}: the last message asks for no answer; end "
-            "with the user's, and "
-            "leave out what comes behind it"
+            "with the user's, and leave out what comes behind it"
         )
     if not last["content"].strip():
         raise BeamUQError(f"{where}: content: empty; write the question")
@@ -46,22 +42,24 @@ def read_conversation(messages: Sequence[Any], place: str) -> list[Message]:
 
 
 def _message(message: Any, where: str) -> Message:
+    """One message, checked; ``where`` names it in errors."""
     if not isinstance(message, Mapping):
         raise BeamUQError(
             f"{where}: a {type(message).__name__}; give a mapping with role and content, such as "
             '{"role": "user", "content": "…"}'
         )
-    said = {str(key): value for key, value in message.items() if value is not None}
-    role = said.get("role")
+    fields = {str(key): value for key, value in message.items() if value is not None}
+    role = fields.get("role")
     if not isinstance(role, str) or not role.strip():
-        given = f"{role!r:.40}: no role" if "role" in said else "missing"
-        raise BeamUQError(f"{where}: role: {given}; write system, user or assistant")
-    if "content" not in said:
+        problem = f"{role!r:.40}: no role" if "role" in fields else "missing"
+        raise BeamUQError(f"{where}: role: {problem}; write system, user or assistant")
+    if "content" not in fields:
         raise BeamUQError(f"{where}: content: missing; write its text")
-    return said | {"content": _text(said["content"], f"{where}: content")}
+    return fields | {"content": _text(fields["content"], f"{where}: content")}
 
 
 def _text(content: Any, where: str) -> str:
+    """The one text of a message's content, checked."""
     if isinstance(content, str):
         check_characters(content, where)
         return content
@@ -89,6 +87,7 @@ def check_characters(text: str, place: str) -> None:
 
 
 def _text_of_part(part: Any, where: str) -> str:
+    """The text of a part of a content."""
     if isinstance(part, str):
         return part
     kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
@@ -96,17 +95,13 @@ def _text_of_part(part: Any, where: str) -> str:
     if kind != "text" or not isinstance(text, str):
         raise BeamUQError(
             f"{where}: type: {kind!r:.40}: only texts are read, and an image or a tool's part "
-            "would be lost; give "
-            'one part {"type": "text", "text": "…"}, or a text'
+            'would be lost; give one part {"type": "text", "text": "…"}, or a text'
         )
     return text
 
 
 def around(messages: Sequence[Mapping[str, Any]]) -> str:
-    """What of a conversation is the prompt around it: messages of the system and of the developer,
-    in JSON.
-    """
-    fixed = [
-        [message["role"], message["content"]] for message in messages if message["role"] in FIXED
-    ]
-    return json.dumps(fixed, ensure_ascii=False)
+    """The prompt around a conversation: messages of the system and of the developer, in JSON."""
+    fixed = [message for message in messages if message["role"] in FIXED]
+    pairs = [[message["role"], message["content"]] for message in fixed]
+    return json.dumps(pairs, ensure_ascii=False)

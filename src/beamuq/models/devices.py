@@ -1,5 +1,4 @@
-"""The device and dtype that a machine's settings name, and one job per graphics card, whoever
-starts the jobs.
+"""The device and dtype that a machine's settings name, and one job per graphics card.
 
 Snakemake counts cards but never says which one a job gets, and counts nothing where no limit was
 given. So each job that is to run on a card takes a free one by an exclusive lock, which the kernel
@@ -19,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +28,8 @@ from beamuq.errors import BeamUQError, reading
 if TYPE_CHECKING:
     import torch
 
-DEVICES, DTYPES = ("auto", "cpu", "cuda"), ("auto", "float32", "bfloat16")
+DEVICES = ("auto", "cpu", "cuda")
+DTYPES = ("auto", "float32", "bfloat16")
 MOST_THREADS = 1024
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "COBALT_JOBID")
@@ -59,11 +60,11 @@ def resolve(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
 
 
 def present() -> str:
-    """The device that ``auto`` means in a machine's plan, without loading torch: cuda where a job
-    could use a card.
+    """The device that ``auto`` means in a machine's plan: cuda where a job could use a card.
 
-    A card has to be listed, visible, and of use to the torch installed here; where none is (a thin
-    environment that plans for others), the card alone decides.
+    It is found without loading torch. A card has to be listed, visible, and of use to the torch
+    installed here; where none is (a thin environment that plans for others), the card alone
+    decides.
 
     Raises BeamUQError if ``nvidia-smi`` does not answer.
     """
@@ -77,8 +78,7 @@ def present() -> str:
 def prepare(
     device: str, dtype: str, threads: int, cards: int = 1
 ) -> tuple[torch.device, torch.dtype]:
-    """:func:`resolve`, on a card (or on ``cards``) that no other job uses, and so many torch
-    threads.
+    """:func:`resolve`, on so many ``cards`` that no other job uses, and with so many ``threads``.
 
     One thread by default, since more gain little and change sums' order. Never waits for a card
     that this torch could not use.
@@ -96,8 +96,7 @@ def prepare(
     elif device == "cuda":
         raise BeamUQError(
             f"device 'cuda': torch {torch.__version__} is built without CUDA; give --device cpu, "
-            "device: cpu in "
-            "config.yaml, or install a torch with CUDA"
+            "device: cpu in config.yaml, or install a torch with CUDA"
         )
     chosen = resolve(device, dtype)
     if cards > 1 and chosen[0].type == "cuda" and torch.cuda.device_count() < cards:
@@ -109,8 +108,7 @@ def prepare(
 
 
 def bind(device: str, *, cards: int = 1) -> None:
-    """Wait for a free card, or so many ``cards``, keep them until this process ends, and hide the
-    others from it.
+    """Wait for so many free ``cards``, keep them until this process ends, and hide all others.
 
     Call before CUDA is first asked anything. Does nothing for ``cpu``, where ``nvidia-smi`` lists
     no card, in a scheduler's job that was given cards, and when called again. A
@@ -118,54 +116,65 @@ def bind(device: str, *, cards: int = 1) -> None:
 
     Raises BeamUQError if ``nvidia-smi`` does not answer, or the machine has fewer cards.
     """
-    if (
-        device == "cpu"
-        or _held
-        or (VISIBLE in os.environ and any(name in os.environ for name in SCHEDULERS))
-    ):
+    if device == "cpu" or _held or _is_bound_by_scheduler():
         return
-    choice = usable_cards()
-    if not choice:
+    selectors = usable_cards()
+    if not selectors:
         return
-    if len(choice) < cards:
+    if len(selectors) < cards:
         raise BeamUQError(
-            f"cards: {cards}: this machine has {len(choice)} to choose from; ask for fewer"
+            f"cards: {cards}: this machine has {len(selectors)} to choose from; ask for fewer"
         )
+    locks = _open_locks(["queue", *selectors])
+    taken_cards = _wait_for_cards(locks, list(selectors), cards)
+    _held.extend(locks[name] for name in taken_cards)
+    for name in locks.keys() - taken_cards:
+        os.close(locks[name])
+    os.environ[VISIBLE] = ",".join(selectors[name] for name in taken_cards)
+
+
+def _is_bound_by_scheduler() -> bool:
+    """Whether this is a scheduler's job that was given cards."""
+    return VISIBLE in os.environ and any(name in os.environ for name in SCHEDULERS)
+
+
+def _open_locks(names: Sequence[str]) -> dict[str, int]:
+    """The machine's lock files of these ``names``, open, as file descriptors."""
     folder = Path(tempfile.gettempdir()) / "beamuq-gpu-slots"
     if not folder.exists():
         folder.mkdir(exist_ok=True)
         folder.chmod(0o777)  # of all users of the machine
-    begun, announced = time.monotonic(), False
-    flags = (
-        os.O_CREAT | os.O_RDONLY | os.O_NOFOLLOW
-    )  # of another user's file too: a lock needs no right to write
-    locks = {name: os.open(folder / name, flags, 0o444) for name in ("queue", *choice)}
-    taken: list[str] = []
-    while len(taken) < cards:
+    # Another user's file too can be opened so: a lock needs no right to write.
+    flags = os.O_CREAT | os.O_RDONLY | os.O_NOFOLLOW
+    return {name: os.open(folder / name, flags, 0o444) for name in names}
+
+
+def _wait_for_cards(locks: Mapping[str, int], choice: Sequence[str], count: int) -> list[str]:
+    """Lock ``count`` cards of the ``choice``, waiting until this job is the first of the queue."""
+    began = time.monotonic()
+    is_waiting = False
+    taken_cards: list[str] = []
+    while True:
         if _is_had(locks["queue"]):
-            taken = list(islice((name for name in choice if _is_had(locks[name])), cards))
-        if len(taken) < cards:
-            if not announced:
-                print(
-                    f"too many of {len(choice)} cards are taken; waiting",
-                    file=sys.stderr,
-                    flush=True,
-                )
-            announced = True
-            time.sleep(POLL_SECONDS)
-    if announced:
-        print(
-            f"waited {time.monotonic() - begun:.0f} seconds for a card", file=sys.stderr, flush=True
-        )
-    _held.extend(locks[name] for name in taken)
-    for name in locks.keys() - taken:
-        os.close(locks[name])
-    os.environ[VISIBLE] = ",".join(choice[name] for name in taken)
+            free_cards = (name for name in choice if _is_had(locks[name]))
+            taken_cards = list(islice(free_cards, count))
+        if len(taken_cards) == count:
+            break
+        if not is_waiting:
+            is_waiting = True
+            _say(f"too many of {len(choice)} cards are taken; waiting")
+        time.sleep(POLL_SECONDS)
+    if is_waiting:
+        _say(f"waited {time.monotonic() - began:.0f} seconds for a card")
+    return taken_cards
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def usable_cards() -> dict[str, str]:
-    """The machine's cards that ``CUDA_VISIBLE_DEVICES`` leaves to a job: UUID → what would select
-    it there.
+    """The cards that ``CUDA_VISIBLE_DEVICES`` leaves to a job: UUID → what would select it there.
 
     A card is the same whether it is called by number or by UUID. As CUDA does, -1 hides itself and
     what follows.
@@ -184,23 +193,20 @@ def usable_cards() -> dict[str, str]:
             for number, card in enumerate(listed)
             if entry == str(number) or card.startswith(entry)
         ]
-        selectors[named[0] if named else entry.replace("/", "_")] = (
-            entry  # else a part of a card, which is its own
-        )
+        # What names no card is a part of one, which is its own.
+        name = named[0] if named else entry.replace("/", "_")
+        selectors[name] = entry
     return selectors
 
 
 def _listed_cards() -> list[str]:
-    """The UUIDs of the machine's cards in ``nvidia-smi``'s order; empty where it is not there or
-    finds none.
-    """
+    """The UUIDs of the machine's cards in ``nvidia-smi``'s order; empty where it finds none."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return []
     command = [program, "--query-gpu=uuid", "--format=csv,noheader"]
-    with reading(
-        program, "a driver that answers", "restart the machine, or set device: cpu in config.yaml"
-    ):
+    fix = "restart the machine, or set device: cpu in config.yaml"
+    with reading(program, "a driver that answers", fix):
         done = subprocess.run(command, text=True, capture_output=True, check=False, timeout=60)
     return done.stdout.split() if done.returncode == 0 else []
 

@@ -1,5 +1,4 @@
-"""A model's folder: which files it needs, and its manifest ``fetched.json``: what was fetched, from
-where, its licence.
+"""A model's folder: the files it needs, and ``fetched.json``, which tells what was fetched.
 
 The manifest has no time, host or path, so the same model gives the same bytes everywhere.
 """
@@ -13,6 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
@@ -25,10 +25,10 @@ from beamuq.io import exclusive, file_sha256, write_text
 
 MANIFEST = "fetched.json"
 HASHES = ".sha256.json"
-SETTLED = (
-    2 * 10**9
-)  # ns after its last change: file systems round times to two seconds at most, so a later one shows
-MOST_OF_HASHES = 10_000_000  # bytes: of a model of thousands of files it has one
+SETTLED = 2 * 10**9
+"""ns after a file's last change: file systems round times to two seconds, so a later one shows."""
+MOST_OF_HASHES = 10_000_000
+"""Bytes; the hashes of a model of thousands of files take one million."""
 CONFIG = "config.json"
 TOKENIZER = re.compile(
     r"(tokenizer.*\.(json|model)|vocab\.(json|txt)|merges\.txt|spiece\.model|sentencepiece.*\.model|special_tokens_map\.json"
@@ -48,7 +48,7 @@ class _File(BaseModel):
 
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-_KEPT: TypeAdapter[dict[str, tuple[str, Sha256]]] = TypeAdapter(dict[str, tuple[str, Sha256]])
+_STAMPED: TypeAdapter[dict[str, tuple[str, Sha256]]] = TypeAdapter(dict[str, tuple[str, Sha256]])
 
 
 class Manifest(BaseModel):
@@ -64,9 +64,17 @@ class Manifest(BaseModel):
     """Whether weights were fetched; a judge's backbone needs its config and tokenizer alone."""
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where a model's files come from, and of which file they were made, if they were converted."""
+
+    licence: str
+    upstream: str
+    converted_from: str | None = None
+
+
 def wanted_files(names: Iterable[str], *, weights: bool = True) -> list[str]:
-    """The files at the root of a repository that loading needs: configs, tokenizer and one form of
-    the weights.
+    """The files at a repository's root that loading needs: configs, tokenizer, one form of weights.
 
     Safetensors where there are any, pickled weights (read with weights only) otherwise; never a
     second copy in another format, never code. ``weights``: whether they are loaded at all.
@@ -96,8 +104,7 @@ def missing_parts(names: Iterable[str], *, weights: bool = True) -> str:
 
 
 def check_folder(folder: Path, *, weights: bool = True) -> None:
-    """Refuse a folder that lacks config, tokenizer or weights, or whose weights would not be all
-    that is loaded.
+    """Refuse a folder that lacks a part of a model, or that would not load as it is.
 
     Raises BeamUQError naming the folder and what is missing or wrong.
     """
@@ -105,9 +112,8 @@ def check_folder(folder: Path, *, weights: bool = True) -> None:
         raise BeamUQError(
             f"{folder}: no such model folder; fetch the model first, or correct its source"
         )
-    if missing := missing_parts(
-        (path.name for path in folder.iterdir() if path.is_file()), weights=weights
-    ):
+    names = [path.name for path in folder.iterdir() if path.is_file()]
+    if missing := missing_parts(names, weights=weights):
         raise BeamUQError(
             f"{folder}: not a model folder, it has no {missing}; add it or fetch again"
         )
@@ -125,27 +131,24 @@ def check_folder(folder: Path, *, weights: bool = True) -> None:
 
 def _counts(config: Any) -> list[tuple[str, float]]:
     """How many layers and experts a config asks for, in its parts too."""
-    parts = list(config.items()) if isinstance(config, dict) else []
-    own = [
-        (key, value)
-        for key, value in parts
-        if _COUNT.fullmatch(key) and isinstance(value, int | float)
-    ]
-    return own + [found for _, value in parts for found in _counts(value)]
+    if not isinstance(config, dict):
+        return []
+    counts: list[tuple[str, float]] = []
+    for key, value in config.items():
+        if _COUNT.fullmatch(key) and isinstance(value, int | float):
+            counts.append((key, value))
+    for part in config.values():
+        counts += _counts(part)
+    return counts
 
 
 def loaded_weights(folder: Path) -> list[str]:
-    """The files that the weights of a folder are loaded from, in transformers' order of preference;
-    none: empty.
+    """The files that a folder's weights are loaded from, as transformers prefers; none: empty.
 
     Raises BeamUQError if the config or an index of weights cannot be read, or names what is no file
     of the folder.
     """
-    preferred = [f"{name}{index}" for name in SINGLE for index in ("", ".index.json")]
-    named = (
-        _json(folder / CONFIG).get("transformers_weights") if (folder / CONFIG).is_file() else None
-    )
-    first = str(named or next((name for name in preferred if (folder / name).is_file()), ""))
+    first = _first_weights(folder)
     weights = {first: CONFIG} if first else {}
     if first.endswith(".index.json"):
         with reading(folder / first, "an index of weights", "fetch the model again"):
@@ -157,6 +160,19 @@ def loaded_weights(folder: Path) -> list[str]:
                 f"{folder / named_by}: names {name!r}, no file of this folder; put its weights here"
             )
     return list(weights)
+
+
+def _first_weights(folder: Path) -> str:
+    """The file of weights, or their index, that transformers reads first; "": there is none."""
+    if (folder / CONFIG).is_file():
+        named = _json(folder / CONFIG).get("transformers_weights")
+        if named:
+            return str(named)
+    for name in SINGLE:
+        for preferred in (name, f"{name}.index.json"):
+            if (folder / preferred).is_file():
+                return preferred
+    return ""
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -186,10 +202,10 @@ def check_content(folder: Path) -> Manifest | None:
     if manifest is None:
         return None
     fetched = {name: file.sha256 for name, file in manifest.files.items()}
-    there = _hashes(
-        folder, _loaded(folder).union(name for name in fetched if (folder / name).is_file())
-    )
-    if wrong := sorted(name for name, _ in fetched.items() ^ there.items()):
+    present = {name for name in fetched if (folder / name).is_file()}
+    hashes = _hashes(folder, _loaded(folder) | present)
+    wrong = sorted(name for name, _ in fetched.items() ^ hashes.items())
+    if wrong:
         raise BeamUQError(
             f"{folder / wrong[0]}: is not as it was fetched; delete the folder and fetch the model "
             "again"
@@ -198,8 +214,7 @@ def check_content(folder: Path) -> Manifest | None:
 
 
 def model_identity(folder: Path, *, every_file: bool = False) -> dict[str, str]:
-    """The identity of a model for provenance: source, revision, sha256 over all its files and over
-    its tokenizer's.
+    """A model's identity: source, revision, and sha256 over all its files and its tokenizer's.
 
     In a folder that no fetch made those files count that loading reads, or with ``every_file`` all
     that are visible, of which a plug-in or AlignScore may read any.
@@ -207,26 +222,28 @@ def model_identity(folder: Path, *, every_file: bool = False) -> dict[str, str]:
     Raises BeamUQError as :func:`check_content`.
     """
     manifest = check_content(folder)
-    names = (
-        manifest.files if manifest else _visible(folder) if every_file else sorted(_loaded(folder))
-    )
+    names: Iterable[str]
+    if manifest:
+        names = manifest.files
+    elif every_file:
+        names = _visible(folder)
+    else:
+        names = sorted(_loaded(folder))
     hashes = _hashes(folder, names)
+    of_tokenizer = {name: hashes[name] for name in hashes if TOKENIZER.fullmatch(name)}
     content = content_of(hashes)
     return {
         "source": manifest.source if manifest else f"folder:{folder.resolve().name}",
         "revision": manifest.revision if manifest else content,
         "content": content,
-        "tokenizer": content_of(
-            {name: sha256 for name, sha256 in hashes.items() if TOKENIZER.fullmatch(name)}
-        ),
+        "tokenizer": content_of(of_tokenizer),
     }
 
 
 def identities(
     folders: Mapping[str, Path | None], planned: Mapping[str, str], whole: Container[str] = ()
 ) -> dict[str, dict[str, str]]:
-    """:func:`model_identity` of each model that a job loads, by the job's name for it; of ``whole``
-    every file counts.
+    """:func:`model_identity` of each model of a job, by its name; of ``whole`` every file counts.
 
     Raises BeamUQError as :func:`check_content`; or if a content is another than the job was
     ``planned`` with.
@@ -248,19 +265,17 @@ def fill_folder(
     folder: Path,
     source: str,
     revision: str,
-    bring: Callable[[Path], Mapping[str, Any]],
+    bring: Callable[[Path], Origin],
     *,
     offline: bool,
     weights: bool = True,
 ) -> None:
-    """Make ``folder`` hold what ``source`` is at ``revision``, with its manifest; a whole one is
-    not fetched again.
+    """Make ``folder`` hold what ``source`` is at ``revision``, with its manifest, if it does not.
 
-    ``bring`` puts the files into a folder that is renamed to ``folder`` when all is done, and
-    returns the manifest's other keys: ``licence``, ``upstream``, ``converted_from``. What it leaves
-    there when it fails is there again at the next call. Studies may share a folder: one process at
-    a time fills it. Without ``weights``, a folder that has them is whole too; one that was fetched
-    without is not whole for who needs them.
+    ``bring`` puts the files into a folder that is renamed to ``folder`` when all is done, and says
+    where they come from. What it leaves there when it fails is there again at the next call.
+    Studies may share a folder: one process at a time fills it. Without ``weights``, a folder that
+    has them is whole too; one that was fetched without is not whole for who needs them.
 
     Raises BeamUQError if the folder is not whole and ``offline`` is set, or whatever ``bring``
     raises.
@@ -279,12 +294,11 @@ def fill_folder(
             return
         partial = folder.parent / f".{folder.name}.{revision[:12]}.partial"
         partial.mkdir(exist_ok=True)
-        manifest = {"source": source, "revision": revision, **bring(partial)}
+        manifest = {"source": source, "revision": revision, **asdict(bring(partial))}
         if not weights:
             manifest["weights"] = False
-        files = {
-            name: {"sha256": sha256} for name, sha256 in _hashes(partial, _visible(partial)).items()
-        }
+        hashes = _hashes(partial, _visible(partial))
+        files = {name: {"sha256": sha256} for name, sha256 in hashes.items()}
         text = json.dumps({**manifest, "files": files}, indent=1, sort_keys=True)
         (partial / MANIFEST).write_text(text + "\n", encoding="utf-8")
         if folder.exists():
@@ -301,17 +315,10 @@ def _is_whole(folder: Path, pins: Mapping[str, object]) -> bool:
 
 
 def _visible(folder: Path) -> list[str]:
-    """The files of a folder and its subfolders, sorted, without the manifest and whatever is
-    hidden.
-    """
-    names = (
-        path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.is_file()
-    )
-    return [
-        name
-        for name in names
-        if name != MANIFEST and not any(part.startswith(".") for part in name.split("/"))
-    ]
+    """The files of a folder and its subfolders, sorted; neither the manifest nor hidden ones."""
+    files = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
+    visible = [file for file in files if not any(part.startswith(".") for part in file.parts)]
+    return [file.as_posix() for file in visible if file.as_posix() != MANIFEST]
 
 
 def _loaded(folder: Path) -> set[str]:
@@ -321,46 +328,43 @@ def _loaded(folder: Path) -> set[str]:
 
 
 def _hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """sha256 of files of a folder, by name; a file is read again when its inode, size or times
-    change.
+    """sha256 of files of a folder, by name; one is read again when its inode, size or times change.
 
     Other processes find the hashes of settled files in ``.sha256.json`` of a folder that a fetch
     made.
     """
-    fetched = (folder / MANIFEST).is_file()
-    kept = _kept_hashes(folder / HASHES) if fetched else {}
-    known = kept.copy()
+    is_fetched = (folder / MANIFEST).is_file()
+    earlier = _read_stamped(folder / HASHES) if is_fetched else {}
+    stamped = earlier.copy()
     hashes: dict[str, str] = {}
     now = time.time_ns()
     for name in names:
         facts = (folder / name).stat()
         stamp = f"{facts.st_ino} {facts.st_size} {facts.st_mtime_ns} {facts.st_ctime_ns}"
-        before, sha256 = kept.get(name, ("", ""))
-        hashes[name] = sha256 if before == stamp else _sha256(folder / name, stamp)
+        earlier_stamp, sha256 = earlier.get(name, ("", ""))
+        hashes[name] = sha256 if earlier_stamp == stamp else _sha256(folder / name, stamp)
         if facts.st_ctime_ns < now - SETTLED:
-            known[name] = (stamp, hashes[name])
-    if fetched and known != kept:
-        _keep_hashes(folder / HASHES, known)
+            stamped[name] = (stamp, hashes[name])
+    if is_fetched and stamped != earlier:
+        _write_stamped(folder / HASHES, stamped)
     return hashes
 
 
-def _kept_hashes(path: Path) -> dict[str, tuple[str, str]]:
-    """By file its stamp and sha256, as an earlier process wrote them; empty where it is no such
-    file: all are read.
-    """
+def _read_stamped(path: Path) -> dict[str, tuple[str, str]]:
+    """By file its stamp and sha256, as an earlier process wrote them; empty: it is no such file."""
     with suppress(OSError, ValueError):
         if path.is_file() and path.stat().st_size <= MOST_OF_HASHES:  # a FIFO would never end
-            kept: dict[str, tuple[str, str]] = _KEPT.validate_json(path.read_bytes())
-            return kept
+            stamped: dict[str, tuple[str, str]] = _STAMPED.validate_json(path.read_bytes())
+            return stamped
     return {}
 
 
-def _keep_hashes(path: Path, known: Mapping[str, tuple[str, str]]) -> None:
+def _write_stamped(path: Path, stamped: Mapping[str, tuple[str, str]]) -> None:
     """Write them for other processes, where that can be: else each process reads the files."""
     if path.exists() and not path.is_file():
         return  # a FIFO, which nobody reads
     with suppress(BeamUQError):
-        write_text(path, json.dumps(known, indent=1, sort_keys=True) + "\n")
+        write_text(path, json.dumps(stamped, indent=1, sort_keys=True) + "\n")
 
 
 @cache

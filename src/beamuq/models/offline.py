@@ -18,24 +18,19 @@ _TRUE = ("1", "ON", "YES", "TRUE")
 
 
 def is_offline(environ: Mapping[str, str]) -> bool:
-    """Whether an environment forbids the hub; where the workflow started the job, its word counts
-    for fetching.
-    """
+    """Whether an environment forbids the hub; for fetching, the workflow's word counts first."""
     value = environ.get(FETCHING) or environ.get(SWITCHES[0]) or environ.get(SWITCHES[1]) or ""
     return value.upper() in _TRUE
 
 
 def environment(offline: bool) -> dict[str, str]:
-    """The variables that forbid the hub to a job, and tell a job that fetches whether it may use
-    the network.
-    """
+    """Variables that forbid the hub to a job, and tell one that fetches what it may do."""
     forbidden = dict.fromkeys((*SWITCHES, TELEMETRY), "1")
     return forbidden | {FETCHING: str(int(offline or is_offline(os.environ)))}
 
 
 def open_for_fetching(*, offline: bool) -> bool:
-    """Let this process ask the hub, unless ``offline`` or its environment forbids it; returns
-    whether it is offline.
+    """Let this process ask the hub, unless that is forbidden; returns whether it is offline.
 
     To be called before the hub's libraries are imported, which read their switches then.
     """

