@@ -21,9 +21,10 @@ from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, ho
 from beamuq_study import cells
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs, ComparisonRules
 from beamuq_study.exhibits import captions, figure_style
-from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
-from beamuq_study.exhibits.estimates_table import records
 from beamuq_study.exhibits.exhibit import EVALUATION, Built, Exhibit
+from beamuq_study.exhibits.method_groups import OVER_BEAMS as BEAMSEARCH
+from beamuq_study.exhibits.method_groups import OVER_SAMPLES as MULTINOMIAL
+from beamuq_study.exhibits.table_of_numbers import records
 from beamuq_study.result_files import Cell
 
 LABEL, ROW = "paired", 0.15  # inches a row
@@ -166,9 +167,11 @@ def figure(results: ComparisonInputs, frame: pd.DataFrame) -> Built:
     height = 0.75 + ROW * (
         len(frame[["model", "dataset"]].drop_duplicates()) + frame["model"].nunique()
     )
-    draw, axes = partial(draw_forest, titles=titles), ("Difference", "")
-    panels: dict[str, Any] = {"titles": methods, "height": height, "across": len(methods) or 1}
-    shown = figure_style.figure(study, frame, ["method"], "{method}", draw, facts, axes, **panels)
+    draw = partial(draw_forest, titles=titles)
+    layout = figure_style.Layout(
+        ("Difference", ""), titles=methods, height=height, across=len(methods) or 1
+    )
+    shown = figure_style.figure(study, frame, ["method"], "{method}", draw, facts, layout)
     return Exhibit(LABEL, "figure", lambda _: _run(results), EVALUATION, lambda *_: shown).built(
         study, results.inputs
     )

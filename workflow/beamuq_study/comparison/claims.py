@@ -39,10 +39,12 @@ from beamuq_study.comparison.judging import (
     per_dataset,
     share_as,
 )
-from beamuq_study.exhibits import estimators_of_u
-from beamuq_study.exhibits.captions import BEAMSEARCH, CONSISTENCY, MULTINOMIAL
-from beamuq_study.exhibits.estimates_table import beam_gains
+from beamuq_study.exhibits import true_dissimilarity
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES
+from beamuq_study.exhibits.method_groups import CONSISTENCY
+from beamuq_study.exhibits.method_groups import OVER_BEAMS as BEAMSEARCH
+from beamuq_study.exhibits.method_groups import OVER_SAMPLES as MULTINOMIAL
+from beamuq_study.exhibits.numbers_of_cells import beam_gains
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.result_files import Cell, as_stored
 from beamuq_study.study_config import Main, Study
@@ -545,7 +547,7 @@ def scored_as(study: Study, recipe: str, name: str) -> str | None:
             else []
         )
         return next((f"{weighting} {one}" for one in names if lacks(weighting, one) is None), None)
-    every = estimators_of_u.estimators(study, recipe, range(1, 10**6))
+    every = true_dissimilarity.estimators(study, recipe, true_dissimilarity.ANY_SIZE)
     return name if name in {f"{of.weighting} {of.setting}" for of in every} else None
 
 

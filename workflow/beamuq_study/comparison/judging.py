@@ -20,8 +20,9 @@ from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq.evaluation.intervals import normal_quantile
 from beamuq.evaluation.significance import Within, smallest_detectable, within
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs
-from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION
+from beamuq_study.exhibits.method_groups import OVER_BEAMS as BEAMSEARCH
+from beamuq_study.exhibits.method_groups import OVER_SAMPLES as MULTINOMIAL
 from beamuq_study.result_files import Cell
 
 Part = Literal["yes", "partly", "no", "undecided", "-"]
