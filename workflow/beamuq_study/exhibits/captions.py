@@ -53,6 +53,7 @@ def method_title(method: str, variant: str = "") -> str:
 
 
 def method_short(method: str) -> str:
+    """``Dissim``: as heads of columns call a method."""
     return _SHORT_NAMES.get(method, method)
 
 

@@ -70,10 +70,12 @@ class Table:
 
     @property
     def width(self) -> int:
+        """The number of columns, with the stub's."""
         return len(self.stub) + len(self.header[-1])
 
     @property
     def cells(self) -> list[TableCell]:
+        """All cells, row by row."""
         return [cell for row in self.rows for cell in row.cells]
 
     def levels(self) -> list[list[tuple[str, int]]]:

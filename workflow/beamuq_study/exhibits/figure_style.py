@@ -89,9 +89,7 @@ def settings() -> AbstractContextManager[None]:
 def series(
     data: pd.DataFrame, looks: Looks, *by: str
 ) -> Iterator[tuple[pd.DataFrame, SeriesStyle]]:
-    """The rows of each look, named by the values of the columns ``by``; a look without rows has
-    none.
-    """
+    """The rows of each look that has any, and the look, named by values of the columns ``by``."""
     parts = dict(iter(data.groupby(by[0] if len(by) == 1 else list(by), sort=False)))
     return ((parts[key], look) for key, look in looks.items() if key in parts)
 
@@ -160,8 +158,7 @@ def draw_by_bin(
     0 to a little above the highest.
     """
     places = _mark_bins(ax, data, bins)
-    floats = dict.fromkeys((column, "low", "high"), float)
-    parts = list(series(data.astype(floats), looks, by))
+    parts = list(series(data.astype({column: float, "low": float, "high": float}), looks, by))
     step = BINS_WIDTH / len(parts)
     for number, (part, look) in enumerate(parts):
         x = places[part[bins]] + step * (number - (len(parts) - 1) / 2)
@@ -312,14 +309,13 @@ class _Panels:
         )
         for ax in grid.flat[len(parts) :]:
             ax.set_axis_off()
-        x_label, y_label = layout.labels
-        for position, (ax, part) in enumerate(zip(grid.flat, parts, strict=False)):
+        for ax, part in zip(grid.flat, parts, strict=False):
             self._draw_panel(part, ax)
-            if position + columns >= len(parts):
-                ax.tick_params(labelbottom=True)
-                ax.set_xlabel(x_label or ax.get_xlabel())
+        for ax in grid.flat[max(0, len(parts) - columns) : len(parts)]:
+            ax.tick_params(labelbottom=True)
+            ax.set_xlabel(layout.labels[0] or ax.get_xlabel())
         for ax in grid[:, 0]:
-            ax.set_ylabel(y_label or ax.get_ylabel())
+            ax.set_ylabel(layout.labels[1] or ax.get_ylabel())
         if layout.legend_rows:
             _add_legend(figure, list(grid.flat), legend_top, layout.legend_rows)
         return figure

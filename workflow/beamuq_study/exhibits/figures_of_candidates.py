@@ -88,8 +88,7 @@ def mass_above_thresholds(study: Study, chosen: Sequence[Cell], inputs: Inputs) 
     thresholds = {"printed": printed_threshold(size), "corrected": corrected_threshold(size)}
     mass = sets.mass(study.main.beam, size)
     above = {name: mass > threshold for name, threshold in thresholds.items()}
-    columns = ("threshold", "share")
-    data = _means_by_length(study, sets, above, columns, proportion_interval)
+    data = _means_by_length(study, sets, above, ("threshold", "share"), proportion_interval)
     data.insert(2, "mass_above", data["threshold"].map(thresholds))
     draw = partial(
         draw_by_bin,
@@ -307,17 +306,9 @@ PARTS = {
 
 def worked_examples(study: Study, chosen: Sequence[Cell], inputs: Inputs, count: int) -> Figure:
     """The first wrong answer and, of two, the first right one; else the first questions."""
-    candidates = inputs.candidates(chosen[0])
     scored = inputs.scores(chosen[0])
-    has_story = study.datasets[chosen[0].dataset].adapter == "coqa"
-    rows = []
-    for place in _places_of_examples(study, scored, count):
-        key = scored.ids[place]
-        rows += [
-            *_rows_of_texts(candidates, key, has_story=has_story),
-            *_rows_of_sets(study, candidates, key),
-            *_rows_of_scores(scored, key, place),
-        ]
+    places = _places_of_examples(study, scored, count)
+    rows = _rows_of_examples(study, chosen[0], inputs.candidates(chosen[0]), scored, places)
     data = pd.DataFrame(rows, columns=["id", "part", "rank", "text", "value"])
     data = data.astype({"rank": "Int64"})
     heights = [_height(part) for _, part in data.groupby("id", sort=False)]
@@ -330,6 +321,24 @@ def _places_of_examples(study: Study, scored: QuestionScores, count: int) -> Seq
     right = scored.quality > study.main_quality.threshold
     firsts = [int(np.flatnonzero(kind)[0]) for kind in (~right, right)[:count] if kind.any()]
     return firsts if len(firsts) == count else range(min(count, len(right)))
+
+
+def _rows_of_examples(
+    study: Study,
+    cell: Cell,
+    candidates: CandidateSets,
+    scored: QuestionScores,
+    places: Sequence[int],
+) -> list[dict[str, Any]]:
+    """The rows of the questions at some places: texts, candidates and scores."""
+    has_story = study.datasets[cell.dataset].adapter == "coqa"
+    rows = []
+    for place in places:
+        key = scored.ids[place]
+        rows += _rows_of_texts(candidates, key, has_story=has_story)
+        rows += _rows_of_sets(study, candidates, key)
+        rows += _rows_of_scores(scored, key, place)
+    return rows
 
 
 def _height(example: pd.DataFrame) -> float:

@@ -69,9 +69,11 @@ class ByCandidates:
 
     @property
     def methods(self) -> list[str]:
+        """The methods of the series, each once."""
         return list(dict.fromkeys(method for method, _ in self.looks))
 
     def build(self, study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
+        """The figure of the one cell that is chosen."""
         forms = [
             {"method": method, "variant": variant, "setting": setting}
             for method, variant, setting in _forms_by_size(study, chosen[0], self.looks)
@@ -83,6 +85,7 @@ class ByCandidates:
         return figure_style.figure(study, data, self.by, self.name, draw, facts, layout)
 
     def exhibit(self, label: str) -> Exhibit:
+        """The figure under a label, of the paper's model and dataset."""
         return Exhibit(
             label,
             "figure",
@@ -256,11 +259,8 @@ def risk_coverage(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figur
     risks = study.decisions.risks
     decided = inputs.frame(cell.file("decisions"))
     test = _TestHalf(study, cell, inputs.scores(cell))
-    forms = decided[FORM].drop_duplicates().itertuples(index=False)
-    curves = [test.curve(*form) for form in forms]
     thresholds = _guaranteed_thresholds(decided)
-    columns = [*FORM, "part", "score", "shown", "wrong", "low", "high", "risk"]
-    data = pd.concat([*curves, thresholds], ignore_index=True)[columns].assign(n=len(test.groups))
+    data = _curves_and_thresholds(test, decided, thresholds)
     sentence = _sentence_of_thresholds(decided, thresholds)
     draw = partial(draw_risk_coverage, risks=risks, top=_top_of_risks(data, risks))
     facts = {"risks": _percents(risks), "thresholds": sentence, "drawn": test.resamples}
@@ -272,6 +272,17 @@ def risk_coverage(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figur
         legend_rows=2,
     )
     return figure_style.figure(study, data, ["method"], "{method}", draw, facts, layout)
+
+
+def _curves_and_thresholds(
+    test: _TestHalf, decided: pd.DataFrame, thresholds: pd.DataFrame
+) -> pd.DataFrame:
+    """The points of each form's curve, then the thresholds."""
+    forms = decided[FORM].drop_duplicates().itertuples(index=False)
+    curves = [test.curve(method, variant) for method, variant in forms]
+    columns = [*FORM, "part", "score", "shown", "wrong", "low", "high", "risk"]
+    points = pd.concat([*curves, thresholds], ignore_index=True)[columns]
+    return points.assign(n=len(test.groups))
 
 
 class _TestHalf:

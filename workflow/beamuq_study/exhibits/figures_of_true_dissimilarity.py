@@ -185,18 +185,16 @@ def _gains_by_bin(
 ) -> _GainsByBin:
     """Gains over samples within ``count`` bins of the mass that the main beams cover."""
     beam = study.main.beam
+    place = {name: results.keys[name] for name in PLACE}
     mass = results.candidates.mass(beam, study.main.num_candidates)
     bins = {str(number): part for number, part in enumerate(equal_bins(mass, count), 1)}
     gains = []
+    ends = []
     for number, part in bins.items():
         subset = f"mass {part.lowest!r} to {part.highest!r}"
         of_bin = results.gains_within(part.members, subset, beam, variants, **inputs.resampling)
         gains.append(of_bin.assign(setting=number))
-    place = {name: results.keys[name] for name in PLACE}
-    ends = [
-        {**place, "setting": number, "lowest": part.lowest, "highest": part.highest}
-        for number, part in bins.items()
-    ]
+        ends.append({**place, "setting": number, "lowest": part.lowest, "highest": part.highest})
     return _GainsByBin(joined(gains), pd.DataFrame(ends))
 
 
@@ -222,8 +220,9 @@ def fair_share(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """Shares of questions that meet each condition, by length and by what M beams cover."""
     recipe = study.recipes[chosen[0].recipe]
     beam = recipe.decoded(study.main.beam) or study.main.beam
-    exact = strategy_names.of_size("exact", study.main.num_candidates)
-    most_probable = exact if exact in recipe.strategies() else beam
+    most_probable = strategy_names.of_size("exact", study.main.num_candidates)
+    if most_probable not in recipe.strategies():
+        most_probable = beam
     measure = partial(_shares_by_bin, study=study, beam=beam, most_probable=most_probable)
     shares, facts = measured_in_cells(study, inputs, chosen, measure)
     data = pd.concat(shares, ignore_index=True).rename(columns={"name": "what", "value": "share"})

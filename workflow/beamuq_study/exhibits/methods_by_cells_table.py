@@ -83,6 +83,7 @@ class _MethodsByCells:
         return chosen if chosen and self.rows(study, chosen[0].recipe) else []
 
     def build(self, study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
+        """The table of the cells of one recipe and scorer."""
         rows = self.rows(study, chosen[0].recipe)
         estimates = self._estimates(study, chosen, inputs, rows)
         if self.minus is not None:

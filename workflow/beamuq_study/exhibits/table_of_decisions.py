@@ -163,6 +163,7 @@ class _Printed:
     states: Mapping[Form, str]
 
     def cell(self, value: Value) -> TableCell:
+        """A share, or the state of its form at this α."""
         state = self.states.get((value["method"], value["variant"], value["setting"]))
         if state and value["metric"] == SHOWN and value["note"] != ALL_EMPTY:
             return TableCell(state)

@@ -117,23 +117,21 @@ def datasets_asked(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Tabl
     """A column a dataset: counts of the files that were used."""
     questions = {cell.dataset: inputs.of(cell, "questions") for cell in chosen}
     datasets = [study.datasets[name] for name in questions]
+    sizes = {name: len(frame) for name, frame in questions.items()}
+    shots = [_shots(study, inputs, cell) for cell in chosen]
     measures = [
-        _Measure("questions", "# Questions", [len(frame) for frame in questions.values()]),
-        _Measure(
-            "few_shot", "# few-shot examples", [_shots(study, inputs, cell) for cell in chosen]
-        ),
+        _Measure("questions", "# Questions", list(sizes.values())),
+        _Measure("few_shot", "# few-shot examples", shots),
         _Measure("max_new_tokens", "Max new tokens", [item.max_new_tokens for item in datasets]),
     ]
-    sizes = {name: len(frame) for name, frame in questions.items()}
     values = [value for measure in measures for value in measure.values(sizes)]
     header = [tuple(item.category for item in datasets), tuple(item.title for item in datasets)]
     rows = [_text_row(measure.title, measure.counts) for measure in measures]
-    dialogues = captions.listing(_dialogues(study, questions))
-    return Table(values, ("",), header, rows, {"dialogues": dialogues or None})
+    return Table(values, ("",), header, rows, {"dialogues": _dialogues(study, questions)})
 
 
-def _dialogues(study: Study, questions: Mapping[str, pd.DataFrame]) -> list[str]:
-    """How many questions of each dataset of dialogues are turns of how many."""
+def _dialogues(study: Study, questions: Mapping[str, pd.DataFrame]) -> str | None:
+    """How many questions of each dataset of dialogues are turns of how many; None: no dialogues."""
     phrases = []
     for name, frame in questions.items():
         dataset = study.datasets[name]
@@ -142,7 +140,7 @@ def _dialogues(study: Study, questions: Mapping[str, pd.DataFrame]) -> list[str]
                 f"the {len(frame)} questions of {dataset.title} are turns of "
                 f"{frame['group'].nunique()} dialogues"
             )
-    return phrases
+    return captions.listing(phrases) or None
 
 
 def _shots(study: Study, inputs: Inputs, cell: Cell) -> int | str:

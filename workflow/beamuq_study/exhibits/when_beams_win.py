@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -208,7 +207,7 @@ def _coordinates_of_points(study: Study, points: pd.DataFrame) -> str:
     return ", ".join(phrases)
 
 
-def _point(study: Study, inputs: Inputs, cell: Cell) -> dict[str, Any]:
+def _point(study: Study, inputs: Inputs, cell: Cell) -> Mapping[str, object]:
     """Where a cell is on the map, of all outcomes that its searches found.
 
     Outcomes are right under its own questions' references.
@@ -218,12 +217,12 @@ def _point(study: Study, inputs: Inputs, cell: Cell) -> dict[str, Any]:
     logprob = outcomes["logprob"].loc[sets.ids].astype(float).to_numpy()
     right = outcomes["right"].loc[sets.ids].astype(float).to_numpy() > 0
     counts = np.insert(inputs.resample_counts(cell, sets.ids), 0, 1, axis=1)
-    point: dict[str, Any] = {"what": OWN, **cell.place, "n": len(sets.ids)}
     resampled = coordinates(logprob, right, counts, study.main.num_candidates)
+    numbers = {}
     for name, values in resampled.items():
         ends = interval(values[1:], study.evaluation.confidence)
-        point |= {name: values[0], f"{name}_low": ends.low, f"{name}_high": ends.high}
-    return point
+        numbers |= {name: values[0], f"{name}_low": ends.low, f"{name}_high": ends.high}
+    return {"what": OWN, **cell.place, "n": len(sets.ids), **numbers}
 
 
 def _outcomes(sets: CandidateSets, dataset: Dataset) -> pd.DataFrame:
