@@ -174,7 +174,11 @@ class Exhibit:
         cells = self._chosen(study)
         shown = self.build(study, cells, inputs)
         artifacts = self._artifacts(study, cells)
-        facts = captions.study_facts(study) | self._facts(study, cells, shown) | dict(shown.facts)
+        facts = {
+            **captions.study_facts(study),
+            **self._facts(study, cells, shown),
+            **shown.facts,
+        }
         title, *sentences = captions.text(self.caption or self.label, facts)
         title = captions.titled(study, title)
         if isinstance(shown, Table) and shown.reasons:
@@ -204,14 +208,16 @@ class Exhibit:
         if not cells or not cells[0].model:
             return {}
         titles = {cell.model: study.models[cell.model].title for cell in cells}
-        has_n = isinstance(shown, Figure) and "n" in shown.data
+        n = None
+        if isinstance(shown, Figure) and "n" in shown.data:
+            n = shown.data["n"].max()
         questions = pd.DataFrame({"dataset": [cell.dataset for cell in cells], "n": None})
         return {
             **captions.question_facts(study, questions),
             "where": cells[0].title(study),
             "model": titles[cells[0].model],
             "instead": self._instead(titles),
-            "n": shown.data["n"].max() if has_n else None,
+            "n": n,
         }
 
     def _instead(self, titles: Mapping[str, str]) -> str:

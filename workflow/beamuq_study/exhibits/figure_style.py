@@ -120,15 +120,20 @@ def points(
 ) -> None:
     """Marks at the column ``y`` with bars from ``low`` to ``high``; what is NaN is not drawn.
 
-    ``style``: further arguments of matplotlib's ``errorbar``, or others in place of the look's.
+    ``style``: further arguments of matplotlib's ``errorbar``; ``marker`` and ``label`` go before
+    those of the look.
     """
-    of_look = {
-        "color": look.colour,
-        "marker": look.marker,
-        "label": look.title,
-        "elinewidth": 0.8,
-    }
-    ax.errorbar(places, data[y], error_lengths(data, y), linestyle="", **of_look | style)
+    style.setdefault("marker", look.marker)
+    style.setdefault("label", look.title)
+    ax.errorbar(
+        places,
+        data[y],
+        error_lengths(data, y),
+        linestyle="",
+        color=look.colour,
+        elinewidth=0.8,
+        **style,
+    )
 
 
 def error_lengths(

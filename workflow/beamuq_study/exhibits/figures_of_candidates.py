@@ -160,7 +160,10 @@ def _probability_by_rank(study: Study, sets: CandidateSets) -> pd.DataFrame:
     p = np.exp(beams.set_index("rank")["logprob"])
     described = p.groupby("rank").describe(percentiles=[0.05, 0.25, 0.5, 0.75, 0.95])
     by_rank = described.astype({"count": int}).reset_index().rename(columns=NAMES_OF_DESCRIBED)
-    return by_rank.assign(panel=RANKS_PANEL, variant=OVER_BEAMS, rank=by_rank["rank"] + 1)
+    data: pd.DataFrame = by_rank.assign(
+        panel=RANKS_PANEL, variant=OVER_BEAMS, rank=by_rank["rank"] + 1
+    )
+    return data
 
 
 def _draw_mass(data: pd.DataFrame, ax: Axes) -> None:

@@ -103,10 +103,12 @@ class _MethodsByCells:
             rows,
             columns,
             arrows=self.beside == "std" and self.minus is None,
-            metric=self.metric,
-            further_rejection=self.metric.partition("@")[2],
-            datasets="–".join(map(str, counts)),
-            scorer=study.scorers[chosen[0].scorer].title,
+            facts={
+                "metric": self.metric,
+                "further_rejection": self.metric.partition("@")[2],
+                "datasets": "–".join(map(str, counts)),
+                "scorer": study.scorers[chosen[0].scorer].title,
+            },
         )
 
     def _estimates(

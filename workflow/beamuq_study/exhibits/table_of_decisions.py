@@ -69,9 +69,11 @@ def decisions(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         _rows(place, forms),
         _columns(risks, _Printed(_states(thresholds))),
         further=(estimates, thresholds),
-        **captions.question_facts(study, probabilities.frame),
-        shown=averaged.title,
-        tried=_thresholds_tried(thresholds),
+        facts={
+            **captions.question_facts(study, probabilities.frame),
+            "shown": averaged.title,
+            "tried": _thresholds_tried(thresholds),
+        },
     )
 
 
@@ -116,11 +118,11 @@ def _states(thresholds: Estimates) -> dict[Form, str]:
     if frame["dataset"].nunique() > 1:
         frame = frame[~thresholds.too_empty]
     states: dict[Form, str] = {}
-    for form, part in frame.groupby(["method", "variant", "setting"], sort=False):
+    for keys, part in frame.groupby(["method", "variant", "setting"], sort=False):
         threshold = part[part["metric"] == "threshold"]
         least = part[part["metric"] == "least"]
         if threshold["value"].isna().all():
-            method, variant, setting = form
+            method, variant, setting = map(str, keys)
             refused = (least["n"] < least["value"]).any()
             states[method, variant, setting] = "refused" if refused else "none"
     return states

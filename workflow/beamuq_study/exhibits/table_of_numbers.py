@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +19,7 @@ import pandas as pd
 from beamuq.array_types import Bools
 from beamuq.evaluation.estimates import TIE, Estimates
 from beamuq_study.exhibits import captions
+from beamuq_study.exhibits.captions import Facts
 from beamuq_study.exhibits.exhibit import PLACE, Row, Table, TableCell
 from beamuq_study.exhibits.method_groups import OVER_BEAMS, OVER_SAMPLES
 from beamuq_study.exhibits.table_formats import decimal, interval, signed
@@ -58,7 +60,7 @@ def table(
     family: tuple[str, ...] = (),
     arrows: bool = False,
     further: Sequence[Estimates] = (),
-    **facts: object,
+    facts: Facts = MappingProxyType({}),
 ) -> Table:
     """The estimates that a row's and a column's keys together name; a dash where there is none.
 

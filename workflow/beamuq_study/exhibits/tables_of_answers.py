@@ -156,7 +156,9 @@ def quality_agreement(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> T
     ]
     of_orders = {"metric": TAU, "setting": f"{study.main_quality.metric} /"}
     columns.append(Column(of_orders, ("Order", "τ"), beside="interval"))
-    return table(study, joined(parts), ("Cell", "Quality"), body, columns, forms=len(forms))
+    stub = ("Cell", "Quality")
+    facts = {"forms": len(forms)}
+    return table(study, joined(parts), stub, body, columns, facts=facts)
 
 
 def _gains_and_agreement(
@@ -227,8 +229,8 @@ def endings(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         for setting in parts
     ]
     stub = ("Cell", "Endings")
-    recipe = chosen[1].recipe
-    return table(study, estimates, stub, body, _columns_of_endings(), merged=recipe)
+    facts = {"merged": chosen[1].recipe}
+    return table(study, estimates, stub, body, _columns_of_endings(), facts=facts)
 
 
 def _columns_of_endings() -> list[Column]:
@@ -303,8 +305,7 @@ def augrc(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         body,
         columns,
         further=(estimates,),
-        shown=averaged.title,
-        top_beam="" if has_both else None,
+        facts={"shown": averaged.title, "top_beam": "" if has_both else None},
     )
 
 

@@ -80,8 +80,7 @@ def estimators_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Ta
         _columns_of_estimators(),
         family=("model",),
         further=(averaged.estimates.where(metric="unbiased"), of_cells),
-        of=averaged.title,
-        **facts,
+        facts={**facts, "of": averaged.title},
     )
 
 
@@ -167,7 +166,7 @@ def controls_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Tabl
         _rows_of_controls(study, prr),
         columns,
         family=tuple(PLACE),
-        **facts,
+        facts=facts,
     )
 
 
@@ -224,7 +223,7 @@ def draw_spread_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> T
         body,
         columns,
         further=[estimates],
-        draws=captions.listing([str(count) for count in counts]),
+        facts={"draws": captions.listing([str(count) for count in counts])},
     )
 
 

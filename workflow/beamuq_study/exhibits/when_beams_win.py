@@ -214,11 +214,11 @@ def _point(study: Study, inputs: Inputs, cell: Cell) -> Mapping[str, object]:
     """
     sets = inputs.candidates(cell)
     outcomes = _outcomes(sets, study.datasets[cell.dataset])
-    logprob = outcomes["logprob"].loc[sets.ids].astype(float).to_numpy()
-    right = outcomes["right"].loc[sets.ids].astype(float).to_numpy() > 0
+    logprob = outcomes["logprob"].loc[sets.ids].to_numpy(np.float64)
+    right = outcomes["right"].loc[sets.ids].to_numpy(np.float64) > 0
     counts = np.insert(inputs.resample_counts(cell, sets.ids), 0, 1, axis=1)
     resampled = coordinates(logprob, right, counts, study.main.num_candidates)
-    numbers = {}
+    numbers: dict[str, float | None] = {}
     for name, values in resampled.items():
         ends = interval(values[1:], study.evaluation.confidence)
         numbers |= {name: values[0], f"{name}_low": ends.low, f"{name}_high": ends.high}
