@@ -6,7 +6,7 @@ cells is shorter in :mod:`~beamuq_study.exhibits.methods_by_cells_table`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from types import MappingProxyType
@@ -188,13 +188,12 @@ def _count_of_bold(values: pd.DataFrame, columns: Sequence[Column]) -> str:
 def _filled_rows(rows: Sequence[Row], grid: _Grid, values: pd.DataFrame) -> list[Row]:
     """The rows with their cells, a dash at a place without an estimate."""
     printed = map(_table_cell, records(values), grid.shown_columns)
-    cells = iter([next(printed) if filled else TableCell(ABSENT) for filled in grid.filled])
-    width = len(grid.places) // max(1, len(rows))
-    return [replace(row, cells=_next_cells(cells, width)) for row in rows]
-
-
-def _next_cells(cells: Iterator[TableCell], width: int) -> tuple[TableCell, ...]:
-    return tuple(next(cells) for _ in range(width))
+    cells = [next(printed) if filled else TableCell(ABSENT) for filled in grid.filled]
+    width = len(cells) // max(1, len(rows))
+    return [
+        replace(row, cells=tuple(cells[number * width : (number + 1) * width]))
+        for number, row in enumerate(rows)
+    ]
 
 
 def _table_cell(value: Value, column: Column) -> TableCell:
