@@ -27,7 +27,7 @@ from beamuq.evaluation.estimates import MEAN
 from beamuq.methods.dissimilarity_cocoa import cocoa
 from beamuq.methods.semantic_entropy_sar import semantic_entropy, semantic_entropy_printed
 from beamuq_study.comparison.comparison_inputs import FOLDER, KEYS
-from beamuq_study.exhibits.captions import CONSISTENCY
+from beamuq_study.exhibits.method_groups import CONSISTENCY
 
 Key = tuple[str, ...]  # of a number of the paper: KEYS
 MAIN, GEMMA, GEMMA_CHAT = "tab:qa_mean_prr", "tab:qa_gemma4b", "tab:qa_gemma4bit"

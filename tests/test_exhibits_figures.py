@@ -25,20 +25,20 @@ from beamuq.methods import METHODS, Method
 from beamuq_study.comparison import beam_minus_multinomial
 from beamuq_study.exhibits import figure_style, list_of_exhibits
 from beamuq_study.exhibits import figures_of_scores as of_scores
-from beamuq_study.exhibits.estimators_of_u import (
-    BY_ROWS,
-    GAINS,
-    draw_by_rows,
-    draw_conditions,
-    draw_gains,
-    draw_reasons,
-)
 from beamuq_study.exhibits.exhibit import Built
 from beamuq_study.exhibits.figure_style import draw_by_bin
 from beamuq_study.exhibits.figures_of_candidates import (
     draw_candidates,
     draw_rank_probabilities,
     draw_worked_example,
+)
+from beamuq_study.exhibits.figures_of_true_dissimilarity import (
+    BY_ROWS,
+    GAINS,
+    draw_by_rows,
+    draw_conditions,
+    draw_gains,
+    draw_reasons,
 )
 from beamuq_study.exhibits.when_beams_win import draw_map
 from beamuq_study.parquet_tables import Artifact
@@ -267,7 +267,7 @@ def test_a_panel_of_fewer_than_twenty_questions_is_called_an_illustration(
 ) -> None:
     data = frame(length=["2", "2"], variant=FORM, value=[0.4, 0.1], n=n, panel="data")
     shown = figure_style.figure(
-        STUDY, data, ["panel"], "{panel}", draw_by_bin, {}, ("x", "y")
+        STUDY, data, ["panel"], "{panel}", draw_by_bin, {}, figure_style.Layout(("x", "y"))
     ).draw("title", "")
     assert shown.axes[0].get_title() == title
 
@@ -275,7 +275,7 @@ def test_a_panel_of_fewer_than_twenty_questions_is_called_an_illustration(
 def test_a_panel_of_which_nothing_was_run_is_no_illustration() -> None:
     data = frame(length=["2", "2"], variant=FORM, value=[np.nan, np.nan], n=0, panel="data")
     shown = figure_style.figure(
-        STUDY, data, ["panel"], "{panel}", draw_by_bin, {}, ("x", "y")
+        STUDY, data, ["panel"], "{panel}", draw_by_bin, {}, figure_style.Layout(("x", "y"))
     ).draw("title", "")
     assert shown.axes[0].get_title() == "data"
 

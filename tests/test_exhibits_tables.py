@@ -19,8 +19,8 @@ import exhibits_study
 from beamuq.evaluation.estimates import Estimates
 from beamuq_study import parquet_tables
 from beamuq_study.exhibits import table_formats
-from beamuq_study.exhibits.estimates_table import Column, table
 from beamuq_study.exhibits.exhibit import CSV_COLUMNS, Built, Row, Table, TableCell
+from beamuq_study.exhibits.table_of_numbers import Column, table
 from beamuq_study.parquet_tables import Artifact
 from exhibits_study import Results
 from test_escaping import TEXTS

@@ -21,9 +21,9 @@ from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, ho
 from beamuq_study import cells
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs, ComparisonRules
 from beamuq_study.exhibits import captions, figure_style
-from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
-from beamuq_study.exhibits.estimates_table import records
 from beamuq_study.exhibits.exhibit import EVALUATION, Built, Exhibit
+from beamuq_study.exhibits.method_groups import OVER_BEAMS, OVER_SAMPLES
+from beamuq_study.exhibits.table_of_numbers import records
 from beamuq_study.result_files import Cell
 
 LABEL = "paired"
@@ -32,7 +32,7 @@ TITLE_ROW = ""  # in place of a dataset: the row that names a model
 HEADLINE = "headline"
 CELLS = "cells"
 PLACE = ["model", "dataset", "method"]
-NUMBERS = [BEAMSEARCH, MULTINOMIAL, "difference", "low", "high", "std", "p"]
+NUMBERS = [OVER_BEAMS, OVER_SAMPLES, "difference", "low", "high", "std", "p"]
 MEASURED = [*PLACE, *NUMBERS, "n", "resamples", "note"]
 COLUMNS = ["family", *PLACE, *NUMBERS, "adjusted", "significant", "n", "resamples", "note"]
 PlaceOfTest = tuple[str, str, str]  # by PLACE
@@ -153,15 +153,15 @@ def _measured(results: ComparisonInputs, models: Sequence[str]) -> pd.DataFrame:
     run = [cell for cell in _run_cells(results) if cell.model in models]
     if not run:
         return pd.DataFrame(columns=MEASURED)
-    beams = _of_form(results, run, BEAMSEARCH)
-    samples = _of_form(results, run, MULTINOMIAL)
+    beams = _of_form(results, run, OVER_BEAMS)
+    samples = _of_form(results, run, OVER_SAMPLES)
     gains = beams.minus(samples, on=PLACE)
     places = gains.frame[PLACE]
     all_gains = _with_means(gains)
     summary = all_gains.summary(results.study.evaluation.confidence)
     forms = {
-        BEAMSEARCH: _with_means(beams.at(places)).frame["value"],
-        MULTINOMIAL: _with_means(samples.at(places)).frame["value"],
+        OVER_BEAMS: _with_means(beams.at(places)).frame["value"],
+        OVER_SAMPLES: _with_means(samples.at(places)).frame["value"],
     }
     values = summary.rename(columns={"value": "difference"}).assign(
         p=all_gains.p(), resamples=all_gains.replicates.shape[1], **forms
@@ -237,18 +237,15 @@ def figure(results: ComparisonInputs, frame: pd.DataFrame) -> Built:
     titles |= {name: dataset.title for name, dataset in study.datasets.items()}
     methods = {method: captions.method_short(method) for method in dict.fromkeys(frame["method"])}
     row_count = len(frame[["model", "dataset"]].drop_duplicates()) + frame["model"].nunique()
-    shown = figure_style.figure(
-        study,
-        frame,
-        ["method"],
-        "{method}",
-        partial(draw_forest, titles=titles),
-        _caption_facts(results, frame),
+    layout = figure_style.Layout(
         ("Difference", ""),
         titles=methods,
         height=0.75 + ROW * row_count,
         across=len(methods) or 1,
     )
+    draw = partial(draw_forest, titles=titles)
+    facts = _caption_facts(results, frame)
+    shown = figure_style.figure(study, frame, ["method"], "{method}", draw, facts, layout)
     exhibit = Exhibit(LABEL, "figure", lambda _: _run_cells(results), EVALUATION, lambda *_: shown)
     return exhibit.built(study, results.inputs)
 

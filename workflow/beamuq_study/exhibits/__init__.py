@@ -1,3 +1,1 @@
-"""Each table and figure, one module, by the paper's label or our own: what it needs and how it is
-drawn.
-"""
+"""Each table and figure by the paper's label or our own: what it needs and how it is drawn."""

@@ -1,116 +1,132 @@
-"""How methods, variants, settings, demos and proxies are called in what a reader sees."""
+"""What captions say: their templates filled in, and what methods, proxies and demos are called."""
 
 from __future__ import annotations
 
 import string
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import Any
+from typing import TypeAlias
 
 import pandas as pd
 
 from beamuq.beam_mass_theorem import corrected_threshold, printed_threshold
 from beamuq.errors import BeamUQError, hint
 from beamuq.methods.registry import TITLES
+from beamuq_study.exhibits.method_groups import OVER_BEAMS
 from beamuq_study.study_config import Study
 
-CONSISTENCY = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity", "CocoaMSP", "CocoaPPL")
-GRAPH = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity")
-MULTINOMIAL, BEAMSEARCH = "multinomial", "beamsearch"
+Facts: TypeAlias = Mapping[str, object]
+"""What fills the ``{names}`` of a caption; a sentence goes if a fact of it is None."""
 
-_SHORT = {"Dissimilarity": "Dissim", "Eccentricity": "Ecc", "EigVecDissimilarity": "EigVecDissim"}
-ARROWS = "; ↑: the beam form is better than its multinomial counterpart"
-NEEDS = "Needs: "
 DEMO_WARNING = (
     "This is a demo: its numbers show that the machinery works and are no results of the paper."
 )
-_, *_BLOCKS = (
-    (resources.files("beamuq_study.exhibits") / "captions.txt")
-    .read_text(encoding="utf-8")
-    .split("\n== ")
+RANKING = (
+    "In each column the best value is bold and the second best underlined, compared unrounded, "
+    "ties alike"
 )
-_TEMPLATES = dict(block.split(" ==\n", 1) for block in _BLOCKS)
-# Of the paper's baseline methods: the category of each, and its title.
-BASELINES = {
-    name: of
-    for name, *of in (line.split(" | ") for line in _TEMPLATES["baseline methods"].splitlines())
+ARROWS = "; ↑: the beam form is better than its multinomial counterpart"
+NEEDS = "Needs: "
+EVERY_MAIN_MODEL = "every model of recipe {recipe!r} in the grid, under the main scorer"
+
+_SHORT_NAMES = {
+    "Dissimilarity": "Dissim",
+    "Eccentricity": "Ecc",
+    "EigVecDissimilarity": "EigVecDissim",
 }
+
+
+def _read_templates() -> dict[str, str]:
+    """The captions of ``captions.txt``, by label."""
+    path = resources.files("beamuq_study.exhibits") / "captions.txt"
+    _, *blocks = path.read_text(encoding="utf-8").split("\n== ")
+    return dict(block.split(" ==\n", 1) for block in blocks)
+
+
+_TEMPLATES = _read_templates()
 
 
 def method_title(method: str, variant: str = "") -> str:
     """``Dissimilarity + beamsearch``; a method this table of names does not know keeps its key."""
     title = TITLES.get(method, method)
-    return f"{title} + beamsearch" if variant == BEAMSEARCH else title
+    return f"{title} + beamsearch" if variant == OVER_BEAMS else title
 
 
 def method_short(method: str) -> str:
-    return _SHORT.get(method, method)
+    """``Dissim``: as heads of columns call a method."""
+    return _SHORT_NAMES.get(method, method)
 
 
 def titled(study: Study, title: str) -> str:
     """A title, with the demo's tag where the study is one."""
-    return "[demo] " * study.demo + title
+    return f"[demo] {title}" if study.demo else title
 
 
 def footnote(study: Study, scorers: Sequence[str] = (), *, quality: bool = False) -> str:
-    """A sentence that names every scorer and quality metric used here that replaces the paper's;
-    else nothing.
-    """
-    used = [("similarity", study.scorers[name]) for name in scorers] + [
-        ("quality", study.main_quality)
-    ] * quality
-    proxies = [f"{what}: {of.title}, proxy for {of.proxy_for}" for what, of in used if of.proxy_for]
+    """A sentence that names the scorers and the quality metric that are proxies; else nothing."""
+    used = [("similarity", study.scorers[name]) for name in scorers]
+    proxies = [
+        f"{role}: {scorer.title}, proxy for {scorer.proxy_for}"
+        for role, scorer in used
+        if scorer.proxy_for
+    ]
+    metric = study.main_quality
+    if quality and metric.proxy_for:
+        proxies.append(f"quality: {metric.title}, proxy for {metric.proxy_for}")
     return f"Proxies: {'; '.join(proxies)}." if proxies else ""
 
 
 def listing(items: Sequence[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
-    return " and ".join(filter(None, (", ".join(items[:-1]), items[-1]))) if items else ""
+    if len(items) < 2:
+        return "".join(items)
+    return f"{', '.join(items[:-1])} and {items[-1]}"
 
 
-def _lines(caption: str, *, of_needs: bool) -> list[str]:
-    return [
-        s
-        for s in _TEMPLATES.get(caption, caption).splitlines()
-        if s and s.startswith(NEEDS) == of_needs
-    ]
+def ranking(*, arrows: bool) -> str:
+    """The sentence on the marks of ranked values; ``arrows``: whether any beam form has one."""
+    return f"{RANKING}{ARROWS if arrows else ''}."
 
 
-def _filled(line: str, facts: Mapping[str, Any]) -> str:
-    """A line with its facts; empty if one is None. Raises BeamUQError naming one that is no
-    fact.
-    """
-    try:
-        known = all(
-            facts[name] is not None for _, name, _, _ in string.Formatter().parse(line) if name
-        )
-    except KeyError as error:
-        name = error.args[0]
-        raise BeamUQError(
-            f"caption {line!r}: {{{name}}}: no fact here; {hint(name, facts)}"
-        ) from error
-    return line.format_map(facts) if known else ""
-
-
-def text(caption: str, facts: Mapping[str, Any]) -> list[str]:
-    """The title and the sentences of a caption, filled in; a sentence goes if a fact of it is
-    None.
-    """
-    title, *sentences = (_filled(line, facts) for line in _lines(caption, of_needs=False))
+def text(caption: str, facts: Facts) -> list[str]:
+    """The title and the sentences of a caption, filled in."""
+    lines = [line for line in _lines(caption) if not line.startswith(NEEDS)]
+    title, *sentences = [_filled(line, facts) for line in lines]
     return [title, *(sentence for sentence in sentences if sentence.strip())]
 
 
 def needs(study: Study, caption: str) -> str:
-    """What a study needs for an exhibit, as the caption's block says; else every model of the main
-    recipe.
-    """
-    every = "every model of recipe {recipe!r} in the grid, under the main scorer"
-    (line, *_) = [*_lines(caption, of_needs=True), every]
-    return _filled(line.removeprefix(NEEDS), study_facts(study))
+    """What a study needs for an exhibit, as its caption says; else all main models."""
+    stated = [line.removeprefix(NEEDS) for line in _lines(caption) if line.startswith(NEEDS)]
+    needed = stated[0] if stated else EVERY_MAIN_MODEL
+    return _filled(needed, study_facts(study))
 
 
-def study_facts(study: Study) -> dict[str, Any]:
-    main, quality, evaluation = study.main, study.main_quality, study.evaluation
+def _lines(caption: str) -> list[str]:
+    """The lines of a caption, given by its label or as its text."""
+    return [line for line in _TEMPLATES.get(caption, caption).splitlines() if line]
+
+
+def _filled(line: str, facts: Facts) -> str:
+    """A line with its facts, empty if one is None. Raises BeamUQError for a name without a fact."""
+    for _, name, _, _ in string.Formatter().parse(line):
+        if not name:
+            continue
+        try:
+            fact = facts[name]
+        except KeyError as error:
+            problem = f"caption {line!r}: {{{name}}}: no fact here"
+            raise BeamUQError(f"{problem}; {hint(name, facts)}") from error
+        if fact is None:
+            return ""
+    return line.format_map(facts)
+
+
+def study_facts(study: Study) -> dict[str, object]:
+    """Facts of the main settings of a study."""
+    main = study.main
+    quality = study.main_quality
+    evaluation = study.evaluation
     return {
         "M": main.num_candidates,
         "recipe": main.recipe,
@@ -129,18 +145,33 @@ def study_facts(study: Study) -> dict[str, Any]:
 
 
 def question_facts(study: Study, cells: pd.DataFrame) -> dict[str, str]:
-    """Of the ``dataset`` of each of some cells, and its questions ``n`` (NaN: not told): ``sizes``,
-    ``resampled``.
-    """
+    """Facts of the questions of some cells, by their ``dataset`` and ``n`` (NaN: not told)."""
     counts = {
-        str(d): n.dropna()
-        for d, n in cells.groupby("dataset", sort=False)["n"]
-        if d in study.datasets
+        str(dataset): sizes.dropna()
+        for dataset, sizes in cells.groupby("dataset", sort=False)["n"]
+        if dataset in study.datasets
     }
-    stories = [study.datasets[d].title for d in counts if study.datasets[d].adapter == "coqa"]
-    resampled = f"{study.evaluation.resamples} bootstrap resamples of the questions"
-    resampled += f" (of whole stories for {listing(stories)})" * bool(stories)
-    resampled += ", each dataset resampled on its own" * (len(counts) > 1)
-    ends = {study.datasets[d].title: sorted({min(n), max(n)}) for d, n in counts.items() if len(n)}
-    parts = [f"{title} {'–'.join(map(str, of))}" for title, of in ends.items()]
-    return {"sizes": f"Questions: {', '.join(parts)}." if parts else "", "resampled": resampled}
+    return {"sizes": _sizes(study, counts), "resampled": _resampled(study, list(counts))}
+
+
+def _sizes(study: Study, counts: Mapping[str, pd.Series[int]]) -> str:
+    """The sentence on the least and the most questions of each dataset; nothing where not told."""
+    ranges = []
+    for dataset, sizes in counts.items():
+        if len(sizes):
+            ends = sorted({min(sizes), max(sizes)})
+            ranges.append(f"{study.datasets[dataset].title} {'–'.join(map(str, ends))}")
+    return f"Questions: {', '.join(ranges)}." if ranges else ""
+
+
+def _resampled(study: Study, datasets: Sequence[str]) -> str:
+    """What the bootstrap of these datasets draws."""
+    stories = [
+        study.datasets[name].title for name in datasets if study.datasets[name].adapter == "coqa"
+    ]
+    phrase = f"{study.evaluation.resamples} bootstrap resamples of the questions"
+    if stories:
+        phrase += f" (of whole stories for {listing(stories)})"
+    if len(datasets) > 1:
+        phrase += ", each dataset resampled on its own"
+    return phrase

@@ -1,6 +1,4 @@
-"""What an exhibit is: the cells it shows, the files it reads of them, and what builds its table or
-figure.
-"""
+"""What an exhibit is: the cells it shows, the files it reads, and what builds it."""
 
 from __future__ import annotations
 
@@ -15,6 +13,7 @@ import pandas as pd
 from beamuq.errors import BeamUQError
 from beamuq_study.cells import nearest
 from beamuq_study.exhibits import captions
+from beamuq_study.exhibits.captions import Facts
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.produced_answers import AnswerSource
 from beamuq_study.result_files import Cell, Inputs
@@ -33,6 +32,8 @@ CANDIDATES = ("candidates", "questions")
 
 @dataclass(frozen=True)
 class TableCell:
+    """A printed value."""
+
     text: str
     spread: str = ""  # follows the text in small type
     mark: Literal["", "best", "second"] = ""  # its rank within a column
@@ -43,12 +44,10 @@ class TableCell:
 
 @dataclass(frozen=True)
 class Row:
-    """A row: its titles, one a stub column, the keys of its estimates, and the group that stands
-    above its rows.
-    """
+    """A row: its titles, one a stub column, and the group that stands above its rows."""
 
     titles: tuple[str, ...]
-    keys: Mapping[str, str] = field(default_factory=dict)
+    keys: Mapping[str, str] = field(default_factory=dict)  # of its estimates
     group: str = ""
     signed: bool = False  # they are differences, shown with their intervals
     cells: tuple[TableCell, ...] = ()
@@ -56,62 +55,62 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: the rows of its CSV, how it looks, what fills its caption, and why values or
-    intervals are lacking.
+    """A table: the rows of its CSV, how it looks, and what fills its caption.
 
     Of ``header[level][column]`` equal neighbours of a level above the last share one title.
+    ``reasons`` say why values or intervals are lacking.
     """
 
     values: Sequence[Mapping[str, Any]]
     stub: tuple[str, ...]
     header: Sequence[tuple[str, ...]]
     rows: Sequence[Row]
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
     reasons: Sequence[str] = ()
 
     @property
     def width(self) -> int:
+        """The number of columns, with the stub's."""
         return len(self.stub) + len(self.header[-1])
 
     @property
     def cells(self) -> list[TableCell]:
+        """All cells, row by row."""
         return [cell for row in self.rows for cell in row.cells]
 
     def levels(self) -> list[list[tuple[str, int]]]:
-        """Each header level, the stub's titles on the last: titles with how many columns each
-        spans.
+        """The titles of each header level with how many columns each spans.
+
+        The stub's titles are on the last level; the levels above have blanks there.
         """
-        paths = [zip(*self.header[:level], strict=True) for level in range(1, len(self.header))]
-        spans = [
-            [(path[-1], len(list(same))) for path, same in itertools.groupby(level)]
-            for level in paths
-        ]
-        blank = [("", 1)] * len(self.stub)
-        return [
-            *([*blank, *level] for level in spans),
-            [(title, 1) for title in (*self.stub, *self.header[-1])],
-        ]
+        blanks = [("", 1)] * len(self.stub)
+        levels = []
+        for depth in range(1, len(self.header)):
+            paths = zip(*self.header[:depth], strict=True)
+            spans = [(path[-1], len(list(same))) for path, same in itertools.groupby(paths)]
+            levels.append([*blanks, *spans])
+        last = [(title, 1) for title in (*self.stub, *self.header[-1])]
+        return [*levels, last]
 
     def groups(self) -> list[tuple[str, list[Row]]]:
-        return [
-            (title, list(rows))
-            for title, rows in itertools.groupby(self.rows, lambda row: row.group)
-        ]
+        """The rows by the group that stands above them."""
+        by_group = itertools.groupby(self.rows, lambda row: row.group)
+        return [(title, list(rows)) for title, rows in by_group]
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: ``data`` is the frame drawn, ``draw`` makes a matplotlib figure of title and
-    footnote.
-    """
+    """A figure: the frame drawn, and what draws it with a title and a footnote."""
 
     data: pd.DataFrame
     draw: Callable[[str, str], matplotlib.figure.Figure]
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Built:
+    """A table or figure with its title, its caption and its footnote."""
+
     label: str
     title: str
     caption: str
@@ -123,116 +122,124 @@ class Built:
         """What its CSV holds: the points drawn, or a row a value, an undefined one empty."""
         if isinstance(self.shown, Figure):
             return self.shown.data
-        empty: dict[str, Any] = dict.fromkeys(PLACE, "") | {"table": f"tab:{self.label}"}
-        return pd.DataFrame(
-            [{**empty, **row} for row in self.shown.values], columns=list(CSV_COLUMNS)
-        )
+        blank = dict.fromkeys(PLACE, "") | {"table": f"tab:{self.label}"}
+        rows = [{**blank, **row} for row in self.shown.values]
+        return pd.DataFrame(rows, columns=list(CSV_COLUMNS))
+
+
+def _no_files(_: Study) -> list[Path]:
+    return []
 
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A table or a figure of the paper, under the paper's label without ``tab:`` or ``fig:``, or
-    one of our own.
-    """
+    """A table or a figure, under the paper's label without ``tab:`` or ``fig:``, or one of ours."""
 
     label: str
     kind: Literal["table", "figure"]
-    cells: Callable[
-        [Study], Sequence[Cell]
-    ]  # none where the study cannot supply it; its caption says what it needs
+    # None where the study cannot supply it; its caption says what it needs.
+    cells: Callable[[Study], Sequence[Cell]]
     reads: tuple[str, ...]  # the kinds of files that it reads of each cell
     build: Callable[[Study, Sequence[Cell], Inputs], Table | Figure]
-    # the label of its caption in ``captions.txt``, or one in the form of a block there; "": its own
+    # The label of its caption in ``captions.txt``, or one in the form of a block there; "": its own
     caption: str = ""
     metric: str = ""  # what the study has to measure, of the answers of ``answer_source``
-    near: tuple[str, str] | None = (
-        None  # of one cell: the paper's model and dataset, for which the nearest stands
-    )
+    # Of one cell: the paper's model and dataset, for which the nearest stands
+    near: tuple[str, str] | None = None
     models: tuple[str, ...] = ()  # the paper's models that it shows, in an exhibit of a few
-    beyond_paper: bool = (
-        False  # the paper has nothing like it; the report shows it in a section of its own
-    )
+    # The paper has nothing like it; the report shows it in a section of its own.
+    beyond_paper: bool = False
     answer_source: AnswerSource = "greedy"  # whose answers are judged and scored
-    quality: bool = (
-        True  # its numbers rest on the quality of answers: the caption names a proxy of that
-    )
+    # Its numbers rest on the quality of answers: the caption names a proxy of that.
+    quality: bool = True
     shows_questions: bool = False  # it prints texts of a dataset
-    files: Callable[[Study], list[Path]] = (
-        lambda _: []
-    )  # other files that it reads, such as prompt templates
+    # Other files that it reads, such as prompt templates
+    files: Callable[[Study], list[Path]] = _no_files
     module: str = ""  # that of its specification, on whose code the rule that makes it depends
+
+    def artifacts(self, study: Study) -> list[Artifact]:
+        """The files that it shows, each once. Raises BeamUQError where the study lacks them."""
+        needs = captions.needs(study, self.caption or self.label)
+        metric = self.metric.partition("@")[0]
+        if metric and not self._measures(study, metric):
+            measured = f"{metric} in evaluation.metrics and {self.answer_source} in answer_source"
+            raise _unmet(measured)
+        cells = self._chosen(study)
+        if self.reads and not cells:
+            raise _unmet(needs)
+        return self._artifacts(study, cells)
+
+    def built(self, study: Study, inputs: Inputs) -> Built:
+        """Build it of the files that :meth:`artifacts` names, with its caption."""
+        cells = self._chosen(study)
+        shown = self.build(study, cells, inputs)
+        artifacts = self._artifacts(study, cells)
+        facts = {
+            **captions.study_facts(study),
+            **self._facts(study, cells, shown),
+            **shown.facts,
+        }
+        title, *sentences = captions.text(self.caption or self.label, facts)
+        title = captions.titled(study, title)
+        if isinstance(shown, Table) and shown.reasons:
+            sentences.append(f"Without a value or an interval: {'; '.join(shown.reasons)}.")
+        scorers = list(dict.fromkeys(file.scorer for file in artifacts if file.scorer))
+        proxies = captions.footnote(study, scorers, quality=self.quality)
+        warning = captions.DEMO_WARNING if study.demo else ""
+        empty = inputs.empty_sentence(artifacts, self.answer_source)
+        parts = [f"{title}.", *sentences, proxies, warning, empty]
+        return Built(self.label, title, " ".join(filter(None, parts)), proxies, shown)
+
+    def _measures(self, study: Study, metric: str) -> bool:
+        metrics = study.evaluation.metrics
+        return metric in metrics and self.answer_source in study.answer_source
 
     def _chosen(self, study: Study) -> Sequence[Cell]:
         cells = self.cells(study)
         return nearest(study, cells, *self.near) if self.near else cells
 
-    def artifacts(self, study: Study) -> list[Artifact]:
-        """The files that it shows, each once. Raises BeamUQError, saying what it needs, where the
-        study lacks that.
-        """
-        metric, needs = (
-            self.metric.partition("@")[0],
-            captions.needs(study, self.caption or self.label),
-        )
-        if metric and (
-            metric not in study.evaluation.metrics or self.answer_source not in study.answer_source
-        ):
-            needs = f"{metric} in evaluation.metrics and {self.answer_source} in answer_source"
-        elif (chosen := self._chosen(study)) or not self.reads:
-            return self._files(study, chosen)
-        raise BeamUQError(f"needs {needs}; add that, or drop the exhibit")
+    def _artifacts(self, study: Study, cells: Sequence[Cell]) -> list[Artifact]:
+        quality = study.main_quality.metric
+        artifacts = [cell.file(kind, quality) for cell in cells for kind in self.reads]
+        return list(dict.fromkeys(file for file in artifacts if _exists(study, file)))
 
-    def _files(self, study: Study, cells: Sequence[Cell]) -> list[Artifact]:
-        def made(file: Artifact) -> object:
-            """Whether the study has it: some cells have no shots, most no map."""
-            if file.kind == "shots":
-                return study.datasets[file.dataset].few_shot
-            return file.kind != "beams_map" or study.scoring[file.recipe].beams_map
-
-        files = (
-            cell.file(kind, study.main_quality.metric) for cell in cells for kind in self.reads
-        )
-        return list(dict.fromkeys(filter(made, files)))
-
-    def built(self, study: Study, inputs: Inputs) -> Built:
-        """Build it of the files that :meth:`artifacts` names, with its caption."""
-        chosen = self._chosen(study)
-        shown, needs = self.build(study, chosen, inputs), self._files(study, chosen)
-        facts = captions.study_facts(study) | self._facts(study, chosen, shown) | dict(shown.facts)
-        title, *sentences = captions.text(self.caption or self.label, facts)
-        if isinstance(shown, Table) and shown.reasons:
-            sentences.append(f"Without a value or an interval: {'; '.join(shown.reasons)}.")
-        scorers = list(dict.fromkeys(need.scorer for need in needs if need.scorer))
-        proxies, title = (
-            captions.footnote(study, scorers, quality=self.quality),
-            captions.titled(study, title),
-        )
-        ending = (
-            captions.DEMO_WARNING * study.demo,
-            inputs.empty_sentence(needs, self.answer_source),
-        )
-        caption = " ".join(filter(None, (f"{title}.", *sentences, proxies, *ending)))
-        return Built(self.label, title, caption, proxies, shown)
-
-    def _facts(self, study: Study, chosen: Sequence[Cell], shown: Table | Figure) -> dict[str, Any]:
-        """What captions say of the cells: the first, their questions, and what stands for the
-        paper's models.
-        """
-        if not chosen or not chosen[0].model:
+    def _facts(self, study: Study, cells: Sequence[Cell], shown: Table | Figure) -> Facts:
+        """What captions say of the cells and of what stands for the paper's models."""
+        if not cells or not cells[0].model:
             return {}
-        titles = {cell.model: study.models[cell.model].title for cell in chosen}
-        missing = ", ".join(
-            model for model in self.models or (self.near or ())[:1] if model not in titles
-        )
-        instead = (
-            f"The paper shows {missing}, not in this study's grid; shown: "
+        titles = {cell.model: study.models[cell.model].title for cell in cells}
+        n = None
+        if isinstance(shown, Figure) and "n" in shown.data:
+            n = shown.data["n"].max()
+        questions = pd.DataFrame({"dataset": [cell.dataset for cell in cells], "n": None})
+        return {
+            **captions.question_facts(study, questions),
+            "where": cells[0].title(study),
+            "model": titles[cells[0].model],
+            "instead": self._instead(titles),
+            "n": n,
+        }
+
+    def _instead(self, titles: Mapping[str, str]) -> str:
+        """A sentence on the paper's models that are not among those shown, by name and title."""
+        near = self.near[:1] if self.near else ()
+        missing = [model for model in self.models or near if model not in titles]
+        if not missing:
+            return ""
+        return (
+            f"The paper shows {', '.join(missing)}, not in this study's grid; shown: "
             f"{', '.join(titles.values())}."
         )
-        n = shown.data["n"].max() if isinstance(shown, Figure) and "n" in shown.data else None
-        facts = {
-            "where": chosen[0].title(study),
-            "model": titles[chosen[0].model],
-            "instead": instead * bool(missing),
-        }
-        datasets = pd.DataFrame({"dataset": [cell.dataset for cell in chosen], "n": None})
-        return captions.question_facts(study, datasets) | facts | {"n": n}
+
+
+def _unmet(needs: str) -> BeamUQError:
+    return BeamUQError(f"needs {needs}; add that, or drop the exhibit")
+
+
+def _exists(study: Study, file: Artifact) -> bool:
+    """Whether the study has a file: some cells have no shots, most no map."""
+    if file.kind == "shots":
+        return bool(study.datasets[file.dataset].few_shot)
+    if file.kind == "beams_map":
+        return study.scoring[file.recipe].beams_map is not None
+    return True

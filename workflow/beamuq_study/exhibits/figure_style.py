@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,21 +19,33 @@ from beamuq.config_errors import read_yaml
 from beamuq.evaluation.estimates import MEAN
 from beamuq_study.escaped_text import csv_text
 from beamuq_study.exhibits import captions
+from beamuq_study.exhibits.captions import Facts
 from beamuq_study.exhibits.exhibit import Built, Figure
 from beamuq_study.study_config import Study
 
 if TYPE_CHECKING:
+    import matplotlib.axes
     import matplotlib.figure
-    from matplotlib.axes import Axes as Axes
 
+Axes: TypeAlias = "matplotlib.axes.Axes"
 Draw: TypeAlias = "Callable[[pd.DataFrame, Axes], None]"
+"""Draws rows of a frame on axes."""
 
 WIDTH = 5.5  # inches, the paper's text block
 FEW = 20  # questions; a panel of fewer carries the word "illustration"
+TITLE_CHARACTERS = 76  # on a line of the figure's title
+NOTE_CHARACTERS = 92  # on a line of its footnote
+LINE_HEIGHT = 0.15  # inches, of a title or a footnote
+LEGEND_ROW_HEIGHT = 0.2  # inches
+BINS_WIDTH = 0.8  # of the marks in one bin together; bins are 1 apart
+APART = 0.35  # by how much the bin "All" stands apart from the others
+UNDEFINED = "n/a"
+
 _SERIES = read_yaml(Path(__file__).with_name("series.yaml"))
-SAMPLES, BEAMS, BLACK, GREY = (
-    _SERIES["colours"][name] for name in ("samples", "beams", "black", "grey")
-)
+SAMPLES = _SERIES["colours"]["samples"]
+BEAMS = _SERIES["colours"]["beams"]
+BLACK = _SERIES["colours"]["black"]
+GREY = _SERIES["colours"]["grey"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +61,7 @@ class SeriesStyle:
 
 
 Looks: TypeAlias = Mapping[Any, SeriesStyle]
+"""How each series looks, by its value, or its values, in a frame."""
 
 
 def looks(group: str) -> dict[str, SeriesStyle]:
@@ -64,20 +77,19 @@ VARIANTS = looks("variants")
 
 
 def settings() -> AbstractContextManager[None]:
-    """This package's style on top of matplotlib's defaults: a user's own matplotlibrc changes
-    nothing.
-    """
+    """This package's style on matplotlib's defaults: a user's own matplotlibrc changes nothing."""
     from matplotlib import style
 
     return style.context("beamuq_study.exhibits.figures", after_reset=True)
 
 
+# -- series ----------------------------------------------------------------------------------------
+
+
 def series(
     data: pd.DataFrame, looks: Looks, *by: str
 ) -> Iterator[tuple[pd.DataFrame, SeriesStyle]]:
-    """The rows of each look, which is named by the values of the columns ``by``; those without rows
-    are left out.
-    """
+    """The rows of each look that has any, and the look, named by values of the columns ``by``."""
     parts = dict(iter(data.groupby(by[0] if len(by) == 1 else list(by), sort=False)))
     return ((parts[key], look) for key, look in looks.items() if key in parts)
 
@@ -85,36 +97,49 @@ def series(
 def line(
     ax: Axes, data: pd.DataFrame, look: SeriesStyle, x: str, y: str = "value", *, band: bool = True
 ) -> None:
-    """A line through the column ``y`` against ``x`` with a ``band`` from ``low`` to ``high``, both
-    broken at NaN.
+    """A line through column ``y`` against ``x``, with a ``band`` from ``low`` to ``high``.
+
+    Both are broken at NaN.
     """
     if band:
         ax.fill_between(
             data[x], data["low"], data["high"], color=look.colour, alpha=0.15, linewidth=0
         )
-    style: dict[str, Any] = {"color": look.colour, "linestyle": look.line, "marker": look.marker}
-    ax.plot(data[x], data[y], label=look.title, **style)
+    ax.plot(
+        data[x],
+        data[y],
+        label=look.title,
+        color=look.colour,
+        linestyle=look.line,
+        marker=look.marker,
+    )
 
 
 def points(
     ax: Axes, places: Any, data: pd.DataFrame, look: SeriesStyle, y: str = "value", **style: Any
 ) -> None:
-    """Marks at the column ``y`` with bars from ``low`` to ``high``; what is NaN is not drawn."""
-    drawn: dict[str, Any] = {
-        "color": look.colour,
-        "marker": look.marker,
-        "label": look.title,
-        "elinewidth": 0.8,
-    }
-    ax.errorbar(places, data[y], error_lengths(data, y), linestyle="", **drawn | style)
+    """Marks at the column ``y`` with bars from ``low`` to ``high``; what is NaN is not drawn.
+
+    ``style``: further arguments of matplotlib's ``errorbar``; ``marker`` and ``label`` go before
+    those of the look.
+    """
+    style.setdefault("marker", look.marker)
+    style.setdefault("label", look.title)
+    ax.errorbar(
+        places,
+        data[y],
+        error_lengths(data, y),
+        linestyle="",
+        color=look.colour,
+        elinewidth=0.8,
+        **style,
+    )
 
 
 def error_lengths(
     data: pd.DataFrame, y: str = "value", low: str = "low", high: str = "high"
 ) -> NDArray[np.float64]:
-    """[2, K] distances from column ``y`` down to ``low`` and up to ``high``, never negative; NaN
-    draws nothing.
-    """
+    """[2, K] distances from column ``y`` down to ``low`` and up to ``high``; NaN draws nothing."""
     values, lower, upper = data[[y, low, high]].to_numpy(np.float64).T
     return np.array(np.maximum([values - lower, upper - values], 0.0))
 
@@ -130,60 +155,106 @@ def draw_by_bin(
     bars: bool = True,
     percent: bool = False,
 ) -> None:
-    """Values in bins of questions with their intervals, as bars or points; below each bin, its
-    questions.
+    """Values in bins of questions with intervals, as bars or points; below each bin, its questions.
 
     ``data`` has ``bins`` (as printed; "All" stands apart), ``by`` (which series, of whose values
     ``looks`` says how they look), ``column`` (NaN: "n/a" stands there), ``low``, ``high`` (NaN: no
     interval, a point is open) and ``n``. ``percent``: shares, of which the axis has percents, from
     0 to a little above the highest.
     """
-    sizes = data.drop_duplicates(bins).set_index(bins)["n"]
-    places = pd.Series(np.arange(len(sizes)) + 0.35 * (sizes.index == "All"), sizes.index)
-    ax.set_xticks(places, [f"{name}\n{n}" for name, n in sizes.items()])
-    ax.set_xlim(-0.6, places.iloc[-1] + 0.6)
-    shown = list(series(data.astype(dict.fromkeys((column, "low", "high"), float)), looks, by))
-    step = 0.8 / len(shown)
-    for place, (part, look) in enumerate(shown):
-        x = places[part[bins]] + step * (place - (len(shown) - 1) / 2)
+    places = _mark_bins(ax, data, bins)
+    parts = list(series(data.astype({column: float, "low": float, "high": float}), looks, by))
+    step = BINS_WIDTH / len(parts)
+    for number, (part, look) in enumerate(parts):
+        x = places[part[bins]] + step * (number - (len(parts) - 1) / 2)
         if bars:
-            style: dict[str, Any] = {
-                "edgecolor": BLACK,
-                "linewidth": 0.6,
-                "error_kw": {"elinewidth": 0.8},
-            }
-            style |= {"color": look.colour, "hatch": look.hatch, "label": look.title}
-            ax.bar(x, part[column], 0.95 * step, yerr=error_lengths(part, column), **style)
+            _draw_bars(ax, x, part, look, column, 0.95 * step)
         else:
-            points(ax, x, part, look, column)
-            ax.plot(
-                x,
-                part[column].where(part["low"].isna()),
-                look.marker,
-                color=look.colour,
-                mfc="white",
-                zorder=3,
-            )
-        for lacking in x[part[column].isna().to_numpy()]:
-            ax.text(lacking, 0.01, "n/a", ha="center", va="bottom", rotation=90, fontsize=7)
+            _draw_points(ax, x, part, look, column)
+        _mark_undefined(ax, x[part[column].isna().to_numpy()])
     if percent:
-        from matplotlib.ticker import MaxNLocator, PercentFormatter
-
-        ax.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))  # whole percents
-        ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=None))
-        top = min(1.04, max(0.05, 1.08 * np.nanmax([0.0, *data[column], *data["high"]])))
-        ax.set_ylim(0 if bars else -0.03 * top, top)  # a point at 0 is seen whole
+        _set_percents(ax, np.nanmax([0.0, *data[column], *data["high"]]), from_zero=bars)
     else:
         ax.axhline(0, color=BLACK, linewidth=0.6)
         if data[column].isna().all():
-            ax.set_ylim(
-                -0.05, 1
-            )  # nothing gives the axis a scale, and "n/a" would be set far outside it
+            # Nothing gives the axis a scale, and "n/a" would be set far outside it.
+            ax.set_ylim(-0.05, 1)
+
+
+def _mark_bins(ax: Axes, data: pd.DataFrame, bins: str) -> pd.Series[float]:
+    """Name each bin and its questions along the axis; where each bin stands."""
+    sizes = data.drop_duplicates(bins).set_index(bins)["n"]
+    places = pd.Series(np.arange(len(sizes)) + APART * (sizes.index == "All"), sizes.index)
+    ax.set_xticks(places, [f"{name}\n{n}" for name, n in sizes.items()])
+    ax.set_xlim(-0.6, places.iloc[-1] + 0.6)
+    return places
+
+
+def _draw_bars(
+    ax: Axes, x: pd.Series[float], part: pd.DataFrame, look: SeriesStyle, column: str, width: float
+) -> None:
+    ax.bar(
+        x,
+        part[column],
+        width,
+        yerr=error_lengths(part, column),
+        edgecolor=BLACK,
+        linewidth=0.6,
+        error_kw={"elinewidth": 0.8},
+        color=look.colour,
+        hatch=look.hatch,
+        label=look.title,
+    )
+
+
+def _draw_points(
+    ax: Axes, x: pd.Series[float], part: pd.DataFrame, look: SeriesStyle, column: str
+) -> None:
+    """Points with bars; those without an interval are open."""
+    points(ax, x, part, look, column)
+    without_interval = part[column].where(part["low"].isna())
+    ax.plot(x, without_interval, look.marker, color=look.colour, mfc="white", zorder=3)
+
+
+def _mark_undefined(ax: Axes, places: pd.Series[float]) -> None:
+    for place in places:
+        ax.text(place, 0.01, UNDEFINED, ha="center", va="bottom", rotation=90, fontsize=7)
+
+
+def _set_percents(ax: Axes, highest: float, *, from_zero: bool) -> None:
+    """Percents along the vertical axis, up to a little above ``highest``, a share."""
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+    ax.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))  # whole percents
+    ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=None))
+    top = min(1.04, max(0.05, 1.08 * highest))
+    bottom = 0 if from_zero else -0.03 * top  # a point at 0 is seen whole
+    ax.set_ylim(bottom, top)
+
+
+# -- panels ----------------------------------------------------------------------------------------
 
 
 def most_questions(part: pd.DataFrame) -> float:
     """The most questions that a row of a panel is of; without ``n`` each row is of one."""
     return float(part["n"].max()) if "n" in part else 1.0
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the panels of a figure are arranged, and what stands around them."""
+
+    labels: tuple[str, str] = ("", "")  # of the axes along and up, "": as panels set them
+    height: float | Sequence[float] = 2.0  # inches of a row of panels, or of each row
+    across: int = 3  # the most panels in a row
+    legend_rows: int = 1  # 0: no legend
+    sharex: bool = True
+    sharey: bool = True
+    before: str = ""  # stands before the footnote
+    # What values of the frame are called in titles of panels, beside models, datasets and methods
+    titles: Mapping[str, str] = field(default_factory=dict)
+    # How many questions the rows of a panel are of
+    questions: Callable[[pd.DataFrame], float] = most_questions
 
 
 def figure(
@@ -192,103 +263,157 @@ def figure(
     by: Sequence[str],
     name: str,
     draw: Draw,
-    facts: Mapping[str, Any],
-    labels: tuple[str, str] = ("", ""),
-    *,
-    titles: Mapping[str, str] | None = None,
-    before: str = "",
-    height: float | Sequence[float] = 2.0,
-    across: int = 3,
-    legend_rows: int = 1,
-    sharex: bool = True,
-    sharey: bool = True,
-    questions: Callable[[pd.DataFrame], float] = most_questions,
+    facts: Facts,
+    layout: Layout = Layout(),
 ) -> Figure:
-    """A figure of ``data``: a panel, drawn by ``draw``, for the rows of each value of the columns
-    ``by``.
+    """A figure of ``data``: a panel, drawn by ``draw``, for each value of the columns ``by``.
 
-    ``name``: of a panel, with ``{columns}`` of its first row by what they are called. ``labels``:
-    of the axes along and up, "": as ``draw`` sets them. ``before``: the footnote. ``height``:
-    inches of a row of panels, or of each; ``across``: the most panels in a row; ``legend_rows``: 0
-    for none. A panel of fewer than ``FEW`` ``questions``, as a function says of its rows, is called
-    an illustration; one of none, where nothing was run, is not.
+    ``name``: of a panel, with ``{columns}`` of its first row by what they are called; "": as
+    ``draw`` sets it. ``facts`` fill the caption, beside ``undefined``. A panel of fewer than
+    ``FEW`` questions is called an illustration; one of none, where nothing was run, is not.
     """
-    names = {model: of.title for model, of in study.models.items()} | {MEAN: "Mean"}
-    names |= {dataset: of.title for dataset, of in study.datasets.items()} | dict(titles or {})
+    panels = _Panels(data, by, name, draw, _titles(study, layout), layout)
     missing = int(data["value"].isna().sum()) if "value" in data else 0
-    caption = {
-        "undefined": f"{missing} of {len(data)} points are undefined and left out."
-        if missing
-        else ""
-    }
+    undefined = f"{missing} of {len(data)} points are undefined and left out." if missing else ""
+    return Figure(data, panels.figure, {"undefined": undefined, **facts})
 
-    def drawn(title: str, note: str) -> matplotlib.figure.Figure:
-        parts = (
-            [part for _, part in data.groupby(list(by), sort=False)] if by and len(data) else [data]
-        )
-        rows = -(-len(parts) // across)
+
+def _titles(study: Study, layout: Layout) -> dict[str, str]:
+    """What models, datasets and the values that a layout names are called."""
+    models = {name: model.title for name, model in study.models.items()}
+    datasets = {name: dataset.title for name, dataset in study.datasets.items()}
+    return models | {MEAN: "Mean"} | datasets | dict(layout.titles)
+
+
+@dataclass(frozen=True)
+class _Panels:
+    """What :func:`figure` draws; ``titles``: what values of the frame are called."""
+
+    data: pd.DataFrame
+    by: Sequence[str]
+    name: str
+    draw: Draw
+    titles: Mapping[str, str]
+    layout: Layout
+
+    def figure(self, title: str, note: str) -> matplotlib.figure.Figure:
+        """The figure under a title, with a footnote."""
+        layout = self.layout
+        parts = self._parts()
+        rows = -(-len(parts) // layout.across)
         columns = -(-len(parts) // rows)  # rows of like length
-        heights = [height] * rows if isinstance(height, int | float) else list(height)
-        figure, above = _canvas(sum(heights), title, before + note, legend_rows)
-        shape: dict[str, Any] = {"nrows": len(heights), "ncols": columns, "height_ratios": heights}
-        grid = figure.subplots(**shape, sharex=sharex, sharey=sharey, squeeze=False)
+        heights = _heights(layout.height, rows)
+        figure, legend_top = _canvas(sum(heights), title, layout.before + note, layout.legend_rows)
+        grid = figure.subplots(
+            nrows=len(heights),
+            ncols=columns,
+            height_ratios=heights,
+            sharex=layout.sharex,
+            sharey=layout.sharey,
+            squeeze=False,
+        )
         for ax in grid.flat[len(parts) :]:
             ax.set_axis_off()
-        for position, (ax, part) in enumerate(zip(grid.flat, parts, strict=False)):
-            draw(part, ax)
-            if len(part):
-                row = {str(column): value for column, value in part.iloc[0].items()}
-                called = {
-                    column: names.get(value, captions.method_title(value))
-                    for column, value in row.items()
-                }
-                illustrates = 0 < questions(part) < FEW
-                lines = (
-                    name.format_map(called) or ax.get_title(),
-                    "illustration" if illustrates else "",
-                )
-                ax.set_title("\n".join(filter(None, lines)), parse_math=False)
-            if position + columns >= len(parts):
-                ax.tick_params(labelbottom=True)
-                ax.set_xlabel(labels[0] or ax.get_xlabel())
+        for ax, part in zip(grid.flat, parts, strict=False):
+            self._draw_panel(part, ax)
+        for ax in grid.flat[max(0, len(parts) - columns) : len(parts)]:
+            ax.tick_params(labelbottom=True)
+            ax.set_xlabel(layout.labels[0] or ax.get_xlabel())
         for ax in grid[:, 0]:
-            ax.set_ylabel(labels[1] or ax.get_ylabel())
-        if legend_rows:
-            handles = [
-                pair
-                for ax in grid.flat
-                for pair in zip(*ax.get_legend_handles_labels(), strict=True)
-            ]
-            shown = {label: handle for handle, label in handles}  # each label once
-            place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, above)}
-            place |= {"ncols": max(1, -(-len(shown) // legend_rows)), "borderaxespad": 0.0}
-            figure.legend(list(shown.values()), list(shown), **place).set_in_layout(False)
+            ax.set_ylabel(layout.labels[1] or ax.get_ylabel())
+        if layout.legend_rows:
+            _add_legend(figure, list(grid.flat), legend_top, layout.legend_rows)
         return figure
 
-    return Figure(data, drawn, caption | dict(facts))
+    def _parts(self) -> list[pd.DataFrame]:
+        """The rows of each panel."""
+        if not self.by or self.data.empty:
+            return [self.data]
+        return [part for _, part in self.data.groupby(list(self.by), sort=False)]
+
+    def _draw_panel(self, part: pd.DataFrame, ax: Axes) -> None:
+        self.draw(part, ax)
+        if part.empty:
+            return
+        first_row = {str(column): value for column, value in part.iloc[0].items()}
+        words = {column: self._title_of(value) for column, value in first_row.items()}
+        lines = [self.name.format_map(words) or ax.get_title()]
+        if 0 < self.layout.questions(part) < FEW:
+            lines.append("illustration")
+        ax.set_title("\n".join(filter(None, lines)), parse_math=False)
+
+    def _title_of(self, value: Any) -> str:
+        return self.titles.get(value, captions.method_title(value))
+
+
+def _heights(height: float | Sequence[float], rows: int) -> list[float]:
+    """Inches of each row of panels."""
+    return [height] * rows if isinstance(height, int | float) else list(height)
+
+
+def _add_legend(
+    figure: matplotlib.figure.Figure, panels: Sequence[Axes], top: float, rows: int
+) -> None:
+    """A legend below ``top``, a share of the figure's height, with each label once."""
+    handles = {}
+    for ax in panels:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            handles[label] = handle
+    legend = figure.legend(
+        list(handles.values()),
+        list(handles),
+        loc="upper center",
+        bbox_to_anchor=(0.5, top),
+        ncols=max(1, -(-len(handles) // rows)),
+        borderaxespad=0.0,
+    )
+    legend.set_in_layout(False)
 
 
 def _canvas(
     height: float, title: str, note: str, legend_rows: int
 ) -> tuple[matplotlib.figure.Figure, float]:
-    """An empty figure with a title and a wrapped footnote, ``height`` inches between them; where
-    its legend begins.
+    """An empty figure with a title and a footnote, ``height`` inches between them.
+
+    Also where its legend begins, as a share of the figure's height.
     """
     import matplotlib.figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    whole = re.sub(r"(?<!,) ", "\xa0", title)  # broken behind commas alone, where that is enough
-    fits = max(map(len, whole.split(" "))) <= 76
-    heading = textwrap.wrap(whole if fits else title, 76, break_on_hyphens=False)
-    lines = [line for paragraph in note.splitlines() for line in textwrap.wrap(paragraph, 92)]
-    above, below = 0.07 + 0.15 * len(heading), 0.15 * len(lines) + 0.05 * bool(lines)
-    total = height + above + 0.2 * legend_rows + below
+    title_lines = _title_lines(title)
+    note_lines = [
+        line
+        for paragraph in note.splitlines()
+        for line in textwrap.wrap(paragraph, NOTE_CHARACTERS)
+    ]
+    above = 0.07 + LINE_HEIGHT * len(title_lines)
+    below = LINE_HEIGHT * len(note_lines) + (0.05 if note_lines else 0.0)
+    total = height + above + LEGEND_ROW_HEIGHT * legend_rows + below
     layout = ConstrainedLayoutEngine(rect=(0.0, below / total, 1.0, height / total))
     figure = matplotlib.figure.Figure(figsize=(WIDTH, total), layout=layout)
-    top, bottom, head = 1 - 0.04 / total, 0.04 / total, "\n".join(heading).replace("\xa0", " ")
-    figure.text(0.5, top, head, ha="center", va="top", fontsize=9, parse_math=False)
-    figure.text(0.01, bottom, "\n".join(lines), va="bottom", parse_math=False)
+    margin = 0.04 / total
+    heading = "\n".join(title_lines)
+    figure.text(0.5, 1 - margin, heading, ha="center", va="top", fontsize=9, parse_math=False)
+    figure.text(0.01, margin, "\n".join(note_lines), va="bottom", parse_math=False)
     return figure, 1 - above / total
+
+
+def _title_lines(title: str) -> list[str]:
+    """A title in lines, broken behind commas alone where that is enough."""
+    unbroken = re.sub(r"(?<!,) ", "\xa0", title)
+    fits = max(map(len, unbroken.split(" "))) <= TITLE_CHARACTERS
+    lines = textwrap.wrap(unbroken if fits else title, TITLE_CHARACTERS, break_on_hyphens=False)
+    return [line.replace("\xa0", " ") for line in lines]
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+UNDATED = {
+    "pdf": ("CreationDate", "Creator", "Producer"),
+    "svg": ("Date", "Creator"),
+    "png": ("Software",),
+}
+"""Of each format, the metadata that differ from day to day or machine to machine."""
 
 
 def laid_out(built: Built) -> matplotlib.figure.Figure:
@@ -300,32 +425,31 @@ def laid_out(built: Built) -> matplotlib.figure.Figure:
     for _ in range(3):
         figure.draw_without_rendering()
     figure.set_layout_engine("none")
-    for ax in (
-        figure.axes
-    ):  # the solver's last digits differ from one process to the next, and ids are made of them
+    for ax in figure.axes:
+        # The solver's last digits differ between processes, and ids are made of them.
         ax.set_position(Bbox(ax.get_position().get_points().round(9)))
     return figure
 
 
 def save(built: Built, *, csv: Path, caption: Path, **drawings: Path) -> None:
-    """Draw once and write all five files, each atomically: no dates, no versions, fixed ids,
-    embedded fonts.
+    """Draw once and write all files, each atomically: no dates, no versions, fixed ids, own fonts.
+
+    ``drawings``: a file for each format, "pdf", "svg" and "png".
     """
-    title = {
-        "pdf": built.title,
-        "svg": built.title,
-        "png": built.title.encode("latin-1", "replace").decode("latin-1"),
-    }
-    undated = {
-        "pdf": ("CreationDate", "Creator", "Producer"),
-        "svg": ("Date", "Creator"),
-        "png": ("Software",),
-    }
     with settings():
         figure = laid_out(built)
         for kind, path in drawings.items():
-            metadata: dict[str, Any] = dict.fromkeys(undated[kind]) | {"Title": title[kind]}
+            undated = dict.fromkeys(UNDATED[kind])
             with io.atomic(path) as temporary:
-                figure.savefig(temporary, format=kind, metadata=metadata)
+                figure.savefig(
+                    temporary, format=kind, metadata={**undated, "Title": _title_in(kind, built)}
+                )
     io.write_text(csv, csv_text(built.frame))
     io.write_text(caption, built.caption + "\n")
+
+
+def _title_in(kind: str, built: Built) -> str:
+    """The title in a file's metadata, of which PNG takes Latin-1 alone."""
+    if kind == "png":
+        return built.title.encode("latin-1", "replace").decode("latin-1")
+    return built.title

@@ -1,12 +1,10 @@
-"""The figures of what a model generates: repeated samples, covered probability, single questions,
-worked examples.
-"""
+"""The figures of what a model generates: repeated texts, covered probability, single questions."""
 
 from __future__ import annotations
 
 import itertools
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,158 +12,162 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from beamuq.array_types import Bools, Floats
 from beamuq.beam_mass_theorem import corrected_threshold, printed_threshold
 from beamuq.evaluation.candidate_sets import CandidateSets, length_bins, means_by_bin, with_all
-from beamuq.evaluation.intervals import proportion_interval
+from beamuq.evaluation.estimator_errors import QuestionScores
+from beamuq.evaluation.intervals import mean_interval, proportion_interval
 from beamuq_study import cells
 from beamuq_study.exhibits import figure_style
-from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
-from beamuq_study.exhibits.estimates_table import records
 from beamuq_study.exhibits.exhibit import CANDIDATES, SCORES, Exhibit, Figure
-from beamuq_study.exhibits.figure_style import BEAMS, BLACK, GREY, VARIANTS, draw_by_bin
+from beamuq_study.exhibits.figure_style import (
+    BEAMS,
+    BLACK,
+    GREY,
+    VARIANTS,
+    Axes,
+    Layout,
+    draw_by_bin,
+)
+from beamuq_study.exhibits.method_groups import OVER_BEAMS, OVER_SAMPLES
 from beamuq_study.exhibits.table_formats import percent
+from beamuq_study.exhibits.table_of_numbers import records
 from beamuq_study.result_files import Cell, Inputs
 from beamuq_study.study_config import Study
 
-MODEL, METHOD = "gemma-3-4b-base", "Dissimilarity"
+MODEL = "gemma-3-4b-base"
+METHOD = "Dissimilarity"
 THRESHOLDS = figure_style.looks("thresholds")
-DESCRIBED = {"count": "n", "5%": "q05", "25%": "q25", "50%": "median", "75%": "q75", "95%": "q95"}
-OF_BOX = {"median": "med", "q25": "q1", "q75": "q3", "q05": "whislo", "q95": "whishi"}
-MASS, RANKS = "mass by length", "p by rank"
 LENGTH = "Greedy answer length in tokens; below, n questions"
 FIXED_WIDTH = "DejaVu Sans Mono"  # for questions and answers
-CHARACTER, LINE = (
-    0.60205 * 8 / 72,
-    0.142,
-)  # inches that a character of the fixed-width face takes, and a line
-COLUMNS = 79  # of characters in a worked example; its samples have 36, its labels 11
-# What stands above the candidates: its label, and the most lines it may take.
-PARTS = {
-    "story": ("Story:", 5),
-    "question": ("Question:", 4),
-    "greedy": ("Greedy:", 2),
-    "reference": ("Reference:", 2),
-}
+EMPTY = "(empty)"
 
 
-def _by_length(
-    study: Study, sets: CandidateSets, values: dict[str, Any], names: str, *interval: Any
+def _main_strategies(study: Study) -> dict[str, str]:
+    """The main strategy that each variant is over."""
+    return {OVER_SAMPLES: study.main.sample, OVER_BEAMS: study.main.beam}
+
+
+# -- shares by length ------------------------------------------------------------------------------
+
+
+def _means_by_length(
+    study: Study,
+    sets: CandidateSets,
+    values: Mapping[str, Floats | Bools],
+    columns: tuple[str, str],
+    interval: Callable[..., tuple[float, float] | None] = mean_interval,
 ) -> pd.DataFrame:
-    """Means of ``values`` over the questions of a length and over all; ``names``: what the columns
-    are called.
+    """Means of ``values`` over the questions of a length and over all.
+
+    ``columns``: what the columns of their names and of the means are called.
     """
     bins = with_all(length_bins(sets.lengths()))
-    data = means_by_bin(bins, sets.groups, values, study.evaluation.confidence, *interval)
-    return data.set_axis(["length", *names.split(), "low", "high", "n"], axis=1)
+    data = means_by_bin(bins, sets.groups, values, study.evaluation.confidence, interval)
+    return data.set_axis(["length", *columns, "low", "high", "n"], axis=1)
 
 
 def redundancy(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
-    """(M − distinct cleaned texts) / M of samples and beams, averaged over the questions of a
-    length.
-    """
+    """(M − distinct texts) / M of samples and beams, averaged over the questions of a length."""
     sets = inputs.candidates(chosen[0])
     values = {
-        name: sets.redundancy(of, study.main.num_candidates)
-        for name, of in _strategies(study).items()
+        variant: sets.redundancy(strategy, study.main.num_candidates)
+        for variant, strategy in _main_strategies(study).items()
     }
-    data = _by_length(study, sets, values, "variant redundancy")
+    data = _means_by_length(study, sets, values, ("variant", "redundancy"))
     draw = partial(draw_by_bin, column="redundancy", percent=True)
-    facts = {"repeated": percent(float(values[BEAMSEARCH].mean()), 1)}
-    return figure_style.figure(
-        study, data, [], "", draw, facts, (LENGTH, "Texts that repeat (%)"), height=2.3
-    )
+    facts = {"repeated": percent(float(values[OVER_BEAMS].mean()), 1)}
+    layout = Layout((LENGTH, "Texts that repeat (%)"), height=2.3)
+    return figure_style.figure(study, data, [], "", draw, facts, layout)
 
 
 def mass_above_thresholds(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
-    """Share of questions with m_B above each threshold of the theorem, strictly; Wilson intervals
-    (D20, theorem).
-    """
-    sets, size = inputs.candidates(chosen[0]), study.main.num_candidates
+    """Share of questions with m_B strictly above each threshold of the theorem (D20, theorem)."""
+    sets = inputs.candidates(chosen[0])
+    size = study.main.num_candidates
     thresholds = {"printed": printed_threshold(size), "corrected": corrected_threshold(size)}
-    above = {
-        name: sets.mass(study.main.beam, size) > threshold for name, threshold in thresholds.items()
-    }
-    data = _by_length(study, sets, above, "threshold share", proportion_interval)
+    mass = sets.mass(study.main.beam, size)
+    above = {name: mass > threshold for name, threshold in thresholds.items()}
+    data = _means_by_length(study, sets, above, ("threshold", "share"), proportion_interval)
     data.insert(2, "mass_above", data["threshold"].map(thresholds))
-    looks = {
-        of: replace(look, title=f"{look.title} = {thresholds[of]:.3f}")
-        for of, look in THRESHOLDS.items()
-    }
-    facts = {f"above_{name}": percent(float(of.mean()), 1) for name, of in above.items()}
     draw = partial(
-        draw_by_bin, column="share", looks=looks, by="threshold", bars=False, percent=True
+        draw_by_bin,
+        column="share",
+        looks=_looks_with_values(thresholds),
+        by="threshold",
+        bars=False,
+        percent=True,
     )
-    return figure_style.figure(
-        study, data, [], "", draw, facts, (LENGTH, "Questions above (%)"), height=2.3
-    )
+    facts = {f"above_{name}": percent(float(over.mean()), 1) for name, over in above.items()}
+    layout = Layout((LENGTH, "Questions above (%)"), height=2.3)
+    return figure_style.figure(study, data, [], "", draw, facts, layout)
+
+
+def _looks_with_values(thresholds: Mapping[str, float]) -> figure_style.Looks:
+    """How each threshold looks, with its value in the legend."""
+    return {
+        name: replace(look, title=f"{look.title} = {thresholds[name]:.3f}")
+        for name, look in THRESHOLDS.items()
+    }
+
+
+# -- covered mass ----------------------------------------------------------------------------------
+
+MASS_PANEL = "mass by length"
+RANKS_PANEL = "p by rank"
+MOST_LENGTHS = 7  # beyond these the longest share a bin
+MOST_RANK_LABELS = 12  # beyond these every fifth rank is labelled
+NAMES_OF_DESCRIBED = {
+    "count": "n",
+    "5%": "q05",
+    "25%": "q25",
+    "50%": "median",
+    "75%": "q75",
+    "95%": "q95",
+}
+NAMES_IN_BOX = {"median": "med", "q25": "q1", "q75": "q3", "q05": "whislo", "q95": "whishi"}
+QUANTILES = ["q05", "q25", "median", "q75", "q95"]
 
 
 def covered_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
-    """Left: Σ p over each set's distinct sequences, mean by length. Right: quantiles of p at each
-    beam rank.
-    """
-    sets, size = inputs.candidates(chosen[0]), study.main.num_candidates
-    bins, confidence = length_bins(sets.lengths(), 7), study.evaluation.confidence
-    parts = []
-    for variant, strategy in _strategies(study).items():
-        means = means_by_bin(bins, sets.groups, {variant: sets.mass(strategy, size)}, confidence)
-        parts.append(
-            means.set_axis(["length", "variant", "mean", "low", "high", "n"], axis=1).assign(
-                panel=MASS
-            )
-        )
-    p = np.exp(sets.rows(study.main.beam, size).set_index("rank")["logprob"])
-    by_rank = (
-        p.groupby("rank")
-        .describe(percentiles=[0.05, 0.25, 0.5, 0.75, 0.95])
-        .astype({"count": int})
-        .reset_index()
-    )
-    by_rank = by_rank.rename(columns=DESCRIBED).assign(
-        panel=RANKS, variant=BEAMSEARCH, rank=by_rank["rank"] + 1
-    )
-    columns = [
-        "panel",
-        "variant",
-        "length",
-        "rank",
-        "mean",
-        "low",
-        "high",
-        "q05",
-        "q25",
-        "median",
-        "q75",
-        "q95",
-        "n",
+    """Left: Σ p over each set's distinct sequences, mean by length. Right: p at each beam rank."""
+    sets = inputs.candidates(chosen[0])
+    parts = [
+        _mass_by_length(study, sets, variant, strategy)
+        for variant, strategy in _main_strategies(study).items()
     ]
-    data = pd.concat([*parts, by_rank], ignore_index=True)[columns]
-    return figure_style.figure(
-        study, data, ["panel"], "", _draw_mass, {}, height=2.3, sharex=False, sharey=False
+    parts.append(_probability_by_rank(study, sets))
+    columns = ["panel", "variant", "length", "rank", "mean", "low", "high", *QUANTILES, "n"]
+    data = pd.concat(parts, ignore_index=True)[columns]
+    layout = Layout(height=2.3, sharex=False, sharey=False)
+    return figure_style.figure(study, data, ["panel"], "", _draw_mass, {}, layout)
+
+
+def _mass_by_length(study: Study, sets: CandidateSets, variant: str, strategy: str) -> pd.DataFrame:
+    means = means_by_bin(
+        length_bins(sets.lengths(), MOST_LENGTHS),
+        sets.groups,
+        {variant: sets.mass(strategy, study.main.num_candidates)},
+        study.evaluation.confidence,
     )
+    named = means.set_axis(["length", "variant", "mean", "low", "high", "n"], axis=1)
+    return named.assign(panel=MASS_PANEL)
 
 
-def draw_rank_probabilities(data: pd.DataFrame, ax: figure_style.Axes) -> None:
-    """A box of p at each beam ``rank``: ``q05``, ``q25``, ``median``, ``q75``, ``q95``, and its
-    ``mean`` as a dot.
-    """
-    boxes = records(data.rename(columns=OF_BOX))
-    ranks, thin = data["rank"].astype(int).to_list(), {"linewidth": 0.7}
-    dot = {"marker": "o", "markersize": 2.5, "markerfacecolor": BLACK, "markeredgecolor": BLACK}
-    looks: dict[str, Any] = {
-        "boxprops": thin | {"facecolor": (BEAMS, 0.25)},
-        "whiskerprops": thin,
-        "capprops": thin,
-    }
-    looks |= {"medianprops": {"color": BEAMS, "linewidth": 1.3}, "meanprops": dot}
-    ax.bxp(boxes, ranks, widths=0.6, showfliers=False, showmeans=True, patch_artist=True, **looks)
-    every = slice(None, None, 1 if len(ranks) <= 12 else 5)
-    ax.set_xticks(ranks[every], [str(rank) for rank in ranks[every]])
-    ax.set(ylim=(0, None), xlabel="Beam rank", ylabel="Sequence probability p")
+def _probability_by_rank(study: Study, sets: CandidateSets) -> pd.DataFrame:
+    """Quantiles and mean of p at each beam rank, from 1."""
+    beams = sets.rows(study.main.beam, study.main.num_candidates)
+    p = np.exp(beams.set_index("rank")["logprob"])
+    described = p.groupby("rank").describe(percentiles=[0.05, 0.25, 0.5, 0.75, 0.95])
+    by_rank = described.astype({"count": int}).reset_index().rename(columns=NAMES_OF_DESCRIBED)
+    data: pd.DataFrame = by_rank.assign(
+        panel=RANKS_PANEL, variant=OVER_BEAMS, rank=by_rank["rank"] + 1
+    )
+    return data
 
 
-def _draw_mass(data: pd.DataFrame, ax: figure_style.Axes) -> None:
-    if data["panel"].iloc[0] == RANKS:
+def _draw_mass(data: pd.DataFrame, ax: Axes) -> None:
+    if data["panel"].iloc[0] == RANKS_PANEL:
         draw_rank_probabilities(data, ax)
         ax.set_title(f"n = {data['n'].iloc[0]}")
     else:
@@ -175,69 +177,112 @@ def _draw_mass(data: pd.DataFrame, ax: figure_style.Axes) -> None:
         )
 
 
-def _strategies(study: Study) -> dict[str, str]:
-    return {MULTINOMIAL: study.main.sample, BEAMSEARCH: study.main.beam}
+def draw_rank_probabilities(data: pd.DataFrame, ax: Axes) -> None:
+    """A box of p at each beam ``rank``, and its ``mean`` as a dot.
+
+    ``data`` also has ``q05``, ``q25``, ``median``, ``q75`` and ``q95``.
+    """
+    ranks = data["rank"].astype(int).to_list()
+    thin = {"linewidth": 0.7}
+    ax.bxp(
+        records(data.rename(columns=NAMES_IN_BOX)),
+        ranks,
+        widths=0.6,
+        showfliers=False,
+        showmeans=True,
+        patch_artist=True,
+        boxprops={**thin, "facecolor": (BEAMS, 0.25)},
+        whiskerprops=thin,
+        capprops=thin,
+        medianprops={"color": BEAMS, "linewidth": 1.3},
+        meanprops={
+            "marker": "o",
+            "markersize": 2.5,
+            "markerfacecolor": BLACK,
+            "markeredgecolor": BLACK,
+        },
+    )
+    labelled = ranks if len(ranks) <= MOST_RANK_LABELS else ranks[::5]
+    ax.set_xticks(labelled, [str(rank) for rank in labelled])
+    ax.set(ylim=(0, None), xlabel="Beam rank", ylabel="Sequence probability p")
+
+
+# -- samples and beams of one question -------------------------------------------------------------
+
+FORM_OF_SET = {"samples": OVER_SAMPLES, "beams": OVER_BEAMS}
+HEAD_CHARACTERS = 72  # of a line above the panels; so few that capitals fit
+LABEL_CHARACTERS = 17  # of a candidate's text
 
 
 def samples_and_beams(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
-    """The question of median redundancy among those with a repeated sample: typical, and chosen by
-    rule.
-    """
-    candidates, scored = inputs.candidates(chosen[0]), inputs.scores(chosen[0])
-    redundancy = candidates.redundancy(study.main.sample, study.main.num_candidates)
-    among = np.flatnonzero(redundancy > 0) if redundancy.any() else np.arange(len(redundancy))
-    place = int(among[np.argsort(redundancy[among], kind="stable")][(len(among) - 1) // 2])
+    """The question of median redundancy among those with a repeated sample, chosen by rule."""
+    candidates = inputs.candidates(chosen[0])
+    scored = inputs.scores(chosen[0])
+    place = _typical_question(study, candidates)
     key = candidates.ids[place]
     samples, beams = _sets(study, candidates, key)
-    counts = samples.groupby("text", sort=False).size().sort_values(ascending=False, kind="stable")
+    data = _shares_of_candidates(samples, beams).assign(id=key)
+    data["rank"] = data.groupby("set").cumcount() + 1
+    data = data[["id", "set", "rank", "text", "share", "count"]]
+    most = int(data["rank"].max())
+    layout = Layout(
+        height=0.17 * most + 0.75,
+        sharey=False,
+        legend_rows=0,
+        before=f"{_question_and_answer(candidates, key)}\n",
+        titles=_titles_of_sets(scored, place),
+    )
+    draw = partial(draw_candidates, rows=most)
+    facts = {"beams": len(beams)}
+    return figure_style.figure(study, data, ["set"], "{set}", draw, facts, layout)
+
+
+def _titles_of_sets(scored: QuestionScores, place: int) -> dict[str, str]:
+    """Each set with its score at the question's place."""
+    return {
+        name: f"{name}: {METHOD} {scored.scores(METHOD, form)[place]:.3f}"
+        for name, form in FORM_OF_SET.items()
+    }
+
+
+def _typical_question(study: Study, candidates: CandidateSets) -> int:
+    """The place of the question of median redundancy, of all where no sample repeats."""
+    values = candidates.redundancy(study.main.sample, study.main.num_candidates)
+    places = np.flatnonzero(values > 0) if values.any() else np.arange(len(values))
+    in_order = places[np.argsort(values[places], kind="stable")]
+    return int(in_order[(len(in_order) - 1) // 2])
+
+
+def _shares_of_candidates(samples: pd.DataFrame, beams: pd.DataFrame) -> pd.DataFrame:
+    """The distinct texts of samples, most frequent first, then every beam, with their shares."""
+    by_text = samples.groupby("text", sort=False)
+    counts = by_text.size().sort_values(ascending=False, kind="stable")
     sampled = pd.DataFrame(
         {"set": "samples", "text": counts.index, "share": counts / counts.sum(), "count": counts}
     )
     searched = pd.DataFrame(
         {"set": "beams", "text": beams["text"], "share": beams["p"], "count": 1}
     )
-    data = pd.concat([sampled, searched], ignore_index=True).assign(id=key)
-    data = data.assign(rank=data.groupby("set").cumcount() + 1)[
-        ["id", "set", "rank", "text", "share", "count"]
-    ]
-    forms = {"samples": MULTINOMIAL, "beams": BEAMSEARCH}
-    titles = {
-        name: f"{name}: {METHOD} {scored.scores(METHOD, of)[place]:.3f}"
-        for name, of in forms.items()
-    }
-    query, greedy = (
-        str(candidates.questions.loc[key, "question"]),
-        str(candidates.greedy.loc[key, "text"]),
-    )
-    # In lines so short that capitals fit
-    head = "\n".join(
-        [
-            *wrapped(f"Question: {query}", 72, 4),
-            one_line(f"Greedy answer: {greedy or '(empty)'}", 72),
-        ]
-    )
-    most, facts = int(data["rank"].max()), {"beams": len(beams)}
-    options: dict[str, Any] = {
-        "height": 0.17 * most + 0.75,
-        "sharey": False,
-        "legend_rows": 0,
-        "before": f"{head}\n",
-    }
-    draw = partial(draw_candidates, rows=most)
-    return figure_style.figure(study, data, ["set"], "{set}", draw, facts, titles=titles, **options)
+    return pd.concat([sampled, searched], ignore_index=True)
 
 
-def draw_candidates(data: pd.DataFrame, ax: figure_style.Axes, rows: int = 0) -> None:
-    """The candidates of one question as bars: ``set`` ("samples" or "beams"), ``rank``, ``text``,
-    ``share``, ``count``.
+def _question_and_answer(candidates: CandidateSets, key: str) -> str:
+    question = str(candidates.questions.loc[key, "question"])
+    greedy = str(candidates.greedy.loc[key, "text"]) or EMPTY
+    lines = wrapped(f"Question: {question}", HEAD_CHARACTERS, 4)
+    return "\n".join([*lines, one_line(f"Greedy answer: {greedy}", HEAD_CHARACTERS)])
 
-    Samples are labelled with their count, beams with their share, which is their probability;
-    ``rows``: room for more bars than there are.
+
+def draw_candidates(data: pd.DataFrame, ax: Axes, rows: int = 0) -> None:
+    """The candidates of one question as bars: samples with their count, beams with their p.
+
+    ``data`` has ``set`` ("samples" or "beams"), ``rank``, ``text``, ``share`` (of beams their
+    probability) and ``count``; ``rows``: room for more bars than there are.
     """
     sampled = data["set"].iloc[0] == "samples"
-    look = VARIANTS[MULTINOMIAL if sampled else BEAMSEARCH]
+    look = VARIANTS[OVER_SAMPLES if sampled else OVER_BEAMS]
     ax.barh(data["rank"], data["share"], 0.7, color=look.colour, hatch=look.hatch, edgecolor=BLACK)
-    texts = [one_line(text or "(empty)", 17) for text in data["text"]]
+    texts = [one_line(text or EMPTY, LABEL_CHARACTERS) for text in data["text"]]
     ax.set_yticks(data["rank"], texts, parse_math=False, family=FIXED_WIDTH)
     for rank, share, count in data[["rank", "share", "count"]].itertuples(index=False):
         ax.text(share + 0.02, rank, f"{count}×" if sampled else f"{share:.3f}", va="center")
@@ -245,175 +290,266 @@ def draw_candidates(data: pd.DataFrame, ax: figure_style.Axes, rows: int = 0) ->
     ax.set_xlabel("Share of samples" if sampled else "Sequence probability p")
 
 
+# -- worked examples -------------------------------------------------------------------------------
+
+CHARACTER = 0.60205 * 8 / 72  # inches, the width of one in the fixed-width face
+LINE = 0.142  # inches, the height of one
+COLUMNS = 79  # characters of a line
+LABEL_WIDTH = 11  # characters, of what stands before a text
+SAMPLE_WIDTH = 36  # characters
+BEAM_WIDTH = 34  # characters, its p not counted
+# What stands above the candidates: its label, and the most lines it may take.
+PARTS = {
+    "story": ("Story:", 5),
+    "question": ("Question:", 4),
+    "greedy": ("Greedy:", 2),
+    "reference": ("Reference:", 2),
+}
+
+
 def worked_examples(study: Study, chosen: Sequence[Cell], inputs: Inputs, count: int) -> Figure:
-    """The first wrong answer and, of two, the first right one; the first questions where there are
-    no such.
-    """
-    candidates, scored = inputs.candidates(chosen[0]), inputs.scores(chosen[0])
+    """The first wrong answer and, of two, the first right one; else the first questions."""
+    scored = inputs.scores(chosen[0])
+    places = _places_of_examples(study, scored, count)
+    rows = _rows_of_examples(study, chosen[0], inputs.candidates(chosen[0]), scored, places)
+    data = pd.DataFrame(rows, columns=["id", "part", "rank", "text", "value"])
+    data = data.astype({"rank": "Int64"})
+    heights = [_height(part) for _, part in data.groupby("id", sort=False)]
+    layout = Layout(height=heights, across=1, legend_rows=0, sharex=False, sharey=False)
+    facts = {"method": METHOD}
+    return figure_style.figure(study, data, ["id"], "", draw_worked_example, facts, layout)
+
+
+def _places_of_examples(study: Study, scored: QuestionScores, count: int) -> Sequence[int]:
     right = scored.quality > study.main_quality.threshold
-    firsts = [int(np.flatnonzero(of)[0]) for of in (~right, right)[:count] if of.any()]
-    rows: list[dict[str, Any]] = []
-    for place in firsts if len(firsts) == count else range(min(count, len(right))):
+    firsts = [int(np.flatnonzero(kind)[0]) for kind in (~right, right)[:count] if kind.any()]
+    return firsts if len(firsts) == count else range(min(count, len(right)))
+
+
+def _rows_of_examples(
+    study: Study,
+    cell: Cell,
+    candidates: CandidateSets,
+    scored: QuestionScores,
+    places: Sequence[int],
+) -> list[dict[str, Any]]:
+    """The rows of the questions at some places: texts, candidates and scores."""
+    has_story = study.datasets[cell.dataset].adapter == "coqa"
+    rows = []
+    for place in places:
         key = scored.ids[place]
-        question = candidates.questions.loc[key]
-        story = (
-            question["context"][0]["text"]
-            if study.datasets[chosen[0].dataset].adapter == "coqa"
-            else ""
-        )
-        texts = (
-            story,
-            question["question"],
-            str(candidates.greedy.loc[key, "text"]),
-            question["references"][0],
-        )
-        rows += [
-            {"id": key, "part": part, "text": text}
-            for part, text in zip(PARTS, texts, strict=True)
-            if text
-        ]
-        for part, of in zip(("sample", "beam"), _sets(study, candidates, key), strict=True):
-            of = of.assign(
-                id=key, part=part, rank=range(len(of)), value=of["p"] if part == "beam" else np.nan
-            )
-            rows += records(of[["id", "part", "rank", "text", "value"]])
-        for form in VARIANTS:
-            score = scored.scores(METHOD, form)[place]
-            rows.append(
-                {
-                    "id": key,
-                    "part": f"{METHOD} over {VARIANTS[form].title}",
-                    "text": "",
-                    "value": score,
-                }
-            )
-    data = pd.DataFrame(rows, columns=["id", "part", "rank", "text", "value"]).astype(
-        {"rank": "Int64"}
-    )
-    heights = [
-        LINE * (len(example_lines(part)) + 1) + 0.1 for _, part in data.groupby("id", sort=False)
-    ]
-    options: dict[str, Any] = {
-        "height": heights,
-        "across": 1,
-        "legend_rows": 0,
-        "sharex": False,
-        "sharey": False,
+        rows += _rows_of_texts(candidates, key, has_story=has_story)
+        rows += _rows_of_sets(study, candidates, key)
+        rows += _rows_of_scores(scored, key, place)
+    return rows
+
+
+def _height(example: pd.DataFrame) -> float:
+    """Inches that the lines of an example take."""
+    return LINE * (len(example_lines(example)) + 1) + 0.1
+
+
+def _rows_of_texts(candidates: CandidateSets, key: str, *, has_story: bool) -> list[dict[str, Any]]:
+    """What stands above the candidates, without what is empty."""
+    question = candidates.questions.loc[key]
+    texts = {
+        "story": question["context"][0]["text"] if has_story else "",
+        "question": question["question"],
+        "greedy": str(candidates.greedy.loc[key, "text"]),
+        "reference": question["references"][0],
     }
-    return figure_style.figure(
-        study, data, ["id"], "", draw_worked_example, {"method": METHOD}, **options
-    )
+    return [{"id": key, "part": part, "text": text} for part, text in texts.items() if text]
 
 
-def draw_worked_example(data: pd.DataFrame, ax: figure_style.Axes) -> None:
-    """A question with its candidates as text, on axes 5.4 inches wide, with 0.142 inches for each
-    of its lines.
+def _rows_of_sets(study: Study, candidates: CandidateSets, key: str) -> list[dict[str, Any]]:
+    """The samples, then the beams with their p."""
+    samples, beams = _sets(study, candidates, key)
+    rows = []
+    for part, candidate_set in (("sample", samples), ("beam", beams)):
+        p = candidate_set["p"] if part == "beam" else np.nan
+        shown = candidate_set.assign(id=key, part=part, rank=range(len(candidate_set)), value=p)
+        rows += records(shown[["id", "part", "rank", "text", "value"]])
+    return rows
 
-    ``data`` has rows of ``part`` "story", "question", "greedy", "reference" with ``text``; "sample"
-    with ``text`` and "beam" with ``text`` and ``value``, its p, in their order; and of any other
-    part, a score, with its ``value``.
+
+def _rows_of_scores(scored: QuestionScores, key: str, place: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": key,
+            "part": f"{METHOD} over {look.title}",
+            "text": "",
+            "value": scored.scores(METHOD, variant)[place],
+        }
+        for variant, look in VARIANTS.items()
+    ]
+
+
+def draw_worked_example(data: pd.DataFrame, ax: Axes) -> None:
+    """A question with its candidates as text, on axes 5.4 inches wide.
+
+    Each of its lines takes 0.142 inches. ``data`` has rows of ``part`` "story", "question",
+    "greedy", "reference" with ``text``; "sample" with ``text`` and "beam" with ``text`` and
+    ``value``, its p, in their order; and of any other part, a score, with its ``value``.
     """
     lines = example_lines(data)
     ax.set(xlim=(0, 5.4), ylim=(len(lines) + 1, 0), xticks=[], yticks=[])
     ax.spines[:].set(visible=True, color=GREY)
-    for n, (label, text) in enumerate(lines):
-        for x, part, weight in ((0, label, "bold"), (len(label), text, "normal")):
-            look: dict[str, Any] = {
-                "fontweight": weight,
-                "family": FIXED_WIDTH,
-                "parse_math": False,
-            }
-            ax.text(0.06 + CHARACTER * x, n + 0.5, part, va="top", in_layout=False, **look)
-    top, bottom = (n + 0.5 for n, line in enumerate(lines) if line == ("", ""))
+    for number, (label, text) in enumerate(lines):
+        _write(ax, 0, number + 0.5, label, "bold")
+        _write(ax, len(label), number + 0.5, text, "normal")
+    top, bottom = (number + 1.0 for number, line in enumerate(lines) if line == ("", ""))
+    middle = 0.06 + 37 * CHARACTER
     # Not clipped: the name of a clip in an SVG file holds the last digits of the layout, which
     # differ from run to run.
-    rule: dict[str, Any] = {"color": BLACK, "linewidth": 0.6, "clip_on": False}
-    ax.hlines([top + 0.5, bottom + 0.5], 0.06, 5.34, **rule)
-    ax.vlines(0.06 + 37 * CHARACTER, top + 0.5, bottom + 0.5, **rule)
+    ax.hlines([top, bottom], 0.06, 5.34, color=BLACK, linewidth=0.6, clip_on=False)
+    ax.vlines(middle, top, bottom, color=BLACK, linewidth=0.6, clip_on=False)
+
+
+def _write(ax: Axes, column: int, y: float, text: str, weight: str) -> None:
+    """Text from a column of characters on."""
+    ax.text(
+        0.06 + CHARACTER * column,
+        y,
+        text,
+        va="top",
+        in_layout=False,
+        fontweight=weight,
+        family=FIXED_WIDTH,
+        parse_math=False,
+    )
 
 
 def example_lines(data: pd.DataFrame) -> list[tuple[str, str]]:
-    """The lines of a worked example, each what is bold and what follows it; an empty one before and
-    after the sets.
+    """The lines of a worked example, each what is bold and what follows it.
+
+    An empty one stands before and after the sets.
     """
-    texts, lines = dict(zip(data["part"], data["text"], strict=True)), []
-    for part, (label, most) in PARTS.items():
-        if part in texts or part != "story":
-            first, *rest = wrapped(texts.get(part) or "(empty)", COLUMNS - 11, most)
-            lines += [(f"{label:11}", first), *((" " * 11, line) for line in rest)]
-    samples, beams = (data[data["part"] == part] for part in ("sample", "beam"))
-    left = [one_line(text or "(empty)", 36) for text in samples["text"]]
-    cut = [one_line(text or "(empty)", 34) for text in beams["text"]]
-    right = [f"{text:34} {p:.3f}" for text, p in zip(cut, beams["value"], strict=True)]
-    lines += [("", ""), (f"{'Samples':38} {'Beams':39}p", "")]
-    lines += [("", f"{a:38} {b}") for a, b in itertools.zip_longest(left, right, fillvalue="")]
-    others = data[~data["part"].isin([*PARTS, "sample", "beam"])]
+    scores = data[~data["part"].isin([*PARTS, "sample", "beam"])]
     return [
-        *lines,
+        *_lines_of_texts(data),
         ("", ""),
-        *((f"{part}: ", f"{of:.3f}") for part, of in others[["part", "value"]].to_numpy()),
+        ("Samples".ljust(SAMPLE_WIDTH + 2) + " " + "Beams".ljust(39) + "p", ""),
+        *_lines_of_sets(data),
+        ("", ""),
+        *((f"{part}: ", f"{value:.3f}") for part, value in scores[["part", "value"]].to_numpy()),
     ]
 
 
-def _sets(study: Study, candidates: CandidateSets, key: str) -> list[pd.DataFrame]:
-    sets = (
-        candidates.rows(name, study.main.num_candidates)
-        for name in (study.main.sample, study.main.beam)
-    )
-    return [of[of["id"] == key].assign(p=lambda rows: np.exp(rows["logprob"])) for of in sets]
+def _lines_of_texts(data: pd.DataFrame) -> list[tuple[str, str]]:
+    texts = dict(zip(data["part"], data["text"], strict=True))
+    lines = []
+    for part, (label, most) in PARTS.items():
+        if part in texts or part != "story":
+            first, *rest = wrapped(texts.get(part) or EMPTY, COLUMNS - LABEL_WIDTH, most)
+            lines.append((label.ljust(LABEL_WIDTH), first))
+            lines += [(" " * LABEL_WIDTH, line) for line in rest]
+    return lines
+
+
+def _lines_of_sets(data: pd.DataFrame) -> list[tuple[str, str]]:
+    """A sample and a beam a line."""
+    samples = data[data["part"] == "sample"]
+    beams = data[data["part"] == "beam"]
+    left = [one_line(text or EMPTY, SAMPLE_WIDTH) for text in samples["text"]]
+    right = [
+        f"{one_line(text or EMPTY, BEAM_WIDTH).ljust(BEAM_WIDTH)} {p:.3f}"
+        for text, p in zip(beams["text"], beams["value"], strict=True)
+    ]
+    pairs = itertools.zip_longest(left, right, fillvalue="")
+    return [("", f"{sample.ljust(SAMPLE_WIDTH + 2)} {beam}") for sample, beam in pairs]
+
+
+def _sets(study: Study, candidates: CandidateSets, key: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The samples and the beams of a question, with their probabilities ``p``."""
+    samples = _set_of_question(study, candidates, study.main.sample, key)
+    beams = _set_of_question(study, candidates, study.main.beam, key)
+    return samples, beams
+
+
+def _set_of_question(
+    study: Study, candidates: CandidateSets, strategy: str, key: str
+) -> pd.DataFrame:
+    rows = candidates.rows(strategy, study.main.num_candidates)
+    of_question = rows[rows["id"] == key]
+    return of_question.assign(p=np.exp(of_question["logprob"]))
+
+
+# -- text ------------------------------------------------------------------------------------------
 
 
 def one_line(text: str, most: int) -> str:
-    """``text`` on one line of at most ``most`` characters, cut with an ellipsis; those the face
-    lacks as U+FFFD.
+    """``text`` on one line of at most ``most`` characters, cut with an ellipsis.
+
+    Characters that the face lacks are U+FFFD.
     """
     from matplotlib.font_manager import findfont, get_font
 
     face = get_font(findfont(FIXED_WIDTH))
-    drawn = "".join(c if face.get_char_index(ord(c)) else "\ufffd" for c in " ".join(text.split()))
+    characters = " ".join(text.split())
+    drawn = "".join(c if face.get_char_index(ord(c)) else "\ufffd" for c in characters)
     return drawn if len(drawn) <= most else drawn[: most - 1].rstrip() + "…"
 
 
 def wrapped(text: str, width: int, most: int) -> list[str]:
-    lines = textwrap.wrap(one_line(text, len(text) + 1), width, break_on_hyphens=False) or [""]
-    return (
-        [*lines[: most - 1], one_line(" ".join(lines[most - 1 :]), width)]
-        if len(lines) > most
-        else lines
-    )
+    """``text`` in at most ``most`` lines of ``width`` characters, the last one cut."""
+    whole = one_line(text, len(text) + 1)
+    lines = textwrap.wrap(whole, width, break_on_hyphens=False) or [""]
+    if len(lines) <= most:
+        return lines
+    rest = " ".join(lines[most - 1 :])
+    return [*lines[: most - 1], one_line(rest, width)]
+
+
+# -- exhibits --------------------------------------------------------------------------------------
+
+
+def _scored(study: Study) -> list[Cell]:
+    return cells.with_methods(study, [METHOD])
+
+
+def _with_stories(study: Study) -> list[Cell]:
+    """The scored cells of CoQA; of any dataset where none has stories."""
+    chosen = _scored(study)
+    return [cell for cell in chosen if study.datasets[cell.dataset].adapter == "coqa"] or chosen
 
 
 def exhibits(study: Study) -> list[Exhibit]:
-    def with_stories(
-        study: Study,
-    ) -> list[Cell]:  # any dataset stands for CoQA where none has stories
-        chosen = scored(study)
-        return [cell for cell in chosen if study.datasets[cell.dataset].adapter == "coqa"] or chosen
-
-    scored, triviaqa = partial(cells.with_methods, methods=[METHOD]), (MODEL, "triviaqa")
-    decoded = partial(cells.recipe_cells, recipe=study.main.recipe, scorer=None)
-    unscored = partial(Exhibit, kind="figure", cells=decoded, near=triviaqa, reads=CANDIDATES)
-    single = partial(Exhibit, kind="figure", reads=(*CANDIDATES, *SCORES), shows_questions=True)
-    two, one = partial(worked_examples, count=2), partial(worked_examples, count=1)
-    pair = partial(single, cells=scored, build=two, caption="worked_examples")
+    triviaqa = (MODEL, "triviaqa")
+    of_candidates = partial(
+        Exhibit,
+        kind="figure",
+        cells=partial(cells.recipe_cells, recipe=study.main.recipe, scorer=None),
+        near=triviaqa,
+        reads=CANDIDATES,
+        quality=False,
+    )
+    of_questions = partial(
+        Exhibit, kind="figure", reads=(*CANDIDATES, *SCORES), shows_questions=True
+    )
+    pair = partial(
+        of_questions,
+        cells=_scored,
+        build=partial(worked_examples, count=2),
+        caption="worked_examples",
+    )
     return [
-        unscored("redundancy", build=redundancy, quality=False),
-        unscored("beam_mass_threshold", build=mass_above_thresholds, quality=False),
-        unscored("abl_prob_mass", build=covered_mass, quality=False),
-        single(
+        of_candidates("redundancy", build=redundancy),
+        of_candidates("beam_mass_threshold", build=mass_above_thresholds),
+        of_candidates("abl_prob_mass", build=covered_mass),
+        of_questions(
             "sampling_vs_beamsearch",
-            cells=scored,
+            cells=_scored,
             near=triviaqa,
             build=samples_and_beams,
             quality=False,
         ),
         pair("triviaqa-gemma4b", near=triviaqa),
         pair("webq-gemma4b", near=(MODEL, "webquestions")),
-        single(
+        of_questions(
             "coqa-gemma4b-one",
-            cells=with_stories,
+            cells=_with_stories,
             near=(MODEL, "coqa"),
-            build=one,
+            build=partial(worked_examples, count=1),
             caption="worked_example",
         ),
     ]

@@ -9,30 +9,32 @@ from __future__ import annotations
 from dataclasses import replace
 from importlib import import_module
 from pkgutil import iter_modules
+from types import ModuleType
 
 from beamuq.errors import BeamUQError, hint
 from beamuq_study import exhibits
 from beamuq_study.exhibits.exhibit import Exhibit
 from beamuq_study.study_config import Study
 
-_NAMES = [of.name for of in iter_modules(exhibits.__path__) if of.name != "list_of_exhibits"]
-MODULES = tuple(import_module(f"{exhibits.__name__}.{name}") for name in _NAMES)
+
+def _modules() -> tuple[ModuleType, ...]:
+    """Every module of this folder but this one."""
+    names = [module.name for module in iter_modules(exhibits.__path__)]
+    own = __name__.rpartition(".")[2]
+    return tuple(import_module(f"{exhibits.__name__}.{name}") for name in names if name != own)
+
+
+MODULES = _modules()
 
 
 def labels(study: Study) -> list[str]:
-    """Every label that exists for this study, whether or not its grid can supply it; tables
-    first.
-    """
-    return [
-        item.label
-        for item in sorted(_by_label(study).values(), key=lambda of: (of.kind != "table", of.label))
-    ]
+    """Every label for this study, whether or not its grid can supply it; tables first."""
+    items = sorted(_by_label(study).values(), key=lambda item: (item.kind != "table", item.label))
+    return [item.label for item in items]
 
 
 def exhibit(label: str, study: Study) -> Exhibit:
-    """The exhibit of this label. Raises BeamUQError if there is none; the message suggests the
-    nearest.
-    """
+    """The exhibit of this label. Raises BeamUQError, suggesting the nearest, if there is none."""
     by_label = _by_label(study)
     if label not in by_label:
         raise BeamUQError(f"{label!r}: no such exhibit; {hint(label, labels(study))}")
@@ -40,10 +42,9 @@ def exhibit(label: str, study: Study) -> Exhibit:
 
 
 def _by_label(study: Study) -> dict[str, Exhibit]:
-    listing = [module for module in MODULES if hasattr(module, "exhibits")]
-    every = (
-        replace(item, module=module.__name__)
-        for module in listing
-        for item in module.exhibits(study)
-    )
-    return {item.label: item for item in every}
+    by_label = {}
+    for module in MODULES:
+        if hasattr(module, "exhibits"):
+            for item in module.exhibits(study):
+                by_label[item.label] = replace(item, module=module.__name__)
+    return by_label

@@ -1,119 +1,134 @@
-"""The tables of PRR and ROC-AUC: of every method, of one setting varied, and of differences; each a
-specification.
-"""
+"""The tables of PRR and ROC-AUC: of every method, of one setting varied, and of differences."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from beamuq.evaluation.prr_and_auc import prr_to
 from beamuq.methods import registry
 from beamuq.strategy_names import ablation, number, of_kind, parse, printed
 from beamuq_study import cells
 from beamuq_study.exhibits import captions
-from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
-from beamuq_study.exhibits.estimates_table import prr_table
 from beamuq_study.exhibits.exhibit import Exhibit, Row
+from beamuq_study.exhibits.method_groups import (
+    BASELINES,
+    CONSISTENCY,
+    GRAPH,
+    OVER_BEAMS,
+    OVER_SAMPLES,
+)
+from beamuq_study.exhibits.methods_by_cells_table import Rows, prr_table
 from beamuq_study.parquet_tables import ANSWERED
 from beamuq_study.result_files import Cell
 from beamuq_study.study_config import Study
 
 GEMMA = "gemma-3-4b-base"
 EMBEDDED = ("Eccentricity", "EigVecDissimilarity")
-SAMPLES = {"variant": MULTINOMIAL}
-VARIED = {
-    "budgets": ("M", "M"),
-    "epsilon": ("ε", "epsilon"),
-    "alpha": ("α", "alpha"),
-    "fixed_k": ("K", "K"),
-}
-Rows = Callable[[Study, str], Sequence[Row]]
+FURTHER_METHODS = ("SemanticEntropy", "DegreeMatrix", "SAR", *CONSISTENCY)
+MINUS_SAMPLES = {"variant": OVER_SAMPLES}
+MINUS_BEAMS = {"variant": OVER_BEAMS, "setting": "beam"}
+SYMBOLS = {"budgets": "M", "epsilon": "ε", "alpha": "α", "fixed_k": "K"}
+"""How rows call the keys of scoring that list values of a setting."""
+SETTINGS = {"budgets": "M", "epsilon": "epsilon", "alpha": "alpha", "fixed_k": "K"}
+"""How the stored setting calls them."""
+
+# -- cells -----------------------------------------------------------------------------------------
+
+
+def one_model(study: Study) -> Sequence[Cell]:
+    """The main cells of the paper's model of the ablations, or of what stands for it."""
+    return cells.main_cells(study, like=GEMMA)
 
 
 def cross_encoder(study: Study) -> Sequence[Cell]:
     """The main cells, of one model, that have a cross-encoder or a proxy for one."""
-    for scorer, of in study.scorers.items():
-        stands = of.kind == "cross_encoder" or "cross-encoder" in (of.proxy_for or "").lower()
-        supplied = cells.recipe_cells(study, study.main.recipe, scorer)
-        if scorer != study.main.scorer and stands and supplied:
-            return cells.by_model(supplied)[cells.nearest(study, supplied, GEMMA)[0].model]
+    for name, scorer in study.scorers.items():
+        proxy = "cross-encoder" in (scorer.proxy_for or "").lower()
+        if name == study.main.scorer or not (scorer.kind == "cross_encoder" or proxy):
+            continue
+        supplied = cells.recipe_cells(study, study.main.recipe, name)
+        if supplied:
+            nearest = cells.nearest(study, supplied, GEMMA)[0]
+            return cells.by_model(supplied)[nearest.model]
     return []
 
 
 def scored_with(lists: Sequence[str], methods: Sequence[str], study: Study) -> Sequence[Cell]:
-    """The cells of the first recipe with the main beams whose ``scoring`` has all these lists and
-    methods.
-    """
-    recipes, beam = study.recipes, study.main.beam
-    return cells.select(
-        study, lists=lists, methods=methods, has=lambda recipe: recipes[recipe].decoded(beam)
-    )
+    """The cells of the first recipe with the main beams that scores these lists and methods."""
+
+    def has_main_beams(recipe: str) -> bool:
+        return bool(study.recipes[recipe].decoded(study.main.beam))
+
+    return cells.select(study, lists=lists, methods=methods, has=has_main_beams)
+
+
+# -- rows ------------------------------------------------------------------------------------------
 
 
 def main_methods(study: Study, recipe: str) -> Sequence[Row]:
-    """The recipe's methods in its order: baselines, then each consistency-based method in both
-    forms.
-    """
-    methods = [registry.resolve(name) for name in study.scoring[recipe].methods]
-    pairs = [
-        m.name
-        for m in methods
-        if len(m.variants) == 2 and m.name not in (*captions.BASELINES, "DegreeMatrix")
-    ]
-    baselines = [m.name for m in methods if len(m.variants) == 1 or m.name in captions.BASELINES]
-    single = [_of_method("Baseline UQ methods", method=name) for name in baselines]
-    return [*single, *_pairs(pairs, "Consistency-based UQ: multinomial vs. beamsearch versions")]
+    """The recipe's methods in its order: baselines, then consistency-based ones in both forms."""
+    baselines = []
+    consistency = []
+    for name in study.scoring[recipe].methods:
+        method = registry.resolve(name)
+        if len(method.variants) == 1 or method.name in BASELINES:
+            baselines.append(method.name)
+        elif method.name != "DegreeMatrix":
+            consistency.append(method.name)
+    rows = [_method_row(name, group="Baseline UQ methods") for name in baselines]
+    group = "Consistency-based UQ: multinomial vs. beamsearch versions"
+    return [*rows, *_rows_of_both_forms(consistency, group)]
 
 
 def both_forms(methods: Sequence[str], study: Study, recipe: str) -> Sequence[Row]:
     """These methods in both forms; none where one is not scored."""
-    return _pairs(methods) if set(methods) <= set(study.scoring[recipe].methods) else []
+    scored = set(methods) <= set(study.scoring[recipe].methods)
+    return _rows_of_both_forms(methods) if scored else []
 
 
 def beam_forms(study: Study, recipe: str) -> Sequence[Row]:
     """The beam form of each method that has both."""
-    both = (
-        of.name
-        for name in study.scoring[recipe].methods
-        if len((of := registry.resolve(name)).variants) == 2
-    )
+    resolved = [registry.resolve(name) for name in study.scoring[recipe].methods]
+    names = [method.name for method in resolved if len(method.variants) == 2]
     return [
-        Row((captions.method_title(name),), {"method": name, "variant": BEAMSEARCH})
-        for name in both
+        Row((captions.method_title(name),), {"method": name, "variant": OVER_BEAMS})
+        for name in names
     ]
 
 
-def _pairs(methods: Sequence[str], group: str = "") -> Sequence[Row]:
+def _rows_of_both_forms(methods: Sequence[str], group: str = "") -> list[Row]:
     return [
-        _of_method(group, method=name, variant=form)
+        _method_row(name, form, group=group)
         for name in methods
-        for form in (MULTINOMIAL, BEAMSEARCH)
+        for form in (OVER_SAMPLES, OVER_BEAMS)
     ]
 
 
-def _of_method(group: str = "", **keys: str) -> Row:
+def _method_row(method: str, variant: str | None = None, *, group: str) -> Row:
+    """A row of a method; without a variant its estimates are found by the method alone."""
+    keys = {"method": method}
+    if variant is not None:
+        keys["variant"] = variant
     return Row((captions.method_title(**keys),), keys, group)
 
 
-def of_settings(names: Sequence[str], study: Study, recipe: str) -> Sequence[Row]:
-    """A row a value of these keys of scoring; floors ε of the beams' masses from uniform weights
-    down to none.
-    """
+def settings(lists: Sequence[str], study: Study, recipe: str) -> Sequence[Row]:
+    """A row a value of these lists of scoring; floors ε of beams' masses from 1 down to none."""
     return [
         Row(
-            (f"{symbol}={number(value)}",), {"variant": BEAMSEARCH, "setting": ablation(key, value)}
+            (f"{SYMBOLS[name]}={number(value)}",),
+            {"variant": OVER_BEAMS, "setting": ablation(SETTINGS[name], value)},
         )
-        for name in names
-        for symbol, key in [VARIED[name]]
+        for name in lists
         for value in sorted(getattr(study.scoring[recipe], name), reverse=name == "epsilon")
     ]
 
 
 def budgets(study: Study, recipe: str) -> Sequence[Row]:
-    rows = of_settings(["budgets"], study, recipe)
+    """A row a number of candidates."""
+    rows = settings(["budgets"], study, recipe)
     return [replace(row, titles=(row.titles[0].removeprefix("M="),)) for row in rows]
 
 
@@ -121,92 +136,130 @@ def strategies(study: Study, recipe: str) -> Sequence[Row]:
     """A row a strategy: the main beam, temperatures in both weightings, diverse beams, hybrids."""
     names = study.recipes[recipe].strategies()
     sampled = of_kind(names, "sample")
-    warm = [name for name in sampled if parse(name)[1]["T"] != 1]
-    rows = [Row(("Beam search", ""), {"variant": BEAMSEARCH, "setting": "beam"})]
-    for title, variant, of, suffix in (
-        ("Multinomial sampling", MULTINOMIAL, sampled, ""),
-        ("Multinomial, exact weights", MULTINOMIAL, warm, " exact"),
-        ("Diverse beam search", BEAMSEARCH, of_kind(names, "diverse"), ""),
-        ("Hybrid multinomial-beam", BEAMSEARCH, of_kind(names, "hybrid"), ""),
-    ):
-        for name in of:
-            settings = ", ".join(name.split()[1:]).replace("lambda", "λ")
-            rows.append(
-                Row((title, settings), {"variant": variant, "setting": printed(name) + suffix})
-            )
-    return rows
+    other_temperatures = [name for name in sampled if parse(name)[1]["T"] != 1]
+    diverse = of_kind(names, "diverse")
+    hybrid = of_kind(names, "hybrid")
+    return [
+        Row(("Beam search", ""), {"variant": OVER_BEAMS, "setting": "beam"}),
+        *(_strategy_row("Multinomial sampling", OVER_SAMPLES, name) for name in sampled),
+        *(
+            _strategy_row("Multinomial, exact weights", OVER_SAMPLES, name, " exact")
+            for name in other_temperatures
+        ),
+        *(_strategy_row("Diverse beam search", OVER_BEAMS, name) for name in diverse),
+        *(_strategy_row("Hybrid multinomial-beam", OVER_BEAMS, name) for name in hybrid),
+    ]
+
+
+def _strategy_row(title: str, variant: str, strategy: str, weights: str = "") -> Row:
+    options = ", ".join(strategy.split()[1:]).replace("lambda", "λ")
+    return Row((title, options), {"variant": variant, "setting": printed(strategy) + weights})
 
 
 def other_candidates(study: Study, recipe: str) -> Sequence[Row]:
     """Every strategy but the main beams, then the floors but theirs."""
-    main = ablation("epsilon", study.main.epsilon)
-    floors = (row for row in of_settings(["epsilon"], study, recipe) if row.keys["setting"] != main)
-    floored = [Row(("Beams with a floor", *row.titles), row.keys) for row in floors]
-    return [*strategies(study, recipe)[1:], *floored]
+    main_floor = ablation("epsilon", study.main.epsilon)
+    floors = [
+        Row(("Beams with a floor", *row.titles), row.keys)
+        for row in settings(["epsilon"], study, recipe)
+        if row.keys["setting"] != main_floor
+    ]
+    return [*strategies(study, recipe)[1:], *floors]
 
 
-OTHERS = ("SemanticEntropy", "DegreeMatrix", "SAR", *captions.CONSISTENCY)
-one_model = partial(
-    cells.main_cells, like=GEMMA
-)  # the paper's model of the ablations, or what stands for it
+# -- tables ----------------------------------------------------------------------------------------
+
 main_table = partial(prr_table, rows=main_methods)
 means_table = partial(main_table, shown=cells.main_cells, columns="models")
-difference_table = partial(prr_table, methods=captions.GRAPH, beyond_paper=True)
+difference_table = partial(prr_table, methods=GRAPH, beyond_paper=True)
 
 
 def varied(
-    label: str, rows: Rows, *lists: str, methods: tuple[str, ...] = captions.GRAPH, **more: Any
+    label: str,
+    rows: Rows,
+    lists: Sequence[str],
+    stub: tuple[str, ...],
+    methods: tuple[str, ...] = GRAPH,
 ) -> Exhibit:
-    """PRR of a few methods for every value of a setting, in each cell of the recipe that scores
-    them.
-    """
+    """PRR of methods for every value of a setting, in each cell of the recipe that scores them."""
     shown = partial(scored_with, lists, methods)
-    return prr_table(label, shown, rows, methods=methods, columns="cells", beside="", **more)
+    return prr_table(label, shown, rows, stub=stub, methods=methods, columns="cells", beside="")
 
 
 def exhibits(study: Study) -> list[Exhibit]:
-    """The list, and of each model its methods and what beams gain, and the means of PRR to each
-    further rejection.
-    """
-    ways, every, of_beams = (
-        ("Candidates", "Setting"),
-        "every_strategy",
-        {"variant": BEAMSEARCH, "setting": "beam"},
-    )
-    floors, bases = ("epsilon",), ("alpha", "fixed_k")
-    with_strategies = partial(scored_with, (every,), captions.GRAPH)
-    with_budgets = partial(cells.with_budgets, methods=captions.GRAPH, of="first")
-    listed = [
+    """The tables of every study, then those of each model and of each further rejection."""
+    models = [name for name in study.models if name in cells.models(study, study.main.recipe)]
+    further = [prr_to(rejection) for rejection in study.evaluation.max_rejection[1:]]
+    return [
+        *_tables_of_main_methods(),
+        *_tables_of_settings(),
+        *_tables_of_differences(),
+        *(_table_of_model(study, name) for name in study.models),
+        *(_gains_of_model(study, name) for name in models),
+        *(_means_to_rejection(metric) for metric in further),
+    ]
+
+
+def _tables_of_main_methods() -> list[Exhibit]:
+    further = partial(both_forms, FURTHER_METHODS)
+    consistency = partial(both_forms, CONSISTENCY)
+    return [
         means_table("qa_mean_prr"),
         means_table("topbeam_scoring", answer_source="top_beam"),
         means_table("answered", subset=ANSWERED, beyond_paper=True),
         main_table("abl_rocauc", one_model, metric="ROC-AUC", caption="abl_auc"),
         main_table("abl_prauc", one_model, metric="PR-AUC", caption="abl_auc"),
-        prr_table("abl_other_methods", one_model, partial(both_forms, OTHERS)),
-        prr_table("abl_crossencoder", cross_encoder, partial(both_forms, captions.CONSISTENCY)),
-        varied("abl_sampling", strategies, every, stub=ways),
-        varied("abl_normalization", partial(of_settings, floors), *floors, stub=("Floor",)),
-        varied(
-            "abl_ecc_params",
-            partial(of_settings, bases),
-            *bases,
-            stub=("Embedding",),
-            methods=EMBEDDED,
-        ),
-        difference_table("gains_by_candidates", with_budgets, budgets, stub=("M",), minus=SAMPLES),
+        prr_table("abl_other_methods", one_model, further),
+        prr_table("abl_crossencoder", cross_encoder, consistency),
+    ]
+
+
+def _tables_of_settings() -> list[Exhibit]:
+    floors = ("epsilon",)
+    bases = ("alpha", "fixed_k")
+    return [
+        varied("abl_sampling", strategies, ["every_strategy"], ("Candidates", "Setting")),
+        varied("abl_normalization", partial(settings, floors), floors, ("Floor",)),
+        varied("abl_ecc_params", partial(settings, bases), bases, ("Embedding",), EMBEDDED),
+    ]
+
+
+def _tables_of_differences() -> list[Exhibit]:
+    return [
         difference_table(
-            "gains_by_strategy", with_strategies, other_candidates, stub=ways, minus=of_beams
+            "gains_by_candidates",
+            partial(cells.with_budgets, methods=GRAPH, of="first"),
+            budgets,
+            stub=("M",),
+            minus=MINUS_SAMPLES,
+        ),
+        difference_table(
+            "gains_by_strategy",
+            partial(scored_with, ["every_strategy"], GRAPH),
+            other_candidates,
+            stub=("Candidates", "Setting"),
+            minus=MINUS_BEAMS,
         ),
     ]
-    for name, model in study.models.items():
-        shown = partial(cells.main_cells, model=name)
-        listed.append(main_table(f"qa_{model.label}", shown, caption="qa"))
-        if name in cells.models(study, study.main.recipe):
-            gains = partial(difference_table, minus=SAMPLES, methods=("",), caption="gains")
-            listed.append(gains(f"gains_{model.label}", shown, beam_forms))
-    for metric in map(prr_to, study.evaluation.max_rejection[1:]):
-        label = f"qa_mean_prr_{metric[4:]}"
-        listed.append(
-            means_table(label, metric=metric, caption="qa_mean_prr_to", beyond_paper=True)
-        )
-    return listed
+
+
+def _table_of_model(study: Study, model: str) -> Exhibit:
+    shown = partial(cells.main_cells, model=model)
+    return main_table(f"qa_{study.models[model].label}", shown, caption="qa")
+
+
+def _gains_of_model(study: Study, model: str) -> Exhibit:
+    return difference_table(
+        f"gains_{study.models[model].label}",
+        partial(cells.main_cells, model=model),
+        beam_forms,
+        methods=("",),
+        minus=MINUS_SAMPLES,
+        caption="gains",
+    )
+
+
+def _means_to_rejection(metric: str) -> Exhibit:
+    """Means of PRR to another rejection, such as of "PRR@1"."""
+    label = f"qa_mean_prr_{metric.removeprefix('PRR@')}"
+    return means_table(label, metric=metric, caption="qa_mean_prr_to", beyond_paper=True)

@@ -1,17 +1,15 @@
-"""When beams win: a map by covered mass and κ, where the study's own cells are on it, and what
-estimators do there.
-"""
+"""When beams win: a map by covered mass and κ, and where the study's own cells are on it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from beamuq.evaluation.bootstrap import interval
+from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import MEAN, Estimates, joined
 from beamuq.evaluation.estimator_errors import GAIN, NOISE, TARGET
 from beamuq.evaluation.known_distribution import coordinates
@@ -19,10 +17,11 @@ from beamuq.scorers.quality_metrics import exact_match, gold_label
 from beamuq_study import cells
 from beamuq_study.data.dataset_adapters import normalizer_of
 from beamuq_study.exhibits import figure_style
-from beamuq_study.exhibits.estimates_table import Column, means, table
 from beamuq_study.exhibits.exhibit import Exhibit, Figure, Row, Table
-from beamuq_study.exhibits.figure_style import BLACK
+from beamuq_study.exhibits.figure_style import BLACK, Axes, Layout
+from beamuq_study.exhibits.numbers_of_cells import means
 from beamuq_study.exhibits.table_formats import decimal, signed
+from beamuq_study.exhibits.table_of_numbers import Column, Keys, table
 from beamuq_study.result_files import Cell, Inputs
 from beamuq_study.stages.beams_map import (
     BEAMS,
@@ -33,14 +32,15 @@ from beamuq_study.stages.beams_map import (
     TRUE,
     setting,
 )
-from beamuq_study.study_config import Study
+from beamuq_study.study_config import Dataset, Study
 
 MIXED = {
     "stratified optimal_stratified": "Optimal stratified",
     "stratified adaptive": "Adaptive systematic",
 }
+FURTHER_SCORES = ("CocoaMSP", "CocoaPPL")
 PLACE = ["model", "dataset"]
-ON = [*PLACE, "quality", "method", "setting"]
+PAIRED_ON = [*PLACE, "quality", "method", "setting"]
 COVERING = [*PLACE, "power", "M"]  # what a covered mass depends on
 COORDINATES = ["mass", "mass_low", "mass_high", "kappa", "kappa_low", "kappa_high"]
 COLUMNS = [
@@ -57,9 +57,12 @@ COLUMNS = [
     "note",
 ]
 OWN = "cell of the study"
+NO_MAP = "no map"
 PRINTED = (1.0, 0.5)  # κ in the table
 NUMBER_WIDTH = 0.11  # of mass; nearer ones are not printed
 LIMIT = 0.1  # a larger difference in PRR has the same colour
+
+# -- results ---------------------------------------------------------------------------------------
 
 
 def with_map(study: Study) -> list[Cell]:
@@ -68,235 +71,310 @@ def with_map(study: Study) -> list[Cell]:
 
 
 def with_points(study: Study) -> list[Cell]:
-    """Those, and the main cells of other models and datasets: points on the map."""
-    maps = {(cell.model, cell.dataset): cell for cell in with_map(study)}
-    return list(
-        ({(cell.model, cell.dataset): cell for cell in cells.main_cells(study)} | maps).values()
-    )
+    """The cells with a map, and the main cells of other models and datasets: points on it."""
+    by_place = {(cell.model, cell.dataset): cell for cell in cells.main_cells(study)}
+    for cell in with_map(study):
+        by_place[cell.model, cell.dataset] = cell
+    return list(by_place.values())
 
 
 def read(study: Study, inputs: Inputs, chosen: Sequence[Cell]) -> Estimates:
-    """Every place of some cells' maps; the mean over the first model's datasets without options, if
-    several.
+    """Every place of some cells' maps, and the mean over the first model's datasets.
+
+    The mean is of datasets without options, if they are several.
     """
-    every = joined([inputs.beams_map(cell) for cell in chosen])
-    asked = [
+    estimates = joined([inputs.beams_map(cell) for cell in chosen])
+    without_options = [
         cell.dataset
         for cell in chosen
         if not inputs.of(cell, "questions")["options"].map(len).any()
     ]
-    rows = every.where(model=chosen[0].model, dataset=asked)
-    return joined([every, means(study, rows)]) if rows.frame["dataset"].nunique() > 1 else every
+    averaged = estimates.where(model=chosen[0].model, dataset=without_options)
+    if averaged.frame["dataset"].nunique() < 2:
+        return estimates
+    return joined([estimates, means(study, averaged)])
 
 
-def differences(each: Estimates) -> Estimates:
-    """PRR of each estimator minus that of as many samples, and the two parts of beams', by place on
-    the map.
+def differences(estimates: Estimates) -> Estimates:
+    """PRR of each estimator minus that of as many samples, by place on the map.
 
     ``metric`` says which: of beams ``beams - samples`` is ``noise`` (U − samples) and ``target``
     (beams − U).
     """
-    of = {name: each.where(metric="PRR", variant=name) for name in (SAMPLES, BEAMS, TRUE, *MIXED)}
-    samples, beams, at = of[SAMPLES], of[BEAMS], of[SAMPLES].frame
-    true = of[TRUE].at(at[[*PLACE, "quality", "method", "power", "kappa"]])
-    true = true.assign(setting=at["setting"].tolist(), M=at["M"].tolist())
-    pairs = [(GAIN, name, of[name], samples) for name in (BEAMS, *MIXED)]
-    pairs += [(NOISE, BEAMS, true, samples), (TARGET, BEAMS, beams, true)]
-    return joined(
-        [
-            a.minus(b, on=ON).assign(metric=metric, variant=variant)
-            for metric, variant, a, b in pairs
-        ]
-    )
+    samples = _prr(estimates, SAMPLES)
+    beams = _prr(estimates, BEAMS)
+    true = _true_at(samples.frame, _prr(estimates, TRUE))
+    parts = [_difference(GAIN, BEAMS, beams, samples)]
+    parts += [_difference(GAIN, name, _prr(estimates, name), samples) for name in MIXED]
+    parts += [
+        _difference(NOISE, BEAMS, true, samples),
+        _difference(TARGET, BEAMS, beams, true),
+    ]
+    return joined(parts)
+
+
+def _prr(estimates: Estimates, variant: str) -> Estimates:
+    return estimates.where(metric="PRR", variant=variant)
+
+
+def _true_at(places: pd.DataFrame, true: Estimates) -> Estimates:
+    """PRR of U, which has no M, at each of some places."""
+    repeated = true.at(places[[*PLACE, "quality", "method", "power", "kappa"]])
+    frame = repeated.frame.assign(setting=places["setting"].tolist(), M=places["M"].tolist())
+    return Estimates(frame, repeated.replicates)
+
+
+def _difference(metric: str, variant: str, first: Estimates, second: Estimates) -> Estimates:
+    return first.minus(second, on=PAIRED_ON).assign(metric=metric, variant=variant)
+
+
+# -- figure ----------------------------------------------------------------------------------------
 
 
 def when_beams_win(
     study: Study, chosen: Sequence[Cell], inputs: Inputs, *, by_dataset: bool
 ) -> Figure:
-    """Beams − samples by covered mass and κ as colour and number, a panel a quality; cells as
-    points.
+    """Beams − samples by covered mass and κ as colour and number, a panel a quality.
+
+    Cells are points. ``by_dataset``: a panel a dataset, too, in place of the mean where there is
+    one.
     """
-    mapped = [cell for cell in chosen if study.scoring[cell.recipe].beams_map]
-    grid = _grid(study, inputs, mapped) if mapped else pd.DataFrame(columns=COLUMNS)
-    if MEAN in set(grid["dataset"]):
-        grid = grid[(grid["dataset"] == MEAN) != by_dataset]
+    grid = _grid(study, inputs, chosen, by_dataset=by_dataset)
     points = pd.DataFrame([_point(study, inputs, cell) for cell in chosen])
-    judged = set(grid.loc[grid["quality"] == SIMILARITY, "dataset"])
-    panels = list(grid[["dataset", "quality"]].drop_duplicates().itertuples(index=False, name=None))
-    panels.sort(key=lambda panel: panel[0] not in judged)  # pairs of panels side by side
-    parts = []
-    for dataset, quality in panels or [
-        (dataset, "no map") for dataset in points["dataset"].unique()
-    ]:
-        own = points[(points["dataset"] == dataset) | (dataset == MEAN)].assign(quality=quality)
-        of_panel = grid[(grid["dataset"] == dataset) & (grid["quality"] == quality)]
-        parts.append(pd.concat([of_panel, own], ignore_index=True).assign(panel=dataset))
-    data = pd.concat(parts, ignore_index=True)[COLUMNS]
-    told = ", ".join(
-        f"{study.datasets[d].title} {study.models[m].title} {decimal(mass, 2)} and "
-        f"{'not known' if np.isnan(kappa) else decimal(kappa, 2)}"
-        for m, d, mass, kappa in points[[*PLACE, "mass", "kappa"]].to_numpy()
-    )
+    data = _panels(grid, points)
     facts = {
-        "points": told,
+        "points": _coordinates_of_points(study, points),
         "undefined": f"{int(points['kappa'].isna().sum())} cells have no κ and are left out.",
     }
-    labels = f"Mass that {study.main.num_candidates} beams cover", "κ (below 1: overconfident)"
-    name, shape = (
-        "{panel}, n = {n}; quality: {quality}",
-        dict[str, Any](across=2, height=2.3, legend_rows=2),
-    )
-    return figure_style.figure(
-        study, data, ["panel", "quality"], name, draw_map, facts, labels, **shape
-    )
+    labels = (f"Mass that {study.main.num_candidates} beams cover", "κ (below 1: overconfident)")
+    layout = Layout(labels, across=2, height=2.3, legend_rows=2)
+    name = "{panel}, n = {n}; quality: {quality}"
+    return figure_style.figure(study, data, ["panel", "quality"], name, draw_map, facts, layout)
 
 
-def _grid(study: Study, inputs: Inputs, chosen: Sequence[Cell]) -> pd.DataFrame:
-    """Beams − samples at the main M, at each mass and κ of each map of the first model."""
-    every, confidence = read(study, inputs, chosen), study.evaluation.confidence
-    gains = differences(every.where(model=chosen[0].model, method=DISSIMILARITY)).where(
-        metric=GAIN, variant=BEAMS
-    )
-    gains = gains.rows(
-        gains.frame["kappa"].notna() & (gains.frame["M"] == study.main.num_candidates)
-    )
-    mass = (
-        every.where(metric="mass")
-        .at(gains.frame[COVERING])
-        .summary(confidence)[["value", "low", "high"]]
-    )
-    data = gains.summary(confidence).join(mass.set_axis(COORDINATES[:3], axis=1))
+def _grid(
+    study: Study, inputs: Inputs, chosen: Sequence[Cell], *, by_dataset: bool
+) -> pd.DataFrame:
+    """Beams − samples at the main M, at each mass and κ of the maps that are shown."""
+    mapped = [cell for cell in chosen if study.scoring[cell.recipe].beams_map]
+    if not mapped:
+        return pd.DataFrame(columns=COLUMNS)
+    grid = _gains_on_map(study, read(study, inputs, mapped), mapped[0].model)
+    if MEAN not in set(grid["dataset"]):
+        return grid
+    return grid[(grid["dataset"] == MEAN) != by_dataset]
+
+
+def _gains_on_map(study: Study, estimates: Estimates, model: str) -> pd.DataFrame:
+    """Beams − samples of a model at the main M, with the mass that beams cover and κ."""
+    confidence = study.evaluation.confidence
+    of_model = differences(estimates.where(model=model, method=DISSIMILARITY))
+    gains = of_model.where(metric=GAIN, variant=BEAMS)
+    at_main_size = gains.frame["M"] == study.main.num_candidates
+    gains = gains.rows(gains.frame["kappa"].notna() & at_main_size)
+    mass = estimates.where(metric="mass").at(gains.frame[COVERING]).summary(confidence)
+    ends = mass[["value", "low", "high"]].set_axis(["mass", "mass_low", "mass_high"], axis=1)
+    data = gains.summary(confidence).join(ends)
     return data.assign(what=GAIN, kappa_low=np.nan, kappa_high=np.nan)
 
 
-def _point(study: Study, inputs: Inputs, cell: Cell) -> dict[str, Any]:
-    """Where a cell is on the map, of all outcomes that its searches found, under its own questions'
-    references.
+def _panels(grid: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the figure: of each panel its places on the grid, then its points."""
+    parts = []
+    for dataset, quality in _names_of_panels(grid, points):
+        places = grid[(grid["dataset"] == dataset) & (grid["quality"] == quality)]
+        own = points[(points["dataset"] == dataset) | (dataset == MEAN)].assign(quality=quality)
+        parts.append(pd.concat([places, own], ignore_index=True).assign(panel=dataset))
+    return pd.concat(parts, ignore_index=True)[COLUMNS]
+
+
+def _names_of_panels(grid: pd.DataFrame, points: pd.DataFrame) -> list[tuple[str, str]]:
+    """Dataset and quality of each panel, those with both qualities first, side by side."""
+    if grid.empty:
+        return [(dataset, NO_MAP) for dataset in points["dataset"].unique()]
+    names = grid[["dataset", "quality"]].drop_duplicates().itertuples(index=False, name=None)
+    judged_by_both = set(grid.loc[grid["quality"] == SIMILARITY, "dataset"])
+    return sorted(names, key=lambda panel: panel[0] not in judged_by_both)
+
+
+def _coordinates_of_points(study: Study, points: pd.DataFrame) -> str:
+    """The covered mass and κ of each cell."""
+    phrases = []
+    for model, dataset, mass, kappa in points[[*PLACE, "mass", "kappa"]].to_numpy():
+        ratio = "not known" if np.isnan(kappa) else decimal(kappa, 2)
+        title = f"{study.datasets[dataset].title} {study.models[model].title}"
+        phrases.append(f"{title} {decimal(mass, 2)} and {ratio}")
+    return ", ".join(phrases)
+
+
+def _point(study: Study, inputs: Inputs, cell: Cell) -> Mapping[str, object]:
+    """Where a cell is on the map, of all outcomes that its searches found.
+
+    Outcomes are right under its own questions' references.
     """
-    sets, M = inputs.candidates(cell), study.main.num_candidates
-    normalizer = normalizer_of(study.datasets[cell.dataset])
-    found = sets.found().join(sets.questions[["references", "options"]], on="id")
-    right = [
-        gold_label(text, list(accepted), list(shown))
-        if len(shown)
-        else exact_match(text, list(accepted), normalizer)
-        for text, accepted, shown in found[["text", "references", "options"]].to_numpy()
-    ]
-    found = found.assign(right=right, place=found.groupby("id").cumcount())
-    wide = (
-        found.pivot(index="id", columns="place", values=["logprob", "right"])
-        .loc[sets.ids]
-        .astype(float)
-    )
+    sets = inputs.candidates(cell)
+    outcomes = _outcomes(sets, study.datasets[cell.dataset])
+    logprob = outcomes["logprob"].loc[sets.ids].to_numpy(np.float64)
+    right = outcomes["right"].loc[sets.ids].to_numpy(np.float64) > 0
     counts = np.insert(inputs.resample_counts(cell, sets.ids), 0, 1, axis=1)
-    told: dict[str, Any] = {"what": OWN, **cell.place, "n": len(sets.ids)}
-    for name, values in coordinates(
-        wide["logprob"].to_numpy(), wide["right"].to_numpy() > 0, counts, M
-    ).items():
+    resampled = coordinates(logprob, right, counts, study.main.num_candidates)
+    numbers: dict[str, float | None] = {}
+    for name, values in resampled.items():
         ends = interval(values[1:], study.evaluation.confidence)
-        told |= {name: values[0], f"{name}_low": ends.low, f"{name}_high": ends.high}
-    return told
+        numbers |= {name: values[0], f"{name}_low": ends.low, f"{name}_high": ends.high}
+    return {"what": OWN, **cell.place, "n": len(sets.ids), **numbers}
 
 
-def draw_map(data: pd.DataFrame, ax: figure_style.Axes) -> None:
-    """A difference by covered ``mass`` and ``kappa``: its colour and number; points of cells with
-    bars.
+def _outcomes(sets: CandidateSets, dataset: Dataset) -> pd.DataFrame:
+    """``logprob`` and ``right`` of every outcome found, a row a question, most probable first."""
+    outcomes = sets.found().join(sets.questions[["references", "options"]], on="id")
+    right = _are_right(outcomes, dataset)
+    placed = outcomes.assign(right=right, place=outcomes.groupby("id").cumcount())
+    return placed.pivot(index="id", columns="place", values=["logprob", "right"])
+
+
+def _are_right(outcomes: pd.DataFrame, dataset: Dataset) -> list[float]:
+    """Whether each text is the gold option, or equals a reference where there are no options."""
+    normalizer = normalizer_of(dataset)
+    right = []
+    for text, references, options in outcomes[["text", "references", "options"]].to_numpy():
+        if len(options):
+            right.append(gold_label(text, list(references), list(options)))
+        else:
+            right.append(exact_match(text, list(references), normalizer))
+    return right
+
+
+def draw_map(data: pd.DataFrame, ax: Axes) -> None:
+    """A difference by covered ``mass`` and ``kappa``: its colour and number; cells with bars.
 
     ``data`` has ``what`` ("beams - samples", or a cell of the study, whose ``value`` is empty),
     ``mass``, ``kappa``, and their ends ``mass_low`` …; ``value``, ``low``, ``high``, of a full
     grid. The line is where the value is 0, the dashed ones where the ends of its interval are.
     """
-    from matplotlib.colors import LinearSegmentedColormap
-
-    grid, own = data[data["what"] == GAIN], data[(data["what"] == OWN) & data["kappa"].notna()]
+    grid = data[data["what"] == GAIN]
     if len(grid):
-        samples, beams = figure_style.SAMPLES, figure_style.BEAMS
-        colours = LinearSegmentedColormap.from_list("samples to beams", [samples, "white", beams])
-        wide = grid.pivot(index="kappa", columns="mass", values=["value", "low", "high"]).astype(
-            np.float64
-        )
-        x, y = wide["value"].columns.to_numpy(np.float64), wide.index.to_numpy(np.float64)
-        levels = np.linspace(-LIMIT, LIMIT, 21)
-        ax.contourf(x, y, wide["value"], levels=levels, cmap=colours, extend="both", alpha=0.8)
-        for name, line, width in (("value", "-", 1.2), ("low", "--", 0.8), ("high", "--", 0.8)):
-            ends = wide[name].to_numpy()
-            if (ends < 0).any() and (ends > 0).any():
-                ax.contour(x, y, ends, levels=[0], colors=BLACK, linestyles=line, linewidths=width)
-        box = {"facecolor": "white", "alpha": 0.6, "linewidth": 0, "pad": 0.6}
-        apart = grid["mass"].isin(x[np.diff(x, prepend=-1.0) >= NUMBER_WIDTH])
-        for mass, kappa, value in grid.loc[apart, ["mass", "kappa", "value"]].to_numpy():
-            side = "left" if mass == x[0] else "center"
-            ax.text(mass, kappa, signed(value), ha=side, va="center", fontsize=5.5, bbox=box)
-        ax.plot([], [], color=BLACK, label="beams = samples")
-        ax.plot([], [], color=BLACK, linestyle="--", linewidth=0.8, label="ends of its interval")
-        for colour, label in ((beams, "beams ahead"), (samples, "samples ahead")):
-            ax.plot([], [], color=colour, marker="s", linestyle="", label=label)
-    across, up = (
-        figure_style.error_lengths(own, of, f"{of}_low", f"{of}_high") for of in ("mass", "kappa")
-    )
-    style: dict[str, Any] = {
-        "color": BLACK,
-        "marker": "D",
-        "markersize": 3,
-        "linestyle": "",
-        "elinewidth": 0.5,
-    }
+        _draw_grid(grid, ax)
+    own = data[(data["what"] == OWN) & data["kappa"].notna()]
     ax.errorbar(
-        own["mass"], own["kappa"], up, across, label="this study's questions", zorder=5, **style
+        own["mass"],
+        own["kappa"],
+        figure_style.error_lengths(own, "kappa", "kappa_low", "kappa_high"),
+        figure_style.error_lengths(own, "mass", "mass_low", "mass_high"),
+        label="this study's questions",
+        zorder=5,
+        color=BLACK,
+        marker="D",
+        markersize=3,
+        linestyle="",
+        elinewidth=0.5,
     )
     ax.set_xlim(0, 1.04)
     ax.use_sticky_edges = False
     ax.autoscale(axis="y")  # room above and below the numbers, and for cells off the map
 
 
+def _draw_grid(grid: pd.DataFrame, ax: Axes) -> None:
+    """The map: colours, the lines where beams and samples are equal, and numbers."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    ends = [figure_style.SAMPLES, "white", figure_style.BEAMS]
+    colours = LinearSegmentedColormap.from_list("samples to beams", ends)
+    wide = grid.pivot(index="kappa", columns="mass", values=["value", "low", "high"])
+    wide = wide.astype(np.float64)
+    masses = wide["value"].columns.to_numpy(np.float64)
+    kappas = wide.index.to_numpy(np.float64)
+    levels = np.linspace(-LIMIT, LIMIT, 21)
+    ax.contourf(
+        masses, kappas, wide["value"], levels=levels, cmap=colours, extend="both", alpha=0.8
+    )
+    for name, line, width in (("value", "-", 1.2), ("low", "--", 0.8), ("high", "--", 0.8)):
+        values = wide[name].to_numpy()
+        if (values < 0).any() and (values > 0).any():
+            ax.contour(
+                masses, kappas, values, levels=[0], colors=BLACK, linestyles=line, linewidths=width
+            )
+    printed = masses[np.diff(masses, prepend=-1.0) >= NUMBER_WIDTH]
+    _print_numbers(grid[grid["mass"].isin(printed)], ax, leftmost=masses[0])
+    ax.plot([], [], color=BLACK, label="beams = samples")
+    ax.plot([], [], color=BLACK, linestyle="--", linewidth=0.8, label="ends of its interval")
+    ax.plot([], [], color=figure_style.BEAMS, marker="s", linestyle="", label="beams ahead")
+    ax.plot([], [], color=figure_style.SAMPLES, marker="s", linestyle="", label="samples ahead")
+
+
+def _print_numbers(places: pd.DataFrame, ax: Axes, leftmost: float) -> None:
+    """The value at each place; those of the ``leftmost`` mass begin there, others are centred."""
+    box = {"facecolor": "white", "alpha": 0.6, "linewidth": 0, "pad": 0.6}
+    for mass, kappa, value in places[["mass", "kappa", "value"]].to_numpy():
+        side = "left" if mass == leftmost else "center"
+        ax.text(mass, kappa, signed(value), ha=side, va="center", fontsize=5.5, bbox=box)
+
+
+# -- table -----------------------------------------------------------------------------------------
+
+
 def beams_map(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """A row a quality, κ, power and M; of the mean, or of the one dataset."""
-    every, of = read(study, inputs, chosen), study.scoring[chosen[0].recipe].beams_map
-    assert of is not None
-    gains, mass = differences(every), every.where(metric="mass")
-    judged = (
-        gains.frame["kappa"].isin(PRINTED) | gains.frame["kappa"].isna()
-    )  # or by a real quality
-    apart = (gains.frame["M"] == study.main.num_candidates) & judged
-    gains = gains.assign(setting=(gains.frame["quality"] + " " + gains.frame["setting"]).tolist())
-    place = {
-        "model": chosen[0].model,
-        "dataset": MEAN if MEAN in set(every.frame["dataset"]) else chosen[0].dataset,
-    }
-    by_setting = mass.where(**place).frame.set_index("setting")["value"]
-    rows = [
-        Row(
-            (decimal(by_setting[setting(power, M=M)], 2), f"{power:g}", str(M)),
-            place | {"setting": f"{quality} {setting(power, kappa, M)}"},
-            f"Quality: {quality}, κ = {kappa:g}",
-        )
-        for quality in (SIMILARITY, EXACT_TEXT)
-        for kappa in PRINTED
-        if kappa in of.kappas
-        for power in of.powers
-        for M in of.sizes
-    ]
-    of_beams = {"metric": GAIN, "method": DISSIMILARITY, "variant": BEAMS}
-    heads = {
-        "Beams": of_beams,
-        "Noise": of_beams | {"metric": NOISE},
-        "Target": of_beams | {"metric": TARGET},
-    }
-    heads |= {title: of_beams | {"variant": name} for name, title in MIXED.items()}
-    heads |= {name: of_beams | {"method": name} for name in ("CocoaMSP", "CocoaPPL")}
-    columns = [Column(keys, (title,), "signed", "interval") for title, keys in heads.items()]
-    return table(study, gains, ("Mass", "g", "M"), rows, columns, further=[gains.rows(apart), mass])
+    estimates = read(study, inputs, chosen)
+    gains = differences(estimates)
+    mass = estimates.where(metric="mass")
+    frame = gains.frame
+    gains = gains.assign(setting=(frame["quality"] + " " + frame["setting"]).tolist())
+    # κ is NaN where a real quality judges.
+    published = frame["kappa"].isin(PRINTED) | frame["kappa"].isna()
+    further = gains.rows((frame["M"] == study.main.num_candidates) & published)
+    has_mean = MEAN in set(estimates.frame["dataset"])
+    place = {"model": chosen[0].model, "dataset": MEAN if has_mean else chosen[0].dataset}
+    masses = mass.where(**place).frame.set_index("setting")["value"]
+    rows = _rows_of_map(study, chosen[0].recipe, place, masses)
+    stub = ("Mass", "g", "M")
+    return table(study, gains, stub, rows, _columns_of_map(), further=[further, mass])
 
 
-def exhibits(study: Study) -> list[Exhibit]:  # noqa: ARG001  (each module's is called so)
-    reads = ("beams_map", "candidates", "questions")
-    drawn = partial(Exhibit, cells=with_points, reads=reads, beyond_paper=True, quality=False)
+def _rows_of_map(study: Study, recipe: str, place: Keys, masses: pd.Series[float]) -> list[Row]:
+    """The rows of the table; ``masses``: what beams cover, by setting."""
+    on_map = study.scoring[recipe].beams_map
+    assert on_map is not None
+    rows = []
+    for quality in (SIMILARITY, EXACT_TEXT):
+        for kappa in PRINTED:
+            if kappa not in on_map.kappas:
+                continue
+            group = f"Quality: {quality}, κ = {kappa:g}"
+            for power in on_map.powers:
+                for M in on_map.sizes:
+                    mass = decimal(masses[setting(power, M=M)], 2)
+                    keys = {**place, "setting": f"{quality} {setting(power, kappa, M)}"}
+                    rows.append(Row((mass, f"{power:g}", str(M)), keys, group))
+    return rows
+
+
+def _columns_of_map() -> list[Column]:
+    """Differences of beams and their parts, of mixtures, and of other scores by beams."""
+    beams = {"metric": GAIN, "method": DISSIMILARITY, "variant": BEAMS}
+    heads: dict[str, Keys] = {
+        "Beams": beams,
+        "Noise": beams | {"metric": NOISE},
+        "Target": beams | {"metric": TARGET},
+    }
+    heads |= {title: beams | {"variant": name} for name, title in MIXED.items()}
+    heads |= {name: beams | {"method": name} for name in FURTHER_SCORES}
+    return [Column(keys, (title,), "signed", "interval") for title, keys in heads.items()]
+
+
+def exhibits(_: Study) -> list[Exhibit]:
+    ours = partial(Exhibit, beyond_paper=True, quality=False)
+    drawn = partial(
+        ours, kind="figure", cells=with_points, reads=("beams_map", "candidates", "questions")
+    )
     return [
-        drawn("when_beams_win", "figure", build=partial(when_beams_win, by_dataset=False)),
-        drawn(
-            "when_beams_win_by_dataset", "figure", build=partial(when_beams_win, by_dataset=True)
-        ),
-        drawn(
-            "beams_map", "table", cells=with_map, reads=("beams_map", "questions"), build=beams_map
+        drawn("when_beams_win", build=partial(when_beams_win, by_dataset=False)),
+        drawn("when_beams_win_by_dataset", build=partial(when_beams_win, by_dataset=True)),
+        ours(
+            "beams_map",
+            "table",
+            cells=with_map,
+            reads=("beams_map", "questions"),
+            build=beams_map,
         ),
     ]

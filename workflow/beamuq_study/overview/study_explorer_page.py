@@ -13,7 +13,7 @@ import pandas as pd
 from beamuq.errors import BeamUQError
 from beamuq.explorer.explorer_page import MOST_QUESTIONS, Question, Section, page
 from beamuq_study.exhibits import captions
-from beamuq_study.exhibits.estimates_table import records
+from beamuq_study.exhibits.table_of_numbers import records
 from beamuq_study.parquet_tables import SCHEMAS, Artifact, Loaded, OnDisk, read_footer
 from beamuq_study.plan.cells_of_a_study import Grid, GridCell
 from beamuq_study.produced_answers import strategy_of

@@ -17,8 +17,8 @@ from beamuq.evaluation.intervals import normal_quantile
 from beamuq.evaluation.significance import Within, smallest_detectable, within
 from beamuq_study.comparison.claims.verdict import Part, Verdict, part_of_share
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs
-from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION
+from beamuq_study.exhibits.method_groups import OVER_BEAMS, OVER_SAMPLES
 from beamuq_study.result_files import Cell
 
 LEAST_QUESTIONS = 50
@@ -74,8 +74,8 @@ class Case:
         places = [cell.place | {"method": method} for cell in self.cells for method in methods]
         keys = pd.DataFrame(places).assign(metric=metric, setting="")
         estimates = self.estimates(answer_source, metric=metric, method=methods, setting="")
-        beams = measured_at(estimates, keys.assign(variant=BEAMSEARCH))
-        samples = measured_at(estimates, keys.assign(variant=MULTINOMIAL))
+        beams = measured_at(estimates, keys.assign(variant=OVER_BEAMS))
+        samples = measured_at(estimates, keys.assign(variant=OVER_SAMPLES))
         return beams.minus(samples)
 
     def candidates(self) -> CandidateSets:

@@ -16,7 +16,7 @@ from beamuq_study import cells as grid
 from beamuq_study.comparison.claims.case import Case, NotAskedError, measured_at, question_count
 from beamuq_study.comparison.claims.judges import judge
 from beamuq_study.comparison.claims.verdict import Part, Verdict, combined_part
-from beamuq_study.exhibits.captions import BEAMSEARCH
+from beamuq_study.exhibits.method_groups import OVER_BEAMS
 from beamuq_study.result_files import Cell
 from beamuq_study.study_config import Study
 
@@ -65,7 +65,7 @@ def plateau(case: Case, near: int) -> Verdict:
     It may miss the claimed M by a declared share of it. What has to be significant is the rise from
     the smallest M to the end.
     """
-    prr = case.estimates(metric="PRR", method="Dissimilarity", variant=BEAMSEARCH)
+    prr = case.estimates(metric="PRR", method="Dissimilarity", variant=OVER_BEAMS)
     study = case.results.study
     parts = list[Part]()
     rises = list[Estimates]()
@@ -90,7 +90,7 @@ def _curve_of_beams(prr: Estimates, cell: Cell, sizes: Sequence[int]) -> Estimat
     """Dissimilarity over beams of a cell, a row a number of candidates."""
     settings = [ablation("M", M) for M in sizes]
     places = pd.DataFrame({"setting": settings}).assign(
-        dataset=cell.dataset, metric="PRR", method="Dissimilarity", variant=BEAMSEARCH
+        dataset=cell.dataset, metric="PRR", method="Dissimilarity", variant=OVER_BEAMS
     )
     return measured_at(prr, places)
 

@@ -16,7 +16,7 @@ from beamuq_study import cells as grid
 from beamuq_study.comparison.claims.case import Case, measured_at, question_count
 from beamuq_study.comparison.claims.judges import judge
 from beamuq_study.comparison.claims.verdict import Part, Verdict
-from beamuq_study.exhibits import estimators_of_u
+from beamuq_study.exhibits import true_dissimilarity
 from beamuq_study.result_files import Cell
 from beamuq_study.study_config import Study
 
@@ -103,6 +103,6 @@ def _scored_name(study: Study, recipe: str, name: str) -> str | None:
         return f"{weighting} {scored[0]}" if scored else None
     scored_names = {
         f"{estimator.weighting} {estimator.setting}"
-        for estimator in estimators_of_u.estimators(study, recipe, ANY_SIZE)
+        for estimator in true_dissimilarity.estimators(study, recipe, ANY_SIZE)
     }
     return name if name in scored_names else None

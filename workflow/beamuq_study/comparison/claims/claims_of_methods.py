@@ -22,9 +22,9 @@ from beamuq_study.comparison.claims.case import (
 )
 from beamuq_study.comparison.claims.judges import judge, main_recipe_cells, per_dataset
 from beamuq_study.comparison.claims.verdict import Verdict, combined_part, part_of_share
-from beamuq_study.exhibits.captions import BEAMSEARCH, CONSISTENCY, MULTINOMIAL
-from beamuq_study.exhibits.estimates_table import beam_gains
 from beamuq_study.exhibits.exhibit import CANDIDATES, SCORES
+from beamuq_study.exhibits.method_groups import CONSISTENCY, OVER_BEAMS, OVER_SAMPLES
+from beamuq_study.exhibits.numbers_of_cells import beam_gains
 from beamuq_study.result_files import Cell
 from beamuq_study.study_config import Study
 
@@ -78,7 +78,7 @@ def ranking(case: Case, place: str, method: str = "") -> Verdict:
     """
     means = _means_of_main_table(case.answered())
     of_method = means.frame["method"] == method if method else True
-    ahead = ((means.frame["variant"] == BEAMSEARCH) & of_method).to_numpy()
+    ahead = ((means.frame["variant"] == OVER_BEAMS) & of_method).to_numpy()
     if not ahead.any() or ahead.all():
         raise NotAskedError(f"no beam form of {method or 'any method'} beside other methods")
     ranks = means.frame["value"].rank(ascending=False, method="min")[ahead].sort_values()
@@ -122,7 +122,7 @@ def _gain_by_length(case: Case, cell: Cell, length: int, side: Side) -> Estimate
     is_below = pd.Series(sets.lengths() < length, sets.ids)
     members = (is_below if side == "below" else ~is_below).loc[scored.ids].to_numpy()
     require_questions(int(members.sum()), f"of {cell.dataset}, {side} {length} tokens")
-    forms = [("Dissimilarity", variant, "") for variant in (BEAMSEARCH, MULTINOMIAL)]
+    forms = [("Dissimilarity", variant, "") for variant in (OVER_BEAMS, OVER_SAMPLES)]
     prr = scored.prr(members, f"by length {side}", forms, **case.results.inputs.resampling)
     of_cell = prr.assign(**cell.place)
     return beam_gains(measured_at(of_cell, of_cell.frame[["variant"]]))
@@ -136,8 +136,8 @@ def curves_ahead(case: Case, methods: Sequence[str]) -> Verdict:
     scored = case.results.inputs.scores(case.cells[0])
     shares_ahead = []
     for method in methods:
-        beams = _rejection_curve(scored, method, BEAMSEARCH)
-        samples = _rejection_curve(scored, method, MULTINOMIAL)
+        beams = _rejection_curve(scored, method, OVER_BEAMS)
+        samples = _rejection_curve(scored, method, OVER_SAMPLES)
         shares_ahead.append(float(np.mean(beams >= samples - TIE)))
     least = min(shares_ahead)
     case.notes.append(f"ahead over {least:.0%} of the range at least")
