@@ -14,10 +14,12 @@ import pandas as pd
 
 from beamuq import strategy_names
 from beamuq.array_types import Floats
-from beamuq.evaluation import estimator_errors
 from beamuq.evaluation.candidate_sets import equal_bins, means_by_bin, with_all
 from beamuq.evaluation.estimates import MEAN, Estimates, joined
-from beamuq.evaluation.estimator_errors import (
+from beamuq.evaluation.intervals import proportion_interval
+from beamuq.methods.dissimilarity_estimators import lacks
+from beamuq_study import cells, errors_where_u_is_known
+from beamuq_study.errors_where_u_is_known import (
     METHOD,
     TRUE_DISSIMILARITY,
     TRUTH,
@@ -25,9 +27,6 @@ from beamuq.evaluation.estimator_errors import (
     EstimatorsOfCell,
     samples,
 )
-from beamuq.evaluation.intervals import proportion_interval
-from beamuq.methods.dissimilarity_estimators import lacks
-from beamuq_study import cells
 from beamuq_study.exhibits import captions, figure_style
 from beamuq_study.exhibits.estimates_table import Column, means, records, table, with_mean
 from beamuq_study.exhibits.exhibit import (
@@ -254,9 +253,9 @@ def controls_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Tabl
     )
     estimates, *_ = with_mean(study, joined(controls))
     prr = estimates.where(metric="PRR")
-    reference = prr.at(prr.frame[PLACE].assign(variant=estimator_errors.BEAMS))
+    reference = prr.at(prr.frame[PLACE].assign(variant=errors_where_u_is_known.BEAMS))
     gains = prr.combined(reference, np.subtract).assign(metric=DELTA)
-    gains = gains.rows(prr.frame["variant"] != estimator_errors.BEAMS)
+    gains = gains.rows(prr.frame["variant"] != errors_where_u_is_known.BEAMS)
     body = []
     for (model, dataset), rows in prr.frame.groupby(PLACE, sort=False):
         where = "mean over datasets" if dataset == MEAN else study.datasets[str(dataset)].title
@@ -266,7 +265,7 @@ def controls_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Tabl
     columns = [
         Column({"metric": "PRR"}, ("PRR",), beside="interval"),
         Column({"metric": DELTA}, (f"{DELTA} against beams",), "signed", "interval"),
-        Column({"metric": estimator_errors.PARTIAL}, ("Partial",), beside="interval"),
+        Column({"metric": errors_where_u_is_known.PARTIAL}, ("Partial",), beside="interval"),
     ]
     shown, family = joined([estimates, gains]), tuple(PLACE)
     return table(study, shown, ("Score",), body, columns, family=family, **told)
@@ -296,7 +295,9 @@ def draw_spread_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> T
         drawn = range(1, cells.draws(study, cell.recipe) + 1)
         settings = [strategy_names.samples_of(study.main.sample, M, draw) for draw in drawn]
         beams = found.where(variant=captions.BEAMSEARCH, setting="")
-        each = estimator_errors.spread(found.where(variant="uniform", setting=settings), beams)
+        each = errors_where_u_is_known.spread(
+            found.where(variant="uniform", setting=settings), beams
+        )
         parts.append(
             each.assign(setting=[f"{setting} {cell.recipe}" for setting in each.frame["setting"]])
         )
@@ -574,7 +575,7 @@ def exhibits(study: Study) -> list[Exhibit]:
         partial(exact, kind="figure"),
     )
     controls = "uniform beam", "match beam", "match sample"
-    controlled = partial(beams, estimators=controls, methods=[estimator_errors.PROB])
+    controlled = partial(beams, estimators=controls, methods=[errors_where_u_is_known.PROB])
     return [
         *(
             of_dataset(label, cells=partial(with_exact_value, dataset=of))
