@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from beamuq.errors import BeamUQError
-from beamuq.methods.log_space_sums import Array, Mask, log_sum_exp
+from beamuq.log_space_sums import Array, Mask, log_sum_exp
 
 
 def printed_threshold(M: int) -> float:

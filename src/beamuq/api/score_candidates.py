@@ -34,9 +34,9 @@ from beamuq.api.score_series import ScoreSeries, score_series
 from beamuq.errors import BeamUQError, hint
 from beamuq.evaluation.bootstrap import Estimate, estimate, resample_blocks
 from beamuq.evaluation.prr_and_auc import Judged, measure_blocks, why_undefined
+from beamuq.log_space_sums import Array
 from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import certified_interval, certified_pair_interval
-from beamuq.methods.log_space_sums import Array
 from beamuq.methods.method_inputs import UNKNOWN, Answer, Evidence, Pairs, missing_part
 from beamuq.methods.registry import DIRECTION, FACTORS, METHODS, Method, compute, resolve
 from beamuq.scorers.scorer_protocol import scored

@@ -16,7 +16,7 @@ import numpy as np
 
 from beamuq.array_types import Bools, Counts, Floats, Ints
 from beamuq.beam_mass_theorem import covered_mass, left_by_size, meets_fair_share
-from beamuq.methods.log_space_sums import log_sum_exp
+from beamuq.log_space_sums import log_sum_exp
 
 LEAST_LEFT = 1e-9  # less mass outside the set is none
 KAPPAS = np.arange(0.0, 3.0001, 0.01)
