@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -75,17 +76,13 @@ class QuestionScores:
         ``name`` and ``subset`` choose the resamples.
         """
         quality = self.quality[members]
-        n = int(members.sum())
-        keys = [
-            {"metric": "PRR", "method": method, "variant": variant, "setting": setting, "n": n}
-            for method, variant, setting in scores
-        ]
+        n = len(quality)
         why = "undefined: no questions"
         if n:
             why = why_undefined("PRR", quality, max_rejection, 0.5)
         if why:
-            rows = [key | {"value": np.nan, "note": why} for key in keys]
-            return Estimates.from_rows(rows, [np.full(resamples, np.nan)] * len(keys))
+            rows = [_prr_row(key, n) | {"value": np.nan, "note": why} for key in scores]
+            return Estimates.from_rows(rows, [np.full(resamples, np.nan)] * len(scores))
         uncertainties = [self.scores(*key)[members] for key in scores]
         groups = groups_of(self.groups, members)
         blocks = resample_blocks(groups, resamples, seed, f"{self.name} {subset}")
@@ -93,5 +90,10 @@ class QuestionScores:
             uncertainties, [Judged(quality)], blocks, ["PRR"], [max_rejection]
         )
         prrs = [by_metric["PRR"] for (by_metric,) in measured]
-        rows = [key | {"value": prr[0]} for key, prr in zip(keys, prrs, strict=True)]
+        rows = [_prr_row(key, n) | {"value": prr[0]} for key, prr in zip(scores, prrs, strict=True)]
         return Estimates.from_rows(rows, [prr[1:] for prr in prrs])
+
+
+def _prr_row(key: ScoreKey, n: int) -> dict[str, Any]:
+    method, variant, setting = key
+    return {"metric": "PRR", "method": method, "variant": variant, "setting": setting, "n": n}
