@@ -217,7 +217,9 @@ class Estimates:
         NaN where there is no interval.
         """
         defined = ~np.isnan(self.replicates)
-        crossed = np.minimum((self.replicates <= 0).sum(axis=1), (self.replicates >= 0).sum(axis=1))
+        at_most_0 = (self.replicates <= 0).sum(axis=1)
+        at_least_0 = (self.replicates >= 0).sum(axis=1)
+        crossed = np.minimum(at_most_0, at_least_0)
         p = np.minimum(1.0, 2 * (crossed + 1) / (defined.sum(axis=1) + 1))
         return np.where(self.summary()["low"].isna(), np.nan, p)
 

@@ -104,7 +104,8 @@ def draws(probability: Floats, uniforms: Floats) -> Ints:
     rows = np.arange(len(total))[:, None]
     places = (total / total[:, -1:] + rows).ravel()
     positions = np.searchsorted(places, uniforms + rows, side="right") - rows * total.shape[1]
-    last = probability.shape[1] - 1 - (probability[:, ::-1] > 0).argmax(axis=1)
+    behind_last = (probability[:, ::-1] > 0).argmax(axis=1)
+    last = probability.shape[1] - 1 - behind_last
     return np.asarray(np.clip(positions, 0, last[:, None]))
 
 
@@ -161,7 +162,8 @@ def estimates(
     n = M - inside.sum(axis=1)[:, None, None]
     fixed = np.where(inside, probability * dissimilarity, 0.0).sum(axis=1, keepdims=True)
     lattice = np.minimum((np.arange(M) + uniforms[:, :, :1]) / n, 1 - 1e-12)
-    of_samples = _mean_of_draws(dissimilarity, probability, uniforms, np.full_like(n, M))
+    all_drawn = np.full_like(n, M)
+    of_samples = _mean_of_draws(dissimilarity, probability, uniforms, all_drawn)
     of_draws = _mean_of_draws(dissimilarity, rest, uniforms, n)
     of_lattice = _mean_of_draws(dissimilarity, rest, lattice, n)
     return {
@@ -228,4 +230,6 @@ def crossing(mass: Floats, difference: Floats) -> float:
     last = below[-1]
     if last == len(x) - 1:
         return float("nan")
-    return float(x[last] - y[last] * (x[last + 1] - x[last]) / (y[last + 1] - y[last]))
+    width = x[last + 1] - x[last]
+    rise = y[last + 1] - y[last]
+    return float(x[last] - y[last] * width / rise)

@@ -32,6 +32,7 @@ from beamuq.errors import BeamUQError, reading
 
 PROMPTS = Path(__file__).parent
 """The templates that come with the package."""
+Row = Mapping[str, Any]
 Template = Mapping[str, str]
 """The parts of a dataset's template by name; ``prompt`` is always there."""
 
@@ -56,7 +57,9 @@ def read_template(path: Path) -> str:
 def split_parts(text: str) -> list[tuple[str, str]]:
     """The parts of a template in their order: name, and text without newlines at its ends."""
     _, *pieces = _PART.split(text)
-    return [(name, body.strip("\n")) for name, body in zip(pieces[::2], pieces[1::2], strict=True)]
+    names = pieces[::2]
+    bodies = [body.strip("\n") for body in pieces[1::2]]
+    return list(zip(names, bodies, strict=True))
 
 
 def placeholders(body: str) -> list[str]:
@@ -110,8 +113,8 @@ def _check_part(part: str, parts: Template, where: str) -> None:
 
 def render(
     template: Template,
-    question: Mapping[str, Any],
-    shots: Sequence[Mapping[str, Any]],
+    question: Row,
+    shots: Sequence[Row],
     *,
     where: str,
 ) -> str:
@@ -152,12 +155,11 @@ def lettered(options: Sequence[str]) -> list[dict[str, str]]:
     return [{"letter": letter, "text": text} for letter, text in zip(letters, options, strict=True)]
 
 
-def _values(template: Template, question: Mapping[str, Any], where: str) -> dict[str, str]:
+def _values(template: Template, question: Row, where: str) -> dict[str, str]:
     values = {"question": question["question"]}
     if question["options"]:
-        filled = (
-            _fill(template, "option", option, where) for option in lettered(question["options"])
-        )
+        options = lettered(question["options"])
+        filled = [_fill(template, "option", option, where) for option in options]
         values["options"] = "\n".join(filled)
     return values
 
@@ -166,9 +168,12 @@ def _fill(template: Template, part: str, values: Mapping[str, str], where: str) 
     """:func:`fill_part`; refuses a part that asks for what is not there or leaves out what is."""
     if part not in template:
         raise BeamUQError(f"{where}: the template has no part '== {part} =='; add it")
+    place = f"{where}: part '{part}'"
     used = set(placeholders(template[part]))
-    for name in sorted(used - values.keys()):
-        raise BeamUQError(f"{where}: part '{part}' asks for {{{name}}}, which the question has not")
-    for name in sorted(name for name in values.keys() - used if values[name]):
-        raise BeamUQError(f"{where}: part '{part}' leaves out {{{name}}}, which the question has")
+    unanswered = used - values.keys()
+    if unanswered:
+        raise BeamUQError(f"{place} asks for {{{min(unanswered)}}}, which the question has not")
+    left_out = [name for name in values.keys() - used if values[name]]
+    if left_out:
+        raise BeamUQError(f"{place} leaves out {{{min(left_out)}}}, which the question has")
     return fill_part(template[part], values)
