@@ -22,17 +22,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from beamuq.errors import BeamUQError
 from beamuq.progress import progress_bar
-from beamuq.scorers.scored_pair_cache import ScoredPairCache
+from beamuq.scorers.scored_pair_cache import ScoredPairCache, Values
 
 if TYPE_CHECKING:
     import torch
     from tqdm import tqdm
 
-Values = NDArray[np.float32]
 Truncation = Literal["longest_first", "only_first"]
 BLOCK = 4096  # texts encoded at a time
 STEP = 8  # lengths are rounded up to a multiple of it

@@ -21,7 +21,8 @@ from beamuq.folded_words import folded_words
 from beamuq.methods import rouge
 from beamuq.models.load_model import load_tokenizer, load_whole
 from beamuq.models.model_folder import check_folder, model_identity
-from beamuq.scorers.packed_encoder import PackedEncoder, Values
+from beamuq.scorers.packed_encoder import PackedEncoder
+from beamuq.scorers.scored_pair_cache import Values
 from beamuq.scorers.scorer_protocol import Pair, PairScores, SimilarityScorer
 
 if TYPE_CHECKING:
