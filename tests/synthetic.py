@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from beamuq.log_space_sums import Array
 from beamuq.methods import Evidence
-from beamuq.methods.log_space_sums import Array
 from beamuq.strategy_names import parse
 from beamuq_study.parquet_tables import SCHEMAS
 from beamuq_study.stages.method_inputs_from_tables import CellTables

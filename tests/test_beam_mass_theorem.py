@@ -17,7 +17,7 @@ from beamuq.beam_mass_theorem import (
     printed_threshold,
     squared_errors,
 )
-from beamuq.methods.log_space_sums import Array
+from beamuq.log_space_sums import Array
 from synthetic import random_distributions
 
 

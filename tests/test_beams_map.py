@@ -14,7 +14,7 @@ import synthetic
 from beamuq import strategy_names
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import known_distribution as known
-from beamuq.evaluation.estimator_errors import GAIN, NOISE, TARGET
+from beamuq_study.errors_where_u_is_known import GAIN, NOISE, TARGET
 from beamuq_study.exhibits.when_beams_win import differences
 from beamuq_study.parquet_tables import SCHEMAS
 from beamuq_study.result_files import KEYS, Estimates

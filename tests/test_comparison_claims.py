@@ -17,7 +17,7 @@ import pytest
 
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import Estimates, joined
-from beamuq.evaluation.estimator_errors import QuestionScores
+from beamuq.evaluation.question_scores import QuestionScores
 from beamuq.evaluation.significance import selected_lead
 from beamuq_study.comparison.claims import (
     asked_claims,

@@ -14,8 +14,8 @@ import pytest
 import exhibits_study
 from beamuq.evaluation.candidate_sets import equal_bins
 from beamuq.evaluation.estimates import Estimates
-from beamuq.evaluation.estimator_errors import BEAMS, spread
 from beamuq_study import parquet_tables
+from beamuq_study.errors_where_u_is_known import BEAMS, spread
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.result_files import Cell

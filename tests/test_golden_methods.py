@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from beamuq.log_space_sums import Array, entropy_terms
 from beamuq.methods import (
     METHODS,
     Answer,
@@ -24,7 +25,6 @@ from beamuq.methods import (
     dissimilarity_cocoa,
     semantic_entropy_sar,
 )
-from beamuq.methods.log_space_sums import Array, entropy_terms
 from beamuq.methods.rouge import words
 from beamuq.text_normalization import clean, normalize_squad, normalize_triviaqa
 

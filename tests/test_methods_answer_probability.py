@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from beamuq.log_space_sums import Array, entropy_terms
 from beamuq.methods import answer_probability
-from beamuq.methods.log_space_sums import Array, entropy_terms
 
 
 @pytest.mark.parametrize(

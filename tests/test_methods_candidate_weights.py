@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from beamuq.log_space_sums import Array
 from beamuq.methods.candidate_weights import (
     hybrid,
     importance,
@@ -12,7 +13,6 @@ from beamuq.methods.candidate_weights import (
     temperature,
     uniform,
 )
-from beamuq.methods.log_space_sums import Array
 
 ALL = np.ones((1, 3), dtype=bool)
 DRAWN = np.array([[False, True, True]])

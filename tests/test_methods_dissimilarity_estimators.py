@@ -20,6 +20,7 @@ from beamuq.decoding import (
     Systematic,
 )
 from beamuq.errors import BeamUQError
+from beamuq.log_space_sums import Array, Index
 from beamuq.methods.dissimilarity_estimators import (
     WEIGHTINGS,
     CandidateArrays,
@@ -30,7 +31,6 @@ from beamuq.methods.dissimilarity_estimators import (
     lacks,
     standard_error,
 )
-from beamuq.methods.log_space_sums import Array, Index
 from listed_model import trigram
 from synthetic import random_distributions
 

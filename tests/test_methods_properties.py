@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import synthetic
+from beamuq.log_space_sums import Array
 from beamuq.methods import METHODS, Answer, Evidence, Pairs, candidate_weights, compute
-from beamuq.methods.log_space_sums import Array
 
 ORDERED = ("SemanticEntropy",)  # clustering compares with first members
 MERGEABLE = ("Dissimilarity", "CocoaMSP", "CocoaPPL", "SemanticEntropy", "DegreeMatrix")

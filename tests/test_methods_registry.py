@@ -14,6 +14,7 @@ import pytest
 
 import synthetic
 from beamuq.errors import BeamUQError
+from beamuq.log_space_sums import Array
 from beamuq.methods import (
     METHODS,
     Evidence,
@@ -21,10 +22,12 @@ from beamuq.methods import (
     Method,
     compute,
     register,
+    registry,
     resolve,
     stored_variant,
 )
 from beamuq.methods.method_inputs import DERIVED, PARTS, UNKNOWN
+from docs_blocks import DOCS
 
 
 @pytest.fixture
@@ -144,6 +147,35 @@ def test_needs_that_are_no_parts_are_refused(needs: tuple[str, ...], message: st
     ):
         with pytest.raises(BeamUQError, match=f"method 'Mine': needs.*{message}"):
             method()
+
+
+def test_an_entry_as_the_page_shows_it_is_all_that_a_method_of_the_package_takes(
+    evidence: Evidence,
+) -> None:
+    page = (DOCS / "extend.md").read_text(encoding="utf-8")
+    (entry,) = re.findall(r"<!-- entry -->\n```python\n(.*?)```", page, re.DOTALL)
+
+    def disagreement(similarity: Array, weights: Array) -> Array:
+        return np.asarray((weights * (similarity < 0.5)).sum(axis=1))
+
+    exec(entry, {"_add": registry._add, "disagreement": disagreement})
+    method = METHODS["Disagreement"]
+    assert method.needs == ("pairs.similarity", "weights")
+    assert method.variants == ("multinomial", "beamsearch")
+    by_hand = [
+        sum(w for w, s in zip(weights, similarity, strict=True) if s < 0.5)
+        for weights, similarity in zip(evidence.weights, evidence.to_produced, strict=True)
+    ]
+    np.testing.assert_allclose(compute(method, evidence), by_hand, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.name)
+def test_every_entry_says_what_it_computes_and_what_it_cannot_see(method: Method) -> None:
+    assert method.equation
+    assert not method.equation.endswith(".")
+    assert method.limits.endswith(".")
+    for setting in ("", *method.formulations):
+        assert re.fullmatch(r"[\[(].+, .+[\])]", method.formulation(setting).range)
 
 
 def test_no_method_can_change_what_the_next_one_sees(evidence: Evidence) -> None:

@@ -6,8 +6,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from beamuq.log_space_sums import Array
 from beamuq.methods import spectral
-from beamuq.methods.log_space_sums import Array
 
 
 def full(n: int, N: int = 1) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:

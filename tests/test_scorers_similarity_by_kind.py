@@ -21,7 +21,7 @@ from beamuq.errors import BeamUQError
 from beamuq.methods.rouge import rouge_l
 from beamuq.models.load_model import load_tokenizer
 from beamuq.scorers import packed_encoder
-from beamuq.scorers.packed_encoder import ScoredPairCache
+from beamuq.scorers.scored_pair_cache import ScoredPairCache
 from beamuq.scorers.similarity_by_kind import SCORERS, load_scorer
 from beamuq_study.study_config import ROOT
 from tiny import CPU
@@ -148,7 +148,7 @@ def test_a_value_that_is_not_finite_is_never_remembered(
         ids = inputs["input_ids"][:, :1]
         return torch.where(ids == 5, torch.nan, ids.float())
 
-    monkeypatch.setattr("beamuq.scorers.packed_encoder.FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr("beamuq.scorers.scored_pair_cache.FLUSH_SECONDS", 0.0)
     row, cache = packed_encoder.EncoderInput((5,)), ScoredPairCache(tmp_path)
     with pytest.raises(BeamUQError, match="not finite"):
         encoder(forward, cache).values([row])

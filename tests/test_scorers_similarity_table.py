@@ -13,7 +13,8 @@ import torch
 import synthetic
 import tiny_scorers
 from beamuq.errors import BeamUQError
-from beamuq.scorers.packed_encoder import EncoderInput, ScoredPairCache
+from beamuq.scorers.packed_encoder import EncoderInput
+from beamuq.scorers.scored_pair_cache import ScoredPairCache
 from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq_study import parquet_tables
 from beamuq_study.produced_answers import needed_pairs, produced_texts

@@ -1,8 +1,7 @@
-"""Write the parts of the pages that come from the code: methods, options, keys, columns, claims;
-``--check`` compares.
+"""Write the parts of the pages that come from the code: methods, options, keys, columns, claims.
 
-They stand between ``<!-- generated: NAME -->`` and ``<!-- end -->``, so that a page reads the same
-on a code host as in the built site.
+``--check`` compares in place of writing. They stand between ``<!-- generated: NAME -->`` and ``<!--
+end -->``, so that a page reads the same on a code host as in the built site.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import NoneType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -26,164 +26,180 @@ from pydantic_core import PydanticUndefined
 from beamuq import cli
 from beamuq.api import candidate_records
 from beamuq.api.score_candidates import REASONS, candidates_of
-from beamuq.methods import (
-    answer_probability,
-    dissimilarity_cocoa,
-    rouge,
-    semantic_entropy_sar,
-    spectral,
-)
-from beamuq.methods.dissimilarity_estimators import CUSTOM, WEIGHTINGS
+from beamuq.methods.dissimilarity_estimators import CUSTOM, WEIGHTINGS, Weighting
 from beamuq.methods.method_inputs import DERIVED, PARTS
-from beamuq.methods.registry import METHODS
+from beamuq.methods.registry import METHODS, Method
 from beamuq_study import machine_config, parquet_tables, study_config
 from beamuq_study.comparison.comparison_inputs import read_claims
 from beamuq_study.exhibits import captions, list_of_exhibits
+from beamuq_study.exhibits.exhibit import Exhibit
+from beamuq_study.study_config import Study
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "Prob": answer_probability.prob,
-    "MTE": answer_probability.mean_token_entropy,
-    "Perplexity": answer_probability.perplexity,
-    "CCP": answer_probability.claim_conditioned_probability,
-    "PTrue": answer_probability.p_true,
-    "SemanticEntropy": semantic_entropy_sar.semantic_entropy,
-    "SAR": semantic_entropy_sar.sar,
-    "LexicalSimilarity": rouge.lexical_similarity,
-    "EigValLaplacian": spectral.eigval_laplacian,
-    "NumSemSets": spectral.num_sem_sets,
-    "Dissimilarity": dissimilarity_cocoa.dissimilarity,
-    "Eccentricity": spectral.eccentricity,
-    "EigVecDissimilarity": spectral.eigvec_dissimilarity,
-    "CocoaMSP": dissimilarity_cocoa.cocoa,
-    "CocoaPPL": dissimilarity_cocoa.cocoa,
-    "DegreeMatrix": dissimilarity_cocoa.degree_matrix,
-}
-"""Whose docstring's first line has the equation."""
 SCOPES = {"answer": "the answer", "samples": "samples", "candidates": "samples or beams"}
 PART = re.compile(r"^<!-- generated: ([\w-]+) -->$.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
 
 
-def filled(text: str) -> str:
-    """A page's text with each generated part written anew."""
-    parts: dict[str, Callable[[], str]] = {
-        **{f"{name}-options": lambda name=name: options(name) for name in cli.COMMANDS},
+def filled(text: str, place: str) -> str:
+    """A page's text with each generated part written anew; ``place`` names it in messages."""
+    writers = _writers()
+
+    def written_anew(part: re.Match[str]) -> str:
+        name = part[1]
+        if name not in writers:
+            sys.exit(f"{place}: generated: unknown part {name!r}; known: {', '.join(writers)}")
+        return f"<!-- generated: {name} -->\n\n{writers[name]()}\n\n<!-- end -->"
+
+    return PART.sub(written_anew, text)
+
+
+def _writers() -> dict[str, Callable[[], str]]:
+    """By the name of a generated part, what writes it."""
+    return {
+        **{f"{name}-options": partial(options, name) for name in cli.COMMANDS},
         "methods": methods,
         "evidence": evidence_parts,
         "estimators": estimators,
-        "config": lambda: keys(machine_config.Machine, "###"),
-        "study": lambda: keys(study_config.Study, "###"),
+        "config": partial(keys, machine_config.Machine, "###"),
+        "study": partial(keys, study_config.Study, "###"),
         "candidates": candidate_needs,
-        "row": lambda: keys(candidate_records.QuestionRecord, "###"),
+        "row": partial(keys, candidate_records.QuestionRecord, "###"),
         "tables": schemas,
         "claims": claims,
         "exhibits": exhibits,
     }
-    return PART.sub(
-        lambda part: f"<!-- generated: {part[1]} -->\n\n{parts[part[1]]()}\n\n<!-- end -->", text
-    )
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table of cells that are Markdown themselves."""
+    first_line = _line(head).replace("|  |", "| |")
+    second_line = _line(["---"] * len(head))
+    return "\n".join([first_line, second_line, *map(_line, rows)])
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def estimators() -> str:
-    """Every estimator of Dissimilarity: its formula, and over which kinds of candidates it is one,
-    unbiased or not.
-    """
+    """Every estimator of Dissimilarity: its formula, and over which candidates it is unbiased."""
     rows = [
-        "| weighting | estimate | unbiased over | not unbiased over |",
-        "| --- | --- | --- | --- |",
-    ]
-    for name, weighting in WEIGHTINGS.items():
-        so, not_so = (
-            ", ".join(f"`{k}`" for k, yes in weighting.kinds.items() if yes == of)
-            for of in (True, False)
+        (
+            f"`{name}`",
+            _cell(weighting.formula),
+            _kinds(weighting, unbiased=True),
+            _kinds(weighting, unbiased=False),
         )
-        rows.append(f"| `{name}` | {_cell(weighting.formula)} | {so} | {not_so} |")
-    rows += [
-        "",
-        f"`{CUSTOM}`: any search of one's own. `sample` is at T = 1, `all_above` under "
-        "`stratified` has draws.",
+        for name, weighting in WEIGHTINGS.items()
     ]
-    return "\n".join(rows)
+    table = _table(("weighting", "estimate", "unbiased over", "not unbiased over"), rows)
+    return (
+        f"{table}\n\n`{CUSTOM}`: any search of one's own. `sample` is at T = 1, `all_above` under "
+        "`stratified` has draws."
+    )
+
+
+def _kinds(weighting: Weighting, *, unbiased: bool) -> str:
+    """The kinds of candidates over which an estimator is unbiased, or is not."""
+    return ", ".join(f"`{kind}`" for kind, is_so in weighting.kinds.items() if is_so == unbiased)
 
 
 def claims() -> str:
     """Every claim, and where it stands."""
-    rows = ["| claim | where | |", "| --- | --- | --- |"]
+    rows = []
     for claim in read_claims():
-        text = claim.claim + (f" **Open**: {claim.missing}." if claim.missing else "")
-        rows.append(f"| `{claim.id}` | {claim.where} | {_cell(text)} |")
-    return "\n".join(rows)
+        text = claim.claim
+        if claim.missing:
+            text += f" **Open**: {claim.missing}."
+        rows.append((f"`{claim.id}`", claim.where, _cell(text)))
+    return _table(("claim", "where", ""), rows)
 
 
 def exhibits() -> str:
-    """Every table and figure: what the paper's study would show, and what any study needs for
-    it.
-    """
+    """Every table and figure: what the paper's study would show, what any study needs for it."""
     study = study_config.load_study(study_config.study_path("paper"))
-    rows: dict[str, str] = {}
-    endings = {of.label: "MODEL" for of in study.models.values()} | dict.fromkeys(
-        study.datasets, "DATASET"
-    )
+    rows: dict[str, tuple[str, ...]] = {}
     for label in list_of_exhibits.labels(study):
-        name, _, ending = label.rpartition("_")
-        named = f"{name}_{endings[ending]}" if name and ending in endings else label
-        item = list_of_exhibits.exhibit(label, study)
-        unknown = collections.defaultdict(lambda: "…", metric=item.metric)
-        title, *_ = captions.text(item.caption or label, unknown)
-        needs = [captions.needs(study, item.caption or label) if item.reads else "nothing"]
-        needs += [f"`{item.metric}` in `evaluation.metrics`"] * ("AUC" in item.metric)
-        needs += [f"`{item.answer_source}` in `answer_source`"] * (item.answer_source != "greedy")
-        kind, shows = item.kind + ", ours" * item.beyond_paper, re.sub(r", …(?=,|$)", "", title)
-        cells = (f"`{named}`", kind, shows, "; ".join(needs))
-        rows.setdefault(named, f"| {' | '.join(map(_cell, cells))} |")
-    return "\n".join(["| label | | shows | needs |", "| --- | --- | --- | --- |", *rows.values()])
+        general = _general_label(label, study)
+        if general not in rows:
+            exhibit = list_of_exhibits.exhibit(label, study)
+            rows[general] = (f"`{general}`", *_exhibit_cells(exhibit, label, study))
+    return _table(("label", "", "shows", "needs"), rows.values())
+
+
+def _general_label(label: str, study: Study) -> str:
+    """An exhibit's label with MODEL or DATASET in place of a model's or a dataset's at its end."""
+    general_endings = {model.label: "MODEL" for model in study.models.values()}
+    general_endings |= dict.fromkeys(study.datasets, "DATASET")
+    name, _, ending = label.rpartition("_")
+    if name and ending in general_endings:
+        return f"{name}_{general_endings[ending]}"
+    return label
+
+
+def _exhibit_cells(exhibit: Exhibit, label: str, study: Study) -> tuple[str, str, str]:
+    """What kind an exhibit is, what it shows and what it needs."""
+    caption = exhibit.caption or label
+    unknown_facts = collections.defaultdict(lambda: "…", metric=exhibit.metric)
+    title, *_ = captions.text(caption, unknown_facts)
+    needs = [captions.needs(study, caption) if exhibit.reads else "nothing"]
+    if "AUC" in exhibit.metric:
+        needs.append(f"`{exhibit.metric}` in `evaluation.metrics`")
+    if exhibit.answer_source != "greedy":
+        needs.append(f"`{exhibit.answer_source}` in `answer_source`")
+    kind = f"{exhibit.kind}, ours" if exhibit.beyond_paper else exhibit.kind
+    shows = re.sub(r", …(?=,|$)", "", title)
+    return _cell(kind), _cell(shows), _cell("; ".join(needs))
 
 
 def options(name: str) -> str:
     """Every option of a command."""
-    commands = next(
-        each
-        for each in cli.command_parser()._actions
-        if isinstance(each, argparse._SubParsersAction)
-    )
-    rows = ["| option | default | |", "| --- | --- | --- |"]
-    for action in commands.choices[name]._actions:
-        if (
-            isinstance(action, argparse._HelpAction)
-            or not action.option_strings
-            or action.help is argparse.SUPPRESS
-        ):
-            continue
-        value = action.metavar or (
-            "" if action.nargs == 0 or action.choices else action.dest.upper().replace("_", "-")
-        )
-        values = ", ".join(f"`{choice}`" for choice in action.choices or ())
-        default = "" if action.default is None or action.default is False else f"`{action.default}`"
-        text = "; ".join(filter(None, (values, action.help)))
-        rows.append(
-            f"| `{' '.join(filter(None, (action.option_strings[-1], str(value))))}` | {default} | "
-            f"{_cell(text)} |"
-        )
-    return "\n".join(rows)
+    rows = [
+        _option_cells(action)
+        for action in _command(name)._actions
+        if action.option_strings
+        and action.help is not argparse.SUPPRESS
+        and not isinstance(action, argparse._HelpAction)
+    ]
+    return _table(("option", "default", ""), rows)
+
+
+def _command(name: str) -> argparse.ArgumentParser:
+    """The parser of a command's options."""
+    for action in cli.command_parser()._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            command: argparse.ArgumentParser = action.choices[name]
+            return command
+    raise ValueError("the command line has no commands")
+
+
+def _option_cells(action: argparse.Action) -> tuple[str, str, str]:
+    """An option with its value, its default, and what it says."""
+    value = action.metavar or ""
+    if not value and action.nargs != 0 and not action.choices:
+        value = action.dest.upper().replace("_", "-")
+    usage = " ".join(filter(None, (action.option_strings[-1], str(value))))
+    default = ""
+    if action.default is not None and action.default is not False:
+        default = f"`{action.default}`"
+    choices = ", ".join(f"`{choice}`" for choice in action.choices or ())
+    text = "; ".join(filter(None, (choices, action.help)))
+    return f"`{usage}`", default, _cell(text)
 
 
 def methods() -> str:
-    """A row for each method."""
-    rows = ["| method | looks at | range | needs | |", "| --- | --- | --- | --- | --- |"]
-    for name, method in METHODS.items():
-        equation = _text(inspect.getdoc(FUNCTIONS[name]) or "").split("\n\n")[0].replace("\n", " ")
-        needs = _needs(method.formulation("").needs)
-        for setting in method.formulations:
-            formulation = method.formulation(setting)
-            needs += f". Also as `{setting}`, in {formulation.range}: {_needs(formulation.needs)}"
-        cells = (
-            f"`{name}`",
-            SCOPES[method.scope],
-            method.range,
-            needs,
-            f"{equation} {method.limits}",
-        )
-        rows.append(f"| {' | '.join(map(_cell, cells))} |")
-    return "\n".join(rows)
+    """A row for each method, out of its entry."""
+    return _table(
+        ("method", "looks at", "range", "needs", ""), map(_method_cells, METHODS.values())
+    )
+
+
+def _method_cells(method: Method) -> tuple[str, ...]:
+    needs = _needs(method.needs)
+    for setting, formulation in method.formulations.items():
+        needs += f". Also as `{setting}`, in {formulation.range}: {_needs(formulation.needs)}"
+    text = _text(f"{method.equation}. {method.limits}")
+    cells = (f"`{method.name}`", SCOPES[method.scope], method.range, needs, text)
+    return tuple(map(_cell, cells))
 
 
 def _needs(parts: Sequence[str]) -> str:
@@ -191,20 +207,14 @@ def _needs(parts: Sequence[str]) -> str:
 
 
 def evidence_parts() -> str:
-    """What a method can declare, what is made of it, and what ``score`` says where nobody gave
-    it.
-    """
-    rows = [
-        "| part | | read also as | where a file of candidates lacks it |",
-        "| --- | --- | --- | --- |",
-    ]
+    """What a method can declare, what is made of it, and what ``score`` says if nobody gave it."""
+    rows = []
     for part, description in PARTS.items():
-        derived = ", ".join(f"`{name}`" for name, made_of in DERIVED.items() if part in made_of)
-        rows.append(
-            f"| `{part}` | {_cell(_text(description))} | {derived} | "
-            f"{_cell(REASONS.get(part, ''))} |"
-        )
-    return "\n".join(rows)
+        derived = [name for name, sources in DERIVED.items() if part in sources]
+        why_absent = REASONS.get(part, "")
+        rows.append((f"`{part}`", _cell(_text(description)), _needs(derived), _cell(why_absent)))
+    head = ("part", "", "read also as", "where a file of candidates lacks it")
+    return _table(head, rows)
 
 
 FIELDS = {
@@ -215,57 +225,60 @@ FIELDS = {
     "logprob": "`logprob`",
     "weights": "`logprob`",
 }
-"""The field of an answer or a candidate that gives a part of the evidence; texts give all that is
-not here.
-"""
+"""The field of an answer or a candidate that gives a part of the evidence; texts give the rest."""
 STUDY_ALONE = ("answer.ccp", "token_sar")
 
 
 def candidate_needs() -> str:
-    """What a row has to hold for each method: of the answer, of samples at temperature 1, of
-    beams.
-    """
-    rows = ["| method | `answer` | `samples` | `beams` |", "| --- | --- | --- | --- |"]
-    for name, method in METHODS.items():
-        needs = method.formulation("").needs
-        kinds = [candidates_of(method, variant) for variant in method.variants]
-        if not_in_rows := [part for part in needs if part in STUDY_ALONE]:
-            rows.append(f"| `{name}` | {REASONS[not_in_rows[0]].removeprefix('needs ')} | | |")
-            continue
-        of_answer = "text" + "".join(
-            f", {FIELDS[part]}" for part in needs if part.startswith("answer.")
-        )
-        of_beams = ", ".join(
-            ["text", *sorted({FIELDS[part] for part in needs if part in ("logprob", "weights")})]
-        )
-        cells = ("text" if "samples" in kinds else "", of_beams if "beams" in kinds else "")
-        rows.append(f"| `{name}` | {of_answer} | {' | '.join(cells)} |")
-    return "\n".join(rows)
+    """What a row has to hold for each method: of the answer, of samples at T = 1, of beams."""
+    return _table(("method", "`answer`", "`samples`", "`beams`"), map(_row_needs, METHODS.values()))
+
+
+def _row_needs(method: Method) -> tuple[str, str, str, str]:
+    name = f"`{method.name}`"
+    for part in method.needs:
+        if part in STUDY_ALONE:
+            return name, REASONS[part].removeprefix("needs "), "", ""
+    of_answer = ["text"]
+    for part in method.needs:
+        if part.startswith("answer."):
+            of_answer.append(_field_of(part, method))
+    of_beam = {FIELDS[part] for part in method.needs if part in ("logprob", "weights")}
+    kinds = [candidates_of(method, variant) for variant in method.variants]
+    samples = "text" if "samples" in kinds else ""
+    beams = ", ".join(["text", *sorted(of_beam)]) if "beams" in kinds else ""
+    return name, ", ".join(of_answer), samples, beams
+
+
+def _field_of(part: str, method: Method) -> str:
+    if part not in FIELDS:
+        sys.exit(f"method {method.name!r} needs {part}: add it to FIELDS of tools/sync_docs.py")
+    return FIELDS[part]
 
 
 def keys(model: type[BaseModel], heading: str) -> str:
     """Every key of a typed model and of the models in it, a table each under a ``heading``."""
-    pending, done, parts = [model], set(), []
+    pending = [model]
+    tables: dict[type[BaseModel], str] = {}
     while pending:
-        of = pending.pop(0)
-        if of in done:
+        next_model = pending.pop(0)
+        if next_model in tables:
             continue
-        done.add(of)
-        rows = [
-            f"{heading} {of.__name__}",
-            "",
-            _text(" ".join((inspect.getdoc(of) or "").split())),
-            "",
-        ]
-        rows += ["| key | type | default | |", "| --- | --- | --- | --- |"]
-        for name, field in of.model_fields.items():
-            rows.append(
-                f"| `{name}` | {_cell(_type(field.annotation))} | {_default(field)} | "
-                f"{_cell(_notes(field))} |"
-            )
+        tables[next_model] = _keys_of(next_model, heading)
+        for field in next_model.model_fields.values():
             pending += _models(field.annotation)
-        parts.append("\n".join(rows))
-    return "\n\n".join(parts)
+    return "\n\n".join(tables.values())
+
+
+def _keys_of(model: type[BaseModel], heading: str) -> str:
+    """A heading, the docstring and a table of the keys of one model."""
+    description = _text(" ".join((inspect.getdoc(model) or "").split()))
+    rows = [
+        (f"`{name}`", _cell(_type(field.annotation)), _default(field), _cell(_notes(field)))
+        for name, field in model.model_fields.items()
+    ]
+    table = _table(("key", "type", "default", ""), rows)
+    return f"{heading} {model.__name__}\n\n{description}\n\n{table}"
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:
@@ -275,7 +288,8 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _type(annotation: Any) -> str:
-    origin, arguments = get_origin(annotation), get_args(annotation)
+    origin = get_origin(annotation)
+    arguments = get_args(annotation)
     if hasattr(annotation, "__metadata__"):
         return _type(arguments[0])
     if origin is Literal:
@@ -299,21 +313,28 @@ def _default(field: FieldInfo) -> str:
         return ""
     if field.default is None:
         return "`null`"
-    return "see below" if isinstance(field.default, BaseModel) else f"`{json.dumps(field.default)}`"
+    if isinstance(field.default, BaseModel):
+        return "see below"
+    return f"`{json.dumps(field.default)}`"
 
 
 def _notes(field: FieldInfo) -> str:
-    bounds = {Ge: "≥", Gt: ">", Le: "≤", Lt: "<"}
-    told = [field.description] if field.description else []
-    for item in field.metadata:
-        told += [
-            f"{sign} {getattr(item, kind.__name__.lower())}"
-            for kind, sign in bounds.items()
-            if isinstance(item, kind)
-        ]
-        told += ["not empty"] if isinstance(item, MinLen) and item.min_length == 1 else []
-        told += [f"at most {item.max_length}"] if isinstance(item, MaxLen) else []
-    return re.sub(r"<(?=\w)", r"\\<", "; ".join(told))
+    notes = [field.description] if field.description else []
+    for constraint in field.metadata:
+        notes += _constraint_notes(constraint)
+    return re.sub(r"<(?=\w)", r"\\<", "; ".join(notes))
+
+
+def _constraint_notes(constraint: Any) -> list[str]:
+    """What a constraint of a field says: none where it is no bound of a value or a length."""
+    for kind, sign in {Ge: "≥", Gt: ">", Le: "≤", Lt: "<"}.items():
+        if isinstance(constraint, kind):
+            return [f"{sign} {getattr(constraint, kind.__name__.lower())}"]
+    if isinstance(constraint, MinLen) and constraint.min_length == 1:
+        return ["not empty"]
+    if isinstance(constraint, MaxLen):
+        return [f"at most {constraint.max_length}"]
+    return []
 
 
 def _cell(text: str) -> str:
@@ -321,59 +342,80 @@ def _cell(text: str) -> str:
 
 
 def _text(doc: str) -> str:
-    """A docstring as Markdown: references and literals as code; asterisks, as in y*, stand for
-    themselves.
-    """
+    """A docstring as Markdown: references and literals as code; asterisks, as in y*, as such."""
     doc = re.sub(r":\w+:`~?([^`]+)`", lambda match: f"`{match[1].removeprefix('beamuq.')}`", doc)
     return re.sub(r"<(?=\w)", r"\\<", doc.replace("``", "`").replace("*", r"\*"))
 
 
 def schemas() -> str:
     """Every Parquet schema with its comments, from ``beamuq_study.parquet_tables``."""
-    told, parts = _comments(), []
+    comments = _comments()
+    parts = []
     for kind, schema in parquet_tables.SCHEMAS.items():
-        rows = [f"## {kind}", "", "| column | type | |", "| --- | --- | --- |"]
+        rows = []
         for field in schema:
             notes = ["may be null"] if field.nullable else []
-            notes += [told[kind, field.name]] if (kind, field.name) in told else []
-            rows.append(
-                f"| `{field.name}` | `{_cell(str(field.type))}` | {_cell('; '.join(notes))} |"
-            )
-        parts.append("\n".join(rows))
+            if (kind, field.name) in comments:
+                notes.append(comments[kind, field.name])
+            rows.append((f"`{field.name}`", f"`{_cell(str(field.type))}`", _cell("; ".join(notes))))
+        parts.append(f"## {kind}\n\n{_table(('column', 'type', ''), rows)}")
     return "\n\n".join(parts)
 
 
 def _comments() -> dict[tuple[str, str], str]:
-    """What the source says behind each column, or in the line above it."""
+    """What the source says behind each column, or in the line above it, by table and column."""
     source = inspect.getsource(parquet_tables)
-    lines, found = source.splitlines(), {}
-    named = {
-        ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target): node.value
-        for node in ast.parse(source).body
-        if isinstance(node, ast.Assign | ast.AnnAssign)
-    }
+    lines = source.splitlines()
+    assigned = _assigned_expressions(source)
+    comments = {}
+    for kind, schema in _columns(assigned["SCHEMAS"], assigned):
+        for name, column in _columns(schema, assigned):
+            comment = _comment_at(column, lines)
+            if comment is not None:
+                comments[kind, name] = comment.replace("*", r"\*")
+    return comments
 
-    def columns(node: ast.expr | None) -> Iterator[tuple[str, ast.expr]]:
-        if isinstance(node, ast.Name):
-            yield from columns(named[node.id])
-        elif isinstance(node, ast.Call):
-            for keyword in node.keywords:
-                yield from (
-                    columns(keyword.value)
-                    if keyword.arg is None
-                    else [(keyword.arg, keyword.value)]
-                )
-        elif isinstance(node, ast.Dict):
-            for key, value in zip(node.keys, node.values, strict=True):
-                yield from columns(value) if key is None else [(ast.literal_eval(key), value)]
 
-    for kind, schema in columns(named["SCHEMAS"]):
-        for name, column in columns(schema):
-            _, _, comment = lines[(column.end_lineno or 1) - 1].partition("  # ")
-            above = lines[column.lineno - 2].strip()
-            if comment or above.startswith("# "):
-                found[kind, name] = (comment or above.removeprefix("# ")).replace("*", r"\*")
-    return found
+def _assigned_expressions(source: str) -> dict[str, ast.expr | None]:
+    """What a module assigns to each of its names."""
+    assigned: dict[str, ast.expr | None] = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign):
+            assigned[ast.unparse(node.targets[0])] = node.value
+        elif isinstance(node, ast.AnnAssign):
+            assigned[ast.unparse(node.target)] = node.value
+    return assigned
+
+
+def _columns(
+    node: ast.expr | None, assigned: Mapping[str, ast.expr | None]
+) -> Iterator[tuple[str, ast.expr]]:
+    """The names and values of a dict, written as a display or a call, with all that it unpacks."""
+    if isinstance(node, ast.Name):
+        yield from _columns(assigned[node.id], assigned)
+    elif isinstance(node, ast.Call):
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                yield from _columns(keyword.value, assigned)
+            else:
+                yield keyword.arg, keyword.value
+    elif isinstance(node, ast.Dict):
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                yield from _columns(value, assigned)
+            else:
+                yield ast.literal_eval(key), value
+
+
+def _comment_at(column: ast.expr, lines: Sequence[str]) -> str | None:
+    """The comment behind a column, or alone in the line above it."""
+    _, _, comment = lines[(column.end_lineno or 1) - 1].partition("  # ")
+    if comment:
+        return comment
+    above = lines[column.lineno - 2].strip()
+    if above.startswith("# "):
+        return above.removeprefix("# ")
+    return None
 
 
 def main() -> None:
@@ -383,7 +425,7 @@ def main() -> None:
     check = parser.parse_args().check
     for path in sorted((study_config.ROOT / "docs").glob("**/*.md")):
         text = path.read_text(encoding="utf-8")
-        new = filled(text)
+        new = filled(text, str(path))
         if check and new != text:
             sys.exit(f"{path} is out of step with the code; run python tools/sync_docs.py")
         if new != text:

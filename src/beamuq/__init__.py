@@ -1,6 +1,4 @@
-"""Beam-weighted, consistency-based uncertainty for the answers of language models: what `import
-beamuq` offers.
-"""
+"""Beam-weighted, consistency-based uncertainty for the answers of language models."""
 
 from __future__ import annotations
 
@@ -37,8 +35,7 @@ __all__ = [
     "score",
 ]
 
-# imported when first used: no step needs one, and what this file imports counts as code of every
-# rule
+# imported when first used: no step needs one, and what this file imports is code of every rule
 _MODULES = {
     "advise": ("advise",),
     "ask_model": ("ask", "ask_all"),

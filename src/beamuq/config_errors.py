@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
 from beamuq.errors import BeamUQError, hint, reading
 
@@ -21,14 +22,11 @@ SECRET = re.compile(
     r"((hf|hub|huggingface|access|api|auth)_?)*(token|key|secret|password|credentials?)",
     re.IGNORECASE,
 )
-UNKNOWN_KEY = (
-    "extra_forbidden",
-    "unexpected_keyword_argument",
-)  # pydantic's names, of a model and of a dataclass
+# pydantic's names, of a model and of a dataclass
+UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 A_SECRET = (
     "a secret never stands in a file or on the command line; remove it here, and log in with `hf "
-    "auth login`, or put "
-    "it into the environment as HF_TOKEN"
+    "auth login`, or put it into the environment as HF_TOKEN"
 )
 
 T = TypeVar("T")
@@ -41,8 +39,7 @@ class StrictModel(BaseModel):
 
 
 def validated(kind: type[T] | Any, content: Any, place: str | Path, *, is_json: bool = False) -> T:
-    """``content`` as an object of ``kind``: a pydantic model, or any annotation such as
-    ``list[Claim]``.
+    """``content`` as an object of ``kind``, a pydantic model or an annotation: ``list[Claim]``.
 
     ``is_json``: it is the text of one, in JSON.
 
@@ -53,31 +50,60 @@ def validated(kind: type[T] | Any, content: Any, place: str | Path, *, is_json: 
     try:
         return adapter.validate_json(content) if is_json else adapter.validate_python(content)
     except ValidationError as error:
-        problems = error.errors(include_url=False)
-        # report a misspelt key before the key that is missing for it
-        first = next(
-            (problem for problem in problems if problem["type"] in UNKNOWN_KEY), problems[0]
-        )
-        kind, location, value = first["type"], first["loc"], first["input"]
-        message = first["msg"].removeprefix("Value error, ")
-        if kind in ("missing", "json_invalid"):  # the value is everything around it
-            value, message = {}, "this key is missing; add it" if kind == "missing" else message
-        elif kind in UNKNOWN_KEY and SECRET.fullmatch(name := str(location[-1])):
-            value, message = {}, A_SECRET
-        elif kind == "string_type" and isinstance(value, bool | int | float):
-            message = "must be a text; put it in quotes"
-        elif kind in UNKNOWN_KEY:
-            message = f"unknown key; {hint(name, _keys_beside(adapter.json_schema(), location))}"
-        key = ".".join(
-            f"[{part}]" if isinstance(part, int) else str(part) for part in location
-        ).replace(".[", "[")
-        shown = (
-            None if isinstance(value, dict | list | BaseModel) else json.dumps(value, default=str)
-        )
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise BeamUQError(
-            ": ".join(filter(None, (str(place), key, shown, message))) + more
-        ) from error
+        line = _line_of(error, adapter)
+        raise BeamUQError(f"{place}: {line}" if str(place) else line) from error
+
+
+def _line_of(error: ValidationError, adapter: TypeAdapter[Any]) -> str:
+    """The first problem in one line: key, value and fix, and how many more there are."""
+    problems = error.errors(include_url=False)
+    # report a misspelt key before the key that is missing for it
+    misspelt = [problem for problem in problems if problem["type"] in UNKNOWN_KEY]
+    first = misspelt[0] if misspelt else problems[0]
+    key = _written_key(first["loc"])
+    value = _written_value(first)
+    message = _message(first, adapter)
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return ": ".join(filter(None, (key, value, message))) + more
+
+
+def _written_key(location: tuple[int | str, ...]) -> str:
+    """``datasets[0].title``."""
+    parts = [f"[{part}]" if isinstance(part, int) else part for part in location]
+    return ".".join(parts).replace(".[", "[")
+
+
+def _written_value(problem: ErrorDetails) -> str:
+    """The value that is wrong; none where it holds others, or a secret, or there is none."""
+    value = problem["input"]
+    # the value is everything around what is missing or no JSON
+    around = problem["type"] in ("missing", "json_invalid")
+    if around or _is_secret(problem) or isinstance(value, dict | list | BaseModel):
+        return ""
+    return json.dumps(value, default=str)
+
+
+def _message(problem: ErrorDetails, adapter: TypeAdapter[Any]) -> str:
+    """What is wrong, and the fix."""
+    kind = problem["type"]
+    location = problem["loc"]
+    if kind == "missing":
+        return "this key is missing; add it"
+    if _is_secret(problem):
+        return A_SECRET
+    if kind == "string_type" and isinstance(problem["input"], bool | int | float):
+        return "must be a text; put it in quotes"
+    if kind in UNKNOWN_KEY:
+        allowed = _keys_beside(adapter.json_schema(), location)
+        return f"unknown key; {hint(str(location[-1]), allowed)}"
+    return problem["msg"].removeprefix("Value error, ")
+
+
+def _is_secret(problem: ErrorDetails) -> bool:
+    """Whether an unknown key is the name of a secret."""
+    if problem["type"] not in UNKNOWN_KEY:
+        return False
+    return SECRET.fullmatch(str(problem["loc"][-1])) is not None
 
 
 def _keys_beside(schema: dict[str, Any], location: tuple[int | str, ...]) -> list[str]:
@@ -97,8 +123,12 @@ def _keys_beside(schema: dict[str, Any], location: tuple[int | str, ...]) -> lis
 
 def _forms(schema: dict[str, Any], node: dict[str, Any]) -> list[dict[str, Any]]:
     """A node of a JSON schema, or the node it refers to, and its alternatives."""
-    node = schema["$defs"][node["$ref"].rsplit("/", 1)[-1]] if "$ref" in node else node
-    return [node, *(form for other in node.get("anyOf", ()) for form in _forms(schema, other))]
+    if "$ref" in node:
+        node = schema["$defs"][node["$ref"].rsplit("/", 1)[-1]]
+    forms = [node]
+    for alternative in node.get("anyOf", ()):
+        forms += _forms(schema, alternative)
+    return forms
 
 
 def read_yaml(path: Path) -> Any:
@@ -129,8 +159,7 @@ _TEXT = "tag:yaml.org,2002:str"
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
-    """Safe YAML in which a key is a text as written, and a repeated one an error; errors name the
-    line.
+    """Safe YAML in which a key is a text as written, and a repeated one an error of its line.
 
     YAML would read the keys ``2024``, ``no`` and ``1.0`` as a number, False and another number.
     """
@@ -161,8 +190,9 @@ for _name, _form in _NUMBERS.items():
 
 
 def parse_json(text: bytes, place: str | Path, fix: str) -> Any:
-    """Read a JSON text in UTF-8. Raises BeamUQError: the ``place``, why it cannot be read, and the
-    ``fix``.
+    """Read a JSON text in UTF-8.
+
+    Raises BeamUQError: the ``place``, why it cannot be read, and the ``fix``.
     """
     with reading(place, "valid JSON in UTF-8", fix):
         return json.loads(text.decode("utf-8"))

@@ -21,10 +21,14 @@ class BeamUQError(ValueError):
     """
 
     def __init__(self, message: str) -> None:
-        line = masked(message)
-        super().__init__(
-            "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
-        )
+        super().__init__("".join(map(_printable, masked(message))))
+
+
+def _printable(character: str) -> str:
+    """A character, escaped where it would not show or would end the line."""
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode()
 
 
 def reason(error: BaseException) -> str:
@@ -47,9 +51,8 @@ def reading(place: str | Path, what: str, fix: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise BeamUQError(f"{place}: no such file") from error
     except Exception as error:
-        if (
-            isinstance(error, OSError) and error.errno is not None
-        ):  # else a parser says that the content is damaged
+        # without a number a parser says that the content is damaged
+        if isinstance(error, OSError) and error.errno is not None:
             raise BeamUQError(
                 f"{place}: cannot be read ({reason(error)}); mend that and run again"
             ) from error
@@ -64,17 +67,14 @@ def nearest(name: str, choices: Iterable[str]) -> str | None:
 
 
 def hint(name: str, choices: Iterable[str], beyond: str = "") -> str:
-    """The fix for an unknown ``name``: the nearest of ``choices``, or else all of them, followed by
-    ``beyond``.
-    """
-    choices = list(choices)
-    near = nearest(name, choices)
-    return f"did you mean {near!r}?" if near else f"known: {', '.join(choices)}{beyond}"
+    """The fix for an unknown ``name``: the nearest choice, or else all of them and ``beyond``."""
+    names = list(choices)
+    near = nearest(name, names)
+    return f"did you mean {near!r}?" if near else f"known: {', '.join(names)}{beyond}"
 
 
 def exit_with_one_line(main: Callable[[], None]) -> None:
-    """Run a program. Exit status 0: done; 2: one line on stderr says why not; 1: a fault of the
-    program.
+    """Run a program. Exit status 0: done; 2: one line on stderr says why not; 1: its own fault.
 
     Not faults of the program: bad input, a file that cannot be read or written, too little memory,
     a reader of the output that has gone, Ctrl-C. Only a fault shows its traceback; in a step,
@@ -99,9 +99,7 @@ def exit_with_one_line(main: Callable[[], None]) -> None:
 
 
 def line_of(error: BaseException) -> str:
-    """The line that reports bad input, a file that cannot be read or written, or too little
-    memory.
-    """
+    """The line that reports bad input, an unreadable or unwritable file, or too little memory."""
     line = str(error)
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename is not None else ""

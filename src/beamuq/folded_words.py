@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from math import gcd
 
@@ -97,16 +97,16 @@ def folded_readings(answer: str, reference: str) -> list[tuple[Words, Words]]:
     Hyphens and the like part words in both, or join them in both. Signs such as $, % and ° count
     only where both texts have some: "$5" is 5 and not €5.
     """
-    found: list[tuple[Words, Words]] = []
+    readings: list[tuple[Words, Words]] = []
     for joined in (False, True):
         first = folded_words(answer, joined=joined)
         second = folded_words(reference, joined=joined)
         if not (any(map(is_soft, first)) and any(map(is_soft, second))):
             first = tuple(word for word in first if not is_soft(word))
             second = tuple(word for word in second if not is_soft(word))
-        if (first, second) not in found:
-            found.append((first, second))
-    return found
+        if (first, second) not in readings:
+            readings.append((first, second))
+    return readings
 
 
 def is_soft(word: str) -> bool:
@@ -153,24 +153,24 @@ def _with_letters_apart(text: str) -> str:
     text = _POWER_OF_LETTER.sub(r"\1", text).replace("^°", "°").replace("+/-", "±")
     text = _AND.sub("and", text).replace("&", "").replace('"', " ")
     text = _OUTER_APOSTROPHE.sub(" ", _INNER_APOSTROPHE.sub("", text))
-    return _ABBREVIATION.sub(lambda found: found[0].replace(".", ""), text)
+    return _ABBREVIATION.sub(lambda match: match[0].replace(".", ""), text)
 
 
-def _surely_one_number(found: re.Match[str]) -> str:
+def _surely_one_number(match: re.Match[str]) -> str:
     """10 000 as 10000; 747 400 may be two numbers."""
-    return found[0].replace(" ", "") if " 0" in found[0] else found[0]
+    return match[0].replace(" ", "") if " 0" in match[0] else match[0]
 
 
 def _joined(text: str) -> str:
     """Without what may as well be left out: Spider-Man, Node.js, 12 500."""
     text = _POINT_IN_NAME.sub("", _HYPHEN.sub("", text))
-    return _SPACED_THOUSANDS.sub(lambda found: found[0].replace(" ", ""), text)
+    return _SPACED_THOUSANDS.sub(lambda match: match[0].replace(" ", ""), text)
 
 
 def _with_ranges(text: str) -> str:
     """With a space for a dash between two numbers, and :data:`MINUS` for that of an exponent."""
     text = _EXPONENT.sub(MINUS, text)
-    text = _DATE.sub(lambda found: found[0].replace("-", "/"), text)
+    text = _DATE.sub(lambda match: match[0].replace("-", "/"), text)
     return _RANGE_OF_YEARS.sub("  ", _RANGE.sub(r"\1 ", text))
 
 
@@ -183,13 +183,13 @@ def _with_signs(text: str) -> str:
 
 
 def _scanned(pattern: re.Pattern[str], text: str) -> Iterator[str]:
-    for found in pattern.finditer(text):
-        if found["number"]:
-            yield from _number_words(found)
-        elif found["name"]:
-            yield _without_case(found["name"].replace(MINUS, "-"))
-        elif _is_sign(found["sign"]):
-            yield found["sign"]
+    for match in pattern.finditer(text):
+        if match["number"]:
+            yield from _number_words(match)
+        elif match["name"]:
+            yield _without_case(match["name"].replace(MINUS, "-"))
+        elif _is_sign(match["sign"]):
+            yield match["sign"]
 
 
 def _is_sign(character: str) -> bool:
@@ -202,18 +202,18 @@ def _without_case(word: str) -> str:
     return unicodedata.normalize("NFKC", word.casefold())
 
 
-def _number_words(found: re.Match[str]) -> list[str]:
+def _number_words(match: re.Match[str]) -> list[str]:
     """The words of a number, of what is written like several, and of the letters behind it."""
-    exponent = int((found["exponent"] or "0").replace(MINUS, "-"))
-    words = _values(found["number"], exponent)
-    if found["minus"] and words[0] != "0":
+    exponent = int((match["exponent"] or "0").replace(MINUS, "-"))
+    words = _values(match["number"], exponent)
+    if match["minus"] and words[0] != "0":
         words[0] = f"-{words[0]}"
-    tail = _without_case(found["tail"])
+    tail = _without_case(match["tail"])
     if tail and (tail in UNITS or not unicodedata.name(tail[0], "").startswith(("LATIN", "DIGIT"))):
         words.append(tail)
     else:
         words[-1] += tail
-    words[-1] += found["plus"]
+    words[-1] += match["plus"]
     return words
 
 
@@ -228,12 +228,21 @@ def _values(written: str, exponent: int) -> list[str]:
     if _PLAIN.fullmatch(written):
         return [_decimal(written, exponent)]
     if re.search("[,']", written):
-        parts = (part.strip(".:/^") for part in re.split("[,']", written))
-        return [value for part in parts if part for value in _values(part, exponent)]
-    if value := _fraction(written):
-        return [value]
+        return _values_of_list(re.split("[,']", written), exponent)
+    fraction = _fraction(written)
+    if fraction:
+        return [fraction]
     power = f"e{exponent}" if exponent else ""
     return [re.sub(r"(?<!\d)0(?=\d(?!\d))", "", written) + power]
+
+
+def _values_of_list(parts: Iterable[str], exponent: int) -> list[str]:
+    values: list[str] = []
+    for part in parts:
+        written = part.strip(".:/^")
+        if written:
+            values += _values(written, exponent)
+    return values
 
 
 def _is_address(written: str) -> bool:
@@ -274,7 +283,7 @@ def _fraction(written: str) -> str:
     return _decimal(str(numerator * 10**places // denominator), -places) if places else ""
 
 
-def _mixed_number(found: re.Match[str]) -> str:
+def _mixed_number(match: re.Match[str]) -> str:
     """3 1/2 as 3.5, where the fraction is below 1 and ends."""
-    value = _fraction(found[2])
-    return found[1] + value[1:] if value.startswith("0.") else found[0]
+    value = _fraction(match[2])
+    return match[1] + value[1:] if value.startswith("0.") else match[0]

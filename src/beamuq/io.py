@@ -42,8 +42,7 @@ def file_sha256(path: Path) -> str:
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """A temporary name beside ``path``, for the body to write: renamed on success, removed on
-    failure.
+    """A temporary name beside ``path`` for the body to write: renamed, or removed on failure.
 
     A device or a FIFO is written to as it is.
 
@@ -80,9 +79,7 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Only one process at a time is in here for ``path``; the empty file ``.NAME.lock`` beside it
-    stays.
-    """
+    """Only one process at a time is in here for ``path``; an empty ``.NAME.lock`` stays there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with (path.parent / f".{path.name}.lock").open("a") as handle:
         try:
@@ -98,10 +95,9 @@ def exclusive(path: Path) -> Iterator[None]:
 def rows_of(
     path: Path, names: Sequence[str] | None = None, first: int = 0
 ) -> Iterator[tuple[str, Row]]:
-    """(place, row) of every row of a file in Parquet, reduced to the columns ``names``, or in JSON
-    Lines.
+    """(place, row) of every row of a file in Parquet or JSON Lines.
 
-    Rows of Parquet are numbered from ``first`` on.
+    Of Parquet only the columns ``names`` are read. Rows of Parquet are numbered from ``first`` on.
 
     Raises BeamUQError if it is no such file or damaged, a column occurs twice, one of ``names`` is
     missing, or a line that is not empty is not a JSON object in UTF-8.
@@ -109,10 +105,11 @@ def rows_of(
     if path.suffix not in SUFFIXES:
         raise BeamUQError(f"{path}: must end in {' or '.join(SUFFIXES)}")
     if not path.is_file():
-        raise BeamUQError(
-            f"{path}: {'a folder or a device, no file' if path.exists() else 'no such file'}"
-        )
-    return _json_lines(path) if path.suffix == ".jsonl" else _parquet(path, names, first)
+        problem = "a folder or a device, no file" if path.exists() else "no such file"
+        raise BeamUQError(f"{path}: {problem}")
+    if path.suffix == ".jsonl":
+        return _json_lines(path)
+    return _parquet(path, names, first)
 
 
 def _json_lines(path: Path) -> Iterator[tuple[str, Row]]:

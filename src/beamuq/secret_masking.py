@@ -21,9 +21,7 @@ _SECRETS = re.compile(
 
 
 def masked(text: str) -> str:
-    """``text`` with every access token, and every credential inside an address, replaced by
-    ``***``.
-    """
+    """``text`` with ``***`` for every access token and every credential inside an address."""
     for token in _tokens():
         text = text.replace(token, "***")
     return _SECRETS.sub("***", text)
@@ -31,15 +29,14 @@ def masked(text: str) -> str:
 
 def _tokens() -> list[str]:
     """The tokens that this process could use: from its environment and from the hub's own file."""
-    home = (
-        os.environ.get("HF_HOME")
-        or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
-    )
-    file = Path(os.environ.get("HF_TOKEN_PATH") or Path(home) / "token").expanduser()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    home = Path(os.environ.get("HF_HOME") or cache / "huggingface")
+    file = Path(os.environ.get("HF_TOKEN_PATH") or home / "token").expanduser()
     texts = [os.environ.get("HF_TOKEN", ""), os.environ.get("HUGGING_FACE_HUB_TOKEN", "")]
     if file.is_file() and os.access(file, os.R_OK):
         texts.append(file.read_text(encoding="utf-8", errors="replace"))
-    return [token for text in texts if len(token := text.strip()) >= 6]
+    tokens = [text.strip() for text in texts]
+    return [token for token in tokens if len(token) >= 6]
 
 
 class _Masked:
@@ -60,8 +57,7 @@ class _Masked:
 
 
 def mask_output(*, results: bool = True) -> None:
-    """From here on this process prints no token: not in progress, debug logs, warnings or the
-    traceback of a crash.
+    """From here on this process prints no token: in progress, logs, warnings or a traceback.
 
     ``results``: stdout too, which a job's log holds; a command writes its results there, and those
     stay as they are.

@@ -41,16 +41,12 @@ FOR_ESTIMATORS = (
     "optimal_stratified",
     "adaptive",
 )
-"""Kinds of the package whose candidates estimators of Dissimilarity read, and other methods only
-where asked to.
-"""
+"""Kinds whose candidates estimators of Dissimilarity read; other methods only if asked to."""
 CUSTOM_NAME = r"[a-z]+(?: [A-Za-z]+=[0-9]+(?:\.[0-9]+)?)*"
 """What a custom search may be called."""
 
 LEAST_TEMPERATURE = 1e-6
-"""Of samples: colder ones are greedy decoding's answer, and near 0 float32 has no number for their
-probabilities.
-"""
+"""Of samples: colder ones are greedy's answer; float32 has no number for their probabilities."""
 
 EarlyStopping = Literal["never"] | bool
 
@@ -65,13 +61,13 @@ def sample(temperature: float) -> str:
 
 
 def beam(width: int, length_penalty: float = 0.0, early_stopping: EarlyStopping = "never") -> str:
-    """A beam search: ``beam M=10``, and every option that departs from exact search ranked by log
-    p.
-    """
-    penalty = f" length_penalty={float(length_penalty)!r}" if length_penalty else ""
-    return f"beam M={width}{penalty}" + (
-        f" early_stopping={early_stopping}" if early_stopping != "never" else ""
-    )
+    """A beam search: ``beam M=10``, and what departs from exact search ranked by log p."""
+    name = f"beam M={width}"
+    if length_penalty:
+        name += f" length_penalty={float(length_penalty)!r}"
+    if early_stopping != "never":
+        name += f" early_stopping={early_stopping}"
+    return name
 
 
 def diverse(groups: int, penalty: float) -> str:
@@ -85,25 +81,26 @@ def hybrid(beams: int) -> str:
 
 
 def of_size(kind: str, size: int) -> str:
-    """A strategy of one size and no more: ``exact M=10``. The policies of :mod:`beamuq.decoding`
-    say what each kind is.
+    """A strategy of one size and no more: ``exact M=10``.
 
-    ``adaptive`` is ``optimal_stratified`` whose draws are the points of one lattice.
+    The policies of :mod:`beamuq.decoding` say what each kind is. ``adaptive`` is
+    ``optimal_stratified`` whose draws are the points of one lattice.
     """
     return f"{kind} M={size}"
 
 
 def all_above(p: float, draws: int = 0, lattices: int = 0) -> str:
-    """Every outcome at least so probable, and draws from outside: ``all_above p=0.002``, ``…
-    p=0.002 draws=10``.
+    """Every outcome at least so probable, and draws from outside: ``all_above p=0.002 draws=10``.
 
     The draws are independent, or points of so many independent lattices: ``all_above p=0.002
     draws=100 lattices=10``.
     """
-    further = {"draws": draws, "lattices": lattices}
-    return f"all_above p={number(p)}" + "".join(
-        f" {name}={value}" for name, value in further.items() if value
-    )
+    name = f"all_above p={number(p)}"
+    if draws:
+        name += f" draws={draws}"
+    if lattices:
+        name += f" lattices={lattices}"
+    return name
 
 
 def ablation(name: str, value: float) -> str:
@@ -112,16 +109,16 @@ def ablation(name: str, value: float) -> str:
 
 
 def samples_of(strategy: str, M: int, draw: int | None = None) -> str:
-    """The first M samples of a strategy, or the ``draw``-th M of them, from 1: ``sample T=1.0 M=10
-    draw=3``.
+    """The first M samples of a strategy, or the ``draw``-th M of them, from 1.
+
+    ``sample T=1.0 M=10 draw=3``.
     """
-    return f"{strategy} M={M}" + (f" draw={draw}" if draw else "")
+    name = f"{strategy} M={M}"
+    return f"{name} draw={draw}" if draw else name
 
 
 def number(value: float) -> str:
-    """A number as the tables spell it: ``0``, ``1.0``, ``0.00001``, ``3`` (an integer stays
-    one).
-    """
+    """A number as the tables spell it: ``0``, ``1.0``, ``0.00001``; an integer stays one, ``3``."""
     if value == 0 or isinstance(value, int):
         return str(int(value))
     return np.format_float_positional(value, trim="0")
@@ -138,15 +135,15 @@ def parse(text: str) -> tuple[str, dict[str, float | bool]]:
             f"{text!r} is not a strategy or setting; write one like 'beam M=10' or 'epsilon=0.1'"
         )
     pairs = dict(pair.split("=") for pair in form["pairs"].split())
-    return form["kind"] or next(iter(pairs)), {
+    parameters = {
         key: _WORDS[value] if value in _WORDS else float(value) for key, value in pairs.items()
     }
+    kind = form["kind"] or next(iter(pairs))
+    return kind, parameters
 
 
 def printed(strategy: str) -> str:
-    """The paper's name of a strategy: ``sample T=0.7`` is ``multinomial T=0.7`` there, any other
-    the same.
-    """
+    """The paper's name of a strategy: ``multinomial T=0.7`` for samples, any other the same."""
     return strategy.replace("sample", "multinomial")
 
 
@@ -166,8 +163,9 @@ def of_kind(names: Iterable[str], kind: str) -> list[str]:
 
 
 def searches(names: Iterable[str]) -> list[str]:
-    """Those of ``names`` whose candidates are found once each and weigh their probability: no draws
-    and not greedy.
+    """Those of ``names`` whose candidates are found once each and weigh their probability.
+
+    No draws and not greedy.
     """
     return [name for name in names if name != GREEDY and not draws(name)]
 
@@ -179,11 +177,12 @@ def draws(name: str) -> bool:
 
 
 def beam_of_width(names: Iterable[str], width: int) -> str:
-    """The beam search of this width among ``names``, whatever its options; a recipe has one per
-    width.
+    """The beam search of this width among ``names``, whatever its options.
 
-    Without one: the name of the plain beam search.
+    A recipe has one per width. Without one: the name of the plain beam search.
     """
-    return next(
-        (name for name in of_kind(names, "beam") if parse(name)[1]["M"] == width), beam(width)
-    )
+    for name in of_kind(names, "beam"):
+        _, parameters = parse(name)
+        if parameters["M"] == width:
+            return name
+    return beam(width)

@@ -19,8 +19,7 @@ _SPACED = {ord(mark): " " for mark in string.punctuation + "‘’´`"}
 
 
 def clean(text: str) -> str:
-    """The answer in a generated text: what is left of markup, stop tokens and a repeated "Answer: "
-    label.
+    """The answer in a generated text, without markup, stop tokens and a repeated "Answer: ".
 
     Keeps what follows the last ``<b>`` or ``<strong>``, up to the first newline, closing tag or
     stop token, and of that what follows the last ``Answer: ``; without surrounding space. Applied
@@ -32,16 +31,12 @@ def clean(text: str) -> str:
 
 
 def normalize_squad(text: str) -> str:
-    """Lower case, without punctuation or articles, single spaces: SQuAD's rule for comparing
-    answers, and CoQA's.
-    """
+    """SQuAD's rule, and CoQA's: lower case, no punctuation, no articles, single spaces."""
     return _squeezed(text.lower().translate(_DELETED))
 
 
 def normalize_triviaqa(text: str) -> str:
-    """TriviaQA's rule: as SQuAD's, but punctuation, underscores and typographic quotes become
-    spaces.
-    """
+    """TriviaQA's rule: as SQuAD's, but punctuation and typographic quotes become spaces."""
     return _squeezed(text.lower().translate(_SPACED))
 
 

@@ -101,14 +101,14 @@ def boxed(text: str) -> list[str]:
     r"""What stands in each outermost ``\boxed{…}``; one that is cut reaches to the text's end."""
     contents: list[str] = []
     end = 0
-    for found in _BOX.finditer(text):
-        if found.start() < end:
+    for match in _BOX.finditer(text):
+        if match.start() < end:
             continue
-        if found["character"]:
-            contents.append(found["character"])
+        if match["character"]:
+            contents.append(match["character"])
             continue
-        end = _closing(text, found.end())
-        contents.append(text[found.end() : end])
+        end = _closing(text, match.end())
+        contents.append(text[match.end() : end])
     return contents
 
 
@@ -131,30 +131,30 @@ def marks() -> str:
 def _closing(text: str, start: int) -> int:
     """Where the brace closes that was opened before ``start``; the text's end, if nowhere."""
     depth = 1
-    for found in _BRACE.finditer(text, start):
-        depth += 1 if found[0] == "{" else -1
+    for match in _BRACE.finditer(text, start):
+        depth += 1 if match[0] == "{" else -1
         if depth == 0:
-            return found.start()
+            return match.start()
     return len(text)
 
 
 def _unwrapped(text: str) -> str:
     """Without each wrapper and the brace that closes it; a wrapper that is not closed goes too."""
-    kept: list[str] = []
+    pieces: list[str] = []
     wraps: list[bool] = []  # of each open brace
     end = 0
-    for found in _BRACES.finditer(text):
-        brace = found[0]
-        kept.append(text[end : found.start()])
-        end = found.end()
+    for match in _BRACES.finditer(text):
+        brace = match[0]
+        pieces.append(text[end : match.start()])
+        end = match.end()
         drops = len(brace) > 2  # neither a brace nor an escaped one
         if brace == "}" and wraps:
             drops = wraps.pop()
         elif brace == "{" or drops:
             wraps.append(drops)
         if not drops:
-            kept.append(brace)
-    return "".join((*kept, text[end:]))
+            pieces.append(brace)
+    return "".join((*pieces, text[end:]))
 
 
 def _visible(text: str) -> str:

@@ -18,9 +18,7 @@ LINE_ENDS = "\0\n\r\v\f\x1c\x1d\x1e\x85"
 
 
 def half_surrogate(text: str) -> str | None:
-    """The first half of a surrogate pair in a text, as U+D83D: no character; None: there is
-    none.
-    """
+    """The first half of a surrogate pair in a text, no character, as U+D83D; None: none."""
     half = _HALF.search(text)
     return None if half is None else _code(half[0])
 
@@ -44,17 +42,16 @@ def whole_text(value: Any) -> Any:
     if half is not None:
         raise ValueError(
             f"holds {half}, half a surrogate pair: a part of a character that was cut in two, "
-            "which UTF-8 cannot "
-            "write; give the whole character, or U+FFFD in its place"
+            "which UTF-8 cannot write; give the whole character, or U+FFFD in its place"
         )
     return value
 
 
 def name(value: Any) -> Any:
-    """A validator of ids and other names: as :func:`whole_text`; refuses line ends and characters
-    that do not show too.
+    """A validator of ids and other names: refuses what does not show, or ends a line, too.
 
-    A file of rows would lose or change them, and two names that look alike would be two.
+    The rest is as for :func:`whole_text`. A file of rows would lose or change them, and two names
+    that look alike would be two.
 
     Raises ValueError, without the place.
     """

@@ -20,7 +20,7 @@ from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import draws_name, resample_counts
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import KEYS, MOST_EMPTY, Estimates, joined
-from beamuq.evaluation.estimator_errors import QuestionScores
+from beamuq.evaluation.question_scores import QuestionScores
 from beamuq.methods.registry import stored_variant
 from beamuq.strategy_names import from_print, parse
 from beamuq_study.parquet_tables import (
@@ -390,7 +390,7 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
 
     @property
     def resampling(self) -> dict[str, Any]:
-        """What :meth:`~beamuq.evaluation.estimator_errors.QuestionScores.prr` takes of a study."""
+        """What :meth:`~beamuq.evaluation.question_scores.QuestionScores.prr` takes of a study."""
         of = self.study.evaluation
         return {
             "max_rejection": of.max_rejection[0],

@@ -1,6 +1,4 @@
-"""Bootstrap over questions, or over the stories they belong to: draws, intervals and standard
-deviations.
-"""
+"""Bootstrap over questions, or over the stories they belong to: draws, intervals, deviations."""
 
 from __future__ import annotations
 
@@ -21,9 +19,7 @@ _CELLS = 2**22  # of many questions fewer, so that an array of a block takes 32 
 
 @dataclass(frozen=True)
 class Interval:
-    """A percentile interval and the standard deviation of bootstrap replicates; None where there is
-    none, and why.
-    """
+    """A percentile interval and the standard deviation of replicates; None if none, and why."""
 
     low: float | None
     high: float | None
@@ -45,12 +41,12 @@ class Estimate:
 def resample_counts(
     groups: Sequence[str], resamples: int, seed: int, name: str
 ) -> npt.NDArray[np.int32]:
-    """How often each resample draws each question, [N, resamples]: of 2,000 questions and 10,000
-    resamples 80 MB.
+    """How often each resample draws each question, [N, resamples].
 
-    ``groups`` [N] are the units drawn with replacement, as many as there are: the question itself,
-    or its story. The draws depend on ``seed``, ``name`` and the set of groups alone, so that all
-    scores of the same questions are paired.
+    Of 2,000 questions and 10,000 resamples these are 80 MB. ``groups`` [N] are the units drawn with
+    replacement, as many as there are: the question itself, or its story. The draws depend on
+    ``seed``, ``name`` and the set of groups alone, so that all scores of the same questions are
+    paired.
     """
     counts = np.empty((len(groups), resamples + 1), dtype=np.int32)
     first = 0
@@ -61,42 +57,47 @@ def resample_counts(
 
 
 def resample_blocks(groups: Sequence[str], resamples: int, seed: int, name: str) -> Iterator[Ints]:
-    """The data, a column of ones, and the columns of :func:`resample_counts`, some at a time: [N, ≤
-    256].
-    """
+    """A column of ones, the data, and those of :func:`resample_counts`, at most 256 at a time."""
     for rows in resample_rows(groups, resamples, seed, name):
         yield np.ascontiguousarray(rows.T)
 
 
 def resample_rows(groups: Sequence[str], resamples: int, seed: int, name: str) -> Iterator[Ints]:
     """The same transposed, a resample a row: [≤ 256, N]."""
-    units, unit = np.unique(np.asarray(groups), return_inverse=True)
+    units, unit_of_question = np.unique(np.asarray(groups), return_inverse=True)
     generator = _generator(seed, name)
-    width = max(1, min(_BLOCK, _CELLS // (len(unit) or 1)))
+    width = max(1, min(_BLOCK, _CELLS // (len(unit_of_question) or 1)))
     for start in range(0, resamples + 1, width):
-        drawn = min(width, resamples + 1 - start) - (start == 0)
-        cells = generator.integers(len(units), size=(drawn, len(units)))
-        cells += np.arange(drawn)[:, None] * len(units)
-        counts = (
-            np.bincount(cells.ravel(), minlength=cells.size).reshape(cells.shape).take(unit, axis=1)
-        )
+        drawn = min(width, resamples + 1 - start)
+        if start == 0:
+            drawn -= 1  # the first row is the data
+        counts_of_units = _drawn_counts(generator, drawn, len(units))
+        counts = counts_of_units.take(unit_of_question, axis=1)
         yield counts if start else np.insert(counts, 0, 1, axis=0)
 
 
-def one_half(groups: Sequence[str], seed: int, name: str) -> Bools:
-    """Which of N questions are in the first half of all groups, [N]: whole groups, an odd one more
-    than in the other.
+def _drawn_counts(generator: np.random.Generator, resamples: int, units: int) -> Ints:
+    """[resamples, units] how often each resample draws each unit, of as many draws as units."""
+    cells = generator.integers(units, size=(resamples, units))
+    cells += np.arange(resamples)[:, None] * units
+    return np.bincount(cells.ravel(), minlength=cells.size).reshape(cells.shape)
 
-    As the draws of :func:`resample_counts`, it depends on ``seed``, ``name`` and the set of groups
-    alone.
+
+def one_half(groups: Sequence[str], seed: int, name: str) -> Bools:
+    """Which of N questions are in the first half of all groups, [N].
+
+    Groups stay whole; of an odd number the first half has one more. As the draws of
+    :func:`resample_counts`, it depends on ``seed``, ``name`` and the set of groups alone.
     """
-    units, unit = np.unique(np.asarray(groups), return_inverse=True)
+    units, unit_of_question = np.unique(np.asarray(groups), return_inverse=True)
     place = _generator(seed, f"{name}/half").permutation(len(units))
-    return np.asarray((place < (len(units) + 1) // 2)[unit])
+    in_first_half = place < (len(units) + 1) // 2
+    return np.asarray(in_first_half[unit_of_question])
 
 
 def _generator(seed: int, name: str) -> np.random.Generator:
-    key = int.from_bytes(hashlib.sha256(f"{seed}/{name}".encode()).digest()[:16], "big")
+    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+    key = int.from_bytes(digest[:16], "big")
     return np.random.Generator(np.random.Philox(key=key))
 
 
@@ -121,9 +122,8 @@ def interval(replicates: npt.ArrayLike, confidence: float = 0.95) -> Interval:
     missing = len(values) - len(defined)
     note = f"{missing} of {len(values)} resamples undefined" if missing else ""
     if missing > MOST_UNDEFINED * len(values) or len(defined) < 2:
-        return Interval(
-            None, None, None, f"{note}: no interval" if note else "too few resamples: no interval"
-        )
+        reason = note or "too few resamples"
+        return Interval(None, None, None, f"{reason}: no interval")
     low, high = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(float(low), float(high), float(defined.std(ddof=1)), note)
 

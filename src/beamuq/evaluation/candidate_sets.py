@@ -1,10 +1,8 @@
-"""Statistics of a cell's candidates per question (lengths, redundancy, covered mass), and bins of
-questions.
-"""
+"""Statistics of a cell's candidates per question (lengths, redundancy, covered mass), and bins."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,12 +15,11 @@ from beamuq.strategy_names import kind_of
 
 
 class CandidateSets:
-    """Candidates of N questions, by strategy. ``ids`` and ``groups`` (stories) are in the
-    questions' order.
+    """Candidates of N questions, by strategy.
 
-    ``candidates`` has columns ``id``, ``strategy``, ``rank``, ``text``, ``token_ids``, ``logprob``,
-    ``terminated``; ``questions`` has ``id``, ``group`` and whatever else, and may hold more ids.
-    Messages say ``name``.
+    ``ids`` and ``groups`` (stories) are in the questions' order. ``candidates`` has columns ``id``,
+    ``strategy``, ``rank``, ``text``, ``token_ids``, ``logprob``, ``terminated``; ``questions`` has
+    ``id``, ``group`` and whatever else, and may hold more ids. Messages say ``name``.
 
     Raises BeamUQError if a question is unknown or lacks a greedy answer.
     """
@@ -35,7 +32,8 @@ class CandidateSets:
         self.questions = questions[questions["id"].isin(ids)].set_index("id")
         self.ids: list[str] = list(self.questions.index)
         self.groups: list[str] = list(self.questions["group"])
-        if unknown := ids.difference(self.ids):
+        unknown = ids.difference(self.ids)
+        if unknown:
             raise BeamUQError(
                 f"{name}: id {min(unknown)!r} is not among the questions; make both of one study"
             )
@@ -43,13 +41,17 @@ class CandidateSets:
             str(key): part.sort_values("rank") for key, part in candidates.groupby("strategy")
         }
         greedy = self.rows("greedy").drop_duplicates("id").set_index("id")
-        if lacking := set(self.ids).difference(greedy.index):
-            raise BeamUQError(f"{name}: id {min(lacking)!r} has no greedy answer; generate again")
+        unanswered = set(self.ids).difference(greedy.index)
+        if unanswered:
+            raise BeamUQError(
+                f"{name}: id {min(unanswered)!r} has no greedy answer; generate again"
+            )
         self.greedy = greedy.loc[self.ids]
 
     def rows(self, strategy: str, size: int | None = None) -> pd.DataFrame:
-        """Rows of a strategy (its first ``size`` ranks), by rank within a question. BeamUQError:
-        there are none.
+        """Rows of a strategy, or of its first ``size`` ranks, by rank within a question.
+
+        Raises BeamUQError if there are none.
         """
         if strategy not in self._strategies:
             strategies = ", ".join(self._strategies)
@@ -64,18 +66,12 @@ class CandidateSets:
         return self.greedy["token_ids"].map(len).to_numpy(dtype=np.int64)
 
     def distinct(self, strategy: str, size: int) -> Floats:
-        """[N] distinct cleaned texts of each question's first ``size`` candidates, from 1 to
-        ``size``.
-        """
-        return np.asarray(
-            self.rows(strategy, size).groupby("id")["text"].nunique().loc[self.ids],
-            dtype=np.float64,
-        )
+        """[N] distinct cleaned texts of each question's first candidates, from 1 to ``size``."""
+        counts = self.rows(strategy, size).groupby("id")["text"].nunique()
+        return np.asarray(counts.loc[self.ids], dtype=np.float64)
 
     def redundancy(self, strategy: str, size: int) -> Floats:
-        """[N] (M − distinct cleaned texts) / M of each question's first ``size`` candidates, M of
-        them.
-        """
+        """[N] (M − distinct cleaned texts) / M of each question's first M = ``size`` candidates."""
         texts = self.rows(strategy, size).groupby("id")["text"]
         share: pd.Series[float] = (texts.size() - texts.nunique()) / texts.size()
         return np.asarray(share.loc[self.ids], dtype=np.float64)
@@ -88,62 +84,65 @@ class CandidateSets:
         )
 
     def found(self) -> pd.DataFrame:
-        """``id``, ``text``, ``logprob`` of every outcome that a search found, each once, most
-        probable first.
-        """
+        """``id``, ``text``, ``logprob`` of each outcome of a search, the likeliest first."""
         searched = [name for name in self._strategies if kind_of(name) in ("beam", "exact")]
-        rows = pd.concat([self._distinct(name) for name in searched]).drop_duplicates(
-            ["id", "sequence"]
-        )
-        return rows.sort_values(["id", "logprob"], ascending=[True, False], kind="stable")[
+        rows = pd.concat([self._distinct(name) for name in searched])
+        return _most_probable_first(rows.drop_duplicates(["id", "sequence"]))[
             ["id", "text", "logprob"]
         ]
 
     def mass(self, strategy: str, size: int) -> Floats:
-        """[N] Σ p over the distinct token sequences among each question's first ``size``
-        candidates, at most 1.
-        """
+        """[N] Σ p over the distinct sequences among the first ``size`` candidates, at most 1."""
         rows = self._distinct(strategy, size)
         total = rows.assign(p=np.exp(rows["logprob"])).groupby("id")["p"].sum()
         return np.minimum(np.asarray(total.loc[self.ids], dtype=np.float64), 1.0)
 
     def log_probabilities(self, strategy: str, size: int) -> Floats:
         """[N, size] of the most probable distinct outcomes, falling; NaN where there are fewer."""
-        rows = self._distinct(strategy).sort_values(
-            ["id", "logprob"], ascending=[True, False], kind="stable"
-        )
+        rows = _most_probable_first(self._distinct(strategy))
         rows = rows.assign(place=rows.groupby("id").cumcount())
         wide = rows[rows["place"] < size].pivot(index="id", columns="place", values="logprob")
         return wide.reindex(columns=range(size)).loc[self.ids].to_numpy(dtype=np.float64)
 
     def effort(self, strategy: str) -> tuple[Floats, Floats]:
-        """[N] decoded rows and passes that a search alone takes, as its rows say; NaN where they do
-        not.
-        """
+        """[N] decoded rows and passes that a search alone takes; NaN where its rows do not say."""
         first = self.rows(strategy, 1).set_index("id").loc[self.ids]
-        return first["search_rows"].to_numpy(dtype=np.float64), first["search_passes"].to_numpy(
-            dtype=np.float64
-        )
+        rows = first["search_rows"].to_numpy(dtype=np.float64)
+        passes = first["search_passes"].to_numpy(dtype=np.float64)
+        return rows, passes
 
     def effort_of_samples(self, strategy: str, size: int) -> tuple[Floats, Floats]:
-        """[N] what the first samples alone take: their distinct prefixes that were continued, and
-        the longest one.
+        """[N] decoded rows and passes that the first samples alone take.
+
+        Rows: their distinct prefixes that were continued. Passes: the length of the longest one.
         """
         tokens = self.rows(strategy, size).groupby("id")["token_ids"]
-        prefixes = tokens.agg(
-            lambda rows: len({tuple(row[:k]) for row in rows for k in range(1, len(row))})
-        )
-        longest = tokens.agg(lambda rows: max(len(row) - 1 for row in rows))
-        rows, passes = (
-            np.asarray(counts.loc[self.ids], dtype=np.float64) for counts in (prefixes, longest)
-        )
-        return rows, passes
+        rows = tokens.agg(_continued_prefixes).loc[self.ids]
+        passes = tokens.agg(_longest_prefix).loc[self.ids]
+        return np.asarray(rows, dtype=np.float64), np.asarray(passes, dtype=np.float64)
+
+
+def _most_probable_first(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.sort_values(["id", "logprob"], ascending=[True, False], kind="stable")
+
+
+def _continued_prefixes(sequences: Iterable[Sequence[int]]) -> int:
+    """How many distinct prefixes of token sequences have a token behind them."""
+    prefixes = {
+        tuple(sequence[:length]) for sequence in sequences for length in range(1, len(sequence))
+    }
+    return len(prefixes)
+
+
+def _longest_prefix(sequences: Iterable[Sequence[int]]) -> int:
+    return max(len(sequence) - 1 for sequence in sequences)
 
 
 @dataclass(frozen=True)
 class QuestionBin:
-    """Questions of like length, mass or other number: ``title`` as printed, the ends, ``members``
-    [N] truth values.
+    """Questions of like length, mass or other number.
+
+    ``title`` as printed, the lowest and the highest number, ``members`` [N] truth values.
     """
 
     title: str
@@ -153,9 +152,7 @@ class QuestionBin:
 
 
 def length_bins(lengths: Ints, most: int = 10) -> list[QuestionBin]:
-    """One bin per length; beyond ``most`` distinct lengths the longest share the last bin,
-    ``9+``.
-    """
+    """One bin per length; beyond ``most`` distinct lengths the longest share the last, ``9+``."""
     values = np.unique(lengths)
     single = values if len(values) <= most else values[: most - 1]
     bins = [QuestionBin(str(length), length, length, lengths == length) for length in single]
@@ -167,33 +164,33 @@ def length_bins(lengths: Ints, most: int = 10) -> list[QuestionBin]:
 
 def with_all(bins: Sequence[QuestionBin]) -> list[QuestionBin]:
     """The bins, then one of all questions."""
-    return [
-        *bins,
-        QuestionBin("All", bins[0].lowest, bins[-1].highest, np.ones_like(bins[0].members)),
-    ]
+    everyone = np.ones_like(bins[0].members)
+    return [*bins, QuestionBin("All", bins[0].lowest, bins[-1].highest, everyone)]
 
 
 def equal_bins(
     values: Ints | Floats, count: int = 5, written: Callable[[float], str] = "{:g}".format
 ) -> list[QuestionBin]:
-    """About equally many questions per bin, never splitting equal values: bin j closes once
-    j·N/count are in.
+    """About equally many questions per bin, never splitting equal values.
 
-    A value that fills several shares closes several at once, so there may be fewer than ``count``
-    bins. ``written`` formats the ends in titles.
+    Bin j closes once j·N/count are in. A value that fills several shares closes several at once, so
+    there may be fewer than ``count`` bins. ``written`` formats the ends in titles.
     """
     bins: list[QuestionBin] = []
-    start, closed = 0, 0
+    start = 0
+    closed = 0
     distinct, counts = np.unique(values, return_counts=True)
     for position, total in enumerate(np.cumsum(counts)):
-        share = int(total * count // len(values))
-        if share > closed:
-            low, high = distinct[start], distinct[position]
-            title = written(low) if low == high else f"{written(low)}–{written(high)}"
-            bins.append(
-                QuestionBin(title, float(low), float(high), (values >= low) & (values <= high))
-            )
-            start, closed = position + 1, share
+        due = int(total * count // len(values))
+        if due <= closed:
+            continue
+        low = distinct[start]
+        high = distinct[position]
+        title = written(low) if low == high else f"{written(low)}–{written(high)}"
+        members = (values >= low) & (values <= high)
+        bins.append(QuestionBin(title, float(low), float(high), members))
+        start = position + 1
+        closed = due
     return bins
 
 
@@ -209,16 +206,16 @@ def means_by_bin(
     confidence: float,
     interval: Callable[..., tuple[float, float] | None] = mean_interval,
 ) -> pd.DataFrame:
-    """The mean of each of the ``values`` [N] over the questions of a bin, with its interval, NaN
-    where there is none.
+    """The mean of each of the ``values`` [N] over the questions of a bin, with its interval.
 
-    Columns ``bin`` (its title), ``name`` (that of the values), ``value``, ``low``, ``high``, ``n``.
+    NaN where there is none. Columns ``bin`` (its title), ``name`` (that of the values), ``value``,
+    ``low``, ``high``, ``n``.
     """
     rows = []
     for question_bin in bins:
-        of_bin = groups_of(groups, question_bin.members)
+        groups_in_bin = groups_of(groups, question_bin.members)
         for name, column in values.items():
             part = column[question_bin.members]
-            low, high = interval(part, of_bin, confidence) or (np.nan, np.nan)
+            low, high = interval(part, groups_in_bin, confidence) or (np.nan, np.nan)
             rows.append((question_bin.title, name, float(part.mean()), low, high, len(part)))
     return pd.DataFrame(rows, columns=["bin", "name", "value", "low", "high", "n"])

@@ -1,11 +1,10 @@
-"""Estimates: values with their bootstrap replicates under keys, and the verbs that make tables,
-figures and claims.
-"""
+"""Values with their bootstrap replicates under keys, and verbs that make exhibits and claims."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,9 +21,8 @@ KEYS = (
 )
 MEAN = "mean"
 """What ``dataset`` says of a mean over datasets."""
-MOST_EMPTY = (
-    0.2  # a larger share of empty answers keeps a cell out of means: what ranks there is emptiness
-)
+# a larger share of empty answers keeps a cell out of means: what ranks there is emptiness
+MOST_EMPTY = 0.2
 ALL_EMPTY = "in every cell more than a fifth of the answers are empty"
 CANNOT_MOVE = "all resamples are equal: no interval"
 OWN_INTERVAL = ["low", "high"]
@@ -65,18 +63,16 @@ class Estimates:
         as Wilson's. ``replicates`` are of each row [resamples]; a single number for one without
         error, such as a count.
         """
+        defaults = dict.fromkeys(KEYS, "") | {"empty": np.nan, "note": ""}
+        filled = [defaults | dict(row) for row in rows]
+        own_interval = [name for name in OWN_INTERVAL if any(name in row for row in rows)]
+        columns = [*KEYS, "value", "n", "empty", "note", *own_interval]
+        frame = pd.DataFrame(filled, columns=columns).astype({"value": float})
         size = max((np.size(drawn) for drawn in replicates), default=1)
-        filled = [
-            dict.fromkeys(KEYS, "") | {"empty": np.nan, "note": ""} | dict(row) for row in rows
+        repeated = [
+            np.broadcast_to(np.asarray(drawn, dtype=np.float64), size) for drawn in replicates
         ]
-        drawn = [
-            np.broadcast_to(np.asarray(column, dtype=np.float64), size) for column in replicates
-        ]
-        given = [name for name in OWN_INTERVAL if any(name in row for row in rows)]
-        frame = pd.DataFrame(filled, columns=[*KEYS, "value", "n", "empty", "note", *given]).astype(
-            {"value": float}
-        )
-        return cls(frame, np.array(drawn).reshape(len(frame), size))
+        return cls(frame, np.array(repeated).reshape(len(frame), size))
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -87,16 +83,14 @@ class Estimates:
         return self.frame["empty"] > MOST_EMPTY
 
     def where(self, **keys: str | Collection[str]) -> Estimates:
-        """The rows whose keys have these values, or one of them: ``where(metric="PRR", model=("a",
-        "b"))``.
+        """The rows whose keys have these values, or one of several.
+
+        ``where(metric="PRR", model=("a", "b"))``.
         """
         chosen = np.ones(len(self), dtype=bool)
         for name, values in keys.items():
-            chosen &= (
-                self.frame[name]
-                .isin([values] if isinstance(values, str) else list(values))
-                .to_numpy()
-            )
+            allowed = [values] if isinstance(values, str) else list(values)
+            chosen &= self.frame[name].isin(allowed).to_numpy()
         return self.rows(chosen)
 
     def rows(self, chosen: npt.ArrayLike) -> Estimates:
@@ -109,11 +103,10 @@ class Estimates:
         return Estimates(self.frame.assign(**keys), self.replicates)
 
     def at(self, places: pd.DataFrame, missing: str = "") -> Estimates:
-        """The row at each of ``places``, a frame of some keys, in their order; a place may occur
-        twice.
+        """The row at each of ``places``, a frame of some keys, in their order.
 
-        ``missing`` is why a value is undefined where no row has these keys; "" raises KeyError,
-        naming the place.
+        A place may occur twice. ``missing`` is why a value is undefined where no row has these
+        keys; "" raises KeyError, naming the place.
 
         Raises ValueError if several rows have the same of these keys.
         """
@@ -128,70 +121,61 @@ class Estimates:
         return self.rows(positions.to_numpy().astype(np.int64))
 
     def minus(self, other: Estimates, on: Collection[str] | None = None) -> Estimates:
-        """Paired differences: each row minus the row of ``other`` equal in the keys ``on``; None:
-        row by row.
+        """Paired differences: each row minus the row of ``other`` equal in the keys ``on``.
 
-        Rows without a partner are left out. A key in which the two differ becomes ``a - b``. A
-        difference is undefined where either is, for its reason; of two shares of empty answers the
-        larger counts.
+        Without ``on``: row by row. Rows without a partner are left out. A key in which the two
+        differ becomes ``a - b``. A difference is undefined where either is, for its reason; of two
+        shares of empty answers the larger counts.
 
         Raises ValueError if two rows of ``other`` are equal in those keys.
         """
-        a, b = self, other
         if on is not None:
-            paired_on = [name for name in KEYS if name in on]
-            partner = (
-                other._places(paired_on)
-                .reindex(pd.MultiIndex.from_frame(self.frame[paired_on]))
-                .to_numpy()
-            )
-            paired = ~np.isnan(partner)
-            a, b = self.rows(paired), other.rows(partner[paired].astype(np.int64))
-        names = {
-            key: [
-                mine if mine == theirs else f"{mine} - {theirs}"
-                for mine, theirs in zip(*both, strict=True)
-            ]
-            for key, both in ((key, (a.frame[key], b.frame[key])) for key in KEYS)
-        }
+            paired, partners = self._paired(other, [name for name in KEYS if name in on])
+            return paired.minus(partners)
+        names = {key: _joined_names(self.frame[key], other.frame[key]) for key in KEYS}
         empty = np.fmax(
-            a.frame["empty"].to_numpy(np.float64), b.frame["empty"].to_numpy(np.float64)
+            self.frame["empty"].to_numpy(np.float64), other.frame["empty"].to_numpy(np.float64)
         )
-        difference = a.combined(b, np.subtract)
+        difference = self.combined(other, np.subtract)
         return Estimates(difference.frame.assign(**names, empty=empty), difference.replicates)
 
-    def combined(self, other: Estimates, function: Callable[[Floats, Floats], Floats]) -> Estimates:
-        """A function of each row and the row of ``other`` at its place, resample by resample, under
-        this one's keys.
+    def _paired(self, other: Estimates, keys: Sequence[str]) -> tuple[Estimates, Estimates]:
+        """The rows that have a partner in ``other``, equal in these keys, and these partners."""
+        wanted = pd.MultiIndex.from_frame(self.frame[list(keys)])
+        positions = other._places(keys).reindex(wanted).to_numpy()
+        paired = ~np.isnan(positions)
+        return self.rows(paired), other.rows(positions[paired].astype(np.int64))
 
-        It is undefined where either is, for its reason.
+    def combined(self, other: Estimates, function: Callable[[Floats, Floats], Floats]) -> Estimates:
+        """A function of each row and the row of ``other`` at its place, resample by resample.
+
+        It has this one's keys, and is undefined where either is, for its reason.
         """
-        a, b = self.frame["value"].to_numpy(np.float64), other.frame["value"].to_numpy(np.float64)
-        note = np.where(np.isnan(a), self.frame["note"], other.frame["note"])
+        values = self.frame["value"].to_numpy(np.float64)
+        other_values = other.frame["value"].to_numpy(np.float64)
+        note = np.where(np.isnan(values), self.frame["note"], other.frame["note"])
         drawn = function(
-            *(np.asarray(estimates.replicates, dtype=np.float64) for estimates in (self, other))
+            np.asarray(self.replicates, dtype=np.float64),
+            np.asarray(other.replicates, dtype=np.float64),
         )
-        return Estimates(self._without_intervals().assign(value=function(a, b), note=note), drawn)
+        value = function(values, other_values)
+        return Estimates(self._without_intervals().assign(value=value, note=note), drawn)
 
     def undefined(self, chosen: npt.ArrayLike, note: str) -> Estimates:
         """The same with some rows, truth values [rows], undefined for a reason."""
-        at = np.asarray(chosen, dtype=bool)
+        undefined = np.asarray(chosen, dtype=bool)
         frame = self.frame.assign(
-            value=self.frame["value"].mask(at), note=self.frame["note"].mask(at, note)
+            value=self.frame["value"].mask(undefined),
+            note=self.frame["note"].mask(undefined, note),
         )
-        return Estimates(frame, np.where(at[:, None], np.nan, self.replicates))
+        return Estimates(frame, np.where(undefined[:, None], np.nan, self.replicates))
 
     def mean_over_draws(self, setting: str) -> Estimates:
-        """The mean over the settings of otherwise equal rows: draws for the same questions and
-        resamples.
+        """The mean over the settings of otherwise equal rows, ``setting`` in its place.
 
-        Undefined where any is, for its reason. ``setting`` names the mean.
+        They are draws for the same questions and resamples. Undefined where any is, for its reason.
         """
-
-        def why(part: pd.DataFrame) -> tuple[pd.DataFrame, str, int]:
-            return part, next(iter(part["note"][part["value"].isna()]), ""), part["n"].iloc[0]
-
-        return self._means("setting", setting, why)
+        return self._means("setting", setting, _mean_of_draws)
 
     def mean_over_datasets(self, titles: Mapping[str, str] | None = None) -> Estimates:
         """The mean over the datasets of otherwise equal rows, each dataset resampled on its own.
@@ -201,63 +185,58 @@ class Estimates:
         datasets would not be comparable. ``n`` is the sum over the datasets of the mean; notes name
         the datasets by ``titles``.
         """
-
-        def why(part: pd.DataFrame) -> tuple[pd.DataFrame, str, int]:
-            kept = part[~(part["empty"] > MOST_EMPTY)]
-            if kept.empty:
-                return part, ALL_EMPTY, int(part["n"].sum())
-            lost = kept[kept["value"].isna()]
-            notes = [
-                f"{metric} is undefined on {(titles or {}).get(dataset, dataset)}: {note}"
-                for metric, dataset, note in lost[["metric", "dataset", "note"]].to_numpy()
-            ]
-            return kept, next(iter(notes), ""), int(kept["n"].sum())
-
-        means = self._means("dataset", MEAN, why)
+        means = self._means("dataset", MEAN, partial(_mean_of_datasets, titles=titles or {}))
         return Estimates(means.frame.assign(empty=np.nan), means.replicates)
 
     def _means(
-        self, over: str, name: str, why: Callable[[pd.DataFrame], tuple[pd.DataFrame, str, int]]
+        self, over: str, name: str, parts_of_mean: Callable[[pd.DataFrame], _PartsOfMean]
     ) -> Estimates:
-        """Means of rows equal in every key but ``over``, which is called ``name`` then.
-
-        ``why`` gives the rows of a mean that count, why the mean is undefined ("" if it is not),
-        and its n.
-        """
-        rows, replicates = [], []
+        """Means of rows equal in every key but ``over``, which is called ``name`` then."""
         frame = self._without_intervals().reset_index(drop=True)
-        for _, part in frame.groupby([key for key in KEYS if key != over], sort=False):
-            kept, note, n = why(part)
-            value = np.nan if note else kept["value"].mean()
-            rows.append({**part.iloc[0], over: name, "value": value, "n": n, "note": note})
-            drawn = np.asarray(self.replicates[kept.index], dtype=np.float64).mean(axis=0)
-            replicates.append(np.full_like(drawn, np.nan) if note else drawn)
-        shape = len(rows), self.replicates.shape[1]
+        other_keys = [key for key in KEYS if key != over]
+        rows: list[dict[Any, Any]] = []
+        replicates: list[Floats] = []
+        for _, equal_rows in frame.groupby(other_keys, sort=False):
+            parts = parts_of_mean(equal_rows)
+            value = parts.rows["value"].mean()
+            drawn = np.asarray(self.replicates[parts.rows.index], dtype=np.float64).mean(axis=0)
+            if parts.undefined:
+                value = np.nan
+                drawn = np.full_like(drawn, np.nan)
+            mean = {over: name, "value": value, "n": parts.n, "note": parts.undefined}
+            rows.append({**equal_rows.iloc[0], **mean})
+            replicates.append(drawn)
         return Estimates(
-            pd.DataFrame(rows, columns=frame.columns), np.array(replicates).reshape(shape)
+            pd.DataFrame(rows, columns=frame.columns),
+            np.array(replicates).reshape(len(rows), self.replicates.shape[1]),
         )
 
     def p(self) -> Floats:
-        """[rows] two-sided p of a value of 0, by how often resampling crosses it; NaN where there
-        is no interval.
+        """[rows] two-sided p of a value of 0, by how often resampling crosses it.
+
+        NaN where there is no interval.
         """
         defined = ~np.isnan(self.replicates)
-        crossed = np.minimum((self.replicates <= 0).sum(axis=1), (self.replicates >= 0).sum(axis=1))
+        at_most_0 = (self.replicates <= 0).sum(axis=1)
+        at_least_0 = (self.replicates >= 0).sum(axis=1)
+        crossed = np.minimum(at_most_0, at_least_0)
         p = np.minimum(1.0, 2 * (crossed + 1) / (defined.sum(axis=1) + 1))
         return np.where(self.summary()["low"].isna(), np.nan, p)
 
     def holm(self, within: Collection[str] = (), tests: int | None = None) -> Floats:
-        """[rows] p after Holm's correction over the rows of equal keys ``within``, or over
-        ``tests`` of them.
+        """[rows] p after Holm's correction over the rows of equal keys ``within``.
 
-        One without an interval counts as 1; an undefined value is no test and has NaN.
+        Or over ``tests`` of them. One without an interval counts as 1; an undefined value is no
+        test and has NaN.
         """
-        p, defined = np.nan_to_num(self.p(), nan=1.0), self.frame["value"].notna().to_numpy()
-        family = (
-            self.frame.groupby(list(within)).ngroup().to_numpy() if within else np.zeros(len(p))
-        )
+        p = np.nan_to_num(self.p(), nan=1.0)
+        defined = self.frame["value"].notna().to_numpy()
+        family = np.zeros(len(p), dtype=np.int64)
+        if within:
+            family = np.asarray(self.frame.groupby(list(within)).ngroup(), dtype=np.int64)
         adjusted = np.full(len(p), np.nan)
-        for chosen in (defined & (family == number) for number in np.unique(family)):
+        for number in np.unique(family):
+            chosen = defined & (family == number)
             adjusted[chosen] = holm(p[chosen], int(chosen.sum()) if tests is None else tests)
         return adjusted
 
@@ -276,14 +255,11 @@ class Estimates:
             if "best" not in marks:
                 continue
             best = int(part.index[marks.index("best")])
-            others = [row for row in part.index if row != best]
-            rest = frame.loc[others].assign(
-                value=frame.loc[best, "value"] - frame.loc[others, "value"]
-            )
-            lead = Estimates(
-                rest, np.subtract(self.replicates[best], self.replicates[others], dtype=np.float64)
-            )
-            leads.loc[others, "p_best"] = lead.holm()
+            rest = [row for row in part.index if row != best]
+            values = frame.loc[best, "value"] - frame.loc[rest, "value"]
+            drawn = np.subtract(self.replicates[best], self.replicates[rest], dtype=np.float64)
+            lead = Estimates(frame.loc[rest].assign(value=values), drawn)
+            leads.loc[rest, "p_best"] = lead.holm()
         return leads.set_index(self.frame.index)
 
     def summary(self, confidence: float = 0.95) -> pd.DataFrame:
@@ -292,19 +268,18 @@ class Estimates:
         NaN where over 1 % of its resamples are undefined, or all are equal but for rounding: a
         bootstrap of nothing. A row with an interval of its own has that one, and no ``std``.
         """
-        intervals: list[tuple[float | None, float | None, float | None, str]] = []
+        intervals: list[Interval] = []
         own = self.frame.reindex(columns=OWN_INTERVAL).to_numpy(dtype=np.float64)
         columns = self.frame["value"], self.frame["note"], own, self.replicates
         for value, note, (low, high), drawn in zip(*columns, strict=True):
-            ends = (
-                Interval(None, None, None, note) if np.isnan(value) else Interval(low, high, None)
-            )
-            if np.isnan(low) and not np.isnan(value):
-                ends = interval(drawn, confidence)
-                if ends.low is not None and np.nanmax(drawn) - np.nanmin(drawn) <= TIE:
-                    ends = Interval(None, None, None, CANNOT_MOVE)
-            intervals.append((ends.low, ends.high, ends.std, ends.note))
-        bounds = pd.DataFrame(intervals, self.frame.index, ["low", "high", "std", "note"])
+            if np.isnan(value):
+                intervals.append(Interval(None, None, None, note))
+            elif np.isnan(low):
+                intervals.append(_bootstrap_interval(drawn, confidence))
+            else:
+                intervals.append(Interval(low, high, None))
+        ends = [(bounds.low, bounds.high, bounds.std, bounds.note) for bounds in intervals]
+        bounds = pd.DataFrame(ends, self.frame.index, ["low", "high", "std", "note"])
         bounds = bounds.astype({"low": float, "high": float, "std": float})
         return self._without_intervals().drop(columns="note").join(bounds)
 
@@ -321,9 +296,53 @@ class Estimates:
         return positions
 
 
+@dataclass(frozen=True)
+class _PartsOfMean:
+    """The rows that count in a mean, its n, and why it is undefined ("" if it is not)."""
+
+    rows: pd.DataFrame
+    n: int
+    undefined: str
+
+
+def _mean_of_draws(rows: pd.DataFrame) -> _PartsOfMean:
+    notes = rows["note"][rows["value"].isna()]
+    return _PartsOfMean(rows, rows["n"].iloc[0], next(iter(notes), ""))
+
+
+def _mean_of_datasets(rows: pd.DataFrame, titles: Mapping[str, str]) -> _PartsOfMean:
+    """Of the datasets with few empty answers; notes call them by ``titles``."""
+    counted = rows[~(rows["empty"] > MOST_EMPTY)]
+    if counted.empty:
+        return _PartsOfMean(rows, int(rows["n"].sum()), ALL_EMPTY)
+    undefined = counted[counted["value"].isna()]
+    notes = [
+        f"{metric} is undefined on {titles.get(dataset, dataset)}: {note}"
+        for metric, dataset, note in undefined[["metric", "dataset", "note"]].to_numpy()
+    ]
+    return _PartsOfMean(counted, int(counted["n"].sum()), next(iter(notes), ""))
+
+
+def _bootstrap_interval(drawn: Floats, confidence: float) -> Interval:
+    """That of replicates [R]; none where all are equal but for rounding."""
+    bounds = interval(drawn, confidence)
+    if bounds.low is not None and np.nanmax(drawn) - np.nanmin(drawn) <= TIE:
+        return Interval(None, None, None, CANNOT_MOVE)
+    return bounds
+
+
+def _joined_names(own: pd.Series[str], other: pd.Series[str]) -> list[str]:
+    """A key's values in a difference: ``a - b`` where the two differ."""
+    return [
+        name if name == other_name else f"{name} - {other_name}"
+        for name, other_name in zip(own, other, strict=True)
+    ]
+
+
 def joined(parts: Sequence[Estimates]) -> Estimates:
-    """All rows of several, in their order; a single replicate, of a value without error, is
-    repeated for all resamples.
+    """All rows of several, in their order.
+
+    A single replicate, of a value without error, is repeated for all resamples.
 
     Raises ValueError if their numbers of resamples differ.
     """
@@ -336,12 +355,13 @@ def joined(parts: Sequence[Estimates]) -> Estimates:
 
 
 def rank_marks(values: npt.ArrayLike) -> list[str]:
-    """``best`` for every value equal to the largest, ``second`` for every one equal to the next
-    below it, else "".
+    """``best`` for every value equal to the largest, ``second`` for the next below it, else "".
 
     Values within 1e-12 are equal. NaN: no mark.
     """
     column = np.asarray(values, dtype=np.float64)
     best = np.nanmax(column, initial=-np.inf)
     second = np.max(column, initial=-np.inf, where=column < best - TIE)
-    return ["best" if v >= best - TIE else "second" if v >= second - TIE else "" for v in column]
+    marks = np.select([column >= best - TIE, column >= second - TIE], ["best", "second"], "")
+    ranked: list[str] = marks.tolist()
+    return ranked

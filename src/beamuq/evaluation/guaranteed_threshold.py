@@ -1,5 +1,4 @@
-"""A threshold under which answers are shown, with a guarantee on the share of wrong ones among
-them.
+"""A threshold under which answers are shown, with a guarantee on the share of wrong ones.
 
 Fixed-sequence testing of exact binomial tails: Angelopoulos, Bates, Candès, Jordan & Lei, *Learn
 then Test* (2021); Geifman & El-Yaniv (2017) is the older form, which corrects for a bisection
@@ -15,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
@@ -31,9 +30,8 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Inside = Annotated[float, Field(gt=0, lt=1)]
 FOR_THRESHOLDS = 5  # one unit of so many gives the thresholds
 MOST_THRESHOLDS = 100
-FIRST_SHOWN = (
-    30  # of fewer answers one more error decides, which at a large risk ends the sequence at once
-)
+# of fewer answers one more error decides, which at a large risk ends the sequence at once
+FIRST_SHOWN = 30
 
 
 @dataclass(frozen=True)
@@ -104,81 +102,123 @@ def guaranteed_threshold(
     is tested at δ / ``tried``. seed: of which units give the thresholds, and which question of a
     group counts; the draw depends on the order of rows.
     """
-    values, errors = np.asarray(scores, dtype=np.float64), np.asarray(wrong, dtype=bool)
     level = (1 - confidence) / tried
     least = least_shown(risk, level)
     for_thresholds, for_tests = split_units(groups, seed)
-    units, tested = len(for_thresholds) + len(for_tests), len(for_tests)
+    nothing = GuaranteedThreshold(
+        value=None,
+        risk=risk,
+        confidence=confidence,
+        tried=tried,
+        units=len(for_thresholds) + len(for_tests),
+        tested=len(for_tests),
+        shown=0,
+        wrong=0,
+        upper=1.0,
+        least=least,
+    )
+    if len(for_tests) < least or not len(for_thresholds):
+        unit_name = "questions" if nothing.units == len(groups) else "groups"
+        return replace(nothing, note=_too_few(nothing, unit_name))
+    sequence = _tests_in_sequence(
+        np.asarray(scores, dtype=np.float64),
+        np.asarray(wrong, dtype=bool),
+        for_thresholds,
+        for_tests,
+        least,
+    )
+    return _outcome(nothing, sequence, level)
 
-    def result(value: float | None, shown: int, failed: int, note: str = "") -> GuaranteedThreshold:
-        upper = upper_bound(failed, shown, level)
-        return GuaranteedThreshold(
-            value, risk, confidence, tried, units, tested, shown, failed, upper, least, note
-        )
 
-    if tested < least or not len(for_thresholds):
-        unit_name = "questions" if units == len(values) else "groups"
-        return result(
-            None,
-            0,
-            0,
-            f"too few: {tested} {unit_name} to test on, and even without an error {least} shown "
-            "answers are needed; "
-            f"give at least {units_needed(least)} {unit_name} in all, better some times as many",
-        )
+@dataclass(frozen=True)
+class _TestSequence:
+    """Thresholds [T], rising, with how many tested answers each shows and how many are wrong.
+
+    ``wrong_share``: of all tested answers.
+    """
+
+    thresholds: Floats
+    shown: Ints
+    wrong: Ints
+    wrong_share: float
+
+
+def _tests_in_sequence(
+    scores: Floats, wrong: Bools, for_thresholds: Ints, for_tests: Ints, least: int
+) -> _TestSequence:
+    """What is tested of scores and errors [N], at the positions that :func:`split_units` gives."""
+    tested = len(for_tests)
     expected = max(2 * least, min(FIRST_SHOWN, tested // 2))
-    thresholds = thresholds_to_test(values[for_thresholds], tested, expected)
-    order = for_tests[np.argsort(values[for_tests])]
-    shown = np.searchsorted(values[order], thresholds, side="right")
-    failed = np.append(0, np.cumsum(errors[order]))[shown]
-    passed = bdtr(failed, shown, risk) <= level
+    thresholds = thresholds_to_test(scores[for_thresholds], tested, expected)
+    order = for_tests[np.argsort(scores[for_tests])]
+    shown = np.searchsorted(scores[order], thresholds, side="right")
+    wrong_among_first = np.append(0, np.cumsum(wrong[order]))
+    return _TestSequence(
+        thresholds, shown, wrong_among_first[shown], float(wrong[for_tests].mean())
+    )
+
+
+def _outcome(
+    nothing: GuaranteedThreshold, sequence: _TestSequence, level: float
+) -> GuaranteedThreshold:
+    """The threshold before the first failure, or why there is none; ``nothing`` holds the rest."""
+    passed = bdtr(sequence.wrong, sequence.shown, nothing.risk) <= level
     count = len(passed) if passed.all() else int(np.argmin(passed))
-    if not count:
-        worse = failed[0] / shown[0] > errors[for_tests].mean()
-        return result(
-            None,
-            int(shown[0]),
-            int(failed[0]),
-            f"no threshold passes: of the {shown[0]} most certain answers {failed[0]} are wrong; "
-            f"{least} shown answers "
-            "without an error would be needed, more with errors"
-            + (
-                "; they are wrong more often than the rest, so more questions will not help"
-                if worse
-                else ""
-            ),
-        )
-    return result(float(thresholds[count - 1]), int(shown[count - 1]), int(failed[count - 1]))
+    last = max(count - 1, 0)
+    shown = int(sequence.shown[last])
+    wrong = int(sequence.wrong[last])
+    result = replace(nothing, shown=shown, wrong=wrong, upper=upper_bound(wrong, shown, level))
+    if count:
+        return replace(result, value=float(sequence.thresholds[last]))
+    return replace(result, note=_none_passes(result, sequence.wrong_share))
+
+
+def _too_few(result: GuaranteedThreshold, unit_name: str) -> str:
+    return (
+        f"too few: {result.tested} {unit_name} to test on, and even without an error "
+        f"{result.least} shown answers are needed; give at least {units_needed(result.least)} "
+        f"{unit_name} in all, better some times as many"
+    )
+
+
+def _none_passes(result: GuaranteedThreshold, wrong_share: float) -> str:
+    reason = (
+        f"no threshold passes: of the {result.shown} most certain answers {result.wrong} are "
+        f"wrong; {result.least} shown answers without an error would be needed, more with errors"
+    )
+    if result.shown and result.wrong / result.shown > wrong_share:
+        reason += "; they are wrong more often than the rest, so more questions will not help"
+    return reason
 
 
 def least_shown(risk: float, level: float) -> int:
-    """How many shown answers without an error reject a risk above ``risk`` at ``level``: (1 −
-    risk)^m ≤ level.
+    """How many shown answers without an error reject a risk above ``risk`` at ``level``.
+
+    The least m with (1 − risk)^m ≤ level.
     """
     m = max(1, math.ceil(math.log(level) / math.log1p(-risk)))
-    return (
-        m - 1 if m > 1 and bdtr(0, m - 1, risk) <= level else m
-    )  # a quotient rounded up past a whole number
+    if m > 1 and bdtr(0, m - 1, risk) <= level:  # the quotient was rounded up past a whole number
+        return m - 1
+    return m
 
 
 def units_needed(least: int) -> int:
-    """How many questions or groups leave ``least`` to test on, a fifth of them giving the
-    thresholds.
-    """
+    """How many questions or groups leave ``least`` to test on; a fifth gives the thresholds."""
     return max(FOR_THRESHOLDS, least + (least - 1) // (FOR_THRESHOLDS - 1))
 
 
 def upper_bound(wrong: int, shown: int, level: float) -> float:
-    """The one-sided Clopper–Pearson bound on a share at confidence 1 − ``level``; 1 where all or
-    none are counted.
+    """The one-sided Clopper–Pearson bound on a share at confidence 1 − ``level``.
+
+    1 where all are wrong, or none is shown.
     """
-    return 1.0 if wrong >= shown else float(betaincinv(wrong + 1, shown - wrong, 1 - level))
+    if wrong >= shown:
+        return 1.0
+    return float(betaincinv(wrong + 1, shown - wrong, 1 - level))
 
 
 def split_units(groups: Sequence[str], seed: int) -> tuple[Ints, Ints]:
-    """Positions of one question a group: those that give the thresholds, of a fifth of all groups,
-    and the tested.
-    """
+    """Positions of one question a group: those that give the thresholds, a fifth; the tested."""
     generator = np.random.default_rng(seed)
     order = generator.permutation(len(groups))
     _, first = np.unique(np.asarray(groups)[order], return_index=True)
@@ -188,15 +228,16 @@ def split_units(groups: Sequence[str], seed: int) -> tuple[Ints, Ints]:
 
 
 def thresholds_to_test(scores: Floats, tested: int, expected: int) -> Floats:
-    """Quantiles of ``scores``, rising, each once, from the first below which ``expected`` of
-    ``tested`` would lie.
+    """Quantiles of ``scores``, rising, each once.
 
-    Where no quantile lets so many through, the largest alone.
+    From the first below which ``expected`` of ``tested`` answers would lie. Where no quantile lets
+    so many through, the largest alone.
     """
     levels = np.arange(1, MOST_THRESHOLDS + 1) / MOST_THRESHOLDS
     quantiles = np.unique(np.quantile(scores, levels, method="inverted_cdf"))
     below = np.searchsorted(np.sort(scores), quantiles, side="right") / len(scores) * tested
-    return quantiles[min(int(np.searchsorted(below, expected)), len(quantiles) - 1) :]
+    first = min(int(np.searchsorted(below, expected)), len(quantiles) - 1)
+    return quantiles[first:]
 
 
 def risk_coverage(
@@ -206,28 +247,36 @@ def risk_coverage(
     counts: Counts,
     confidence: float = 0.95,
 ) -> pd.DataFrame:
-    """Of the answers up to each distinct uncertainty [N], how many are shown and how many of these
-    are ``wrong`` [N].
+    """Of the answers up to each distinct uncertainty, how many are shown, and wrong of these.
 
-    Groups, such as stories, count alike, whatever their number of questions; counts [N, R] are
-    their resamples. Columns ``score``, ``shown`` (share, to 1), ``wrong`` (share of the shown),
-    ``low`` and ``high`` (its band; NaN where more than 1 % of resamples show nothing).
+    uncertainty, wrong, groups [N]. Groups, such as stories, count alike, whatever their number of
+    questions; counts [N, R] are their resamples. Columns ``score``, ``shown`` (share, to 1),
+    ``wrong`` (share of the shown), ``low`` and ``high`` (its band; NaN where more than 1 % of
+    resamples show nothing).
     """
-    _, unit, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-    weights = np.column_stack((np.ones(len(groups)), counts)) / sizes[unit, None]
+    _, group_of_question, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    weights = np.column_stack((np.ones(len(groups)), counts)) / sizes[group_of_question, None]
     order = np.argsort(uncertainty, kind="stable")
     ends = np.flatnonzero(np.append(np.diff(uncertainty[order]) > 0, True))
-    shown, failed = (
-        np.cumsum(each[order], axis=0)[ends] for each in (weights, weights * wrong[:, None])
-    )
+    shown = np.cumsum(weights[order], axis=0)[ends]
+    failed = np.cumsum((weights * wrong[:, None])[order], axis=0)[ends]
     risk = np.divide(failed, shown, out=np.full_like(shown, np.nan), where=shown > 0)
-    defined, band = np.isnan(risk).mean(axis=1) <= MOST_UNDEFINED, np.full((2, len(ends)), np.nan)
-    band[:, defined] = np.nanquantile(
-        risk[defined, 1:], [(1 - confidence) / 2, (1 + confidence) / 2], axis=1
+    low, high = _band(risk, confidence)
+    return pd.DataFrame(
+        {
+            "score": uncertainty[order][ends],
+            "shown": shown[:, 0] / shown[-1, 0],
+            "wrong": risk[:, 0],
+            "low": low,
+            "high": high,
+        }
     )
-    columns = {
-        "score": uncertainty[order][ends],
-        "shown": shown[:, 0] / shown[-1, 0],
-        "wrong": risk[:, 0],
-    }
-    return pd.DataFrame(columns | {"low": band[0], "high": band[1]})
+
+
+def _band(risk: Floats, confidence: float) -> tuple[Floats, Floats]:
+    """[K] ends of the interval of a risk [K, 1 + R], whose first column is the data."""
+    defined = np.isnan(risk).mean(axis=1) <= MOST_UNDEFINED
+    band = np.full((2, len(risk)), np.nan)
+    quantiles = [(1 - confidence) / 2, (1 + confidence) / 2]
+    band[:, defined] = np.nanquantile(risk[defined, 1:], quantiles, axis=1)
+    return band[0], band[1]

@@ -9,8 +9,9 @@ from beamuq.array_types import Floats
 
 
 def holm(p: npt.ArrayLike, tests: int) -> Floats:
-    """Holm's adjusted p, [K], of a family of ``tests`` ≥ K; those not run count as the largest. NaN
-    stays NaN.
+    """Holm's adjusted p, [K], of a family of ``tests`` ≥ K; NaN stays NaN.
+
+    Those not run count as the largest.
     """
     values = np.asarray(p, dtype=np.float64)
     order = np.argsort(values)  # NaN last
@@ -21,8 +22,9 @@ def holm(p: npt.ArrayLike, tests: int) -> Floats:
 
 
 def benjamini_hochberg(p: npt.ArrayLike, tests: int) -> Floats:
-    """Benjamini and Hochberg's adjusted p, [K], of a family of ``tests`` ≥ K; those not run count
-    as p = 1.
+    """Benjamini and Hochberg's adjusted p, [K], of a family of ``tests`` ≥ K; NaN stays NaN.
+
+    Those not run count as p = 1.
     """
     values = np.asarray(p, dtype=np.float64)
     run = np.flatnonzero(~np.isnan(values))

@@ -1,5 +1,4 @@
-"""Accuracy of answers, and intervals of means and proportions over questions that may come in
-groups.
+"""Accuracy of answers, and intervals of means and proportions over questions, maybe in groups.
 
 A group is what is independent: a CoQA story, otherwise the question itself.
 """
@@ -20,8 +19,7 @@ LEAST_GROUPS = 5
 
 def normal_quantile(probability: float) -> float:
     """The standard normal distribution's quantile at a probability in (0, 1)."""
-    # every exhibit imports this module, few need the function, and importing it takes a tenth of
-    # their time
+    # every exhibit imports this module, few need the function: a tenth of their time otherwise
     from scipy.special import ndtri
 
     return float(ndtri(probability))
@@ -39,8 +37,9 @@ class Accuracy:
 
     @property
     def std(self) -> float:
-        """That of the interval: where all are right, or none, the answers' own is 0 and would judge
-        nothing.
+        """That of the interval.
+
+        Where all are right, or none, the answers' own is 0 and would judge nothing.
         """
         return (self.high - self.low) / (2 * normal_quantile((1 + self.confidence) / 2))
 
@@ -48,11 +47,10 @@ class Accuracy:
 def accuracy(
     quality: pd.DataFrame, questions: pd.DataFrame, threshold: float, confidence: float
 ) -> Accuracy:
-    """The share of greedy answers whose quality is strictly above the threshold, with Wilson's
-    interval by groups.
+    """The share of greedy answers of quality strictly above the threshold, with its interval.
 
-    Of the columns ``id``, ``answer_source`` and ``value`` of ``quality``, ``id`` and ``group`` of
-    ``questions``, which may hold more ids.
+    Wilson's, by groups. Of the columns ``id``, ``answer_source`` and ``value`` of ``quality``,
+    ``id`` and ``group`` of ``questions``, which may hold more ids.
     """
     answers = quality[quality["answer_source"] == "greedy"]
     correct = (answers["value"] > threshold).to_numpy()
@@ -64,58 +62,55 @@ def accuracy(
 def proportion_interval(
     successes: Bools, groups: Sequence[str], confidence: float
 ) -> tuple[float, float]:
-    """Wilson's score interval of a proportion, with the sample size cut by the design effect of
-    dependent questions.
+    """Wilson's score interval of a proportion, for questions that depend on one another.
 
-    Of ``successes`` [N], at least one, and their ``groups`` [N]; where each question is its own,
-    Wilson's interval. n_eff = n / max(1, d), d the ratio of the cluster-robust variance of the mean
-    to the binomial one (Kish's design effect, as Korn and Graubard use it). At 0 % and 100 %, where
-    d does not exist, n_eff is the number of groups.
+    The sample size is cut by their design effect. Of ``successes`` [N], at least one, and their
+    ``groups`` [N]; where each question is its own, Wilson's interval. n_eff = n / max(1, d), d the
+    ratio of the cluster-robust variance of the mean to the binomial one (Kish's design effect, as
+    Korn and Graubard use it). At 0 % and 100 %, where d does not exist, n_eff is the number of
+    groups.
     """
-    n, p = len(successes), float(np.mean(successes))
+    n = len(successes)
+    p = float(np.mean(successes))
     clustered, count = cluster_robust_variance(successes, groups)
     effective = float(count)
     if 1 < count < n and 0 < p < 1:
         effective = n / max(1.0, clustered / (p * (1 - p) / n))
     z = normal_quantile((1 + confidence) / 2)
     center = (p + z**2 / (2 * effective)) / (1 + z**2 / effective)
-    half = (
-        z / (1 + z**2 / effective) * math.sqrt(p * (1 - p) / effective + z**2 / (4 * effective**2))
-    )
+    spread = math.sqrt(p * (1 - p) / effective + z**2 / (4 * effective**2))
+    half = z / (1 + z**2 / effective) * spread
     return max(0.0, center - half), min(1.0, center + half)
 
 
 def mean_interval(
     values: Floats, groups: Sequence[str], confidence: float
 ) -> tuple[float, float] | None:
-    """Student's t interval of a mean of shares, cut to [0, 1]; None below five groups or where all
-    are equal.
+    """Student's t interval of a mean of shares, cut to [0, 1].
 
-    Of ``values`` [N] in [0, 1] and their ``groups`` [N]. The variance of the mean is
-    cluster-robust, with a degree of freedom less than there are groups. A percentile bootstrap of
-    few groups is too short: of two it is their range, which covers half of what it says.
+    None below five groups or where all are equal. Of ``values`` [N] in [0, 1] and their ``groups``
+    [N]. The variance of the mean is cluster-robust, with a degree of freedom less than there are
+    groups. A percentile bootstrap of few groups is too short: of two it is their range, which
+    covers half of what it says.
     """
     clustered, count = cluster_robust_variance(values, groups)
     if count < LEAST_GROUPS or np.ptp(values) == 0:
         return None
     from scipy.special import stdtrit  # as in normal_quantile
 
-    mean, half = (
-        float(np.mean(values)),
-        float(stdtrit(count - 1, (1 + confidence) / 2)) * math.sqrt(clustered),
-    )
+    mean = float(np.mean(values))
+    half = float(stdtrit(count - 1, (1 + confidence) / 2)) * math.sqrt(clustered)
     return max(0.0, mean - half), min(1.0, mean + half)
 
 
 def interval_of_equal_values(
     value: float, groups: Sequence[str], confidence: float
 ) -> tuple[float, float] | None:
-    """The exact interval of a mean of shares in [0, 1] that are all ``value``; None below five
-    groups.
+    """The exact interval of a mean of shares in [0, 1] that are all ``value``.
 
-    G groups without another value leave at most 1 − (1 − confidence)^(1 / G) of such groups in the
-    population (Clopper and Pearson; of zeros the rule of three), and theirs is at most 1 or at
-    least 0.
+    None below five groups. G groups without another value leave at most 1 − (1 − confidence)^(1 /
+    G) of such groups in the population (Clopper and Pearson; of zeros the rule of three), and
+    theirs is at most 1 or at least 0.
     """
     count = len(set(groups))
     if count < LEAST_GROUPS:
@@ -127,8 +122,9 @@ def interval_of_equal_values(
 def share_interval(
     values: Bools | Floats, groups: Sequence[str], confidence: float
 ) -> tuple[float, float] | None:
-    """The interval of a mean of shares [N] by what they are: yes or no, all equal, or anything
-    else; None as there.
+    """The interval of a mean of shares [N]: yes or no, all equal, or anything else.
+
+    None as for :func:`mean_interval` and :func:`interval_of_equal_values`.
     """
     if values.dtype == bool:
         return proportion_interval(values.astype(bool), groups, confidence)
@@ -138,18 +134,18 @@ def share_interval(
 
 
 def mean_and_std(values: Bools | Floats, groups: Sequence[str]) -> tuple[float, float]:
-    """The mean of values [N] and its cluster-robust standard error; groups [N] are independent of
-    one another.
-    """
+    """The mean of values [N] and its cluster-robust standard error by groups [N]."""
     return float(values.mean()), math.sqrt(cluster_robust_variance(values, groups)[0])
 
 
 def cluster_robust_variance(values: Bools | Floats, groups: Sequence[str]) -> tuple[float, int]:
-    """The cluster-robust variance of the mean of values [N], NaN below two groups; the number of
-    groups.
-    """
-    names, index = np.unique(np.asarray(groups, dtype=object).astype(str), return_inverse=True)
-    if len(names) < 2:
-        return math.nan, len(names)
-    sums = np.bincount(index, weights=values - np.mean(values))
-    return len(names) / (len(names) - 1) * float(np.sum(sums**2)) / len(values) ** 2, len(names)
+    """The cluster-robust variance of the mean of values [N], NaN below two groups; their number."""
+    names, group_of_value = np.unique(
+        np.asarray(groups, dtype=object).astype(str), return_inverse=True
+    )
+    count = len(names)
+    if count < 2:
+        return math.nan, count
+    sums = np.bincount(group_of_value, weights=values - np.mean(values))
+    variance = count / (count - 1) * float(np.sum(sums**2)) / len(values) ** 2
+    return variance, count

@@ -1,5 +1,4 @@
-"""When beams win, in a world whose distribution is known: sharpened outcomes, and a truth drawn
-from them.
+"""When beams win, in a world whose distribution is known: sharpened outcomes, a truth of them.
 
 Each of N questions has outcomes [N, A] of known probability p: a set B of distinct ones, the most
 probable, and n draws from outside it, each of which stands for an equal share of the mass r that B
@@ -16,7 +15,7 @@ import numpy as np
 
 from beamuq.array_types import Bools, Counts, Floats, Ints
 from beamuq.beam_mass_theorem import covered_mass, left_by_size, meets_fair_share
-from beamuq.methods.log_space_sums import log_sum_exp
+from beamuq.log_space_sums import log_sum_exp
 
 LEAST_LEFT = 1e-9  # less mass outside the set is none
 KAPPAS = np.arange(0.0, 3.0001, 0.01)
@@ -36,80 +35,86 @@ def sharpened(logprob: Floats, in_set: Bools, drawn: Bools, power: float) -> tup
         raise ValueError(f"power must be at least 1, not {power}")
     left = 1.0 - covered_mass(logprob, in_set)
     share = np.where(left > LEAST_LEFT, left, 0.0) / np.maximum(drawn.sum(axis=1), 1)
-    known = np.where(in_set | drawn, logprob, 0.0)
-    weights = np.where(drawn, share[:, None], np.where(in_set, np.exp(known), 0.0)) * np.exp(
-        (power - 1) * known
-    )
+    outcome_logprob = np.where(in_set | drawn, logprob, 0.0)
+    mass = np.where(drawn, share[:, None], np.where(in_set, np.exp(outcome_logprob), 0.0))
+    weights = mass * np.exp((power - 1) * outcome_logprob)
     total = weights.sum(axis=1)
     return weights / total[:, None], np.log(total)
 
 
 def truth_distribution(probability: Floats, head: Bools, kappa: float) -> Floats:
-    """The distribution [N, A] of the right answer: p^κ over the head, which keeps its mass, and p
-    over the tail.
+    """The distribution [N, A] of the right answer.
 
-    The whole cannot be raised: the weights of a few draws explode where gκ < 1. A question without
-    a head is its tail.
+    p^κ over the head, which keeps its mass, and p over the tail. The whole cannot be raised: the
+    weights of a few draws explode where gκ < 1. A question without a head is its tail.
     """
-    raised, inside = np.where(head, probability**kappa, 0.0), np.where(head, probability, 0.0)
-    total, mass = (of.sum(axis=1, keepdims=True) for of in (raised, inside))
+    raised = np.where(head, probability**kappa, 0.0)
+    total = raised.sum(axis=1, keepdims=True)
+    mass = np.where(head, probability, 0.0).sum(axis=1, keepdims=True)
     return np.where(head, raised / np.where(total > 0, total, 1.0) * mass, probability)
 
 
 def expected_quality(truth: Floats, quality: Floats) -> Floats:
-    """[N] the mean quality of an answer, in [0, 1] if ``quality`` [N, A], that of it with each
-    outcome right, is.
+    """[N] the mean quality of an answer, in [0, 1] if ``quality`` is.
+
+    quality [N, A]: that of the answer with each outcome right.
     """
     return np.asarray((truth * quality).sum(axis=1))
 
 
 def tell_kappa(logprob: Floats, head: Bools, right: Bools) -> Bools:
-    """[N] which questions tell κ, of the arrays of :func:`estimate_kappa`: those with a right and
-    another outcome.
+    """[N] which questions tell κ: those with a right outcome and another one.
+
+    The arrays are those of :func:`estimate_kappa`.
     """
-    found = head & np.isfinite(logprob)
-    return np.asarray((found & right).any(axis=1) & (found & ~right).any(axis=1))
+    outcomes = head & np.isfinite(logprob)
+    return np.asarray((outcomes & right).any(axis=1) & (outcomes & ~right).any(axis=1))
 
 
 def estimate_kappa(logprob: Floats, head: Bools, right: Bools, counts: Counts) -> Floats:
-    """κ of most likelihood on each resample, [R]: of the right answer, given that it is in the
-    head.
+    """κ of most likelihood on each resample, [R]: of the right answer, if it is in the head.
 
     logprob, head, right [N, A]: which outcomes have the right answer's text; counts [N, R]: how
     often each resample draws each question. From 0 to 3 in steps of .01, the ends where nothing
     inside is likelier; NaN where fewer than ten questions tell (:func:`tell_kappa`). It says
     nothing of the tail.
     """
-    found, tells = head & np.isfinite(logprob), tell_kappa(logprob, head, right)
-    right = right & found
-    scaled = KAPPAS[:, None] * np.where(found, logprob, 0.0)[tells][:, None, :]
-    total, of_right = (
-        log_sum_exp(np.where(of[tells][:, None, :], scaled, -np.inf)) for of in (found, right)
-    )
+    outcomes = head & np.isfinite(logprob)
+    tells = tell_kappa(logprob, head, right)
+    raised = KAPPAS[:, None] * np.where(outcomes, logprob, 0.0)[tells][:, None, :]
+    total = _log_mass(raised, outcomes[tells])
+    of_right = _log_mass(raised, (right & outcomes)[tells])
     likelihood = (of_right - total).T @ counts[tells]
-    return np.where(
-        counts[tells].sum(axis=0) >= LEAST_TOLD, KAPPAS[likelihood.argmax(axis=0)], np.nan
-    )
+    enough = counts[tells].sum(axis=0) >= LEAST_TOLD
+    return np.where(enough, KAPPAS[likelihood.argmax(axis=0)], np.nan)
+
+
+def _log_mass(raised: Floats, members: Bools) -> Floats:
+    """[N, K] log Σ over members [N, A] of log-probabilities raised to K powers, [N, K, A]."""
+    return log_sum_exp(np.where(members[:, None, :], raised, -np.inf))
 
 
 def draws(probability: Floats, uniforms: Floats) -> Ints:
-    """[N, n] the positions at ``uniforms`` [N, n] in [0, 1) of the distribution function, in the
-    order of the columns.
+    """[N, n] the positions at ``uniforms`` [N, n] in [0, 1) of the distribution function.
 
-    Its rows need not sum to 1. With columns in the order of tokens, equally spaced uniforms are a
-    lattice there.
+    In the order of the columns. Its rows need not sum to 1. With columns in the order of tokens,
+    equally spaced uniforms are a lattice there.
     """
     total = np.cumsum(probability, axis=1)
     rows = np.arange(len(total))[:, None]
     places = (total / total[:, -1:] + rows).ravel()
-    found = np.searchsorted(places, uniforms + rows, side="right") - rows * total.shape[1]
-    last = probability.shape[1] - 1 - (probability[:, ::-1] > 0).argmax(axis=1)
-    return np.asarray(np.clip(found, 0, last[:, None]))
+    positions = np.searchsorted(places, uniforms + rows, side="right") - rows * total.shape[1]
+    behind_last = (probability[:, ::-1] > 0).argmax(axis=1)
+    last = probability.shape[1] - 1 - behind_last
+    return np.asarray(np.clip(positions, 0, last[:, None]))
 
 
 def _most_probable(probability: Floats, in_set: Bools, M: int) -> tuple[Ints, Floats, Floats]:
-    """Places and probabilities [N, M] of the most probable of the set, then of others, as 0; and
-    the mass [N, M + 1] outside the first B = 0 … M of them. Fewer where A < M."""
+    """The M most probable of a set: places and probabilities [N, M], and the mass left [N, M + 1].
+
+    The mass is that outside the first B = 0 … M of them. Places behind the set's last have
+    probability 0; there are fewer than M where A < M.
+    """
     places = np.argsort(-np.where(in_set, probability, -1.0), axis=1, kind="stable")[:, :M]
     p = np.take_along_axis(np.where(in_set, probability, 0.0), places, axis=1)
     with np.errstate(divide="ignore"):
@@ -117,9 +122,11 @@ def _most_probable(probability: Floats, in_set: Bools, M: int) -> tuple[Ints, Fl
 
 
 def covered(probability: Floats, in_set: Bools, M: int, counts: Counts) -> dict[str, Floats]:
-    """On each resample [R], which draws questions so often as ``counts`` [N, R] say: ``mass`` that
-    the M most probable outcomes of the set cover in the mean, and ``fair share``, the share of
-    questions of which some set covers its own.
+    """Where questions are, on each resample [R], by how much their most probable outcomes cover.
+
+    ``mass``: that of the M most probable outcomes of the set, in the mean. ``fair share``: the
+    share of questions of which some set covers its own. counts [N, R]: how often each resample
+    draws each question.
     """
     _, _, left = _most_probable(probability, in_set, M)
     means = {"mass": 1.0 - left[:, -1], "fair share": meets_fair_share(left, M).astype(np.float64)}
@@ -129,26 +136,25 @@ def covered(probability: Floats, in_set: Bools, M: int, counts: Counts) -> dict[
 
 
 def best_split(probability: Floats, in_set: Bools, M: int) -> Ints:
-    """[N] B, the number of most probable outcomes with the least r_B / (M − B), 0 ≤ B < M (fair
-    share).
+    """[N] B, the number of most probable outcomes with the least r_B / (M − B), 0 ≤ B < M.
+
+    See fair share in :mod:`beamuq.beam_mass_theorem`.
     """
     _, _, left = _most_probable(probability, in_set, M)
-    return np.asarray((left[:, :M] / (M - np.arange(left.shape[1])[:M])).argmin(axis=1))
+    sizes = np.arange(left.shape[1])[:M]
+    return np.asarray((left[:, :M] / (M - sizes)).argmin(axis=1))
 
 
 def estimates(
     probability: Floats, dissimilarity: Floats, in_set: Bools, M: int, uniforms: Floats
 ) -> dict[str, Floats]:
-    """Dissimilarity from M candidates of a known distribution, [N, D] each, by the weighting and
-    kind of candidates.
+    """Dissimilarity from M candidates of a known distribution, [N, D] each.
 
-    ``uniforms`` [N, D, M] in [0, 1) of D draws of M candidates: samples; the best number of most
+    By the weighting and the kind of candidates, at ``uniforms`` [N, D, M] in [0, 1) of D draws:
+    M samples; the best number of most
     probable outcomes with independent draws, and with the points of one lattice.
     """
-    places, _, _ = _most_probable(probability, in_set, M)
-    inside, size = np.zeros_like(in_set), best_split(probability, in_set, M)[:, None]
-    np.put_along_axis(inside, places, np.arange(places.shape[1]) < size, axis=1)
-    inside &= in_set
+    inside = _best_set(probability, in_set, M)
     rest = np.where(inside, 0.0, probability)
     left = rest.sum(axis=1, keepdims=True)
     left = np.where(left > LEAST_LEFT, left, 0.0)
@@ -156,58 +162,74 @@ def estimates(
     n = M - inside.sum(axis=1)[:, None, None]
     fixed = np.where(inside, probability * dissimilarity, 0.0).sum(axis=1, keepdims=True)
     lattice = np.minimum((np.arange(M) + uniforms[:, :, :1]) / n, 1 - 1e-12)
-
-    def mean(of: Floats, at: Floats, drawn: Ints) -> Floats:
-        chosen = np.take_along_axis(
-            dissimilarity, draws(of, at.reshape(len(at), -1)), axis=1
-        ).reshape(at.shape)
-        return np.asarray(np.where(np.arange(M) < drawn, chosen, 0.0).sum(axis=2) / drawn[:, :, 0])
-
+    all_drawn = np.full_like(n, M)
+    of_samples = _mean_of_draws(dissimilarity, probability, uniforms, all_drawn)
+    of_draws = _mean_of_draws(dissimilarity, rest, uniforms, n)
+    of_lattice = _mean_of_draws(dissimilarity, rest, lattice, n)
     return {
-        "uniform sample": mean(probability, uniforms, np.full_like(n, M)),
-        "stratified optimal_stratified": fixed + left * mean(rest, uniforms, n),
-        "stratified adaptive": fixed + left * mean(rest, lattice, n),
+        "uniform sample": of_samples,
+        "stratified optimal_stratified": fixed + left * of_draws,
+        "stratified adaptive": fixed + left * of_lattice,
     }
+
+
+def _best_set(probability: Floats, in_set: Bools, M: int) -> Bools:
+    """[N, A] the most probable outcomes of the set, as many as :func:`best_split` says."""
+    places, _, _ = _most_probable(probability, in_set, M)
+    size = best_split(probability, in_set, M)[:, None]
+    inside = np.zeros_like(in_set)
+    np.put_along_axis(inside, places, np.arange(places.shape[1]) < size, axis=1)
+    return inside & in_set
+
+
+def _mean_of_draws(
+    dissimilarity: Floats, probability: Floats, uniforms: Floats, drawn: Ints
+) -> Floats:
+    """[N, D] the mean dissimilarity at the first ``drawn`` [N, 1, 1] of ``uniforms`` [N, D, M]."""
+    positions = draws(probability, uniforms.reshape(len(uniforms), -1))
+    values = np.take_along_axis(dissimilarity, positions, axis=1).reshape(uniforms.shape)
+    counted = np.arange(uniforms.shape[2]) < drawn
+    return np.asarray(np.where(counted, values, 0.0).sum(axis=2) / drawn[:, :, 0])
 
 
 def beam_estimate(probability: Floats, dissimilarity: Floats, in_set: Bools, M: int) -> Floats:
-    """Dissimilarity over the M most probable outcomes of the set, normalised (the paper's beams),
-    [N]; 1 of none.
+    """[N] Dissimilarity over the M most probable outcomes of the set, normalised; 1 of none.
+
+    It is the paper's beam form.
     """
     places, p, _ = _most_probable(probability, in_set, M)
-    mass, estimate = (
-        p.sum(axis=1),
-        (p * np.take_along_axis(dissimilarity, places, axis=1)).sum(axis=1),
-    )
-    return np.asarray(np.where(mass > 0, estimate / np.where(mass > 0, mass, 1.0), 1.0))
+    mass = p.sum(axis=1)
+    weighted = (p * np.take_along_axis(dissimilarity, places, axis=1)).sum(axis=1)
+    return np.asarray(np.where(mass > 0, weighted / np.where(mass > 0, mass, 1.0), 1.0))
 
 
 def coordinates(logprob: Floats, right: Bools, counts: Counts, M: int) -> dict[str, Floats]:
-    """Where questions are on the map, on each resample [R]: as :func:`covered`, and ``kappa``
-    (:func:`estimate_kappa`).
+    """Where questions are on the map, on each resample [R]: :func:`covered`, and ``kappa``.
 
-    logprob, right [N, A] of distinct outcomes that were found (NaN: padding); counts [N, R].
+    logprob, right [N, A] of distinct outcomes that were found (NaN: padding); counts [N, R]. kappa
+    is as :func:`estimate_kappa` has it.
     """
-    found = ~np.isnan(logprob)
-    known = np.where(found, logprob, -np.inf)
-    return covered(np.exp(known), found, M, counts) | {
-        "kappa": estimate_kappa(known, found, right, counts)
-    }
+    outcomes = ~np.isnan(logprob)
+    outcome_logprob = np.where(outcomes, logprob, -np.inf)
+    kappa = estimate_kappa(outcome_logprob, outcomes, right, counts)
+    return covered(np.exp(outcome_logprob), outcomes, M, counts) | {"kappa": kappa}
 
 
 def crossing(mass: Floats, difference: Floats) -> float:
-    """The smallest mass from which a difference stays above 0, interpolated; NaN where it is not
-    above 0 at the last.
+    """The smallest mass from which a difference stays above 0, interpolated.
 
-    mass, difference [G], in any order. Above 0 everywhere: the smallest mass there is; undefined
-    just before: NaN.
+    NaN where it is not above 0 at the last. mass, difference [G], in any order. Above 0 everywhere:
+    the smallest mass there is; undefined just before: NaN.
     """
     order = np.argsort(mass)
-    x, y = mass[order], difference[order]
+    x = mass[order]
+    y = difference[order]
     below = np.flatnonzero(~(y > 0))  # NaN is not above 0
     if not len(below):
         return float(x[0])
     last = below[-1]
     if last == len(x) - 1:
         return float("nan")
-    return float(x[last] - y[last] * (x[last + 1] - x[last]) / (y[last + 1] - y[last]))
+    width = x[last + 1] - x[last]
+    rise = y[last + 1] - y[last]
+    return float(x[last] - y[last] * width / rise)

@@ -10,7 +10,6 @@ question drawn twice is such a group, whatever its score.
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,12 +29,11 @@ _CELLS = 2**16  # resamples times questions at a time, whose arrays stay in the 
 
 
 def rejection_curves(uncertainty: Floats, quality: Floats) -> pd.DataFrame:
-    """The curves whose areas PRR compares (eq. prr). uncertainty, quality [N]; quality keeps its
-    own scale.
+    """The curves whose areas PRR compares (eq. prr). uncertainty, quality [N].
 
-    N rows, from nothing rejected on: ``rejected`` (share, from 0), and the mean quality of what is
-    retained after rejecting the most uncertain (``quality``), the worst (``oracle``) or any
-    (``random``).
+    Quality keeps its own scale. N rows, from nothing rejected on: ``rejected`` (share, from 0), and
+    the mean quality of what is retained after rejecting the most uncertain (``quality``), the worst
+    (``oracle``) or any (``random``).
     """
     retained = np.arange(len(quality), 0, -1)
     return pd.DataFrame(
@@ -51,42 +49,37 @@ def rejection_curves(uncertainty: Floats, quality: Floats) -> pd.DataFrame:
 def rejection_bands(
     uncertainty: Floats, quality: Floats, counts: Counts, confidence: float = 0.95
 ) -> pd.DataFrame:
-    """The curves of :func:`rejection_curves` of uncertainty and quality [N], with the band of a
-    bootstrap.
+    """The curves of :func:`rejection_curves` of uncertainty and quality [N], with a band.
 
     counts [N, R]: how often each resample draws each question. Further columns ``low`` and
-    ``high``: the band of ``quality``.
+    ``high``: the bootstrap's band of ``quality``.
     """
-    drawn = rejection_curves(uncertainty, quality)
-    again = (
-        rejection_curves(np.repeat(uncertainty, times), np.repeat(quality, times))
-        for times in counts.T
-    )
-    curves = [np.interp(drawn["rejected"], of["rejected"], of["quality"]) for of in again]
-    low, high = np.quantile(curves, [(1 - confidence) / 2, 1 - (1 - confidence) / 2], axis=0)
-    return drawn.assign(low=low, high=high)
+    of_data = rejection_curves(uncertainty, quality)
+    drawn = []
+    for times in counts.T:
+        curves = rejection_curves(np.repeat(uncertainty, times), np.repeat(quality, times))
+        drawn.append(np.interp(of_data["rejected"], curves["rejected"], curves["quality"]))
+    low, high = np.quantile(drawn, [(1 - confidence) / 2, 1 - (1 - confidence) / 2], axis=0)
+    return of_data.assign(low=low, high=high)
 
 
 def prediction_rejection_ratio(area: Floats, oracle: Floats, random: Floats) -> Floats:
-    """(AUC_unc − AUC_rnd) / (AUC_oracle − AUC_rnd) (eq. prr): 1 for the oracle's order, 0 for a
-    random one.
+    """(AUC_unc − AUC_rnd) / (AUC_oracle − AUC_rnd) (eq. prr).
+
+    1 for the oracle's order, 0 for a random one.
     """
     return (area - random) / (oracle - random)
 
 
 def prr_to(max_rejection: float) -> str:
-    """The name of PRR up to another rejection than the study's first, exactly: ``PRR@1``,
-    ``PRR@0.1234567``.
-    """
+    """The name of PRR up to another rejection than a study's first: ``PRR@1``, ``PRR@0.123``."""
     short = f"{max_rejection:g}"
     return f"PRR@{short if float(short) == max_rejection else repr(max_rejection)}"
 
 
 @dataclass(frozen=True)
 class Judged:
-    """How right each of N answers is, ``quality`` [N]: correct strictly above ``threshold``, else
-    incorrect.
-    """
+    """How right each of N answers is, ``quality`` [N]: correct strictly above ``threshold``."""
 
     quality: Floats
     threshold: float = 0.5
@@ -109,16 +102,14 @@ class Evaluator:
         self._shared = QualitiesEvaluator([Judged(quality, threshold)], counts, [max_rejection])
 
     def measure(self, uncertainty: Floats, metrics: Sequence[str] = METRICS) -> dict[str, Floats]:
-        """Each metric of a score [N] on each resample, [R], as
-        :meth:`QualitiesEvaluator.measure`.
-        """
+        """Each metric of a score [N] on each resample, [R]: :meth:`QualitiesEvaluator.measure`."""
         return self._shared.measure(uncertainty, metrics)[0]
 
     def area(self, uncertainty: Floats, qualities: Floats | None = None) -> Floats:
-        """The area under the rejection curve, [R]: mean quality over the k retained sizes; NaN for
-        k = 0.
+        """The area under the rejection curve, [R]: mean quality over the k retained sizes.
 
-        Of other ``qualities`` [Q, N] of the same questions [Q, R], with one sort for all.
+        NaN for k = 0. Of other ``qualities`` [Q, N] of the same questions [Q, R], with one sort for
+        all.
         """
         areas: Floats = self._shared.areas(uncertainty, qualities)[0]
         first: Floats = areas[0]
@@ -148,13 +139,15 @@ class QualitiesEvaluator:
     def __init__(
         self, judged: Sequence[Judged], counts: Counts, max_rejections: Sequence[float] = (0.5,)
     ) -> None:
-        self._quality = np.stack([of.quality for of in judged])
+        self._quality = np.stack([judgement.quality for judgement in judged])
         if not self._quality.shape[1] or not np.isfinite(self._quality).all():
             raise BeamUQError(
                 "quality: needs at least one question and finite values only; score the answers "
                 "again"
             )
-        self._incorrect = np.stack([of.quality <= of.threshold for of in judged])
+        self._incorrect = np.stack(
+            [judgement.quality <= judgement.threshold for judgement in judged]
+        )
         self._counts = np.ascontiguousarray(counts.T, dtype=np.int64)
         self._total = self._counts.sum(axis=1)
         self._positives = (self._counts @ self._incorrect.T.astype(np.float64)).T
@@ -164,8 +157,7 @@ class QualitiesEvaluator:
     def measure(
         self, uncertainty: Floats, metrics: Sequence[str] = METRICS
     ) -> list[dict[str, Floats]]:
-        """By quality each metric of a score [N] on each resample, [R]; NaN where that resample
-        leaves it undefined.
+        """By quality each metric of a score [N] on each resample, [R]; NaN where undefined.
 
         PRR: ≤ 1, 0 for a random order, negative for a worse one; undefined for k < 2 or constant
         quality; to further rejections by the names of :func:`prr_to`. ROC-AUC in [0, 1]: undefined
@@ -178,47 +170,49 @@ class QualitiesEvaluator:
         """
         if not np.isfinite(uncertainty).all():
             raise BeamUQError("uncertainty: not all finite; a score must rank on purpose")
-        score = _Sorted(_Ranks(uncertainty), self._quality, self._incorrect)
-        areas = np.empty((len(self._max_rejections), len(self._quality), len(self._total)))
-        roc_auc = np.empty((len(self._quality), len(self._total)))
-        pr_auc = np.empty_like(roc_auc)
-        for draws in self._draws(score.ranks) if set(metrics) & set(METRICS) else ():
-            if "PRR" in metrics:
-                areas[:, :, draws.rows] = self._areas(draws, score)
-            if "ROC-AUC" in metrics:
-                roc_auc[:, draws.rows] = self._roc_auc(draws, score)
-            if "PR-AUC" in metrics:
-                pr_auc[:, draws.rows] = self._pr_auc(draws, score)
-        found: list[dict[str, Floats]] = [{} for _ in self._quality]
-        if "PRR" in metrics:
+        parts = self._parts(uncertainty, [metric for metric in METRICS if metric in metrics])
+        by_metric: dict[str, Floats] = {}  # [Q, R] each
+        if "PRR" in parts:
             names = ["PRR", *map(prr_to, self._max_rejections[1:])]
-            for name, of_qualities in zip(names, self.prr(areas), strict=True):
-                for of_quality, values in zip(found, of_qualities, strict=True):
-                    of_quality[name] = values
-        for metric, of_metric in (("ROC-AUC", roc_auc), ("PR-AUC", pr_auc)):
-            if metric in metrics:
-                for of_quality, values in zip(found, of_metric, strict=True):
-                    of_quality[metric] = values
-        return found
+            prrs = self.prr(np.concatenate(parts["PRR"], axis=-1))
+            by_metric |= zip(names, prrs, strict=True)
+        for metric in ("ROC-AUC", "PR-AUC"):
+            if metric in parts:
+                by_metric[metric] = np.concatenate(parts[metric], axis=-1)
+        return [
+            {metric: values[number] for metric, values in by_metric.items()}
+            for number in range(len(self._quality))
+        ]
+
+    def _parts(self, uncertainty: Floats, metrics: Sequence[str]) -> dict[str, list[Floats]]:
+        """Of each metric, of PRR its areas, the values on some resamples after others."""
+        parts: dict[str, list[Floats]] = {metric: [] for metric in metrics}
+        if not metrics:
+            return parts
+        of_metric = {"PRR": self._areas, "ROC-AUC": self._roc_auc, "PR-AUC": self._pr_auc}
+        score = _Sorted(_Ranks(uncertainty), self._quality, self._incorrect)
+        for draws in self._draws(score.ranks):
+            for metric, values in parts.items():
+                values.append(of_metric[metric](draws, score))
+        return parts
 
     @np.errstate(divide="ignore", invalid="ignore")
     def areas(self, uncertainty: Floats, qualities: Floats | None = None) -> Floats:
-        """The area under the rejection curve, [L, Q, R]: mean quality over the k retained sizes;
-        NaN for k = 0.
+        """The area under the rejection curve, [L, Q, R]: mean quality over the k retained sizes.
 
-        Of other ``qualities`` [Q, N] of the same questions if any are given.
+        NaN for k = 0. Of other ``qualities`` [Q, N] of the same questions if any are given.
         """
-        score = _Sorted(
-            _Ranks(uncertainty), self._quality if qualities is None else qualities, self._incorrect
-        )
+        if qualities is None:
+            qualities = self._quality
+        score = _Sorted(_Ranks(uncertainty), qualities, self._incorrect)
         parts = [self._areas(draws, score) for draws in self._draws(score.ranks)]
         return np.concatenate(parts, axis=-1)
 
     @np.errstate(divide="ignore", invalid="ignore")
     def prr(self, areas: Floats) -> Floats:
         """PRR of areas, [L, Q, R]; of the mean area of several scores the mean of their PRR."""
-        found = prediction_rejection_ratio(areas, self._oracle, self._random)
-        return np.where(self._undefined, np.nan, found)
+        ratio = prediction_rejection_ratio(areas, self._oracle, self._random)
+        return np.where(self._undefined, np.nan, ratio)
 
     # -- a metric of some resamples, of a score's sorted draws -------------------------------------
 
@@ -227,9 +221,9 @@ class QualitiesEvaluator:
         areas = np.empty((len(self._max_rejections), len(score.quality), len(draws.counts)))
         for number, max_rejection in enumerate(self._max_rejections):
             table, offsets = self._position_weights[number]
-            places = (
-                draws.cumulated + offsets[draws.rows, None] if offsets.any() else draws.cumulated
-            )
+            places = draws.cumulated
+            if offsets.any():
+                places = places + offsets[draws.rows, None]
             sums = self._sums(
                 draws, score, table.take(places), score.quality_steps, score.quality_of_tied
             )
@@ -237,10 +231,10 @@ class QualitiesEvaluator:
         return areas
 
     def _roc_auc(self, draws: _Draws, score: _Sorted) -> Floats:
-        """[Q, r] by Mann and Whitney's sum of the ranks of incorrect draws; equal scores have their
-        mean rank.
+        """[Q, r] by Mann and Whitney's sum of the ranks of incorrect draws.
 
-        The ranks of b − a draws at the positions a + 1 … b sum to (b² − a² + b − a) / 2.
+        Equal scores have their mean rank. The ranks of b − a draws at the positions a + 1 … b sum
+        to (b² − a² + b − a) / 2.
         """
         squares = draws.cumulated.astype(np.float64)
         squares *= squares
@@ -253,12 +247,12 @@ class QualitiesEvaluator:
     def _sums(
         draws: _Draws, score: _Sorted, upto: Floats, steps: Floats, of_tied: Floats
     ) -> Floats:
-        """[Q, r] Σ value · weight over all draws, of values by their ``steps`` [Q, N + 1] and
-        ``of_tied`` [Q, tied].
+        """[Q, r] Σ value · weight over all draws.
 
-        ``upto`` [r, N + 1]: the weights of all positions up to where each question's draws end. The
-        draws of a question are neighbours and take the weights of their positions; in a group of
-        equal scores each takes the group's mean.
+        Of values by their ``steps`` [Q, N + 1] and ``of_tied`` [Q, tied]. ``upto`` [r, N + 1]: the
+        weights of all positions up to where each question's draws end. The draws of a question are
+        neighbours and take the weights of their positions; in a group of equal scores each takes
+        the group's mean.
         """
         sums: Floats = steps @ upto.T  # Σ value (upto − the one before), summed by parts
         if len(score.ranks.first):
@@ -268,13 +262,12 @@ class QualitiesEvaluator:
         return sums
 
     def _pr_auc(self, draws: _Draws, score: _Sorted) -> Floats:
-        """[Q, r] the mean over incorrect draws of the precision at their position, the most
-        uncertain first.
+        """[Q, r] the mean over incorrect draws of the precision at their position.
 
-        A question drawn c times behind ``called`` draws, p of them incorrect, adds c − (called − p)
-        h with h = Σ_{j ≤ c} 1/(called + j). Groups of equal scores: :func:`_expected_precisions`.
+        The most uncertain come first. A question drawn c times behind ``called`` draws, p of them
+        incorrect, adds c − (called − p) h with h = Σ_{j ≤ c} 1/(called + j). Groups of equal
+        scores: :func:`_expected_precisions`.
         """
-        ranks = score.ranks
         called = self._total[draws.rows, None] - draws.cumulated
         harmonic = self._harmonic.take(called)
         reciprocals = harmonic[:, :-1] - harmonic[:, 1:]
@@ -286,33 +279,43 @@ class QualitiesEvaluator:
         products = reciprocals.take(score.positions, axis=1)
         products *= upto[:, 1:]
         sums = positives - of_called + (positives + before) * of_all - products @ score.by_quality
-        if len(ranks.first):
-            first, last = np.moveaxis(upto.take(score.ends_of_ties, axis=1), 1, 0)
-            called_before = called.take(ranks.last, axis=1)[:, None]
-            sums += _expected_precisions(
-                called_before,
-                called_before - (upto.take(score.starts[1:], axis=1)[:, :, None] - last),
-                ranks.of_ties(draws.cumulated)[:, None],
-                last - first,
-                -ranks.of_ties(harmonic)[:, None],
-            ) - (last - first).sum(axis=-1)
+        if len(score.ranks.first):
+            sums += self._precisions_of_ties(draws, score, upto, called, harmonic)
         return np.asarray((sums / positives).T)
+
+    @staticmethod
+    def _precisions_of_ties(
+        draws: _Draws, score: _Sorted, upto: Ints, called: Ints, harmonic: Floats
+    ) -> Floats:
+        """[r, Q] what groups of equal scores add to the sum over incorrect draws.
+
+        ``upto``: incorrect draws cumulated over ``score.positions``; ``called`` and ``harmonic``
+        [r, N + 1] as above.
+        """
+        ranks = score.ranks
+        first, last = np.moveaxis(upto.take(score.ends_of_ties, axis=1), 1, 0)
+        called_before = called.take(ranks.last, axis=1)[:, None]
+        incorrect_before = upto.take(score.starts[1:], axis=1)[:, :, None] - last
+        precisions = _expected_precisions(
+            called_before,
+            called_before - incorrect_before,
+            ranks.of_ties(draws.cumulated)[:, None],
+            last - first,
+            -ranks.of_ties(harmonic)[:, None],
+        )
+        return np.asarray(precisions - (last - first).sum(axis=-1))
 
     # -- what all scores share ---------------------------------------------------------------------
 
     @cached_property
     def _oracle(self) -> Floats:
-        """[L, Q, R] the areas under rejection by quality itself, within which any order of equal
-        ones is the same.
-        """
-        scores = [
-            _Sorted(_Ranks(-quality, ties=False), quality[None], self._incorrect)
-            for quality in self._quality
-        ]
-        own = [
-            [self._areas(draws, score) for draws in self._draws(score.ranks)] for score in scores
-        ]
-        return np.concatenate([np.concatenate(parts, axis=-1) for parts in own], axis=1)
+        """[L, Q, R] the areas under rejection by quality itself, where equal ones are as one."""
+        areas = []
+        for quality in self._quality:
+            score = _Sorted(_Ranks(-quality, ties=False), quality[None], self._incorrect)
+            parts = [self._areas(draws, score) for draws in self._draws(score.ranks)]
+            areas.append(np.concatenate(parts, axis=-1))
+        return np.concatenate(areas, axis=1)
 
     @cached_property
     def _random(self) -> Floats:
@@ -332,22 +335,23 @@ class QualitiesEvaluator:
 
     @cached_property
     def _position_weights(self) -> list[tuple[Floats, Counts]]:
-        """Of each rejection, tables of Σ_{p ≤ P} w(p), end to end, and where each resample's table
-        starts.
+        """Of each rejection, tables of Σ_{p ≤ P} w(p), and where each resample's table starts.
 
-        The quality at position p of n sorted ones counts w(p) = Σ 1/m over the retained sizes m
-        that include it.
+        The tables lie end to end. The quality at position p of n sorted ones counts w(p) = Σ 1/m
+        over the retained sizes m that include it.
         """
         return [self._weights_to(max_rejection) for max_rejection in self._max_rejections]
 
     def _weights_to(self, max_rejection: float) -> tuple[Floats, Counts]:
-        sizes, which = np.unique(self._total, return_inverse=True)
+        sizes, size_of_resample = np.unique(self._total, return_inverse=True)
         tables = []
         for n in sizes:
             reciprocal = 1.0 / np.arange(1, n + 1)
             reciprocal[: n - _number_of_sizes(n, max_rejection)] = 0.0
-            tables.append(np.concatenate([[0.0], np.cumsum(reciprocal[::-1].cumsum()[::-1])]))
-        return np.concatenate(tables), (np.cumsum(sizes + 1) - (sizes + 1))[which]
+            weights = reciprocal[::-1].cumsum()[::-1]
+            tables.append(np.concatenate([[0.0], np.cumsum(weights)]))
+        starts = np.cumsum(sizes + 1) - (sizes + 1)
+        return np.concatenate(tables), starts[size_of_resample]
 
     @cached_property
     def _harmonic(self) -> Floats:
@@ -364,9 +368,7 @@ class QualitiesEvaluator:
 
 
 class _Sorted:
-    """What questions sorted by a score are, by Q qualities [Q, N] and whether they are incorrect
-    [Q, N].
-    """
+    """What questions sorted by a score are, by Q qualities [Q, N] and who is incorrect [Q, N]."""
 
     def __init__(self, ranks: _Ranks, quality: Floats, incorrect: Bools) -> None:
         self.ranks = ranks
@@ -375,9 +377,7 @@ class _Sorted:
 
     @cached_property
     def quality_steps(self) -> Floats:
-        """[Q, N + 1] how far the quality of one falls below that of the one before, tied ones as if
-        of quality 0.
-        """
+        """[Q, N + 1] how far each quality falls below that of the one before, 0 for tied ones."""
         return -np.diff(self.quality * self.ranks.single, prepend=0.0, append=0.0)
 
     @cached_property
@@ -409,9 +409,7 @@ class _Sorted:
 
     @cached_property
     def starts(self) -> Ints:
-        """[Q + 1] where, among ``positions``, each quality's start, and where the last one's
-        end.
-        """
+        """[Q + 1] where, among ``positions``, each quality's start, and the end of the last."""
         return np.append(0, np.cumsum(self._incorrect.sum(axis=1)))
 
     @cached_property
@@ -427,9 +425,7 @@ class _Sorted:
 
     @cached_property
     def ends_of_ties(self) -> Ints:
-        """[2, Q, G] where, among ``positions``, the incorrect ones of each group of equal scores
-        start and end.
-        """
+        """[2, Q, G] where, among ``positions``, each tied group's incorrect ones start and end."""
         ends = np.stack([self.ranks.first, self.ranks.last])
         places = [
             start + np.searchsorted(self.positions[start:end], ends) for start, end in self.segments
@@ -439,8 +435,9 @@ class _Sorted:
 
 @dataclass
 class _Draws:
-    """r resamples, sorted by a score: which ones, how often each question is drawn [r, N], and
-    cumulated [r, N + 1].
+    """r resamples, sorted by a score: which ones, and how often each question is drawn.
+
+    counts [r, N], and cumulated [r, N + 1].
     """
 
     rows: slice
@@ -457,11 +454,10 @@ class _Draws:
 
 
 class _Ranks:
-    """The ascending ``order`` of values [N]; which have a rank of their own (``single``, in that
-    order), and the ties.
+    """The ascending ``order`` of values [N], and the ties.
 
-    Each of G groups of equal values begins at ``first`` and ends before ``last``; none where
-    ``ties`` do not count.
+    ``single``, in that order: which have a rank of their own. Each of G groups of equal values
+    begins at ``first`` and ends before ``last``; none where ``ties`` do not count.
     """
 
     def __init__(self, values: Floats, *, ties: bool = True) -> None:
@@ -492,37 +488,34 @@ def measure_blocks(
     metrics: Sequence[str],
     max_rejections: Sequence[float] = (0.5,),
 ) -> list[list[dict[str, Floats]]]:
-    """By score [N] and quality each metric on all resamples, [R], by a :class:`QualitiesEvaluator`
-    a block.
+    """By score [N] and quality each metric on all resamples, [R], some resamples at a time.
+
+    blocks [N, …] hold how often each resample draws each question.
     """
-    found: list[list[dict[str, list[Floats]]]] = [
-        [defaultdict(list) for _ in judged] for _ in scores
-    ]
+    by_block: list[list[list[dict[str, Floats]]]] = []  # by score and quality within
     for counts in blocks:
         evaluator = QualitiesEvaluator(judged, counts, max_rejections)
-        for uncertainty, of_score in zip(scores, found, strict=True):
-            for of_quality, measured in zip(
-                of_score, evaluator.measure(uncertainty, metrics), strict=True
-            ):
-                for metric, values in measured.items():
-                    of_quality[metric].append(values)
-    return [
-        [
-            {metric: np.concatenate(parts) for metric, parts in of_quality.items()}
-            for of_quality in of_score
-        ]
-        for of_score in found
-    ]
+        by_block.append([evaluator.measure(uncertainty, metrics) for uncertainty in scores])
+    by_score = []
+    for number in range(len(scores)):
+        of_score = [measured[number] for measured in by_block]
+        by_score.append([_joined_blocks(of_quality) for of_quality in zip(*of_score, strict=True)])
+    return by_score
+
+
+def _joined_blocks(blocks: Sequence[dict[str, Floats]]) -> dict[str, Floats]:
+    """Each metric on the resamples of all blocks."""
+    return {metric: np.concatenate([block[metric] for block in blocks]) for metric in blocks[0]}
 
 
 def area_under_generalised_risk(accuracy: npt.ArrayLike, roc_auc: npt.ArrayLike) -> Floats:
-    """AUGRC in [0, ½], lower is better, from arrays of one shape (Traub et al. 2024;
-    docs/what_scores_mean.md).
+    """AUGRC in [0, ½], lower is better, from arrays of one shape.
 
-    Where all answers are right, or all wrong, there is no ROC-AUC (NaN) and no order matters: 0, or
-    ½.
+    Traub et al. 2024; docs/what_scores_mean.md. Where all answers are right, or all wrong, there is
+    no ROC-AUC (NaN) and no order matters: 0, or ½.
     """
-    a, auc = np.asarray(accuracy, dtype=np.float64), np.asarray(roc_auc, dtype=np.float64)
+    a = np.asarray(accuracy, dtype=np.float64)
+    auc = np.asarray(roc_auc, dtype=np.float64)
     pairs = a * (1 - a)
     return np.asarray(0.5 * (1 - a) ** 2 + np.where(pairs == 0, 0.0, pairs * (1 - auc)))
 
@@ -538,10 +531,14 @@ def why_undefined(
                 f"undefined: rejecting {max_rejection:.0%} of {len(quality)} answers leaves fewer "
                 "than two sizes"
             )
-        return "undefined: every answer has the same quality" if np.ptp(quality) == 0 else ""
+        if np.ptp(quality) == 0:
+            return "undefined: every answer has the same quality"
+        return ""
     if not incorrect.any():
         return "undefined: every answer is correct"
-    return "undefined: every answer is incorrect" if metric == "ROC-AUC" and incorrect.all() else ""
+    if metric == "ROC-AUC" and incorrect.all():
+        return "undefined: every answer is incorrect"
+    return ""
 
 
 def _number_of_sizes(n: npt.ArrayLike, max_rejection: float) -> Counts:
@@ -559,8 +556,7 @@ def _groups(values: Floats) -> tuple[Counts, Counts]:
 def _expected_precisions(
     called: Ints, wrongly: Ints, within: Ints, positive: Ints, harmonic: Floats
 ) -> Floats:
-    """Σ over incorrect answers of the expected precision at their position, each array [..., G] →
-    [...].
+    """Σ over incorrect answers of the expected precision at their position: [..., G] → [...].
 
     Of n = ``within`` equal scores p = ``positive`` are incorrect; c = ``called`` answers are more
     uncertain, of them w = ``wrongly`` correct. The answer at position c + j is incorrect with
@@ -574,8 +570,9 @@ def _expected_precisions(
 
 
 def _cumulated(counts: Ints) -> Ints:
-    """Cumulative sums along the rows, from 0 on: [r, N] → [r, N + 1]. Those of floats take seven
-    times as long.
+    """Cumulative sums along the rows, from 0 on: [r, N] → [r, N + 1].
+
+    Of integers, since those of floats take seven times as long.
     """
     sums = np.empty((len(counts), counts.shape[1] + 1), dtype=np.int64)
     sums[:, 0] = 0

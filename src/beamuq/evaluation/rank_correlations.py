@@ -23,13 +23,14 @@ def spearman(a: Floats, b: Floats, counts: Counts) -> Floats:
 
 
 def _spearman(a: Floats, b: Floats, counts: Counts) -> Floats:
-    size = counts.sum(axis=0)
-    ranks_a, ranks_b = (_ranks(values, counts) - (size + 1) / 2 for values in (a, b))
+    mean_rank = (counts.sum(axis=0) + 1) / 2
+    ranks_a = _ranks(a, counts) - mean_rank
+    ranks_b = _ranks(b, counts) - mean_rank
     squares = (counts * ranks_a**2).sum(axis=0) * (counts * ranks_b**2).sum(axis=0)
     products = (counts * ranks_a * ranks_b).sum(axis=0)
-    return np.asarray(
-        np.divide(products, np.sqrt(squares), out=np.full_like(squares, np.nan), where=squares > 0)
-    )
+    correlation: Floats = np.full_like(squares, np.nan)
+    np.divide(products, np.sqrt(squares), out=correlation, where=squares > 0)
+    return correlation
 
 
 def _ranks(values: Floats, counts: Counts) -> Floats:
@@ -42,65 +43,73 @@ def _ranks(values: Floats, counts: Counts) -> Floats:
 
 
 def partial_spearman(a: Floats, b: Floats, third: Floats, counts: Counts) -> Floats:
-    """[R] Spearman's correlation of a and b [N] with that of ``third`` [N] taken out of both;
-    counts as above.
+    """[R] Spearman's correlation of a and b [N] with that of ``third`` [N] taken out of both.
 
-    (r_ab − r_at r_bt) / √((1 − r_at²)(1 − r_bt²)); NaN where any is constant, or ``third`` orders
-    one of both entirely.
+    counts are as for :func:`spearman`. (r_ab − r_at r_bt) / √((1 − r_at²)(1 − r_bt²)); NaN where
+    any is constant, or ``third`` orders one of both entirely.
     """
-    of_a, of_b = spearman(a, third, counts), spearman(b, third, counts)
-    left = (1 - of_a**2) * (1 - of_b**2)
+    a_with_third = spearman(a, third, counts)
+    b_with_third = spearman(b, third, counts)
+    shared = spearman(a, b, counts) - a_with_third * b_with_third
+    left = (1 - a_with_third**2) * (1 - b_with_third**2)
     correlation: Floats = np.full(counts.shape[1], np.nan)
-    np.divide(
-        spearman(a, b, counts) - of_a * of_b,
-        np.sqrt(np.maximum(left, 0)),
-        out=correlation,
-        where=left > 1e-12,
-    )
+    np.divide(shared, np.sqrt(np.maximum(left, 0)), out=correlation, where=left > 1e-12)
     return correlation
 
 
 def kendall_tau(a: Floats, b: Floats) -> Floats:
-    """Kendall's τ-b of the last axis of a and b [..., K]: −1 to 1, 1 for one order; NaN where any
-    value is, or all tie.
+    """Kendall's τ-b of the last axis of a and b [..., K]: −1 to 1, 1 for one order.
 
-    Values within 1e-12 tie.
+    NaN where any value is, or all tie. Values within 1e-12 tie.
     """
-    left, right = np.triu_indices(a.shape[-1], 1)
-    differences = [values[..., left] - values[..., right] for values in (a, b)]
-    signs = [np.where(np.abs(of) <= TIE, 0.0, np.sign(of)) for of in differences]
-    pairs = np.sqrt((signs[0] ** 2).sum(-1) * (signs[1] ** 2).sum(-1))
-    return np.asarray(
-        np.divide(
-            (signs[0] * signs[1]).sum(-1), pairs, out=np.full_like(pairs, np.nan), where=pairs > 0
-        )
-    )
+    signs_a = _signs_of_pairs(a)
+    signs_b = _signs_of_pairs(b)
+    pairs = np.sqrt((signs_a**2).sum(-1) * (signs_b**2).sum(-1))
+    tau: Floats = np.full_like(pairs, np.nan)
+    np.divide((signs_a * signs_b).sum(-1), pairs, out=tau, where=pairs > 0)
+    return tau
+
+
+def _signs_of_pairs(values: Floats) -> Floats:
+    """[..., K (K − 1) / 2] −1, 0 or 1 for the difference of each two of the last axis."""
+    left, right = np.triu_indices(values.shape[-1], 1)
+    differences = values[..., left] - values[..., right]
+    return np.where(np.abs(differences) <= TIE, 0.0, np.sign(differences))
 
 
 def order_agreement(first: Estimates, second: Estimates) -> Estimates:
-    """Kendall's τ-b, −1 to 1, between two sets of estimates' orders of their rows, for each model
-    and dataset.
+    """Kendall's τ-b between two sets of estimates' orders of their rows, by model and dataset.
 
     The rows of the two are of the same methods in the same order, and of the same resamples.
     """
-    rows, replicates = [], []
-    for (model, dataset), part in first.frame.reset_index(drop=True).groupby(
-        ["model", "dataset"], sort=False
-    ):
-        both = [side.rows(part.index) for side in (first, second)]
-        tau = kendall_tau(
-            *(np.column_stack([side.frame["value"], side.replicates]).T for side in both)
-        )
-        lost = dict.fromkeys(
-            note for side in both for note in side.frame["note"][side.frame["value"].isna()]
-        )
-        why = "; ".join(lost) or "undefined: the value is the same for every method"
-        place = {
+    rows = []
+    replicates: list[Floats] = []
+    places = first.frame.reset_index(drop=True).groupby(["model", "dataset"], sort=False)
+    for (model, dataset), part in places:
+        ours = first.rows(part.index)
+        theirs = second.rows(part.index)
+        tau = kendall_tau(_with_value(ours), _with_value(theirs))
+        row = {
             "model": model,
             "dataset": dataset,
             "metric": "Kendall tau",
             "n": part["n"].iloc[0],
+            "value": tau[0],
+            "note": _why_undefined(ours, theirs) if np.isnan(tau[0]) else "",
         }
-        rows.append(place | {"value": tau[0], "note": why if np.isnan(tau[0]) else ""})
+        rows.append(row)
         replicates.append(tau[1:])
     return Estimates.from_rows(rows, replicates)
+
+
+def _with_value(estimates: Estimates) -> Floats:
+    """[1 + R, rows] the values, then their replicates."""
+    return np.column_stack([estimates.frame["value"], estimates.replicates]).T
+
+
+def _why_undefined(first: Estimates, second: Estimates) -> str:
+    notes: dict[str, None] = {}
+    for estimates in (first, second):
+        undefined = estimates.frame["value"].isna()
+        notes |= dict.fromkeys(estimates.frame["note"][undefined])
+    return "; ".join(notes) or "undefined: the value is the same for every method"

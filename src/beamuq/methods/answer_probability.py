@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from beamuq.methods.log_space_sums import Array, Index, Mask, log_sum_exp
+from beamuq.log_space_sums import Array, Index, Mask, log_sum_exp
 
 LABELS = ("entail", "neutral", "contradict")
 ENTAIL, NEUTRAL, CONTRADICT = range(3)
@@ -21,8 +21,9 @@ def prob(logprob: Array) -> Array:
 
 
 def perplexity(logprob: Array, length: Index) -> Array:
-    """Perplexity, −(1/L) log p(y*|x) (eq. ppl): the logarithm of what is usually called so. [N],
-    [N] → [N] ≥ 0.
+    """Perplexity, −(1/L) log p(y*|x) (eq. ppl): the logarithm of what is usually called so.
+
+    logprob [N], length [N] → [N] in [0, ∞).
     """
     return -logprob / length
 
@@ -56,6 +57,14 @@ def claim_conditioned_probability(
         entailing, claiming, out=np.zeros_like(claiming), where=~np.isneginf(claiming)
     )
     return np.asarray(-np.expm1(np.minimum(step.sum(axis=1), 0.0)))
+
+
+def computed_before(score: Array) -> Array:
+    """A score [N] that an earlier stage made of tokens: MTE's, CCP's.
+
+    By :func:`mean_token_entropy` and :func:`claim_conditioned_probability`.
+    """
+    return score
 
 
 def combined_label(forward: str, backward: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beamuq.methods.log_space_sums import Array, Mask, log_sum_exp
+from beamuq.log_space_sums import Array, Mask, log_sum_exp
 
 LEAST_RESIDUAL = 1e-9  # below this mass outside the beams a hybrid has nothing to draw
 
@@ -20,20 +20,20 @@ def uniform(mask: Mask) -> Array:
 
 
 def restricted_mass(logprob: Array, mask: Mask, epsilon: float = 0.0) -> Array:
-    """Probability renormalised over the candidates, each floored at ``epsilon`` (eqs.
-    restricted-mass, epsilon_floor).
+    """Probability renormalised over the candidates, each floored at ``epsilon``.
 
-    ``epsilon`` in [0, 1]: 0 is the main text's definition, 1 gives uniform weights.
+    (Eqs. restricted-mass, epsilon_floor.) ``epsilon`` in [0, 1]: 0 is the main text's definition, 1
+    gives uniform weights.
     """
     with np.errstate(divide="ignore"):
         return _normalized(np.maximum(logprob, np.log(epsilon)), mask)
 
 
 def temperature(logprob: Array, mask: Mask, T: float) -> Array:
-    """The paper's importance weights p^(1 − 1/T) of candidates sampled at temperature ``T`` (eq.
-    importance_weights).
+    """The paper's importance weights p^(1 − 1/T) of candidates sampled at temperature ``T``.
 
-    Exact only if tempering each token tempered the sequence; it does not. See :func:`importance`.
+    (Eq. importance_weights.) Exact only if tempering each token tempered the sequence; it does not.
+    See :func:`importance`.
     """
     return _normalized((1.0 - 1.0 / T) * logprob, mask)
 
@@ -44,13 +44,13 @@ def importance(logprob: Array, policy_logprob: Array, mask: Mask) -> Array:
 
 
 def hybrid(logprob: Array, drawn: Mask, mask: Mask) -> Array:
-    """Beams weigh their probability; draws from outside the beams share the rest evenly (eq.
-    hybrid_weights).
+    """Beams weigh their probability; draws from outside the beams share the rest evenly.
 
-    ``drawn`` [N, M] marks the draws. Without draws, or with a residual mass under 1e-9, the beams'
-    probabilities are renormalised. Without beams, draws are uniform.
+    (Eq. hybrid_weights.) ``drawn`` [N, M] marks the draws. Without draws, or with a residual mass
+    under 1e-9, the beams' probabilities are renormalised. Without beams, draws are uniform.
     """
-    beams, draws = mask & ~drawn, mask & drawn
+    beams = mask & ~drawn
+    draws = mask & drawn
     residual = -np.expm1(log_sum_exp(np.where(beams, logprob, -np.inf)))
     residual[residual < LEAST_RESIDUAL] = 0.0
     with np.errstate(divide="ignore"):
@@ -59,9 +59,7 @@ def hybrid(logprob: Array, drawn: Mask, mask: Mask) -> Array:
 
 
 def _normalized(log_weights: Array, mask: Mask) -> Array:
-    """exp(log_weights) over its sum; uniform over a question's candidates where every log weight is
-    −inf.
-    """
+    """exp(log_weights) over its sum; uniform where every log weight of a question is −inf."""
     log_weights = np.where(mask, log_weights, -np.inf)
     total = log_sum_exp(log_weights)[:, None]
     log_weights = np.subtract(

@@ -1,8 +1,7 @@
-"""Consistency of the produced answer with the candidates: Dissimilarity, CoCoA, Degree Matrix
-(sections 2.2, 3.1, 3.3).
+"""Consistency of the produced answer with the candidates: Dissimilarity, CoCoA, Degree Matrix.
 
-One formula serves both forms of each method: weights 1/M over samples give the Monte Carlo
-estimator, restricted masses over beams the beam-weighted one
+Sections 2.2, 3.1 and 3.3 of the paper. One formula serves both forms of each method: weights 1/M
+over samples give the Monte Carlo estimator, restricted masses over beams the beam-weighted one
 (:mod:`beamuq.methods.candidate_weights`). Similarities lie in [0, 1].
 """
 
@@ -10,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from beamuq.methods.log_space_sums import Array
+from beamuq.log_space_sums import Array, Index
+from beamuq.methods.answer_probability import perplexity, prob
 
 
 def dissimilarity(similarity: Array, weights: Array) -> Array:
@@ -23,12 +23,27 @@ def dissimilarity(similarity: Array, weights: Array) -> Array:
 
 
 def cocoa(answer_uncertainty: Array, dissimilarity: Array) -> Array:
-    """CoCoA, u(y*|x) · U_D (section 3.3): CocoaMSP with u = −log p(y*|x), CocoaPPL with u = −(1/L)
-    log p(y*|x).
+    """CoCoA, u(y*|x) · U_D (section 3.3).
 
     [N] in [0, ∞), [N] in [0, 1] → [N] in [0, ∞), higher = more uncertain.
     """
     return answer_uncertainty * dissimilarity
+
+
+def cocoa_msp(logprob: Array, similarity: Array, weights: Array) -> Array:
+    """CocoaMSP, :func:`cocoa` with u = −log p(y*|x).
+
+    logprob [N]; the rest as for :func:`dissimilarity`.
+    """
+    return cocoa(prob(logprob), dissimilarity(similarity, weights))
+
+
+def cocoa_ppl(logprob: Array, length: Index, similarity: Array, weights: Array) -> Array:
+    """CocoaPPL, :func:`cocoa` with u = −(1/L) log p(y*|x).
+
+    logprob, length [N]; the rest as for :func:`dissimilarity`.
+    """
+    return cocoa(perplexity(logprob, length), dissimilarity(similarity, weights))
 
 
 def degree_matrix(similarity: Array, weights: Array) -> Array:

@@ -1,10 +1,9 @@
-"""Estimators of U = Σ_y p(y) d(y), the Dissimilarity under the model's whole distribution
-(docs/theory.md).
+"""Estimators of U = Σ_y p(y) d(y), the Dissimilarity under the model's whole distribution.
 
-d(y) = 1 − s(y, y*) in [0, 1]. Each estimator is Σ_i w_i d_i over M candidates [N, M], where some
-count what was not found as full disagreement. The weights serve the other weighted methods too, as
-plug-ins: of those only CocoaMSP and CocoaPPL, which multiply U by a factor of the answer, keep what
-is proven here.
+Proofs: docs/theory.md. d(y) = 1 − s(y, y*) in [0, 1]. Each estimator is Σ_i w_i d_i over M
+candidates [N, M], where some count what was not found as full disagreement. The weights serve the
+other weighted methods too, as plug-ins: of those only CocoaMSP and CocoaPPL, which multiply U by a
+factor of the answer, keep what is proven here.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from beamuq.errors import BeamUQError, hint
+from beamuq.log_space_sums import Array, Mask, covered_mass
 from beamuq.methods import candidate_weights
-from beamuq.methods.log_space_sums import Array, Mask, covered_mass
 from beamuq.methods.method_inputs import UNKNOWN
 from beamuq.strategy_names import KINDS, parse
 
@@ -56,8 +55,7 @@ class CandidateArrays:
 
 @dataclass(frozen=True)
 class Weighting:
-    """An estimator: weights [N, M] of the candidates, and by kind of strategy whether its mean is
-    U.
+    """An estimator: weights [N, M] of the candidates; by kind of strategy, whether its mean is U.
 
     ``and_left``: the mass that was not found is added, as outcomes of d = 1.
     """
@@ -68,11 +66,18 @@ class Weighting:
     and_left: bool = False
 
     def estimate(self, candidates: CandidateArrays) -> Array:
-        """[N], higher = more uncertain; in [0, 1] but for ``inclusion``, which is unbounded
-        above.
-        """
+        """[N], higher = more uncertain; in [0, 1], but ``inclusion`` is unbounded above."""
         estimate: Array = (self.weights(candidates) * candidates.dissimilarity).sum(axis=1)
         return estimate + candidates.left if self.and_left else estimate
+
+
+def _uniform(candidates: CandidateArrays) -> Array:
+    return candidate_weights.uniform(candidates.mask)
+
+
+def _distinct(candidates: CandidateArrays) -> Array:
+    first_of_each = candidates.mask & ~candidates.repeated
+    return candidate_weights.restricted_mass(candidates.logprob, first_of_each)
 
 
 def _normalised(candidates: CandidateArrays) -> Array:
@@ -97,22 +102,22 @@ def _stratified(candidates: CandidateArrays) -> Array:
 
 
 def _usual(candidates: CandidateArrays) -> Array:
-    """Those that a method has over such candidates: normalised, stratified, or 1/M over draws
-    alone.
-    """
-    return _stratified(candidates) if candidates.log_inclusion is None else _normalised(candidates)
+    """What a method takes over such candidates: normalised, stratified, or 1/M over draws alone."""
+    if candidates.log_inclusion is None:
+        return _stratified(candidates)
+    return _normalised(candidates)
 
 
 _SETS = {"beam": False, "exact": False, CUSTOM: False}
 _STRATA = {"hybrid": True, "optimal_stratified": True, "adaptive": True, "all_above": True}
 WEIGHTINGS: dict[str, Weighting] = {
     "uniform": Weighting(
-        lambda c: candidate_weights.uniform(c.mask),
+        _uniform,
         {"sample": True, "systematic": True} | _SETS,
         "Σ d / M",
     ),
     "distinct": Weighting(
-        lambda c: candidate_weights.restricted_mass(c.logprob, c.mask & ~c.repeated),
+        _distinct,
         {"sample": False},
         "Σ p d / Σ p, each token sequence once",
     ),
@@ -140,8 +145,9 @@ WEIGHTINGS: dict[str, Weighting] = {
 
 
 def estimate(name: str, candidates: CandidateArrays) -> Array:
-    """U by the estimator ``name`` from candidates of a strategy that allows it (:func:`lacks`),
-    [N].
+    """[N] U by the estimator ``name``, from candidates of a strategy that allows it.
+
+    :func:`lacks` says which do.
     """
     if name == "match":
         candidates = replace(candidates, dissimilarity=candidates.differs.astype(np.float64))
@@ -149,8 +155,9 @@ def estimate(name: str, candidates: CandidateArrays) -> Array:
 
 
 def check_kind(name: str, kind: str) -> None:
-    """Refuse an unknown estimator, or one that does not work on candidates of this kind; raises
-    BeamUQError.
+    """Refuse an unknown estimator, or one that does not work on candidates of this kind.
+
+    Raises BeamUQError.
     """
     if name not in WEIGHTINGS:
         raise BeamUQError(f"{name!r}: unknown weighting; {hint(name, WEIGHTINGS)}")
@@ -162,9 +169,7 @@ def check_kind(name: str, kind: str) -> None:
 
 
 def lacks(name: str, strategy: str) -> str | None:
-    """The requirement of an estimator that candidates of this strategy miss, though of a right
-    kind; None: none.
-    """
+    """What an estimator requires and candidates of a strategy of a right kind miss, if anything."""
     kind, options = parse(strategy)
     if kind == "sample" and options["T"] != 1:
         return "samples at T = 1"
@@ -181,17 +186,27 @@ def standard_error(candidates: CandidateArrays, lattices: int = 0) -> Array:
     Of one lattice, and of fewer than two independent draws, there is none: NaN, but 0 where the set
     leaves at most 1e-3 and nothing was drawn.
     """
-    values, counted = candidates.dissimilarity, candidates.mask & candidates.drawn
-    n = units = counted.sum(axis=1)
+    values = candidates.dissimilarity
+    counted = candidates.mask & candidates.drawn
+    n = counted.sum(axis=1)
+    units = n
     if lattices:
-        number = (np.cumsum(counted, axis=1) - 1) * lattices // np.maximum(n, 1)[:, None]
-        groups = [counted & (number == lattice) for lattice in range(lattices)]
-        values = np.stack([_mean(values, group) for group in groups], axis=1)
-        counted, units = np.ones(values.shape, dtype=bool), np.where(n >= lattices, lattices, 0)
+        values = _lattice_means(values, counted, lattices)
+        counted = np.ones(values.shape, dtype=bool)
+        units = np.where(n >= lattices, lattices, 0)
     mean = _mean(values, counted)[:, None]
     squares = np.where(counted, (values - mean) ** 2, 0.0).sum(axis=1)
     error = candidates.left * np.sqrt(squares / np.maximum(units - 1, 1) / np.maximum(units, 1))
-    return np.where(units >= 2, error, np.where((n == 0) & (candidates.left <= EXACT), 0.0, np.nan))
+    without_draws = np.where((n == 0) & (candidates.left <= EXACT), 0.0, np.nan)
+    return np.where(units >= 2, error, without_draws)
+
+
+def _lattice_means(values: Array, drawn: Mask, lattices: int) -> Array:
+    """[N, lattices] the mean over the draws of each lattice, which follow one another."""
+    n = drawn.sum(axis=1)
+    number = (np.cumsum(drawn, axis=1) - 1) * lattices // np.maximum(n, 1)[:, None]
+    means = [_mean(values, drawn & (number == lattice)) for lattice in range(lattices)]
+    return np.stack(means, axis=1)
 
 
 def certified_interval(logprob: Array, dissimilarity: Array, in_set: Mask) -> tuple[Array, Array]:
@@ -206,10 +221,9 @@ def certified_interval(logprob: Array, dissimilarity: Array, in_set: Mask) -> tu
 
 
 def certified_pair_interval(logprob: Array, values: Array, in_set: Mask) -> tuple[Array, Array]:
-    """[S_in, S_in + 1 − m²] around Σ_y Σ_z p(y) p(z) v(y, z), with S_in its part within B: two
-    arrays [N].
+    """[S_in, S_in + 1 − m²] around Σ_y Σ_z p(y) p(z) v(y, z), with S_in its part within B.
 
-    values [N, M, M] in [0, 1], such as 1 − s for Degree Matrix; the rest as for
+    Two arrays [N]. values [N, M, M] in [0, 1], such as 1 − s for Degree Matrix; the rest as for
     :func:`certified_interval`.
     """
     p = np.where(in_set, np.exp(logprob), 0.0)

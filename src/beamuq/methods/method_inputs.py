@@ -1,5 +1,4 @@
-"""The inputs of the methods, as arrays: a candidate set and a produced answer for every question of
-a cell.
+"""The inputs of the methods, as arrays: a produced answer and candidates for every question.
 
 A study reads it out of its tables. All arrays are read-only: every method sees the same ones. A
 part that is not known in a cell is :data:`UNKNOWN`: a method whose declared ``needs``
@@ -17,13 +16,12 @@ from typing import Any, Never, cast
 import numpy as np
 
 from beamuq.errors import BeamUQError, hint
+from beamuq.log_space_sums import Array, Index, Mask
 from beamuq.methods import semantic_entropy_sar, spectral
-from beamuq.methods.log_space_sums import Array, Index, Mask
 from beamuq.methods.rouge import Texts
 
-UNKNOWN: Never = cast(
-    Never, None
-)  # stands for an array of any kind; only ever compared by identity
+# stands for an array of any kind; only ever compared by identity
+UNKNOWN: Never = cast(Never, None)
 PARTS = {
     "answer.logprob": "log-probability of the produced answer",
     "answer.length": "its number of tokens",
@@ -40,17 +38,17 @@ PARTS = {
     "pairs.same": "whether both texts of a pair mean the same",
     "pairs.identical": "whether both are the same text",
 }
-"""The vocabulary of ``Method.needs``; ``mask``, ``pairs.mask`` and the settings are always
-known.
-"""
+"""The vocabulary of ``Method.needs``; ``mask``, ``pairs.mask`` and settings are always known."""
 DERIVED = {
     "to_produced": ("pairs.similarity",),
     "among": ("pairs.similarity",),
     "retained": ("pairs.similarity",),
     "pairs.spectrum": ("pairs.similarity",),
+    "pairs.spectrum.eigenvectors": ("pairs.similarity",),
     "pairs.linked": ("pairs.similarity", "pairs.contradiction"),
     "pairs.clusters": ("pairs.same",),
 }
+"""What is made of these parts, and read in their place."""
 
 
 def _read_only(*parts: Any) -> None:
@@ -66,11 +64,10 @@ class _ReadOnlyArrays:
 
 @dataclass(frozen=True)
 class Pairs(_ReadOnlyArrays):
-    """Similarities within N candidate sets, [N, M+1, M+1] each, and which nodes there are, mask [N,
-    M+1].
+    """Similarities within N candidate sets, [N, M+1, M+1] each.
 
-    Where all methods are of those that read ``to_produced`` alone, similarity is its first row, [N,
-    1, M+1].
+    mask [N, M+1]: which nodes there are. Where all methods are of those that read ``to_produced``
+    alone, similarity is its first row, [N, 1, M+1].
 
     Node 0 is the produced answer; row = premise, column = hypothesis. similarity in [0, 1];
     contradiction alike; same, symmetric: both mean the same; identical: both
@@ -84,17 +81,15 @@ class Pairs(_ReadOnlyArrays):
     identical: Mask = UNKNOWN
 
     @cached_property
-    def spectrum(self) -> tuple[Array, Array]:
+    def spectrum(self) -> spectral.Spectrum:
         """Eigenvalues and eigenvectors of the graph with the produced answer in it."""
-        eigen = spectral.spectrum(self.similarity, self.mask)
-        _read_only(*eigen)
-        return eigen
+        spectrum = spectral.spectrum(self.similarity, self.mask)
+        _read_only(*spectrum)
+        return spectrum
 
     @cached_property
     def linked(self) -> Mask:
-        """Candidates [N, M, M] that entail each other more than they contradict, or are the same
-        text.
-        """
+        """Candidates [N, M, M] that entail each other more than they contradict, or are equal."""
         entailed = self.similarity > self.contradiction
         return self._among_candidates(entailed & entailed.transpose(0, 2, 1))
 
@@ -117,10 +112,10 @@ class Pairs(_ReadOnlyArrays):
 
 @dataclass(frozen=True)
 class Answer(_ReadOnlyArrays):
-    """The produced answers y* of N questions: logprob and length [N], terminator included;
-    mean_entropy [N] in nats.
+    """The produced answers y* of N questions: logprob and length [N], terminator included.
 
-    p_true_logprob [N] and ccp [N] (the score) come from the judgements file.
+    mean_entropy [N] in nats. p_true_logprob [N] and ccp [N] (the score) come from the judgements
+    file.
     """
 
     logprob: Array
@@ -132,12 +127,12 @@ class Answer(_ReadOnlyArrays):
 
 @dataclass(frozen=True)
 class Evidence(_ReadOnlyArrays):
-    """N questions, each with a produced answer and up to M candidates of one strategy; padding
-    where mask is False.
+    """N questions, each with a produced answer and up to M candidates of one strategy.
 
-    logprob, mask, weights [N, M] of the candidates; texts [N, M+1], y* first, "" on padding;
-    token_sar [N, M] and sentence_similarity [N, M, M] for SAR. alpha, K: Eccentricity and
-    EigVecDissimilarity retain the K lowest eigenvectors or, without K, those below alpha.
+    Padding is where mask is False. logprob, mask, weights [N, M] of the candidates; texts [N, M+1],
+    y* first, "" on padding; token_sar [N, M] and sentence_similarity [N, M, M] for SAR. alpha, K:
+    Eccentricity and EigVecDissimilarity retain the K lowest eigenvectors or, without K, those below
+    alpha.
     """
 
     answer: Answer
@@ -164,15 +159,16 @@ class Evidence(_ReadOnlyArrays):
     @property
     def retained(self) -> Array:
         """How much of each eigenvector is retained, [N, M+1]."""
-        eigenvalues, _ = self.pairs.spectrum
+        eigenvalues = self.pairs.spectrum.eigenvalues
         if self.K is None:
             return spectral.below_threshold(eigenvalues, self.alpha)
         return spectral.lowest(eigenvalues, self.K, self.pairs.mask)
 
 
 def check_needs(method: str, needs: Sequence[str]) -> None:
-    """Refuse ``needs`` that are not all names of :data:`PARTS`: BeamUQError, in one line, with the
-    nearest part.
+    """Refuse ``needs`` that are not all names of :data:`PARTS`.
+
+    Raises BeamUQError, in one line, with the nearest part.
     """
     if isinstance(needs, str):
         raise BeamUQError(

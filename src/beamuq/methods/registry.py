@@ -1,9 +1,10 @@
-"""Every uncertainty method, in one place, by the name that the paper's tables print.
+"""Every uncertainty method, one entry each, by the name that the paper's tables print.
 
 A method is a :class:`Method`: a function of :class:`~beamuq.methods.method_inputs.Evidence` that
 returns one number a question, higher where the answer is more uncertain, and the parts of the
 evidence that it reads. To add one from outside the package, make a ``Method`` in a module of your
-own and name it ``your.module:attribute`` in a study.
+own and name it ``your.module:attribute`` in a study. To add one to the package, write its function
+of arrays in a module of this folder, and its entry by :func:`_add` below.
 """
 
 from __future__ import annotations
@@ -17,32 +18,38 @@ import numpy as np
 
 from beamuq import plugins
 from beamuq.errors import BeamUQError, hint
-from beamuq.methods import semantic_entropy_sar, spectral
-from beamuq.methods.answer_probability import p_true, perplexity, prob
-from beamuq.methods.dissimilarity_cocoa import cocoa, degree_matrix, dissimilarity
-from beamuq.methods.log_space_sums import Array, Index
+from beamuq.log_space_sums import Array
+from beamuq.methods import spectral
+from beamuq.methods.answer_probability import computed_before, p_true, perplexity, prob
+from beamuq.methods.dissimilarity_cocoa import (
+    cocoa_msp,
+    cocoa_ppl,
+    degree_matrix,
+    dissimilarity,
+)
 from beamuq.methods.method_inputs import DERIVED, PARTS, Answer, Evidence, check_needs, missing_part
 from beamuq.methods.rouge import lexical_similarity_of_texts
-from beamuq.methods.semantic_entropy_sar import sar, semantic_entropy
+from beamuq.methods.semantic_entropy_sar import (
+    sar,
+    semantic_entropy,
+    semantic_entropy_likelihood,
+    semantic_entropy_printed,
+)
 
 Score = Callable[[Evidence], Array]
 Scope = Literal["answer", "samples", "candidates"]
 DECIMALS = 12
 DIRECTION = "higher = more uncertain"
-
-
-FACTORS: dict[str, Callable[[Answer], Array]] = {
-    "Dissimilarity": lambda answer: np.ones_like(answer.logprob),
-    "CocoaMSP": lambda answer: prob(answer.logprob),
-    "CocoaPPL": lambda answer: perplexity(answer.logprob, answer.length),
-}
-"""What each method that is linear in U multiplies it by: an estimator of U is one of theirs."""
+PRINTED_VARIANTS = ("", "multinomial", "beamsearch")
+JUDGEMENTS = ("answer.ccp", "answer.p_true_logprob", "token_sar")
+"""The needs that the judgements file fills."""
 
 
 @dataclass(frozen=True)
 class Formulation:
-    """One way to write a method down: a function of the evidence, the parts of it that it reads,
-    its scores' range.
+    """One way to write a method down: a function of the evidence, the parts that it reads, a range.
+
+    The range is that of its scores.
     """
 
     score: Score
@@ -73,6 +80,10 @@ class Method:
         of candidates.
     limits
         Where its scores mislead, in a sentence or two.
+    equation
+        What it computes, as the page of methods prints it.
+    title
+        What a reader sees of a method whose name is not that already.
 
     Raises BeamUQError if the scope is unknown or a name in ``needs`` is no part of the evidence.
     """
@@ -84,9 +95,12 @@ class Method:
     formulations: Mapping[str, Formulation] = field(default_factory=dict)
     range: str = "not stated"
     limits: str = ""
+    equation: str = ""
+    title: str = ""
 
     def __post_init__(self) -> None:
-        if self.scope not in (scopes := get_args(Scope)):
+        scopes = get_args(Scope)
+        if self.scope not in scopes:
             raise BeamUQError(
                 f"method {self.name!r}: scope {self.scope!r}: unknown; "
                 f"{hint(str(self.scope), scopes)}"
@@ -108,27 +122,12 @@ class Method:
 
     def formulation(self, setting: str = "") -> Formulation:
         """The formulation under a setting; "" is the method as the paper uses it."""
-        return (
-            self.formulations[setting]
-            if setting
-            else Formulation(self.score, self.needs, self.range)
-        )
+        if setting:
+            return self.formulations[setting]
+        return Formulation(self.score, self.needs, self.range)
 
 
 METHODS: dict[str, Method] = {}
-TITLES = {
-    "PTrue": "P(True)",
-    "SemanticEntropy": "Semantic Entropy",
-    "LexicalSimilarity": "Lexical Similarity",
-    "DegreeMatrix": "Degree Matrix",
-}
-"""What a reader sees of a method whose name is not that already."""
-PRINTED_VARIANTS = ("", "multinomial", "beamsearch")
-JUDGEMENTS = (
-    "answer.ccp",
-    "answer.p_true_logprob",
-    "token_sar",
-)  # needs that the judgements file fills
 
 
 def register(method: Method) -> Method:
@@ -139,8 +138,7 @@ def register(method: Method) -> Method:
 
 
 def resolve(name: str) -> Method:
-    """The method that a study names: a key of ``METHODS``, or ``module:attribute`` of a Method
-    outside the package.
+    """The method that a study names: a key of ``METHODS``, or ``module:attribute`` of one's own.
 
     Raises BeamUQError if there is no such method.
     """
@@ -153,25 +151,25 @@ def resolve(name: str) -> Method:
 
 
 def compute(method: Method, evidence: Evidence, setting: str = "") -> Array:
-    """A method's scores [N], rounded to 12 decimals: equal uncertainty must tie whatever the order
-    of summation.
+    """A method's scores [N], rounded to 12 decimals.
 
-    ``setting`` names one of the method's further formulations.
+    Equal uncertainty must tie whatever the order of summation. ``setting`` names one of the
+    method's further formulations.
 
     Raises BeamUQError if the evidence lacks what the method needs, or the method fails or gives
     anything but one finite number a question: nothing may rank by accident.
     """
     formulation = method.formulation(setting)
-    if missing := missing_part(formulation.needs, evidence):
+    missing = missing_part(formulation.needs, evidence)
+    if missing is not None:
         raise BeamUQError(
             f"method {method.name!r} needs {missing}, which this cell's files do not hold; drop "
             "the method"
         )
     what = f"method {method.name!r}"
-    values = plugins.call(what, formulation.score, evidence)
-    return np.asarray(
-        np.round(plugins.numbers(what, values, evidence.mask.shape[:1]), DECIMALS) + 0.0
-    )
+    scores = plugins.call(what, formulation.score, evidence)
+    values = plugins.numbers(what, scores, evidence.mask.shape[:1])
+    return np.asarray(np.round(values, DECIMALS) + 0.0)  # no −0.0
 
 
 def stored_variant(method: str, printed: str) -> str:
@@ -181,142 +179,268 @@ def stored_variant(method: str, printed: str) -> str:
     are ``multinomial``. A variant the paper lacks, an estimator's, is its own, and so is any of a
     method that is not registered: a plug-in's where nothing has loaded it.
     """
-    variants = METHODS[method].variants if method in METHODS else (printed,)
-    return variants[0] if printed in PRINTED_VARIANTS and printed not in variants else printed
+    if method not in METHODS or printed not in PRINTED_VARIANTS:
+        return printed
+    variants = METHODS[method].variants
+    return printed if printed in variants else variants[0]
 
 
-LIMITS = {
-    "Prob": (
-        "Grows with length: a long answer looks uncertain. Blind to other ways to say the same."
-    ),
-    "MTE": (
-        "At most log of the vocabulary's size. Counts a choice between two wordings as uncertainty."
-    ),
-    "Perplexity": "A mean over tokens: one doubtful token in a long answer is diluted.",
-    "CCP": (
-        "Needs an NLI label of every alternative token: made by a study's judgements, not from "
-        "texts."
-    ),
-    "PTrue": (
-        "Asks the model about itself; in the paper its mean PRR is .013, near that of a random "
-        "order."
-    ),
-    "SemanticEntropy": (
-        "Says how uncertain the question is, not this answer. Rests on a yes-or-no judgement of "
-        "same "
-        "meaning: on the scorer's classes or its threshold."
-    ),
-    "SAR": (
-        "Needs the relevance of every token of every candidate, which a study's judgements hold."
-    ),
-    "LexicalSimilarity": (
-        "Counts shared words: paraphrases look like disagreement, negations do not."
-    ),
-    "EigValLaplacian": (
-        "Of the question, not of this answer: it never looks at the produced answer."
-    ),
-    "NumSemSets": "Whole numbers, so many ties; one wrong entailment joins two sets.",
-    "Dissimilarity": (
-        "As good as the similarity. With beams: blind to what lies outside the beam set."
-    ),
-    "Eccentricity": (
-        "A jump where an eigenvalue crosses alpha: equal similarities give 0 if high, 1 + 1/M if "
-        "low."
-    ),
-    "EigVecDissimilarity": (
-        "As Eccentricity; never less than it, since it adds the candidates' spread."
-    ),
-    "CocoaMSP": "A product: 0 where the candidates agree, however improbable the answer.",
-    "CocoaPPL": "As CocoaMSP, with the log-probability per token.",
-    "DegreeMatrix": "Of the question, not of this answer: it never looks at the produced answer.",
-}
+def _of_parts(function: Callable[..., Array], reads: tuple[str, ...], range: str) -> Formulation:
+    """A function of the parts of the evidence that it ``reads``, in the order of its arguments.
 
-
-def _formulation(score_range: str, function: Callable[..., Array], *reads: str) -> Formulation:
-    """A function of the parts of the evidence that it ``reads``, with the needs that follow from
-    them.
+    Its needs follow from them: those of a derived part, and nothing for what is always known.
     """
-    needs = dict.fromkeys(
-        part for name in reads for part in DERIVED.get(name, (name,)) if part in PARTS
-    )
+    needs: dict[str, None] = {}
+    for name in reads:
+        for part in DERIVED.get(name, (name,)):
+            if part in PARTS:
+                needs[part] = None
 
     def score(evidence: Evidence) -> Array:
         return function(*(attrgetter(name)(evidence) for name in reads))
 
-    return Formulation(score, tuple(needs), score_range)
+    return Formulation(score, tuple(needs), range)
 
 
 def _add(
     name: str,
-    scope: Scope,
-    score_range: str,
     function: Callable[..., Array],
-    *reads: str,
+    *,
+    reads: tuple[str, ...],
+    scope: Scope,
+    range: str,
+    equation: str,
+    limits: str,
     formulations: Mapping[str, Formulation] | None = None,
+    title: str = "",
 ) -> None:
-    """Register a method of the paper."""
-    usual = _formulation(score_range, function, *reads)
+    """Register a method: a ``function`` of the arrays that it ``reads`` from the evidence.
+
+    The rest is as for :class:`Method`.
+    """
+    usual = _of_parts(function, reads, range)
     register(
-        Method(name, usual.score, scope, usual.needs, formulations or {}, score_range, LIMITS[name])
+        Method(
+            name,
+            usual.score,
+            scope,
+            usual.needs,
+            formulations or {},
+            range,
+            limits,
+            equation,
+            title,
+        )
     )
 
 
-def _cocoa_msp(logprob: Array, similarity: Array, weights: Array) -> Array:
-    return cocoa(prob(logprob), dissimilarity(similarity, weights))
+# -- of the answer alone ---------------------------------------------------------------------------
 
-
-def _cocoa_ppl(logprob: Array, length: Index, similarity: Array, weights: Array) -> Array:
-    return cocoa(perplexity(logprob, length), dissimilarity(similarity, weights))
-
-
-_CLUSTERED = ("pairs.clusters", "weights")
-_TO_PRODUCED = ("to_produced", "weights")
-_EMBEDDED = ("pairs.spectrum", "retained", "weights")
-_OTHER_ENTROPIES = {
-    "printed": _formulation("[0, ∞)", semantic_entropy_sar.semantic_entropy_printed, *_CLUSTERED),
-    "likelihood-summed": _formulation(
-        "(-∞, ∞)",
-        semantic_entropy_sar.semantic_entropy_likelihood,
-        "pairs.clusters",
-        "logprob",
-        "mask",
+_add(
+    "Prob",
+    prob,
+    reads=("answer.logprob",),
+    scope="answer",
+    range="[0, ∞)",
+    equation="−log p(y*|x), in nats (eq. msp)",
+    limits="Grows with length: a long answer looks uncertain. Blind to other ways to say the same.",
+)
+_add(
+    "MTE",
+    computed_before,
+    reads=("answer.mean_entropy",),
+    scope="answer",
+    range="[0, ∞)",
+    equation="The mean over tokens of the entropy of the next-token distribution (eq. entropy)",
+    limits=(
+        "At most log of the vocabulary's size. Counts a choice between two wordings as uncertainty."
     ),
-}
+)
+_add(
+    "Perplexity",
+    perplexity,
+    reads=("answer.logprob", "answer.length"),
+    scope="answer",
+    range="[0, ∞)",
+    equation="−(1/L) log p(y*|x) (eq. ppl): the logarithm of what is usually called so",
+    limits="A mean over tokens: one doubtful token in a long answer is diluted.",
+)
+_add(
+    "CCP",
+    computed_before,
+    reads=("answer.ccp",),
+    scope="answer",
+    range="[0, 1]",
+    equation=("1 − Π_l P(alternatives entailing token l) / P(those entailing or contradicting it)"),
+    limits=(
+        "Needs an NLI label of every alternative token: made by a study's judgements, not from "
+        "texts."
+    ),
+)
+_add(
+    "PTrue",
+    p_true,
+    reads=("answer.p_true_logprob",),
+    scope="answer",
+    range="[0, ∞)",
+    equation='−log p("True" | question, answer, "is it true?")',
+    limits=(
+        "Asks the model about itself; in the paper its mean PRR is .013, near that of a random "
+        "order."
+    ),
+    title="P(True)",
+)
 
-_add("Prob", "answer", "[0, ∞)", prob, "answer.logprob")
-_add("MTE", "answer", "[0, ∞)", np.asarray, "answer.mean_entropy")
-_add("Perplexity", "answer", "[0, ∞)", perplexity, "answer.logprob", "answer.length")
-_add("CCP", "answer", "[0, 1]", np.asarray, "answer.ccp")
-_add("PTrue", "answer", "[0, ∞)", p_true, "answer.p_true_logprob")
+# -- of the question, from candidates --------------------------------------------------------------
+
 _add(
     "SemanticEntropy",
-    "candidates",
-    "[0, log M]",
     semantic_entropy,
-    *_CLUSTERED,
-    formulations=_OTHER_ENTROPIES,
+    reads=("pairs.clusters", "weights"),
+    scope="candidates",
+    range="[0, log M]",
+    equation="−Σ_c p̂(c) log p̂(c) with p̂(c) = Σ_{i∈c} w_i (appendix)",
+    limits=(
+        "Says how uncertain the question is, not this answer. Rests on a yes-or-no judgement of "
+        "same meaning: on the scorer's classes or its threshold."
+    ),
+    formulations={
+        "printed": _of_parts(
+            semantic_entropy_printed, ("pairs.clusters", "weights"), range="[0, ∞)"
+        ),
+        "likelihood-summed": _of_parts(
+            semantic_entropy_likelihood, ("pairs.clusters", "logprob", "mask"), range="(-∞, ∞)"
+        ),
+    },
+    title="Semantic Entropy",
 )
-_add("SAR", "candidates", "(-∞, ∞)", sar, "token_sar", "sentence_similarity", "weights", "mask")
-_add("LexicalSimilarity", "samples", "[0, 1]", lexical_similarity_of_texts, "texts", "mask")
-_add("EigValLaplacian", "samples", "[1, M]", spectral.eigval_laplacian, "among", "mask")
-_add("NumSemSets", "samples", "[1, M]", spectral.num_sem_sets, "pairs.linked", "mask")
-_add("Dissimilarity", "candidates", "[0, 1]", dissimilarity, *_TO_PRODUCED)
+_add(
+    "SAR",
+    sar,
+    reads=("token_sar", "sentence_similarity", "weights", "mask"),
+    scope="candidates",
+    range="(-∞, ∞)",
+    equation=(
+        "−Σ_i w_i log(q_i + (1/t) Σ_{k≠i} s_ik q_k) with q_i = exp(−TokenSAR_i), the "
+        "relevance-weighted probabilities, and t = 0.001 (appendix)"
+    ),
+    limits=(
+        "Needs the relevance of every token of every candidate, which a study's judgements hold."
+    ),
+)
+_add(
+    "LexicalSimilarity",
+    lexical_similarity_of_texts,
+    reads=("texts", "mask"),
+    scope="samples",
+    range="[0, 1]",
+    equation="1 − the mean similarity of the M(M−1)/2 pairs of candidates, by ROUGE-L (eq. lsrl)",
+    limits="Counts shared words: paraphrases look like disagreement, negations do not.",
+    title="Lexical Similarity",
+)
+_add(
+    "EigValLaplacian",
+    spectral.eigval_laplacian,
+    reads=("among", "mask"),
+    scope="samples",
+    range="[1, M]",
+    equation=(
+        'Σ_i max(0, 1 − λ_i) over the candidates\' own graph (appendix, "Sum of Eigenvalues")'
+    ),
+    limits="Of the question, not of this answer: it never looks at the produced answer.",
+)
+_add(
+    "NumSemSets",
+    spectral.num_sem_sets,
+    reads=("pairs.linked", "mask"),
+    scope="samples",
+    range="[1, M]",
+    equation="The number of connected components of the candidates' graph (appendix)",
+    limits="Whole numbers, so many ties; one wrong entailment joins two sets.",
+)
+
+# -- of the answer beside the candidates -----------------------------------------------------------
+
+_add(
+    "Dissimilarity",
+    dissimilarity,
+    reads=("to_produced", "weights"),
+    scope="candidates",
+    range="[0, 1]",
+    equation="Σ_i w_i (1 − s(y_i, y*)) (eqs. mc_estimator, beam-estimator)",
+    limits="As good as the similarity. With beams: blind to what lies outside the beam set.",
+)
 _add(
     "Eccentricity",
-    "candidates",
-    "[0, 2]",
-    lambda s, *o: spectral.eccentricity(s[1], *o),
-    *_EMBEDDED,
+    spectral.eccentricity,
+    reads=("pairs.spectrum.eigenvectors", "retained", "weights"),
+    scope="candidates",
+    range="[0, 2]",
+    equation="‖v* − Σ_i w_i v_i‖² in the Laplacian embedding (eq. eccentricity and its beam form)",
+    limits=(
+        "A jump where an eigenvalue crosses alpha: equal similarities give 0 if high, 1 + 1/M if "
+        "low."
+    ),
 )
 _add(
     "EigVecDissimilarity",
-    "candidates",
-    "[0, 2]",
-    lambda s, *o: spectral.eigvec_dissimilarity(s[1], *o),
-    *_EMBEDDED,
+    spectral.eigvec_dissimilarity,
+    reads=("pairs.spectrum.eigenvectors", "retained", "weights"),
+    scope="candidates",
+    range="[0, 2]",
+    equation="Σ_i w_i ‖v* − v_i‖² in the Laplacian embedding (section 3.3)",
+    limits="As Eccentricity; never less than it, since it adds the candidates' spread.",
 )
-_add("CocoaMSP", "candidates", "[0, ∞)", _cocoa_msp, "answer.logprob", *_TO_PRODUCED)
 _add(
-    "CocoaPPL", "candidates", "[0, ∞)", _cocoa_ppl, "answer.logprob", "answer.length", *_TO_PRODUCED
+    "CocoaMSP",
+    cocoa_msp,
+    reads=("answer.logprob", "to_produced", "weights"),
+    scope="candidates",
+    range="[0, ∞)",
+    equation="u(y*|x) · U_D with u = −log p(y*|x) and U_D the Dissimilarity (section 3.3)",
+    limits="A product: 0 where the candidates agree, however improbable the answer.",
 )
-_add("DegreeMatrix", "candidates", "[0, 1]", degree_matrix, "among", "weights")
+_add(
+    "CocoaPPL",
+    cocoa_ppl,
+    reads=("answer.logprob", "answer.length", "to_produced", "weights"),
+    scope="candidates",
+    range="[0, ∞)",
+    equation="u(y*|x) · U_D with u = −(1/L) log p(y*|x) and U_D the Dissimilarity (section 3.3)",
+    limits="As CocoaMSP, with the log-probability per token.",
+)
+# -- of the question, in both forms ----------------------------------------------------------------
+
+_add(
+    "DegreeMatrix",
+    degree_matrix,
+    reads=("among", "weights"),
+    scope="candidates",
+    range="[0, 1]",
+    equation='Σ_i Σ_j w_i w_j (1 − s(y_i, y_j)), i = j included (appendix, "Degree Matrix")',
+    limits="Of the question, not of this answer: it never looks at the produced answer.",
+    title="Degree Matrix",
+)
+
+TITLES = {name: method.title for name, method in METHODS.items() if method.title}
+"""What a reader sees of a method whose name is not that already."""
+
+
+def _one(answer: Answer) -> Array:
+    return np.ones_like(answer.logprob)
+
+
+def _negative_logprob(answer: Answer) -> Array:
+    return prob(answer.logprob)
+
+
+def _negative_logprob_per_token(answer: Answer) -> Array:
+    return perplexity(answer.logprob, answer.length)
+
+
+FACTORS: dict[str, Callable[[Answer], Array]] = {
+    "Dissimilarity": _one,
+    "CocoaMSP": _negative_logprob,
+    "CocoaPPL": _negative_logprob_per_token,
+}
+"""What each method that is linear in U multiplies it by: an estimator of U is one of theirs."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from beamuq.methods.log_space_sums import Array, Mask
+from beamuq.log_space_sums import Array, Mask
 
 Texts = npt.NDArray[np.object_]
 
@@ -26,7 +26,8 @@ def _tokenizer() -> Any:
     """
     packages = [name for name in ("nltk", "nltk.stem") if name not in sys.modules]
     for name in packages:
-        if spec := find_spec(name):
+        spec = find_spec(name)
+        if spec:
             sys.modules[name] = module_from_spec(spec)
     try:
         from rouge_score.tokenizers import DefaultTokenizer
@@ -50,7 +51,8 @@ def rouge_l(text: str, other: str) -> float:
     Two texts without a word (nothing ROUGE counts as one) get 1 if they are equal, the empty ones
     too, else 0.
     """
-    first, second = words(text), words(other)
+    first = words(text)
+    second = words(other)
     if not first and not second:
         return float(text == other)
     return rouge_l_of_words(first, second)
@@ -76,10 +78,11 @@ def longest_common_subsequence(text: Sequence[str], other_text: Sequence[str]) -
     places: dict[str, int] = {}
     for place, word in enumerate(text):
         places[word] = places.get(word, 0) | 1 << place
-    every = row = (1 << len(text)) - 1
+    all_bits = (1 << len(text)) - 1
+    row = all_bits
     for word in other_text:
         matched = row & places.get(word, 0)
-        row = (row + matched | row - matched) & every
+        row = (row + matched | row - matched) & all_bits
     return len(text) - row.bit_count()
 
 
@@ -100,17 +103,12 @@ def lexical_similarity(similarity: Array, mask: Mask) -> Array:
     single candidate.
     """
     M = mask.sum(axis=1)
-    pairs = (
-        mask[:, :, None]
-        & mask[:, None, :]
-        & np.triu(np.ones(similarity.shape[1:], dtype=bool), k=1)
-    )
+    above_diagonal = np.triu(np.ones(similarity.shape[1:], dtype=bool), k=1)
+    pairs = mask[:, :, None] & mask[:, None, :] & above_diagonal
     mean = np.where(pairs, similarity, 0.0).sum(axis=(1, 2)) / np.maximum(M * (M - 1) / 2, 1)
     return np.where(M > 1, 1.0 - mean, 0.0)
 
 
 def lexical_similarity_of_texts(texts: Texts, mask: Mask) -> Array:
-    """:func:`lexical_similarity` of texts [N, M+1], the produced answer's first, which is left
-    out.
-    """
+    """:func:`lexical_similarity` of texts [N, M+1] without the produced answer's, the first."""
     return lexical_similarity(rouge_matrix(texts[:, 1:], mask), mask)

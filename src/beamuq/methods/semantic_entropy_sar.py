@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beamuq.methods.log_space_sums import Array, Index, Mask, entropy_terms, log_sum_exp
+from beamuq.log_space_sums import Array, Index, Mask, entropy_terms, log_sum_exp
 
 SAR_TEMPERATURE = 0.001
 
@@ -30,9 +30,7 @@ def semantic_clusters(same: Mask, mask: Mask) -> Index:
 
 
 def cluster_masses(clusters: Index, weights: Array) -> Array:
-    """p̂(c), [N, M]: the summed weights of each cluster, at its first member's position; 0
-    elsewhere.
-    """
+    """p̂(c), [N, M]: the summed weights of each cluster, at its first member's position; else 0."""
     members = clusters[:, :, None] == np.arange(clusters.shape[1])
     return np.asarray(np.einsum("nj,njc->nc", weights, members))
 
@@ -57,10 +55,9 @@ def semantic_entropy_printed(clusters: Index, weights: Array) -> Array:
 
 
 def semantic_entropy_likelihood(clusters: Index, logprob: Array, mask: Mask) -> Array:
-    """SemanticEntropy as the official code has it, −(1/M) Σ_i log Σ_{j∈c(i)} p(y_j|x), repeats
-    counted again.
+    """SemanticEntropy as the official code has it, −(1/M) Σ_i log Σ_{j∈c(i)} p(y_j|x).
 
-    logprob [N, M] → [N] in (−log M, ∞): sums over repeats can exceed 1.
+    Repeats are counted again. logprob [N, M] → [N] in (−log M, ∞): sums over repeats can exceed 1.
     """
     together = (clusters[:, :, None] == clusters[:, None, :]) & mask[:, None, :]
     likelihood = log_sum_exp(np.where(together, logprob[:, None, :], -np.inf))
@@ -76,9 +73,8 @@ def token_sar(relevances: Array, logprobs: Array, mask: Mask) -> Array:
     relevances = np.where(mask, relevances, 0.0)
     relevances = np.where(relevances.sum(axis=-1, keepdims=True) > 0, relevances, mask)
     total = relevances.sum(axis=-1, keepdims=True)
-    return np.asarray(
-        -(relevances / np.where(total > 0, total, 1.0) * np.where(mask, logprobs, 0.0)).sum(axis=-1)
-    )
+    shares = relevances / np.where(total > 0, total, 1.0)
+    return np.asarray(-(shares * np.where(mask, logprobs, 0.0)).sum(axis=-1))
 
 
 def sar(
@@ -92,9 +88,9 @@ def sar(
     token_sar [N, M] of the candidates, similarity [N, M, M] in [0, 1], weights [N, M] → [N], higher
     = more uncertain.
     """
-    others = mask[:, :, None] & mask[:, None, :] & ~np.eye(mask.shape[1], dtype=bool)
+    other_candidates = mask[:, :, None] & mask[:, None, :] & ~np.eye(mask.shape[1], dtype=bool)
     with np.errstate(divide="ignore"):
-        log_similarity = np.log(np.where(others, similarity, 0.0)) - np.log(t)
+        log_similarity = np.log(np.where(other_candidates, similarity, 0.0)) - np.log(t)
     terms = np.concatenate([-token_sar[:, :, None], log_similarity - token_sar[:, None, :]], axis=2)
     support = log_sum_exp(terms)
     return np.asarray(-(weights * np.where(mask, support, 0.0)).sum(axis=1))

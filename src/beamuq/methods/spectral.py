@@ -1,31 +1,38 @@
-"""Scores from the graph Laplacian of a candidate set: Eccentricity, EigVecDissimilarity,
-EigValLaplacian, NumSemSets.
+"""Scores from the graph Laplacian of a candidate set.
 
-L = I − D^(−1/2) W D^(−1/2) with W = (S + Sᵀ)/2 over n nodes; its eigenvalues lie in [0, 2]. A node
-of degree zero is a component of its own, with eigenvalue 0. Arrays have a leading axis N; ``mask``
-[N, n] is False on padding.
+Eccentricity, EigVecDissimilarity, EigValLaplacian and NumSemSets. L = I − D^(−1/2) W D^(−1/2) with
+W = (S + Sᵀ)/2 over n nodes; its eigenvalues lie in [0, 2]. A node of degree zero is a component of
+its own, with eigenvalue 0. Arrays have a leading axis N; ``mask`` [N, n] is False on padding.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from beamuq.methods.log_space_sums import Array, Mask
+from beamuq.log_space_sums import Array, Mask
 
 # eigenvalues closer than this are one eigenvalue: rounding must not choose between eigenvectors
 EQUAL = 1e-9
-_PADDING = (
-    3.0  # an eigenvalue above all real ones, so that padding sorts last and is never retained
-)
+# an eigenvalue above all real ones, so that padding sorts last and is never retained
+_PADDING = 3.0
+
+
+class Spectrum(NamedTuple):
+    """Eigenvalues [N, n], ascending, and eigenvectors [N, n, n] (last axis: which eigenvector)."""
+
+    eigenvalues: Array
+    eigenvectors: Array
 
 
 def laplacian(similarity: Array, mask: Mask) -> Array:
-    """The symmetric normalised Laplacian [N, n, n] of similarity [N, n, n]; padding has eigenvalue
-    3.
+    """The symmetric normalised Laplacian [N, n, n] of similarity [N, n, n].
+
+    Padding has eigenvalue 3.
     """
-    W = np.where(
-        mask[:, :, None] & mask[:, None, :], (similarity + similarity.transpose(0, 2, 1)) / 2.0, 0.0
-    )
+    both = mask[:, :, None] & mask[:, None, :]
+    W = np.where(both, (similarity + similarity.transpose(0, 2, 1)) / 2.0, 0.0)
     degree = W.sum(axis=2)
     linked = degree > 0
     scale = np.where(linked, degree, np.inf) ** -0.5
@@ -35,11 +42,9 @@ def laplacian(similarity: Array, mask: Mask) -> Array:
     return L
 
 
-def spectrum(similarity: Array, mask: Mask) -> tuple[Array, Array]:
-    """Eigenvalues [N, n], ascending, and eigenvectors [N, n, n] (last axis: which eigenvector) of
-    the Laplacian.
-    """
-    return np.linalg.eigh(laplacian(similarity, mask))
+def spectrum(similarity: Array, mask: Mask) -> Spectrum:
+    """The eigenvalues and eigenvectors of the Laplacian."""
+    return Spectrum(*np.linalg.eigh(laplacian(similarity, mask)))
 
 
 def below_threshold(eigenvalues: Array, alpha: float) -> Array:
@@ -57,18 +62,18 @@ def lowest(eigenvalues: Array, K: int, mask: Mask) -> Array:
     size = np.minimum(K, mask.sum(axis=1))[:, None]
     space = np.cumsum(np.diff(eigenvalues, axis=1, prepend=eigenvalues[:, :1]) > EQUAL, axis=1)
     last = np.take_along_axis(space, size - 1, axis=1)
-    before, cut = space < last, space == last
+    before = space < last
+    cut = space == last
     share = (size - before.sum(axis=1, keepdims=True)) / cut.sum(axis=1, keepdims=True)
     return np.asarray(before + cut * share)
 
 
 def eccentricity(eigenvectors: Array, retained: Array, weights: Array) -> Array:
-    """Eccentricity, ‖v* − Σ_i w_i v_i‖² in the Laplacian embedding (eq. eccentricity and its beam
-    form).
+    """Eccentricity, ‖v* − Σ_i w_i v_i‖² in the Laplacian embedding (eq. eccentricity).
 
-    eigenvectors [N, M+1, M+1], node 0 the produced answer; retained [N, M+1]
-    (:func:`below_threshold` or :func:`lowest`); weights [N, M] → [N] in [0, 2], higher = more
-    uncertain.
+    Over beams it is the paper's beam form. eigenvectors [N, M+1, M+1], node 0 the produced answer;
+    retained [N, M+1] (:func:`below_threshold` or :func:`lowest`); weights [N, M] → [N] in [0, 2],
+    higher = more uncertain.
     """
     offset = eigenvectors[:, 0] - np.einsum("ni,nik->nk", weights, eigenvectors[:, 1:])
     return np.asarray((retained * offset**2).sum(axis=1))
@@ -84,10 +89,10 @@ def eigvec_dissimilarity(eigenvectors: Array, retained: Array, weights: Array) -
 
 
 def eigval_laplacian(similarity: Array, mask: Mask) -> Array:
-    """EigValLaplacian, Σ_i max(0, 1 − λ_i) over the candidates' own graph (appendix, "Sum of
-    Eigenvalues").
+    """EigValLaplacian, Σ_i max(0, 1 − λ_i) over the candidates' own graph.
 
-    similarity [N, M, M] → [N] in [1, M]: a soft number of meanings; higher = more uncertain.
+    (Appendix, "Sum of Eigenvalues".) similarity [N, M, M] → [N] in [1, M]: a soft number of
+    meanings; higher = more uncertain.
     """
     eigenvalues = np.linalg.eigvalsh(laplacian(similarity, mask))
     return np.asarray(np.maximum(0.0, 1.0 - eigenvalues).sum(axis=1))
@@ -104,9 +109,8 @@ def num_sem_sets(linked: Mask, mask: Mask) -> Array:
 
     N, M = mask.shape
     question, row, column = np.nonzero(linked & mask[:, :, None] & mask[:, None, :])
-    edges = coo_array(
-        (np.ones(len(row), dtype=bool), (question * M + row, question * M + column)), (N * M, N * M)
-    )
+    ends = (question * M + row, question * M + column)
+    edges = coo_array((np.ones(len(row), dtype=bool), ends), (N * M, N * M))
     _, component = connected_components(edges, directed=False)
     members = np.flatnonzero(mask)
     _, first = np.unique(component[members], return_index=True)

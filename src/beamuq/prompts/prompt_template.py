@@ -1,21 +1,16 @@
-"""Prompt templates: the grammar of ``src/beamuq/prompts/<style>/<adapter>.txt``, and how to fill
-them in.
+"""Prompt templates: the grammar of ``src/beamuq/prompts/<style>/<adapter>.txt``, and filling in.
 
 A file has named parts, each opened by a line such as ``== prompt ==``; text before the first is a
 note. ``prompt`` is the whole prompt. The others are repeated as often as there are such things:
 ``shot`` is one few-shot example, ``turn`` one earlier turn of a dialogue, ``option`` one option of
 a multiple-choice question. ``{name}`` stands for a value:
 
-=====================
-======================================================================================= in
-``prompt``          ``{question}``; ``{shots}``, ``{history}``: examples, earlier turns, a blank
-line between;
-                       ``{options}``: one per line; ``{story}``; ``{title_1}``, ``{paragraph_1}``,
-                       ``{title_2}``, …
-in ``shot``            ``{question}``, ``{options}``, ``{answer}``: the first reference in ``turn``
-``{question}``, ``{answer}`` in ``option``          ``{letter}``: A, B, … by place; ``{text}``
-=====================
-=======================================================================================
+- in ``prompt``: ``{question}``; ``{shots}`` and ``{history}``, examples and earlier turns with a
+  blank line between; ``{options}``, one per line; ``{story}``; ``{title_1}``, ``{paragraph_1}``,
+  ``{title_2}``, …
+- in ``shot``: ``{question}``, ``{options}``, ``{answer}``, the first reference
+- in ``turn``: ``{question}``, ``{answer}``
+- in ``option``: ``{letter}``, A, B, … by place; ``{text}``
 
 There is no logic but one rule: where ``{shots}`` or ``{history}`` is alone on a line and is empty,
 the line goes, and the blank line after it. Values are put in once and never read again, so braces
@@ -37,6 +32,7 @@ from beamuq.errors import BeamUQError, reading
 
 PROMPTS = Path(__file__).parent
 """The templates that come with the package."""
+Row = Mapping[str, Any]
 Template = Mapping[str, str]
 """The parts of a dataset's template by name; ``prompt`` is always there."""
 
@@ -61,7 +57,9 @@ def read_template(path: Path) -> str:
 def split_parts(text: str) -> list[tuple[str, str]]:
     """The parts of a template in their order: name, and text without newlines at its ends."""
     _, *pieces = _PART.split(text)
-    return [(name, body.strip("\n")) for name, body in zip(pieces[::2], pieces[1::2], strict=True)]
+    names = pieces[::2]
+    bodies = [body.strip("\n") for body in pieces[1::2]]
+    return list(zip(names, bodies, strict=True))
 
 
 def placeholders(body: str) -> list[str]:
@@ -70,9 +68,7 @@ def placeholders(body: str) -> list[str]:
 
 
 def fill_part(body: str, values: Mapping[str, str]) -> str:
-    """A part with a value for each placeholder; an empty block that is alone on its line goes with
-    that line.
-    """
+    """A part with a value for each placeholder; an empty block alone on its line takes it along."""
     for name in _BLOCKS:
         if values.get(name) == "":
             body = re.sub(rf"^\{{{name}\}}(?:\n\n?|$)", "", body, flags=re.MULTILINE)
@@ -93,65 +89,64 @@ def parse(text: str, where: str) -> Template:
     parts = dict(split_parts(text))
     if "prompt" not in parts:
         raise BeamUQError(f"{where}: has no part '== prompt =='; add it")
-    for part, body in parts.items():
-        if part not in _ALLOWED:
-            raise BeamUQError(f"{where}: unknown part '{part}'; known: {', '.join(_ALLOWED)}")
-        if any(line != line.rstrip() for line in body.split("\n")):
-            raise BeamUQError(
-                f"{where}: part '{part}' has a line that ends with a space; remove the space"
-            )
-        for name in placeholders(body):
-            if not re.fullmatch(_ALLOWED[part], name):
-                allowed = _ALLOWED[part].replace(r"_[1-9]\d*", "_1").replace("|", ", ")
-                raise BeamUQError(
-                    f"{where}: part '{part}': unknown placeholder {{{name}}}; known: {allowed}"
-                )
-            if name in _REPEATED and _REPEATED[name] not in parts:
-                raise BeamUQError(
-                    f"{where}: {{{name}}} needs a part '== {_REPEATED[name]} =='; add it"
-                )
+    for part in parts:
+        _check_part(part, parts, where)
     return parts
+
+
+def _check_part(part: str, parts: Template, where: str) -> None:
+    if part not in _ALLOWED:
+        raise BeamUQError(f"{where}: unknown part '{part}'; known: {', '.join(_ALLOWED)}")
+    if any(line != line.rstrip() for line in parts[part].split("\n")):
+        raise BeamUQError(
+            f"{where}: part '{part}' has a line that ends with a space; remove the space"
+        )
+    for name in placeholders(parts[part]):
+        if not re.fullmatch(_ALLOWED[part], name):
+            allowed = _ALLOWED[part].replace(r"_[1-9]\d*", "_1").replace("|", ", ")
+            raise BeamUQError(
+                f"{where}: part '{part}': unknown placeholder {{{name}}}; known: {allowed}"
+            )
+        if name in _REPEATED and _REPEATED[name] not in parts:
+            raise BeamUQError(f"{where}: {{{name}}} needs a part '== {_REPEATED[name]} =='; add it")
 
 
 def render(
     template: Template,
-    question: Mapping[str, Any],
-    shots: Sequence[Mapping[str, Any]],
+    question: Row,
+    shots: Sequence[Row],
     *,
     where: str,
 ) -> str:
-    """The prompt of one question (a row of ``questions``), after few-shot examples (rows of
-    ``shots``) in their order.
+    """The prompt of one question, a row of ``questions``, after few-shot examples in their order.
 
-    For an instruct model this is the user's message; the model's chat template is applied
-    elsewhere.
+    ``shots`` are rows of the table of that name. For an instruct model this is the user's message;
+    the model's chat template is applied elsewhere.
 
     Raises BeamUQError if the template asks for what the question has not, or leaves out what it
     has; ``where`` names both.
     """
     values = _values(template, question, where)
-    values["shots"] = "\n\n".join(
-        _fill(
-            template,
-            "shot",
-            _values(template, shot, where) | {"answer": shot["references"][0]},
-            where,
-        )
-        for shot in shots
-    )
-    values["history"] = "\n\n".join(
-        _fill(template, "turn", turn, where) for turn in question["history"]
-    )
-    passages = question["context"]
-    if len(passages) == 1 and not passages[0]["title"]:
-        values["story"] = passages[0]["text"]
-    else:
-        for number, passage in enumerate(passages, start=1):
-            values[f"title_{number}"], values[f"paragraph_{number}"] = (
-                passage["title"],
-                passage["text"],
-            )
+    filled_shots = []
+    for shot in shots:
+        answered = _values(template, shot, where) | {"answer": shot["references"][0]}
+        filled_shots.append(_fill(template, "shot", answered, where))
+    turns = [_fill(template, "turn", turn, where) for turn in question["history"]]
+    values["shots"] = "\n\n".join(filled_shots)
+    values["history"] = "\n\n".join(turns)
+    values |= _passage_values(question["context"])
     return _fill(template, "prompt", values, where)
+
+
+def _passage_values(passages: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Of one passage without a title the story; of others titles and paragraphs by number."""
+    if len(passages) == 1 and not passages[0]["title"]:
+        return {"story": passages[0]["text"]}
+    values: dict[str, str] = {}
+    for number, passage in enumerate(passages, start=1):
+        values[f"title_{number}"] = passage["title"]
+        values[f"paragraph_{number}"] = passage["text"]
+    return values
 
 
 def lettered(options: Sequence[str]) -> list[dict[str, str]]:
@@ -160,25 +155,25 @@ def lettered(options: Sequence[str]) -> list[dict[str, str]]:
     return [{"letter": letter, "text": text} for letter, text in zip(letters, options, strict=True)]
 
 
-def _values(template: Template, question: Mapping[str, Any], where: str) -> dict[str, str]:
+def _values(template: Template, question: Row, where: str) -> dict[str, str]:
     values = {"question": question["question"]}
     if question["options"]:
-        filled = (
-            _fill(template, "option", option, where) for option in lettered(question["options"])
-        )
+        options = lettered(question["options"])
+        filled = [_fill(template, "option", option, where) for option in options]
         values["options"] = "\n".join(filled)
     return values
 
 
 def _fill(template: Template, part: str, values: Mapping[str, str], where: str) -> str:
-    """:func:`fill_part`, refusing a part that asks for what there is not or leaves out what there
-    is.
-    """
+    """:func:`fill_part`; refuses a part that asks for what is not there or leaves out what is."""
     if part not in template:
         raise BeamUQError(f"{where}: the template has no part '== {part} =='; add it")
+    place = f"{where}: part '{part}'"
     used = set(placeholders(template[part]))
-    for name in sorted(used - values.keys()):
-        raise BeamUQError(f"{where}: part '{part}' asks for {{{name}}}, which the question has not")
-    for name in sorted(name for name in values.keys() - used if values[name]):
-        raise BeamUQError(f"{where}: part '{part}' leaves out {{{name}}}, which the question has")
+    unanswered = used - values.keys()
+    if unanswered:
+        raise BeamUQError(f"{place} asks for {{{min(unanswered)}}}, which the question has not")
+    left_out = [name for name in values.keys() - used if values[name]]
+    if left_out:
+        raise BeamUQError(f"{place} leaves out {{{min(left_out)}}}, which the question has")
     return fill_part(template[part], values)

@@ -1,3 +1,1 @@
-"""Models and rules that judge texts: similarity s(y, y*), answer quality, P(True), CCP labels,
-token relevance.
-"""
+"""Models and rules that judge texts: similarity, quality, P(True), CCP labels, relevance."""

@@ -1,5 +1,4 @@
-"""AlignScore from its published checkpoint: does the produced answer contain what the reference
-claims?
+"""AlignScore from its published checkpoint: does the answer contain what the reference claims?
 
 A RoBERTa body with three heads on its pooled output: binary (2), three-way (3) and regression (1).
 Mode ``nli_sp`` uses the three-way head's first class, *aligned*: the context is cut into chunks of
@@ -26,7 +25,8 @@ from beamuq.scorers.packed_encoder import PackedEncoder
 if TYPE_CHECKING:
     import torch
 
-BODY, HEAD = "base_model.", "tri_layer."
+BODY = "base_model."
+HEAD = "tri_layer."
 CLASSES = 3
 ALIGNED = 0  # column of the three-way head
 CHUNK_WORDS = 350
@@ -43,7 +43,8 @@ class AlignScore(PackedEncoder):
     Raises BeamUQError if the checkpoint is not one of AlignScore, or does not fit the backbone.
     """
 
-    output, label = "tri_layer", "claims"
+    output = "tri_layer"
+    label = "claims"
 
     def __init__(
         self,
@@ -58,10 +59,8 @@ class AlignScore(PackedEncoder):
         file = find_checkpoint(checkpoint)
         identity = model_identity(file.parent, every_file=True)
         body, head = _load(file, backbone)
-        self.body, self.head = (
-            body.to(device=device, dtype=dtype),
-            head.to(device=device, dtype=dtype),
-        )
+        self.body = body.to(device=device, dtype=dtype)
+        self.head = head.to(device=device, dtype=dtype)
         super().__init__(
             self.body,
             load_tokenizer(backbone),
@@ -81,18 +80,19 @@ class AlignScore(PackedEncoder):
     def score(self, contexts: Sequence[str], claims: Sequence[str]) -> Floats:
         """``nli_sp`` of each (context, claim), shape (P,), in [0, 1]."""
         pairs: list[tuple[str, str]] = []
-        shapes = []
+        shapes: list[tuple[int, int]] = []  # of each claim: its sentences, the context's chunks
         for context, claim in zip(contexts, claims, strict=True):
-            parts, statements = chunks(context), sentences(claim)
+            parts = chunks(context)
+            statements = sentences(claim)
             shapes.append((len(statements), len(parts)))
             pairs += [(part, statement) for statement in statements for part in parts]
-        *tables, _ = np.split(
-            self._aligned(pairs), np.cumsum([rows * columns for rows, columns in shapes], dtype=int)
-        )
-        scores = [
-            table.reshape(shape).max(axis=1).mean()
-            for table, shape in zip(tables, shapes, strict=True)
-        ]
+        aligned = self._aligned(pairs)
+        scores = []
+        start = 0
+        for rows, columns in shapes:
+            table = aligned[start : start + rows * columns].reshape(rows, columns)
+            scores.append(table.max(axis=1).mean())
+            start += rows * columns
         return np.array(scores, dtype=np.float64)
 
     def _aligned(self, pairs: Sequence[tuple[str, str]]) -> Floats:
@@ -103,9 +103,7 @@ class AlignScore(PackedEncoder):
 
 
 def sentences(text: str) -> list[str]:
-    """Sentences of a text, split behind ``.``, ``!`` or ``?``; a blank text is the one sentence
-    ``(empty)``.
-    """
+    """Sentences of a text, split behind ``.``, ``!`` or ``?``; of a blank one ``(empty)``."""
     return [part for part in _SENTENCE_END.split(text.strip()) if part] or [EMPTY]
 
 
@@ -117,8 +115,9 @@ def chunks(context: str) -> list[str]:
 
 
 def find_checkpoint(path: Path) -> Path:
-    """The one ``.ckpt`` file of a folder, or the file itself. Raises BeamUQError if there is none,
-    or more than one.
+    """The one ``.ckpt`` file of a folder, or the file itself.
+
+    Raises BeamUQError if there is none, or more than one.
     """
     if path.is_file():
         return path
@@ -132,9 +131,7 @@ def find_checkpoint(path: Path) -> Path:
 
 
 class _Ignored:
-    """Replaces every object beside tensors that a trainer left in its checkpoint, and does
-    nothing.
-    """
+    """Replaces every object beside tensors that a trainer left in its checkpoint; does nothing."""
 
     def __init__(self, *_: object) -> None: ...
 
@@ -142,21 +139,17 @@ class _Ignored:
 
 
 def _stored(file: Path) -> Any:
-    """A checkpoint's content: tensors, and `_Ignored` in place of objects that only code could
-    make.
-    """
+    """A checkpoint's content: tensors, and `_Ignored` in place of objects that code would make."""
     import torch
 
-    kept = zipfile.is_zipfile(file)  # older files can be read, but not left on the disk
-    ignored = torch.serialization.get_unsafe_globals_in_checkpoint(file) if kept else []
+    is_archive = zipfile.is_zipfile(file)  # older files can be read, but not left on the disk
+    ignored = torch.serialization.get_unsafe_globals_in_checkpoint(file) if is_archive else []
     with torch.serialization.safe_globals([(_Ignored, name) for name in ignored]):
-        return torch.load(file, map_location="cpu", weights_only=True, mmap=kept)
+        return torch.load(file, map_location="cpu", weights_only=True, mmap=is_archive)
 
 
 def _load(file: Path, backbone: Path) -> tuple[Any, Any]:
-    """The body and the three-way head, in evaluation mode; every parameter comes from the
-    checkpoint.
-    """
+    """The body and the three-way head, in evaluation mode, all parameters from the checkpoint."""
     import torch
     from transformers import RobertaConfig, RobertaModel
 
@@ -167,8 +160,15 @@ def _load(file: Path, backbone: Path) -> tuple[Any, Any]:
     with reading(file, "a readable AlignScore checkpoint for its backbone", fix):
         state = _stored(file)["state_dict"]
         state.pop(f"{BODY}embeddings.position_ids", None)  # a buffer that older versions saved
-        for module, prefix in ((body, BODY), (head, HEAD)):
-            module.load_state_dict(
-                {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
-            )
+        body.load_state_dict(_under(BODY, state))
+        head.load_state_dict(_under(HEAD, state))
     return body.eval(), head.eval()
+
+
+def _under(prefix: str, state: dict[str, Any]) -> dict[str, Any]:
+    """The parameters whose names begin with ``prefix``, without it."""
+    return {
+        name.removeprefix(prefix): values
+        for name, values in state.items()
+        if name.startswith(prefix)
+    }

@@ -13,6 +13,7 @@ import math
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,11 +29,8 @@ from beamuq.scorers.scorer_protocol import PairScores, SimilarityScorer, scored
 BATCH_PROMPTS = 16  # prompts held at once; part of the bytes, so not a machine's setting
 _PROBE: Mapping[str, Any] = {"question": "Is it?", "context": [], "history": [], "options": []}
 _AROUND = string.punctuation + " \n"
-_BY_PREFERENCE = (
-    "neutral",
-    "contradict",
-    "entail",
-)  # of equal probabilities the first: a tie claims nothing
+# of equal probabilities the first: a tie claims nothing
+_BY_PREFERENCE = ("neutral", "contradict", "entail")
 
 
 def load_template(path: Path) -> dict[str, str]:
@@ -41,20 +39,21 @@ def load_template(path: Path) -> dict[str, str]:
 
 
 def render_prompt(parts: Mapping[str, str], question: Mapping[str, Any], answer: str) -> str:
-    """The prompt about one answer to a question (a row of ``questions``); for an instruct model the
-    user's message.
+    """The prompt about one answer to a question (a row of ``questions``).
+
+    For an instruct model it is the user's message.
     """
-    passages = (
-        fill_part(parts["passage" if part["title"] else "story"], part)
-        for part in question["context"]
-    )
+    passages = [
+        fill_part(parts["passage" if passage["title"] else "story"], passage)
+        for passage in question["context"]
+    ]
+    turns = [fill_part(parts["turn"], turn) for turn in question["history"]]
+    options = [fill_part(parts["option"], option) for option in lettered(question["options"])]
     values = {
         "passages": "\n\n".join(passages),
-        "history": "\n\n".join(fill_part(parts["turn"], turn) for turn in question["history"]),
+        "history": "\n\n".join(turns),
         "question": question["question"],
-        "options": "\n".join(
-            fill_part(parts["option"], option) for option in lettered(question["options"])
-        ),
+        "options": "\n".join(options),
         "answer": answer,
     }
     return fill_part(parts["prompt"], values)
@@ -62,9 +61,7 @@ def render_prompt(parts: Mapping[str, str], question: Mapping[str, Any], answer:
 
 @dataclass(frozen=True)
 class PTrueQuery:
-    """How to ask a model: its tokenizer, the template's parts, and whether to use its chat
-    template.
-    """
+    """How to ask a model: its tokenizer, the template's parts, with or without a chat template."""
 
     tokenizer: Any
     template: Mapping[str, str]
@@ -79,15 +76,12 @@ class PTrueQuery:
         return tuple(plain_prompt_ids(self.tokenizer, text))
 
     def true_token(self) -> int:
-        """The token that is scored behind every prompt: they all end alike, so one shows which it
-        is.
-        """
+        """The token that is scored behind every prompt: all end alike, so one shows which it is."""
         return true_token(self.tokenizer, self.prompt_ids(_PROBE, "yes"))
 
 
 def true_token(tokenizer: Any, prompt_ids: Sequence[int]) -> int:
-    """The token with which "True" begins right behind a prompt, as the tokenizer itself would write
-    it there.
+    """The token with which "True" begins right behind a prompt, as the tokenizer would write it.
 
     Behind white space or a special token, where a chat template hands over to the model, that is
     ``True``; behind anything else, such as the colon of a plain prompt, it is ``␣True`` with its
@@ -128,27 +122,27 @@ def p_true_logprobs(
     """
     from beamuq.decoding import Prompt, compose_batches, next_token_logprobs
 
-    prompts = [query.prompt_ids(question, answer) for _, question, answer in rows]
-    names: dict[tuple[int, ...], str] = {}
-    for ids, (name, _, _) in zip(prompts, rows, strict=True):
-        names.setdefault(ids, name)
+    token_ids: list[tuple[int, ...]] = []
+    prompts: dict[tuple[int, ...], Prompt] = {}
+    for name, question, answer in rows:
+        ids = query.prompt_ids(question, answer)
+        token_ids.append(ids)
+        prompts.setdefault(ids, Prompt(name, ids))
     true = query.true_token()
     log_p: dict[tuple[int, ...], float] = {}
-    with progress_bar(len(names), "P(True)", "prompt") as progress:
-        for members in compose_batches([Prompt(name, ids) for ids, name in names.items()], batch):
+    with progress_bar(len(prompts), "P(True)", "prompt") as progress:
+        for members in compose_batches(list(prompts.values()), batch):
             logprobs = next_token_logprobs(model, members, [true])[:, 0]
-            log_p |= {
-                prompt.token_ids: float(logprob)
-                for prompt, logprob in zip(members, logprobs, strict=True)
-            }
+            for prompt, logprob in zip(members, logprobs, strict=True):
+                log_p[prompt.token_ids] = float(logprob)
             progress.update(len(members))
-    for ids, name in names.items():
+    for ids, prompt in prompts.items():
         if not math.isfinite(log_p[ids]):
             raise BeamUQError(
-                f"P(True) of {name}: the model gives 'True' a probability of 0, whose logarithm is "
-                "no score; drop PTrue"
+                f"P(True) of {prompt.id}: the model gives 'True' a probability of 0, whose "
+                "logarithm is no score; drop PTrue"
             )
-    return [log_p[ids] for ids in prompts]
+    return [log_p[ids] for ids in token_ids]
 
 
 class _Step(NamedTuple):
@@ -160,22 +154,24 @@ class _Step(NamedTuple):
     def pairs(self) -> list[tuple[str, str]]:
         """(chosen, alternative) and its reverse, for every alternative but the chosen one."""
         word = self.words[self.chosen]
-        others = self.words[: self.chosen] + self.words[self.chosen + 1 :]
-        return [pair for other in others for pair in ((word, other), (other, word))]
+        alternatives = self.words[: self.chosen] + self.words[self.chosen + 1 :]
+        pairs: list[tuple[str, str]] = []
+        for alternative in alternatives:
+            pairs += [(word, alternative), (alternative, word)]
+        return pairs
 
     def labels(self, label: Mapping[tuple[str, str], str]) -> list[str]:
         """One label a word, from those of the pairs."""
-        both = (label[pair] for pair in self.pairs())
-        others = [combined_label(forward, next(both)) for forward in both]
-        return [*others[: self.chosen], "entail", *others[self.chosen :]]
+        directions = [label[pair] for pair in self.pairs()]
+        combined = list(map(combined_label, directions[::2], directions[1::2]))
+        return [*combined[: self.chosen], "entail", *combined[self.chosen :]]
 
 
 def word_of(token_text: str) -> str:
-    """A token's text on its own, without the punctuation, spaces and newlines around it, as the
-    official code has it.
+    """A token's text without the punctuation, spaces and newlines around it.
 
-    The end-of-text token ``<|im_end|>`` becomes ``im_end``, a comma nothing: both are compared as
-    what they are.
+    As the official code has it. The end-of-text token ``<|im_end|>`` becomes ``im_end``, a comma
+    nothing: both are compared as what they are.
     """
     return token_text.strip(_AROUND)
 
@@ -185,29 +181,28 @@ def ccp_labels(
     scorer: SimilarityScorer,
     equivalence_threshold: float | None,
 ) -> list[list[list[str]]]:
-    """Per answer, step and alternative: ``entail``, ``neutral`` or ``contradict``; the chosen
-    token's is ``entail``.
+    """Per answer, step and alternative: ``entail``, ``neutral`` or ``contradict``.
 
-    ``answers`` are rows of ``candidates`` with their alternatives; every step counts, the
-    terminator's too. The scorer is asked once for each distinct pair of words, in both directions,
-    which :func:`~beamuq.methods.answer_probability.combined_label` combines. One without classes
-    needs an ``equivalence_threshold``: entail iff s ≥ it, else contradict; one with classes has
-    None.
+    The chosen token's is ``entail``. ``answers`` are rows of ``candidates`` with their
+    alternatives; every step counts, the terminator's too. The scorer is asked once for each
+    distinct pair of words, in both directions, which
+    :func:`~beamuq.methods.answer_probability.combined_label` combines. One without classes needs an
+    ``equivalence_threshold``: entail iff s ≥ it, else contradict; one with classes has None.
 
     Raises BeamUQError if an answer has no alternatives, or equivalence_threshold and scorer do not
     go together.
     """
     steps = [_steps(answer) for answer in answers]
-    pairs = list(
-        dict.fromkeys(pair for of_answer in steps for step in of_answer for pair in step.pairs())
+    distinct = dict.fromkeys(
+        pair for of_answer in steps for step in of_answer for pair in step.pairs()
     )
+    pairs = list(distinct)
     label = dict(zip(pairs, pair_labels(scored(scorer, pairs), equivalence_threshold), strict=True))
     return [[step.labels(label) for step in of_answer] for of_answer in steps]
 
 
 def pair_labels(scores: PairScores, equivalence_threshold: float | None) -> list[str]:
-    """The label of each scored pair: its most probable class, or without classes the side of the
-    threshold it is on.
+    """The label of each scored pair: its most probable class; without classes, by a threshold.
 
     Raises BeamUQError if there are classes and a threshold, or neither.
     """
@@ -217,9 +212,8 @@ def pair_labels(scores: PairScores, equivalence_threshold: float | None) -> list
                 "ccp: a scorer without classes needs equivalence_threshold; give it, for example "
                 "0.8"
             )
-        return [
-            "entail" if s >= equivalence_threshold else "contradict" for s in scores.entail.tolist()
-        ]
+        entails = scores.entail >= equivalence_threshold
+        return ["entail" if is_so else "contradict" for is_so in entails.tolist()]
     if equivalence_threshold is not None:
         raise BeamUQError(
             "ccp: equivalence_threshold is for a scorer without classes, and this one has them; "
@@ -235,10 +229,11 @@ def _steps(answer: Mapping[str, Any]) -> list[_Step]:
             f"candidates: {answer['strategy']!r} of {answer['id']!r} has no alternatives; decode "
             "it again"
         )
-    tops = zip(answer["token_ids"], answer["top_ids"], answer["top_texts"], strict=True)
-    return [
-        _Step([word_of(text) for text in texts], ids.index(token)) for token, ids, texts in tops
-    ]
+    steps = []
+    alternatives = zip(answer["token_ids"], answer["top_ids"], answer["top_texts"], strict=True)
+    for token, ids, texts in alternatives:
+        steps.append(_Step(list(map(word_of, texts)), ids.index(token)))
+    return steps
 
 
 def token_relevances(
@@ -249,51 +244,66 @@ def token_relevances(
     *,
     newline: bool = True,
 ) -> list[list[float]]:
-    """R_l = 1 − s(question answer, question answer without token l) of each candidate's tokens, in
-    [0, 1].
+    """R_l = 1 − s(question answer, question answer without token l) of candidates' tokens.
 
-    A terminator, which adds no meaning, gets 0; an answer in which no token matters has nothing but
-    zeros, which TokenSAR reads as all alike. Higher = more relevant.
+    In [0, 1]. A terminator, which adds no meaning, gets 0; an answer in which no token matters has
+    nothing but zeros, which TokenSAR reads as all alike. Higher = more relevant.
 
     ``questions`` are the bare ones by id: no passage, no examples. An answer without a token is
     what its other tokens decode to by the language model's ``tokenizer``, a text as any answer's:
     ``newline`` says whether a newline ended answers (:func:`beamuq.decoding.answer_text`). The
     scorer is asked once for each distinct pair, over all candidates; premise is the whole answer.
     """
-    cropped: dict[tuple[tuple[int, ...], bool], list[str]] = {}
+    cropped = _CroppedTexts(tokenizer, newline)
     pairs_of_candidates: list[list[tuple[str, str]]] = []
     for candidate in candidates:
-        key = tuple(candidate["token_ids"]), candidate["terminated"]
-        if key not in cropped:
-            cropped[key] = without_each_token(tokenizer, *key, newline=newline)
         question = questions[candidate["id"]]
-        whole = _sentence(question, candidate["text"])
-        pairs_of_candidates.append([(whole, _sentence(question, text)) for text in cropped[key]])
-    pairs = list(
-        dict.fromkeys(pair for of_candidate in pairs_of_candidates for pair in of_candidate)
-    )
+        pairs_of_candidates.append(
+            _cropped_pairs(question, candidate["text"], cropped.of(candidate))
+        )
+    pairs = list(dict.fromkeys(chain.from_iterable(pairs_of_candidates)))
     relevance = dict(zip(pairs, (1.0 - scored(scorer, pairs).entail).tolist(), strict=True))
-    return [
-        [relevance[pair] for pair in of_candidate] + [0.0] * candidate["terminated"]
-        for candidate, of_candidate in zip(candidates, pairs_of_candidates, strict=True)
-    ]
+    relevances = []
+    for candidate, its_pairs in zip(candidates, pairs_of_candidates, strict=True):
+        of_terminator = [0.0] if candidate["terminated"] else []
+        relevances.append([relevance[pair] for pair in its_pairs] + of_terminator)
+    return relevances
+
+
+def _cropped_pairs(question: str, answer: str, texts: Sequence[str]) -> list[tuple[str, str]]:
+    """The whole answer beside each of its texts without a token, all behind the question."""
+    whole = _sentence(question, answer)
+    return [(whole, _sentence(question, text)) for text in texts]
+
+
+class _CroppedTexts:
+    """:func:`without_each_token` of candidates, once for equal token sequences."""
+
+    def __init__(self, tokenizer: Any, newline: bool) -> None:
+        self._tokenizer = tokenizer
+        self._newline = newline
+        self._texts: dict[tuple[tuple[int, ...], bool], list[str]] = {}
+
+    def of(self, candidate: Mapping[str, Any]) -> list[str]:
+        """The texts of a candidate, a row of ``candidates``."""
+        key = tuple(candidate["token_ids"]), candidate["terminated"]
+        if key not in self._texts:
+            self._texts[key] = without_each_token(self._tokenizer, *key, newline=self._newline)
+        return self._texts[key]
 
 
 def without_each_token(
     tokenizer: Any, token_ids: Sequence[int], terminated: bool, *, newline: bool = True
 ) -> list[str]:
-    """The answer's text without its first token, its second, …; the terminator is never left
-    out.
-    """
+    """The answer's text without its first token, its second, …; the terminator always stays."""
     from beamuq.decoding import answer_text
 
     stops = frozenset(token_ids[-1:]) if terminated else frozenset()
-    return [
-        answer_text(
-            tokenizer, [*token_ids[:left_out], *token_ids[left_out + 1 :]], stops, newline=newline
-        )
-        for left_out in range(len(token_ids) - terminated)
-    ]
+    texts = []
+    for left_out in range(len(token_ids) - terminated):
+        rest = [*token_ids[:left_out], *token_ids[left_out + 1 :]]
+        texts.append(answer_text(tokenizer, rest, stops, newline=newline))
+    return texts
 
 
 def _sentence(question: str, answer: str) -> str:

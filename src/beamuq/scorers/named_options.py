@@ -57,18 +57,18 @@ _JOINED = re.compile(r"(?=\b([A-Z])\b\W*(?:,|/|&|\band\b|\bor\b)\W*(?:(?:and|or)
 
 
 def named_options(answer: str, options: Sequence[str]) -> set[int]:
-    """The places (0-based) of the options that an answer names; of options with the same text, the
-    first.
+    """The places (0-based) of the options that an answer names.
 
-    Both are folded first (:func:`beamuq.unicode_folding.fold`). Where the answer has LaTeX's boxes
-    that name options, these alone are read. An option's text counts where the answer contains it as
-    whole words, without its leading article and in any case, unless options differ in that alone;
-    of texts that hold one another the longest. In what is left a letter counts if it is all there
-    is, is in brackets, or opens the answer with a mark behind it; a capital also if it opens the
-    answer, follows a word such as "is", "answer" or "option" (in other languages too), ends a
-    sentence after a word such as "therefore", or is joined to such a letter by "and", "or", a comma
-    or a slash. A and I may be words: they open an answer only with a mark or a verb behind them.
-    Letters beyond the last option are none.
+    Of options with the same text, the first. Both are folded first
+    (:func:`beamuq.unicode_folding.fold`). Where the answer has LaTeX's boxes that name options,
+    these alone are read. An option's text counts where the answer contains it as whole words,
+    without its leading article and in any case, unless options differ in that alone; of texts that
+    hold one another the longest. In what is left a letter counts if it is all there is, is in
+    brackets, or opens the answer with a mark behind it; a capital also if it opens the answer,
+    follows a word such as "is", "answer" or "option" (in other languages too), ends a sentence
+    after a word such as "therefore", or is joined to such a letter by "and", "or", a comma or a
+    slash. A and I may be words: they open an answer only with a mark or a verb behind them. Letters
+    beyond the last option are none.
     """
     named: set[int] = set()
     for box in boxed(answer):
@@ -77,21 +77,32 @@ def named_options(answer: str, options: Sequence[str]) -> set[int]:
 
 
 def _named(answer: str, options: Sequence[str]) -> set[int]:
-    stripped = [_text(option) for option in options]
-    plain = [_folded(option) for option in options]
-    for texts, flags in ((stripped, re.IGNORECASE), (stripped, re.NOFLAG), (plain, re.NOFLAG)):
-        keys = [text.casefold() for text in texts] if flags else texts
-        if len({*keys}) == len({*options}):
-            break
+    texts, flags = _texts_that_differ(options)
+    keys = [text.casefold() for text in texts] if flags else texts
     left = _folded(answer)
-    places_named: set[int] = set()
-    for text, key in sorted(zip(texts, keys, strict=True), key=lambda pair: -len(pair[0])):
+    named: set[int] = set()
+    for text in sorted(texts, key=len, reverse=True):
         if not text:  # nothing visible
             continue
         left, count = re.subn(_whole(text), "\0", left, flags=flags)
-        places_named |= {keys.index(key)} if count else set()
+        if count:
+            named.add(keys.index(text.casefold() if flags else text))
     places = {letter: keys.index(key) for letter, key in zip(ascii_uppercase, keys, strict=False)}
-    return places_named | {places[letter] for letter in _letters(left) if letter in places}
+    return named | {places[letter] for letter in _letters(left) if letter in places}
+
+
+def _texts_that_differ(options: Sequence[str]) -> tuple[list[str], re.RegexFlag]:
+    """The texts to look for and how: in any case and without an article, unless options differ so.
+
+    The last form is taken where none tells all options apart.
+    """
+    stripped = [_text(option) for option in options]
+    different = len({*options})
+    if len({text.casefold() for text in stripped}) == different:
+        return stripped, re.IGNORECASE
+    if len({*stripped}) == different:
+        return stripped, re.NOFLAG
+    return [_folded(option) for option in options], re.NOFLAG
 
 
 def _folded(text: str) -> str:
@@ -108,20 +119,18 @@ def _whole(text: str) -> str:
 def _text(option: str) -> str:
     """An option as it is looked for: without a leading article and the marks at its end."""
     text = _folded(option)
-    return (
-        _ARTICLE.sub("", text, count=1).rstrip(" .,;:!")
-        if _ARTICLE.match(text)
-        else text.rstrip(" .,;:!") or text
-    )
+    if _ARTICLE.match(text):
+        return _ARTICLE.sub("", text, count=1).rstrip(" .,;:!")
+    return text.rstrip(" .,;:!") or text
 
 
 def _letters(answer: str) -> set[str]:
-    r"""The letters, as capitals, that name options in an answer; ``\0`` replaces an option's
-    text.
-    """
-    if len(bare := answer.strip(_MARKS)) == 1 and bare.isalpha():
+    r"""The letters, as capitals, that name options in an answer; ``\0`` is an option's text."""
+    bare = answer.strip(_MARKS)
+    if len(bare) == 1 and bare.isalpha():
         return {bare.upper()}
     letters = {letter.upper() for pattern in _LETTERS for letter in pattern.findall(answer)}
-    for first, other in _JOINED.findall(answer):
-        letters |= {other} if first in letters else set()
+    for first, second in _JOINED.findall(answer):
+        if first in letters:
+            letters.add(second)
     return letters

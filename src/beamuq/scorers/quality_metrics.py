@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,8 +28,7 @@ Readings = list[tuple[Words, Words]]
 
 @dataclass(frozen=True)
 class AnswerRule:
-    """How an answer is compared with a reference. Called with a text, it gives the text's normal
-    form.
+    """How an answer is compared with a reference; called with a text, the text's normal form.
 
     ``normalize``: that form, which AlignScore reads. ``readings``: the words of answer and
     reference whose best F1 or containment counts; ``exact``: those of which one pair must be equal.
@@ -73,15 +72,12 @@ NORMALIZERS: dict[str, AnswerRule] = {
     "triviaqa": _rule_of(normalize_triviaqa),
     "coqa": _rule_of(normalize_squad),
 }
-"""``folded`` is the rule of one's own questions; the others are those of the paper's datasets
-(D17).
-"""
+"""``folded`` is the rule of one's own questions; the others are those of the paper (D17)."""
 
 
 @dataclass(frozen=True)
 class Learned:
-    """The files and settings of a learned metric (None for the others), and the options of the
-    questions.
+    """The files and settings of a learned metric, None for others; the options of the questions.
 
     ``options``: those of each answer's question, in the order shown; empty where it is no multiple
     choice.
@@ -134,9 +130,7 @@ def exact_match(
 
 
 def gold_label(answer: str, references: Sequence[str], options: Sequence[str]) -> float:
-    """1 if the one option that the answer names is the gold one, whose text is the reference; none
-    or several: 0.
-    """
+    """1 if the answer names one option alone and it is the gold one, the reference; else 0."""
     named = named_options(answer, options)
     return float(len(named) == 1 and options[named.pop()] in references)
 
@@ -178,8 +172,8 @@ def _overlap(words: Words, target: Words) -> float:
 
 
 def _same(answer: str, reference: str, rule: AnswerRule) -> bool:
-    read = rule.exact(answer, reference)
-    return any(_same_words(answer, reference, words, target, rule) for words, target in read)
+    readings = rule.exact(answer, reference)
+    return any(_same_words(answer, reference, words, target, rule) for words, target in readings)
 
 
 def _same_words(answer: str, reference: str, words: Words, target: Words, rule: AnswerRule) -> bool:
@@ -193,10 +187,9 @@ def _answer_f1(
     answers: Sequence[str], references: References, normalize: Normalizer, _: Learned
 ) -> Floats:
     rule = _rule(normalize)
-    pairs = zip(answers, references, strict=True)
-    best = [
-        max(_token_f1(answer, reference, rule) for reference in texts) for answer, texts in pairs
-    ]
+    best = []
+    for answer, texts in zip(answers, references, strict=True):
+        best.append(max(_token_f1(answer, reference, rule) for reference in texts))
     return np.array(best, np.float64)
 
 
@@ -222,20 +215,23 @@ def _align(
             "quality alignscore: needs --model (the checkpoint) and --backbone (config and "
             "tokenizer)"
         )
-    options: dict[str, Any] = {
-        "dtype": learned.dtype,
-        "device": learned.device,
-        "cache": learned.cache,
-    }
-    scorer = AlignScore(learned.model, learned.backbone, **options)
-    claims = [list(dict.fromkeys(normalize(reference) for reference in texts)) for texts in refs]
-    contexts = [
-        normalize(answer) for answer, texts in zip(answers, claims, strict=True) for _ in texts
-    ]
-    values = scorer.score(contexts, [claim for texts in claims for claim in texts])
-    return np.maximum.reduceat(
-        values, np.cumsum([0, *map(len, claims[:-1])])
-    )  # the best of each answer's
+    scorer = AlignScore(
+        learned.model,
+        learned.backbone,
+        dtype=learned.dtype,
+        device=learned.device,
+        cache=learned.cache,
+    )
+    contexts: list[str] = []
+    claims: list[str] = []
+    starts: list[int] = []  # of each answer's claims
+    for answer, texts in zip(answers, refs, strict=True):
+        distinct = list(dict.fromkeys(normalize(reference) for reference in texts))
+        starts.append(len(claims))
+        contexts += [normalize(answer)] * len(distinct)
+        claims += distinct
+    best: Floats = np.maximum.reduceat(scorer.score(contexts, claims), starts)
+    return best
 
 
 def _gold(
@@ -279,11 +275,9 @@ def quality_values(
     """
     measure = plugins.find("quality metric", metric, QUALITY)
     rule = _rule(normalizer)
-    if not all(references):
-        raise BeamUQError(
-            f"quality {metric}: answer {[bool(r) for r in references].index(False)} has no "
-            "reference"
-        )
+    for number, texts in enumerate(references):
+        if not texts:
+            raise BeamUQError(f"quality {metric}: answer {number} has no reference")
     what = f"quality metric {metric!r}"
     values = plugins.call(what, measure, answers, references, rule, learned or Learned())
     return np.clip(plugins.numbers(what, values, (len(answers),), 0.0, 1.0), 0.0, 1.0)

@@ -28,29 +28,22 @@ class PairScores:
     contradict: Floats | None = None
 
     def same(self, threshold: float) -> Bools:
-        """Whether each pair means the same, [P]: entailment leads; without classes, it is
-        ``threshold`` or more.
-        """
+        """[P] whether a pair means the same: entailment leads; without classes, ≥ a threshold."""
         if self.neutral is None or self.contradict is None:
             return self.entail >= threshold
         return self.entail > np.maximum(self.neutral, self.contradict)
 
 
 class SimilarityScorer(Protocol):
-    """A similarity: pairs of (premise, hypothesis) to scores that do not depend on the other
-    pairs.
-    """
+    """A similarity: (premise, hypothesis) to scores that do not depend on the other pairs."""
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
-        """Score each pair; a pair of identical texts gets the scorer's own value, not a forced
-        1.
-        """
+        """Score each pair; a pair of identical texts gets the scorer's own value, no forced 1."""
         ...
 
 
 def scored(scorer: SimilarityScorer, pairs: Sequence[Pair]) -> PairScores:
-    """The scores of each pair by a scorer of the package or of a plug-in, checked and clipped to
-    [0, 1].
+    """The scores of each pair by a scorer of the package or a plug-in, checked, cut to [0, 1].
 
     Raises BeamUQError if it fails, or gives anything but one finite number in [0, 1] a pair; the
     message names its class.
@@ -65,14 +58,14 @@ def scored(scorer: SimilarityScorer, pairs: Sequence[Pair]) -> PairScores:
         raise BeamUQError(
             f"{what}: return beamuq.scorers.scorer_protocol.PairScores, with both classes or none"
         )
+    count = len(pairs)
+    entail = _checked(f"{what}: entail", scores.entail, count)
+    if scores.neutral is None or scores.contradict is None:
+        return PairScores(entail)
+    neutral = _checked(f"{what}: classes", scores.neutral, count)
+    contradict = _checked(f"{what}: classes", scores.contradict, count)
+    return PairScores(entail, neutral, contradict)
 
-    def checked(name: str, values: object) -> Floats:
-        return np.clip(
-            plugins.numbers(f"{what}: {name}", values, (len(pairs),), 0.0, 1.0), 0.0, 1.0
-        )
 
-    classes = (
-        None if values is None else checked("classes", values)
-        for values in (scores.neutral, scores.contradict)
-    )
-    return PairScores(checked("entail", scores.entail), *classes)
+def _checked(what: str, values: object, count: int) -> Floats:
+    return np.clip(plugins.numbers(what, values, (count,), 0.0, 1.0), 0.0, 1.0)

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from beamuq import plugins
-from beamuq.array_types import Floats
+from beamuq.array_types import Floats, Ints
 from beamuq.errors import BeamUQError, reading
 from beamuq.folded_words import folded_words
 from beamuq.methods import rouge
 from beamuq.models.load_model import load_tokenizer, load_whole
 from beamuq.models.model_folder import check_folder, model_identity
-from beamuq.scorers.packed_encoder import PackedEncoder, Values
+from beamuq.scorers.packed_encoder import PackedEncoder
+from beamuq.scorers.scored_pair_cache import Values
 from beamuq.scorers.scorer_protocol import Pair, PairScores, SimilarityScorer
 
 if TYPE_CHECKING:
@@ -48,12 +49,17 @@ class _FolderEncoder(PackedEncoder):
         model = load_whole(
             getattr(transformers, self.auto_class), folder, dtype=dtype, device=device
         )
-        self.model = model.to(
-            device=device, dtype=dtype
-        )  # DeBERTa's biases come out in float32 whatever was asked
-        named = load_tokenizer(folder), model_identity(folder)
-        width = int(getattr(self.model.config, self.width_in_config))
-        super().__init__(self.model, *named, dtype=dtype, device=device, width=width, **options)
+        # DeBERTa's biases come out in float32 whatever was asked
+        self.model = model.to(device=device, dtype=dtype)
+        super().__init__(
+            self.model,
+            load_tokenizer(folder),
+            model_identity(folder),
+            dtype=dtype,
+            device=device,
+            width=int(getattr(self.model.config, self.width_in_config)),
+            **options,
+        )
 
     def forward(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         """Logits, (B, classes)."""
@@ -78,17 +84,17 @@ class NLI(_FolderEncoder):
         names = {
             int(column): str(label).lower() for column, label in self.model.config.id2label.items()
         }
-        found = [
+        columns_of_classes = [
             [column for column, label in names.items() if label.startswith(name)]
             for name in CLASSES
         ]
-        if len(names) != len(CLASSES) or any(len(columns) != 1 for columns in found):
+        if len(names) != len(CLASSES) or any(len(columns) != 1 for columns in columns_of_classes):
             text = ", ".join(names[column] for column in sorted(names))
             raise BeamUQError(
                 f"{folder}/config.json: id2label: {text} are not entailment, neutral, "
                 "contradiction; fix it"
             )
-        self.columns = [columns[0] for columns in found]
+        self.columns = [columns[0] for columns in columns_of_classes]
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         """P(class | premise, hypothesis) of each pair, in [0, 1]; the three sum to 1."""
@@ -99,15 +105,15 @@ class NLI(_FolderEncoder):
 
 
 class CrossEncoder(_FolderEncoder):
-    """Semantic textual similarity (RoBERTa STS): one logit through a sigmoid. Not symmetric by
-    construction.
+    """Semantic textual similarity (RoBERTa STS): one logit through a sigmoid; not symmetric.
 
     Raises BeamUQError if the checkpoint has other than one output.
     """
 
     def __init__(self, folder: Path, **options: Any) -> None:
         super().__init__(folder, **options)
-        if (count := self.model.config.num_labels) != 1:
+        count = self.model.config.num_labels
+        if count != 1:
             raise BeamUQError(
                 f"{folder}: a cross-encoder has one output, this has {count}; use kind: nli for "
                 "classes"
@@ -125,14 +131,14 @@ class Embedding(_FolderEncoder):
     Not entailment: blind to direction, and soft on negation and numbers.
     """
 
-    auto_class, width_in_config = "AutoModel", "hidden_size"
-    output, label = "mean-pooled", "texts"
+    auto_class = "AutoModel"
+    width_in_config = "hidden_size"
+    output = "mean-pooled"
+    label = "texts"
 
     def __init__(self, folder: Path, **options: Any) -> None:
-        longest, path = (
-            None,
-            folder / "sentence_bert_config.json",
-        )  # the length that it was trained with
+        longest = None  # the length that it was trained with
+        path = folder / "sentence_bert_config.json"
         if path.is_file():
             with reading(path, "a file that names max_seq_length", "restore it or fetch again"):
                 longest = int(json.loads(path.read_text(encoding="utf-8"))["max_seq_length"])
@@ -155,12 +161,19 @@ class Embedding(_FolderEncoder):
         texts = list(dict.fromkeys(text for pair in pairs for text in pair))
         vectors = self.embed(texts)
         position = {text: i for i, text in enumerate(texts)}
-        rows = np.array(
-            [[position[premise], position[hypothesis]] for premise, hypothesis in pairs]
-        ).reshape(-1, 2)
-        blocks = (rows[start : start + BLOCK].T for start in range(0, len(rows), BLOCK))
-        cosines = [(vectors[first] * vectors[second]).sum(axis=1) for first, second in blocks]
-        return PairScores(entail=np.clip(np.concatenate([np.empty(0), *cosines]), 0.0, 1.0))
+        premises = np.array([position[premise] for premise, _ in pairs], dtype=np.int64)
+        hypotheses = np.array([position[hypothesis] for _, hypothesis in pairs], dtype=np.int64)
+        cosines = _row_products(vectors, premises, hypotheses)
+        return PairScores(entail=np.clip(cosines, 0.0, 1.0))
+
+
+def _row_products(vectors: Floats, first: Ints, second: Ints) -> Floats:
+    """[P] scalar products of the vectors [T, width] at two places [P], some at a time."""
+    products = np.empty(len(first))
+    for start in range(0, len(first), BLOCK):
+        block = slice(start, start + BLOCK)
+        products[block] = (vectors[first[block]] * vectors[second[block]]).sum(axis=1)
+    return products
 
 
 class Lexical:
@@ -221,8 +234,7 @@ def load_scorer(
     cache: Path | None = None,
     words: LexicalWords = "folded",
 ) -> SimilarityScorer:
-    """Load a scorer of a registered kind, or your own as ``module:attribute``, called like the
-    registered ones.
+    """Load a scorer of a registered kind, or your own as ``module:attribute``, called alike.
 
     ``folder`` is the model's; None for a kind that loads none, which is called without arguments.
     ``cache`` is the root folder of what survives between jobs; None: nothing. ``words``: of
@@ -236,12 +248,12 @@ def load_scorer(
         raise BeamUQError(
             f"scorer kind {kind!r}: {'needs --model' if folder is None else 'loads no model'}"
         )
-    options: dict[str, Any] = (
-        {} if folder is None else {"dtype": dtype, "device": device, "cache": cache}
-    )
+    what = f"scorer kind {kind!r}"
+    scorer: SimilarityScorer
     if kind == "lexical":
-        options = {"words": words}
-    scorer: SimilarityScorer = plugins.call(
-        f"scorer kind {kind!r}", make, *([folder] if folder else []), **options
-    )
+        scorer = plugins.call(what, make, words=words)
+    elif folder is None:
+        scorer = plugins.call(what, make)
+    else:
+        scorer = plugins.call(what, make, folder, dtype=dtype, device=device, cache=cache)
     return scorer

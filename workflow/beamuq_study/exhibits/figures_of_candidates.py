@@ -15,8 +15,8 @@ import pandas as pd
 from beamuq.array_types import Bools, Floats
 from beamuq.beam_mass_theorem import corrected_threshold, printed_threshold
 from beamuq.evaluation.candidate_sets import CandidateSets, length_bins, means_by_bin, with_all
-from beamuq.evaluation.estimator_errors import QuestionScores
 from beamuq.evaluation.intervals import mean_interval, proportion_interval
+from beamuq.evaluation.question_scores import QuestionScores
 from beamuq_study import cells
 from beamuq_study.exhibits import figure_style
 from beamuq_study.exhibits.exhibit import CANDIDATES, SCORES, Exhibit, Figure

@@ -12,8 +12,8 @@ import pandas as pd
 from beamuq.evaluation import bootstrap, guaranteed_threshold
 from beamuq.evaluation.candidate_sets import equal_bins, groups_of
 from beamuq.evaluation.estimates import Estimates, joined
-from beamuq.evaluation.estimator_errors import QuestionScores
 from beamuq.evaluation.prr_and_auc import rejection_bands
+from beamuq.evaluation.question_scores import QuestionScores
 from beamuq.strategy_names import ablation
 from beamuq_study import cells
 from beamuq_study.exhibits import captions, figure_style

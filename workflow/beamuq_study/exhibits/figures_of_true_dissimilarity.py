@@ -12,13 +12,13 @@ import pandas as pd
 from beamuq import strategy_names
 from beamuq.evaluation.candidate_sets import QuestionBin, equal_bins, means_by_bin, with_all
 from beamuq.evaluation.estimates import MEAN, Estimates, joined
-from beamuq.evaluation.estimator_errors import (
+from beamuq.evaluation.intervals import proportion_interval
+from beamuq_study.errors_where_u_is_known import (
     TRUE_DISSIMILARITY,
     TRUTH,
     Estimator,
     EstimatorsOfCell,
 )
-from beamuq.evaluation.intervals import proportion_interval
 from beamuq_study.exhibits import figure_style
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibit, Figure
 from beamuq_study.exhibits.figure_style import BLACK, GREY, Axes, Layout

@@ -9,10 +9,9 @@ from operator import methodcaller
 import numpy as np
 
 from beamuq import strategy_names
-from beamuq.evaluation import estimator_errors
 from beamuq.evaluation.estimates import MEAN, Estimates, joined
-from beamuq.evaluation.estimator_errors import METHOD, TRUE_DISSIMILARITY, Estimator
-from beamuq_study import cells
+from beamuq_study import cells, errors_where_u_is_known
+from beamuq_study.errors_where_u_is_known import METHOD, TRUE_DISSIMILARITY, Estimator
 from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.exhibit import (
     CANDIDATES,
@@ -151,13 +150,13 @@ def controls_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Tabl
     )
     estimates = with_mean(study, joined(controls)).estimates
     prr = estimates.where(metric="PRR")
-    beams = prr.at(prr.frame[PLACE].assign(variant=estimator_errors.BEAMS))
+    beams = prr.at(prr.frame[PLACE].assign(variant=errors_where_u_is_known.BEAMS))
     gains = prr.combined(beams, np.subtract).assign(metric=DELTA)
-    gains = gains.rows(prr.frame["variant"] != estimator_errors.BEAMS)
+    gains = gains.rows(prr.frame["variant"] != errors_where_u_is_known.BEAMS)
     columns = [
         Column({"metric": "PRR"}, ("PRR",), beside="interval"),
         Column({"metric": DELTA}, (f"{DELTA} against beams",), "signed", "interval"),
-        Column({"metric": estimator_errors.PARTIAL}, ("Partial",), beside="interval"),
+        Column({"metric": errors_where_u_is_known.PARTIAL}, ("Partial",), beside="interval"),
     ]
     return table(
         study,
@@ -234,7 +233,7 @@ def _spread_of_draws(study: Study, inputs: Inputs, cell: Cell) -> Estimates:
         strategy_names.samples_of(study.main.sample, study.main.num_candidates, number + 1)
         for number in range(cells.draws(study, cell.recipe))
     ]
-    spread = estimator_errors.spread(
+    spread = errors_where_u_is_known.spread(
         prr.where(variant="uniform", setting=settings), prr.where(variant=OVER_BEAMS, setting="")
     )
     return spread.assign(setting=[f"{name} {cell.recipe}" for name in spread.frame["setting"]])
@@ -269,7 +268,7 @@ def exhibits(study: Study) -> list[Exhibit]:
     controlled = partial(
         with_exact_value,
         estimators=CONTROLS,
-        methods=[estimator_errors.PROB],
+        methods=[errors_where_u_is_known.PROB],
         strategies=[study.main.beam],
     )
     return [

@@ -10,9 +10,9 @@ import numpy as np
 
 from beamuq import strategy_names
 from beamuq.array_types import Floats
-from beamuq.evaluation.estimator_errors import METHOD, Estimator, EstimatorsOfCell, samples
 from beamuq.methods.dissimilarity_estimators import lacks
 from beamuq_study import cells
+from beamuq_study.errors_where_u_is_known import METHOD, Estimator, EstimatorsOfCell, samples
 from beamuq_study.exhibits.captions import Facts
 from beamuq_study.parquet_tables import ALL
 from beamuq_study.result_files import Cell, Inputs

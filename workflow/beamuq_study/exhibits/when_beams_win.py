@@ -11,11 +11,11 @@ import pandas as pd
 from beamuq.evaluation.bootstrap import interval
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import MEAN, Estimates, joined
-from beamuq.evaluation.estimator_errors import GAIN, NOISE, TARGET
 from beamuq.evaluation.known_distribution import coordinates
 from beamuq.scorers.quality_metrics import exact_match, gold_label
 from beamuq_study import cells
 from beamuq_study.data.dataset_adapters import normalizer_of
+from beamuq_study.errors_where_u_is_known import GAIN, NOISE, TARGET
 from beamuq_study.exhibits import figure_style
 from beamuq_study.exhibits.exhibit import Exhibit, Figure, Row, Table
 from beamuq_study.exhibits.figure_style import BLACK, Axes, Layout

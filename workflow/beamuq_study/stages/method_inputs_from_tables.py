@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from beamuq import plugins
 from beamuq.errors import BeamUQError
+from beamuq.log_space_sums import Array, Index, Mask
 from beamuq.methods import answer_probability, candidate_weights, semantic_entropy_sar
 from beamuq.methods.dissimilarity_estimators import CandidateArrays
-from beamuq.methods.log_space_sums import Array, Index, Mask
 from beamuq.methods.method_inputs import UNKNOWN, Answer, Evidence, Pairs
 from beamuq.strategy_names import draws, kind_of, parse, searches
 from beamuq_study.parquet_tables import SCHEMAS

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from beamuq import plugins
 from beamuq.config_errors import StrictModel
+from beamuq.log_space_sums import Array
 from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import CandidateArrays, estimate, standard_error
-from beamuq.methods.log_space_sums import Array
 from beamuq.methods.method_inputs import Evidence
 from beamuq.methods.registry import DECIMALS, FACTORS, Method, compute, resolve
 from beamuq.strategy_names import (

@@ -12,11 +12,11 @@ import numpy as np
 from beamuq.array_types import Floats
 from beamuq.evaluation.bootstrap import interval
 from beamuq.evaluation.estimates import Estimates, joined
-from beamuq.evaluation.estimator_errors import GAIN
 from beamuq.evaluation.known_distribution import crossing
 from beamuq_study.comparison.claims.case import Case, question_count, require_questions
 from beamuq_study.comparison.claims.judges import judge
 from beamuq_study.comparison.claims.verdict import Part, Verdict, weakest_part
+from beamuq_study.errors_where_u_is_known import GAIN
 from beamuq_study.exhibits.when_beams_win import COVERING, differences, with_map
 from beamuq_study.result_files import Cell
 from beamuq_study.stages.beams_map import BEAMS, DISSIMILARITY, EXACT_TEXT, SIMILARITY

@@ -11,7 +11,7 @@ import pandas as pd
 from beamuq.array_types import Floats
 from beamuq.evaluation import prr_and_auc, significance
 from beamuq.evaluation.estimates import TIE, Estimates, joined
-from beamuq.evaluation.estimator_errors import QuestionScores
+from beamuq.evaluation.question_scores import QuestionScores
 from beamuq_study import cells as grid
 from beamuq_study.comparison.claims.case import (
     Case,

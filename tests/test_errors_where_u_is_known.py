@@ -11,7 +11,8 @@ import pytest
 import synthetic
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import Estimates
-from beamuq.evaluation.estimator_errors import (
+from beamuq.evaluation.question_scores import QuestionScores
+from beamuq_study.errors_where_u_is_known import (
     CORRECTED,
     FAIR,
     IN_FACT,
@@ -19,7 +20,6 @@ from beamuq.evaluation.estimator_errors import (
     PRINTED,
     Estimator,
     EstimatorsOfCell,
-    QuestionScores,
     samples,
 )
 
