@@ -39,7 +39,12 @@ METADATA = "ro-crate-metadata.json"
 ABOUT = "Uncertainty of answers of language models, from raw questions to tables and figures"
 LICENCE = "https://spdx.org/licenses/Apache-2.0"
 BIOSCHEMAS = "https://bioschemas.org/profiles"
-PAGES = ("overview.html", "comparison.html", "ledger.html", "study.json")
+PAGES = {
+    "overview": "overview.html",
+    "comparison": "comparison.html",
+    "ledger": "ledger.html",
+    "record": "study.json",
+}
 ENDINGS = {"table": ("csv", "tex", "md", "html"), "figure": ("pdf", "svg", "png", "csv", "txt")}
 PROJECT = ("README.md", "CITATION.cff", "LICENSE", "envs/constraints.txt")
 CODE = {"src/": "library, prompts", "workflow/": "rules, numbers"}
@@ -74,7 +79,7 @@ class Run:
     @property
     def outputs(self) -> dict[str, str]:
         """The path of each parameter that it writes."""
-        pages = {Path(page).stem: self.results + page for page in PAGES}
+        pages = {key: self.results + page for key, page in PAGES.items()}
         return pages | {f"{kind}s": folder for kind, folder in self.exhibits.items()}
 
     def files_read(self) -> dict[str, Path]:
@@ -84,7 +89,7 @@ class Run:
 
     def files_written(self) -> dict[str, Path]:
         """The file of each page and exhibit."""
-        paths = [self.results + page for page in PAGES]
+        paths = [self.results + page for page in PAGES.values()]
         for label in self.study.exhibits:
             kind = list_of_exhibits.exhibit(label, self.study).kind
             paths += [f"{self.exhibits[kind]}{label}.{ending}" for ending in ENDINGS[kind]]
@@ -125,7 +130,7 @@ def _run(name: str, folder: Path) -> Run:
     """The study, which must be as it was when it ran."""
     file = study_path(name)
     run = Run(name, file, load_study(file), folder)
-    record = folder / f"{run.results}study.json"
+    record = folder / run.outputs["record"]
     if load_study(record).as_run() != run.study.as_run():
         raise BeamUQError(
             f"{file}: changed after the run that {record} tells of; run it again, or change it back"
