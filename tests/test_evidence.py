@@ -123,29 +123,30 @@ def drawn(
     main, *further = (quality.metric for quality in study_of(folder).qualities(need.dataset))
 
     def of_the_answer(forms: list[Scored]) -> list[Scored]:
-        return [form for form in forms if answer_source in ("", form[0])]
+        return [form for form in forms if answer_source in ("", form.answer_source)]
 
     def of_tables(forms: list[Scored]) -> list[Scored]:
-        return [
-            form
-            for form in of_the_answer(forms)
-            if not form[3] and form[1:3] not in OF_NO_MAIN_TABLE
-        ]
+        plain = [form for form in of_the_answer(forms) if not form.setting]
+        return [form for form in plain if (form.method, form.variant) not in OF_NO_MAIN_TABLE]
 
     def of_others(forms: list[Scored]) -> list[Scored]:
         read = {"main": "nothing with a setting", "reference": "sample "}.get(need.recipe, "")
-        of = (
-            form for form in of_the_answer(forms) if not (form[3] and not form[3].startswith(read))
-        )
-        return [form for form in of if form[3] or form[1:3] in OF_NO_MAIN_TABLE]
+        with_setting = [
+            form for form in of_the_answer(forms) if form.setting and form.setting.startswith(read)
+        ]
+        of_no_table = [
+            form
+            for form in of_the_answer(forms)
+            if not form.setting and (form.method, form.variant) in OF_NO_MAIN_TABLE
+        ]
+        return with_setting + of_no_table
 
-    rows = recomputed(folder, cell, of_tables, metric, [main], answered=bool(labels & OF_ANSWERED))[
-        1
-    ]
+    answered = bool(labels & OF_ANSWERED)
+    rows = recomputed(folder, cell, of_tables, metric, [main], answered=answered).replicates
     if not labels <= OF_MAIN_FORMS:
-        rows += recomputed(folder, cell, of_others, metric, [main])[1]
+        rows += recomputed(folder, cell, of_others, metric, [main]).replicates
     if further and "quality_agreement" in labels:
-        rows += recomputed(folder, cell, of_tables, metric, further)[1]
+        rows += recomputed(folder, cell, of_tables, metric, further).replicates
     return rows
 
 
@@ -189,11 +190,10 @@ def test_a_cell_is_recomputed_from_its_scores(folder: Path) -> None:
         .table.to_pandas()
         .sort_values(keys, ignore_index=True)
     )
-    again = pd.DataFrame(
-        recomputed(folder, cell, lambda forms: forms[:: math.ceil(len(forms) / 20)], answered=True)[
-            0
-        ]
-    )[published.columns].sort_values(keys, ignore_index=True)
+    rows = recomputed(
+        folder, cell, lambda forms: forms[:: math.ceil(len(forms) / 20)], answered=True
+    )
+    again = pd.DataFrame(rows.evaluation)[published.columns].sort_values(keys, ignore_index=True)
     published = published.merge(again[keys], on=keys)
     assert len(published) == len(again)
     assert again[[*keys, "n", "note"]].equals(
