@@ -356,6 +356,11 @@ def prr(dataset: str, recipe: str) -> dict[Scored, np.ndarray]:  # type: ignore[
     subsets = {row["subset"] for row in rows.replicates}
     # of all questions alone where no answer is empty
     subset = "answered" if by.answered and "answered" in subsets else "all"
+    return _values_by_score(rows, subset)
+
+
+def _values_by_score(rows: Recomputed, subset: str) -> dict[Scored, np.ndarray]:  # type: ignore[type-arg]
+    """Of a subset of the questions each value with those of its resamples behind it."""
     evaluation = [row for row in rows.evaluation if row["subset"] == subset]
     replicates = [row for row in rows.replicates if row["subset"] == subset]
     values = {}

@@ -16,6 +16,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from beamuq_study.exhibits.table_formats import decimal, interval, signed
 
@@ -157,24 +158,31 @@ def cells(*words: str) -> str:
     """
     file, *parts = " ".join(words).replace("\n", " ").split(" | ")
     data = _rows(file)
-    rows, heads, *where = [_items(part) for part in parts]
-    always = [conditions for part in where for conditions, _ in part]
-    lines = [["", *(title for _, title in heads)], ["---", *["---:"] * len(heads)]]
-    for row, title in rows:
-        numbers = [
-            _cell(data, [row, column, *always], is_difference="−" in title + head)
-            for column, head in heads
-        ]
-        lines.append([title, *numbers])
+    rows, columns, *where = [_items(part) for part in parts]
+    always = [item.conditions for items in where for item in items]
+    lines = [["", *(column.title for column in columns)], ["---", *["---:"] * len(columns)]]
+    for row in rows:
+        line = [row.title]
+        for column in columns:
+            conditions = [row.conditions, column.conditions, *always]
+            line.append(_cell(data, conditions, is_difference="−" in row.title + column.title))
+        lines.append(line)
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _items(part: str) -> list[tuple[str, str]]:
-    """Conditions and title of each row or column."""
+class Item(NamedTuple):
+    """A row or column of a block of cells."""
+
+    conditions: str  # KEY=VALUE & KEY=VALUE
+    title: str
+
+
+def _items(part: str) -> list[Item]:
+    """``CONDITIONS as TITLE; …``; a title may be missing."""
     items = []
     for item in part.split(";"):
         conditions, _, title = item.strip().partition(" as ")
-        items.append((conditions, title))
+        items.append(Item(conditions, title))
     return items
 
 
