@@ -334,7 +334,7 @@ def _chosen_scores(
 
 
 @cache
-def prr(dataset: str, recipe: str) -> dict[Scored, np.ndarray]:  # type: ignore[type-arg]
+def prr(dataset: str, recipe: str) -> dict[Scored, np.ndarray]:
     """PRR, or ROC-AUC, by score of the greedy answer: of all questions and of each resample.
 
     Arrays of [1 + resamples].
@@ -359,7 +359,7 @@ def prr(dataset: str, recipe: str) -> dict[Scored, np.ndarray]:  # type: ignore[
     return _values_by_score(rows, subset)
 
 
-def _values_by_score(rows: Recomputed, subset: str) -> dict[Scored, np.ndarray]:  # type: ignore[type-arg]
+def _values_by_score(rows: Recomputed, subset: str) -> dict[Scored, np.ndarray]:
     """Of a subset of the questions each value with those of its resamples behind it."""
     evaluation = [row for row in rows.evaluation if row["subset"] == subset]
     replicates = [row for row in rows.replicates if row["subset"] == subset]
@@ -394,7 +394,7 @@ def _questions_of_reference(folder: Path, dataset: str) -> list[str]:
     return [question for question in questions.table["id"].to_pylist() if question in scored]
 
 
-def difference(formula: str, method: str, dataset: str) -> np.ndarray:  # type: ignore[type-arg]
+def difference(formula: str, method: str, dataset: str) -> np.ndarray:
     """The value of a difference and of each resample, [1 + resamples]."""
     methods = method.split(" + ")
     parts = []
@@ -405,7 +405,7 @@ def difference(formula: str, method: str, dataset: str) -> np.ndarray:  # type: 
             if form.method in methods and term.is_of(form)
         ]
         parts.append(term.sign * np.mean(values, axis=0))
-    return np.sum(parts, axis=0)
+    return np.asarray(np.sum(parts, axis=0))
 
 
 def table() -> pd.DataFrame:

@@ -133,17 +133,19 @@ def lengths_of_code(text: str, tree: ast.Module) -> list[int]:
         if token.type not in NO_CODE:
             rows.update(range(token.start[0], token.end[0] + 1))
     for node in ast.walk(tree):
-        if isinstance(node, (ast.Import, ast.ImportFrom)) or is_docstring(node):
+        if isinstance(node, ast.stmt) and is_import_or_docstring(node):
             rows.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     stripped = [line.strip() for line in text.splitlines()]
     return [len(stripped[row - 1]) for row in sorted(rows) if stripped[row - 1]]
 
 
-def is_docstring(node: ast.AST) -> bool:
-    """Whether a statement is a text and nothing else."""
-    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Constant):
+def is_import_or_docstring(statement: ast.stmt) -> bool:
+    """A docstring is a text and nothing else."""
+    if isinstance(statement, (ast.Import, ast.ImportFrom)):
+        return True
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Constant):
         return False
-    return isinstance(node.value.value, str)
+    return isinstance(statement.value.value, str)
 
 
 def is_packed(node: ast.Assign) -> bool:

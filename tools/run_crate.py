@@ -148,7 +148,7 @@ def _check_files(run: Run, files: Iterable[Path]) -> None:
 
 def _tracked() -> dict[str, Path]:
     """What git tracks of the workflow, by path, without links."""
-    command = ["git", "-C", ROOT, "ls-files", "-z", "Snakefile", "src", "workflow", *PROJECT]
+    command = ["git", "-C", str(ROOT), "ls-files", "-z", "Snakefile", "src", "workflow", *PROJECT]
     paths = subprocess.check_output(command, text=True).split("\0")[:-1]
     if not paths:
         raise BeamUQError(f"{ROOT}: git tracks nothing here; a crate needs a clone")

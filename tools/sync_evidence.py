@@ -128,7 +128,7 @@ def table(name: str, label: str, title: str = "") -> str:
     rows = _rows_of_table(ROOT / "evidence" / name / "tables" / f"{label}.md")
     heads = [head.split(" · ") for head in rows[0]]
     last_titles = [titles[-1] for titles in heads]
-    columns = range(len(heads))
+    columns = list(range(len(heads)))
     if title:
         if not any(title in titles for titles in heads):
             sys.exit(
