@@ -39,7 +39,7 @@ quick: $(STAMP) ## the checks of a minute, while writing
 test: $(STAMP) ## every check of minutes
 	$(MAKE) --no-print-directory --jobs 2 lint unit
 
-lint: $(STAMP) ## style, types, and what is generated
+lint: $(STAMP) ## style, types, what is generated, and whether code says one thing a line
 	ruff check .
 	ruff format --check .
 	snakefmt --check Snakefile workflow/Snakefile workflow/rules
@@ -48,6 +48,7 @@ lint: $(STAMP) ## style, types, and what is generated
 	python tools/sync_envs.py --check
 	python tools/sync_schemas.py --check
 	python tools/sync_docs.py --check
+	python tools/readable.py
 
 unit: $(STAMP) models ## the tests
 	$(PYTEST) -m "not (census or evidence or slurm or rehearsal)"

@@ -1,5 +1,4 @@
-"""A card's minutes attributed: what decoding does with them, step by step, beside the least that
-the card can take.
+"""A card's minutes attributed: what decoding does with them, beside the least that it can take.
 
 ``python -m benchmarks.decoding --gpu`` runs it. The model has the shape of Llama 3.1 8B and random
 weights in bf16: the largest model of the paper, which one card of 80 GB holds with 256 questions;
@@ -15,7 +14,6 @@ shapes. Without a card, the host's clock stands in for events.
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 import statistics
@@ -56,18 +54,33 @@ from beamuq.decoding.output_layer import OutputLayer, text_decoder
 from beamuq.decoding.random_numbers import gumbel_max
 from beamuq.decoding.self_check import checked
 from beamuq.decoding.tree_attention import PaddedRows, TreeCache, _kernels
-from benchmarks.common import CALLS, NEW_TOKENS, POLICIES, Generate, M, random_prompts, versions
+from benchmarks.common import (
+    CALLS,
+    NEW_TOKENS,
+    POLICIES,
+    Generate,
+    M,
+    Results,
+    random_prompts,
+    versions,
+)
 
 PER_QUESTION = 2 * M + 1
-MASKS, LAUNCHES, LISTS, SEARCHES = (
-    "masks and indices",
-    "launching the decoder",
-    "launching the lists",
-    "policies",
-)
-TRIE, WAITING, COPIES = "trie", "waiting for the card", "copies"
-HOST = MASKS, LAUNCHES, LISTS, SEARCHES, TRIE, WAITING, COPIES, "other"
-DECODER, HEAD, TOP, DRAWS = DEVICE = "decoder", "head and softmax", "top-k", "draws"
+# phases of the host
+MASKS = "masks and indices"
+LAUNCHES = "launching the decoder"
+LISTS = "launching the lists"
+SEARCHES = "policies"
+TRIE = "trie"
+WAITING = "waiting for the card"
+COPIES = "copies"
+HOST = (MASKS, LAUNCHES, LISTS, SEARCHES, TRIE, WAITING, COPIES, "other")
+# phases of the card
+DECODER = "decoder"
+HEAD = "head and softmax"
+TOP = "top-k"
+DRAWS = "draws"
+DEVICE = (DECODER, HEAD, TOP, DRAWS)
 Change = tuple[Any, str, Callable[[Any], Any]]
 
 
@@ -97,15 +110,17 @@ TINY = Setting(
 def random_model(setting: Setting, device: str) -> Any:
     """A decoder of random weights."""
     loader: Any = transformers.AutoModelForCausalLM
-    names = (
-        "vocab_size",
-        "hidden_size",
-        "intermediate_size",
-        "num_hidden_layers",
-        "num_attention_heads",
+    make_config: Any = transformers.LlamaConfig
+    vocabulary, width, inner_width, layers, heads, key_heads = setting.shape
+    config = make_config(
+        vocab_size=vocabulary,
+        hidden_size=width,
+        intermediate_size=inner_width,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=key_heads,
+        max_position_embeddings=8192,
     )
-    shape: dict[str, Any] = dict(zip((*names, "num_key_value_heads"), setting.shape, strict=True))
-    config: Any = transformers.LlamaConfig(**shape, max_position_embeddings=8192)
     with torch.device(device):
         return loader.from_config(config, dtype=setting.dtype).eval()
 
@@ -168,9 +183,7 @@ class Phases:
         self._since = now
 
     def timed(self, host: str, device: str = "") -> Callable[[Any], Any]:
-        """What charges calls of a function to a phase of the host and, with ``device``, to one of
-        the card.
-        """
+        """What charges calls of a function to a phase of the host, and one of the card if given."""
 
         def wrap(call: Any) -> Any:
             def wrapped(*arguments: Any, **options: Any) -> Any:
@@ -192,25 +205,31 @@ class Phases:
         return wrap
 
     def _each(self, generate: Any) -> Any:
-        def wrapped(*given: Any) -> Any:
-            made = generate(*given)
-            return iter(self.timed(LISTS, HEAD)(lambda: next(made, None)), None)
+        def wrapped(*arguments: Any) -> Any:
+            chunks = generate(*arguments)
+            return iter(self.timed(LISTS, HEAD)(lambda: next(chunks, None)), None)
 
         return wrapped
 
     def _fetch(self, fetch: Any) -> Any:
         wait = self.timed(WAITING)(lambda: synchronize(self._device))
         copy = self.timed(COPIES)(fetch)
-        return lambda transfers: (wait(), copy(transfers))[1]
+
+        def wrapped(transfers: Any) -> Any:
+            wait()
+            return copy(transfers)
+
+        return wrapped
 
     def _follow(self, follow: Any) -> Any:
         def wrapped(*arguments: Any) -> Any:
-            self._open, self._since = ["other"], time.perf_counter()
+            self._open = ["other"]
+            self._since = time.perf_counter()
             try:
-                found = follow(*arguments)
+                result = follow(*arguments)
                 synchronize(self._device)
                 self._charge()
-                return found
+                return result
             finally:
                 self._open = []
 
@@ -220,7 +239,8 @@ class Phases:
         """`TreeRunner._run_nodes` that notes its rows."""
 
         def wrapped(runner: Any, nodes: Any) -> Any:
-            self.rows += [len(nodes)] if len(nodes) else []
+            if len(nodes):
+                self.rows.append(len(nodes))
             return run_nodes(runner, nodes)
 
         return wrapped
@@ -260,30 +280,28 @@ class Phases:
 
 
 def busy_share(trace: Any) -> tuple[float | None, int]:
-    """The share of time, from the first to the last, in which the card ran something, and how many
-    kernels it ran.
+    """The share of time in which the card ran something, and how many kernels it ran.
 
-    ``trace`` is what torch's profiler exports. None: it saw nothing run on a card.
+    The time is from the first to the last. ``trace`` is what torch's profiler exports. None: it saw
+    nothing run on a card.
     """
-    seen = [
-        event
-        for event in trace["traceEvents"]
-        if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")
-    ]
-    spans = sorted((float(event["ts"]), float(event["ts"]) + float(event["dur"])) for event in seen)
+    kinds = ("kernel", "gpu_memcpy", "gpu_memset")
+    events = [event for event in trace["traceEvents"] if event.get("cat") in kinds]
+    spans = sorted(
+        (float(event["ts"]), float(event["ts"]) + float(event["dur"])) for event in events
+    )
     if not spans:
         return None, 0
-    busy, end = 0.0, spans[0][0]
+    busy = 0.0
+    start = end = spans[0][0]
     for first, last in spans:
         busy += max(0.0, last - max(first, end))
         end = max(end, last)
-    return busy / (end - spans[0][0]), sum(event["cat"] == "kernel" for event in seen)
+    return busy / (end - start), sum(event["cat"] == "kernel" for event in events)
 
 
-def profiled(run: Callable[[], Any], device: torch.device) -> dict[str, Any]:
-    """Busy share and kernels a step of the steps of one batch. A profiler that fails says so and
-    stops nothing.
-    """
+def profiled(run: Callable[[], Any], device: torch.device) -> Results:
+    """Busy share and kernels a step of one batch; a profiler that fails says so, and no more."""
     phases = Phases(device)
     activity = (
         ProfilerActivity.CUDA
@@ -296,10 +314,10 @@ def profiled(run: Callable[[], Any], device: torch.device) -> dict[str, Any]:
         def traced(follow: Any) -> Any:
             def wrapped(*arguments: Any) -> Any:
                 with profile(activities=[activity]) as profiler:
-                    found = follow(*arguments)
+                    result = follow(*arguments)
                     synchronize(device)
                 profiler.export_chrome_trace(str(path))
-                return found
+                return result
 
             return wrapped
 
@@ -319,7 +337,7 @@ def profiled(run: Callable[[], Any], device: torch.device) -> dict[str, Any]:
 
 def cell(
     model: Any, draw: random.Random, batch: int, prompt: tuple[int, int], stops: frozenset[int]
-) -> dict[str, Any]:
+) -> Results:
     """One cell, without its floor."""
     device = model.device
     vocabulary = model.config.vocab_size
@@ -333,8 +351,9 @@ def cell(
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
     run()
-    work, phases = Work(), Phases(device)
+    work = Work()
     run(work)
+    phases = Phases(device)
     with replaced(phases.changes()):
         run()
     steps = max(1, len(phases.rows))
@@ -371,101 +390,133 @@ def milliseconds(run: Callable[[], Any], device: torch.device, repeats: int = 5)
     return statistics.median(times[1:])
 
 
-def floors(model: Any, setting: Setting) -> dict[str, Any]:
-    """Milliseconds of single kernels on the shapes of the cells, by rows of a step; attention by
-    batch and prompt.
+class Kernels:
+    """Single kernels of a model on random inputs, for some rows of a step at once."""
+
+    def __init__(self, model: Any, most_rows: int) -> None:
+        self._output = OutputLayer(model)
+        self._width = model.config.hidden_size
+        # of the head, the lists and the draws at once, as the engine does it
+        self._chunk = NextTokenDistributions(self._output, frozenset(), frozenset()).most_rows
+        modules = text_decoder(model).modules()
+        self.linears = [module for module in modules if isinstance(module, nn.Linear)]
+        self._inputs = {
+            linear.in_features: torch.randn(
+                most_rows, linear.in_features, dtype=model.dtype, device=model.device
+            )
+            for linear in self.linears
+        }
+        rows = min(self._chunk, most_rows)
+        logits = torch.randn(rows, self._output.vocabulary, device=model.device)
+        self._flat = logits.log_softmax(dim=-1)
+
+    def layers(self, rows: int) -> None:
+        """All linear layers; no list of their outputs is kept, which would fill the card."""
+        for linear in self.linears:
+            functional.linear(self._inputs[linear.in_features][:rows], linear.weight)
+
+    def head(self, rows: int) -> None:
+        """The output layer and its softmax."""
+        for size in self._chunks(rows):
+            self._output.logits(self._inputs[self._width][:size]).log_softmax(dim=-1)
+
+    def top(self, rows: int) -> None:
+        """The most probable tokens."""
+        for size in self._chunks(rows):
+            self._flat[:size].topk(2 * ALTERNATIVES + 1)
+
+    def draws(self, rows: int) -> None:
+        """One draw a row."""
+        gumbel_max(self._flat, np.arange(rows) % len(self._flat), np.arange(rows))
+
+    def _chunks(self, rows: int) -> list[int]:
+        return [min(self._chunk, rows - first) for first in range(0, rows, self._chunk)]
+
+
+def floors(model: Any, setting: Setting) -> Results:
+    """Milliseconds of single kernels on the shapes of the cells.
+
+    By rows of a step; attention by batch and prompt.
     """
-    config, output = model.config, OutputLayer(model)
-    there: dict[str, Any] = {"dtype": model.dtype, "device": model.device}
-    most = NextTokenDistributions(output, frozenset(), frozenset()).most_rows
-    linears = [part for part in text_decoder(model).modules() if isinstance(part, nn.Linear)]
-    inputs = {
-        part.in_features: torch.randn(setting.rows[-1], part.in_features, **there)
-        for part in linears
+    kernels = Kernels(model, setting.rows[-1])
+    runs = {
+        "layers": kernels.layers,
+        HEAD: kernels.head,
+        TOP: kernels.top,
+        DRAWS: kernels.draws,
     }
-    flat = torch.randn(
-        min(most, setting.rows[-1]), output.vocabulary, device=model.device
-    ).log_softmax(dim=-1)
-
-    def layers(rows: int) -> None:  # and no list of all outputs, which would fill the card
-        for part in linears:
-            functional.linear(inputs[part.in_features][:rows], part.weight)
-
-    def in_chunks(run: Callable[[int], Any], rows: int) -> None:
-        for first in range(0, rows, most):
-            run(min(most, rows - first))
-
-    kinds: dict[str, Callable[[int], Any]] = {
-        "layers": layers,
-        HEAD: partial(
-            in_chunks,
-            lambda some: output.logits(inputs[config.hidden_size][:some]).log_softmax(dim=-1),
-        ),
-        TOP: partial(in_chunks, lambda some: flat[:some].topk(2 * ALTERNATIVES + 1)),
-        DRAWS: lambda rows: gumbel_max(flat, np.arange(rows) % len(flat), np.arange(rows)),
-    }
-    found: dict[str, Any] = {
+    times: Results = {
         kind: {rows: milliseconds(partial(run, rows), model.device) for rows in setting.rows}
-        for kind, run in kinds.items()
+        for kind, run in runs.items()
     }
-    heads, shared, found["attention"] = config.num_attention_heads, config.num_key_value_heads, {}
-    for batch, (length, _) in itertools.product(setting.batches, setting.prompts):
-        keys, rows = length + PER_QUESTION * NEW_TOKENS // 2, PER_QUESTION * heads // shared
-        query = torch.zeros(batch, shared, rows, config.head_dim, **there)
-        key = torch.zeros(batch, keys, shared, config.head_dim, **there).transpose(1, 2)
-        mask = torch.zeros(batch, 1, rows, -(-keys // 8) * 8, **there)[..., :keys]
-        attend = partial(functional.scaled_dot_product_attention, query, key, key, attn_mask=mask)
-        with _kernels(model.device):
-            one = milliseconds(attend, model.device)
-        found["attention"][f"{batch}, {length}"] = one * config.num_hidden_layers
-    source = torch.zeros(setting.copied, dtype=torch.uint8, device=model.device)
-    rate = (
-        2
-        * source.nbytes
-        / milliseconds(partial(torch.empty_like(source).copy_, source), model.device)
-    )
-    weights = (
-        sum(part.weight.nbytes for part in linears) + model.get_output_embeddings().weight.nbytes
-    )
-    return found | {"memory GB per second": rate / 1e6, "reading the weights": weights / rate}
+    times["attention"] = {
+        f"{batch}, {length}": attention_milliseconds(model, batch, length)
+        for batch in setting.batches
+        for length, _ in setting.prompts
+    }
+    rate = bytes_per_millisecond(setting.copied, model.device)
+    weights = [linear.weight for linear in kernels.linears]
+    weights.append(model.get_output_embeddings().weight)
+    times["memory GB per second"] = rate / 1e6
+    times["reading the weights"] = sum(weight.nbytes for weight in weights) / rate
+    return times
 
 
-def floor_seconds(told: dict[str, Any], least: dict[str, Any]) -> float:
-    """The seconds that a cell's products, head, lists, draws and attention take alone; draws are 10
-    of 21 rows.
-    """
-
-    def at(kind: str, rows: float) -> float:
-        most = max(least[kind])
-        whole, rest = divmod(rows, most)
-        return float(
-            whole * least[kind][most]
-            + (np.interp(rest, [*least[kind]], [*least[kind].values()]) if rest else 0)
-        )
-
-    steps = [
-        at("layers", rows) + at(HEAD, rows) + at(TOP, rows) + at(DRAWS, rows * M / PER_QUESTION)
-        for rows in told["rows per step"]
-    ]
-    attention = least["attention"][f"{told['batch']}, {told['prompt tokens, shared'][0]}"] * len(
-        steps
-    )
-    return (at("layers", told["prompt rows"]) + sum(steps) + attention) / 1e3
+def attention_milliseconds(model: Any, batch: int, length: int) -> float:
+    """Attention of all layers at the middle of decoding; ``length``: tokens of a prompt."""
+    config = model.config
+    new = partial(torch.zeros, dtype=model.dtype, device=model.device)
+    keys = length + PER_QUESTION * NEW_TOKENS // 2
+    key_heads = config.num_key_value_heads
+    rows = PER_QUESTION * config.num_attention_heads // key_heads
+    query = new(batch, key_heads, rows, config.head_dim)
+    key = new(batch, keys, key_heads, config.head_dim).transpose(1, 2)
+    mask = new(batch, 1, rows, -(-keys // 8) * 8)[..., :keys]
+    attend = partial(functional.scaled_dot_product_attention, query, key, key, attn_mask=mask)
+    with _kernels(model.device):
+        one_layer = milliseconds(attend, model.device)
+    return one_layer * config.num_hidden_layers
 
 
-def best_generate(model: Any, draw: random.Random, setting: Setting) -> dict[str, Any]:
-    """``generate`` with ten beams: questions per second at each batch that fits, the second
-    call's.
-    """
+def bytes_per_millisecond(copied: int, device: torch.device) -> float:
+    """How fast memory is read and written, by a copy of so many bytes."""
+    source = torch.zeros(copied, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    return 2 * copied / milliseconds(partial(target.copy_, source), device)
+
+
+def floor_seconds(measured_cell: Results, floor: Results) -> float:
+    """The seconds that a cell's single kernels take alone; draws are 10 of 21 rows."""
+    steps = 0.0
+    for rows in measured_cell["rows per step"]:
+        steps += interpolated(floor["layers"], rows)
+        steps += interpolated(floor[HEAD], rows)
+        steps += interpolated(floor[TOP], rows)
+        steps += interpolated(floor[DRAWS], rows * M / PER_QUESTION)
+    prompts = interpolated(floor["layers"], measured_cell["prompt rows"])
+    length = measured_cell["prompt tokens, shared"][0]
+    attention = floor["attention"][f"{measured_cell['batch']}, {length}"]
+    return (prompts + steps + attention * len(measured_cell["rows per step"])) / 1e3
+
+
+def interpolated(times: dict[int, float], rows: float) -> float:
+    """Milliseconds for so many rows, of which the largest number measured is run at once."""
+    most = max(times)
+    whole, rest = divmod(rows, most)
+    last = float(np.interp(rest, [*times], [*times.values()])) if rest else 0.0
+    return whole * times[most] + last
+
+
+def best_generate(model: Any, draw: random.Random, setting: Setting) -> Results:
+    """``generate`` with ten beams: questions per second of the second call at each batch."""
     rates: dict[int, float] = {}
     for batch in setting.generate:
         try:
             for _ in range(2):
                 prompts = random_prompts(draw, batch, *setting.prompts[0], model.config.vocab_size)
                 started = time.perf_counter()
-                Generate(model, frozenset()).call(
-                    prompts, batch, **CALLS["beams"]
-                )  # its answers go to the host
+                # its answers go to the host
+                Generate(model, frozenset()).call(prompts, batch, CALLS["beams"])
                 rates[batch] = batch / (time.perf_counter() - started)
         except RuntimeError as error:
             if not out_of_memory(error):
@@ -474,69 +525,69 @@ def best_generate(model: Any, draw: random.Random, setting: Setting) -> dict[str
     return {"by batch": rates, "questions per second": max(rates.values(), default=None)}
 
 
-def table(cells: list[dict[str, Any]]) -> str:
-    """Twelve lines, a column for each cell: its batch, its prompt's tokens, and s where tokens
-    stop.
-    """
-    kinds = {
-        "host": ([MASKS], [LAUNCHES, LISTS], [SEARCHES, TRIE], [WAITING, COPIES]),
-        "device": ([DECODER], [HEAD], [TOP, DRAWS]),
-    }
+def table(cells: list[Results]) -> str:
+    """Twelve lines, a column a cell: its batch, its prompt's tokens, and s where tokens stop."""
     heads = [
-        f"{c['batch']}/{c['prompt tokens, shared'][0]}{'s' if c['stops'] else ''}" for c in cells
+        f"{cell['batch']}/{cell['prompt tokens, shared'][0]}{'s' if cell['stops'] else ''}"
+        for cell in cells
     ]
     lines = [("batch/prompt, s: stops", heads)]
-    for name in (
-        "questions per second",
-        "rows, sum",
-        *kinds,
-        "busy share",
-        "launches per step",
-        "time per floor",
-    ):
-        if name not in kinds:
-            lines.append((name, ["-" if c[name] is None else f"{c[name]:.4g}" for c in cells]))
-            continue
-        for phases in kinds[name]:
-            sums = [sum(c[f"{name} ms per step"][phase] for phase in phases) for c in cells]
-            lines.append((f"{name} ms: {', '.join(phases)}", [f"{value:.4g}" for value in sums]))
+    lines += [_line(name, cells) for name in ("questions per second", "rows, sum")]
+    for phases in ([MASKS], [LAUNCHES, LISTS], [SEARCHES, TRIE], [WAITING, COPIES]):
+        lines.append(_line_of_phases("host", phases, cells))
+    for phases in ([DECODER], [HEAD], [TOP, DRAWS]):
+        lines.append(_line_of_phases("device", phases, cells))
+    for name in ("busy share", "launches per step", "time per floor"):
+        lines.append(_line(name, cells))
     return "\n".join(
         f"{name:50}" + "".join(f"{value:>9}" for value in values) for name, values in lines
     )
 
 
+def _line(name: str, cells: list[Results]) -> tuple[str, list[str]]:
+    return name, ["-" if cell[name] is None else f"{cell[name]:.4g}" for cell in cells]
+
+
+def _line_of_phases(where: str, phases: list[str], cells: list[Results]) -> tuple[str, list[str]]:
+    sums = [sum(cell[f"{where} ms per step"][phase] for phase in phases) for cell in cells]
+    return f"{where} ms: {', '.join(phases)}", [f"{value:.4g}" for value in sums]
+
+
 @torch.inference_mode()
-def attributed(setting: Setting, model: Any = None) -> dict[str, Any]:
-    """All cells, floors and the call of ``generate``; printed as they come, and returned for
-    JSON.
-    """
-    there = torch.cuda.is_available()
-    told: dict[str, Any] = versions(torch.cuda.get_device_name() if there else "CPU") | {
+def attributed(setting: Setting, model: Any = None) -> Results:
+    """All cells, floors and the call of ``generate``, printed as they come."""
+    has_card = torch.cuda.is_available()
+    results: Results = {
+        **versions(torch.cuda.get_device_name() if has_card else "CPU"),
         "CUDA": torch.version.cuda,
         "shape": setting.shape,
     }
-    print(json.dumps(told), flush=True)
+    print(json.dumps(results), flush=True)
     started = time.perf_counter()
-    model = random_model(setting, "cuda" if there else "cpu") if model is None else model
-    told |= {
-        "parameters": sum(weight.numel() for weight in model.parameters()),
-        "path": checked(model).summary,
-    }
-    told |= {"seconds to start": time.perf_counter() - started}
-    told["floors, ms"] = least = floors(model, setting)
-    print(json.dumps(least), flush=True)
-    draw, told["cells"] = random.Random(0), []
+    if model is None:
+        model = random_model(setting, "cuda" if has_card else "cpu")
+    results["parameters"] = sum(weight.numel() for weight in model.parameters())
+    results["path"] = checked(model).summary
+    results["seconds to start"] = time.perf_counter() - started
+    results["floors, ms"] = floors(model, setting)
+    print(json.dumps(results["floors, ms"]), flush=True)
+    draw = random.Random(0)
+    results["cells"] = []
     for prompt in setting.prompts:
         for stops in (frozenset[int](), frozenset(range(0, model.config.vocab_size, 4))):
             for batch in setting.batches:
-                found = cell(model, draw, batch, prompt, stops)
-                found["floor seconds"] = floor_seconds(found, least)
-                taken = found["prefill seconds"] + found["decode seconds"]
-                found["time per floor"] = taken / found["floor seconds"]
-                told["cells"].append(found)
-                print(json.dumps(found), flush=True)
-    told["generate, ten beams"] = best_generate(model, draw, setting)
-    print(json.dumps(told["generate, ten beams"]))
-    print(table(told["cells"]))
-    told["seconds in all"] = time.perf_counter() - started
-    return told
+                measured_cell = cell(model, draw, batch, prompt, stops)
+                measured_cell |= _against_floor(measured_cell, results["floors, ms"])
+                results["cells"].append(measured_cell)
+                print(json.dumps(measured_cell), flush=True)
+    results["generate, ten beams"] = best_generate(model, draw, setting)
+    print(json.dumps(results["generate, ten beams"]))
+    print(table(results["cells"]))
+    results["seconds in all"] = time.perf_counter() - started
+    return results
+
+
+def _against_floor(measured_cell: Results, floor: Results) -> Results:
+    seconds = measured_cell["prefill seconds"] + measured_cell["decode seconds"]
+    least = floor_seconds(measured_cell, floor)
+    return {"floor seconds": least, "time per floor": seconds / least}

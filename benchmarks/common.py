@@ -1,9 +1,8 @@
-"""What the benchmarks share: prompts, ``generate`` calls, costs in seconds and memory, and the JSON
-that they write.
-"""
+"""What the benchmarks share: prompts, ``generate`` calls, costs, and the JSON that they write."""
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import platform
@@ -25,6 +24,7 @@ from beamuq.decoding import Beam, Greedy, Policy, Prompt, Sample
 
 MODEL = Path(__file__).resolve().parents[1] / "resources" / "models" / "smollm2-135m-instruct"
 NEW_TOKENS = 20
+Results = dict[str, Any]  # what is measured, by name, as JSON has it
 M = 10
 POLICIES: list[Policy] = [Greedy(), Sample(M), Beam(M)]
 COUNTRIES = """
@@ -43,38 +43,49 @@ Cuba,Havana,North_America Mexico,Mexico_City,North_America Kuwait,Kuwait_City,As
 
 @dataclass
 class Cost:
-    """What one way of decoding took: CPU and wall seconds, and the most memory resident meanwhile,
-    in MB.
-    """
+    """What one way of decoding took."""
 
-    cpu: float
-    wall: float
-    peak: float
+    cpu: float  # seconds
+    wall: float  # seconds
+    peak: float  # the most memory resident meanwhile, in MB
 
 
 def questions(tokenizer: Any, length: int, count: int) -> list[Prompt]:
-    """Few-shot prompts of about ``length`` tokens; shots differ in order, so that questions share
-    no prefix.
+    """Few-shot prompts of about ``length`` tokens.
+
+    Shots differ in order, so that questions share no prefix.
     """
+    facts = questions_and_answers()
+    prompts = []
+    for number in range(count):
+        shots = random.Random(number).sample(facts, len(facts))
+        question, _ = shots.pop()
+        examples = fitting_examples(tokenizer, shots, length - 12)
+        tokens = tokenizer(f"{examples}Question: {question}\nAnswer:")["input_ids"]
+        prompts.append(Prompt(f"q{number}", tuple(tokens)))
+    return prompts
+
+
+def questions_and_answers() -> list[tuple[str, str]]:
+    """Three of each country."""
     facts = []
     for line in COUNTRIES.split():
         country, capital, continent = (word.replace("_", " ") for word in line.split(","))
         facts.append((f"What is the capital of {country}?", capital))
         facts.append((f"On which continent is {country}?", continent))
         facts.append((f"Of which country is {capital} the capital?", country))
-    prompts = []
-    for number in range(count):
-        shuffled = random.Random(number).sample(facts, len(facts))
-        asked, text = shuffled.pop()[0], ""
-        for question, answer in shuffled:
-            shot = f"Question: {question}\nAnswer: {answer}\n\n"
-            if len(tokenizer(shot + text)["input_ids"]) > length - 12:
-                break
-            text = shot + text
-        prompts.append(
-            Prompt(f"q{number}", tuple(tokenizer(f"{text}Question: {asked}\nAnswer:")["input_ids"]))
-        )
-    return prompts
+    return facts
+
+
+def fitting_examples(tokenizer: Any, shots: Sequence[tuple[str, str]], most: int) -> str:
+    """As many answered questions as ``most`` tokens hold, the first shot last."""
+    text = ""
+    for question, answer in shots:
+        longer = f"Question: {question}\nAnswer: {answer}\n\n{text}"
+        if len(tokenizer(longer)["input_ids"]) > most:
+            break
+        text = longer
+    return text
 
 
 def resident() -> int:
@@ -85,7 +96,8 @@ def resident() -> int:
 @contextmanager
 def resident_peak() -> Iterator[Callable[[], float]]:
     """The most memory resident in the block, in MB, looked at fifty times a second."""
-    highest, over = resident(), threading.Event()
+    highest = resident()
+    over = threading.Event()
 
     def watch() -> None:
         nonlocal highest
@@ -104,7 +116,8 @@ def resident_peak() -> Iterator[Callable[[], float]]:
 def measured(run: Callable[[], Any]) -> tuple[Any, Cost]:
     """The result of ``run`` and its cost."""
     with resident_peak() as peak:
-        cpu, wall = time.process_time(), time.perf_counter()
+        cpu = time.process_time()
+        wall = time.perf_counter()
         result = run()
         cost = Cost(time.process_time() - cpu, time.perf_counter() - wall, 0.0)
     cost.peak = peak()
@@ -142,63 +155,67 @@ make_config: Any = transformers.GenerationConfig
 
 
 class Generate:
-    """Three calls of transformers' ``generate``, left-padded, with the engine's stop tokens and no
-    other setting.
-    """
+    """Calls of ``generate``, left-padded, with the engine's stop tokens and no other setting."""
 
     def __init__(self, model: Any, stops: frozenset[int]) -> None:
         self._model: Any = model
         self._stops = stops
-        self._common: dict[str, Any] = {"max_new_tokens": NEW_TOKENS, "pad_token_id": 0}
-        self._common["eos_token_id"] = sorted(stops) or None
-        model.generation_config = make_config(**self._common)
+        model.generation_config = self._config(make_config())
+
+    def _config(self, call: Any) -> Any:
+        """A call's own options, and those that all calls have."""
+        config = copy.deepcopy(call)
+        config.max_new_tokens = NEW_TOKENS
+        config.pad_token_id = 0
+        config.eos_token_id = sorted(self._stops) or None
+        return config
 
     def call(
-        self, prompts: Sequence[Prompt], batch: int, **options: Any
+        self, prompts: Sequence[Prompt], batch: int, call: Any
     ) -> dict[str, list[tuple[int, ...]]]:
-        """Generated tokens by prompt id, each cut after its first stop."""
-        config = make_config(**self._common, **options)
-        found: dict[str, list[tuple[int, ...]]] = {}
+        """Generated tokens by prompt id, each cut after its first stop; ``call``: of `CALLS`."""
+        config = self._config(call)
+        answers: dict[str, list[tuple[int, ...]]] = {}
         for first in range(0, len(prompts), batch):
             chunk = prompts[first : first + batch]
-            longest = max(len(prompt.token_ids) for prompt in chunk)
-            ids = left_padded([prompt.token_ids for prompt in chunk], longest)
-            mask = left_padded([[1] * len(prompt.token_ids) for prompt in chunk], longest)
-            with torch.inference_mode():
-                made = self._model.generate(
-                    ids.to(self._model.device),
-                    attention_mask=mask.to(self._model.device),
-                    generation_config=config,
-                )
-            rows = made[:, longest:].tolist()
-            each = len(rows) // len(chunk)
+            rows = self._generated(chunk, config)
+            per_prompt = len(rows) // len(chunk)
             for index, prompt in enumerate(chunk):
-                found[prompt.id] = [
-                    self._cut(row) for row in rows[index * each : (index + 1) * each]
-                ]
-        return found
+                own_rows = rows[index * per_prompt : (index + 1) * per_prompt]
+                answers[prompt.id] = [self._cut(row) for row in own_rows]
+        return answers
+
+    def _generated(self, prompts: Sequence[Prompt], config: Any) -> list[list[int]]:
+        """The tokens behind the prompts, some rows of each prompt one after another."""
+        longest = max(len(prompt.token_ids) for prompt in prompts)
+        ids = left_padded([prompt.token_ids for prompt in prompts], longest)
+        mask = left_padded([[1] * len(prompt.token_ids) for prompt in prompts], longest)
+        with torch.inference_mode():
+            sequences = self._model.generate(
+                ids.to(self._model.device),
+                attention_mask=mask.to(self._model.device),
+                generation_config=config,
+            )
+        rows: list[list[int]] = sequences[:, longest:].tolist()
+        return rows
 
     def _cut(self, row: list[int]) -> tuple[int, ...]:
-        ends = (i + 1 for i, token in enumerate(row) if token in self._stops)
+        ends = (place + 1 for place, token in enumerate(row) if token in self._stops)
         return tuple(row[: next(ends, NEW_TOKENS)])
 
 
-CALLS: dict[str, dict[str, Any]] = {
-    "greedy": {"do_sample": False},
-    "samples": {
-        "do_sample": True,
-        "num_return_sequences": M,
-        "top_k": 0,
-        "top_p": 1.0,
-        "temperature": 1.0,
-    },
-    "beams": {
-        "do_sample": False,
-        "num_beams": M,
-        "num_return_sequences": M,
-        "length_penalty": 0.0,
-        "early_stopping": "never",
-    },
+CALLS = {
+    "greedy": make_config(do_sample=False),
+    "samples": make_config(
+        do_sample=True, num_return_sequences=M, top_k=0, top_p=1.0, temperature=1.0
+    ),
+    "beams": make_config(
+        do_sample=False,
+        num_beams=M,
+        num_return_sequences=M,
+        length_penalty=0.0,
+        early_stopping="never",
+    ),
 }
 
 
@@ -212,8 +229,8 @@ def versions(machine: str = platform.processor() or platform.machine()) -> dict[
     }
 
 
-def write_json(path: Path, told: dict[str, Any]) -> None:
+def write_json(path: Path, results: Results) -> None:
     """Write what was measured."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(told, indent=1) + "\n")
+    path.write_text(json.dumps(results, indent=1) + "\n")
     print(f"written to {path}")

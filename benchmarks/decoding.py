@@ -1,5 +1,4 @@
-"""The decoding engine against three ``generate`` calls on the same machine, in the same run, with
-the same threads.
+"""The decoding engine against three ``generate`` calls, in the same run with the same threads.
 
     python -m benchmarks.decoding            # SmolLM2 on the CPU: every cell, two to three hours
     python -m benchmarks.decoding --quick    # two questions a cell, one repeat: minutes
@@ -16,6 +15,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from benchmarks.common import (
     Cost,
     Generate,
     M,
+    Results,
     measured,
     median,
     questions,
@@ -39,36 +41,81 @@ from benchmarks.common import (
     write_json,
 )
 
+Answers = dict[str, list[tuple[int, ...]]]  # generated tokens by prompt id
+
+SHOWN = (
+    "prompt tokens",
+    "ending",
+    "generate CPU s",
+    "engine CPU s",
+    "CPU ratio",
+    "wall ratio",
+    "prompt tokens run, engine",
+    "rows merged",
+    "rows unmerged",
+    "engine peak MB",
+    "generate peak MB",
+)
+
 
 def check(
-    model: Any, prompts: Sequence[Prompt], ours: Sequence[Candidate], theirs: dict[str, Any]
-) -> dict[str, Any]:
-    """Whether greedy ids and ordered beams are identical, and how far samples are from their
-    teacher-forced log p.
-    """
-    by_strategy: dict[str, dict[str, list[tuple[int, ...]]]] = {}
+    model: Any, prompts: Sequence[Prompt], ours: Sequence[Candidate], theirs: dict[str, Answers]
+) -> Results:
+    """Whether greedy ids and ordered beams are identical, and how far log p of samples is off."""
+    by_strategy: dict[str, Answers] = {}
     for candidate in ours:
-        by_strategy.setdefault(candidate.strategy, {}).setdefault(candidate.prompt_id, []).append(
-            candidate.token_ids
-        )
-    tokens = {prompt.id: prompt.token_ids for prompt in prompts}
+        answers = by_strategy.setdefault(candidate.strategy, {})
+        answers.setdefault(candidate.prompt_id, []).append(candidate.token_ids)
+    prompt_ids = {prompt.id: prompt.token_ids for prompt in prompts}
+    samples = {
+        (candidate.prompt_id, candidate.token_ids): candidate
+        for candidate in ours
+        if candidate.strategy.startswith("sample")
+    }
     furthest = 0.0
-    for candidate in {
-        (c.prompt_id, c.token_ids): c for c in ours if c.strategy.startswith("sample")
-    }.values():
-        ids = torch.tensor([[*tokens[candidate.prompt_id], *candidate.token_ids]])
-        with torch.inference_mode():
-            logits = model(ids, logits_to_keep=len(candidate.token_ids) + 1).logits[0, :-1]
-        logprobs = torch.log_softmax(logits.float(), dim=-1)
-        rescored = (
-            logprobs.gather(1, torch.tensor(candidate.token_ids)[:, None]).double().sum().item()
-        )
-        furthest = max(furthest, abs(rescored - candidate.logprob))
+    for sample in samples.values():
+        rescored = teacher_forced(model, prompt_ids[sample.prompt_id], sample.token_ids)
+        furthest = max(furthest, abs(rescored - sample.logprob))
     return {
         "greedy identical": by_strategy["greedy"] == theirs["greedy"],
         "beams identical in order": by_strategy[f"beam M={M}"] == theirs["beams"],
         "samples rescored within": furthest,
     }
+
+
+def teacher_forced(model: Any, prompt: Sequence[int], answer: Sequence[int]) -> float:
+    """log p of an answer's tokens, by one pass over prompt and answer."""
+    ids = torch.tensor([[*prompt, *answer]])
+    with torch.inference_mode():
+        logits = model(ids, logits_to_keep=len(answer) + 1).logits[0, :-1]
+    logprobs = torch.log_softmax(logits.float(), dim=-1)
+    return float(logprobs.gather(1, torch.tensor(answer)[:, None]).double().sum())
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A call of ``generate`` at the batch size at which it is fastest."""
+
+    answers: Answers
+    batch: int
+    cost: Cost
+
+
+def fastest(
+    generate: Generate, name: str, prompts: Sequence[Prompt], batches: Sequence[int], repeats: int
+) -> Timed:
+    """The call of this name, tried at each batch size and repeated at the best."""
+    torch.manual_seed(0)
+    answers: Answers = {}
+    costs = {}
+    for batch in batches:
+        if batch <= len(prompts):
+            call = partial(generate.call, prompts, batch, CALLS[name])
+            answers, costs[batch] = measured(call)
+    best = min(costs, key=lambda batch: costs[batch].cpu)
+    call = partial(generate.call, prompts, best, CALLS[name])
+    further = [measured(call)[1] for _ in range(repeats - 1)]
+    return Timed(answers, best, median([costs[best], *further]))
 
 
 def cell(
@@ -79,85 +126,66 @@ def cell(
     count: int,
     repeats: int,
     batches: Sequence[int],
-) -> dict[str, Any]:
+) -> Results:
     """One cell of the table."""
     prompts = questions(tokenizer, length, count)
-    options: dict[str, Any] = {"stop_ids": stops, "seed": 0, "max_new_tokens": NEW_TOKENS}
+    engine = partial(
+        decode, model, prompts, POLICIES, stop_ids=stops, seed=0, max_new_tokens=NEW_TOKENS
+    )
     work = Work()
-    ours, first = measured(lambda: decode(model, prompts, POLICIES, work=work, **options))
-    engine = [first] + [
-        measured(lambda: decode(model, prompts, POLICIES, **options))[1] for _ in range(repeats - 1)
-    ]
+    ours, first = measured(partial(engine, work=work))
+    mine = median([first, *(measured(engine)[1] for _ in range(repeats - 1))])
     generate = Generate(model, stops)
-    theirs, costs, best = {}, [], {}
-    for name, call in CALLS.items():
-        torch.manual_seed(0)
-        tried = {}
-        for batch in (size for size in batches if size <= count):
-            theirs[name], tried[batch] = measured(
-                lambda b=batch, c=call: generate.call(prompts, b, **c)
-            )  # type: ignore[misc]
-        best[name] = min(tried, key=lambda size: tried[size].cpu)
-        again = [
-            measured(lambda n=name, c=call: generate.call(prompts, best[n], **c))[1]
-            for _ in range(repeats - 1)
-        ]  # type: ignore[misc]
-        costs.append(median([tried[best[name]], *again]))
-    mine = median(engine)
-    calls = Cost(sum(c.cpu for c in costs), sum(c.wall for c in costs), max(c.peak for c in costs))
+    calls = {name: fastest(generate, name, prompts, batches, repeats) for name in CALLS}
+    cpu = sum(call.cost.cpu for call in calls.values())
+    wall = sum(call.cost.wall for call in calls.values())
+    theirs = {name: call.answers for name, call in calls.items()}
     return {
         "prompt tokens": round(work.prompt_tokens / count),
         "ending": "newline stops" if stops else f"{NEW_TOKENS} tokens",
         "questions": count,
-        "generate CPU s": calls.cpu / count,
+        "generate CPU s": cpu / count,
         "engine CPU s": mine.cpu / count,
-        "CPU ratio": calls.cpu / mine.cpu,
-        "wall ratio": calls.wall / mine.wall,
+        "CPU ratio": cpu / mine.cpu,
+        "wall ratio": wall / mine.wall,
         "prompt tokens run, generate": round((2 * M + 1) * work.prompt_tokens / count),
         "prompt tokens run, engine": round(work.prompt_rows / count),
         "rows merged": round(work.decoded_rows / count, 1),
         "rows unmerged": round(work.decoded_rows_unmerged / count, 1),
         "prefill share": work.prefill_seconds / (work.prefill_seconds + work.decode_seconds),
-        "generate peak MB": calls.peak,
+        "generate peak MB": max(call.cost.peak for call in calls.values()),
         "engine peak MB": mine.peak,
-        "best batches": best,
+        "best batches": {name: call.batch for name, call in calls.items()},
         **check(model, prompts, ours, theirs),
     }
 
 
-def against_generate(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+def against_generate(arguments: argparse.Namespace) -> list[Results]:
     """All cells on the CPU, printed as they come."""
     torch.set_num_threads(arguments.threads)
     loader: Any = AutoModelForCausalLM
     model = loader.from_pretrained(arguments.model, dtype=torch.float32).eval()
     tokenizer = AutoTokenizer.from_pretrained(arguments.model)
     newline = stop_tokens(tokenizer, model)
-    count, repeats = (2, 1) if arguments.quick else (arguments.questions, arguments.repeats)
-    shown: tuple[str, ...] = (
-        "prompt tokens",
-        "ending",
-        "generate CPU s",
-        "engine CPU s",
-        "CPU ratio",
-        "wall ratio",
-    )
-    shown += (
-        "prompt tokens run, engine",
-        "rows merged",
-        "rows unmerged",
-        "engine peak MB",
-        "generate peak MB",
-    )
-    print("| " + " | ".join(shown) + " | identical |\n|" + " --- |" * (len(shown) + 1))
+    count = 2 if arguments.quick else arguments.questions
+    repeats = 1 if arguments.quick else arguments.repeats
+    print("| " + " | ".join(SHOWN) + " | identical |\n|" + " --- |" * (len(SHOWN) + 1))
     cells = []
     for length in arguments.lengths:
         for stops in (newline, frozenset[int]()):
             cells.append(cell(model, tokenizer, length, stops, count, repeats, arguments.batches))
-            values = [cells[-1][name] for name in shown]
-            same = cells[-1]["greedy identical"] and cells[-1]["beams identical in order"]
-            row = [f"{value:.2f}" if isinstance(value, float) else str(value) for value in values]
-            print("| " + " | ".join([*row, "yes" if same else "NO"]) + " |", flush=True)
+            print(row(cells[-1]), flush=True)
     return cells
+
+
+def row(results: Results) -> str:
+    """A cell's line of the printed table."""
+    words = []
+    for name in SHOWN:
+        value = results[name]
+        words.append(f"{value:.2f}" if isinstance(value, float) else str(value))
+    is_same = results["greedy identical"] and results["beams identical in order"]
+    return "| " + " | ".join([*words, "yes" if is_same else "NO"]) + " |"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -195,8 +223,9 @@ def main(argv: Sequence[str] | None = None) -> None:
             parser.error("--gpu needs a card; --gpu --tiny runs anywhere")
         write_json(arguments.json, card.attributed(card.TINY if arguments.tiny else card.Setting()))
     else:
-        told = {**versions(), "threads": arguments.threads}
-        write_json(arguments.json, {**told, "cells": against_generate(arguments)})
+        results: Results = {**versions(), "threads": arguments.threads}
+        results["cells"] = against_generate(arguments)
+        write_json(arguments.json, results)
 
 
 if __name__ == "__main__":

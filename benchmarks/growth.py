@@ -1,5 +1,4 @@
-"""How time and memory grow, part by part: CPU seconds and the memory that a part took beside what
-was there before.
+"""How time and memory grow, part by part: CPU seconds and the memory that a part took.
 
     python -m benchmarks.growth                     # minutes; build/growth.csv and build/growth.png
     python -m benchmarks.growth --quick             # every part at its two smallest sizes: seconds
@@ -17,6 +16,7 @@ import multiprocessing
 import random
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,17 @@ from beamuq_study.exhibits import figure_style
 from benchmarks import card, evaluation
 from benchmarks.common import MODEL, NEW_TOKENS, measured, questions, random_prompts, resident
 
-Part = tuple[str, str, Sequence[int], Callable[[int], Any]]
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What grows, by what, through which sizes."""
+
+    name: str
+    by: str
+    sizes: Sequence[int]
+    run: Callable[[int], Any]
 
 
 def decoded(model: Any, prompts: Sequence[Any], stops: frozenset[int], m: int = 10) -> None:
@@ -60,35 +70,44 @@ def compared(scorer: Any, pairs: int) -> None:
 def explored(count: int) -> None:
     """The explorer's page of questions with ten samples and ten beams, 16 methods."""
     draw = random.Random(0)
-
-    def row() -> dict[str, Any]:
-        ids, logprobs = [draw.randrange(5000) for _ in range(4)], [-draw.random() for _ in range(4)]
-        texts = [f"w{token}" for token in ids]
-        tokens = {"token_ids": ids, "token_texts": texts, "token_logprobs": logprobs}
-        return {"text": " ".join(texts), "logprob": sum(logprobs), **tokens}
-
-    asked = []
+    made_up = []
     for number in range(count):
-        rows = [row() for _ in range(20)]
-        pairs = {(a["text"], b["text"]): (draw.random(), None) for a in rows for b in rows}
-        asked.append(
-            Question(
-                f"q{number}", f"Question {number}?", rows[0], rows[:10], rows[10:], pairs=pairs
-            )
+        rows = [made_up_candidate(draw) for _ in range(20)]
+        pairs = {
+            (first["text"], second["text"]): (draw.random(), None)
+            for first in rows
+            for second in rows
+        }
+        question = Question(
+            f"q{number}", f"Question {number}?", rows[0], rows[:10], rows[10:], pairs=pairs
         )
+        made_up.append(question)
     keys = [(f"q{number}", f"method {k}") for k in range(16) for number in range(count)]
     scores = pd.DataFrame(keys, columns=["id", "method"]).assign(variant="", setting="", value=0.5)
-    page("made up", [], [Section("made up", "made up", asked, scores)])
+    page("made up", [], [Section("made up", "made up", made_up, scores)])
+
+
+def made_up_candidate(draw: random.Random) -> Row:
+    """An answer of four tokens."""
+    ids = [draw.randrange(5000) for _ in range(4)]
+    logprobs = [-draw.random() for _ in range(4)]
+    texts = [f"w{token}" for token in ids]
+    return {
+        "text": " ".join(texts),
+        "logprob": sum(logprobs),
+        "token_ids": ids,
+        "token_texts": texts,
+        "token_logprobs": logprobs,
+    }
 
 
 def parts() -> list[Part]:
-    """What grows, by what, through which sizes."""
+    """Every part, with what it runs."""
     torch.set_num_threads(1)
-    tiny, draw = card.random_model(card.TINY, "cpu"), random.Random(0)
+    tiny = card.random_model(card.TINY, "cpu")
     few = frozenset(range(0, card.TINY.shape[0], 4))
     loader: Any = AutoModelForCausalLM
-    # copied: weights that are mapped from a file would count as memory of the first size that reads
-    # them
+    # copied: weights mapped from a file would count as memory of the first size that reads them
     model = deepcopy(loader.from_pretrained(MODEL, dtype=torch.float32).eval())
     tokenizer = AutoTokenizer.from_pretrained(MODEL)
     newline = stop_tokens(tokenizer, model)
@@ -99,27 +118,29 @@ def parts() -> list[Part]:
         "embedding", MODEL.parent / "all-minilm-l6-v2", dtype=torch.float32, device=model.device
     )
     embedding.model = deepcopy(embedding.model)
-    prompts = random_prompts(draw, counts[-1], 40, 20, len(few) * 4)
+    prompts = random_prompts(random.Random(0), counts[-1], 40, 20, len(few) * 4)
     by_length = {length: questions(tokenizer, length, 4) for length in (125, 250, 500, 1000)}
+    lexical = load_scorer("lexical")
     return [
-        ("decoding", "questions", counts, lambda n: decoded(tiny, prompts[:n], few)),
-        ("decoding", "M", (5, 10, 20, 40), lambda m: decoded(model, by_length[125], newline, m)),
-        (
+        Part("decoding", "questions", counts, lambda n: decoded(tiny, prompts[:n], few)),
+        Part(
+            "decoding", "M", (5, 10, 20, 40), lambda m: decoded(model, by_length[125], newline, m)
+        ),
+        Part(
             "decoding",
             "prompt tokens",
             (*by_length,),
             lambda length: decoded(model, by_length[length], newline),
         ),
-        (
-            "similarity, ROUGE-L",
-            "distinct pairs",
-            (1000, 2000, 4000),
-            partial(compared, load_scorer("lexical")),
+        Part(
+            "similarity, ROUGE-L", "distinct pairs", (1000, 2000, 4000), partial(compared, lexical)
         ),
-        ("similarity, MiniLM", "distinct pairs", (250, 500, 1000), partial(compared, embedding)),
-        ("evaluation", "questions", counts, lambda n: evaluation.cell(0, n, 16)),
-        ("evaluation", "methods", (6, 12, 24), lambda methods: evaluation.cell(0, 1000, methods)),
-        ("explorer", "questions", counts, explored),
+        Part(
+            "similarity, MiniLM", "distinct pairs", (250, 500, 1000), partial(compared, embedding)
+        ),
+        Part("evaluation", "questions", counts, lambda n: evaluation.cell(0, n, 16)),
+        Part("evaluation", "methods", (6, 12, 24), lambda count: evaluation.cell(0, 1000, count)),
+        Part("explorer", "questions", counts, explored),
     ]
 
 
@@ -144,36 +165,39 @@ def apart(run: Callable[[], Any]) -> dict[str, float]:
 
 
 def draw(table: pd.DataFrame, path: Path) -> None:
-    """One panel for each part: costs and sizes per the smallest's; grey: linear. Titles tell the
-    power of CPU time.
-    """
+    """One panel for each part: costs and sizes per the smallest's; grey: linear."""
     with figure_style.settings():
         from matplotlib import pyplot
 
-        groups = [(key, of) for key, of in table.groupby(["part", "by"], sort=False)]
         figure, axes = pyplot.subplots(
             2, 4, figsize=(10, 5), sharex=True, sharey=True, layout="constrained"
         )
-        looks = {
-            "cpu_seconds": (figure_style.SAMPLES, "o-", "CPU time"),
-            "peak_mb": (figure_style.BEAMS, "s--", "peak memory"),
-        }
-        for ((part, by), of), ax in zip(groups, axes.flat, strict=False):
-            ax.plot([1, 8], [1, 8], color=figure_style.GREY, linewidth=0.8, label="linear")
-            for column, (colour, line, name) in looks.items():
-                cost = of[column] / of[column].iloc[0]
-                ax.plot(of["size"] / of["size"].iloc[0], cost, line, color=colour, label=name)
-            power = np.polyfit(np.log(of["size"]), np.log(of["cpu_seconds"]), 1)[0]
-            ax.set(xscale="log", yscale="log", title=f"{part},\nby {by}: power {power:.2f}")
-            ax.set_xticks([1, 2, 4, 8], ["1", "2", "4", "8"])
-            ax.set_yticks([1, 2, 4, 8], ["1", "2", "4", "8"])
-            ax.minorticks_off()
-        for ax in axes.flat[len(groups) :]:
-            ax.set_axis_off()
+        panels = list(axes.flat)
+        for (part, by), sizes in table.groupby(["part", "by"], sort=False):
+            draw_panel(panels.pop(0), f"{part},\nby {by}", sizes)
+        for empty in panels:
+            empty.set_axis_off()
         axes[0, 0].legend()
         figure.supxlabel("size per smallest size")
         figure.supylabel("cost per that of the smallest size")
         figure.savefig(path, dpi=130)
+
+
+def draw_panel(ax: Any, title: str, sizes: pd.DataFrame) -> None:
+    """Costs of one part; the title tells the power of CPU time."""
+    looks = {
+        "cpu_seconds": (figure_style.SAMPLES, "o-", "CPU time"),
+        "peak_mb": (figure_style.BEAMS, "s--", "peak memory"),
+    }
+    ax.plot([1, 8], [1, 8], color=figure_style.GREY, linewidth=0.8, label="linear")
+    for column, (colour, line, name) in looks.items():
+        cost = sizes[column] / sizes[column].iloc[0]
+        ax.plot(sizes["size"] / sizes["size"].iloc[0], cost, line, color=colour, label=name)
+    power = np.polyfit(np.log(sizes["size"]), np.log(sizes["cpu_seconds"]), 1)[0]
+    ax.set(xscale="log", yscale="log", title=f"{title}: power {power:.2f}")
+    ax.set_xticks([1, 2, 4, 8], ["1", "2", "4", "8"])
+    ax.set_yticks([1, 2, 4, 8], ["1", "2", "4", "8"])
+    ax.minorticks_off()
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -187,11 +211,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     arguments = parser.parse_args(argv)
     rows = []
-    for part, by, sizes, run in parts():
-        for size in sizes[:2] if arguments.quick else sizes:
-            rows.append(
-                {"part": part, "by": by, "size": size} | apart(lambda n=size, go=run: go(n))
-            )  # type: ignore[misc]
+    for part in parts():
+        for size in part.sizes[:2] if arguments.quick else part.sizes:
+            cost = apart(partial(part.run, size))
+            rows.append({"part": part.name, "by": part.by, "size": size} | cost)
             print(rows[-1], flush=True)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     table = pd.DataFrame(rows)

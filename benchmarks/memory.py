@@ -1,5 +1,4 @@
-"""How much memory every exhibit and the comparison of ``studies/paper.yaml`` take, at that study's
-own size.
+"""How much memory exhibits and the comparison of ``studies/paper.yaml`` take, at its own size.
 
     python -m benchmarks.memory    # an hour; 10 GB of made-up results under build/memory
     python -m benchmarks.memory --only comparison qa_mean_prr
@@ -37,23 +36,15 @@ ENDINGS = {"pdf": "pdf", "svg": "svg", "png": "png", "csv": "csv", "caption": "t
 MEASURE = "import sys; from benchmarks.memory import main; main(sys.argv[1:])"
 
 
-def made(label: str, study: Study, folder: Path, out: Path) -> None:
-    """Make one exhibit, or the comparison, of the results in ``folder``, and write all its
-    files.
-    """
+def make(label: str, study: Study, folder: Path, out: Path) -> None:
+    """Make one exhibit, or the comparison, of the results in ``folder``, and write its files."""
     if label == COMPARISON:
-        comparison = comparison_page.compare_with_paper(study, folder / "study.json", folder)
-        figure = beam_minus_multinomial.figure(comparison.results, comparison.differences)
-        figure_style.save(figure, **{name: out / f"paired.{of}" for name, of in ENDINGS.items()})
-        for name, text in comparison_page.contents(
-            comparison, Drawing.read(out / "paired.svg")
-        ).items():
-            io.write_text(out / f"comparison.{name}", text)
+        make_comparison(study, folder, out)
         return
     exhibit = list_of_exhibits.exhibit(label, study)
     built = exhibit.built(study, Inputs.read(folder, exhibit.artifacts(study), study))
     if exhibit.kind == "figure":
-        figure_style.save(built, **{name: out / f"{label}.{of}" for name, of in ENDINGS.items()})
+        figure_style.save(built, **files_of_figure(out, label))
         return
     io.write_text(out / f"{label}.csv", csv_text(built.frame))
     io.write_text(out / f"{label}.tex", table_formats.latex_fragment(built))
@@ -61,20 +52,26 @@ def made(label: str, study: Study, folder: Path, out: Path) -> None:
     io.write_text(out / f"{label}.html", table_formats.html(built))
 
 
+def make_comparison(study: Study, folder: Path, out: Path) -> None:
+    """Make the comparison with the paper, and its figure."""
+    comparison = comparison_page.compare_with_paper(study, folder / "study.json", folder)
+    figure = beam_minus_multinomial.figure(comparison.results, comparison.differences)
+    figure_style.save(figure, **files_of_figure(out, "paired"))
+    drawing = Drawing.read(out / "paired.svg")
+    for name, text in comparison_page.contents(comparison, drawing).items():
+        io.write_text(out / f"comparison.{name}", text)
+
+
+def files_of_figure(out: Path, label: str) -> dict[str, Path]:
+    """Where the formats of a figure go."""
+    return {name: out / f"{label}.{ending}" for name, ending in ENDINGS.items()}
+
+
 def measured(label: str, folder: Path, out: Path) -> dict[str, float]:
     """Peak memory in GB and CPU seconds of one exhibit, made in a process of its own."""
     out.mkdir(parents=True, exist_ok=True)
-    command = [
-        sys.executable,
-        "-c",
-        MEASURE,
-        "--one",
-        label,
-        "--folder",
-        str(folder),
-        "--out",
-        str(out),
-    ]
+    options = ["--one", label, "--folder", str(folder), "--out", str(out)]
+    command = [sys.executable, "-c", MEASURE, *options]
     packages = {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "workflow")])}
     done = subprocess.run(
         command, cwd=ROOT, env=os.environ | packages, capture_output=True, text=True, check=False
@@ -87,7 +84,7 @@ def measured(label: str, folder: Path, out: Path) -> dict[str, float]:
 
 def one(label: str, folder: Path, out: Path) -> None:
     """Make one exhibit in this process and print its cost as JSON."""
-    made(label, load_study(folder / "study.json"), folder, out)
+    make(label, load_study(folder / "study.json"), folder, out)
     print(json.dumps({"gb": peak_bytes() / 1e9, "cpu_seconds": time.process_time()}))
 
 
@@ -100,11 +97,11 @@ def peak_bytes() -> int:
     if not status.is_file():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     lines = status.read_text().splitlines()
-    told = next(line for line in lines if line.startswith("VmHWM:"))
-    return int(told.split()[1]) * 1024
+    highest = next(line for line in lines if line.startswith("VmHWM:"))
+    return int(highest.split()[1]) * 1024
 
 
-def asked(resamples: int | None) -> Study:
+def study_of_paper(resamples: int | None) -> Study:
     """The paper's study, with so many resamples instead of its own."""
     study = load_study(STUDIES / "paper.yaml")
     if resamples:
@@ -144,7 +141,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.one:
         one(arguments.one, folder, arguments.out)
         return
-    study = asked(arguments.resamples)
+    study = study_of_paper(arguments.resamples)
     labels = arguments.only or [*study.exhibits, COMPARISON]
     prepare(folder, study, labels, arguments.questions)
     costs = {}

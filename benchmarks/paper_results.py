@@ -1,5 +1,4 @@
-"""Made-up results of ``studies/paper.yaml`` at its own size, as files: what exhibits and the
-comparison read.
+"""Made-up results of ``studies/paper.yaml`` at its own size, as exhibits and comparison read them.
 
 Every file has the rows and columns that the paper's study would give it; what stands in them is
 random. Exhibits show nothing of it, but take the memory and the time that they would take.
@@ -27,6 +26,7 @@ from beamuq_study.parquet_tables import ALL, ANSWERED, SCHEMAS, Artifact, write
 from beamuq_study.plan.cells_of_a_study import Grid
 from beamuq_study.study_config import Study
 
+Row = dict[str, Any]
 Form = tuple[str, str, str]
 """Method, variant and setting of a score."""
 SPECTRAL = ("Eccentricity", "EigVecDissimilarity")
@@ -46,20 +46,16 @@ def needed(study: Study, labels: Sequence[str]) -> list[Artifact]:
     """Every file that these exhibits read, each once."""
     files: list[Artifact] = []
     for label in labels:
-        read = (
-            needed_files(study)
-            if label == COMPARISON
-            else list_of_exhibits.exhibit(label, study).artifacts(study)
-        )
-        files += read
+        if label == COMPARISON:
+            files += needed_files(study)
+        else:
+            files += list_of_exhibits.exhibit(label, study).artifacts(study)
     return list(dict.fromkeys(files))
 
 
 @dataclass(frozen=True)
 class PaperResults:
-    """Writes files of a study. ``questions``: at most so many of each cell, fewer than the study
-    asks for a trial.
-    """
+    """Writes files of a study; ``questions``: at most so many of each cell, for a trial."""
 
     folder: Path
     study: Study
@@ -76,17 +72,17 @@ class PaperResults:
 
     def size(self, need: Artifact) -> int:
         """How many questions a cell has."""
-        asked = self.study.datasets[need.dataset].questions
+        size = self.study.datasets[need.dataset].questions
         if need.recipe:
-            asked = self._grid.cell(need.model, need.dataset, need.recipe).questions
-        return min(asked, self.questions or asked)
+            size = self._grid.cell(need.model, need.dataset, need.recipe).questions
+        return min(size, self.questions or size)
 
     def _ids(self, need: Artifact) -> list[str]:
         return [f"{need.dataset}-{number:05d}" for number in range(self.size(need))]
 
     # -- questions ---------------------------------------------------------------------------------
 
-    def _questions(self, need: Artifact) -> list[dict[str, Any]]:
+    def _questions(self, need: Artifact) -> list[Row]:
         rows = []
         for number, key in enumerate(self._ids(need)):
             context = [{"title": "", "text": STORY}] if need.dataset in ("coqa", "hotpotqa") else []
@@ -96,12 +92,13 @@ class PaperResults:
                 "context": context,
                 "history": [],
                 "options": [],
+                "references": ["a keeper"],
+                "group": f"story-{number // 5}" if need.dataset == "coqa" else key,
             }
-            group = f"story-{number // 5}" if need.dataset == "coqa" else key
-            rows.append(row | {"references": ["a keeper"], "group": group})
+            rows.append(row)
         return rows
 
-    def _shots(self, need: Artifact) -> list[dict[str, Any]]:
+    def _shots(self, need: Artifact) -> list[Row]:
         return self._questions(need)[: self.study.datasets[need.dataset].few_shot]
 
     # -- candidates and what is judged of them -----------------------------------------------------
@@ -160,14 +157,13 @@ class PaperResults:
         """Every text against the greedy answer, which is text 0."""
         ids = self._ids(need)
         rest = len(ids) * TEXTS
-        columns: dict[str, Any] = {
+        columns = {
             "id": np.repeat(ids, TEXTS),
             "premise": pa.repeat(_text(0), rest),
             "hypothesis": [_text(code) for code in range(TEXTS)] * len(ids),
-        }
-        columns |= {
-            name: _generator(need, name).random(rest)
-            for name in ("entail", "neutral", "contradict")
+            "entail": _generator(need, "entail").random(rest),
+            "neutral": _generator(need, "neutral").random(rest),
+            "contradict": _generator(need, "contradict").random(rest),
         }
         return _table(need.kind, columns)
 
@@ -184,7 +180,8 @@ class PaperResults:
     # -- scores and what is measured of them -------------------------------------------------------
 
     def _scores(self, need: Artifact) -> pa.Table:
-        ids, forms = self._ids(need), list(self.forms(need.recipe))
+        ids = self._ids(need)
+        forms = list(self.forms(need.recipe))
         answers = self._grid.produced_answers(need.recipe)
         keys = [(answer, *form) for answer in answers for form in forms]
         names = ("answer_source", "method", "variant", "setting")
@@ -199,74 +196,81 @@ class PaperResults:
         return _table(need.kind, columns | {"id": ids * len(keys), "value": values})
 
     def forms(self, recipe: str) -> Iterator[Form]:
-        """Method, variant and setting of every score of a recipe, as the rule ``scores`` makes
-        them.
-        """
+        """Every score of a recipe, as the rule ``scores`` makes them."""
         scoring = self.study.scoring[recipe]
         methods = [resolve(name) for name in scoring.methods]
-        both = [method for method in methods if method.scope == "candidates"]
-        of_samples = [method for method in methods if method.scope != "answer"]
-        spectral = [method for method in both if method.name in SPECTRAL]
-        main = self.study.main
-        if self.study.recipes[recipe].decoded(main.sample):
+        of_both = [method for method in methods if method.scope == "candidates"]
+        if self.study.recipes[recipe].decoded(self.study.main.sample):
             yield from _forms(methods, "multinomial", "")
-            yield from (
-                (of.name, of.variants[0], setting)
-                for of in of_samples
-                for setting in of.formulations
-            )
-            for size in scoring.budgets:
-                yield from _forms(of_samples, "multinomial", ablation("M", size))
-            yield from _forms(both, "beamsearch", "")
+            yield from self._forms_of_samples(recipe, methods)
+            yield from _forms(of_both, "beamsearch", "")
         else:
-            yield from _forms(
-                [method for method in methods if method.scope != "samples"], "beamsearch", ""
-            )
+            without_samples = [method for method in methods if method.scope != "samples"]
+            yield from _forms(without_samples, "beamsearch", "")
+        yield from self._ablations(recipe, of_both)
+        if scoring.every_strategy:
+            yield from self._forms_of_strategies(recipe, of_both)
+        for name in self._grid.estimators_of(recipe, scoring.estimators):
+            weighting, strategy = name.split(" ", 1)
+            yield from self._forms_of_estimator(recipe, weighting, strategy)
+
+    def _forms_of_samples(self, recipe: str, methods: Sequence[Method]) -> Iterator[Form]:
+        """Other formulations, and fewer samples."""
+        of_samples = [method for method in methods if method.scope != "answer"]
+        for method in of_samples:
+            for setting in method.formulations:
+                yield method.name, method.variants[0], setting
+        for size in self.study.scoring[recipe].budgets:
+            yield from _forms(of_samples, "multinomial", ablation("M", size))
+
+    def _ablations(self, recipe: str, methods: Sequence[Method]) -> Iterator[Form]:
+        scoring = self.study.scoring[recipe]
+        spectral = [method for method in methods if method.name in SPECTRAL]
         for value in scoring.epsilon:
-            yield from _forms(both, "beamsearch", ablation("epsilon", value))
+            yield from _forms(methods, "beamsearch", ablation("epsilon", value))
         for value in scoring.alpha:
             yield from _forms(spectral, "beamsearch", ablation("alpha", value))
         for size in scoring.fixed_k:
             yield from _forms(spectral, "beamsearch", ablation("K", size))
         for size in scoring.budgets:
-            yield from _forms(both, "beamsearch", ablation("M", size))
-        if scoring.every_strategy:
-            yield from self._forms_of_strategies(recipe, both)
-        for name in self._grid.estimators_of(recipe, scoring.estimators):
-            yield from self._forms_of_estimator(recipe, *name.split(" ", 1))
+            yield from _forms(methods, "beamsearch", ablation("M", size))
 
-    def _forms_of_strategies(self, recipe: str, both: Sequence[Method]) -> Iterator[Form]:
+    def _forms_of_strategies(self, recipe: str, methods: Sequence[Method]) -> Iterator[Form]:
         for strategy in self.study.recipes[recipe].strategies():
             if kind_of(strategy) == "sample":
-                yield from _forms(both, "multinomial", strategy)
-                yield from _forms(both, "multinomial", f"{strategy} exact")
+                yield from _forms(methods, "multinomial", strategy)
+                yield from _forms(methods, "multinomial", f"{strategy} exact")
             elif kind_of(strategy) not in ("greedy", "shipped"):
-                yield from _forms(both, "beamsearch", strategy)
+                yield from _forms(methods, "beamsearch", strategy)
 
     def _forms_of_estimator(self, recipe: str, weighting: str, strategy: str) -> Iterator[Form]:
-        of, scoring = self.study.recipes[recipe], self.study.scoring[recipe]
-        scored = [name for name in scoring.methods if name in FACTORS]
+        decoded = self.study.recipes[recipe]
         settings = [strategy]
-        if kind_of(strategy) == "sample" and of.sample:
-            size, main = of.sample.size, self.study.main.num_candidates
-            names = of.strategies()
-            sized = {int(M) for name in names if (M := parse(name)[1].get("M"))}
-            compared = {
-                int(parse(name)[1].get("M", main))
-                for name in names
-                if kind_of(name) in FOR_ESTIMATORS
-            }
-            settings = [
-                samples_of(strategy, M)
-                for M in sorted({main, *scoring.budgets, *sized})
-                if size >= M
-            ]
-            for M in sorted({main, *compared}):
-                count = size // M if size >= 2 * M else 0
-                settings += [samples_of(strategy, M, draw + 1) for draw in range(count)]
-        yield from ((name, weighting, setting) for name in scored for setting in settings)
+        if kind_of(strategy) == "sample" and decoded.sample:
+            settings = self._parts_of_samples(recipe, strategy, decoded.sample.size)
+        for name in self.study.scoring[recipe].methods:
+            if name in FACTORS:
+                for setting in settings:
+                    yield name, weighting, setting
         if weighting == "stratified" and "lattices" in parse(strategy)[1]:
             yield ("Dissimilarity", "standard error", strategy)
+
+    def _parts_of_samples(self, recipe: str, strategy: str, size: int) -> list[str]:
+        """The first M of so many samples, then draws of M samples each, as many as there are."""
+        main = self.study.main.num_candidates
+        prefixes = {main, *self.study.scoring[recipe].budgets}
+        repeated = {main}
+        for name in self.study.recipes[recipe].strategies():
+            stated = parse(name)[1].get("M")
+            if stated:
+                prefixes.add(int(stated))
+            if kind_of(name) in FOR_ESTIMATORS:
+                repeated.add(int(stated or main))
+        settings = [samples_of(strategy, M) for M in sorted(prefixes) if size >= M]
+        for M in sorted(repeated):
+            if size >= 2 * M:
+                settings += [samples_of(strategy, M, draw + 1) for draw in range(size // M)]
+        return settings
 
     def keys(self, need: Artifact) -> list[dict[str, str]]:
         """The keys of every row of an evaluation, as the rule ``evaluation`` writes them."""
@@ -290,52 +294,51 @@ class PaperResults:
         return _generator(cell).uniform(0.2, 0.7, size=len(self.keys(need)))
 
     def _evaluation(self, need: Artifact) -> pa.Table:
-        keys, values = self.keys(need), self._values(need)
+        keys = self.keys(need)
+        values = self._values(need)
         n = self.size(need)
         answered = n - max(1, int(EMPTY * n))
-        columns: dict[str, Any] = {name: [key[name] for key in keys] for name in keys[0]}
-        columns |= {
+        columns = {
+            **_columns(keys),
             "value": values,
             "low": values - 0.06,
             "high": values + 0.06,
             "std": np.full(len(keys), 0.03),
-        }
-        columns |= {
             "n": [n if key["subset"] == ALL else answered for key in keys],
             "note": pa.repeat("", len(keys)),
         }
         return _table(need.kind, columns)
 
     def _replicates(self, need: Artifact) -> pa.Table:
-        keys, values = self.keys(need), self._values(need)
-        random, resamples = _generator(need), self.study.evaluation.resamples
+        keys = self.keys(need)
+        values = self._values(need)
+        random = _generator(need)
+        resamples = self.study.evaluation.resamples
         shared = random.standard_normal(resamples, dtype=np.float32)
         drawn = random.standard_normal((len(keys), resamples), dtype=np.float32)
         drawn += shared  # the methods of a cell are paired
         drawn *= np.float32(0.02)
         drawn += values[:, None].astype(np.float32)
-        columns: dict[str, Any] = {name: [key[name] for key in keys] for name in keys[0]}
-        columns["values"] = _lists(np.full(len(keys), resamples), drawn.ravel())
-        return _table(need.kind, columns)
+        lists = _lists(np.full(len(keys), resamples), drawn.ravel())
+        return _table(need.kind, {**_columns(keys), "values": lists})
 
-    def _decisions(self, need: Artifact) -> list[dict[str, Any]]:
+    def _decisions(self, need: Artifact) -> list[Row]:
         random = _generator(need)
-        rows: list[dict[str, Any]] = []
+        rows = []
         for method, variant, setting in self.forms(need.recipe):
             if not setting:
                 form = {"method": method, "variant": variant}
                 rows += [form | row for row in self._decided(self.size(need), random)]
         return rows
 
-    def _decided(self, n: int, random: np.random.Generator) -> Iterator[dict[str, Any]]:
+    def _decided(self, n: int, random: np.random.Generator) -> Iterator[Row]:
         """What is decided with one score of ``n`` questions."""
         resamples = self.study.evaluation.resamples
 
         def row(
             metric: str, value: float, n: int, risk: float | None, *, drawn: bool = False
-        ) -> dict[str, Any]:
+        ) -> Row:
             values = random.normal(value, 0.02, size=resamples).astype(np.float32) if drawn else []
-            spread = {"low": value - 0.04, "high": value + 0.04, "std": 0.02 if drawn else None}
             return {
                 "metric": metric,
                 "risk": risk,
@@ -343,7 +346,10 @@ class PaperResults:
                 "n": n,
                 "note": "",
                 "values": values,
-            } | spread
+                "low": value - 0.04,
+                "high": value + 0.04,
+                "std": 0.02 if drawn else None,
+            }
 
         for risk in self.study.decisions.risks:
             yield row("threshold", 0.4, n // 2, risk)
@@ -364,6 +370,11 @@ def _forms(methods: Sequence[Method], variant: str, setting: str) -> Iterator[Fo
         yield (method.name, variant if variant in method.variants else "", setting)
 
 
+def _columns(keys: Sequence[dict[str, str]]) -> dict[str, list[str]]:
+    """The columns of rows that have the same keys."""
+    return {name: [key[name] for key in keys] for name in keys[0]}
+
+
 def _text(code: int) -> str:
     return f"the answer no {code}"
 
@@ -375,10 +386,10 @@ def _lists(lengths: npt.NDArray[Any], values: Any) -> pa.Array:
 
 
 def _of_steps(
-    lengths: npt.NDArray[np.int64], known: npt.NDArray[np.bool_], random: np.random.Generator
+    lengths: npt.NDArray[np.int64], is_recorded: npt.NDArray[np.bool_], random: np.random.Generator
 ) -> Any:
     """What is kept of every step of greedy answers and first beams; null elsewhere."""
-    steps = lengths[known]
+    steps = lengths[is_recorded]
     count = int(steps.sum())
     tops = count * ALTERNATIVES
     of_step = np.full(count, ALTERNATIVES)
@@ -388,7 +399,7 @@ def _of_steps(
         "top_texts": _lists(of_step, pa.repeat(" token", tops)),
         "top_logprobs": _lists(of_step, random.normal(size=tops)),
     }
-    place = pa.array(np.cumsum(known) - 1, mask=~known)
+    place = pa.array(np.cumsum(is_recorded) - 1, mask=~is_recorded)
     return {name: _lists(steps, column).take(place) for name, column in flat.items()}
 
 

@@ -1,5 +1,4 @@
-"""What the exact search and the recipe ``reference`` cost, beside beams and the recipe ``main``, in
-rows and CPU time.
+"""What exact search and recipe ``reference`` cost beside beams and ``main``, in rows and CPU time.
 
     python -m benchmarks.searches                   # SmolLM2 on the CPU: half an hour
     python -m benchmarks.searches --quick           # eight questions, one repeat: minutes
@@ -13,9 +12,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -34,9 +33,20 @@ from beamuq.decoding import (
     decode,
     stop_tokens,
 )
+from beamuq.decoding.search_state import Effort
 from beamuq_study.stages.recipe_to_policies import policies_of
 from beamuq_study.study_config import STUDIES, load_study
-from benchmarks.common import MODEL, NEW_TOKENS, Cost, M, measured, median, questions, write_json
+from benchmarks.common import (
+    MODEL,
+    NEW_TOKENS,
+    Cost,
+    M,
+    Results,
+    measured,
+    median,
+    questions,
+    write_json,
+)
 
 RECIPES: dict[str, list[Policy]] = {
     "main": [Greedy(), Sample(M), Beam(M)],
@@ -45,37 +55,64 @@ RECIPES: dict[str, list[Policy]] = {
 }
 
 
-def rows_of(found: Sequence[Candidate], strategy: str) -> list[int]:
-    """Rows of a strategy, question by question."""
+def efforts_of(candidates: Sequence[Candidate], strategy: str) -> list[Effort]:
+    """The efforts of a strategy, question by question."""
     return [
-        c.effort.rows
-        for c in found
-        if c.strategy == strategy and c.rank == 0 and c.effort is not None
+        candidate.effort
+        for candidate in candidates
+        if candidate.strategy == strategy and candidate.rank == 0 and candidate.effort is not None
     ]
 
 
-def exact_against_beams(found: Sequence[Candidate]) -> dict[str, Any]:
+def exact_against_beams(candidates: Sequence[Candidate]) -> Results:
     """Rows and passes of both, how many are proven, and how many of the exact ones beams miss."""
-    beams, exact = f"beam M={M}", f"exact M={M}"
-    sets: dict[tuple[str, str], set[tuple[int, ...]]] = {}
-    for candidate in found:
-        sets.setdefault((candidate.prompt_id, candidate.strategy), set()).add(candidate.token_ids)
-    missed = [
-        len(sets[key, exact] - sets[key, beams])
-        for key in dict.fromkeys(c.prompt_id for c in found)
-    ]
-    firsts = [
-        c.effort for c in found if c.strategy == exact and c.rank == 0 and c.effort is not None
-    ]
-    told = {name: rows_of(found, name) for name in (beams, exact)}
+    beams = f"beam M={M}"
+    exact = f"exact M={M}"
+    missed = missed_by_question(candidates, beams, exact)
+    efforts = {name: efforts_of(candidates, name) for name in (beams, exact)}
+    rows = {name: [effort.rows for effort in of_name] for name, of_name in efforts.items()}
     return {
         "questions": len(missed),
-        "rows, median": {name: float(np.median(rows)) for name, rows in told.items()},
-        "rows, sum": {name: sum(rows) for name, rows in told.items()},
-        "passes of the exact search, most": max(effort.passes for effort in firsts),
-        "proven": sum(bool(effort.proven) for effort in firsts),
+        "rows, median": {name: float(np.median(numbers)) for name, numbers in rows.items()},
+        "rows, sum": {name: sum(numbers) for name, numbers in rows.items()},
+        "passes of the exact search, most": max(effort.passes for effort in efforts[exact]),
+        "proven": sum(bool(effort.proven) for effort in efforts[exact]),
         "questions whose beams are not the exact ones": sum(number > 0 for number in missed),
         "missed a question": float(np.mean(missed)),
+    }
+
+
+def missed_by_question(candidates: Sequence[Candidate], beams: str, exact: str) -> list[int]:
+    """How many of the exact ones beams miss, question by question."""
+    answers: dict[tuple[str, str], set[tuple[int, ...]]] = {}
+    for candidate in candidates:
+        key = (candidate.prompt_id, candidate.strategy)
+        answers.setdefault(key, set()).add(candidate.token_ids)
+    prompts = dict.fromkeys(candidate.prompt_id for candidate in candidates)
+    return [len(answers[prompt, exact] - answers[prompt, beams]) for prompt in prompts]
+
+
+def costs_of_recipes(
+    run: Callable[..., list[Candidate]], questions_asked: int, repeats: int
+) -> Results:
+    """Rows, CPU time and memory of each recipe; all recipes in turns."""
+    costs: dict[str, list[Cost]] = {name: [] for name in RECIPES}
+    rows = {}
+    for _ in range(repeats):
+        for name, policies in RECIPES.items():
+            work = Work()
+            costs[name].append(measured(partial(run, policies, work=work))[1])
+            rows[name] = {
+                "prompts": work.prompt_rows / questions_asked,
+                "answers": work.decoded_rows / questions_asked,
+            }
+    medians = {name: median(of_repeats) for name, of_repeats in costs.items()}
+    main = medians["main"].cpu
+    return {
+        "rows a question, mean": rows,
+        "CPU s a question": {name: cost.cpu / questions_asked for name, cost in medians.items()},
+        "CPU ÷ main's": {name: cost.cpu / main for name, cost in medians.items()},
+        "most memory resident, MB": {name: cost.peak for name, cost in medians.items()},
     }
 
 
@@ -93,7 +130,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", type=Path, default=Path("build/benchmark_searches.json"))
     arguments = parser.parse_args(argv)
-    count, repeats = (8, 1) if arguments.quick else (arguments.questions, arguments.repeats)
+    count = 8 if arguments.quick else arguments.questions
+    repeats = 1 if arguments.quick else arguments.repeats
     torch.set_num_threads(1)
     tokenizer = AutoTokenizer.from_pretrained(arguments.model)
     model = AutoModelForCausalLM.from_pretrained(
@@ -107,34 +145,18 @@ def main(argv: Sequence[str] | None = None) -> None:
             Prompt(f"q{number}", tuple(tokenizer(text)["input_ids"]))
             for number, text in enumerate(texts)
         ]
-    options: dict[str, Any] = {
-        "stop_ids": stop_tokens(tokenizer, model),
-        "seed": 0,
-        "max_new_tokens": NEW_TOKENS,
-    }
-
-    def run(policies: Sequence[Policy], work: Work) -> tuple[list[Candidate], Cost]:
-        return measured(lambda: decode(model, prompts, policies, work=work, **options))
-
-    told: dict[str, Any] = exact_against_beams(run([Beam(M), Exact(M)], Work())[0])
-    costs: dict[str, list[Cost]] = {name: [] for name in RECIPES}
-    rows = {}
-    for _ in range(repeats):
-        for name, policies in RECIPES.items():
-            costs[name].append(run(policies, work := Work())[1])
-            rows[name] = {
-                "prompts": work.prompt_rows / len(prompts),
-                "answers": work.decoded_rows / len(prompts),
-            }
-    medians = {name: median(each) for name, each in costs.items()}
-    told |= {
-        "rows a question, mean": rows,
-        "CPU s a question": {name: cost.cpu / len(prompts) for name, cost in medians.items()},
-        "CPU ÷ main's": {name: cost.cpu / medians["main"].cpu for name, cost in medians.items()},
-        "most memory resident, MB": {name: cost.peak for name, cost in medians.items()},
-    }
-    print(json.dumps(told, indent=1))
-    write_json(arguments.json, told)
+    run = partial(
+        decode,
+        model,
+        prompts,
+        stop_ids=stop_tokens(tokenizer, model),
+        seed=0,
+        max_new_tokens=NEW_TOKENS,
+    )
+    results = exact_against_beams(run([Beam(M), Exact(M)], work=Work()))
+    results |= costs_of_recipes(run, len(prompts), repeats)
+    print(json.dumps(results, indent=1))
+    write_json(arguments.json, results)
 
 
 if __name__ == "__main__":

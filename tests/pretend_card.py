@@ -47,25 +47,26 @@ class _OnCard(torch.Tensor):
     is_meta = False
     __torch_function__ = torch._C._disabled_torch_function_impl
 
-    @staticmethod
-    def __new__(cls, inner: torch.Tensor, index: int = 0) -> _OnCard:
-        with (
-            torch.inference_mode()
-        ):  # no view of it asks for a version counter, which only a real tensor has
-            made: _OnCard = torch.Tensor._make_wrapper_subclass(
-                cls,
-                inner.shape,
-                strides=inner.stride(),
-                storage_offset=inner.storage_offset(),
-                dtype=inner.dtype,
-                device=_stand_in(CARD),
-            )
-        made.inner, made.device = inner, torch.device("cuda", index)
-        return made
-
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         raise AssertionError(f"{func}: a tensor of the pretended card is used outside of it")
+
+
+def _on_card(inner: torch.Tensor, index: int = 0) -> _OnCard:
+    """A tensor on the pretended card of this number."""
+    # no view of it asks for a version counter, which only a real tensor has
+    with torch.inference_mode():
+        tensor: _OnCard = torch.Tensor._make_wrapper_subclass(
+            _OnCard,
+            inner.shape,
+            strides=inner.stride(),
+            storage_offset=inner.storage_offset(),
+            dtype=inner.dtype,
+            device=_stand_in(CARD),
+        )
+    tensor.inner = inner
+    tensor.device = torch.device("cuda", index)
+    return tensor
 
 
 class _Names(TorchFunctionMode):
@@ -88,7 +89,7 @@ class _Names(TorchFunctionMode):
                 None,
             )
             if to is not None and _is_card(to) and to != args[0].device:
-                args = (_OnCard(args[0].inner.clone(), to.index), *args[1:])
+                args = (_on_card(args[0].inner.clone(), to.index), *args[1:])
         if "device" in kwargs and _is_card(kwargs["device"]):
             kwargs["device"] = _stand_in(kwargs["device"])
         if func is torch.Tensor.tolist:  # refused for every subclass
@@ -159,7 +160,7 @@ class PretendCard(TorchDispatchMode):
         if not on_card:
             return found
         return _mapped(
-            lambda value: _OnCard(value, card) if isinstance(value, torch.Tensor) else value, found
+            lambda value: _on_card(value, card) if isinstance(value, torch.Tensor) else value, found
         )
 
     def _crossed(self, source: bool, target: bool, goes_on: bool) -> None:

@@ -94,6 +94,13 @@ def test_a_setting_that_this_search_does_not_read_is_refused_by_name(
         call(inputs, **setting)
 
 
+class RoundingCache(QuantizedCache):
+    """A quantized cache without the package that quantizes."""
+
+    def __init__(self) -> None:
+        self.layers = []
+
+
 def test_a_cache_that_rounds_is_refused(inputs: dict[str, Any]) -> None:
     model, _ = tiny_model("llama")
     config = GenerationConfig(cache_implementation="quantized", max_length=20)
@@ -101,9 +108,9 @@ def test_a_cache_that_rounds_is_refused(inputs: dict[str, Any]) -> None:
         BeamUQError, match=r"cache_implementation: 'quantized': rounds.*leave it out"
     ):
         beams(model, **inputs, generation_config=config)
-    rounding = object.__new__(QuantizedCache)
-    with pytest.raises(BeamUQError, match=r"cache: QuantizedCache: rounds.*leave it out"):
-        beams(model, **inputs, generation_config=GenerationConfig(max_length=20), cache=rounding)
+    config = GenerationConfig(max_length=20)
+    with pytest.raises(BeamUQError, match=r"cache: RoundingCache: rounds.*leave it out"):
+        beams(model, **inputs, generation_config=config, cache=RoundingCache())
 
 
 def test_stop_strings_are_refused(inputs: dict[str, Any]) -> None:

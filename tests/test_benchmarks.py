@@ -25,21 +25,21 @@ def test_a_cards_time_is_attributed_on_the_cpu_too(
     monkeypatch.setattr(card_benchmark, "NEW_TOKENS", 4)
     monkeypatch.setattr("benchmarks.common.NEW_TOKENS", 4)
     before = vars(TreeRunner)["_forward"]
-    told = card_benchmark.attributed(ONE_CELL)
+    results = card_benchmark.attributed(ONE_CELL)
     assert vars(TreeRunner)["_forward"] is before
-    full, stopped = told["cells"]
+    full, stopped = results["cells"]
     assert (full["stops"], stopped["stops"]) == (False, True)
     assert full["rows, sum"] == sum(full["rows per step"]) > stopped["rows, sum"]
     assert sum(full["steps by rows, at most"].values()) == len(full["rows per step"]) == 3
-    for cell in told["cells"]:
+    for cell in results["cells"]:
         assert [*cell["host ms per step"]] == [*HOST]
         assert [*cell["device ms per step"]] == [*DEVICE]
         assert all(cell["device ms per step"].values())
         assert cell["floor seconds"] > 0
-    assert told["generate, ten beams"]["questions per second"] > 0
+    assert results["generate, ten beams"]["questions per second"] > 0
     lines = capsys.readouterr().out.splitlines()
     assert json.loads(lines[0])["transformers"]
-    assert [len(line.split("  ")[0]) > 0 for line in lines[-12:]] == [True] * 12
+    assert all(line.split("  ")[0] for line in lines[-12:])
     assert lines[-1].startswith("time per floor")
 
 
@@ -48,8 +48,8 @@ def test_memory_is_told_of_an_exhibit_made_of_made_up_results(
 ) -> None:
     of_trial = ["--folder", str(tmp_path), "--questions", "8", "--resamples", "100"]
     memory.main([*of_trial, "--only", "gains_gemma4b"])
-    told = capsys.readouterr().out
-    assert re.search(r"^ *0\.\d\d GB +\d+\.\d CPU s  gains_gemma4b$", told, re.MULTILINE)
-    assert "largest: gains_gemma4b" in told
+    printed = capsys.readouterr().out
+    assert re.search(r"^ *0\.\d\d GB +\d+\.\d CPU s  gains_gemma4b$", printed, re.MULTILINE)
+    assert "largest: gains_gemma4b" in printed
     with pytest.raises(SystemExit):
         memory.main([*of_trial, "--only", "gains_gemma4b", "--most", "0.01"])

@@ -76,8 +76,8 @@ def regenerable() -> list[Any]:
             if published and all(is_published(folder, need) for need in exhibit.artifacts(study)):
                 alike.setdefault((folder, *measured_by(label, study)), []).append(label)
     return [
-        pytest.param(*of, labels, id=f"{of[0].name}-{of[1]}-{of[2]}")
-        for of, labels in alike.items()
+        pytest.param(folder, metric, source, labels, id=f"{folder.name}-{metric}-{source}")
+        for (folder, metric, source), labels in alike.items()
     ]
 
 
@@ -92,24 +92,16 @@ def test_tables_and_figures_are_regenerated_from_what_is_published(
     loaded: dict[Artifact, Loaded] = {}
     for need in dict.fromkeys(chain(*needs.values())):
         if need.kind == "replicates":
-            rows = drawn(
-                folder,
-                need,
-                metric,
-                answer_source,
-                {label for label in labels if need in needs[label]},
-            )
+            readers = {label for label in labels if need in needs[label]}
+            rows = drawn(folder, need, metric, answer_source, readers)
             table = pa.Table.from_pylist(rows, schema=parquet_tables.SCHEMAS["replicates"])
             loaded[need] = Loaded(folder / need.path, "replicates", need.cell, {}, table)
         else:
             loaded[need] = read(folder / need.path, need.kind)
     for label, exhibit in exhibits.items():
         text = csv_text(exhibit.built(study, Inputs(loaded, study)).frame)
-        again, published = (
-            pd.read_csv(io.StringIO(text)),
-            pd.read_csv(folder / f"{exhibit.kind}s" / f"{label}.csv"),
-        )
-        again, published = (in_order(without_fixed_intervals(of)) for of in (again, published))
+        again = comparable(pd.read_csv(io.StringIO(text)))
+        published = comparable(pd.read_csv(folder / f"{exhibit.kind}s" / f"{label}.csv"))
         pd.testing.assert_frame_equal(
             again[list(published)], published, check_dtype=False, rtol=1e-5, atol=1e-6, obj=label
         )
@@ -123,30 +115,36 @@ def drawn(
     main, *further = (quality.metric for quality in study_of(folder).qualities(need.dataset))
 
     def of_the_answer(forms: list[Scored]) -> list[Scored]:
-        return [form for form in forms if answer_source in ("", form[0])]
+        return [form for form in forms if answer_source in ("", form.answer_source)]
 
     def of_tables(forms: list[Scored]) -> list[Scored]:
-        return [
-            form
-            for form in of_the_answer(forms)
-            if not form[3] and form[1:3] not in OF_NO_MAIN_TABLE
-        ]
+        plain = [form for form in of_the_answer(forms) if not form.setting]
+        return [form for form in plain if (form.method, form.variant) not in OF_NO_MAIN_TABLE]
 
     def of_others(forms: list[Scored]) -> list[Scored]:
         read = {"main": "nothing with a setting", "reference": "sample "}.get(need.recipe, "")
-        of = (
-            form for form in of_the_answer(forms) if not (form[3] and not form[3].startswith(read))
-        )
-        return [form for form in of if form[3] or form[1:3] in OF_NO_MAIN_TABLE]
+        with_setting = [
+            form for form in of_the_answer(forms) if form.setting and form.setting.startswith(read)
+        ]
+        of_no_table = [
+            form
+            for form in of_the_answer(forms)
+            if not form.setting and (form.method, form.variant) in OF_NO_MAIN_TABLE
+        ]
+        return with_setting + of_no_table
 
-    rows = recomputed(folder, cell, of_tables, metric, [main], answered=bool(labels & OF_ANSWERED))[
-        1
-    ]
+    answered = bool(labels & OF_ANSWERED)
+    rows = recomputed(folder, cell, of_tables, metric, [main], answered=answered).replicates
     if not labels <= OF_MAIN_FORMS:
-        rows += recomputed(folder, cell, of_others, metric, [main])[1]
+        rows += recomputed(folder, cell, of_others, metric, [main]).replicates
     if further and "quality_agreement" in labels:
-        rows += recomputed(folder, cell, of_tables, metric, further)[1]
+        rows += recomputed(folder, cell, of_tables, metric, further).replicates
     return rows
+
+
+def comparable(values: pd.DataFrame) -> pd.DataFrame:
+    """An exhibit's values, as two that say the same have them."""
+    return in_order(without_fixed_intervals(values))
 
 
 def in_order(values: pd.DataFrame) -> pd.DataFrame:
@@ -156,8 +154,8 @@ def in_order(values: pd.DataFrame) -> pd.DataFrame:
     keys = [name for name in CSV_COLUMNS[:7] if name in values]
     if len(keys) < 7:
         return values
-    kept = values[~values["metric"].str.endswith(", p by Holm")]
-    return kept.sort_values(keys, ignore_index=True)
+    without_p = values[~values["metric"].str.endswith(", p by Holm")]
+    return without_p.sort_values(keys, ignore_index=True)
 
 
 def without_fixed_intervals(values: pd.DataFrame) -> pd.DataFrame:
@@ -173,15 +171,16 @@ def without_fixed_intervals(values: pd.DataFrame) -> pd.DataFrame:
     return values.assign(**{name: values[name].mask(point) for name in ends})
 
 
-def asked(folder: Path, cell: Artifact) -> int:
+def number_of_questions(folder: Path, cell: Artifact) -> int:
     return int(max(read(folder / cell.path, "evaluation").table.column("n").to_pylist()))
 
 
 @pytest.mark.evidence
 @of_each_study
 def test_a_cell_is_recomputed_from_its_scores(folder: Path) -> None:
-    scored = [of for of in committed(folder) if of.scorer == study_of(folder).main.scorer]
-    cell = min(scored, key=lambda of: asked(folder, of))
+    scorer = study_of(folder).main.scorer
+    scored = [cell for cell in committed(folder) if cell.scorer == scorer]
+    cell = min(scored, key=lambda cell: number_of_questions(folder, cell))
     keys = ["answer_source", "quality", "subset", "metric", "method", "variant", "setting"]
     numbers = ["value", "low", "high", "std"]
     published = (
@@ -189,11 +188,10 @@ def test_a_cell_is_recomputed_from_its_scores(folder: Path) -> None:
         .table.to_pandas()
         .sort_values(keys, ignore_index=True)
     )
-    again = pd.DataFrame(
-        recomputed(folder, cell, lambda forms: forms[:: math.ceil(len(forms) / 20)], answered=True)[
-            0
-        ]
-    )[published.columns].sort_values(keys, ignore_index=True)
+    rows = recomputed(
+        folder, cell, lambda forms: forms[:: math.ceil(len(forms) / 20)], answered=True
+    )
+    again = pd.DataFrame(rows.evaluation)[published.columns].sort_values(keys, ignore_index=True)
     published = published.merge(again[keys], on=keys)
     assert len(published) == len(again)
     assert again[[*keys, "n", "note"]].equals(
@@ -264,13 +262,13 @@ def test_a_claim_is_told_with_its_outcome_number_interval_and_n(
     (tmp_path / "evidence/s").mkdir(parents=True)
     (tmp_path / "evidence/s/comparison_claims.csv").write_text("\n".join(lines), encoding="utf-8")
     monkeypatch.setattr(sync_evidence, "ROOT", tmp_path)
-    told = (
+    outcome = (
         r"**no**. -.250 \[-.500, -.125]; n = 1,200; 0 of 5 above 0; smallest detectable difference "
         r".100"
     )
     theirs = written("<!-- claims s paper -->\n<!-- end -->")
     assert (
-        f"- `up` Beams win.\n  - m, 3 datasets: {told}\n\nNot asked of this study: `cost`."
+        f"- `up` Beams win.\n  - m, 3 datasets: {outcome}\n\nNot asked of this study: `cost`."
         in theirs
     )
     assert "mine" not in theirs

@@ -168,18 +168,15 @@ def test_a_fact_that_a_caption_has_not_is_named() -> None:
         captions.text("Samples\nOf {smaples}", {"samples": 10})
 
 
-def test_what_is_added_takes_the_lines_that_the_page_says_and_at_most_45() -> None:
-    told = [
-        int(n) for n in re.findall(r"^\| .* \| (\d+) \|$", page().split("\n## ")[0], re.MULTILINE)
-    ]
-    blocks = {
-        path: text for kind, path, text in re.findall(BLOCK, page(), re.DOTALL) if kind != "add"
-    }
-    stanzas = [text for kind, path, text in re.findall(BLOCK, page(), re.DOTALL) if kind == "add"]
-    written = [*stanzas[:2], blocks["plugins/my_method.py"], blocks["my_exhibits.py"]]
+def test_what_is_added_takes_the_lines_that_the_page_says() -> None:
+    table = page().split("\n## ")[0]
+    counts = [int(count) for count in re.findall(r"^\| .* \| (\d+) \|$", table, re.MULTILINE)]
+    blocks = re.findall(BLOCK, page(), re.DOTALL)
+    files = {path: text for kind, path, text in blocks if kind != "add"}
+    stanzas = [text for kind, _, text in blocks if kind == "add"]
+    written = [*stanzas[:2], files["plugins/my_method.py"], files["my_exhibits.py"]]
     lines = [len([line for line in text.splitlines() if line.strip()]) for text in written]
-    assert told == [*lines, sum(lines)]
-    assert sum(lines) <= 45
+    assert counts == [*lines, sum(lines)]
 
 
 def rules(folder: Path, *arguments: str) -> set[str]:

@@ -55,35 +55,40 @@ def with_references(row: dict[str, Any]) -> dict[str, Any]:
 def packed_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
     """A folder with an archive of a study called made_up, and the CSVs of its exhibits."""
     tmp_path = tmp_path_factory.mktemp("packed")
-    content = exhibits_study.CONTENT | {"grid": GRID, "exhibits": [*LABELS], "models": MODELS}
-    of = exhibits_study.study(**{name: content[name] for name in ("grid", "exhibits", "models")})
-    results, csvs = exhibits_study.Results(tmp_path / "results/made_up", of), {}
+    study = exhibits_study.study(grid=GRID, exhibits=[*LABELS], models=MODELS)
+    results = exhibits_study.Results(tmp_path / "results/made_up", study)
     for dataset in ("triviaqa", "commonsenseqa"):
         exhibits_study.rewrite(results, Artifact("questions", dataset), with_references)
-    for label, kind in LABELS.items():
-        csvs[f"{kind}s/{label}.csv"] = csv_text(results.built(label).frame)
+    csvs = {
+        f"{kind}s/{label}.csv": csv_text(results.built(label).frame)
+        for label, kind in LABELS.items()
+    }
     for file in results.folder.glob("quality/*/*/*/*.parquet"):
-        table = parquet_tables.read(file, "quality")
-        questions, elsewhere = (
-            results.folder / f"questions/{table.cell['dataset']}.parquet",
-            {"prompts": "0" * 64},
-        )
-        made_from = {"inputs": elsewhere | {"questions": io.file_sha256(questions)}}
-        parquet_tables.write(file, "quality", table.table, cell=table.cell, provenance=made_from)
-    folder = {"tables": results.folder / "tables", "figures": tmp_path / "figures/made_up"}
+        say_made_from(file, results.folder)
+    folders = {"tables": results.folder / "tables", "figures": tmp_path / "figures/made_up"}
     for name, text in csvs.items():
-        path = folder[name.partition("/")[0]] / name.partition("/")[2]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-    (results.folder / "study.json").write_text(json.dumps(of.as_run()), "utf-8")
+        folder, _, file_name = name.partition("/")
+        folders[folder].mkdir(parents=True, exist_ok=True)
+        (folders[folder] / file_name).write_text(text, "utf-8")
+    (results.folder / "study.json").write_text(json.dumps(study.as_run()), "utf-8")
+    content = exhibits_study.CONTENT | {"grid": GRID, "exhibits": [*LABELS], "models": MODELS}
     (tmp_path / "studies").mkdir()
-    (tmp_path / "studies/made_up.yaml").write_text(
-        yaml.safe_dump(content, sort_keys=False), "utf-8"
-    )
+    declared = yaml.safe_dump(content, sort_keys=False)
+    (tmp_path / "studies/made_up.yaml").write_text(declared, "utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(release_archive, "ROOT", tmp_path)
         release_archive.pack(results.folder, tmp_path / "made_up.tar")
     return tmp_path, csvs
+
+
+def say_made_from(file: Path, results: Path) -> None:
+    """Give a table of qualities a footer that names its questions, and prompts from elsewhere."""
+    table = parquet_tables.read(file, "quality")
+    questions = results / f"questions/{table.cell['dataset']}.parquet"
+    inputs = {"prompts": "0" * 64, "questions": io.file_sha256(questions)}
+    parquet_tables.write(
+        file, "quality", table.table, cell=table.cell, provenance={"inputs": inputs}
+    )
 
 
 @pytest.fixture
@@ -91,9 +96,9 @@ def packed(
     packed_once: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Path, dict[str, str]]:
     """The archive and its study in a folder of the test's own, and the CSVs."""
-    made, csvs = packed_once
-    shutil.copy(made / "made_up.tar", tmp_path)
-    shutil.copytree(made / "studies", tmp_path / "studies")
+    folder, csvs = packed_once
+    shutil.copy(folder / "made_up.tar", tmp_path)
+    shutil.copytree(folder / "studies", tmp_path / "studies")
     monkeypatch.setattr(release_archive, "ROOT", tmp_path)
     return tmp_path / "made_up.tar", csvs
 
@@ -103,11 +108,11 @@ def test_exhibits_come_out_of_an_archive_as_they_went_in(
 ) -> None:
     archive, csvs = packed
     folder, published = release_archive.unpack(archive, tmp_path / "elsewhere")
-    of = exhibits_study.study(grid=GRID, exhibits=[*LABELS], models=MODELS)
+    study = exhibits_study.study(grid=GRID, exhibits=[*LABELS], models=MODELS)
     assert published == csvs
     for label, kind in LABELS.items():
-        exhibit = list_of_exhibits.exhibit(label, of)
-        built = exhibit.built(of, Inputs.read(folder, exhibit.artifacts(of), of))
+        exhibit = list_of_exhibits.exhibit(label, study)
+        built = exhibit.built(study, Inputs.read(folder, exhibit.artifacts(study), study))
         assert csv_text(built.frame) == csvs[f"{kind}s/{label}.csv"], label
     points = csvs["figures/when_beams_win.csv"]
     assert points.count("nan") + points.count(",,") < points.count(","), (
@@ -134,24 +139,22 @@ def test_an_archive_holds_no_text_of_a_dataset(packed: tuple[Path, dict[str, str
 
 
 def test_options_that_no_text_names_in_words_are_numbers() -> None:
-    options, texts = (
-        ["a red fox", "the sea", "on land", "air"],
-        ["B", "red fox", "on land, yes", "A, or air?"],
-    )
-    shown = release_archive._as_named(options, texts)
-    assert shown == ["a red fox", "[[1]]", "on land", "air"]
-    for gold in range(4):
+    options = ["a red fox", "the sea", "on land", "air"]
+    texts = ["B", "red fox", "on land, yes", "A, or air?"]
+    named = release_archive._as_named(options, texts)
+    assert named == ["a red fox", "[[1]]", "on land", "air"]
+    for option, name in zip(options, named, strict=True):
         for text in texts:
-            assert gold_label(text, [options[gold]], options) == gold_label(
-                text, [shown[gold]], shown
-            )
+            label = gold_label(text, [option], options)
+            assert label == gold_label(text, [name], named)
 
 
 @pytest.mark.parametrize("fault", ["damaged", "leads out", "other study", "there already"])
 def test_an_archive_that_does_not_fit_is_refused(
     packed: tuple[Path, dict[str, str]], tmp_path: Path, fault: str
 ) -> None:
-    archive, into = packed[0], tmp_path / "elsewhere"
+    archive, _ = packed
+    into = tmp_path / "elsewhere"
     says = {
         "damaged": "damaged or missing",
         "other study": "not the archive's study",
@@ -249,10 +252,10 @@ MANIFESTS = {
 def test_a_malformed_manifest_is_refused_in_one_line(
     fault: str, packed: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
-    content, told = MANIFESTS[fault]
-    (first, _), *others = members_of(packed[0])
-    write_members(packed[0], [(first, content), *others])
-    refused(packed[0], tmp_path / "elsewhere", told)
+    content, message = MANIFESTS[fault]
+    (manifest, _), *members = members_of(packed[0])
+    write_members(packed[0], [(manifest, content), *members])
+    refused(packed[0], tmp_path / "elsewhere", message)
 
 
 NAMES = [
@@ -316,22 +319,20 @@ MEMBERS: dict[str, tuple[list[Member], str]] = {
 def test_members_are_plain_files_that_the_manifest_names_once(
     fault: str, last: bool, packed: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
-    added, told = MEMBERS[fault]
-    manifest, *others = members_of(packed[0])
-    write_members(packed[0], [manifest, *others, *added] if last else [manifest, *added, *others])
-    refused(packed[0], tmp_path / "elsewhere", told)
+    added, message = MEMBERS[fault]
+    manifest, *members = members_of(packed[0])
+    members = [*members, *added] if last else [*added, *members]
+    write_members(packed[0], [manifest, *members])
+    refused(packed[0], tmp_path / "elsewhere", message)
 
 
 def test_the_manifest_comes_first_and_is_a_file(
     packed: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
-    manifest, *others = members_of(packed[0])
-    for members in (
-        [*others, manifest],
-        others,
-        [special("MANIFEST.json", tarfile.SYMTYPE, "study.json"), *others],
-    ):
-        write_members(packed[0], members)
+    manifest, *members = members_of(packed[0])
+    link = special("MANIFEST.json", tarfile.SYMTYPE, "study.json")
+    for written in ([*members, manifest], members, [link, *members]):
+        write_members(packed[0], written)
         refused(packed[0], tmp_path / "elsewhere", "its first member is not MANIFEST.json")
 
 
@@ -371,28 +372,29 @@ def test_a_size_that_is_not_the_files_is_refused(
         header = tarfile.TarInfo("made_up/study.json")
         header.size = size
         write_members(packed[0], whole[:1])
-        kept = packed[0].read_bytes().rstrip(b"\0")
-        kept += b"\0" * (-len(kept) % 512)
-        packed[0].write_bytes(kept + header.tobuf(tarfile.GNU_FORMAT) + b"\0" * 1024)
+        content = packed[0].read_bytes().rstrip(b"\0")
+        content += b"\0" * (-len(content) % 512)
+        packed[0].write_bytes(content + header.tobuf(tarfile.GNU_FORMAT) + b"\0" * 1024)
         refused(packed[0], tmp_path / "elsewhere", "not a whole tar|damaged")
 
 
 def test_what_is_no_archive_is_refused(packed: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
-    squeezed, pipe = tmp_path / "a.tar.gz", tmp_path / "pipe"
+    squeezed = tmp_path / "a.tar.gz"
     squeezed.write_bytes(gzip.compress(packed[0].read_bytes()))
+    pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    for path, told in (
+    for path, message in (
         (squeezed, "without compression"),
         (pipe, "a folder or a device"),
         (tmp_path, "a folder or a device"),
         (tmp_path / "none", "no such file"),
     ):
-        refused(path, tmp_path / "elsewhere", told)
+        refused(path, tmp_path / "elsewhere", message)
 
 
-def refused(archive: Path, into: Path, told: str) -> None:
+def refused(archive: Path, into: Path, message: str) -> None:
     """It is refused in one line that names the archive, and nothing is left."""
-    with pytest.raises(BeamUQError, match=told) as caught:
+    with pytest.raises(BeamUQError, match=message) as caught:
         release_archive.unpack(archive, into)
     assert str(archive) in str(caught.value)
     assert len(str(caught.value)) < 1500

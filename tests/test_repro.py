@@ -1,6 +1,4 @@
-"""Every value with an interval that README and the evidence tell is in a published cell, which
-repro.yaml names.
-"""
+"""repro.yaml names the published cell of each value with an interval in README and evidence."""
 
 from __future__ import annotations
 
@@ -39,13 +37,13 @@ def test_a_published_file_has_the_hash_that_is_pinned(artifact: str) -> None:
     "claim", [claim for claim in CLAIMS if "evidence" in claim], ids=lambda claim: claim["id"]
 )
 def test_a_number_told_is_the_published_one(claim: dict[str, Any]) -> None:
-    told = iter(re.findall(r"-?\d*\.?\d+", claim["text"].replace("−", "-")))
+    numbers = iter(re.findall(r"-?\d*\.?\d+", claim["text"].replace("−", "-")))
     for cell in claim["evidence"]:
-        assert float(next(told)) == float(cell["reported"])
+        assert float(next(numbers)) == float(cell["reported"])
         (row,) = (row for row in rows(cell["artifact"]) if cell["where"].items() <= row.items())
         digits = len(cell["reported"].partition(".")[2])
-        held = float(row[cell["column"]]) * (100 if cell.get("conversion") == "percent" else 1)
-        assert held == pytest.approx(float(cell["reported"]), abs=0.5000001 * 10**-digits)
+        published = float(row[cell["column"]]) * (100 if cell.get("conversion") == "percent" else 1)
+        assert published == pytest.approx(float(cell["reported"]), abs=0.5000001 * 10**-digits)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -26,10 +26,8 @@ def finished_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("sys.argv", ["run_crate.py"])
     shutil.copy(ROOT / "config.yaml", tmp_path)
     study = load_study(study_path("demo"))
-    pages = [
-        Path("results/demo", name) for name in (*run_crate.PAGES, "questions/triviaqa.parquet")
-    ]
-    for path in [*pages, *exhibits(study)]:
+    pages = [Path("results/demo", name) for name in run_crate.PAGES.values()]
+    for path in [*pages, Path("results/demo/questions/triviaqa.parquet"), *exhibits(study)]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{path.name}\n")
     Path("results/demo/study.json").write_text(json.dumps(study.as_run()))
@@ -40,10 +38,10 @@ def exhibits(study: Study) -> list[Path]:
     """What the rules of tables and figures write."""
     endings = {"table": "csv tex md html", "figure": "pdf svg png csv txt"}
     folders = {"table": Path("results/demo/tables"), "figure": Path("figures/demo")}
-    of = [(label, list_of_exhibits.exhibit(label, study).kind) for label in study.exhibits]
+    kinds = {label: list_of_exhibits.exhibit(label, study).kind for label in study.exhibits}
     return [
         folders[kind] / f"{label}.{ending}"
-        for label, kind in of
+        for label, kind in kinds.items()
         for ending in endings[kind].split()
     ]
 
@@ -54,33 +52,48 @@ def archive(finished_demo: Path) -> zipfile.ZipFile:
     return zipfile.ZipFile(finished_demo / "build/demo.crate.zip")
 
 
+def targets(entity: dict[str, object]) -> list[str]:
+    """The identifiers that an entity names."""
+    values = []
+    for value in entity.values():
+        values += value if isinstance(value, list) else [value]
+    return [value["@id"] for value in values if isinstance(value, dict)]
+
+
 def test_every_entity_that_is_named_is_there_and_every_file_has_its_hash(
     archive: zipfile.ZipFile,
 ) -> None:
     graph = json.loads(archive.read("ro-crate-metadata.json"))["@graph"]
-    entities = {each["@id"]: each for each in graph}
+    entities = {entity["@id"]: entity for entity in graph}
     names = set(archive.namelist())
-    for each in graph:
-        targets = [
-            value
-            for told in each.values()
-            for value in (told if isinstance(told, list) else [told])
-        ]
-        for target in (value["@id"] for value in targets if isinstance(value, dict)):
+    for entity in graph:
+        identifier = entity["@id"]
+        for target in targets(entity):
             assert target in entities or target.startswith("https://"), target
-        if each["@type"] in ("File", "Dataset") and each["@id"] != "./":
-            assert each["@id"] in names, each["@id"]
-        if "sha256" in each:
-            assert each["sha256"] == hashlib.sha256(archive.read(each["@id"])).hexdigest(), each[
-                "@id"
-            ]
+        if entity["@type"] in ("File", "Dataset") and identifier != "./":
+            assert identifier in names
+        if "sha256" in entity:
+            digest = hashlib.sha256(archive.read(identifier)).hexdigest()
+            assert entity["sha256"] == digest, identifier
     assert {"results/demo/overview.html", "results/demo/tables/", "figures/demo/"} <= {
         result["@id"] for result in entities["#run"]["result"]
     }
     assert {"Snakefile", "workflow/rules/common.smk", "figures/demo/redundancy.png"} <= names
-    assert not [
-        name for name in names if name.endswith(".parquet")
-    ]  # questions and answers stay out
+    # questions and answers stay out
+    assert not [name for name in names if name.endswith(".parquet")]
+
+
+def test_each_parameter_of_the_run_is_of_one_file_or_folder(archive: zipfile.ZipFile) -> None:
+    graph = json.loads(archive.read("ro-crate-metadata.json"))["@graph"]
+    entities = {entity["@id"]: entity for entity in graph}
+    workflow = entities["Snakefile"]
+    run = entities["#run"]
+    for parameters, files in (("input", "object"), ("output", "result")):
+        examples = [entities[parameter["@id"]]["workExample"] for parameter in workflow[parameters]]
+        assert examples == run[files]
+        assert [entities[file["@id"]]["exampleOfWork"] for file in run[files]] == workflow[
+            parameters
+        ]
 
 
 @pytest.mark.parametrize(
@@ -94,12 +107,12 @@ def test_every_entity_that_is_named_is_there_and_every_file_has_its_hash(
 def test_a_page_or_exhibit_that_is_missing_or_a_link_is_refused_in_one_line(
     finished_demo: Path, name: str
 ) -> None:
-    told = f"{re.escape(name)}: not there, or a link; .* --config study=demo -- "
+    message = f"{re.escape(name)}: not there, or a link; .* --config study=demo -- "
     (finished_demo / name).unlink()
-    with pytest.raises(SystemExit, match=told):
+    with pytest.raises(SystemExit, match=message):
         run_crate.main()
     (finished_demo / name).symlink_to(finished_demo / "config.yaml")
-    with pytest.raises(SystemExit, match=told):
+    with pytest.raises(SystemExit, match=message):
         run_crate.main()
     assert not (finished_demo / "build").exists()
 

@@ -8,6 +8,7 @@ import itertools
 import json
 import random
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -97,14 +98,22 @@ def test_scores_do_not_depend_on_order_or_company(kind: str, folders: dict[str, 
     assert scorer.score(shuffled).entail.tolist() == [together[pair] for pair in shuffled]
 
 
-def encoder(forward: Any, cache: ScoredPairCache | None = None) -> packed_encoder.PackedEncoder:
-    """An encoder of a function in place of a network."""
-    of_function = type(
-        "OfFunction", (packed_encoder.PackedEncoder,), {"forward": staticmethod(forward)}
-    )
-    made: packed_encoder.PackedEncoder = of_function.__new__(of_function)
-    vars(made).update(cache=cache, width=1, pad=0, device=torch.device("cpu"))
-    return made
+class EncoderOfFunction(packed_encoder.PackedEncoder):
+    """An encoder of a function in place of a network and its tokenizer."""
+
+    def __init__(
+        self,
+        function: Callable[[dict[str, torch.Tensor]], torch.Tensor],
+        cache: ScoredPairCache | None = None,
+    ) -> None:
+        self.function = function
+        self.cache = cache
+        self.width = 1
+        self.pad = 0
+        self.device = torch.device("cpu")
+
+    def forward(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        return self.function(inputs)
 
 
 def test_the_cache_serves_only_lengths_whose_places_in_a_batch_are_alike(tmp_path: Path) -> None:
@@ -115,9 +124,9 @@ def test_the_cache_serves_only_lengths_whose_places_in_a_batch_are_alike(tmp_pat
 
     short = [packed_encoder.EncoderInput((number, 7)) for number in range(1, 40)]
     long = [packed_encoder.EncoderInput((number, *[7] * 10)) for number in range(1, 40)]
-    alone = encoder(forward, ScoredPairCache(tmp_path / "other")).values(short + long)
-    encoder(forward, ScoredPairCache(tmp_path)).values(long[:30])
-    remembering = encoder(forward, ScoredPairCache(tmp_path))
+    alone = EncoderOfFunction(forward, ScoredPairCache(tmp_path / "other")).values(short + long)
+    EncoderOfFunction(forward, ScoredPairCache(tmp_path)).values(long[:30])
+    remembering = EncoderOfFunction(forward, ScoredPairCache(tmp_path))
     assert remembering.values(short + long).tolist() == alone.tolist()
     assert remembering.scored == len(short) + 9
     assert ScoredPairCache(tmp_path).find([row.key() for row in short]) == {}
@@ -135,7 +144,7 @@ def test_without_a_cache_few_texts_are_filled_up_to_few_tokens(
         shapes.append(tuple(inputs["input_ids"].shape))
         return inputs["input_ids"][:, :1].float()
 
-    encoder(forward).values(
+    EncoderOfFunction(forward).values(
         [packed_encoder.EncoderInput((number,) * length) for number in range(shape[0])]
     )
     assert shapes == [shape]
@@ -151,7 +160,7 @@ def test_a_value_that_is_not_finite_is_never_remembered(
     monkeypatch.setattr("beamuq.scorers.scored_pair_cache.FLUSH_SECONDS", 0.0)
     row, cache = packed_encoder.EncoderInput((5,)), ScoredPairCache(tmp_path)
     with pytest.raises(BeamUQError, match="not finite"):
-        encoder(forward, cache).values([row])
+        EncoderOfFunction(forward, cache).values([row])
     assert not list(tmp_path.iterdir())
 
 

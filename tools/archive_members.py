@@ -1,10 +1,9 @@
-"""Unpack a release archive whose manifest names every member: nothing else is read, and nothing of
-it is believed.
+"""Unpack a release archive, whose manifest names every member: nothing else is read.
 
-The manifest comes first and is checked before anything behind it. A member must be a plain file
-that the manifest names, once; links, devices, FIFOs, folders and sparse files are refused unread.
-Each is hashed as it is copied, into a folder that goes again if one of them is not as the manifest
-says.
+Nothing of it is believed. The manifest comes first and is checked before anything behind it. A
+member must be a plain file that the manifest names, once; links, devices, FIFOs, folders and sparse
+files are refused unread. Each is hashed as it is copied, into a folder that goes again if one of
+them is not as the manifest says.
 """
 
 from __future__ import annotations
@@ -47,42 +46,36 @@ class _Header(tarfile.TarInfo):
 
 
 def unpacked(archive: Path, into: Path) -> Manifest:
-    """Copy the members of an archive into the empty folder ``into``, each as its manifest says; the
-    manifest.
+    """Copy the members of an archive into an empty folder, as its manifest says; the manifest.
 
     Raises BeamUQError in one line, naming archive and member: no tar or cut off, a manifest that is
     malformed or not the first member, a member that is no plain file, not in the manifest, there
     twice, missing or damaged.
     """
     if not archive.is_file():
-        what = "a folder or a device, no file" if archive.exists() else "no such file"
-        raise BeamUQError(f"{archive}: {what}")
+        fault = "a folder or a device, no file" if archive.exists() else "no such file"
+        raise BeamUQError(f"{archive}: {fault}")
     with (
         reading(archive, "a whole tar without compression", "fetch the archive again"),
         tarfile.open(archive, "r:", tarinfo=_Header) as tar,
     ):
         manifest = _manifest(archive, tar)
-        left = dict(manifest.sha256)
+        unread = dict(manifest.sha256)
         for member in iter(tar.next, None):
             name = _name(archive, member, manifest)
-            if name not in left:
+            if name not in unread:
                 why = "stands twice" if name in manifest.sha256 else f"is not in {MANIFEST}"
                 raise BeamUQError(f"{archive}: {member.name}: {why}; {TAKE_ANOTHER}")
-            _copy(archive, tar, member, into / name, left.pop(name))
-    if left:
-        raise BeamUQError(f"{archive}: {min(left)}: damaged or missing; fetch the archive again")
+            _copy(archive, tar, member, into / name, unread.pop(name))
+    if unread:
+        raise BeamUQError(f"{archive}: {min(unread)}: damaged or missing; fetch the archive again")
     return manifest
 
 
 def _manifest(archive: Path, tar: tarfile.TarFile) -> Manifest:
     """The first member, checked."""
     first = tar.next()
-    if (
-        first is None
-        or PurePosixPath(first.name).name != MANIFEST
-        or not first.isreg()
-        or first.issparse()
-    ):
+    if first is None or not _is_plain(first) or PurePosixPath(first.name).name != MANIFEST:
         raise BeamUQError(
             f"{archive}: no release archive: its first member is not {MANIFEST}; {TAKE_ANOTHER}"
         )
@@ -98,28 +91,33 @@ def _manifest(archive: Path, tar: tarfile.TarFile) -> Manifest:
             f"{archive}: {MANIFEST}: is of study {manifest.study!r}, and lies in {first.name!r}"
         )
     for name in manifest.sha256:
-        parts = name.split("/")
-        if ".." in parts or name.startswith("/"):
-            raise BeamUQError(
-                f"{archive}: {MANIFEST}: {name!r} leads out of the results; do not use this archive"
-            )
-        if not all(_PART.fullmatch(part) for part in parts):
-            raise BeamUQError(
-                f"{archive}: {MANIFEST}: {name!r}: no path of a result; {TAKE_ANOTHER}"
-            )
-        above = ("/".join(parts[:depth]) for depth in range(1, len(parts)))
-        if any(folder in manifest.sha256 for folder in above):
-            raise BeamUQError(
-                f"{archive}: {MANIFEST}: {name!r} lies in another file; {TAKE_ANOTHER}"
-            )
+        _check_path(archive, name, manifest)
     if STUDY not in manifest.sha256:
         raise BeamUQError(f"{archive}: {MANIFEST}: names no {STUDY}; {TAKE_ANOTHER}")
     return manifest
 
 
+def _is_plain(member: tarfile.TarInfo) -> bool:
+    return member.isreg() and not member.issparse()
+
+
+def _check_path(archive: Path, name: str, manifest: Manifest) -> None:
+    """Raise BeamUQError where a name in a manifest is no path of a file in the results."""
+    parts = name.split("/")
+    if ".." in parts or name.startswith("/"):
+        raise BeamUQError(
+            f"{archive}: {MANIFEST}: {name!r} leads out of the results; do not use this archive"
+        )
+    if not all(_PART.fullmatch(part) for part in parts):
+        raise BeamUQError(f"{archive}: {MANIFEST}: {name!r}: no path of a result; {TAKE_ANOTHER}")
+    folders = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
+    if any(folder in manifest.sha256 for folder in folders):
+        raise BeamUQError(f"{archive}: {MANIFEST}: {name!r} lies in another file; {TAKE_ANOTHER}")
+
+
 def _name(archive: Path, member: tarfile.TarInfo, manifest: Manifest) -> str:
     """A member's path in the results."""
-    if not member.isreg() or member.issparse():
+    if not _is_plain(member):
         kinds = {
             "folder": member.isdir(),
             "link": member.issym() or member.islnk(),

@@ -53,116 +53,132 @@ def cells(study: Study) -> list[Artifact]:
 
 def collect(results: Path, into: Path) -> None:
     """Write ``into`` anew from a results folder. Raises BeamUQError if it has no ``study.json``."""
-    study, name = load_study(results / "study.json"), results.name
+    study = load_study(results / "study.json")
     if into.exists() and not (into / "CONTENTS.md").is_file():
         raise BeamUQError(f"{into}: is no evidence, and would be deleted; name a new folder")
     shutil.rmtree(into, ignore_errors=True)
-    figures = results.parents[1] / "figures" / name
     for page in PAGES:
         _copy(results / page, into / page)
-    _copy(ROOT / f"studies/{name}.lock.json", into / "lock.json")
+    _copy(ROOT / f"studies/{results.name}.lock.json", into / "lock.json")
+    large = _collect_exhibits(study, results, into)
+    finished = [cell for cell in cells(study) if (results / cell.path).is_file()]
+    for cell in finished:
+        _collect_cell(study, results, into, cell)
+    empty = _empty(study, results, finished)
+    (into / "empty_answers.json").write_text(json.dumps(empty, indent=1) + "\n", "utf-8")
+    hashes = {
+        dataset: _collect_questions(results, into, dataset)
+        for dataset in dict.fromkeys(cell.dataset for cell in finished)
+    }
+    page = contents(study, into, finished, hashes, large)
+    (into / "CONTENTS.md").write_text(page, encoding="utf-8")
+
+
+def _collect_exhibits(study: Study, results: Path, into: Path) -> list[str]:
+    """Copy the exhibits that print no question; of figures, those whose points are too many."""
+    figures = results.parents[1] / "figures" / results.name
     large = []
     for label in list_of_exhibits.labels(study):
-        if not list_of_exhibits.exhibit(label, study).shows_questions:
-            _copy(results / f"tables/{label}.csv", into / f"tables/{label}.csv")
-            _copy(results / f"tables/{label}.md", into / f"tables/{label}.md")
-            for ending in ("csv", "txt"):
-                _copy(figures / f"{label}.{ending}", into / f"figures/{label}.{ending}")
-            _picture(figures / f"{label}.png", into / f"figures/{label}.png")
-            points = into / f"figures/{label}.csv"
-            if points.is_file() and points.stat().st_size > LARGEST:
-                points.unlink()
-                large.append(f"`{label}`")
-    found = [cell for cell in cells(study) if (results / cell.path).is_file()]
-    for cell in found:
-        place = (cell.dataset, cell.model, cell.recipe)
-        qualities = [
-            Artifact("quality", *place, metric=of.metric) for of in study.qualities(cell.dataset)
-        ]
-        scores = (
-            [Artifact("scores", *place, cell.scorer)] if cell.scorer == study.main.scorer else []
-        )
-        for file in (cell, *scores, *qualities):
-            _write(
-                into / file.path,
-                _judged(study, parquet_tables.read(results / file.path, file.kind)),
-            )
-    (into / "empty_answers.json").write_text(
-        json.dumps(_empty(study, results, found), indent=1) + "\n", "utf-8"
-    )
-    hashes = {}
-    for dataset in dict.fromkeys(cell.dataset for cell in found):
-        file = Artifact("questions", dataset)
-        whole = parquet_tables.read(results / file.path, "questions")
-        hashes[dataset] = io.file_sha256(results / file.path)
-        rows = [row | NO_TEXT for row in whole.table.select(["id", "group"]).to_pylist()]
-        without = pa.Table.from_pylist(rows, schema=parquet_tables.SCHEMAS["questions"])
-        made = {"without_text_of": hashes[dataset]}
-        _write(into / file.path, Loaded(whole.path, "questions", whole.cell, made, without))
-    (into / "CONTENTS.md").write_text(contents(study, into, found, hashes, large), encoding="utf-8")
+        if list_of_exhibits.exhibit(label, study).shows_questions:
+            continue
+        for ending in ("csv", "md"):
+            _copy(results / f"tables/{label}.{ending}", into / f"tables/{label}.{ending}")
+        for ending in ("csv", "txt"):
+            _copy(figures / f"{label}.{ending}", into / f"figures/{label}.{ending}")
+        _picture(figures / f"{label}.png", into / f"figures/{label}.png")
+        points = into / f"figures/{label}.csv"
+        if points.is_file() and points.stat().st_size > LARGEST:
+            points.unlink()
+            large.append(label)
+    return large
+
+
+def _collect_cell(study: Study, results: Path, into: Path, cell: Artifact) -> None:
+    """Write a cell's evaluation, its qualities, and its scores under the main similarity."""
+    place = (cell.dataset, cell.model, cell.recipe)
+    files = [cell]
+    if cell.scorer == study.main.scorer:
+        files.append(Artifact("scores", *place, cell.scorer))
+    files += [
+        Artifact("quality", *place, metric=quality.metric)
+        for quality in study.qualities(cell.dataset)
+    ]
+    for file in files:
+        whole = parquet_tables.read(results / file.path, file.kind)
+        _write(into / file.path, _judged(study, whole))
+
+
+def _collect_questions(results: Path, into: Path, dataset: str) -> str:
+    """Write the ids and groups of a dataset's questions; the sha256 of the table with all texts."""
+    file = Artifact("questions", dataset)
+    whole = parquet_tables.read(results / file.path, "questions")
+    digest = io.file_sha256(results / file.path)
+    rows = [row | NO_TEXT for row in whole.table.select(["id", "group"]).to_pylist()]
+    without_text = pa.Table.from_pylist(rows, schema=parquet_tables.SCHEMAS["questions"])
+    provenance = {"without_text_of": digest}
+    _write(into / file.path, Loaded(whole.path, "questions", whole.cell, provenance, without_text))
+    return digest
 
 
 def contents(
-    study: Study, into: Path, found: list[Artifact], hashes: dict[str, str], large: list[str]
+    study: Study, into: Path, finished: list[Artifact], hashes: dict[str, str], large: list[str]
 ) -> str:
     """The page that says what is in the folder; ``large``: figures whose points are not."""
+    every_cell = cells(study)
+    missing = [_named(cell) for cell in every_cell if cell not in finished]
     lines = [
         f"# {study.title}",
         "",
         "Written by `tools/collect_evidence.py`; `docs/evidence.md` says what it shows.",
         "",
-        f"{len(found)} of {len(cells(study))} cells are in.",
+        f"{len(finished)} of {len(every_cell)} cells are in.",
         "",
         "| cell | questions | empty greedy answers |",
         "| --- | ---: | ---: |",
-    ]
-    for cell in found:
-        empty = empty_answers(parquet_tables.read(into / cell.path, "evaluation").table).get(
-            "greedy"
-        )
-        told = (
-            f"{empty.n:,} | {empty.empty:,}{MARK * empty.too_many}"
-            if empty
-            else "not recorded | not recorded"
-        )
-        lines.append(f"| {cell.model} {cell.dataset} {cell.recipe} {cell.scorer} | {told} |")
-    missing = [
-        f"{of.model} {of.dataset} {of.recipe} {of.scorer}" for of in cells(study) if of not in found
-    ]
-    lines += [
+        *(f"| {_named(cell)} | {_counts(into, cell)} |" for cell in finished),
         "",
         "†: more than a fifth; left out of means.",
         "",
         f"Not run: {'; '.join(missing) or 'nothing'}.",
         "",
     ]
-    lines += (
-        [f"Not published, as the scores give them again: the points of {', '.join(large)}.", ""]
-        if large
-        else []
-    )
+    if large:
+        figures = ", ".join(f"`{label}`" for label in large)
+        lines += [f"Not published, as the scores give them again: the points of {figures}.", ""]
     lines += [f"Questions of {dataset}: sha256 `{digest}`." for dataset, digest in hashes.items()]
     return "\n".join(lines) + "\n"
 
 
-def _empty(study: Study, results: Path, found: list[Artifact]) -> dict[str, dict[str, list[str]]]:
+def _named(cell: Artifact) -> str:
+    return f"{cell.model} {cell.dataset} {cell.recipe} {cell.scorer}"
+
+
+def _counts(into: Path, cell: Artifact) -> str:
+    """How many questions a cell has, and how many empty greedy answers."""
+    evaluation = parquet_tables.read(into / cell.path, "evaluation").table
+    greedy = empty_answers(evaluation).get("greedy")
+    if greedy is None:
+        return "not recorded | not recorded"
+    return f"{greedy.n:,} | {greedy.empty:,}{MARK * greedy.too_many}"
+
+
+def _empty(
+    study: Study, results: Path, finished: list[Artifact]
+) -> dict[str, dict[str, list[str]]]:
     """By candidates file and answer source the ids of questions whose produced answer is empty."""
-    told = {}
-    for cell in found:
+    empty = {}
+    for cell in finished:
         file = Artifact("candidates", cell.dataset, cell.model, cell.recipe)
-        scored = (
-            parquet_tables.read(results / cell.path, "evaluation")
-            .table.column("answer_source")
-            .unique()
-            .to_pylist()
-        )
-        table = parquet_tables.read(results / file.path, "candidates").table
+        evaluation = parquet_tables.read(results / cell.path, "evaluation").table
+        sources = evaluation.column("answer_source").unique().to_pylist()
+        candidates = parquet_tables.read(results / file.path, "candidates").table
         beam = study.recipes[cell.recipe].decoded(study.main.beam) if study.main.beam else None
-        produced = produced_texts(table, scored, beam)
-        told[file.path] = {
-            name: [key for key, text in of.items() if not text] for name, of in produced.items()
+        produced = produced_texts(candidates, sources, beam)
+        empty[file.path] = {
+            source: [question for question, text in texts.items() if not text]
+            for source, texts in produced.items()
         }
-    return told
+    return empty
 
 
 def _judged(study: Study, loaded: Loaded) -> Loaded:
@@ -173,13 +189,12 @@ def _judged(study: Study, loaded: Loaded) -> Loaded:
 
 
 def shortened(values: pd.Series[float]) -> pd.Series[float]:
-    """In single precision, but for those of which that would change the order or tie what is not
-    equal.
-    """
+    """In single precision, but for those whose order that would change, or make equal."""
     exact = np.unique(values)
     short = exact.astype(np.float32).astype(np.float64)
     while len(wrong := np.flatnonzero(np.diff(short) <= 0)):
-        short[wrong], short[wrong + 1] = exact[wrong], exact[wrong + 1]
+        both = np.union1d(wrong, wrong + 1)
+        short[both] = exact[both]
     return pd.Series(short[np.searchsorted(exact, values)], values.index)
 
 
@@ -193,9 +208,9 @@ def _picture(source: Path, target: Path) -> None:
     """A figure in 256 colours that keep those of its legend, and a third of the bytes."""
     if source.is_file():
         target.parent.mkdir(parents=True, exist_ok=True)
-        Image.open(source).convert("RGB").quantize(
-            256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
-        ).save(target, optimize=True)
+        picture = Image.open(source).convert("RGB")
+        coverage = Image.Quantize.MAXCOVERAGE
+        picture.quantize(256, coverage, dither=Image.Dither.NONE).save(target, optimize=True)
 
 
 def _write(path: Path, loaded: Loaded) -> None:
@@ -207,22 +222,24 @@ def _write(path: Path, loaded: Loaded) -> None:
     table = parquet_tables.read(path, loaded.kind).table.replace_schema_metadata(
         {b"beamuq": metadata[b"beamuq"]}
     )
-    packed: dict[str, object] = {}
-    if loaded.kind == "scores":  # in the order of ids the rows of a score are the same rows
+    packing: dict[str, object] = {}
+    if loaded.kind == "scores":
+        table = _in_order_of_scores(table)
         keys = [name for name in table.column_names if name != "value"]
-        table = table.sort_by([(name, "ascending") for name in (*keys[1:], "id")])
-        of_each_score = table.to_pandas().groupby(keys[1:], sort=False, dropna=False)["value"]
-        place, values = (
-            table.schema.get_field_index("value"),
-            of_each_score.transform(shortened).to_numpy(),
-        )
-        table = table.set_column(
-            place, table.schema.field(place), pa.array(values, from_pandas=True)
-        )
-        packed = {"use_dictionary": keys, "use_byte_stream_split": ["value"]}
+        packing = {"use_dictionary": keys, "use_byte_stream_split": ["value"]}
     pq.write_table(
-        table, path, compression="zstd", compression_level=19, write_page_checksum=True, **packed
+        table, path, compression="zstd", compression_level=19, write_page_checksum=True, **packing
     )
+
+
+def _in_order_of_scores(table: pa.Table) -> pa.Table:
+    """Scores, each with its questions in the order of their ids and as few digits as it needs."""
+    forms = [name for name in table.column_names if name not in ("id", "value")]
+    table = table.sort_by([(name, "ascending") for name in (*forms, "id")])
+    of_each_score = table.to_pandas().groupby(forms, sort=False, dropna=False)["value"]
+    values = pa.array(of_each_score.transform(shortened).to_numpy(), from_pandas=True)
+    column = table.schema.get_field_index("value")
+    return table.set_column(column, table.schema.field(column), values)
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
-"""Differences in PRR that the evidence pages tell and no exhibit holds:
-``evidence/small/differences.csv``.
+"""Differences in PRR that the evidence pages tell: ``evidence/small/differences.csv``.
 
+No exhibit holds them.
 ``python tools/evidence_differences.py`` makes the file again from published scores, in a few
 minutes. `recomputed` evaluates a published cell; tests make the published tables with it.
 """
@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,161 +27,245 @@ from beamuq.evaluation.significance import smallest_detectable
 from beamuq_study.comparison.comparison_inputs import read_paper_numbers
 from beamuq_study.parquet_tables import Artifact, read
 from beamuq_study.stages.metrics_of_scores import EvaluationSettings, evaluate
-from beamuq_study.study_config import load_study
+from beamuq_study.study_config import Quality, load_study
 
 EVIDENCE = Path(__file__).resolve().parents[1] / "evidence"
 FILE = EVIDENCE / "small/differences.csv"
 POWER_FILE = EVIDENCE / "small/power.csv"
 MODEL = "smollm2-135m-plain"
-FORM = ("answer_source", "method", "variant", "setting")
-Scored = tuple[str, str, str, str]  # of FORM
-Rows = tuple[list[dict[str, Any]], list[dict[str, Any]]]
-COQA, BOTH, LATER = ("coqa",), ("triviaqa", "coqa"), ("webquestions", "commonsenseqa")
-UNSEEN = "unseen-"  # before a recipe: without the questions of recipe reference
-EXACT = "exact-"  # before a recipe: judged by exact match
-ROC = "roc-"  # before a recipe: ROC-AUC in place of PRR
-ANSWERED = "answered-"  # before a recipe: of the questions whose greedy answer is not empty
-BFLOAT16 = "bfloat16-"  # before a recipe: decoded in bfloat16
-# before recipe reference: its first 240 questions, which a pilot asked; the others
-PILOT, LATER_ASKED = "pilot-", "later-"
-PILOT_QUESTIONS = 240
-D, ECC, EIGVEC = "Dissimilarity", "Eccentricity", "EigVecDissimilarity"
-FIVE = f"{D} + {ECC} + {EIGVEC} + CocoaMSP + CocoaPPL"  # the paper's five scores, their mean
-FIVE_AND_MEAN = (*FIVE.split(" + "), FIVE)
-EIGHT = (
-    D,
-    ECC,
-    EIGVEC,
-    "CocoaMSP",
-    "CocoaPPL",
-    "SAR",
-    "SemanticEntropy",
-    "DegreeMatrix",
-)  # with both forms
+SCORER = "embedding"
+PILOT_QUESTIONS = 240  # the first ones of recipe reference, which a pilot asked
+Z = float(ndtri(0.975))
+POWER = 0.8
+
+COQA = ("coqa",)
+BOTH = ("triviaqa", "coqa")
+LATER = ("webquestions", "commonsenseqa")
 MEANS = (*BOTH, *LATER)  # whose answers are not too often empty
 ALL = (*MEANS, "hotpotqa", "arc-challenge")
-Z, POWER = float(ndtri(0.975)), 0.8
+
+D = "Dissimilarity"
+ECC = "Eccentricity"
+EIGVEC = "EigVecDissimilarity"
+FIVE = f"{D} + {ECC} + {EIGVEC} + CocoaMSP + CocoaPPL"  # the paper's five scores, their mean
+FIVE_AND_MEAN = (*FIVE.split(" + "), FIVE)
+# those with both forms
+EIGHT = (D, ECC, EIGVEC, "CocoaMSP", "CocoaPPL", "SAR", "SemanticEntropy", "DegreeMatrix")
+
 FALL = (
     "beam_widths beamsearch M={0} - beam_widths multinomial M={0}"
     " - beam_widths beamsearch M=15 + beam_widths multinomial M=15"
 )
 BY_EXACT = "exact-main beamsearch - exact-main multinomial - main beamsearch + main multinomial"
+EXACT_VALUE = "stratified all_above*"
+TEN_SAMPLES = "uniform sample T=1.0 M=10 draw=*"
+TEN_BEAMS = "normalised beam M=10"
 
-# Name, methods, datasets, and of which RECIPE VARIANT SETTING to add and take off the PRR; of all
-# settings that match a pattern the mean. A row of the file for each method and dataset, and one for
-# the mean of several datasets.
-DIFFERENCES: list[tuple[str, tuple[str, ...], tuple[str, ...], str]] = [
-    (
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """By what PRR is measured anew; by default as it was published."""
+
+    folder: str = "small"
+    metric: str = "PRR"
+    quality: str = "answer_f1"
+    answered: bool = False  # of the questions whose greedy answer is not empty
+    left_out: slice | None = None  # of the questions of recipe reference, in order of their draw
+
+
+# before a recipe
+MEASURED = {
+    "unseen-": Measured(left_out=slice(None)),
+    "exact-": Measured(quality="exact_match"),
+    "roc-": Measured(metric="ROC-AUC"),
+    "answered-": Measured(answered=True),
+    "bfloat16-": Measured(folder="small_bfloat16"),
+    "pilot-": Measured(left_out=slice(PILOT_QUESTIONS, None)),
+    "later-": Measured(left_out=slice(PILOT_QUESTIONS)),
+    "": Measured(),
+}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A row of the file for each method and dataset, and one for the mean of several datasets."""
+
+    name: str
+    methods: tuple[str, ...]
+    datasets: tuple[str, ...]
+    # RECIPE VARIANT SETTING, to add to PRR or take off; of all settings that match a pattern the
+    # mean
+    formula: str
+
+
+def _of_pilot_and_later() -> list[Difference]:
+    """Differences on the questions of the pilot, and on those asked later."""
+    forms = {
+        "exact value": [EXACT_VALUE],
+        "samples": [TEN_SAMPLES],
+        "beams": [TEN_BEAMS],
+        "less noise": [EXACT_VALUE, TEN_SAMPLES],
+    }
+    differences = []
+    for part in ("pilot", "later"):
+        for name, parts in forms.items():
+            formula = " - ".join(f"{part}-reference {form}" for form in parts)
+            differences.append(Difference(f"{name} {part}", (D,), ("triviaqa",), formula))
+    return differences
+
+
+DIFFERENCES = [
+    Difference(
         "weighted alike less samples",
         (D,),
         BOTH + LATER,
         "main uniform beam M=10 - main multinomial",
     ),
-    ("weighted alike less beams", (D,), BOTH + LATER, "main uniform beam M=10 - main beamsearch"),
-    (
+    Difference(
+        "weighted alike less beams", (D,), BOTH + LATER, "main uniform beam M=10 - main beamsearch"
+    ),
+    Difference(
         "weighted alike less samples unseen",
         (D,),
         COQA,
         "unseen-main uniform beam M=10 - unseen-main multinomial",
     ),
-    (
+    Difference(
         "weighted alike less beams unseen",
         (D,),
         COQA,
         "unseen-main uniform beam M=10 - unseen-main beamsearch",
     ),
-    ("generate less beams", (D, ECC, EIGVEC), BOTH, "released beamsearch - strategies beamsearch"),
-    (
+    Difference(
+        "generate less beams", (D, ECC, EIGVEC), BOTH, "released beamsearch - strategies beamsearch"
+    ),
+    Difference(
         "generate less samples",
         (D, "CocoaMSP", "CocoaPPL"),
         BOTH,
         "released beamsearch - released multinomial",
     ),
-    (
+    Difference(
         "generate less weighted alike",
         (D,),
         BOTH,
         "released beamsearch - strategies beamsearch epsilon=1.0",
     ),
-    ("generate less beams", (D, ECC, EIGVEC), LATER, "released beamsearch - main beamsearch"),
-    ("generate less samples", (D,), LATER, "released beamsearch - main multinomial"),
-    ("gain with 2 less with 15", (D, ECC, EIGVEC), BOTH, FALL.format(2)),
-    ("gain with 3 less with 15", (D,), BOTH, FALL.format(3)),
-    ("gain with 5 less with 15", (D,), BOTH, FALL.format(5)),
-    (
+    Difference(
+        "generate less beams", (D, ECC, EIGVEC), LATER, "released beamsearch - main beamsearch"
+    ),
+    Difference("generate less samples", (D,), LATER, "released beamsearch - main multinomial"),
+    Difference("gain with 2 less with 15", (D, ECC, EIGVEC), BOTH, FALL.format(2)),
+    Difference("gain with 3 less with 15", (D,), BOTH, FALL.format(3)),
+    Difference("gain with 5 less with 15", (D,), BOTH, FALL.format(5)),
+    Difference(
         "alpha .9 less K=2",
         (ECC, EIGVEC),
         BOTH,
         "strategies beamsearch alpha=0.9 - strategies beamsearch K=2",
     ),
-    (
+    Difference(
         "five beams less samples",
         (D,),
         BOTH,
         "reference unnormalised beam M=5 - reference uniform sample T=1.0 M=10 draw=*",
     ),
-    (
+    Difference(
         "five beams less normalised",
         (D,),
         BOTH,
         "reference unnormalised beam M=5 - reference normalised beam M=5",
     ),
-    (
+    Difference(
         "less noise",
         (D,),
         BOTH,
         "reference stratified all_above* - reference uniform sample T=1.0 M=10 draw=*",
     ),
-    (
+    Difference(
         "beams less exact value",
         (D,),
         BOTH,
         "reference normalised beam M=10 - reference stratified all_above*",
     ),
-    (
+    Difference(
         "optimal stratified less samples",
         (D,),
         BOTH,
         "reference stratified optimal_stratified M=10 - reference uniform sample T=1.0 M=10 draw=*",
     ),
-    *(
-        (
-            f"{what} {when}",
-            (D,),
-            ("triviaqa",),
-            " - ".join(f"{when}-reference {term}" for term in terms_of),
-        )
-        for when in ("pilot", "later")
-        for what, *terms_of in (
-            ("exact value", "stratified all_above*"),
-            ("samples", "uniform sample T=1.0 M=10 draw=*"),
-            ("beams", "normalised beam M=10"),
-            ("less noise", "stratified all_above*", "uniform sample T=1.0 M=10 draw=*"),
-        )
+    *_of_pilot_and_later(),
+    Difference("gain", (FIVE,), MEANS, "main beamsearch - main multinomial"),
+    Difference(
+        "gain of the answered", EIGHT, ALL, "answered-main beamsearch - answered-main multinomial"
     ),
-    ("gain", (FIVE,), MEANS, "main beamsearch - main multinomial"),
-    ("gain of the answered", EIGHT, ALL, "answered-main beamsearch - answered-main multinomial"),
-    ("gain in ROC-AUC", FIVE_AND_MEAN, MEANS, "roc-main beamsearch - roc-main multinomial"),
-    (
+    Difference(
+        "gain in ROC-AUC", FIVE_AND_MEAN, MEANS, "roc-main beamsearch - roc-main multinomial"
+    ),
+    Difference(
         "gain in bfloat16",
         FIVE_AND_MEAN,
         MEANS,
         "bfloat16-main beamsearch - bfloat16-main multinomial",
     ),
-    (
+    Difference(
         "beams in bfloat16 less in float32",
         FIVE_AND_MEAN,
         MEANS,
         "bfloat16-main beamsearch - main beamsearch",
     ),
-    (
+    Difference(
         "samples in bfloat16 less in float32",
         FIVE_AND_MEAN,
         MEANS,
         "bfloat16-main multinomial - main multinomial",
     ),
-    ("gain by exact match less by F1", (D, ECC, EIGVEC, FIVE), MEANS, BY_EXACT),
+    Difference("gain by exact match less by F1", (D, ECC, EIGVEC, FIVE), MEANS, BY_EXACT),
 ]
+
+
+class Scored(NamedTuple):
+    """Which score of which answer."""
+
+    answer_source: str
+    method: str
+    variant: str
+    setting: str
+
+
+@dataclass(frozen=True)
+class Term:
+    """A recipe's PRR with a sign; of all settings that match the pattern the mean."""
+
+    sign: float
+    recipe: str
+    variant: str
+    setting: str
+
+    def is_of(self, form: Scored) -> bool:
+        """Whether it takes that score."""
+        return form.variant == self.variant and fnmatchcase(form.setting, self.setting)
+
+
+def terms(formula: str) -> list[Term]:
+    """The terms of a difference."""
+    signs_and_terms = re.split(" ([+-]) ", f" + {formula}")[1:]
+    parts = []
+    for sign, term in zip(signs_and_terms[::2], signs_and_terms[1::2], strict=True):
+        recipe, variant, setting = f"{term} ".split(" ", 2)
+        parts.append(Term(float(f"{sign}1"), recipe, variant, setting.strip()))
+    return parts
+
+
+@dataclass
+class Recomputed:
+    """Rows of a cell's evaluation and of its replicates, one for one."""
+
+    evaluation: list[Row] = field(default_factory=list)
+    replicates: list[Row] = field(default_factory=list)
 
 
 def recomputed(
@@ -191,177 +276,184 @@ def recomputed(
     qualities: Collection[str] = (),
     answered: bool = False,
     without: Collection[str] = (),
-) -> Rows:
-    """Rows of evaluation and replicates of a published cell, from its scores, quality, groups and
-    empty answers.
+) -> Recomputed:
+    """A published cell's evaluation, from its scores, quality, groups and empty answers.
 
     ``chosen``: of these scores; ``metric``, ``qualities``: by these alone (empty: by all);
     ``answered``: of the answered questions too; ``without``: these questions. Whatever is left out
     costs nothing.
     """
     place = (cell.dataset, cell.model, cell.recipe)
-    study, made = (
-        load_study(folder / "study.json"),
-        read(folder / cell.path, "evaluation").provenance["settings"],
-    )
-    empty = json.loads((folder / "empty_answers.json").read_text())[
-        Artifact("candidates", *place).path
-    ]
-    asked = ~pc.field("id").isin(pa.array(without, pa.string()))
-    scores = read(folder / Artifact("scores", *place, cell.scorer).path, "scores").table.filter(
-        asked
-    )
-    forms: list[Scored] = list(
-        zip(*(scores.column(name).to_pylist() for name in FORM), strict=True)
-    )
-    kept = set(chosen(list(dict.fromkeys(forms))))
-    scores = scores.filter([form in kept for form in forms])
+    asked_for = ~pc.field("id").isin(pa.array(without, pa.string()))
+    file = folder / Artifact("scores", *place, cell.scorer).path
+    scores = _chosen_scores(file, asked_for, chosen)
+    rows = Recomputed()
+    if not len(scores):
+        return rows
     questions = read(folder / Artifact("questions", cell.dataset).path, "questions").table
-    rows: Rows = ([], [])
-    for of in study.qualities(cell.dataset) if kept else ():
-        if qualities and of.metric not in qualities:
+    empty = _empty_answers(folder, cell) if answered else None
+    for quality in load_study(folder / "study.json").qualities(cell.dataset):
+        if qualities and quality.metric not in qualities:
             continue
-        quality = read(
-            folder / Artifact("quality", *place, metric=of.metric).path, "quality"
-        ).table.filter(asked)
-        settings = EvaluationSettings.model_validate(made, strict=False)
-        alone = {"metrics": (metric,)} if metric else {}
-        settings = settings.model_copy(
-            update={"quality": of.metric, "threshold": of.threshold} | alone
-        )
-        found = evaluate(
-            scores, quality, questions, settings, cell.dataset, empty if answered else None
-        )
-        for all_rows, new in zip(rows, found, strict=True):
-            all_rows += new
+        file = folder / Artifact("quality", *place, metric=quality.metric).path
+        judged = read(file, "quality").table.filter(asked_for)
+        settings = _settings(folder, cell, quality, metric)
+        evaluation, replicates = evaluate(scores, judged, questions, settings, cell.dataset, empty)
+        rows.evaluation += evaluation
+        rows.replicates += replicates
     return rows
 
 
+def _empty_answers(folder: Path, cell: Artifact) -> dict[str, list[str]]:
+    """By answer source the questions whose produced answer is empty."""
+    candidates = Artifact("candidates", cell.dataset, cell.model, cell.recipe)
+    answers = json.loads((folder / "empty_answers.json").read_text())
+    empty: dict[str, list[str]] = answers[candidates.path]
+    return empty
+
+
+def _settings(folder: Path, cell: Artifact, quality: Quality, metric: str) -> EvaluationSettings:
+    """Those of a published cell, with another quality; ``metric``: this alone, if not empty."""
+    published = read(folder / cell.path, "evaluation").provenance["settings"]
+    settings = EvaluationSettings.model_validate(published, strict=False)
+    changes: dict[str, object] = {"quality": quality.metric, "threshold": quality.threshold}
+    if metric:
+        changes["metrics"] = (metric,)
+    return settings.model_copy(update=changes)
+
+
+def _chosen_scores(
+    file: Path, asked_for: pc.Expression, chosen: Callable[[list[Scored]], Collection[Scored]]
+) -> pa.Table:
+    """Scores of a file whose form is chosen, of the questions that are asked for."""
+    scores = read(file, "scores").table.filter(asked_for)
+    columns = [scores.column(name).to_pylist() for name in Scored._fields]
+    forms = [Scored(*form) for form in zip(*columns, strict=True)]
+    wanted = set(chosen(list(dict.fromkeys(forms))))
+    return scores.filter([form in wanted for form in forms])
+
+
 @cache
-def prr(dataset: str, recipe: str) -> dict[tuple[str, ...], np.ndarray]:  # type: ignore[type-arg]
-    """PRR, or ROC-AUC, of greedy answers by method, variant and setting: of all questions and of
-    each resample, [1 + resamples]."""
-    prefixes = (UNSEEN, EXACT, ROC, ANSWERED, BFLOAT16, PILOT, LATER_ASKED)
-    prefix = next((each for each in prefixes if recipe.startswith(each)), "")
-    folder = EVIDENCE / ("small_bfloat16" if prefix == BFLOAT16 else "small")
-    without = set[str]()
-    if prefix in (UNSEEN, PILOT, LATER_ASKED):
-        truth = read(
-            folder / Artifact("scores", dataset, MODEL, "reference", "embedding").path, "scores"
-        ).table
-        asked = read(
-            folder / Artifact("questions", dataset).path, "questions"
-        ).table  # in the order of their draw
-        seen = set(truth["id"].to_pylist())
-        ids = [key for key in asked["id"].to_pylist() if key in seen]
-        without = set(
-            {UNSEEN: ids, PILOT: ids[PILOT_QUESTIONS:], LATER_ASKED: ids[:PILOT_QUESTIONS]}[prefix]
-        )
-    methods = {
-        method for _, of, _, _ in DIFFERENCES for several in of for method in several.split(" + ")
-    }
-    patterns = {
-        found[2:] for *_, text in DIFFERENCES for found in terms(text) if found[1] == recipe
-    }
+def prr(dataset: str, recipe: str) -> dict[Scored, np.ndarray]:
+    """PRR, or ROC-AUC, by score of the greedy answer: of all questions and of each resample.
 
-    def needed(forms: list[Scored]) -> list[Scored]:
-        return [
-            form
-            for form in forms
-            if form[0] == "greedy"
-            and form[1] in methods
-            and any(matches(form[2:], each) for each in patterns)
-        ]
-
-    cell = Artifact("evaluation", dataset, MODEL, recipe.removeprefix(prefix), "embedding")
-    metric, quality = (
-        "ROC-AUC" if prefix == ROC else "PRR",
-        "exact_match" if prefix == EXACT else "answer_f1",
+    Arrays of [1 + resamples].
+    """
+    prefix = next(prefix for prefix in MEASURED if recipe.startswith(prefix))
+    by = MEASURED[prefix]
+    folder = EVIDENCE / by.folder
+    cell = Artifact("evaluation", dataset, MODEL, recipe.removeprefix(prefix), SCORER)
+    without = _questions_of_reference(folder, dataset)[by.left_out] if by.left_out else []
+    rows = recomputed(
+        folder,
+        cell,
+        lambda forms: _scores_read(forms, recipe),
+        by.metric,
+        [by.quality],
+        by.answered,
+        without,
     )
-    found = recomputed(folder, cell, needed, metric, [quality], prefix == ANSWERED, without)
-    subsets = {row["subset"] for row in found[1]}  # of all questions alone where no answer is empty
-    subset = "answered" if prefix == ANSWERED and "answered" in subsets else "all"
-    rows, replicates = ([row for row in part if row["subset"] == subset] for part in found)
-    return {
-        tuple(row[name] for name in FORM[1:]): np.asarray(
-            [row["value"], *drawn["values"]], dtype=np.float64
-        )
-        for row, drawn in zip(rows, replicates, strict=True)
-    }
+    subsets = {row["subset"] for row in rows.replicates}
+    # of all questions alone where no answer is empty
+    subset = "answered" if by.answered and "answered" in subsets else "all"
+    return _values_by_score(rows, subset)
 
 
-def terms(text: str) -> list[tuple[str, str, str, str]]:
-    """Sign, recipe, variant and pattern of the setting of each term."""
-    words = re.split(" ([+-]) ", f" + {text}")[1:]
-    parts = [
-        (sign, *f"{term} ".split(" ", 2))
-        for sign, term in zip(words[::2], words[1::2], strict=True)
+def _values_by_score(rows: Recomputed, subset: str) -> dict[Scored, np.ndarray]:
+    """Of a subset of the questions each value with those of its resamples behind it."""
+    evaluation = [row for row in rows.evaluation if row["subset"] == subset]
+    replicates = [row for row in rows.replicates if row["subset"] == subset]
+    values = {}
+    for row, drawn in zip(evaluation, replicates, strict=True):
+        form = Scored(*(row[name] for name in Scored._fields))
+        values[form] = np.asarray([row["value"], *drawn["values"]], dtype=np.float64)
+    return values
+
+
+def _scores_read(forms: list[Scored], recipe: str) -> list[Scored]:
+    """Those that a difference reads of a recipe."""
+    methods: set[str] = set()
+    terms_of_recipe: list[Term] = []
+    for difference in DIFFERENCES:
+        methods.update(*(names.split(" + ") for names in difference.methods))
+        terms_of_recipe += [term for term in terms(difference.formula) if term.recipe == recipe]
+    return [
+        form
+        for form in forms
+        if form.answer_source == "greedy"
+        and form.method in methods
+        and any(term.is_of(form) for term in terms_of_recipe)
     ]
-    return [(sign, recipe, variant, setting.strip()) for sign, recipe, variant, setting in parts]
 
 
-def matches(form: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
-    """Whether a variant and setting are those, or match the setting's pattern."""
-    return form[0] == pattern[0] and fnmatchcase(form[1], pattern[1])
+def _questions_of_reference(folder: Path, dataset: str) -> list[str]:
+    """Ids of the questions that recipe reference asks, in the order of their draw."""
+    scores = read(folder / Artifact("scores", dataset, MODEL, "reference", SCORER).path, "scores")
+    scored = set(scores.table["id"].to_pylist())
+    questions = read(folder / Artifact("questions", dataset).path, "questions")
+    return [question for question in questions.table["id"].to_pylist() if question in scored]
 
 
-def difference(text: str, method: str, dataset: str) -> np.ndarray:  # type: ignore[type-arg]
+def difference(formula: str, method: str, dataset: str) -> np.ndarray:
     """The value of a difference and of each resample, [1 + resamples]."""
+    methods = method.split(" + ")
     parts = []
-    for sign, recipe, *pattern in terms(text):
-        of_methods = [
-            (form[1:], found)
-            for form, found in prr(dataset, recipe).items()
-            if form[0] in method.split(" + ")
+    for term in terms(formula):
+        values = [
+            values
+            for form, values in prr(dataset, term.recipe).items()
+            if form.method in methods and term.is_of(form)
         ]
-        found = [values for form, values in of_methods if matches(form, tuple(pattern))]
-        parts.append(float(f"{sign}1") * np.mean(found, axis=0))
-    return np.sum(parts, axis=0)
+        parts.append(term.sign * np.mean(values, axis=0))
+    return np.asarray(np.sum(parts, axis=0))
 
 
 def table() -> pd.DataFrame:
-    """Every difference with its 95 % interval, standard error and the smallest true one that such
-    data would show.
+    """Every difference with its 95 % interval and standard error.
+
+    ``detectable``: the smallest true difference that such data would show.
     """
     rows = []
-    for name, methods, datasets, text in DIFFERENCES:
-        for method in methods:
-            each = {dataset: difference(text, method, dataset) for dataset in datasets}
-            if len(datasets) > 1:
-                each[f"mean of {' '.join(datasets)}"] = np.mean(list(each.values()), axis=0)
-            for dataset, found in each.items():
-                interval = bootstrap.interval(found[1:], 0.95)
+    for entry in DIFFERENCES:
+        for method in entry.methods:
+            values = {name: difference(entry.formula, method, name) for name in entry.datasets}
+            if len(values) > 1:
+                mean = np.mean(list(values.values()), axis=0)
+                values[f"mean of {' '.join(entry.datasets)}"] = mean
+            for dataset, value_and_resamples in values.items():
+                interval = bootstrap.interval(value_and_resamples[1:], 0.95)
                 row = {
-                    "difference": name,
+                    "difference": entry.name,
                     "method": method,
                     "dataset": dataset,
-                    "of": text,
-                    "value": found[0],
+                    "of": entry.formula,
+                    "value": value_and_resamples[0],
+                    "low": interval.low,
+                    "high": interval.high,
+                    "std": interval.std,
                 }
-                rows.append(row | {"low": interval.low, "high": interval.high, "std": interval.std})
-    found = pd.DataFrame(rows)
-    return found.assign(detectable=smallest_detectable(found["std"], 0.0, Z, POWER))
+                rows.append(row)
+    differences = pd.DataFrame(rows)
+    detectable = smallest_detectable(differences["std"], 0.0, Z, POWER)
+    return differences.assign(detectable=detectable)
 
 
 def power() -> pd.DataFrame:
-    """Of each of the paper's scores the gain that the paper has, the mean over its models, and how
-    likely few-shot `main`, with our standard error of the mean of four datasets, would show it by a
-    two-sided test at 5 %."""
+    """By score the paper's gain, and how likely our few-shot recipe ``main`` would show it.
+
+    The gain is a mean over the paper's models. ``power`` is of a two-sided test at 5 % with our
+    standard error of the mean of four datasets.
+    """
     numbers = read_paper_numbers().query("table == 'tab:qa_mean_prr' and dataset == 'mean'")
-    forms = numbers.pivot_table("printed", "method", "variant").dropna(
-        subset=["beamsearch", "multinomial"]
-    )
-    ours = (
-        pd.read_csv(EVIDENCE / "small/tables/gains_smollm2.csv")
-        .query("dataset == 'mean'")
-        .set_index("method")
-    )
-    found = ours[["value", "std"]].join(
-        (forms["beamsearch"] - forms["multinomial"]).rename("paper"), how="inner"
-    )
-    chance = ndtr(found["paper"] / found["std"] - Z)
-    detectable = smallest_detectable(found["std"], 0.0, Z, POWER)
-    return found.assign(power=chance, detectable=detectable).reset_index()
+    forms = numbers.pivot_table("printed", "method", "variant")
+    forms = forms.dropna(subset=["beamsearch", "multinomial"])
+    paper = (forms["beamsearch"] - forms["multinomial"]).rename("paper")
+    gains = pd.read_csv(EVIDENCE / "small/tables/gains_smollm2.csv")
+    ours = gains.query("dataset == 'mean'").set_index("method")[["value", "std"]]
+    both = ours.join(paper, how="inner")
+    chance = ndtr(both["paper"] / both["std"] - Z)
+    detectable = smallest_detectable(both["std"], 0.0, Z, POWER)
+    return both.assign(power=chance, detectable=detectable).reset_index()
 
 
 if __name__ == "__main__":

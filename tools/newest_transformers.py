@@ -19,21 +19,18 @@ PIP = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version
 
 
 def newer_packages() -> dict[str, str]:
-    """Name and version of each package that an upgrade of transformers would install here, itself
-    among them.
-    """
+    """The version of each package that an upgrade of transformers would install here."""
     dry_run = (*PIP, "--dry-run", "--upgrade", "--report", "-", "transformers")
-    report = json.loads(
-        subprocess.run(dry_run, check=True, stdout=subprocess.PIPE, text=True).stdout
-    )
+    finished = subprocess.run(dry_run, check=True, stdout=subprocess.PIPE, text=True)
+    report = json.loads(finished.stdout)
     packages = [package["metadata"] for package in report["install"]]
     return {package["name"]: package["version"] for package in packages}
 
 
 def unpacked_packages(folder: Path) -> dict[str, str]:
-    """Name and version of each package in ``folder``; empty where there is none."""
-    found = importlib.metadata.distributions(path=[str(folder)])
-    return {package.name: package.version for package in found}
+    """The version of each package in ``folder``; empty where there is none."""
+    packages = importlib.metadata.distributions(path=[str(folder)])
+    return {package.name: package.version for package in packages}
 
 
 def main() -> None:
@@ -45,14 +42,15 @@ def main() -> None:
     if packages != unpacked_packages(folder):
         shutil.rmtree(folder, ignore_errors=True)
         if "transformers" in packages:
-            wanted = [f"{name}=={version}" for name, version in packages.items()]
-            subprocess.run((*PIP, "--no-deps", "--target", str(folder), *wanted), check=True)
+            pins = [f"{name}=={version}" for name, version in packages.items()]
+            subprocess.run((*PIP, "--no-deps", "--target", str(folder), *pins), check=True)
     if "transformers" not in packages:
         print(f"transformers {pinned} is the newest there is")
         return
-    beside = [f"{name} {version}" for name, version in packages.items() if name != "transformers"]
-    more = f", with {', '.join(beside)}" if beside else ""
-    print(f"transformers {packages['transformers']}, newer than {pinned}{more}")
+    newest = packages.pop("transformers")
+    needs = [f"{name} {version}" for name, version in packages.items()]
+    more = f", with {', '.join(needs)}" if needs else ""
+    print(f"transformers {newest}, newer than {pinned}{more}")
 
 
 if __name__ == "__main__":

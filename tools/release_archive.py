@@ -18,10 +18,12 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -54,62 +56,73 @@ def pack(results: Path, archive: Path) -> None:
         )
     with tempfile.TemporaryDirectory() as folder:
         into = Path(folder, results.name)
-        for name, text in _csvs(results, study).items():
-            io.write_text(into / name, text)
-        _place(into / STUDY).write_bytes((results / STUDY).read_bytes())
-        for table in _tables(results, study, *KINDS):
-            path = _place(into / table.path.relative_to(results))
-            kept = _of_archive(into, _without_text(study, results, table))
-            parquet_tables.write(
-                path, kept.kind, kept.table, cell=kept.cell, provenance=kept.provenance
-            )
-        files = {
+        _write_members(results, study, into)
+        members = {
             str(file.relative_to(into)): io.file_sha256(file)
             for file in sorted(into.rglob("*.*"))
             if file.is_file()
         }
-        io.write_text(
-            into / MANIFEST, json.dumps({"study": results.name, "sha256": files}, indent=1) + "\n"
-        )
+        manifest = {"study": results.name, "sha256": members}
+        io.write_text(into / MANIFEST, json.dumps(manifest, indent=1) + "\n")
         with tarfile.open(archive, "w") as tar:
-            for name in (MANIFEST, *files):
+            for name in (MANIFEST, *members):
                 tar.add(into / name, f"{results.name}/{name}", filter=_anonymous)
 
 
-def exhibits(archive: Path) -> None:
-    """Unpack an archive into this clone, make every exhibit that prints no question, compare their
-    CSVs.
+def _write_members(results: Path, study: Study, into: Path) -> None:
+    """Everything that an archive holds but its manifest."""
+    for name, text in _csvs(results, study).items():
+        io.write_text(into / name, text)
+    _place(into / STUDY).write_bytes((results / STUDY).read_bytes())
+    # in the order of kinds: a footer has the hashes of tables that are written already
+    for table in _tables(results, study, *KINDS):
+        path = _place(into / table.path.relative_to(results))
+        released = _of_archive(into, _without_text(study, results, table))
+        parquet_tables.write(
+            path,
+            released.kind,
+            released.table,
+            cell=released.cell,
+            provenance=released.provenance,
+        )
 
-    Raises BeamUQError as :func:`unpack`, or if a CSV differs.
+
+def exhibits(archive: Path) -> None:
+    """Make every exhibit that prints no question from an archive, and compare their CSVs with it.
+
+    The archive is unpacked into this clone. Raises BeamUQError as :func:`unpack`, or if a CSV
+    differs.
     """
     results, published = unpack(archive, ROOT / "results")
-    folder = {"tables": results / "tables", "figures": ROOT / "figures" / results.name}
-    made = {name: folder[name.partition("/")[0]] / name.partition("/")[2] for name in published}
-    targets = [str(path.relative_to(ROOT)) for path in made.values()]
+    folders = {"tables": results / "tables", "figures": ROOT / "figures" / results.name}
+    files = {}
+    for name in published:
+        folder, _, file = name.partition("/")
+        files[name] = folders[folder] / file
+    targets = [str(path.relative_to(ROOT)) for path in files.values()]
     options = ["--cores", "all", "--rerun-triggers", "mtime", "--config", f"study={results.name}"]
     options += [f"{name}={dtype}" for name, dtype in dtypes_of(results).items()]
     command = [sys.executable, "-m", "snakemake", *targets, *options]
     subprocess.run(command, cwd=ROOT, check=True)
-    if different := [
-        name for name, path in made.items() if not _alike(published[name], path.read_text("utf-8"))
-    ]:
+    different = [
+        name for name, path in files.items() if not _alike(published[name], path.read_text("utf-8"))
+    ]
+    if different:
         raise BeamUQError(
             f"{', '.join(different)}: differ from the archive's by more than {TOLERANCE:g}"
         )
-    print(f"{len(made)} exhibits made from {archive.name}: their CSVs agree within {TOLERANCE:g}")
+    print(f"{len(files)} exhibits made from {archive.name}: their CSVs agree within {TOLERANCE:g}")
 
 
 def dtypes_of(results: Path) -> dict[str, str]:
-    """The settings ``dtype`` and ``scorer_dtype`` that the archive's tables were made with, where
-    they say so.
-    """
-    found: dict[str, str] = {}
-    for name, kind in (("dtype", "candidates"), ("scorer_dtype", "similarity")):
+    """The settings ``dtype`` and ``scorer_dtype`` of an archive's tables, where they say so."""
+    dtypes: dict[str, str] = {}
+    for setting, kind in (("dtype", "candidates"), ("scorer_dtype", "similarity")):
         for file in sorted(results.glob(f"{kind}/**/*.parquet")):
             dtype = parquet_tables.read_footer(file).provenance.get("dtype")
             if dtype:
-                found[name] = str(dtype)
-    return found
+                dtypes[setting] = str(dtype)
+    return dtypes
 
 
 def unpack(archive: Path, into: Path) -> tuple[Path, dict[str, str]]:
@@ -167,13 +180,11 @@ def _taken_out(archive: Path, folder: Path, manifest: Manifest, study: Study) ->
 
 
 def _exhibits(study: Study) -> dict[str, Exhibit]:
-    """The study's exhibits that print no question, by ``tables/LABEL.csv`` or
-    ``figures/LABEL.csv``.
-    """
-    shown = (list_of_exhibits.exhibit(label, study) for label in study.exhibits)
+    """The study's exhibits that print no question, by the path of their CSV in the archive."""
+    declared = [list_of_exhibits.exhibit(label, study) for label in study.exhibits]
     return {
         f"{exhibit.kind}s/{exhibit.label}.csv": exhibit
-        for exhibit in shown
+        for exhibit in declared
         if not exhibit.shows_questions
     }
 
@@ -187,24 +198,19 @@ def _csvs(results: Path, study: Study) -> dict[str, str]:
     }
 
 
-def _tables(results: Path, study: Study, *kinds: str) -> list[Loaded]:
+def _tables(results: Path, study: Study, *kinds: str) -> Iterator[Loaded]:
     """The tables of these kinds of the study's cells, whatever else is in the folder."""
-    cells = {
-        (model, dataset, of.recipe)
-        for of in study.grid
-        for model in of.models
-        for dataset in of.datasets
-    }
-    cells |= {("", dataset, "") for _, dataset, _ in cells}
-    files = (
-        (kind, file) for kind in kinds for file in sorted(results.glob(f"{kind}/**/*.parquet"))
-    )
-    tables = (parquet_tables.read(file, kind) for kind, file in files)
-    return [
-        of
-        for of in tables
-        if (of.cell.get("model", ""), of.cell["dataset"], of.cell.get("recipe", "")) in cells
-    ]
+    cells = set()
+    for entry in study.grid:
+        for dataset in entry.datasets:
+            cells.add(("", dataset, ""))
+            cells.update((model, dataset, entry.recipe) for model in entry.models)
+    for kind in kinds:
+        for file in sorted(results.glob(f"{kind}/**/*.parquet")):
+            table = parquet_tables.read(file, kind)
+            cell = table.cell
+            if (cell.get("model", ""), cell["dataset"], cell.get("recipe", "")) in cells:
+                yield table
 
 
 def _without_text(study: Study, results: Path, whole: Loaded) -> Loaded:
@@ -215,79 +221,78 @@ def _without_text(study: Study, results: Path, whole: Loaded) -> Loaded:
     """
     if whole.kind not in ("questions", "shots", "prompts"):
         return whole
-    without, dataset = [], whole.cell["dataset"]
-    said = _texts_of_model(results, study, dataset) if whole.kind == "questions" else {}
+    dataset = whole.cell["dataset"]
+    texts = _texts_of_model(results, study, dataset) if whole.kind == "questions" else {}
     normalizer = normalizer_of(study.datasets[dataset])
+    rows = []
     for row in whole.table.to_pylist():
-        texts, given, accepted = (
-            said.get(row["id"], []),
-            row.get("options", []),
-            row.get("references", []),
-        )
-        options = _as_named(given, texts)
-        right = [named for option, named in zip(given, options, strict=True) if option in accepted]
-        right = right or sorted(text for text in texts if exact_match(text, accepted, normalizer))
-        kept = {key: row[key] for key in ("id", "group") if key in row}
-        without.append(NO_TEXT | kept | {"references": right, "options": options})
-    table = pa.Table.from_pylist(without, schema=parquet_tables.SCHEMAS[whole.kind])
-    return replace(
-        whole,
-        table=table,
-        provenance={**whole.provenance, "without_text_of": io.file_sha256(whole.path)},
-    )
+        key = {name: row[name] for name in ("id", "group") if name in row}
+        answers = _answers_without_text(row, texts.get(row["id"], []), normalizer)
+        rows.append(NO_TEXT | key | answers)
+    table = pa.Table.from_pylist(rows, schema=parquet_tables.SCHEMAS[whole.kind])
+    provenance = {**whole.provenance, "without_text_of": io.file_sha256(whole.path)}
+    return replace(whole, table=table, provenance=provenance)
+
+
+def _answers_without_text(
+    row: dict[str, Any], texts: list[str], normalizer: str
+) -> dict[str, list[str]]:
+    """References and options of a question, in words that a text of the model has."""
+    options: list[str] = row.get("options", [])
+    references: list[str] = row.get("references", [])
+    named = _as_named(options, texts)
+    right = [name for option, name in zip(options, named, strict=True) if option in references]
+    if not right:
+        right = sorted(text for text in texts if exact_match(text, references, normalizer))
+    return {"references": right, "options": named}
 
 
 def _texts_of_model(results: Path, study: Study, dataset: str) -> dict[str, list[str]]:
     """By question the distinct texts of all candidates."""
-    decoded = (
-        of.table for of in _tables(results, study, "candidates") if of.cell["dataset"] == dataset
-    )
-    texts = pd.concat(
-        [table.select(["id", "text"]).to_pandas() for table in decoded]
-    ).drop_duplicates()
-    return {str(key): list(of_question) for key, of_question in texts.groupby("id")["text"]}
+    decoded = [
+        loaded.table.select(["id", "text"]).to_pandas()
+        for loaded in _tables(results, study, "candidates")
+        if loaded.cell["dataset"] == dataset
+    ]
+    texts = pd.concat(decoded).drop_duplicates()
+    return {str(question): list(group) for question, group in texts.groupby("id")["text"]}
 
 
 def _as_named(options: list[str], texts: list[str]) -> list[str]:
-    """Options, where those that no text of the model names in words are numbers between
-    brackets.
-    """
-    shown, named = list(options), [named_options(text, options) for text in texts]
+    """Options, with numbers in brackets for those that no text of the model names in words."""
+    choices = [named_options(text, options) for text in texts]
+    named = list(options)
     for place in range(len(options)):
-        without = [*shown[:place], f"[[{place}]]", *shown[place + 1 :]]
-        if [named_options(text, without) for text in texts] == named:
-            shown = without
-    return shown
+        without = [*named[:place], f"[[{place}]]", *named[place + 1 :]]
+        if [named_options(text, without) for text in texts] == choices:
+            named = without
+    return named
 
 
 def _of_archive(into: Path, table: Loaded) -> Loaded:
-    """A table whose footer names, of what it was made from, the files in the archive; hashes of
-    others go.
-    """
-    inputs, settings = {}, table.provenance.get("settings", {})
+    """A table whose footer has no hashes of inputs but those of files in the archive."""
+    settings = table.provenance.get("settings", {})
+    facts = {"metric": settings.get("quality", ""), "style": settings.get("style", "")} | table.cell
+    inputs = {}
     for kind in table.provenance.get("inputs", {}):
-        facts = {
-            "metric": settings.get("quality", ""),
-            "style": settings.get("style", ""),
-        } | table.cell
-        names = (parquet_tables.file_name(facts.get(part, "")) for part in NAMED_BY.get(kind, ()))
+        names = [parquet_tables.file_name(facts.get(part, "")) for part in NAMED_BY.get(kind, ())]
         path = into / ("/".join((kind, *names)) + ".parquet")
         if path.is_file():
             inputs[kind] = io.file_sha256(path)
     return replace(table, provenance={**table.provenance, "inputs": inputs})
 
 
-def _alike(published: str, made: str) -> bool:
+def _alike(published: str, remade: str) -> bool:
     """Whether two CSVs have the same cells, numbers within the tolerance."""
     try:
-        frames = (
-            pd.read_csv(StringIO(text), keep_default_na=False, na_values=[""])
-            for text in (published, made)
-        )
-        pd.testing.assert_frame_equal(*frames, rtol=0, atol=TOLERANCE)
+        pd.testing.assert_frame_equal(_frame(published), _frame(remade), rtol=0, atol=TOLERANCE)
     except AssertionError:
         return False
     return True
+
+
+def _frame(csv: str) -> pd.DataFrame:
+    return pd.read_csv(StringIO(csv), keep_default_na=False, na_values=[""])
 
 
 def _place(path: Path) -> Path:

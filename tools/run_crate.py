@@ -14,7 +14,8 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,168 +24,247 @@ from beamuq import __version__
 from beamuq.errors import BeamUQError, line_of
 from beamuq.io import file_sha256
 from beamuq_study.exhibits import list_of_exhibits
-from beamuq_study.study_config import ROOT, load_study, study_path
+from beamuq_study.study_config import ROOT, Study, load_study, study_path
 
 Entity = dict[str, Any]
-CRATE, OF_WORKFLOW = (
-    "https://w3id.org/ro/crate/1.1",
-    "https://w3id.org/workflowhub/workflow-ro-crate/1.0",
-)
+CRATE = "https://w3id.org/ro/crate/1.1"
+WORKFLOW_CRATE = "https://w3id.org/workflowhub/workflow-ro-crate/1.0"
 PROFILES = {
     "https://w3id.org/ro/wfrun/process/0.5": "Process Run Crate",
     "https://w3id.org/ro/wfrun/workflow/0.5": "Workflow Run Crate",
-    OF_WORKFLOW: "Workflow RO-Crate",
+    WORKFLOW_CRATE: "Workflow RO-Crate",
 }
 CONTEXT = [f"{CRATE}/context", {"sha256": "https://w3id.org/ro/terms/workflow-run#sha256"}]
+METADATA = "ro-crate-metadata.json"
 ABOUT = "Uncertainty of answers of language models, from raw questions to tables and figures"
-LICENCE, BIOSCHEMAS = "https://spdx.org/licenses/Apache-2.0", "https://bioschemas.org/profiles"
-PAGES = ("overview.html", "comparison.html", "ledger.html", "study.json")
+LICENCE = "https://spdx.org/licenses/Apache-2.0"
+BIOSCHEMAS = "https://bioschemas.org/profiles"
+PAGES = {
+    "overview": "overview.html",
+    "comparison": "comparison.html",
+    "ledger": "ledger.html",
+    "record": "study.json",
+}
 ENDINGS = {"table": ("csv", "tex", "md", "html"), "figure": ("pdf", "svg", "png", "csv", "txt")}
 PROJECT = ("README.md", "CITATION.cff", "LICENSE", "envs/constraints.txt")
+CODE = {"src/": "library, prompts", "workflow/": "rules, numbers"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A study that ran in ``folder``. Paths in the crate are those from there; a folder's has a
+    slash at its end.
+    """
+
+    name: str  # as in ``--config study=NAME``
+    file: Path
+    study: Study
+    folder: Path
+
+    @property
+    def results(self) -> str:
+        """Where its pages are."""
+        return f"results/{self.file.stem}/"
+
+    @property
+    def exhibits(self) -> dict[str, str]:
+        """The folder of each kind of exhibit."""
+        return {"table": f"{self.results}tables/", "figure": f"figures/{self.file.stem}/"}
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """The path of each parameter that it reads."""
+        return {"study": f"studies/{self.file.name}", "config": "config.yaml"}
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """The path of each parameter that it writes."""
+        pages = {key: self.results + page for key, page in PAGES.items()}
+        return pages | {f"{kind}s": folder for kind, folder in self.exhibits.items()}
+
+    def files_read(self) -> dict[str, Path]:
+        """The file of each path that it reads."""
+        paths = self.inputs
+        return {paths["study"]: self.file, paths["config"]: self.folder / paths["config"]}
+
+    def files_written(self) -> dict[str, Path]:
+        """The file of each page and exhibit."""
+        paths = [self.results + page for page in PAGES.values()]
+        for label in self.study.exhibits:
+            kind = list_of_exhibits.exhibit(label, self.study).kind
+            paths += [f"{self.exhibits[kind]}{label}.{ending}" for ending in ENDINGS[kind]]
+        return {path: self.folder / path for path in paths}
 
 
 def crate(name: str, folder: Path) -> tuple[Entity, dict[str, Path]]:
-    """The metadata of a study's crate, and its files by their path in it; ``folder``: where the
-    study ran.
+    """The metadata of a study's crate, and its files by their path in it.
 
-    Raises BeamUQError for a study that was changed after its run, a page or exhibit that is not
-    there or is a link.
+    ``folder``: where the study ran. Raises BeamUQError for a study that was changed after its run,
+    a page or exhibit that is not there or is a link, and a project without git.
     """
+    run = _run(name, folder)
+    read = run.files_read()
+    written = run.files_written()
+    _check_files(run, [*read.values(), *written.values()])
+    tracked = _tracked()
+    described = {path: tracked[path] for path in PROJECT} | read | written
+    folders = {path: ROOT / path for path in CODE}
+    folders |= {path: folder / path for path in run.exhibits.values()}
+    times = sorted(path.stat().st_mtime for path in written.values())
+    graph = [
+        _metadata_itself(),
+        _crate_itself(run, described, folders, _moment(times[-1])),
+        *_origin(),
+        _workflow(run),
+        _entity("#snakemake", "ComputerLanguage", "Snakemake")
+        | {"url": _to("https://snakemake.github.io")},
+        _action(run, _moment(times[0]), _moment(times[-1])),
+        *(_parameter(key, path) for key, path in (run.inputs | run.outputs).items()),
+        *_folders(run, described),
+        *_files(run, described),
+    ]
+    return {"@context": CONTEXT, "@graph": graph}, tracked | described | folders
+
+
+def _run(name: str, folder: Path) -> Run:
+    """The study, which must be as it was when it ran."""
     file = study_path(name)
-    study, stem = load_study(file), file.stem
-    if load_study(record := folder / f"results/{stem}/study.json").as_run() != study.as_run():
+    run = Run(name, file, load_study(file), folder)
+    record = folder / run.outputs["record"]
+    if load_study(record).as_run() != run.study.as_run():
         raise BeamUQError(
             f"{file}: changed after the run that {record} tells of; run it again, or change it back"
         )
-    tables, figures = f"results/{stem}/tables/", f"figures/{stem}/"
-    asked = {"study": f"studies/{file.name}", "config": "config.yaml"}
-    made = {Path(page).stem: f"results/{stem}/{page}" for page in PAGES} | {
-        "tables": tables,
-        "figures": figures,
-    }
-    kinds = {label: list_of_exhibits.exhibit(label, study).kind for label in study.exhibits}
-    exhibits = [
-        folder / made[f"{of}s"] / f"{label}.{end}"
-        for label, of in kinds.items()
-        for end in ENDINGS[of]
-    ]
-    given, written = (
-        (file, folder / "config.yaml"),
-        [*(folder / made[Path(page).stem] for page in PAGES), *exhibits],
-    )
-    for path in (*given, *written):
+    return run
+
+
+def _check_files(run: Run, files: Iterable[Path]) -> None:
+    for path in files:
         if path.is_symlink() or not path.is_file():
-            make = f"snakemake --cores all --config study={name} -- {os.path.relpath(path, folder)}"
+            target = os.path.relpath(path, run.folder)
+            make = f"snakemake --cores all --config study={run.name} -- {target}"
             raise BeamUQError(f"{path}: not there, or a link; make it: {make}")
-    times = sorted(
-        datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
-        for path in written
-    )
-    command = ["git", "-C", ROOT, "ls-files", "-z", "Snakefile", "src", "workflow", *PROJECT]
-    tracked = subprocess.check_output(command, text=True).split("\0")[:-1]
-    if not tracked:
+
+
+def _tracked() -> dict[str, Path]:
+    """What git tracks of the workflow, by path, without links."""
+    command = ["git", "-C", str(ROOT), "ls-files", "-z", "Snakefile", "src", "workflow", *PROJECT]
+    paths = subprocess.check_output(command, text=True).split("\0")[:-1]
+    if not paths:
         raise BeamUQError(f"{ROOT}: git tracks nothing here; a crate needs a clone")
-    files = {path: ROOT / path for path in tracked if not (ROOT / path).is_symlink()}
-    shown = {path: files[path] for path in PROJECT} | dict(zip(asked.values(), given, strict=True))
-    shown |= {path.relative_to(folder).as_posix(): path for path in written}
-    files |= shown | {
-        "src/": ROOT / "src",
-        "workflow/": ROOT / "workflow",
-        tables: folder / tables,
-        figures: folder / figures,
-    }
-    folders = {
-        "src/": "library, prompts",
-        "workflow/": "rules, numbers",
-        tables: "tables",
-        figures: "figures",
-    }
-    inside = {of: [path for path in shown if path.startswith(of)] for of in folders}
-    top = [
-        "Snakefile",
-        *folders,
-        *(path for path in shown if not any(path in of for of in inside.values())),
-    ]
-    of_work = {path: {"exampleOfWork": _to(f"#{key}")} for key, path in (asked | made).items()}
-    entities = [
-        _entity("./", "Dataset", f"{study.title}: a run of beamuq {__version__}", description=ABOUT)
-        | {
-            "datePublished": times[-1],
-            "license": _to(LICENCE),
-            "mainEntity": _to("Snakefile"),
-            "mentions": _to("#run"),
-        }
-        | {"conformsTo": _all(PROFILES), "hasPart": _all(top), "author": _to("#developers")},
-        _entity("#developers", "Organization", "The beamuq developers"),
-        *(
-            _entity(at, "CreativeWork", told, version=at.rpartition("/")[2])
-            for at, told in PROFILES.items()
-        ),
-        _entity(LICENCE, "CreativeWork", "Apache License 2.0"),
-        _entity(
-            "Snakefile",
-            ["File", "SoftwareSourceCode", "ComputationalWorkflow"],
-            "beamuq",
-            version=__version__,
-        )
-        | {
-            "conformsTo": _to(f"{BIOSCHEMAS}/ComputationalWorkflow/1.0-RELEASE"),
-            "license": _to(LICENCE),
-        }
-        | {"programmingLanguage": _to("#snakemake"), "encodingFormat": "text/plain"}
-        | {"input": _all(f"#{key}" for key in asked), "output": _all(f"#{key}" for key in made)},
-        _entity(
-            "#snakemake", "ComputerLanguage", "Snakemake", url=_to("https://snakemake.github.io")
-        ),
-        _entity(
-            "#run", "CreateAction", f"Run of study {stem}", startTime=times[0], endTime=times[-1]
-        )
-        | {
-            "description": (
-                f"snakemake --cores all --config study={name}; times are those of what it wrote"
-            )
-        }
-        | {
-            "instrument": _to("Snakefile"),
-            "object": _all(asked.values()),
-            "result": _all(made.values()),
-        }
-        | {"actionStatus": "http://schema.org/CompletedActionStatus"},
-        *(
-            _entity(
-                f"#{key}",
-                "FormalParameter",
-                key,
-                additionalType="Dataset" if path.endswith("/") else "File",
-            )
-            | {
-                "workExample": _to(path),
-                "conformsTo": _to(f"{BIOSCHEMAS}/FormalParameter/1.0-RELEASE"),
-            }
-            for key, path in (asked | made).items()
-        ),
-        *(
-            _entity(of, "Dataset", told, hasPart=_all(inside[of])) | of_work.get(of, {})
-            for of, told in folders.items()
-        ),
-        *(
-            _entity(
-                path, "File", at.name, contentSize=str(at.stat().st_size), sha256=file_sha256(at)
-            )
-            | {"encodingFormat": mimetypes.guess_type(at.name)[0] or "text/plain"}
-            | ({"about": _to("./")} if path == "README.md" else of_work.get(path, {}))
-            for path, at in shown.items()
-        ),
-    ]
-    descriptor = {"@id": "ro-crate-metadata.json", "@type": "CreativeWork", "about": _to("./")}
+    return {path: ROOT / path for path in paths if not (ROOT / path).is_symlink()}
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def _metadata_itself() -> Entity:
     return {
-        "@context": CONTEXT,
-        "@graph": [descriptor | {"conformsTo": _all([CRATE, OF_WORKFLOW])}, *entities],
-    }, files
+        "@id": METADATA,
+        "@type": "CreativeWork",
+        "about": _to("./"),
+        "conformsTo": _all([CRATE, WORKFLOW_CRATE]),
+    }
 
 
-def _entity(at: str, kind: str | list[str], name: str, **told: Any) -> Entity:
-    return {"@id": at, "@type": kind, "name": name, **told}
+def _crate_itself(
+    run: Run, described: Collection[str], folders: Collection[str], date: str
+) -> Entity:
+    alone = [path for path in described if not path.startswith(tuple(folders))]
+    title = f"{run.study.title}: a run of beamuq {__version__}"
+    return _entity("./", "Dataset", title) | {
+        "description": ABOUT,
+        "datePublished": date,
+        "license": _to(LICENCE),
+        "mainEntity": _to("Snakefile"),
+        "mentions": _to("#run"),
+        "conformsTo": _all(PROFILES),
+        "hasPart": _all(["Snakefile", *folders, *alone]),
+        "author": _to("#developers"),
+    }
+
+
+def _origin() -> list[Entity]:
+    """Who wrote the workflow, what the crate conforms to, and the licence."""
+    profiles = [
+        _entity(address, "CreativeWork", title) | {"version": address.rpartition("/")[2]}
+        for address, title in PROFILES.items()
+    ]
+    return [
+        _entity("#developers", "Organization", "The beamuq developers"),
+        *profiles,
+        _entity(LICENCE, "CreativeWork", "Apache License 2.0"),
+    ]
+
+
+def _workflow(run: Run) -> Entity:
+    kinds = ["File", "SoftwareSourceCode", "ComputationalWorkflow"]
+    return _entity("Snakefile", kinds, "beamuq") | {
+        "version": __version__,
+        "conformsTo": _to(f"{BIOSCHEMAS}/ComputationalWorkflow/1.0-RELEASE"),
+        "license": _to(LICENCE),
+        "programmingLanguage": _to("#snakemake"),
+        "encodingFormat": "text/plain",
+        "input": _all(f"#{key}" for key in run.inputs),
+        "output": _all(f"#{key}" for key in run.outputs),
+    }
+
+
+def _action(run: Run, started: str, ended: str) -> Entity:
+    command = f"snakemake --cores all --config study={run.name}"
+    return _entity("#run", "CreateAction", f"Run of study {run.file.stem}") | {
+        "startTime": started,
+        "endTime": ended,
+        "description": f"{command}; times are those of what it wrote",
+        "instrument": _to("Snakefile"),
+        "object": _all(run.inputs.values()),
+        "result": _all(run.outputs.values()),
+        "actionStatus": "http://schema.org/CompletedActionStatus",
+    }
+
+
+def _parameter(key: str, path: str) -> Entity:
+    return _entity(f"#{key}", "FormalParameter", key) | {
+        "additionalType": "Dataset" if path.endswith("/") else "File",
+        "workExample": _to(path),
+        "conformsTo": _to(f"{BIOSCHEMAS}/FormalParameter/1.0-RELEASE"),
+    }
+
+
+def _folders(run: Run, described: Collection[str]) -> list[Entity]:
+    titles = CODE | {path: f"{kind}s" for kind, path in run.exhibits.items()}
+    examples = _examples(run)
+    return [
+        _entity(folder, "Dataset", title)
+        | {"hasPart": _all(path for path in described if path.startswith(folder))}
+        | examples.get(folder, {})
+        for folder, title in titles.items()
+    ]
+
+
+def _files(run: Run, described: dict[str, Path]) -> list[Entity]:
+    links = _examples(run) | {"README.md": {"about": _to("./")}}
+    return [
+        _entity(path, "File", file.name)
+        | {
+            "contentSize": str(file.stat().st_size),
+            "sha256": file_sha256(file),
+            "encodingFormat": mimetypes.guess_type(file.name)[0] or "text/plain",
+        }
+        | links.get(path, {})
+        for path, file in described.items()
+    ]
+
+
+def _examples(run: Run) -> dict[str, Entity]:
+    """By path the parameter that it is an example of."""
+    parameters = run.inputs | run.outputs
+    return {path: {"exampleOfWork": _to(f"#{key}")} for key, path in parameters.items()}
+
+
+def _entity(identifier: str, kind: str | list[str], name: str) -> Entity:
+    return {"@id": identifier, "@type": kind, "name": name}
 
 
 def _to(target: str) -> Entity:
@@ -204,11 +284,9 @@ def main() -> None:
     target = Path("build") / f"{study_path(name).stem}.crate.zip"
     target.parent.mkdir(exist_ok=True)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(
-            "ro-crate-metadata.json", json.dumps(metadata, indent=1, ensure_ascii=False) + "\n"
-        )
-        for path, at in sorted(files.items()):
-            archive.write(at, path)
+        archive.writestr(METADATA, json.dumps(metadata, indent=1, ensure_ascii=False) + "\n")
+        for path, file in sorted(files.items()):
+            archive.write(file, path)
     print(f"{target}: {len(files)} files")
 
 

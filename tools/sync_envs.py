@@ -1,9 +1,8 @@
-"""Write envs/gpu.yaml and envs/analysis.yaml from envs/constraints.txt, so that conda and venv
-users get the same pins.
+"""Write envs/gpu.yaml and envs/analysis.yaml from envs/constraints.txt.
 
-``python tools/sync_envs.py`` writes, ``--check`` compares and fails on a difference. The closure of
-each environment is read from the metadata of the installed packages, so run it inside the project's
-environment.
+So conda and venv users get the same pins. ``python tools/sync_envs.py`` writes, ``--check``
+compares and fails on a difference. The closure of each environment is read from the metadata of the
+installed packages, so run it inside the project's environment.
 """
 
 from __future__ import annotations
@@ -26,12 +25,13 @@ ACCELERATOR = re.compile(r"^(nvidia|cuda|triton)")
 
 def pins() -> dict[str, str]:
     """Canonical package name → version, from envs/constraints.txt."""
-    lines = (ROOT / "envs/constraints.txt").read_text().splitlines()
-    found = (line.split("#")[0].strip() for line in lines)
-    return {
-        canonicalize_name(name): version
-        for name, version in (line.split("==") for line in found if line)
-    }
+    versions = {}
+    for line in (ROOT / "envs/constraints.txt").read_text().splitlines():
+        pin = line.split("#")[0].strip()
+        if pin:
+            name, version = pin.split("==")
+            versions[canonicalize_name(name)] = version
+    return versions
 
 
 def closure(requirements: list[str]) -> set[str]:
@@ -80,11 +80,12 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="compare instead of write")
     check = parser.parse_args().check
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    base, extras = project["dependencies"], project["optional-dependencies"]
-    analysis = base + extras["study"]
+    extras = project["optional-dependencies"]
+    analysis = project["dependencies"] + extras["study"]
     versions = pins()
     for name, requirements in {"analysis": analysis, "gpu": analysis + extras["models"]}.items():
-        path, text = ROOT / f"envs/{name}.yaml", environment(name, requirements, versions)
+        path = ROOT / f"envs/{name}.yaml"
+        text = environment(name, requirements, versions)
         if not check:
             path.write_text(text)
         elif path.read_text() != text:

@@ -1,5 +1,6 @@
-"""Measure docs/models.md anew: which path decodes each class of models, in a minute or two; `make
-census` compares.
+"""Measure docs/models.md anew, in a minute or two: which path decodes each class of models.
+
+`make census` compares.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ HEAD = "| {} | decoded | within | not over a tree because |\n| --- | --- | --- |
 ORDER = [*PATHS.values(), REFUSED]
 
 
+def place_in_table(line: str) -> tuple[int, str]:
+    """A row's place: by its path, then by its text."""
+    path = line.split(" | ")[1]
+    return ORDER.index(path), line
+
+
 def main() -> None:
     before = rows_of_page()
-    classes = sorted(
-        (row(kind)[0] for kind in CLASSES),
-        key=lambda line: (ORDER.index(line.split(" | ")[1]), line),
-    )
+    classes = sorted((row(kind)[0] for kind in CLASSES), key=place_in_table)
     weights = [real_row(name)[0] if is_there(name) else before[name] for name in REAL]
     text = PAGE.read_text(encoding="utf-8")
     for name, lines in (("class", classes), ("model", weights)):

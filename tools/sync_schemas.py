@@ -18,10 +18,8 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="compare instead of write")
     check = parser.parse_args().check
     for name, model in {"config": Machine, "study": Study}.items():
-        path, text = (
-            FOLDER / f"{name}.schema.json",
-            json.dumps(model.model_json_schema(), indent=2) + "\n",
-        )
+        path = FOLDER / f"{name}.schema.json"
+        text = json.dumps(model.model_json_schema(), indent=2) + "\n"
         if not check:
             path.write_text(text, encoding="utf-8")
         elif path.read_text(encoding="utf-8") != text:
