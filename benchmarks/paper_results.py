@@ -23,8 +23,8 @@ from beamuq.methods.registry import FACTORS, Method, resolve
 from beamuq.strategy_names import FOR_ESTIMATORS, ablation, kind_of, parse, samples_of
 from beamuq_study.comparison.claims import needed_files
 from beamuq_study.exhibits import list_of_exhibits
+from beamuq_study.grid import Cell, Grid, questions_asked
 from beamuq_study.parquet_tables import ALL, ANSWERED, SCHEMAS, Artifact, write
-from beamuq_study.plan.cells_of_a_study import Grid
 from beamuq_study.study_config import Study
 
 Form = tuple[str, str, str]
@@ -78,7 +78,7 @@ class PaperResults:
         """How many questions a cell has."""
         asked = self.study.datasets[need.dataset].questions
         if need.recipe:
-            asked = self._grid.cell(need.model, need.dataset, need.recipe).questions
+            asked = questions_asked(self.study, Cell(need.model, need.dataset, need.recipe))
         return min(asked, self.questions or asked)
 
     def _ids(self, need: Artifact) -> list[str]:

@@ -22,8 +22,9 @@ from beamuq.evaluation.significance import selected_lead
 from beamuq_study.comparison import claims, judging
 from beamuq_study.comparison.comparison_inputs import Claim, ComparisonInputs
 from beamuq_study.comparison.judging import Case, NotAskedError, TooFewError, Verdict
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import Artifact
-from beamuq_study.result_files import Cell, Empty, Inputs
+from beamuq_study.result_files import Empty, Inputs
 from beamuq_study.study_config import Study
 from simulated_paper_run import NUMBERS, RULES, candidate, study
 

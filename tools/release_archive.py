@@ -189,12 +189,7 @@ def _csvs(results: Path, study: Study) -> dict[str, str]:
 
 def _tables(results: Path, study: Study, *kinds: str) -> list[Loaded]:
     """The tables of these kinds of the study's cells, whatever else is in the folder."""
-    cells = {
-        (model, dataset, of.recipe)
-        for of in study.grid
-        for model in of.models
-        for dataset in of.datasets
-    }
+    cells = set(study.entries)
     cells |= {("", dataset, "") for _, dataset, _ in cells}
     files = (
         (kind, file) for kind in kinds for file in sorted(results.glob(f"{kind}/**/*.parquet"))

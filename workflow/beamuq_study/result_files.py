@@ -1,6 +1,4 @@
-"""The cells of a study, the result files of each that exhibits, comparison and pages read, and what
-is made of them.
-"""
+"""The result files of a study's cells that exhibits, comparison and pages read."""
 
 from __future__ import annotations
 
@@ -23,10 +21,10 @@ from beamuq.evaluation.estimates import KEYS, MOST_EMPTY, Estimates, joined
 from beamuq.evaluation.estimator_errors import QuestionScores
 from beamuq.methods.registry import stored_variant
 from beamuq.strategy_names import from_print, parse
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import (
     ALL,
     ANSWERED,
-    NAMED_BY,
     Artifact,
     Loaded,
     OnDisk,
@@ -59,28 +57,6 @@ LARGE: dict[str, list[str] | None] = {
 }
 MARK = " †"
 MARK_SENTENCE = "†: more than a fifth of the answers are empty, and the cell is left out of means."
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One model on one dataset in one recipe, under a scorer."""
-
-    model: str
-    dataset: str
-    recipe: str = ""
-    scorer: str = ""
-
-    def file(self, kind: str, metric: str = "") -> Artifact:
-        facts = vars(self) | {"metric": metric}
-        return Artifact(kind, **{name: facts[name] for name in NAMED_BY[kind]})
-
-    @property
-    def place(self) -> dict[str, str]:
-        return {"model": self.model, "dataset": self.dataset}
-
-    def title(self, study: Study) -> str:
-        """``TriviaQA, Gemma 3 4B base``."""
-        return f"{study.datasets[self.dataset].title}, {study.models[self.model].title}"
 
 
 def as_stored(study: Study, named: pd.DataFrame) -> pd.DataFrame:

@@ -466,6 +466,10 @@ class GridEntry(StrictModel):
     )
     scorers: Distinct[str] = Field(min_length=1)
 
+    def places(self) -> list[tuple[str, str, str]]:
+        """Model, dataset and recipe of each of its cells, models first."""
+        return list(itertools.product(self.models, self.datasets, [self.recipe]))
+
 
 class Scorer(StrictModel):
     """A similarity s(·, ·) in [0, 1]."""
@@ -703,12 +707,7 @@ class Study(StrictModel):
     @property
     def entries(self) -> dict[tuple[str, str, str], GridEntry]:
         """The entry of the grid that each cell is of, by model, dataset and recipe."""
-        return {
-            (m, d, entry.recipe): entry
-            for entry in self.grid
-            for m in entry.models
-            for d in entry.datasets
-        }
+        return {place: entry for entry in self.grid for place in entry.places()}
 
     def map_settings(self, recipe: str, dataset: str) -> dict[str, Any]:
         """Where the map of when beams win is measured in a cell; nothing where its recipe has
@@ -762,10 +761,10 @@ class Study(StrictModel):
                         f"datasets.{dataset}.questions "
                         f"({self.datasets[dataset].questions}); lower it or raise that one"
                     )
-            for cell in itertools.product(entry.models, entry.datasets, [entry.recipe]):
-                if (first := seen.setdefault(cell, position)) != position:
+            for place in entry.places():
+                if (first := seen.setdefault(place, position)) != position:
                     raise ValueError(
-                        f"{where}: {'/'.join(cell)} is already in grid[{first}]; drop one"
+                        f"{where}: {'/'.join(place)} is already in grid[{first}]; drop one"
                     )
         return self
 

@@ -10,8 +10,8 @@ from beamuq import io
 from beamuq_study import cost_records, parquet_tables
 from beamuq_study.escaped_text import csv_text, markdown_line
 from beamuq_study.exhibits import captions
+from beamuq_study.grid import Grid
 from beamuq_study.html_pages import PageTable, render
-from beamuq_study.plan.cells_of_a_study import Grid
 from beamuq_study.plan.jobs_of_a_study import Job, jobs
 from beamuq_study.rule_programs import run_program
 from beamuq_study.study_config import load_study

@@ -17,9 +17,9 @@ from beamuq_study import parquet_tables
 from beamuq_study.comparison import comparison_inputs
 from beamuq_study.escaped_text import csv_text
 from beamuq_study.exhibits import captions
+from beamuq_study.grid import Grid
 from beamuq_study.html_pages import Drawing, PageTable, render, title_of
 from beamuq_study.overview import overview_tables
-from beamuq_study.plan.cells_of_a_study import Grid
 from beamuq_study.provenance import check_one_run, check_study, check_weights
 from beamuq_study.rule_programs import run_program
 from beamuq_study.study_config import Study, load_study

@@ -18,13 +18,13 @@ import pandas as pd
 
 from beamuq.evaluation.estimates import MEAN, TIE, joined
 from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, holm
-from beamuq_study import cells
+from beamuq_study import grid
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs, ComparisonRules
 from beamuq_study.exhibits import captions, figure_style
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq_study.exhibits.estimates_table import records
 from beamuq_study.exhibits.exhibit import EVALUATION, Built, Exhibit
-from beamuq_study.result_files import Cell
+from beamuq_study.grid import Cell
 
 LABEL, ROW = "paired", 0.15  # inches a row
 HEADLINE, CELLS = "headline", "cells"
@@ -44,7 +44,7 @@ def differences(results: ComparisonInputs) -> pd.DataFrame:
     does not shrink: its datasets are the declared ones, whichever the study has.
     """
     study, rules, families = results.study, results.rules, results.rules.families
-    run = cells.by_model(cells.recipe_cells(study, study.main.recipe, None))
+    run = grid.by_model(grid.recipe_cells(study, study.main.recipe, None))
     declared = {model: list(rules.paper.datasets) for model in rules.paper.models}
     if not (tested := [model for model in declared if model in run]):
         declared = {model: [cell.dataset for cell in of_model] for model, of_model in run.items()}
@@ -177,7 +177,7 @@ def figure(results: ComparisonInputs, frame: pd.DataFrame) -> Built:
 def _run(results: ComparisonInputs) -> list[Cell]:
     study, recipe = results.study, results.study.main.recipe
     tested = set(results.rules.families["methods"]).intersection(study.scoring[recipe].methods)
-    every = cells.recipe_cells(study, recipe) if tested else []
+    every = grid.recipe_cells(study, recipe) if tested else []
     return [cell for cell in every if not results.lacking([cell], *EVALUATION)]
 
 

@@ -20,7 +20,7 @@ from beamuq.evaluation.estimates import TIE, Estimates, joined
 from beamuq.evaluation.intervals import mean_and_std
 from beamuq.methods.dissimilarity_estimators import lacks
 from beamuq.strategy_names import ablation, kind_of, of_kind
-from beamuq_study import cells as grid
+from beamuq_study import grid
 from beamuq_study.comparison import claims_of_map, comparison_inputs, judging
 from beamuq_study.comparison.comparison_inputs import (
     Claim,
@@ -43,8 +43,9 @@ from beamuq_study.exhibits import estimators_of_u
 from beamuq_study.exhibits.captions import BEAMSEARCH, CONSISTENCY, MULTINOMIAL
 from beamuq_study.exhibits.estimates_table import beam_gains
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import Artifact
-from beamuq_study.result_files import Cell, as_stored
+from beamuq_study.result_files import as_stored
 from beamuq_study.study_config import Main, Study
 
 OF_VERDICT = ("outcome", "value", "low", "high", "n")
@@ -595,14 +596,14 @@ def _estimators(
     """The cells in whose recipe all the estimators are scored, each in the first such recipe."""
     names = {name for better, worse, _ in comparisons for name in (better, worse)}
     return grid.select(
-        study, has=lambda recipe: all(scored_as(study, recipe, name) for name in names), of="each"
+        study, has=lambda recipe: all(scored_as(study, recipe, name) for name in names), take="each"
     )
 
 
 def _pools(study: Study, **_: Any) -> list[Cell]:
     main = [study.main.sample, study.main.beam]
     return grid.select(
-        study, strategies=main, has=lambda recipe: grid.draws(study, recipe) > 1, of="each"
+        study, strategies=main, has=lambda recipe: grid.draws(study, recipe) > 1, take="each"
     )
 
 
@@ -669,7 +670,7 @@ def _judged(
     for (
         cell
     ) in cells:  # the first setting that is not the paper's, the number of questions among them
-        n = grid.asked(results.study, cell)
+        n = grid.questions_asked(results.study, cell)
         size = claim.questions or (paper[cell.dataset].questions if cell.dataset in paper else n)
         differing.append(comparison_inputs.first(results.differences(cell), kinds, results.rules))
         differing.append(results.rules.too_few(n, cell.dataset, size))

@@ -15,7 +15,7 @@ from beamuq.evaluation.estimator_errors import GAIN
 from beamuq.evaluation.known_distribution import crossing
 from beamuq_study.comparison.judging import Case, Part, Verdict, enough, questions
 from beamuq_study.exhibits.when_beams_win import COVERING, differences, with_map
-from beamuq_study.result_files import Cell
+from beamuq_study.grid import Cell
 from beamuq_study.stages.beams_map import BEAMS, DISSIMILARITY, EXACT_TEXT, SIMILARITY
 from beamuq_study.study_config import Study
 

@@ -22,7 +22,7 @@ from beamuq.evaluation.significance import Within, smallest_detectable, within
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION
-from beamuq_study.result_files import Cell
+from beamuq_study.grid import Cell
 
 Part = Literal["yes", "partly", "no", "undecided", "-"]
 Judge = Callable[..., "Verdict"]

@@ -15,13 +15,14 @@ import pandas as pd
 
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.estimates import KEYS, MEAN, TIE, Estimates, joined
-from beamuq_study import cells
+from beamuq_study import grid as cells
 from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq_study.exhibits.exhibit import EVALUATION, PLACE, Exhibit, Row, Table, TableCell
 from beamuq_study.exhibits.table_formats import decimal, interval, signed
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import ALL
-from beamuq_study.result_files import MARK, Cell, Inputs, as_stored
+from beamuq_study.result_files import MARK, Inputs, as_stored
 from beamuq_study.study_config import Study
 
 GAIN = f"{BEAMSEARCH} - {MULTINOMIAL}"

@@ -27,7 +27,7 @@ from beamuq.evaluation.estimator_errors import (
 )
 from beamuq.evaluation.intervals import proportion_interval
 from beamuq.methods.dissimilarity_estimators import lacks
-from beamuq_study import cells
+from beamuq_study import grid as cells
 from beamuq_study.exhibits import captions, figure_style
 from beamuq_study.exhibits.estimates_table import Column, means, records, table, with_mean
 from beamuq_study.exhibits.exhibit import (
@@ -40,8 +40,9 @@ from beamuq_study.exhibits.exhibit import (
     Table,
 )
 from beamuq_study.exhibits.table_formats import decimal
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import ALL
-from beamuq_study.result_files import Cell, Inputs
+from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Study
 
 DELTA = "ΔPRR"
@@ -282,7 +283,7 @@ def cells_with_draws(study: Study) -> list[Cell]:
         if cells.draws(study, name) > 1 and of.decoded(study.main.beam)
     }
     needs: dict[str, Any] = {"estimators": ["uniform sample"], "strategies": [study.main.sample]}
-    found = cells.select(study, has=drawn.__contains__, of="all", **needs)
+    found = cells.select(study, has=drawn.__contains__, take="all", **needs)
     return sorted(found, key=lambda cell: list(study.models).index(cell.model))
 
 

@@ -17,14 +17,15 @@ import pandas as pd
 from beamuq.beam_mass_theorem import corrected_threshold, printed_threshold
 from beamuq.evaluation.candidate_sets import CandidateSets, length_bins, means_by_bin, with_all
 from beamuq.evaluation.intervals import proportion_interval
-from beamuq_study import cells
+from beamuq_study import grid as cells
 from beamuq_study.exhibits import figure_style
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq_study.exhibits.estimates_table import records
 from beamuq_study.exhibits.exhibit import CANDIDATES, SCORES, Exhibit, Figure
 from beamuq_study.exhibits.figure_style import BEAMS, BLACK, GREY, VARIANTS, draw_by_bin
 from beamuq_study.exhibits.table_formats import percent
-from beamuq_study.result_files import Cell, Inputs
+from beamuq_study.grid import Cell
+from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Study
 
 MODEL, METHOD = "gemma-3-4b-base", "Dissimilarity"

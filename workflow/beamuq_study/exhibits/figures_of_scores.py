@@ -17,7 +17,7 @@ from beamuq.evaluation.candidate_sets import equal_bins, groups_of
 from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.evaluation.prr_and_auc import rejection_bands
 from beamuq.strategy_names import ablation
-from beamuq_study import cells
+from beamuq_study import grid as cells
 from beamuq_study.exhibits import captions, figure_style
 from beamuq_study.exhibits.captions import GRAPH, MULTINOMIAL
 from beamuq_study.exhibits.estimates_table import measured
@@ -31,7 +31,8 @@ from beamuq_study.exhibits.figure_style import (
     SeriesStyle,
     draw_by_bin,
 )
-from beamuq_study.result_files import Cell, Inputs
+from beamuq_study.grid import Cell
+from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Study
 
 MODELS, DATASET = ("gemma-3-4b-base", "llama-3.1-8b-base", "qwen-3-8b-base"), "triviaqa"

@@ -12,13 +12,13 @@ from typing import Any
 from beamuq.evaluation.prr_and_auc import prr_to
 from beamuq.methods import registry
 from beamuq.strategy_names import ablation, number, of_kind, parse, printed
-from beamuq_study import cells
+from beamuq_study import grid as cells
 from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq_study.exhibits.estimates_table import prr_table
 from beamuq_study.exhibits.exhibit import Exhibit, Row
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import ANSWERED
-from beamuq_study.result_files import Cell
 from beamuq_study.study_config import Study
 
 GEMMA = "gemma-3-4b-base"
@@ -175,7 +175,7 @@ def exhibits(study: Study) -> list[Exhibit]:
     )
     floors, bases = ("epsilon",), ("alpha", "fixed_k")
     with_strategies = partial(scored_with, (every,), captions.GRAPH)
-    with_budgets = partial(cells.with_budgets, methods=captions.GRAPH, of="first")
+    with_budgets = partial(cells.with_budgets, methods=captions.GRAPH, take="first")
     listed = [
         means_table("qa_mean_prr"),
         means_table("topbeam_scoring", answer_source="top_beam"),

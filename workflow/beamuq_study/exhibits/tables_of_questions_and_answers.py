@@ -20,7 +20,7 @@ from beamuq.evaluation.prr_and_auc import area_under_generalised_risk
 from beamuq.evaluation.rank_correlations import order_agreement
 from beamuq.methods.registry import resolve, stored_variant
 from beamuq.prompts import prompt_template
-from beamuq_study import cells
+from beamuq_study import grid as cells
 from beamuq_study.exhibits import captions, estimates_table
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL, method_short
 from beamuq_study.exhibits.estimates_table import (
@@ -36,8 +36,9 @@ from beamuq_study.exhibits.estimates_table import (
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, Exhibit, Row, Table, TableCell
 from beamuq_study.exhibits.table_formats import decimal, interval, percent
 from beamuq_study.exhibits.tables_of_prr import main_methods, one_model
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import ALL, ANSWERED
-from beamuq_study.result_files import Cell, Inputs
+from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Dataset, Study
 
 # -- methods, prompts and data ---------------------------------------------------------------------
@@ -282,7 +283,7 @@ def _both_endings(study: Study) -> Sequence[Cell]:
     alike = [
         pair
         for pair in pairs
-        if pair[1] in merged and len({cells.asked(study, of) for of in pair}) == 1
+        if pair[1] in merged and len({cells.questions_asked(study, of) for of in pair}) == 1
     ]
     return [cell for pair in alike for cell in pair]
 

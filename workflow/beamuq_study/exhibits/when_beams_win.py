@@ -16,14 +16,15 @@ from beamuq.evaluation.estimates import MEAN, Estimates, joined
 from beamuq.evaluation.estimator_errors import GAIN, NOISE, TARGET
 from beamuq.evaluation.known_distribution import coordinates
 from beamuq.scorers.quality_metrics import exact_match, gold_label
-from beamuq_study import cells
+from beamuq_study import grid as cells
 from beamuq_study.data.dataset_adapters import normalizer_of
 from beamuq_study.exhibits import figure_style
 from beamuq_study.exhibits.estimates_table import Column, means, table
 from beamuq_study.exhibits.exhibit import Exhibit, Figure, Row, Table
 from beamuq_study.exhibits.figure_style import BLACK
 from beamuq_study.exhibits.table_formats import decimal, signed
-from beamuq_study.result_files import Cell, Inputs
+from beamuq_study.grid import Cell
+from beamuq_study.result_files import Inputs
 from beamuq_study.stages.beams_map import (
     BEAMS,
     DISSIMILARITY,
@@ -64,7 +65,7 @@ LIMIT = 0.1  # a larger difference in PRR has the same colour
 
 def with_map(study: Study) -> list[Cell]:
     """The cells whose distribution is known."""
-    return cells.select(study, lists=["beams_map"], of="all")
+    return cells.select(study, lists=["beams_map"], take="all")
 
 
 def with_points(study: Study) -> list[Cell]:

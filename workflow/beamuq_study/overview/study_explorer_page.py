@@ -10,11 +10,12 @@ from typing import Any
 import pandas as pd
 
 from beamuq.errors import BeamUQError
-from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, page
+from beamuq.explorer.explorer_page import MOST_QUESTIONS, Question, page
+from beamuq.explorer.explorer_page import Cell as CellOfPage
 from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.estimates_table import records
+from beamuq_study.grid import Cell, Grid
 from beamuq_study.parquet_tables import SCHEMAS, Loaded, OnDisk, read_footer
-from beamuq_study.plan.cells_of_a_study import Grid, GridCell
 from beamuq_study.produced_answers import strategy_of
 from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Study, load_study
@@ -61,33 +62,33 @@ def study_page(source: Path, most: int = MOST_QUESTIONS, *, overview: str = "") 
     chosen = grid.explored
     if place:
         cell = grid.cell(place["model"], place["dataset"], place["recipe"])
-        chosen = [(cell, place.get("scorer", grid.shown_under(cell)))]
+        chosen = [
+            cell.under(place["scorer"]) if "scorer" in place else grid.under_main_scorer(cell)
+        ]
     there = {
-        cell: [t for t in grid.tables_explored(*cell) if (results / t.path).exists()]
+        cell: [t for t in grid.tables_explored(cell) if (results / t.path).exists()]
         for cell in chosen
     }
     shown = [cell for cell, tables in there.items() if {table.kind for table in tables} >= NEEDED]
     if not shown:
         raise BeamUQError(f"{results}: none of the chosen cells has candidates yet; run the study")
     notes = [captions.DEMO_WARNING] if study.demo else []
-    if missing := [_name(study, cell) for cell, scorer in chosen if (cell, scorer) not in shown]:
+    if missing := [_name(study, cell) for cell in chosen if cell not in shown]:
         notes.append(f"Without candidates yet, so not here: {'; '.join(missing)}.")
     cells = []
-    for cell, scorer in shown:
-        read = Inputs.read(results, there[cell, scorer], study, large={"candidates": CANDIDATE})
+    for cell in shown:
+        read = Inputs.read(results, there[cell], study, large={"candidates": CANDIDATE})
         by_kind = {table.kind: loaded for table, loaded in read.items()}
-        cells.append(_cell(study, cell, scorer, by_kind, max(1, most // len(shown))))
+        cells.append(_cell(study, cell, by_kind, max(1, most // len(shown))))
     return page(captions.titled(study, study.title), notes, cells, overview=overview)
 
 
-def _name(study: Study, cell: GridCell) -> str:
+def _name(study: Study, cell: Cell) -> str:
     title = f"{study.models[cell.model].title}, {study.datasets[cell.dataset].title}"
     return title if cell.recipe == study.main.recipe else f"{title}, {cell.recipe}"
 
 
-def _cell(
-    study: Study, cell: GridCell, scorer: str, tables: dict[str, Loaded | OnDisk], most: int
-) -> Cell:
+def _cell(study: Study, cell: Cell, tables: dict[str, Loaded | OnDisk], most: int) -> CellOfPage:
     recipe, main = study.recipes[cell.recipe], study.main
     source = Grid(study).produced_answers(cell.recipe)[0]
     drawn = recipe.decoded(main.sample) or next(iter(recipe.samples()), "")
@@ -102,11 +103,11 @@ def _cell(
     decoded = set(candidates["id"])
     asked = frames["questions"][frames["questions"]["id"].isin(decoded)].set_index("id")
     ids = list(asked.index[:most])
-    notes = [f"Similarity: {study.scorers[scorer].title}; quality: {study.main_quality.title}."]
+    notes = [
+        f"Similarity: {study.scorers[cell.scorer].title}; quality: {study.main_quality.title}."
+    ]
     if len(ids) < len(asked):
-        path = (
-            f"results/{tables['candidates'].path.parents[3].name}/{cell.table('candidates').path}"
-        )
+        path = f"results/{tables['candidates'].path.parents[3].name}/{cell.file('candidates').path}"
         sentence = (
             f"The first {len(ids)} of {len(asked)} questions, among which places and curves are"
         )
@@ -120,7 +121,7 @@ def _cell(
     rows = {name: _by_question(candidates, strategy, name) for name, strategy in sources.items()}
     prompts = frames["prompts"].set_index("id")["prompt"]
     rated = _of_answer(frames, "quality", source).set_index("id")["value"]
-    pairs = _pairs(tables, set(ids), study.scorers[scorer].equivalence_threshold)
+    pairs = _pairs(tables, set(ids), study.scorers[cell.scorer].equivalence_threshold)
     questions = [
         Question(
             key,
@@ -136,13 +137,13 @@ def _cell(
         for key in ids
     ]
     scores = _of_answer(frames, "scores", source)
-    return Cell(
+    return CellOfPage(
         f"{cell.model}/{cell.dataset}/{cell.recipe}",
         _name(study, cell),
         questions,
         scores[scores["setting"] == ""] if (scores["setting"] == "").any() else scores,
         sources,
-        study.scorers[scorer].title,
+        study.scorers[cell.scorer].title,
         study.main_quality.title,
         study.main_quality.threshold,
         study.evaluation.max_rejection[0],

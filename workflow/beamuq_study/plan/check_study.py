@@ -23,7 +23,7 @@ from beamuq.scorers.named_options import GOLD_LABEL
 from beamuq_study.data.dataset_adapters import ADAPTERS
 from beamuq_study.data.read_dataset_file import source_of
 from beamuq_study.exhibits import list_of_exhibits
-from beamuq_study.plan.cells_of_a_study import SAR, Grid
+from beamuq_study.grid import SAR, Grid
 from beamuq_study.plan.paths import Paths
 from beamuq_study.study_config import STUDIES, Study, known
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from beamuq_study.grid import Grid
 from beamuq_study.parquet_tables import Artifact
-from beamuq_study.plan.cells_of_a_study import Grid
 
 PAGES = ("comparison", "explorer")
 """Pages that are made before the ledger."""

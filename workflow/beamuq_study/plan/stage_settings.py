@@ -19,18 +19,19 @@ from beamuq.models import devices
 from beamuq.models.model_folder import content_of, model_identity, read_manifest
 from beamuq.scorers.named_options import GOLD_LABEL
 from beamuq.scorers.quality_metrics import FOLDED
+from beamuq.strategy_names import FOR_ESTIMATORS, kind_of
 from beamuq_study.data.dataset_adapters import normalizer_of
 from beamuq_study.exhibits import list_of_exhibits
+from beamuq_study.grid import P_TRUE, SAR, Cell, Grid, questions_asked
 from beamuq_study.machine_config import Machine
 from beamuq_study.parquet_tables import file_name
-from beamuq_study.plan.cells_of_a_study import P_TRUE, SAR, Grid, GridCell
 from beamuq_study.plan.code_hashes import code_hash
 from beamuq_study.plan.paths import model_folder_name
 from beamuq_study.provenance import MODELS, OF_MODELS, recorded_source
 from beamuq_study.stages.beams_map import MapSettings
 from beamuq_study.stages.decisions_of_scores import DecisionSettings
 from beamuq_study.stages.metrics_of_scores import EvaluationSettings
-from beamuq_study.stages.score_all_methods import ScoringSettings
+from beamuq_study.stages.score_all_methods import ScoringSettings, compare_candidates
 from beamuq_study.study_config import Quality, Scorer, Study
 
 Settings = dict[str, Any]
@@ -105,7 +106,7 @@ class StageSettings:
             **({} if study.newline_stops else {"texts": "whole"}),
             "cell": _picked(cell, "model", "dataset", "recipe"),
             "recipe": recipe.searched(),
-            "questions": cell.questions,
+            "questions": questions_asked(study, cell),
             "max_new_tokens": study.datasets[cell.dataset].max_new_tokens,
             "newline_stops": study.newline_stops,
             "merge_stop_tokens": recipe.merge_stop_tokens,
@@ -117,10 +118,24 @@ class StageSettings:
 
     def similarity(self, wildcards: Wildcards) -> Settings:
         settings = {"name": wildcards.scorer, "kind": self.study.scorers[wildcards.scorer].kind}
-        only_with_answer = list(self.grid.only_with_answer(wildcards.recipe))
+        only_with_answer = self._only_with_answer(wildcards.recipe)
         further: Settings = {"only_with_answer": only_with_answer} if only_with_answer else {}
         further |= self._words(settings["kind"], wildcards)
         return settings | self._answers(wildcards) | further | {"format": FORMATS["similarity"]}
+
+    def _only_with_answer(self, recipe: str) -> list[str]:
+        """Strategies of a recipe whose candidates are compared with the produced answer alone.
+
+        All of them, where no method compares candidates with each other; else those that only
+        estimators read.
+        """
+        strategies = self.study.recipes[recipe].strategies()
+        scoring = self.study.scoring[recipe]
+        if not compare_candidates(scoring.methods):
+            return strategies
+        if scoring.every_strategy:
+            return []
+        return [strategy for strategy in strategies if kind_of(strategy) in FOR_ESTIMATORS]
 
     def quality(self, wildcards: Wildcards) -> Settings:
         metric = self.quality_called(wildcards.metric).metric
@@ -393,7 +408,7 @@ class StageSettings:
         """The study's quality whose metric has this name in paths."""
         return next(quality for quality in self.study.quality if file_name(quality.metric) == name)
 
-    def cell(self, wildcards: Wildcards) -> GridCell:
+    def cell(self, wildcards: Wildcards) -> Cell:
         """The cell of a rule's wildcards. Raises BeamUQError if the study has none such."""
         return self.grid.cell(wildcards.model, wildcards.dataset, wildcards.recipe)
 

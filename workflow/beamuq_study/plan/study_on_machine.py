@@ -16,10 +16,10 @@ from beamuq import plugins
 from beamuq.errors import BeamUQError
 from beamuq.models import offline
 from beamuq_study.exhibits import list_of_exhibits
+from beamuq_study.grid import P_TRUE, Grid
 from beamuq_study.machine_config import Machine, load_machine
 from beamuq_study.parquet_tables import file_name
 from beamuq_study.plan import check_study
-from beamuq_study.plan.cells_of_a_study import P_TRUE, Grid
 from beamuq_study.plan.paths import Paths
 from beamuq_study.plan.rule_inputs import RuleInputs
 from beamuq_study.plan.stage_settings import StageSettings, Wildcards
