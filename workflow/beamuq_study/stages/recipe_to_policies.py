@@ -21,7 +21,7 @@ def policies_of(recipe: Recipe, shipped: Any) -> list[Any]:
         "custom": _custom,
         "Shipped": lambda: decoding.Shipped.from_config(shipped),
     }
-    return [makers[policy](*arguments) for _, policy, arguments in recipe.policies()]
+    return [makers[chosen.policy](*chosen.arguments) for chosen in recipe.policies()]
 
 
 def _custom(custom: CustomStrategy) -> Any:
