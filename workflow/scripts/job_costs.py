@@ -31,7 +31,7 @@ def run(*, study: Path, exhibits: tuple[Path, ...], csv: Path, markdown: Path, h
     io.write_text(csv, csv_text(rows))
     io.write_text(markdown, "".join(f"{markdown_line(cells)}\n" for cells in lines))
     title = captions.titled(content, f"{content.title}: what it cost")
-    warning = captions.DEMO_WARNING * content.demo
+    warning = captions.DEMO_WARNING if content.demo else ""
     io.write_text(
         html, render("ledger.html.jinja", title=title, warning=warning, table=PageTable(rows))
     )
@@ -53,11 +53,7 @@ def measured_jobs(results: Path, counted: Iterable[Job]) -> pd.DataFrame:
 
 
 def _measured(job: Job) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "rule": job.rule,
-        **{name: job.place(name) for name in CELL},
-        "device": "",
-    }
+    row = {"rule": job.rule, "device": ""} | {name: job.place(name) for name in CELL}
     record = cost_records.record_of(job.file)
     if record is None or not record.is_file():
         return row
