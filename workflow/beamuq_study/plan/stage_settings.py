@@ -99,10 +99,13 @@ class StageSettings:
     # -- decoding and what is asked of its answers -------------------------------------------------
 
     def candidates(self, wildcards: Wildcards) -> Settings:
-        study, cell = self.study, self.cell(wildcards)
-        recipe, temperature = study.recipes[cell.recipe], study.models[cell.model].temperature
+        study = self.study
+        cell = self.cell(wildcards)
+        recipe = study.recipes[cell.recipe]
+        model = study.models[cell.model]
+        # keys that came later stand only where they say something: jobs of before are not run again
         return {
-            **({} if temperature is None else {"temperature": temperature}),
+            **({} if model.temperature is None else {"temperature": model.temperature}),
             **({} if study.newline_stops else {"texts": "whole"}),
             "cell": _picked(cell, "model", "dataset", "recipe"),
             "recipe": recipe.searched(),
@@ -112,7 +115,7 @@ class StageSettings:
             "merge_stop_tokens": recipe.merge_stop_tokens,
             "seed": study.seed,
             "batch_questions": recipe.batch_questions or study.batch_questions,
-            **_picked(study.models[cell.model], "style", "enable_thinking"),
+            **_picked(model, "style", "enable_thinking"),
             "format": FORMATS["candidates"],
         }
 
@@ -145,14 +148,13 @@ class StageSettings:
 
     def judgements(self, wildcards: Wildcards) -> Settings:
         judges = self._judges(wildcards.recipe)
-        ccp, relevance = judges.get("nli"), judges.get("relevance")
         return {
             **self._answers(wildcards),
             "sample": self.study.recipes[wildcards.recipe].decoded(self.study.main.sample),
             **_picked(self.study.models[wildcards.model], "style", "enable_thinking"),
             "p_true": P_TRUE in self.grid.judgements_of(wildcards.recipe),
-            "ccp": self._judge(ccp, wildcards, "kind", "equivalence_threshold"),
-            "relevance": self._judge(relevance, wildcards, "kind"),
+            "ccp": self._judge(judges.get("nli"), wildcards, "kind", "equivalence_threshold"),
+            "relevance": self._judge(judges.get("relevance"), wildcards, "kind"),
             "format": FORMATS["judgements"],
         }
 
@@ -174,8 +176,10 @@ class StageSettings:
     # -- scores and their evaluation ---------------------------------------------------------------
 
     def scores(self, wildcards: Wildcards) -> Settings:
-        main, recipe = self.study.main, wildcards.recipe
-        scoring, answers = self.study.scoring[recipe], self._answers(wildcards)
+        main = self.study.main
+        recipe = wildcards.recipe
+        scoring = self.study.scoring[recipe]
+        answers = self._answers(wildcards)
         strategies = self.study.recipes[recipe].strategies()[1:] if scoring.every_strategy else []
         ablations = _picked(scoring, "epsilon", "alpha", "budgets")
         settings = _picked(main, "num_candidates", "alpha", "epsilon") | {
@@ -204,7 +208,8 @@ class StageSettings:
         return EvaluationSettings.model_validate(settings, strict=False).model_dump(mode="json")
 
     def beams_map(self, wildcards: Wildcards) -> Settings:
-        cell, study = self.cell(wildcards), self.study
+        study = self.study
+        cell = self.cell(wildcards)
         settings = study.map_settings(cell.recipe, cell.dataset)
         if not settings:
             raise BeamUQError(f"scoring.{cell.recipe}: has no beams_map; add one there")
@@ -217,7 +222,8 @@ class StageSettings:
         )
 
     def decisions(self, wildcards: Wildcards) -> Settings:
-        scorer, quality = self.study.scorers[wildcards.scorer], self.study.main_quality
+        scorer = self.study.scorers[wildcards.scorer]
+        quality = self.study.main_quality
         similarity = f"{scorer.kind}:{scorer.source}" if scorer.source else scorer.kind
         settings = _picked(self.study.evaluation, "resamples", "confidence") | {
             "quality": quality.metric,
@@ -250,9 +256,14 @@ class StageSettings:
         ``inputs``: kinds of tables, and ``cross_similarity``, ``further_qualities``; what a cell
         lacks is left out.
         """
-        return lambda wildcards: {
-            name: made for kind in inputs for name, made in self._made_with(kind, wildcards)
-        }
+
+        def of_wildcards(wildcards: Wildcards) -> dict[str, Settings]:
+            by_name: dict[str, Settings] = {}
+            for kind in inputs:
+                by_name |= self._made_with(kind, wildcards)
+            return by_name
+
+        return of_wildcards
 
     def expected(self, *inputs: str) -> Callable[..., dict[str, Settings]]:
         """As :meth:`made_with`, with the models that made each of these inputs, as far as they are
@@ -265,10 +276,10 @@ class StageSettings:
         """
 
         def of_wildcards(wildcards: Wildcards, output: object) -> dict[str, Settings]:  # noqa: ARG001
-            found = self.made_with(*inputs)(wildcards)
+            by_name = self.made_with(*inputs)(wildcards)
             return {
                 name: settings | self._made_by(name, settings, wildcards)
-                for name, settings in found.items()
+                for name, settings in by_name.items()
             }
 
         return of_wildcards
@@ -280,14 +291,8 @@ class StageSettings:
         kind = name.removeprefix("cross_").partition(" ")[0]
         if kind not in OF_MODELS:
             return {}
-        made_for = SimpleNamespace(
-            model=wildcards.model,
-            dataset=wildcards.dataset,
-            recipe=wildcards.recipe,
-            scorer=settings.get("name", ""),
-            metric=file_name(settings.get("metric", "")),
-        )
-        sources = self.models(kind, cast("Any", made_for))
+        cell = self.cell(wildcards).under(settings.get("name", ""))
+        sources = self.models(kind, _wildcards(cell, settings.get("metric", "")))
         models = {
             use: self._identity(kind, source, used_as)
             for use, (source, used_as) in sources.items()
@@ -295,14 +300,12 @@ class StageSettings:
         }
         if kind in ("similarity", "quality"):
             return {MODELS: models, "dtype": dict.fromkeys(DEVICES, self.machine.scorer_dtype)}
-        asked = self.machine.dtype
-        dtypes = {device: DTYPES[device] if asked == "auto" else asked for device in DEVICES}
-        further = (
-            {"scorer_dtype": dict.fromkeys(DEVICES, self.machine.scorer_dtype)}
-            if kind == "judgements"
-            else {}
-        )
-        return {MODELS: models, "dtype": dtypes} | further
+        dtype = self.machine.dtype
+        dtypes = {device: DTYPES[device] if dtype == "auto" else dtype for device in DEVICES}
+        facts = {MODELS: models, "dtype": dtypes}
+        if kind == "judgements":
+            facts["scorer_dtype"] = dict.fromkeys(DEVICES, self.machine.scorer_dtype)
+        return facts
 
     def _identity(self, kind: str, source: str, used_as: str) -> dict[str, str]:
         """The source of a model and, where it is here, the content, as a table that it makes
@@ -317,28 +320,27 @@ class StageSettings:
         content = self._fetched(source)
         return identity | ({"content": content} if content else {})
 
-    def _made_with(self, kind: str, wildcards: Wildcards) -> list[tuple[str, Settings]]:
+    def _made_with(self, kind: str, wildcards: Wildcards) -> dict[str, Settings]:
+        """The settings of a job's inputs of one kind, by the job's name for each."""
         if kind in ("questions", "shots"):
-            return [(kind, self.questions(wildcards))]
-        cell, made_for = self.cell(wildcards), cast("type[Any]", SimpleNamespace)
-        main, *further = (
-            file_name(quality.metric) for quality in self.study.qualities(cell.dataset)
-        )
-        place = _picked(cell, "model", "dataset", "recipe")
-        here = place | {"scorer": getattr(wildcards, "scorer", ""), "metric": main}
+            return {kind: self.questions(wildcards)}
+        cell = self.cell(wildcards)
+        main, *further = self.study.qualities(cell.dataset)
         if kind == "judgements" and not self.grid.judgements_of(cell.recipe):
-            return []
+            return {}
         if kind == "cross_similarity":
             judge = self.grid.judges_of(cell.recipe).get("relevance")
-            return [(kind, self.similarity(made_for(**here | {"scorer": judge})))] if judge else []
+            return {kind: self.similarity(_wildcards(cell.under(judge)))} if judge else {}
         if kind == "further_qualities":
-            made = (self.quality(made_for(**here | {"metric": metric})) for metric in further)
-            return [(f"quality {settings['metric']}", settings) for settings in made]
-        settings: Settings = getattr(self, kind)(made_for(**here))
-        settings.pop(
-            "batch_questions", None
-        )  # rounding alone: what a larger card decoded goes with the rest
-        return [(kind, settings)]
+            return {
+                f"quality {quality.metric}": self.quality(_wildcards(cell, quality.metric))
+                for quality in further
+            }
+        cell = cell.under(getattr(wildcards, "scorer", ""))
+        settings: Settings = getattr(self, kind)(_wildcards(cell, main.metric))
+        # rounding alone: what a larger card decoded goes with the rest
+        settings.pop("batch_questions", None)
+        return {kind: settings}
 
     # -- models and what they run on ---------------------------------------------------------------
 
@@ -382,12 +384,12 @@ class StageSettings:
         cell = self.cell(wildcards)
         source = study.models[cell.model].source
         if rule == "judgements":
-            asked = {P_TRUE, SAR} & self.grid.judgements_of(cell.recipe)
+            asks_language_model = {P_TRUE, SAR} & self.grid.judgements_of(cell.recipe)
             judges = {
                 use: (judge.source, judge.kind) for use, judge in self._judges(cell.recipe).items()
             }
             return {
-                "language_model": (source if asked else None, ""),
+                "language_model": (source if asks_language_model else None, ""),
                 "nli": (None, ""),
                 "relevance": (None, ""),
             } | judges
@@ -460,6 +462,12 @@ class StageSettings:
 def _reads_every_file(rule: str, used_as: str) -> bool:
     """Whether a model's every file counts: a learned quality and a plug-in may read any."""
     return rule == "quality" or ":" in used_as
+
+
+def _wildcards(cell: Cell, metric: str = "") -> Wildcards:
+    """The wildcards of a rule that makes a table of this cell."""
+    names = vars(cell) | {"metric": file_name(metric)}
+    return cast("Wildcards", SimpleNamespace(**names))
 
 
 def _picked(described: object, *names: str) -> Settings:

@@ -211,12 +211,8 @@ def path_to_python(interpreter: str) -> str:
             "rules start; install "
             "beamuq and Snakemake in a virtual environment (python3 -m venv)"
         )
-    others = (
-        other
-        for other in os.environ.get("PATH", os.defpath).split(os.pathsep)
-        if other != str(folder)
-    )
-    return os.pathsep.join([str(folder), *others])
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join([str(folder), *(name for name in folders if name != str(folder))])
 
 
 def not_compared(value: object) -> Callable[..., object]:
