@@ -62,16 +62,16 @@ def taken(state: str) -> Attempt:
     }
 
 
-def record_of(made: Path) -> Path | None:
+def record_of(file: Path) -> Path | None:
     """Where the job that makes a study's file writes what it took; None for a file outside of a
     study's folders.
 
     ``results/demo/tables/base_accs.csv`` → ``results/demo/costs/tables/base_accs.jsonl``, and
     ``figures/demo/redundancy.pdf`` → ``results/demo/costs/figures/redundancy.jsonl``.
     """
-    parts = made.parts
+    parts = file.parts
     roots = [place for place, part in enumerate(parts[:-2]) if part in ("results", "figures")]
-    if made.is_absolute() or not roots:
+    if file.is_absolute() or not roots:
         return None
     root = roots[0]
     results = Path(*parts[:root], "results", parts[root + 1])

@@ -80,21 +80,18 @@ def needed_pairs(
     Raises BeamUQError as :func:`produced_texts`.
     """
     answers = produced_texts(candidates, answer_source, beam)
-    by_question: dict[str, dict[str, dict[str, None]]] = {}
-    for question, strategy, _, text in zip(
-        *candidates.select(COLUMNS).to_pydict().values(), strict=True
-    ):
-        by_question.setdefault(question, {}).setdefault(strategy, {})[text] = None
+    texts: dict[str, dict[str, dict[str, None]]] = {}  # by question and strategy, each once
+    columns = candidates.select(COLUMNS).to_pydict().values()
+    for question, strategy, _, text in zip(*columns, strict=True):
+        texts.setdefault(question, {}).setdefault(strategy, {})[text] = None
     needed: list[tuple[str, str, str]] = []
-    for question, sets in by_question.items():
+    for question, texts_by_strategy in texts.items():
         pairs: dict[tuple[str, str], None] = {}
-        for (strategy, members), answer in product(sets.items(), answers.values()):
-            nodes = list(dict.fromkeys([answer[question], *members]))
-            of_both = (
-                product(nodes[:1], members)
-                if strategy in only_with_answer
-                else product(nodes, nodes)
-            )
-            pairs.update(dict.fromkeys(of_both))
+        for strategy, members in texts_by_strategy.items():
+            for answer in answers.values():
+                nodes = list(dict.fromkeys([answer[question], *members]))
+                premises = nodes[:1] if strategy in only_with_answer else nodes
+                hypotheses = members if strategy in only_with_answer else nodes
+                pairs.update(dict.fromkeys(product(premises, hypotheses)))
         needed += [(question, *pair) for pair in pairs]
     return needed

@@ -27,7 +27,8 @@ def _trivia_qa(row: Row, _: str) -> Iterable[Question]:
     A few-shot example shows the first reference, so the value as it is written, not the hub's
     ``normalized_value``.
     """
-    value, aliases = row["answer"]["value"], row["answer"]["aliases"]
+    value = row["answer"]["value"]
+    aliases = row["answer"]["aliases"]
     if value == "<unk>":
         raise BeamUQError(f"answer.value: '<unk>': the row {NO_ANSWER}")
     return [
@@ -59,7 +60,8 @@ def _coqa(row: Row, name: str) -> Iterator[Question]:
     Ids are ``<split>-<dialogue>-<turn>``, 0-based, since the hub has none. The group is the story,
     by its hash, so that two dialogues about one story are one unit of the bootstrap.
     """
-    texts, answers = row["questions"], row["answers"]["input_text"]
+    texts = row["questions"]
+    answers = row["answers"]["input_text"]
     if len(texts) != len(answers):
         raise BeamUQError(
             f"questions: {len(texts)} of them, but {len(answers)} answers; give each turn one of "
@@ -69,7 +71,8 @@ def _coqa(row: Row, name: str) -> Iterator[Question]:
         raise BeamUQError("questions: the dialogue has none; remove the row")
     story = row["story"].strip()
     group = f"story-{hashlib.sha256(story.encode()).hexdigest()[:12]}"
-    context, history = [Passage(title="", text=story)], list[Turn]()
+    context = [Passage(title="", text=story)]
+    history: list[Turn] = []
     for turn, (text, answer) in enumerate(zip(texts, answers, strict=True)):
         try:
             yield question(
@@ -86,7 +89,8 @@ def _hotpot_qa(row: Row, _: str) -> Iterable[Question]:
 
     Sentences carry their own leading space, so a paragraph is their plain concatenation.
     """
-    titles, paragraphs = row["context"]["title"], row["context"]["sentences"]
+    titles = row["context"]["title"]
+    paragraphs = row["context"]["sentences"]
     if len(titles) != len(paragraphs):
         raise BeamUQError(
             f"context: {len(titles)} titles but {len(paragraphs)} paragraphs; give each one of both"
@@ -120,7 +124,9 @@ def _ai2_arc(row: Row, _: str) -> list[Question]:
     Options stay in the file's order and are lettered by place when shown, so labels 1–4 become
     (A)–(D).
     """
-    labels, texts, key = row["choices"]["label"], row["choices"]["text"], row["answerKey"]
+    labels = row["choices"]["label"]
+    texts = row["choices"]["text"]
+    key = row["answerKey"]
     if len(labels) != len(texts):
         raise BeamUQError(
             f"choices: {len(labels)} labels but {len(texts)} texts; give each option one of both"

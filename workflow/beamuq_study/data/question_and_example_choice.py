@@ -62,10 +62,11 @@ def choose_shots(
 
     Raises BeamUQError if fewer are left.
     """
-    asked, distinct = set(map(_folded, evaluated)), dict[str, Question]()
+    texts_evaluated = set(map(_folded, evaluated))
+    distinct: dict[str, Question] = {}
     for question in candidates:
         distinct.setdefault(_folded(question), question)
-    eligible = [question for folded, question in distinct.items() if folded not in asked]
+    eligible = [question for folded, question in distinct.items() if folded not in texts_evaluated]
     if count > len(eligible):
         raise BeamUQError(
             f"datasets.{dataset}.few_shot: {count} is more than the {len(eligible)} questions of "

@@ -50,8 +50,8 @@ def read_rows(
     """
     place = ""
     for place, row in rows_of(path, columns.names):
-        there = row if not unread or path.suffix == ".jsonl" else pq.read_schema(path).names
-        if lost := [name for name in unread if name in there]:
+        names = row if not unread or path.suffix == ".jsonl" else pq.read_schema(path).names
+        if lost := [name for name in unread if name in names]:
             fix = "drop it, or take the adapter and rows of coqa (stories) or ai2_arc (options)"
             raise BeamUQError(
                 f"{place}: {lost[0]}: only {', '.join(columns.names)} are read; {fix}"

@@ -23,7 +23,8 @@ def rendered(
     """The rows of ``prompts`` that a template makes of the questions and the few-shot examples of a
     dataset.
     """
-    parts, read = load(template), read_cell({"questions": questions, "shots": shots}, made_with)
+    parts = load(template)
+    read = read_cell({"questions": questions, "shots": shots}, made_with)
     for kind, loaded in read.items():
         if loaded.cell != {"dataset": dataset}:
             raise BeamUQError(

@@ -118,7 +118,9 @@ class _Cell:
         dataset: str,
         ids: list[str],
     ) -> None:
-        self.settings, self.groups, self.quality = settings, groups, quality
+        self.settings = settings
+        self.groups = groups
+        self.quality = quality
         self.right = quality > settings.threshold
         name = draws_name(dataset, zip(ids, groups, strict=True))
         self.calibrates = one_half(groups, settings.seed, name)
@@ -135,7 +137,8 @@ class _Cell:
 
     def shown(self, values: Floats, tried: int) -> Iterator[Row]:
         """Of each α the threshold, and what it shows of the other half."""
-        first, settings = self.calibrates, self.settings
+        first = self.calibrates
+        settings = self.settings
         for risk in settings.risks:
             limit = guaranteed_threshold(
                 values[first],
@@ -165,7 +168,8 @@ class _Cell:
         """
         if not len(below):
             return
-        confidence, wrong = self.settings.confidence, below & ~self.right[~self.calibrates]
+        confidence = self.settings.confidence
+        wrong = below & ~self.right[~self.calibrates]
         everything, shown, failed = (
             (self.weights * members) @ self.test_counts
             for members in (np.ones(len(below)), below, wrong)
@@ -188,7 +192,8 @@ class _Cell:
         """The measures of reliability, and the bins that hold any answer: what is said, and what is
         right of it.
         """
-        N, confidence = len(values), self.settings.confidence
+        N = len(values)
+        confidence = self.settings.confidence
         if len(set(self.groups)) < 2:
             note = "undefined: a single group, which nothing is left to calibrate"
             yield from (
@@ -204,7 +209,8 @@ class _Cell:
                 low, high = proportion_interval(
                     self.right[members], groups_of(self.groups, members), confidence
                 )
-                n, share = int(members.sum()), float(right[members].mean())
+                n = int(members.sum())
+                share = float(right[members].mean())
                 yield {"metric": f"p in {name}", "n": n, "value": float(p[members].mean())}
                 yield {
                     "metric": f"right in {name}",
