@@ -22,14 +22,14 @@ from beamuq_study import cost_records
 OTHERS = {"tables", "outputs"}
 
 
-def run_program(run: Callable[..., None], *, made: str) -> None:
-    """Run a program with the words of its command line; ``made``: its argument that names the file
-    it makes.
+def run_program(run: Callable[..., None], *, output: str) -> None:
+    """Run a program with the words of its command line; ``output``: its argument that names the
+    file it makes.
     """
     mask_output()
     # importing torch makes so many objects that looking at them takes a sixth of its time
     gc.set_threshold(10_000)
-    exit_with_one_line(lambda: _run(run, words_by_name(sys.argv[1:]), made))
+    exit_with_one_line(lambda: _run(run, words_by_name(sys.argv[1:]), output))
     took = cost_records.taken(cost_records.FINISHED)
     print(
         f"peak memory: {took['peak_memory_mb'] / 1e3:.2f} GB; CPU: {took['cpu_seconds']:.1f} s",
@@ -38,11 +38,11 @@ def run_program(run: Callable[..., None], *, made: str) -> None:
     gc.freeze()  # nor looked at again at the end, which takes as long as a third of importing them
 
 
-def _run(run: Callable[..., None], words: Mapping[str, Sequence[str]], made: str) -> None:
+def _run(run: Callable[..., None], words: Mapping[str, Sequence[str]], output: str) -> None:
     """Run it and write down what it takes."""
     arguments = arguments_of(run, words)
     lock = arguments.get("lock")
-    file: Path = arguments[made]
+    file: Path = arguments[output]
     record = cost_records.record_of_fetched(file, lock) if lock else cost_records.record_of(file)
     with cost_records.recorded(record):
         run(**arguments)

@@ -256,4 +256,4 @@ def _forget_other_shards(path: Path, count: int) -> None:
 
 
 if __name__ == "__main__":
-    run_program(run, made="candidates")
+    run_program(run, output="candidates")

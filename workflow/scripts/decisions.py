@@ -126,4 +126,4 @@ def _counts(candidates: Path, scoring: dict[str, Any]) -> Counter[tuple[str, str
 
 
 if __name__ == "__main__":
-    run_program(run, made="decisions")
+    run_program(run, output="decisions")

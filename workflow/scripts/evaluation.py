@@ -72,4 +72,4 @@ def _empty_answers(candidates: Loaded, scores: Loaded, beam: str | None) -> dict
 
 
 if __name__ == "__main__":
-    run_program(run, made="evaluation")
+    run_program(run, output="evaluation")

@@ -94,4 +94,4 @@ def ledger(measured: pd.DataFrame) -> pd.DataFrame:
 
 
 if __name__ == "__main__":
-    run_program(run, made="csv")
+    run_program(run, output="csv")

@@ -282,4 +282,4 @@ def _set_column(rows: list[Row], name: str, values: list[Any]) -> None:
 
 
 if __name__ == "__main__":
-    run_program(run, made="judgements")
+    run_program(run, output="judgements")

@@ -149,4 +149,4 @@ def _links(pages: Sequence[Path], folder: Path) -> list[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    run_program(run, made="html")
+    run_program(run, output="html")

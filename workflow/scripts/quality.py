@@ -124,4 +124,4 @@ def _options_named(answers: Sequence[Answer], sources: Iterable[str]) -> dict[st
 
 
 if __name__ == "__main__":
-    run_program(run, made="quality")
+    run_program(run, output="quality")

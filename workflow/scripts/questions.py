@@ -58,4 +58,4 @@ def _write(path: Path, kind: str, chosen: list[Question], footer: dict[str, Any]
 
 
 if __name__ == "__main__":
-    run_program(run, made="questions")
+    run_program(run, output="questions")

@@ -30,4 +30,4 @@ def run(
 
 
 if __name__ == "__main__":
-    run_program(run, made="scores")
+    run_program(run, output="scores")

@@ -75,4 +75,4 @@ def _scored_pairs(pairs: list[tuple[str, str, str]], scorer: SimilarityScorer) -
 
 
 if __name__ == "__main__":
-    run_program(run, made="similarity")
+    run_program(run, output="similarity")
