@@ -238,9 +238,8 @@ def _write(
             f"{batches.folder}: does not hold the questions asked for; delete it and run again"
         )
     order = np.argsort([position[key] for key in questions], kind="stable")
-    cuts = [{"batch": number, **note} for number, note in notes.items()]
-    if cuts:
-        footer = footer | {"memory_cuts": cuts}
+    if notes:
+        footer = footer | {"memory_cuts": [{"batch": n, **note} for n, note in notes.items()]}
     parquet_tables.write(path, "candidates", table.take(order), cell=cell, provenance=footer)
     batches.discard()
 

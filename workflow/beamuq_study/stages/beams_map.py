@@ -205,11 +205,7 @@ class _KnownCell:
             drawn = known.estimates(probability, dissimilarity, in_set, M, uniforms)
             for variant, values in drawn.items():
                 scores[_Estimate(DISSIMILARITY, variant, M)] = list(values.T)
-        multiplied = [form for form in scores if form.variant in (TRUE, BEAMS, SAMPLES)]
-        for method in ("CocoaMSP", "CocoaPPL"):
-            factor = FACTORS[method](answer)
-            for form in multiplied:
-                scores[form._replace(method=method)] = [factor * values for values in scores[form]]
+        scores |= _times_factors(scores, answer)
         return {
             form: [np.round(values, DECIMALS) for values in draws] for form, draws in scores.items()
         }
@@ -227,8 +223,8 @@ class _KnownCell:
                 row = self._row(evaluator.prr(area), setting(power, world.kappa, form.M))
                 row |= {"quality": world.quality, "metric": "PRR"}
                 row |= {"method": form.method, "variant": form.variant}
-                note = why_undefined("PRR", world.right, limit)
-                yield row | {"note": note} if note else row
+                row["note"] = why_undefined("PRR", world.right, limit) or row["note"]
+                yield row
 
     def _row(self, values: Floats, place: str) -> Row:
         """A value, the first, and its resamples, at a place on the map."""
@@ -240,6 +236,19 @@ class _KnownCell:
             **asdict(estimate(values[0], values[1:], self.settings.confidence)),
             "values": values[1:].astype(np.float32),
         }
+
+
+def _times_factors(
+    scores: Mapping[_Estimate, list[Floats]], answer: Answer
+) -> dict[_Estimate, list[Floats]]:
+    """CoCoA's products of the estimates that it is made of."""
+    products = {}
+    for method in ("CocoaMSP", "CocoaPPL"):
+        factor = FACTORS[method](answer)
+        for form, draws in scores.items():
+            if form.variant in (TRUE, BEAMS, SAMPLES):
+                products[form._replace(method=method)] = [factor * values for values in draws]
+    return products
 
 
 def _as_options(questions: pa.Table, candidates: pa.Table) -> tuple[pa.Table, pa.Table, Floats]:

@@ -5,7 +5,7 @@ probabilities hold.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -67,41 +67,60 @@ def decisions(
     Raises BeamUQError if a score is not finite, or scores, quality and questions are not of the
     same answers.
     """
-    answers = by_answer(scores)
-    if not answers:
+    chosen = _answers_decided(scores)
+    if chosen is None:
         return [], []
-    answer_source, ids, parts = next(
-        (answer for answer in answers if answer[0] == "greedy"), answers[0]
-    )
-    parts = [(key, values) for key, values in parts if not key["setting"]]
-    order = np.argsort(ids)  # as calibrate draws, by id
-    ids = [ids[place] for place in order]
     cell = _Cell(
-        groups_by_id(ids, questions),
-        quality_of(ids, answer_source, quality),
+        groups_by_id(chosen.ids, questions),
+        quality_of(chosen.ids, chosen.source, quality),
         settings,
         dataset,
-        ids,
+        chosen.ids,
     )
+    tried = len(chosen.scores) * len(settings.risks)
     rows: list[Row] = []
     scored: list[Row] = []
-    for key, unordered in parts:
-        values = unordered[order]
-        if not np.isfinite(values).all():
-            where = ids[int(np.argmin(np.isfinite(values)))]
-            raise BeamUQError(
-                f"scores: {key['method']} has no finite value of question {where!r}; score again"
-            )
-        place = {name: key[name] for name in ("method", "variant")}
-        tried = len(parts) * len(settings.risks)
-        rows += [
-            EMPTY | place | row for row in (*cell.shown(values, tried), *cell.probabilities(values))
-        ]
-        scores_by_id = zip(cell.labels(ids), values.tolist(), strict=True)
-        scored += [
-            {"id": label["id"], **place, "value": value} | label for label, value in scores_by_id
-        ]
+    for form, values in chosen.scores:
+        _check_finite(form["method"], values, chosen.ids)
+        rows += [EMPTY | form | row for row in cell.shown(values, tried)]
+        rows += [EMPTY | form | row for row in cell.probabilities(values)]
+        for label, value in zip(cell.labels(chosen.ids), values.tolist(), strict=True):
+            scored.append({"id": label["id"], **form, "value": value} | label)
     return rows, scored
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """Produced answers of one source, by sorted ids, and scores [N] by method and variant."""
+
+    source: str
+    ids: list[str]
+    scores: list[tuple[Row, Floats]]
+
+
+def _answers_decided(scores: pa.Table) -> _Answers | None:
+    """The greedy answers, else the first produced ones; None of no scores."""
+    answers = by_answer(scores)
+    if not answers:
+        return None
+    greedy = [answer for answer in answers if answer[0] == "greedy"]
+    source, ids, parts = (greedy or answers)[0]
+    order = np.argsort(ids)  # as calibrate draws, by id
+    main_line = [
+        ({"method": key["method"], "variant": key["variant"]}, values[order])
+        for key, values in parts
+        if not key["setting"]
+    ]
+    return _Answers(source, [ids[place] for place in order], main_line)
+
+
+def _check_finite(method: str, values: Floats, ids: list[str]) -> None:
+    finite = np.isfinite(values)
+    if not finite.all():
+        question = ids[int(np.argmin(finite))]
+        raise BeamUQError(
+            f"scores: {method} has no finite value of question {question!r}; score again"
+        )
 
 
 EMPTY: Row = {"risk": None, "low": None, "high": None, "std": None, "note": "", "values": []}

@@ -73,8 +73,9 @@ class CellTables:
         judged = SCHEMAS["judgements"].empty_table() if judgements is None else judgements
         self._judged: pd.DataFrame = judged.to_pandas()
         self._similarity = _PairTable("similarity", similarity, ids, texts)
-        cross = cross_similarity
-        self._cross = None if cross is None else _PairTable("cross-similarity", cross, ids, texts)
+        self._cross = None
+        if cross_similarity is not None:
+            self._cross = _PairTable("cross-similarity", cross_similarity, ids, texts)
         self._main_beam = main_beam
         self._equivalence_threshold = equivalence_threshold
         self._answers: dict[str, Answer] = {}

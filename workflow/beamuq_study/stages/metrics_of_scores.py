@@ -90,26 +90,20 @@ def evaluate_all(
     written = {metric: _Rows() for metric in qualities}
     for answer_source, ids, parts in by_answer(scores):
         answers = _Answers(
+            answer_source,
             list(zip(ids, groups_by_id(ids, questions), strict=True)),
             {metric: quality_of(ids, answer_source, table) for metric, table in qualities.items()},
             parts,
         )
-        place = {"answer_source": answer_source, "subset": ALL}
-        of_all = _measure(answers, settings, dataset, place)
-        for metric, rows in of_all.items():
-            written[metric].add(rows)
-        if empty is None:
-            continue
-        is_answered = np.array([key not in empty[answer_source] for key in ids], dtype=np.bool_)
-        if is_answered.all():
-            for metric, rows in of_all.items():
-                again = [row | {"subset": ANSWERED} for row in rows.measured]
-                written[metric].measured.extend(again)
-            continue
-        place = {"answer_source": answer_source, "subset": ANSWERED}
-        of_answered = _measure(answers.some(is_answered), settings, dataset, place)
-        for metric, rows in of_answered.items():
-            written[metric].add(rows)
+        of_all = _measure(answers, settings, dataset, ALL)
+        _extend(written, of_all)
+        if empty is not None:
+            is_answered = np.array([key not in empty[answer_source] for key in ids], dtype=np.bool_)
+            if is_answered.all():
+                of_answered = {metric: rows.of_answered() for metric, rows in of_all.items()}
+            else:
+                of_answered = _measure(answers.some(is_answered), settings, dataset, ANSWERED)
+            _extend(written, of_answered)
     return (
         [row for rows in written.values() for row in rows.measured],
         [row for rows in written.values() for row in rows.replicates],
@@ -123,18 +117,25 @@ class _Rows:
     measured: list[Row] = field(default_factory=list)
     replicates: list[Row] = field(default_factory=list)
 
-    def add(self, further: _Rows) -> None:
-        self.measured.extend(further.measured)
-        self.replicates.extend(further.replicates)
+    def of_answered(self) -> _Rows:
+        """Those of the answered questions where these are all: without replicates."""
+        return _Rows([row | {"subset": ANSWERED} for row in self.measured])
+
+
+def _extend(written: Mapping[str, _Rows], further: Mapping[str, _Rows]) -> None:
+    for metric, rows in further.items():
+        written[metric].measured.extend(rows.measured)
+        written[metric].replicates.extend(rows.replicates)
 
 
 @dataclass(frozen=True)
 class _Answers:
-    """N answers of one kind.
+    """N produced answers of one source.
 
     ``questions``: the id and group of each; ``quality`` [N] by metric; ``scores`` [N] with keys.
     """
 
+    source: str
     questions: list[tuple[str, str]]
     quality: dict[str, Floats]
     scores: Sequence[tuple[Row, Floats]]
@@ -147,13 +148,15 @@ class _Answers:
             if is_chosen
         ]
         quality = {metric: values[chosen] for metric, values in self.quality.items()}
-        return _Answers(questions, quality, [(key, values[chosen]) for key, values in self.scores])
+        scores = [(key, values[chosen]) for key, values in self.scores]
+        return _Answers(self.source, questions, quality, scores)
 
 
 def _measure(
-    answers: _Answers, settings: EvaluationSettings, dataset: str, place: Row
+    answers: _Answers, settings: EvaluationSettings, dataset: str, subset: str
 ) -> dict[str, _Rows]:
-    """By quality the rows of these answers, which begin with ``place``."""
+    """By quality the rows of these answers, which are of this ``subset``."""
+    place = {"answer_source": answers.source, "subset": subset}
     written = {quality: _Rows() for quality in answers.quality}
     if not answers.questions:
         for quality, rows in written.items():

@@ -168,17 +168,17 @@ class _Answers:
         yield from _scores_of(on_answer + on_both, "beamsearch", "", beams)
         for epsilon in ablations.epsilon:
             weights = candidate_weights.restricted_mass(beams.logprob, beams.mask, epsilon)
-            floored = replace(beams, weights=weights)
-            yield from _scores_of(on_both, "beamsearch", ablation("epsilon", epsilon), floored)
+            varied = replace(beams, weights=weights)
+            yield from _scores_of(on_both, "beamsearch", ablation("epsilon", epsilon), varied)
         for alpha in ablations.alpha:
-            with_alpha = replace(beams, alpha=alpha)
-            yield from _scores_of(spectral, "beamsearch", ablation("alpha", alpha), with_alpha)
+            varied = replace(beams, alpha=alpha)
+            yield from _scores_of(spectral, "beamsearch", ablation("alpha", alpha), varied)
         for K in ablations.K:
-            with_K = replace(beams, K=K)
-            yield from _scores_of(spectral, "beamsearch", ablation("K", K), with_K)
+            varied = replace(beams, K=K)
+            yield from _scores_of(spectral, "beamsearch", ablation("K", K), varied)
         for M in ablations.budgets:
-            narrower = self._evidence(beam_of_width(self.cell.strategies, M))
-            yield from _scores_of(on_both, "beamsearch", ablation("M", M), narrower)
+            varied = self._evidence(beam_of_width(self.cell.strategies, M))
+            yield from _scores_of(on_both, "beamsearch", ablation("M", M), varied)
 
     def _of_strategy(self, strategy: str) -> Iterator[MethodScores]:
         """One of ``ablations.strategies``, by its name as the setting."""
