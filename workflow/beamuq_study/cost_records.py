@@ -87,16 +87,13 @@ def record_of_fetched(fetched: Path, lock: Path) -> Path:
 
 
 def of_shards(record: Path) -> list[Path]:
-    """The records of the jobs that decoded the shards of a table of candidates, whose own record is
-    given.
-    """
+    """The records of the jobs that decoded the shards of a table of candidates."""
     return sorted(record.with_suffix(".shards").glob("*.jsonl"))
 
 
 @contextmanager
 def recorded(path: Path | None) -> Iterator[None]:
-    """Write what the process takes while the body runs, from time to time and at the end, behind
-    earlier attempts.
+    """Write what the process takes while the body runs and at the end, behind earlier attempts.
 
     None: no record.
     """
@@ -174,9 +171,7 @@ def _in_bytes(largest: int) -> int:
 
 
 def _seconds_since_start() -> float:
-    """Wall time since the process started, its imports included where the system tells when that
-    was.
-    """
+    """Wall time since the process started, imports included where the system tells when."""
     stat = Path("/proc/self/stat")
     if not stat.is_file():
         return time.monotonic() - STARTED

@@ -247,8 +247,7 @@ class Loaded(Footer):
 
 @dataclass(frozen=True)
 class OnDisk(Footer):
-    """A large table: :attr:`table` reads the file each time, so that nothing is held between two
-    uses.
+    """A large table: :attr:`table` reads the file each time, so that nothing is held between.
 
     ``columns``: those that are read, all if None.
     """
@@ -269,8 +268,7 @@ def write(
     cell: Mapping[str, str] | None = None,
     provenance: Mapping[str, Json] | None = None,
 ) -> None:
-    """Write rows as a table of ``kind``, atomically: a temporary file in the same folder, fsync,
-    rename.
+    """Write rows as a table of ``kind``, atomically: temporary file, fsync, rename.
 
     Raises BeamUQError if the rows do not fit the schema, or the disk is full. Nothing half-written
     is left.
@@ -296,9 +294,7 @@ def write(
 
 
 def table_of(kind: str, columns: Mapping[str, Any]) -> pa.Table:
-    """Rows of ``kind`` from their columns, lists or arrays; a column that is None, or not given, is
-    null.
-    """
+    """Rows of ``kind`` from columns, lists or arrays; one that is None, or missing, is null."""
     schema = SCHEMAS[kind]
     rows = len(next(iter(columns.values())))
     with _pandas_not_imported():
@@ -313,8 +309,7 @@ def table_of(kind: str, columns: Mapping[str, Any]) -> pa.Table:
 
 @contextmanager
 def _pandas_not_imported() -> Iterator[None]:
-    """Keep pyarrow from importing pandas, a third of what the smallest jobs take, where nobody else
-    has imported it.
+    """Keep pyarrow from importing pandas, a third of the time of the smallest jobs.
 
     It does so to see whether values are objects of pandas, which none can be then.
     """
@@ -354,16 +349,13 @@ def read(path: Path, kind: str, columns: Sequence[str] | None = None) -> Loaded:
 
 
 def on_disk(path: Path, kind: str, columns: Sequence[str] | None = None) -> OnDisk:
-    """A table of ``kind`` to be read later. Raises BeamUQError as :func:`read`, but for damaged
-    rows.
-    """
+    """A table of ``kind`` to be read later. Raises as :func:`read`, but for damaged rows."""
     with _opened(path, kind) as (footer, _):
         return OnDisk(path, kind, footer.cell, footer.provenance, columns)
 
 
 def read_lists(path: Path, kind: str, column: str, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """The lists of numbers that stand in some ``rows`` [K] of a ``column``, all of one length: [K,
-    length].
+    """The lists of numbers, of one length, in some ``rows`` [K] of a ``column``: [K, length].
 
     Reads the groups of rows that hold any of them, one after the other, so that no more is held
     than these lists and a group.

@@ -35,8 +35,7 @@ def strategy_of(answer_source: str, beam: str | None) -> str:
 def produced_texts(
     candidates: pa.Table, answer_source: Sequence[str], beam: str | None
 ) -> dict[str, dict[str, str]]:
-    """The produced answers: ``{answer source: {question id: text}}``, in the file's order of
-    questions.
+    """The produced answers by source and question id, in the file's order of questions.
 
     Raises BeamUQError as :func:`strategy_of`, or if a question has no such candidate.
     """
@@ -69,8 +68,7 @@ def needed_pairs(
     beam: str | None,
     only_with_answer: Collection[str] = (),
 ) -> list[tuple[str, str, str]]:
-    """Every (question id, premise, hypothesis) that a method can ask for, each once, in a fixed
-    order.
+    """Every (question id, premise, hypothesis) that a method can ask for, once, in fixed order.
 
     For each question, strategy and produced answer: all ordered pairs of the distinct texts of that
     strategy's candidates and the answer, a text with itself included (D9, own values). Texts of two

@@ -109,9 +109,7 @@ def read_cell(
 
 
 def settings_of(study: Study, table: Footer) -> dict[str, Any]:
-    """What the footer of a study's table may name of it, by the names there, and the sources of its
-    models.
-    """
+    """What the footer of a study's table may name: settings, and sources of its models."""
     settings = _settings_of_all(study, table.cell["dataset"])
     if table.kind == "similarity":
         scorer = study.scorers[table.cell["scorer"]]
@@ -160,16 +158,13 @@ def _settings_of_candidates(study: Study, cell: Mapping[str, str]) -> dict[str, 
 
 
 def newline_ended(candidates: Footer) -> bool:
-    """Whether a newline ended the answers of a table of candidates; else their texts have all lines
-    (D1, ending).
-    """
+    """Whether a newline ended the answers; else their texts have all lines (D1, ending)."""
     settings = candidates.provenance.get("settings", {})
     return bool(settings.get("newline_stops", True))
 
 
 def check_study(study: Study, tables: Iterable[Footer]) -> None:
-    """Refuse tables that were made, or made from others, with other settings or models than the
-    study's.
+    """Refuse tables that were made, or made from others, with other settings than the study's.
 
     Raises BeamUQError as :func:`check_settings`.
     """
@@ -181,9 +176,7 @@ def check_study(study: Study, tables: Iterable[Footer]) -> None:
 
 
 def _tell_of_silent(tables: Iterable[Footer]) -> None:
-    """Say in the job's log which tables do not tell what is behind them, as earlier versions wrote
-    them.
-    """
+    """Say in the job's log which tables do not tell what is behind them."""
     silent = [
         table for table in tables if table.kind in MADE_OF_OTHERS and BEHIND not in table.provenance
     ]
@@ -200,9 +193,7 @@ def _tell_of_silent(tables: Iterable[Footer]) -> None:
 def _settings_of_another(
     study: Study, cell: Mapping[str, str], name: str, used: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """As :func:`settings_of`, of a table behind one of this cell, called ``name`` and made with
-    ``used``.
-    """
+    """As :func:`settings_of`, of the table ``name`` behind one of this cell, made with ``used``."""
     kind = _kind(name)
     of_table = dict(cell)
     if kind == "similarity":
@@ -213,8 +204,7 @@ def _settings_of_another(
 
 
 def check_settings(table: Footer, current: Mapping[str, Any]) -> None:
-    """Refuse a table that was made with other settings or models than ``current``, of those that
-    its footer names.
+    """Refuse a table that was made with other settings or models than ``current``.
 
     ``current``: settings by name; and under ``models``, by use, source and content of each model,
     under ``dtype``, by device, what models must have run in.
@@ -231,8 +221,7 @@ def check_settings(table: Footer, current: Mapping[str, Any]) -> None:
 def check_settings_behind(
     table: Footer, current: Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 ) -> None:
-    """:func:`check_settings` of the tables that a table was made from, and those behind them, as
-    its footer tells.
+    """:func:`check_settings` of the tables behind a table, as its footer tells of them.
 
     ``current``: from such a table's name and what it was made with to what it must be made with.
     Footers that earlier versions wrote tell nothing of this, and are read.
@@ -269,9 +258,7 @@ def check_weights(tables: Iterable[Footer], manifests: Mapping[str, Mapping[str,
 
 
 def recorded_source(source: str | None) -> dict[str, str]:
-    """A source as the footer of a table that its model made names it: of a folder its name
-    alone.
-    """
+    """A source as footers of tables name it: of a folder the name alone."""
     if source is None:
         return {}
     if source.startswith("folder:"):
@@ -280,9 +267,7 @@ def recorded_source(source: str | None) -> dict[str, str]:
 
 
 def _used(table: Footer) -> dict[str, Any]:
-    """What a table was made with: its settings, and of its models source, content, dtype and
-    device.
-    """
+    """What a table was made with: settings, and of its models source, content, dtype, device."""
     recorded = table.provenance
     used = dict(recorded.get("settings", {}))
     used |= {
@@ -298,9 +283,7 @@ def _used(table: Footer) -> dict[str, Any]:
 def _differences(
     kind: str, used: Mapping[str, Any], current: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any, Any]]:
-    """(what, value, value wanted) of each setting and fact of a model that both name and that
-    differs.
-    """
+    """(what, value, value wanted) of each setting and fact of a model that differs."""
     if kind == "candidates":
         used = {"temperature": None} | dict(used)  # the model's own
     for name, wanted in current.items():
@@ -327,9 +310,7 @@ def _differences_of_models(
 
 
 def _fix(kind: str, setting: str, used: Any) -> str:
-    """What to do about a table that differs; it may come from elsewhere, with a dtype that was
-    named there.
-    """
+    """What to do about a table that differs: a dtype may have been named elsewhere."""
     key = setting.partition(" on ")[0]
     if key not in ("dtype", "scorer_dtype"):
         return "delete it and run again"
@@ -339,9 +320,7 @@ def _fix(kind: str, setting: str, used: Any) -> str:
 
 
 def _kind(name: str) -> str:
-    """The kind of a table by a job's name for it: ``cross_similarity`` and ``quality METRIC``
-    too.
-    """
+    """The kind of a table by a job's name: ``cross_similarity``, ``quality METRIC`` too."""
     return name.removeprefix("cross_").partition(" ")[0]
 
 
@@ -383,9 +362,7 @@ def check_one_run(tables: Iterable[Footer], *, one_cell: bool = False) -> None:
 
 
 def _models_behind(table: Footer) -> dict[str, Any]:
-    """Contents and dtype of the models that made a table, or those that it was made from, by what
-    they are called.
-    """
+    """Contents and dtype of the models that made a table, or those behind it, by name."""
     recorded = table.provenance
     name = OF_MODELS.get(table.kind, "")
     behind = dict(recorded.get("models_behind", {}))
@@ -399,9 +376,7 @@ def _models_behind(table: Footer) -> dict[str, Any]:
 
 
 def _records(table: Footer) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """(key, value) of what a table was made with, where tables of a study with one key must have
-    one value.
-    """
+    """(key, value) of what a table was made with; tables with one key share the value."""
     recorded = table.provenance
     for name, models in _models_behind(table).items():
         yield (f"model or dtype in {name}",), models
@@ -418,9 +393,7 @@ def _records(table: Footer) -> Iterator[tuple[tuple[Any, ...], Any]]:
 
 
 def _key(kind: str, table: Footer, metric: str = "") -> tuple[Any, ...]:
-    """What identifies a file of ``kind`` among a study's: the table itself, or one that it was made
-    from.
-    """
+    """What identifies a file of ``kind`` of a study: the table, or one that it was made from."""
     settings = table.provenance.get("settings", {})
     facts = {
         "metric": metric or settings.get("quality"),

@@ -116,9 +116,7 @@ def empty_answers(evaluation: pa.Table) -> dict[str, Empty]:
 
 
 def on_map(estimates: Estimates) -> Estimates:
-    """Estimates with columns ``power``, ``kappa`` (NaN: a real quality) and ``M`` (NaN: none), of
-    their settings.
-    """
+    """Estimates with columns ``power``, ``kappa`` and ``M`` of their settings; NaN: none."""
     parsed = pd.DataFrame(
         [parse(name)[1] for name in estimates.frame["setting"]], columns=["power", "kappa", "M"]
     )
@@ -182,9 +180,7 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
         return cls(loaded, study)
 
     def frame(self, need: Artifact) -> pd.DataFrame:
-        """All of a table as a frame. That of a small file is shared between calls: do not write
-        into it.
-        """
+        """All of a table as a frame. Of a small file it is shared: do not write into it."""
         if need in self._frames:
             return self._frames[need]
         loaded = self[need]
@@ -223,9 +219,7 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
         return Estimates(frame, self._replicates(cell.file("replicates"), rows))
 
     def _rows_of_cell(self, cell: Cell, quality: str) -> pd.DataFrame:
-        """The frame of a cell's estimates; ``row``: where the replicates of each lie in their
-        file.
-        """
+        """The frame of a cell's estimates; ``row``: where in their file the replicates lie."""
         if (cell, quality) not in self._measured:
             evaluation = self.frame(cell.file("evaluation"))
             rows = evaluation[evaluation["quality"] == quality].reset_index(drop=True)
@@ -290,9 +284,7 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
         return place if file.recipe == study.main.recipe else f"{place}, recipe {file.recipe}"
 
     def _empty(self, file: Artifact, answer_source: str) -> Empty | None:
-        """Counted in an evaluation or candidates, or as the footer says; None where a file does not
-        tell.
-        """
+        """Counted in an evaluation or candidates, or as the footer says; None: it does not tell."""
         if file.kind == "evaluation":
             return empty_answers(self[file].table).get(answer_source)
         if file.kind == "candidates":
@@ -306,8 +298,7 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
         return Empty(*recorded) if recorded else None
 
     def decisions(self, cell: Cell, metrics: Collection[str]) -> Estimates:
-        """A cell's decisions of some ``metrics`` with their replicates; ``setting`` is
-        ``risk=0.1``, or "".
+        """A cell's decisions of some ``metrics``; ``setting`` is ``risk=0.1``, or "".
 
         A row without replicates stands as a number that is known; an interval that is not of
         replicates stays.
@@ -348,9 +339,7 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
     def means(
         self, cell: Cell, ids: Sequence[str], values: Mapping[str, npt.ArrayLike], **keys: Any
     ) -> Estimates:
-        """By metric the mean of ``values`` [N] over the questions ``ids`` [N], on the resamples of
-        its evaluation.
-        """
+        """By metric the mean of ``values`` [N] over ``ids`` [N], on the evaluation's resamples."""
         counts = self.resample_counts(cell, ids)
         place = cell.place | {"recipe": cell.recipe, "n": len(ids)} | keys
         columns = {

@@ -23,9 +23,7 @@ OTHERS = {"tables", "outputs"}
 
 
 def run_program(run: Callable[..., None], *, output: str) -> None:
-    """Run a program with the words of its command line; ``output``: its argument that names the
-    file it makes.
-    """
+    """Run a program with its command line; ``output``: the argument that names its file."""
     mask_output()
     # importing torch makes so many objects that looking at them takes a sixth of its time
     gc.set_threshold(10_000)

@@ -37,9 +37,7 @@ Positive = Annotated[
 
 
 def one_of(choices: tuple[str, ...]) -> Any:
-    """One of ``choices``, or ``module:attribute`` of one's own; another name is refused with the
-    nearest of them.
-    """
+    """One of ``choices``, or ``module:attribute``; another name is refused with the nearest."""
 
     def check(name: Any) -> Any:
         if isinstance(name, str) and name not in choices and not re.fullmatch(FORM, name):
@@ -409,9 +407,7 @@ class Recipe(StrictModel):
         return self
 
     def searched(self) -> dict[str, Any]:
-        """The recipe as job texts and footers have it: without null keys and those that stand
-        beside it there.
-        """
+        """The recipe as job texts and footers have it: no null keys, nor those beside it there."""
         return self.model_dump(
             mode="json", exclude_none=True, exclude={"merge_stop_tokens", "batch_questions"}
         )
@@ -458,8 +454,7 @@ class Recipe(StrictModel):
         return [policy.strategy for policy in self.policies()]
 
     def decoded(self, strategy: str) -> str | None:
-        """What this recipe decodes for ``strategy``: itself, else the beam search of its width
-        whatever its options.
+        """What this recipe decodes for ``strategy``: itself, else the beam search of its width.
 
         So a recipe that departs from the exact search (D3, beam search) is scored as the main one
         is.
@@ -485,9 +480,7 @@ class Recipe(StrictModel):
         return [*strategy_names.of_kind(self.strategies(), "all_above"), smallest]
 
     def samples(self) -> list[str]:
-        """The strategies of ``sample``, which draw from the model's own distribution, tempered or
-        not.
-        """
+        """The strategies of ``sample``: draws from the model's distribution, tempered or not."""
         if not self.sample:
             return []
         return [strategy_names.sample(temperature) for temperature in self.sample.temperatures]

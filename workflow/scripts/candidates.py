@@ -35,8 +35,7 @@ def run(
     threads: int = 1,
     candidates: Path,
 ) -> None:
-    """Decode every batch, or put together what the shards decoded; write the candidates in the
-    order of the prompts.
+    """Decode every batch, or put together what the shards decoded, and write the candidates.
 
     ``model``: a file in the model's folder (fetched.json or config.json). ``shard``: decode only
     this share of the questions ("2-of-4"). ``shards``: decode nothing, put these tables together.
@@ -204,9 +203,7 @@ class _Decoder:
 def _token_ids(
     tokenizer: Any, row: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> tuple[int, ...]:
-    """A prompt's tokens, in the model's chat template for an instruct model; one that ends in a
-    thought is refused.
-    """
+    """A prompt's tokens, through the chat template if instruct; no open thought."""
     from beamuq.models import prompt_tokens
 
     place = f"prompt {row['id']!r}"

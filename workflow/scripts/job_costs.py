@@ -21,9 +21,7 @@ CELL = ["model", "dataset", "recipe"]
 
 
 def run(*, study: Path, exhibits: tuple[Path, ...], csv: Path, markdown: Path, html: Path) -> None:
-    """Read the records of the study's jobs, write the sums; ``exhibits``: a file of each table and
-    figure.
-    """
+    """Read the records of the jobs, write the sums; ``exhibits``: a file of each."""
     content = load_study(study)
     results = study.parent
     rows = ledger(measured_jobs(results, jobs(Grid(content), results, exhibits)))
@@ -38,8 +36,7 @@ def run(*, study: Path, exhibits: tuple[Path, ...], csv: Path, markdown: Path, h
 
 
 def measured_jobs(results: Path, counted: Iterable[Job]) -> pd.DataFrame:
-    """A row for each of the ``counted`` jobs and each job that fetched: rule, cell, cost (NaN: no
-    record), device.
+    """A row for each of the ``counted`` jobs and each that fetched; NaN: no record of cost.
 
     The shards of a decoding count as one job, of their summed seconds and their largest memory; so
     do the attempts of a job that was killed.
@@ -71,8 +68,7 @@ def _cost(records: list[Path]) -> dict[str, float]:
 
 
 def ledger(measured: pd.DataFrame) -> pd.DataFrame:
-    """The sums by rule, by cell and in total, in whole seconds and MB; memory is the largest of any
-    job.
+    """The sums by rule, by cell and in total, in whole seconds and MB; memory: the largest.
 
     ``jobs``: how many the study has; ``measured``: those of them in the sums.
     """

@@ -132,9 +132,7 @@ class _Cell:
 def _read_cell(
     tables: Mapping[str, Path], settings: Mapping[str, Any], made_with: Mapping[str, Any]
 ) -> _Cell:
-    """Raises BeamUQError if a question is unknown or lacks a produced answer, or a main strategy is
-    not there.
-    """
+    """Raises BeamUQError if a question, a produced answer or a main strategy is missing."""
     read = read_cell(tables, made_with)
     candidates = read["candidates"]
     questions = {row["id"]: row for row in read["questions"].table.to_pylist()}

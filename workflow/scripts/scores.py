@@ -1,6 +1,4 @@
-"""Candidates and similarities to uncertainty scores: every method, variant and setting of a
-cell.
-"""
+"""Candidates and similarities to uncertainty scores of every method and setting of a cell."""
 
 from pathlib import Path
 from typing import Any

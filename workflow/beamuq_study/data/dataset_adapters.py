@@ -21,8 +21,7 @@ UNREAD = ("context", "passage", "story", "choices", "options", "history", "group
 
 
 def _trivia_qa(row: Row, _: str) -> Iterable[Question]:
-    """References are ``answer.value`` first, then the aliases; blank aliases say nothing and are
-    dropped.
+    """References are ``answer.value``, then the aliases; blank aliases are dropped.
 
     A few-shot example shows the first reference, so the value as it is written, not the hub's
     ``normalized_value``.
@@ -41,9 +40,7 @@ def _trivia_qa(row: Row, _: str) -> Iterable[Question]:
 
 
 def _web_questions(row: Row, name: str) -> Iterable[Question]:
-    """Every answer of a set question is a reference; the hub has no ids, so the id is
-    ``<split>-<row>``.
-    """
+    """Every answer is a reference; the hub has no ids, so the id is ``<split>-<row>``."""
     return [question(name, row["question"], row["answers"])]
 
 
@@ -84,8 +81,7 @@ def _coqa(row: Row, name: str) -> Iterator[Question]:
 
 
 def _hotpot_qa(row: Row, _: str) -> Iterable[Question]:
-    """The two paragraphs that the supporting facts name, in the order in which the context has
-    them.
+    """The two paragraphs that the supporting facts name, in the context's order.
 
     Sentences carry their own leading space, so a paragraph is their plain concatenation.
     """
@@ -193,7 +189,5 @@ ADAPTERS = {  # rc of TriviaQA lists a question once for the web and once for Wi
 
 
 def normalizer_of(dataset: Dataset) -> str:
-    """How answers of a dataset are compared with its references: as the study says, else as its
-    adapter.
-    """
+    """How answers are compared with references: as the study says, else as the adapter."""
     return dataset.normalizer or ADAPTERS[dataset.adapter].normalizer

@@ -30,9 +30,7 @@ from beamuq_study.study_config import STUDIES, Dataset, Study, known
 
 
 def check_name(study_file: Path) -> None:
-    """Refuse a study beside ``studies/`` that is called like one in it: both would write the same
-    results.
-    """
+    """Refuse a study that is called like one in ``studies/``: both would write one folder."""
     ours = STUDIES / f"{study_file.stem}.yaml"
     if ours.is_file() and not ours.samefile(study_file):
         raise BeamUQError(
@@ -171,9 +169,7 @@ class _Fetched:
 
 
 def _check_revisions(grid: Grid, paths: Paths) -> None:
-    """Refuse what another study fetched into the same folder: another split, or of another commit
-    than the lock's.
-    """
+    """Refuse what another study fetched into the same folder: another split or commit."""
     for fetched in [*_fetched_models(grid, paths), *_fetched_splits(grid, paths)]:
         locked = read_commit(paths.lock, fetched.kind, fetched.repository)
         if locked and fetched.revision and locked != fetched.revision:

@@ -1,6 +1,4 @@
-"""Every job of a study whose cost the ledger counts: all but those that fetch, and the two pages
-that come after it.
-"""
+"""Every job whose cost the ledger counts: not those that fetch, nor two later pages."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ PAGES = ("comparison", "explorer")
 
 @dataclass(frozen=True)
 class Job:
-    """One job. ``file``: the one that stands for all it makes; ``table``: the same, where that is a
-    Parquet table.
-    """
+    """One job. ``file`` stands for all that it makes; ``table``: the same, if a Parquet table."""
 
     rule: str
     file: Path

@@ -1,6 +1,4 @@
-"""The input files of rules that depend on what the study says: which models, which tables, which
-plug-ins.
-"""
+"""The input files of rules that depend on what the study says."""
 
 from __future__ import annotations
 
@@ -26,9 +24,7 @@ Files = list[Path]
 
 @dataclass(frozen=True)
 class RuleInputs:
-    """Input functions of the rules, each called like the input: wildcards to files, none where a
-    job reads none.
-    """
+    """Input functions of the rules, each called like the input: wildcards to files."""
 
     settings: StageSettings
     paths: Paths
@@ -100,9 +96,7 @@ class RuleInputs:
         return self._tables(self.grid.qualities_of(self.settings.cell(wildcards)))[1:]
 
     def exhibit(self, kind: str) -> Callable[[Wildcards], Files]:
-        """The input function of a "table" or "figure": the tables that it reads, and what else it
-        reads (templates).
-        """
+        """The input function of a "table" or "figure": tables, and what else it reads."""
 
         def of_wildcards(wildcards: Wildcards) -> Files:
             exhibit = list_of_exhibits.exhibit(wildcards.name, self.grid.study)

@@ -162,9 +162,7 @@ class StageSettings:
         return _picked(judge, *names) | self._words(judge.kind, wildcards) if judge else None
 
     def _words(self, kind: str, wildcards: Wildcards) -> Settings:
-        """What words are for ``lexical`` where they are not ROUGE's, which the paper's datasets
-        keep.
-        """
+        """Other words for ``lexical`` than ROUGE's, which the paper's datasets keep."""
         folded = normalizer_of(self.study.datasets[wildcards.dataset]) == FOLDED
         return {"words": FOLDED} if kind == "lexical" and folded else {}
 
@@ -241,17 +239,14 @@ class StageSettings:
         return self.study.recipes[wildcards.recipe].decoded(self.study.main.beam)
 
     def exhibit_code(self, wildcards: Wildcards) -> str:
-        """The code that makes an exhibit: of its rule's program and of the module that specifies
-        it.
-        """
+        """The hash of the code of an exhibit: its rule's program, and the module that lists it."""
         exhibit = list_of_exhibits.exhibit(wildcards.name, self.study)
         return code_hash(exhibit.kind, exhibit.module)
 
     # -- which tables a job may read ---------------------------------------------------------------
 
     def made_with(self, *inputs: str) -> Callable[[Wildcards], dict[str, Settings]]:
-        """The parameter function of a rule: the settings that each of these inputs has to be made
-        with, by its name.
+        """The parameter function of a rule: the settings that each input has to be made with.
 
         ``inputs``: kinds of tables, and ``cross_similarity``, ``further_qualities``; what a cell
         lacks is left out.
@@ -266,8 +261,7 @@ class StageSettings:
         return of_wildcards
 
     def expected(self, *inputs: str) -> Callable[..., dict[str, Settings]]:
-        """As :meth:`made_with`, with the models that made each of these inputs, as far as they are
-        known here.
+        """As :meth:`made_with`, with the models that made each input, as far as they are known.
 
         These are source and dtype, and the content where the folder is one's own or has been
         fetched. It holds for tables behind the inputs too, so kinds may be named that the job does
@@ -285,9 +279,7 @@ class StageSettings:
         return of_wildcards
 
     def _made_by(self, name: str, settings: Settings, wildcards: Wildcards) -> Settings:
-        """The models of a table that a job calls ``name``, by use, and by device the dtype that
-        they run in.
-        """
+        """The models of a table that a job calls ``name``, and their dtype by device."""
         kind = name.removeprefix("cross_").partition(" ")[0]
         if kind not in OF_MODELS:
             return {}
@@ -308,9 +300,7 @@ class StageSettings:
         return facts
 
     def _identity(self, kind: str, source: str, used_as: str) -> dict[str, str]:
-        """The source of a model and, where it is here, the content, as a table that it makes
-        records them.
-        """
+        """The source of a model and, if it is here, the content, as tables record them."""
         identity = recorded_source(source)
         if source.startswith("folder:"):
             folder = Path(source.removeprefix("folder:"))
@@ -345,9 +335,7 @@ class StageSettings:
     # -- models and what they run on ---------------------------------------------------------------
 
     def loading(self, rule: str) -> Callable[[Wildcards], Settings]:
-        """The parameter function of a rule that loads models: device, dtype and, by name, a hash of
-        each own folder.
-        """
+        """The parameter function of rules that load models: device, dtype, content of folders."""
 
         def of_wildcards(wildcards: Wildcards) -> Settings:
             content = {
@@ -366,8 +354,7 @@ class StageSettings:
         return of_wildcards
 
     def models(self, rule: str, wildcards: Wildcards) -> dict[str, tuple[str | None, str]]:
-        """By the rule's name for each model its source, and the scorer or metric that it is used
-        as.
+        """By the rule's name for each model its source, and the scorer or metric.
 
         The source is None where the job does not load that model.
         """
@@ -396,9 +383,7 @@ class StageSettings:
         return {"model": (source, "")}
 
     def plugin_names(self, rule: str, wildcards: Wildcards) -> list[str]:
-        """What a job of this rule may have from outside the package: scorers, metrics, policies,
-        methods.
-        """
+        """What a job of this rule may have from outside the package."""
         study = self.study
         if rule == "scores":
             return list(study.scoring[wildcards.recipe].methods)
@@ -423,9 +408,7 @@ class StageSettings:
 
     @cached_property
     def dtype(self) -> Literal["float32", "bfloat16"]:
-        """What language models run in: bfloat16 on a card, float32 on a CPU, unless said
-        otherwise.
-        """
+        """What language models run in: bfloat16 on a card, float32 on a CPU, unless named."""
         if self.machine.dtype != "auto":
             return self.machine.dtype
         return DTYPES[self.device]
@@ -435,18 +418,14 @@ class StageSettings:
 
     @cached_property
     def _content(self) -> Callable[[Path, bool], str]:
-        """Of a folder, read once; a plug-in and a learned quality may read every file of a
-        model.
-        """
+        """Of a folder, read once; a plug-in and a learned quality may read every file."""
         return cache(
             lambda folder, every_file: model_identity(folder, every_file=every_file)["content"]
         )
 
     @cached_property
     def _fetched(self) -> Callable[[str], str | None]:
-        """Of a source, read once: the content that its manifest names; None: it has not been
-        fetched.
-        """
+        """Of a source, read once: the content in its manifest; None: it is not fetched."""
 
         def content(source: str) -> str | None:
             manifest = read_manifest(Path(self.machine.models_root, model_folder_name(source)))

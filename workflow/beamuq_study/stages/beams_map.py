@@ -72,8 +72,7 @@ def map_of_cell(
     settings: MapSettings,
     name: str,
 ) -> Iterator[Row]:
-    """Rows of ``beams_map``: covered mass, fair share, and PRR of every estimate, at each power, κ
-    and M.
+    """Rows of ``beams_map``: coverage, and PRR of every estimate, at each power, κ and M.
 
     Of the greedy answers; ``name`` is the dataset's, for the resamples. Where questions have
     options there is no judge: texts that name the same one are one text, others differ, and the

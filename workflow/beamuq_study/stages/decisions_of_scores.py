@@ -1,6 +1,4 @@
-"""What each score of a cell would decide: shares shown under a guarantee, and how well
-probabilities hold.
-"""
+"""What each score would decide: shares shown under a guarantee, and how well p holds."""
 
 from __future__ import annotations
 
@@ -55,8 +53,7 @@ def decisions(
     settings: DecisionSettings,
     dataset: str,
 ) -> tuple[list[Row], list[Row]]:
-    """Rows of ``decisions``, and of the file that ``beamuq calibrate`` reads, both in the order of
-    the scores.
+    """Rows of ``decisions``, and of the file for ``beamuq calibrate``, in the scores' order.
 
     Of the greedy answer, or the first produced one where that is not scored, and of the setting ""
     alone. Half of the groups calibrate every threshold, the other half tests it: there a group
@@ -182,9 +179,7 @@ class _Cell:
             yield from ({"risk": risk} | row for row in self._tested(below))
 
     def _tested(self, below: Bools) -> Iterator[Row]:
-        """Shares of the test half where some answers [N] of it are shown: shown, wrong, and wrong
-        of shown.
-        """
+        """Shares of the test half if some answers [N] are shown: shown, wrong, wrong of shown."""
         if not len(below):
             return
         confidence = self.settings.confidence
@@ -208,9 +203,7 @@ class _Cell:
             yield {"metric": "wrong of shown", "n": int(below.sum())} | row
 
     def probabilities(self, values: Floats) -> Iterator[Row]:
-        """The measures of reliability, and the bins that hold any answer: what is said, and what is
-        right of it.
-        """
+        """The measures of reliability, and the bins that hold any answer."""
         N = len(values)
         confidence = self.settings.confidence
         if len(set(self.groups)) < 2:
@@ -240,9 +233,7 @@ class _Cell:
                 }
 
     def labels(self, ids: list[str]) -> Iterator[Row]:
-        """What the file for ``beamuq calibrate`` says of each question; of groups only where there
-        are any.
-        """
+        """What the file for ``beamuq calibrate`` says of each question; groups if there are any."""
         settings = self.settings
         facts = {"similarity": settings.similarity, "model": settings.model, "version": __version__}
         for place, (key, group) in enumerate(zip(ids, self.groups, strict=True)):

@@ -73,8 +73,7 @@ class FinishedBatches:
 
     @contextmanager
     def locked(self, share: str = WHOLE) -> Iterator[None]:
-        """The folder, for a worker with its share of the batches, or for one that needs all of
-        them.
+        """The folder, for a worker with its share of the batches, or for one that needs all.
 
         Raises BeamUQError if another process is at work on this share or, with the whole, on any.
         """
@@ -103,9 +102,7 @@ class FinishedBatches:
         return {number for number in range(self.count) if self._path(number).exists()}
 
     def write(self, number: int, rows: list[dict[str, Json]], note: Mapping[str, Json]) -> None:
-        """Keep the rows of a batch (temporary name, fsync, rename), and what its file should say
-        beside them.
-        """
+        """Keep the rows of a batch (temporary name, fsync, rename), and its note."""
         path = self._path(number)
         for leftover in self.folder.glob(
             f".{path.name}.*.tmp"
@@ -115,9 +112,7 @@ class FinishedBatches:
         parquet_tables.write(path, "candidates", rows, provenance=content)
 
     def read(self, number: int) -> parquet_tables.Loaded:
-        """One batch. Raises BeamUQError if the file is not whole, of another run or another
-        batch.
-        """
+        """One batch. Raises BeamUQError if it is not whole, of another run or of another batch."""
         loaded = parquet_tables.read(self._path(number), "candidates")
         if (loaded.provenance.get("run"), loaded.provenance.get("batch")) != (self.run, number):
             raise BeamUQError(
@@ -142,9 +137,7 @@ class FinishedBatches:
         shutil.rmtree(self.parent, ignore_errors=True)
 
     def write_marker(self, path: Path, share: str, provenance: Mapping[str, Json]) -> None:
-        """Leave the marker of a finished share; ``provenance`` is what the whole table's will
-        be.
-        """
+        """Leave the marker of a finished share; ``provenance``: what the whole table's will be."""
         content = {
             "provenance": dict(provenance),
             "share": share,
@@ -221,8 +214,7 @@ def _run_missing(
 
 
 def share_of(share: str, count: int) -> list[int]:
-    """The batches of ``"2-of-4"``, the second of four shares: every fourth, which mixes long and
-    short ones.
+    """The batches of ``"2-of-4"``: every fourth from the second, to mix long and short ones.
 
     Raises BeamUQError if that is no share.
     """
@@ -233,8 +225,7 @@ def share_of(share: str, count: int) -> list[int]:
 
 
 def marked(folder: Path, markers: Sequence[Path]) -> tuple[FinishedBatches, dict[str, Json]]:
-    """The batches that the workers of these markers finished, and the provenance of the table to be
-    made of them.
+    """The batches that these markers' workers finished, and the provenance of their table.
 
     Raises BeamUQError if the markers are not of all shares of one run, each once.
     """

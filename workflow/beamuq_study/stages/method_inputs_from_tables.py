@@ -1,5 +1,4 @@
-"""Read the tables of a cell into the arrays that methods take: probabilities, similarities,
-judgements.
+"""The tables of a cell as the arrays that methods take.
 
 Here alone the methods meet Arrow: rows are found by question, texts by code, pairs by question and
 texts.
@@ -132,8 +131,7 @@ class CellTables:
     def candidate_arrays(
         self, strategy: str, answer_source: str, *, first: int = 0, budget: int | None = None
     ) -> CandidateArrays:
-        """A strategy's candidates from rank ``first`` on, for the estimators of Dissimilarity:
-        pairs with y* alone.
+        """A strategy's candidates from rank ``first`` on, as estimators take them.
 
         A question may have none of them. Raises BeamUQError as :meth:`evidence`.
         """
@@ -167,8 +165,7 @@ class CellTables:
         )
 
     def known_outcomes(self, strategies: Sequence[str], answer_source: str) -> CandidateArrays:
-        """The distinct outcomes that some strategies found, and the draws from outside all of them,
-        by their tokens.
+        """The distinct outcomes that some strategies found, and the draws from outside them.
 
         Draws are of the one strategy that is ``all_above``, whose condition the others' outcomes
         only narrow.
@@ -228,9 +225,7 @@ class CellTables:
         return None if missing.all() else values.to_list()
 
     def _ccp(self, answer_source: str, answers: Index) -> Array:
-        """CCP of the answers in rows ``answers`` [N] of the candidates; the chosen token always
-        counts (D16, CCP).
-        """
+        """CCP of the answers in rows ``answers`` [N]; the chosen token always counts (D16, CCP)."""
         labels = self._judged_answers("ccp_labels", answer_source)
         if labels is None:
             return UNKNOWN
@@ -257,9 +252,7 @@ class CellTables:
         return answer_probability.claim_conditioned_probability(values, codes, np.isfinite(values))
 
     def _token_sar(self, strategy: str, rows: Index) -> Array:
-        """TokenSAR of a strategy's candidates, rows [N, M] of their table (−1: padding); 0 on
-        padding.
-        """
+        """TokenSAR of a strategy's candidates in rows [N, M] (−1: padding); 0 on padding."""
         mask = rows >= 0
         about = self._judged[self._judged["candidate_strategy"] == strategy]
         keys = pd.MultiIndex.from_arrays(
@@ -291,9 +284,7 @@ class CellTables:
     # -- rows, weights and pairs of candidates -----------------------------------------------------
 
     def _sequences(self, rows: Index) -> pd.DataFrame:
-        """Each of the rows [N, M] that is no padding, question by question: row, place of the
-        question, tokens.
-        """
+        """Row, place of the question and tokens of each of the rows [N, M] that is no padding."""
         flat = rows[rows >= 0]
         tokens = map(tuple, self._candidates.column("token_ids").take(pa.array(flat)).to_pylist())
         return pd.DataFrame(

@@ -72,8 +72,7 @@ def evaluate_all(
     dataset: str,
     empty: Mapping[str, Collection[str]] | None = None,
 ) -> tuple[list[Row], list[Row]]:
-    """Rows of ``evaluation`` and of ``replicates``: by each of the ``qualities``, in the order of
-    the scores.
+    """Rows of ``evaluation`` and ``replicates`` by each quality, in the order of the scores.
 
     For each quality and produced answer come the rows of all questions, then of the answered ones.
     ``empty``: by answer source the questions whose produced answer is empty; None: not known, so
@@ -262,9 +261,7 @@ def groups_by_id(ids: Sequence[str], questions: pa.Table) -> list[str]:
 
 
 def quality_of(ids: list[str], answer_source: str, quality: pa.Table) -> Floats:
-    """[N] the quality of each question's produced answer. Raises BeamUQError if one is missing, or
-    of no score.
-    """
+    """[N] the quality of each question's answer. Raises BeamUQError if any is missing."""
     columns = [quality.column(name).to_pylist() for name in ("id", "answer_source", "value")]
     values = {}
     for question, source, value in zip(*columns, strict=True):

@@ -1,6 +1,4 @@
-"""A recipe of a study as policies of the engine, and what they find as rows of the table of
-candidates.
-"""
+"""A recipe as policies of the engine, and what they find as rows of candidates."""
 
 from __future__ import annotations
 
@@ -12,9 +10,7 @@ from beamuq_study.study_config import CustomStrategy, Recipe
 
 
 def policies_of(recipe: Recipe, shipped: Any) -> list[Any]:
-    """A recipe's policies, in the order of ``Recipe.strategies``; ``shipped`` is the model's
-    generation config.
-    """
+    """A recipe's policies; ``shipped`` is the model's generation config."""
     from beamuq import decoding
 
     makers = vars(decoding) | {

@@ -79,15 +79,12 @@ class MethodScores(NamedTuple):
 
 
 def compare_candidates(methods: Iterable[str]) -> bool:
-    """Whether any of these methods may read more of the similarities than those to the produced
-    answer.
-    """
+    """Whether any of these methods may compare candidates with each other."""
     return any(name not in FACTORS and resolve(name).scope != "answer" for name in methods)
 
 
 def score_cell(cell: CellTables, settings: ScoringSettings) -> pa.Table:
-    """Every score of a cell, as a table of ``scores``: questions in the cell's order within each
-    method and setting.
+    """Every score of a cell, as a table of ``scores``, questions in order within each setting.
 
     Raises BeamUQError if a method is unknown, lacks what it needs, or gives a score that is not
     finite.
