@@ -34,7 +34,7 @@ def fetch_split(
     lock: Path,
     offline: bool = False,
 ) -> None:
-    """Write ``split`` of ``repo_id`` to ``path``, unless it is whole; the first locks the commit.
+    """Write ``split`` of ``repo_id`` to ``path``, unless it is there; the first locks the commit.
 
     Raises BeamUQError if the hub can't be reached, knows no such dataset, configuration or split,
     or the adapter can't use its rows (a test split without answers). Nothing half-written is left.

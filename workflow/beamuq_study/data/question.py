@@ -79,7 +79,7 @@ def question(
     options: Iterable[str] = (),
     group: str | None = None,
 ) -> Question:
-    """A checked question without repeated references; ``group`` defaults to the question.
+    """A checked question without repeated references; ``group`` defaults to its id.
 
     Raises BeamUQError, without the place, for a blank id, question, reference, option or passage,
     no reference, or an id with a character that does not show or ends the line.
