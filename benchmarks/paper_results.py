@@ -22,8 +22,8 @@ from beamuq.methods.registry import FACTORS, Method, resolve
 from beamuq.strategy_names import FOR_ESTIMATORS, ablation, kind_of, parse, samples_of
 from beamuq_study.comparison.claims.asked_claims import needed_files
 from beamuq_study.exhibits import list_of_exhibits
+from beamuq_study.grid import Cell, Grid, questions_asked
 from beamuq_study.parquet_tables import ALL, ANSWERED, SCHEMAS, Artifact, write
-from beamuq_study.plan.cells_of_a_study import Grid
 from beamuq_study.study_config import Study
 
 Row = dict[str, Any]
@@ -74,7 +74,8 @@ class PaperResults:
         """How many questions a cell has."""
         size = self.study.datasets[need.dataset].questions
         if need.recipe:
-            size = self._grid.cell(need.model, need.dataset, need.recipe).questions
+            cell = Cell(need.model, need.dataset, need.recipe)
+            size = questions_asked(self.study, cell)
         return min(size, self.questions or size)
 
     def _ids(self, need: Artifact) -> list[str]:

@@ -23,8 +23,9 @@ from beamuq_study import parquet_tables
 from beamuq_study.comparison import comparison_inputs
 from beamuq_study.comparison.claims.asked_claims import needed_files
 from beamuq_study.comparison.comparison_inputs import STORED, ComparisonInputs, table_cell, touching
+from beamuq_study.grid import Cell, questions_asked
 from beamuq_study.parquet_tables import Artifact
-from beamuq_study.result_files import Cell, Inputs, as_stored
+from beamuq_study.result_files import Inputs, as_stored
 from beamuq_study.study_config import STUDIES, Study
 
 RULES, NUMBERS = comparison_inputs.read_rules(), comparison_inputs.read_paper_numbers()
@@ -121,10 +122,7 @@ class Simulated:
                 self.rows[cell].setdefault(key, value)
 
     def _n(self, need: Artifact) -> int:
-        entry = next(
-            e for e in self.study.grid if e.recipe == need.recipe and need.dataset in e.datasets
-        )
-        return entry.questions or self.study.datasets[need.dataset].questions
+        return questions_asked(self.study, _cell(need))
 
     def _draws(
         self, need: Artifact

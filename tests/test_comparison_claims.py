@@ -33,8 +33,9 @@ from beamuq_study.comparison.claims.case import Case, NotAskedError, TooFewError
 from beamuq_study.comparison.claims.judges import JUDGES
 from beamuq_study.comparison.claims.verdict import Verdict, combined_part
 from beamuq_study.comparison.comparison_inputs import Claim, ComparisonInputs, read_claims
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import Artifact
-from beamuq_study.result_files import Cell, Empty, Inputs
+from beamuq_study.result_files import Empty, Inputs
 from beamuq_study.study_config import Study
 from simulated_paper_run import NUMBERS, RULES, candidate, study
 

@@ -17,7 +17,8 @@ from beamuq_study.comparison.claims.case import Case, TooFewError
 from beamuq_study.comparison.claims.verdict import Verdict
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs, read_rules
 from beamuq_study.exhibits.when_beams_win import MIXED
-from beamuq_study.result_files import Cell, Estimates, on_map
+from beamuq_study.grid import Cell
+from beamuq_study.result_files import Estimates, on_map
 from beamuq_study.stages.beams_map import (
     BEAMS,
     DISSIMILARITY,

@@ -20,8 +20,9 @@ from beamuq_study.comparison.comparison_inputs import (
     settings,
     table_cell,
 )
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import Artifact
-from beamuq_study.result_files import Cell, Inputs, as_stored
+from beamuq_study.result_files import Inputs, as_stored
 from beamuq_study.study_config import STUDIES, Study, load_study
 from simulated_paper_run import NUMBERS, RULES, study
 

@@ -17,8 +17,8 @@ from beamuq.evaluation.estimates import Estimates
 from beamuq_study import parquet_tables
 from beamuq_study.errors_where_u_is_known import BEAMS, spread
 from beamuq_study.exhibits import list_of_exhibits
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import Artifact
-from beamuq_study.result_files import Cell
 from exhibits_study import Results
 from one_metric import measure
 

@@ -41,8 +41,8 @@ from beamuq_study.exhibits.figures_of_true_dissimilarity import (
     draw_reasons,
 )
 from beamuq_study.exhibits.when_beams_win import draw_map
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import Artifact
-from beamuq_study.result_files import Cell
 from exhibits_study import BASE, Results
 from run_job import run_job
 

@@ -18,8 +18,8 @@ from beamuq.evaluation.estimates import ALL_EMPTY
 from beamuq.evaluation.prr_and_auc import area_under_generalised_risk
 from beamuq_study import parquet_tables
 from beamuq_study.exhibits import list_of_exhibits
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import Artifact
-from beamuq_study.result_files import Cell
 from exhibits_study import BASE, BOTH_FORMS, CHAT, DATASETS, EMPTY, SIZE, Results
 
 STUDY = exhibits_study.study()

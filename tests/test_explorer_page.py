@@ -23,7 +23,7 @@ from beamuq.api.explore_results import explore
 from beamuq.errors import BeamUQError
 from beamuq.explorer.explorer_page import Question, Section, explorer_data, page
 from beamuq.methods.registry import METHODS, TITLES
-from beamuq_study.plan.cells_of_a_study import Grid
+from beamuq_study.grid import Grid
 from exhibits_study import BASE, Results, study
 from headless_chromium import Page, chromium
 from one_metric import measure
@@ -204,11 +204,11 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, of = tmp_path_factory.mktemp("study"), study()
     (folder / "study.json").write_text(of.model_dump_json())
     writer, grid = WithPrompts(folder, of), Grid(of)
-    for which, (cell, scorer) in enumerate(grid.explored[:2]):
+    for which, cell in enumerate(grid.explored[:2]):
         writer.paths(
             [
                 table
-                for table in grid.tables_explored(cell, scorer)
+                for table in grid.tables_explored(cell)
                 if not (which and table.kind == "scores")
             ]
         )

@@ -17,8 +17,8 @@ import exhibits_study
 from beamuq import io
 from beamuq.errors import BeamUQError
 from beamuq_study import parquet_tables
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import Artifact
-from beamuq_study.result_files import Cell
 
 
 @pytest.mark.parametrize("call", ["pathlib.Path.mkdir", "os.fsync", "pathlib.Path.replace"])

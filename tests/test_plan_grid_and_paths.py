@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from beamuq_study.grid import CCP, P_TRUE, SAR, Grid
 from beamuq_study.machine_config import load_machine
-from beamuq_study.plan.cells_of_a_study import CCP, P_TRUE, SAR, Grid
 from beamuq_study.plan.paths import Paths
 from beamuq_study.study_config import STUDIES, Dataset, load_study
 
@@ -38,11 +38,11 @@ def test_an_estimator_is_of_every_strategy_of_its_kind_that_allows_it(grid: Grid
 
 
 def test_the_explorer_shows_main_cells_or_where_there_are_none_all(grid: Grid) -> None:
-    main = {cell.recipe for cell, _ in grid.explored}
+    main = {cell.recipe for cell in grid.explored}
     others = [entry for entry in DEMO.grid if entry.recipe != DEMO.main.recipe]
     without = Grid(DEMO.model_copy(update={"grid": others}))
     assert main == {DEMO.main.recipe}
-    assert {cell.recipe for cell, _ in without.explored} == {entry.recipe for entry in others}
+    assert {cell.recipe for cell in without.explored} == {entry.recipe for entry in others}
 
 
 def test_a_split_is_found_in_its_folder_or_asked_for_by_name(tmp_path: Path) -> None:

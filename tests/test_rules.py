@@ -151,7 +151,11 @@ def test_make_demo_is_the_plain_command() -> None:
 
 def test_the_cell_of_the_first_figure_is_decoded_first() -> None:
     plan = Plan.load({"study": "demo", "device": "cpu"})
-    first = [place for place in plan.grid.cells if plan.priority(wildcards_of(*place))]
+    first = [
+        cell
+        for cell in plan.grid.cells
+        if plan.priority(wildcards_of(cell.model, cell.dataset, cell.recipe))
+    ]
     assert first == [("smollm2-135m-plain", "triviaqa", "main")]
 
 

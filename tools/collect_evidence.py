@@ -29,6 +29,7 @@ from beamuq import io
 from beamuq.errors import BeamUQError
 from beamuq_study import parquet_tables
 from beamuq_study.exhibits import list_of_exhibits
+from beamuq_study.grid import Grid
 from beamuq_study.parquet_tables import Artifact, Loaded
 from beamuq_study.produced_answers import produced_texts
 from beamuq_study.result_files import MARK, empty_answers
@@ -42,13 +43,7 @@ NO_TEXT = {"question": "", "context": [], "history": [], "options": [], "referen
 
 def cells(study: Study) -> list[Artifact]:
     """The evaluation of every cell of the grid."""
-    return [
-        Artifact("evaluation", dataset, model, entry.recipe, scorer)
-        for entry in study.grid
-        for model in entry.models
-        for dataset in entry.datasets
-        for scorer in entry.scorers
-    ]
+    return Grid(study).evaluations
 
 
 def collect(results: Path, into: Path) -> None:

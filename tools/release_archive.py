@@ -200,11 +200,8 @@ def _csvs(results: Path, study: Study) -> dict[str, str]:
 
 def _tables(results: Path, study: Study, *kinds: str) -> Iterator[Loaded]:
     """The tables of these kinds of the study's cells, whatever else is in the folder."""
-    cells = set()
-    for entry in study.grid:
-        for dataset in entry.datasets:
-            cells.add(("", dataset, ""))
-            cells.update((model, dataset, entry.recipe) for model in entry.models)
+    cells = set(study.entries)
+    cells |= {("", dataset, "") for _, dataset, _ in cells}  # tables of a dataset alone
     for kind in kinds:
         for file in sorted(results.glob(f"{kind}/**/*.parquet")):
             table = parquet_tables.read(file, kind)

@@ -62,16 +62,16 @@ def taken(state: str) -> Attempt:
     }
 
 
-def record_of(made: Path) -> Path | None:
+def record_of(file: Path) -> Path | None:
     """Where the job that makes a study's file writes what it took; None for a file outside of a
     study's folders.
 
     ``results/demo/tables/base_accs.csv`` → ``results/demo/costs/tables/base_accs.jsonl``, and
     ``figures/demo/redundancy.pdf`` → ``results/demo/costs/figures/redundancy.jsonl``.
     """
-    parts = made.parts
+    parts = file.parts
     roots = [place for place, part in enumerate(parts[:-2]) if part in ("results", "figures")]
-    if made.is_absolute() or not roots:
+    if file.is_absolute() or not roots:
         return None
     root = roots[0]
     results = Path(*parts[:root], "results", parts[root + 1])
@@ -87,16 +87,13 @@ def record_of_fetched(fetched: Path, lock: Path) -> Path:
 
 
 def of_shards(record: Path) -> list[Path]:
-    """The records of the jobs that decoded the shards of a table of candidates, whose own record is
-    given.
-    """
+    """The records of the jobs that decoded the shards of a table of candidates."""
     return sorted(record.with_suffix(".shards").glob("*.jsonl"))
 
 
 @contextmanager
 def recorded(path: Path | None) -> Iterator[None]:
-    """Write what the process takes while the body runs, from time to time and at the end, behind
-    earlier attempts.
+    """Write what the process takes while the body runs and at the end, behind earlier attempts.
 
     None: no record.
     """
@@ -174,9 +171,7 @@ def _in_bytes(largest: int) -> int:
 
 
 def _seconds_since_start() -> float:
-    """Wall time since the process started, its imports included where the system tells when that
-    was.
-    """
+    """Wall time since the process started, imports included where the system tells when."""
     stat = Path("/proc/self/stat")
     if not stat.is_file():
         return time.monotonic() - STARTED

@@ -59,8 +59,7 @@ _TEXTS = frozenset(
 
 
 def load_machine(content: dict[str, Any], path: Path | str = "config.yaml") -> Machine:
-    """Check the machine's configuration (a mapping, as Snakemake has merged it from file and
-    command line).
+    """Check the machine's configuration, as Snakemake merged it from file and command line.
 
     From the command line ``true``, ``false`` and ``null`` come as text; they mean what they mean in
     YAML. A name that looks like a number comes as one, and is the text of it: ``study=2024``.

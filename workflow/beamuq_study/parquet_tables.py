@@ -28,11 +28,17 @@ from beamuq.io import atomic
 
 Json = Any
 
-ALL, ANSWERED = "all", "answered"
+ALL = "all"
+ANSWERED = "answered"
 """Subsets of a cell's questions: all of them; those whose produced answer is not empty."""
 
-STRING, INT, FLOAT, BOOL = pa.string(), pa.int32(), pa.float64(), pa.bool_()
-STRINGS, INTS, FLOATS = pa.list_(STRING), pa.list_(INT), pa.list_(FLOAT)
+STRING = pa.string()
+INT = pa.int32()
+FLOAT = pa.float64()
+BOOL = pa.bool_()
+STRINGS = pa.list_(STRING)
+INTS = pa.list_(INT)
+FLOATS = pa.list_(FLOAT)
 PASSAGES = pa.list_(pa.struct([("title", STRING), ("text", STRING)]))
 TURNS = pa.list_(pa.struct([("question", STRING), ("answer", STRING)]))
 
@@ -198,10 +204,10 @@ class Artifact:
     style: str = ""
 
     def __post_init__(self) -> None:
-        given = {name for name, value in vars(self).items() if value and name != "kind"}
-        if given != set(NAMED_BY[self.kind]):
+        names = {name for name, value in vars(self).items() if value and name != "kind"}
+        if names != set(NAMED_BY[self.kind]):
             raise ValueError(
-                f"a {self.kind} file is named by {NAMED_BY[self.kind]}, not by {sorted(given)}"
+                f"a {self.kind} file is named by {NAMED_BY[self.kind]}, not by {sorted(names)}"
             )
 
     @property
@@ -241,8 +247,7 @@ class Loaded(Footer):
 
 @dataclass(frozen=True)
 class OnDisk(Footer):
-    """A large table: :attr:`table` reads the file each time, so that nothing is held between two
-    uses.
+    """A large table: :attr:`table` reads the file each time, so that nothing is held between.
 
     ``columns``: those that are read, all if None.
     """
@@ -263,8 +268,7 @@ def write(
     cell: Mapping[str, str] | None = None,
     provenance: Mapping[str, Json] | None = None,
 ) -> None:
-    """Write rows as a table of ``kind``, atomically: a temporary file in the same folder, fsync,
-    rename.
+    """Write rows as a table of ``kind``, atomically: temporary file, fsync, rename.
 
     Raises BeamUQError if the rows do not fit the schema, or the disk is full. Nothing half-written
     is left.
@@ -290,9 +294,7 @@ def write(
 
 
 def table_of(kind: str, columns: Mapping[str, Any]) -> pa.Table:
-    """Rows of ``kind`` from their columns, lists or arrays; a column that is None, or not given, is
-    null.
-    """
+    """Rows of ``kind`` from columns, lists or arrays; one that is None, or missing, is null."""
     schema = SCHEMAS[kind]
     rows = len(next(iter(columns.values())))
     with _pandas_not_imported():
@@ -307,8 +309,7 @@ def table_of(kind: str, columns: Mapping[str, Any]) -> pa.Table:
 
 @contextmanager
 def _pandas_not_imported() -> Iterator[None]:
-    """Keep pyarrow from importing pandas, a third of what the smallest jobs take, where nobody else
-    has imported it.
+    """Keep pyarrow from importing pandas, a third of the time of the smallest jobs.
 
     It does so to see whether values are objects of pandas, which none can be then.
     """
@@ -348,16 +349,13 @@ def read(path: Path, kind: str, columns: Sequence[str] | None = None) -> Loaded:
 
 
 def on_disk(path: Path, kind: str, columns: Sequence[str] | None = None) -> OnDisk:
-    """A table of ``kind`` to be read later. Raises BeamUQError as :func:`read`, but for damaged
-    rows.
-    """
+    """A table of ``kind`` to be read later. Raises as :func:`read`, but for damaged rows."""
     with _opened(path, kind) as (footer, _):
         return OnDisk(path, kind, footer.cell, footer.provenance, columns)
 
 
 def read_lists(path: Path, kind: str, column: str, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """The lists of numbers that stand in some ``rows`` [K] of a ``column``, all of one length: [K,
-    length].
+    """The lists of numbers, of one length, in some ``rows`` [K] of a ``column``: [K, length].
 
     Reads the groups of rows that hold any of them, one after the other, so that no more is held
     than these lists and a group.
@@ -365,33 +363,29 @@ def read_lists(path: Path, kind: str, column: str, rows: npt.NDArray[np.int64]) 
     Raises BeamUQError as :func:`read`, and if the lists differ in length.
     """
     element = SCHEMAS[kind].field(column).type.value_type.to_pandas_dtype()
-    found = np.empty((0, 1), dtype=element)
+    numbers = np.empty((0, 1), dtype=element)
     with _opened(path, kind) as (_, file):
         sizes = [
-            file.metadata.row_group(number).num_rows
-            for number in range(file.metadata.num_row_groups)
+            file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)
         ]
         ends = np.cumsum(sizes)
         group_of_row = np.searchsorted(ends, rows, side="right")
-        for number in np.unique(group_of_row):
-            here = group_of_row == number
-            places = rows[here] - (ends[number] - sizes[number])
-            lists = (
-                file.read_row_group(int(number), columns=[column])
-                .column(column)
-                .combine_chunks()
-                .take(places)
-            )
+        for group in np.unique(group_of_row):
+            in_group = group_of_row == group
+            places = rows[in_group] - (ends[group] - sizes[group])
+            read = file.read_row_group(int(group), columns=[column]).column(column)
+            lists = read.combine_chunks().take(places)
             lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
-            if not len(found):
-                found = np.empty((len(rows), lengths[0]), dtype=element)
-            if (lengths != found.shape[1]).any():
+            if not len(numbers):
+                numbers = np.empty((len(rows), lengths[0]), dtype=element)
+            if (lengths != numbers.shape[1]).any():
                 raise BeamUQError(
-                    f"{path}: {column}: not all of {found.shape[1]} numbers; delete it and run "
+                    f"{path}: {column}: not all of {numbers.shape[1]} numbers; delete it and run "
                     "again"
                 )
-            found[here] = lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), -1)
-    return found
+            flat = lists.flatten().to_numpy(zero_copy_only=False)
+            numbers[in_group] = flat.reshape(len(lists), -1)
+    return numbers
 
 
 def read_footer(path: Path) -> Footer:
@@ -418,12 +412,11 @@ def _opened(path: Path, kind: str | None = None) -> Iterator[tuple[Footer, pq.Pa
         yield Footer(path, footer["kind"], footer["cell"], footer["provenance"]), file
 
 
-def _check_kind(path: Path, kind: str, found: str, columns: pa.Schema) -> None:
-    if found != kind:
+def _check_kind(path: Path, kind: str, kind_of_file: str, columns: pa.Schema) -> None:
+    if kind_of_file != kind:
         raise BeamUQError(
-            f"{path}: expected a table of '{kind}', found '{found}'; delete it and run again"
+            f"{path}: expected a table of '{kind}', found '{kind_of_file}'; delete it and run again"
         )
-    if [(field.name, field.type) for field in columns] != [
-        (field.name, field.type) for field in SCHEMAS[kind]
-    ]:
+    expected = [(field.name, field.type) for field in SCHEMAS[kind]]
+    if [(field.name, field.type) for field in columns] != expected:
         raise BeamUQError(f"{path}: its columns are not those of '{kind}'; delete it and run again")

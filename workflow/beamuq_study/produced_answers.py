@@ -35,8 +35,7 @@ def strategy_of(answer_source: str, beam: str | None) -> str:
 def produced_texts(
     candidates: pa.Table, answer_source: Sequence[str], beam: str | None
 ) -> dict[str, dict[str, str]]:
-    """The produced answers: ``{answer source: {question id: text}}``, in the file's order of
-    questions.
+    """The produced answers by source and question id, in the file's order of questions.
 
     Raises BeamUQError as :func:`strategy_of`, or if a question has no such candidate.
     """
@@ -69,8 +68,7 @@ def needed_pairs(
     beam: str | None,
     only_with_answer: Collection[str] = (),
 ) -> list[tuple[str, str, str]]:
-    """Every (question id, premise, hypothesis) that a method can ask for, each once, in a fixed
-    order.
+    """Every (question id, premise, hypothesis) that a method can ask for, once, in fixed order.
 
     For each question, strategy and produced answer: all ordered pairs of the distinct texts of that
     strategy's candidates and the answer, a text with itself included (D9, own values). Texts of two
@@ -80,21 +78,18 @@ def needed_pairs(
     Raises BeamUQError as :func:`produced_texts`.
     """
     answers = produced_texts(candidates, answer_source, beam)
-    by_question: dict[str, dict[str, dict[str, None]]] = {}
-    for question, strategy, _, text in zip(
-        *candidates.select(COLUMNS).to_pydict().values(), strict=True
-    ):
-        by_question.setdefault(question, {}).setdefault(strategy, {})[text] = None
+    texts: dict[str, dict[str, dict[str, None]]] = {}  # by question and strategy, each once
+    columns = candidates.select(COLUMNS).to_pydict().values()
+    for question, strategy, _, text in zip(*columns, strict=True):
+        texts.setdefault(question, {}).setdefault(strategy, {})[text] = None
     needed: list[tuple[str, str, str]] = []
-    for question, sets in by_question.items():
+    for question, texts_by_strategy in texts.items():
         pairs: dict[tuple[str, str], None] = {}
-        for (strategy, members), answer in product(sets.items(), answers.values()):
-            nodes = list(dict.fromkeys([answer[question], *members]))
-            of_both = (
-                product(nodes[:1], members)
-                if strategy in only_with_answer
-                else product(nodes, nodes)
-            )
-            pairs.update(dict.fromkeys(of_both))
+        for strategy, members in texts_by_strategy.items():
+            for answer in answers.values():
+                nodes = list(dict.fromkeys([answer[question], *members]))
+                premises = nodes[:1] if strategy in only_with_answer else nodes
+                hypotheses = members if strategy in only_with_answer else nodes
+                pairs.update(dict.fromkeys(product(premises, hypotheses)))
         needed += [(question, *pair) for pair in pairs]
     return needed

@@ -18,7 +18,7 @@ from beamuq import __version__
 from beamuq.errors import BeamUQError
 from beamuq.io import file_sha256
 from beamuq.models.model_folder import content_of
-from beamuq_study.parquet_tables import NAMED_BY, Footer, Loaded, file_name, read
+from beamuq_study.parquet_tables import NAMED_BY, Footer, Json, Loaded, file_name, read
 from beamuq_study.study_config import Study
 
 if TYPE_CHECKING:
@@ -55,112 +55,116 @@ def provenance(
     ``dtype`` and ``device``: what they ran in and on.
     """
     packages = ("numpy", "torch", "transformers", "tokenizers") if models else ("numpy",)
-    facts: dict[str, Any] = {
-        "settings": settings.model_dump(mode="json")
-        if isinstance(settings, BaseModel)
-        else dict(settings),
+    if isinstance(settings, BaseModel):
+        settings = settings.model_dump(mode="json")
+    facts: dict[str, Json] = {
+        "settings": dict(settings),
         "inputs": {name: file_sha256(path) for name, path in inputs.items() if path is not None},
         "versions": {"beamuq": __version__} | {package: version(package) for package in packages},
     }
-    if behind := {
-        name: value
-        for table in (tables or {}).values()
-        for name, value in _models_behind(table).items()
-    }:
-        facts["models_behind"] = behind
-    settings_behind: dict[str, Any] = {}
-    for name, table in (tables or {}).items():
-        settings_behind |= table.provenance.get(BEHIND, {})
-        settings_behind[name] = _used(table)
-    if settings_behind:
-        facts[BEHIND] = settings_behind
+    facts |= _behind(tables or {})
     if models is not None:
         facts["models"] = dict(models)
     if models:
-        facts |= {
-            "dtype": str(dtype).removeprefix("torch."),
-            "device": device.type if device else None,
-        }
+        facts["dtype"] = str(dtype).removeprefix("torch.")
+        facts["device"] = device.type if device else None
+    return facts
+
+
+def _behind(tables: Mapping[str, Footer]) -> dict[str, Any]:
+    """Models and settings that made these tables, and those that they were made from."""
+    models: dict[str, Json] = {}
+    settings: dict[str, Json] = {}
+    for name, table in tables.items():
+        models |= _models_behind(table)
+        settings |= table.provenance.get(BEHIND, {})
+        settings[name] = _used(table)
+    facts = {}
+    if models:
+        facts["models_behind"] = models
+    if settings:
+        facts[BEHIND] = settings
     return facts
 
 
 def read_cell(
-    files: Mapping[str, Path | None], expected: Mapping[str, Mapping[str, Any]], **asked: Any
+    files: Mapping[str, Path | None], expected: Mapping[str, Mapping[str, Any]], **of_all: Any
 ) -> dict[str, Loaded]:
     """Tables of one cell and one run, by name: a kind, ``cross_similarity`` or ``quality METRIC``;
     None: not read.
 
     ``expected``: the settings that each must have, by name, and those that it was made from;
-    ``asked``: settings that all must have which name them.
+    ``of_all``: settings that all must have which name them.
 
     Raises BeamUQError as ``parquet_tables.read``, :func:`check_settings` and :func:`check_one_run`;
     or if a file is of another model, dataset or recipe than another.
     """
     tables = {name: read(path, _kind(name)) for name, path in files.items() if path is not None}
     for name, table in tables.items():
-        check_settings(table, asked | dict(expected.get(name, {})))
-        check_settings_behind(table, lambda of, _: asked | dict(expected.get(of, {})))
+        check_settings(table, of_all | dict(expected.get(name, {})))
+        check_settings_behind(table, lambda behind, _: of_all | dict(expected.get(behind, {})))
     _tell_of_silent(tables.values())
     check_one_run(tables.values(), one_cell=True)
     return tables
 
 
 def settings_of(study: Study, table: Footer) -> dict[str, Any]:
-    """What the footer of a study's table may name of it, by the names there, and the sources of its
-    models.
-    """
-    main, quality = study.main, study.main_quality
-    settings: dict[str, Any] = study.evaluation.model_dump(mode="json") | {
-        "seed": study.seed,
-        "quality": quality.metric,
-        "threshold": quality.threshold,
-        "risks": study.decisions.risks,
-        "guarantee": study.decisions.confidence,
-        "further_qualities": {
-            of.metric: of.threshold for of in study.qualities(table.cell["dataset"])[1:]
-        },
-        "alpha": main.alpha,
-        "epsilon": main.epsilon,
-        "num_candidates": main.num_candidates,
-    }
+    """What the footer of a study's table may name: settings, and sources of its models."""
+    settings = _settings_of_all(study, table.cell["dataset"])
     if table.kind == "similarity":
         scorer = study.scorers[table.cell["scorer"]]
         settings["kind"] = scorer.kind
         settings[MODELS] = {"model": recorded_source(scorer.source)}
     if table.kind == "scores":
+        scorer = study.scorers[table.cell["scorer"]]
         settings["methods"] = study.scoring[table.cell["recipe"]].methods
-        settings["equivalence_threshold"] = study.scorers[
-            table.cell["scorer"]
-        ].equivalence_threshold
+        settings["equivalence_threshold"] = scorer.equivalence_threshold
     if table.kind == "beams_map":
         settings |= study.map_settings(table.cell["recipe"], table.cell["dataset"])
     if table.kind == "candidates":
-        recipe = study.recipes[table.cell["recipe"]]
-        model = study.models[table.cell["model"]]
-        settings |= {
-            "recipe": recipe.searched(),
-            "max_new_tokens": study.datasets[table.cell["dataset"]].max_new_tokens,
-            "newline_stops": study.newline_stops,
-            "merge_stop_tokens": recipe.merge_stop_tokens,
-            "temperature": model.temperature,
-            "style": model.style,
-            "enable_thinking": model.enable_thinking,
-            MODELS: {"model": recorded_source(model.source)},
-        }
+        settings |= _settings_of_candidates(study, table.cell)
     return settings
 
 
+def _settings_of_all(study: Study, dataset: str) -> dict[str, Any]:
+    """What is the same in every table of a dataset."""
+    quality, *further = study.qualities(dataset)
+    return study.evaluation.model_dump(mode="json") | {
+        "seed": study.seed,
+        "quality": quality.metric,
+        "threshold": quality.threshold,
+        "risks": study.decisions.risks,
+        "guarantee": study.decisions.confidence,
+        "further_qualities": {metric.metric: metric.threshold for metric in further},
+        "alpha": study.main.alpha,
+        "epsilon": study.main.epsilon,
+        "num_candidates": study.main.num_candidates,
+    }
+
+
+def _settings_of_candidates(study: Study, cell: Mapping[str, str]) -> dict[str, Any]:
+    recipe = study.recipes[cell["recipe"]]
+    model = study.models[cell["model"]]
+    return {
+        "recipe": recipe.searched(),
+        "max_new_tokens": study.datasets[cell["dataset"]].max_new_tokens,
+        "newline_stops": study.newline_stops,
+        "merge_stop_tokens": recipe.merge_stop_tokens,
+        "temperature": model.temperature,
+        "style": model.style,
+        "enable_thinking": model.enable_thinking,
+        MODELS: {"model": recorded_source(model.source)},
+    }
+
+
 def newline_ended(candidates: Footer) -> bool:
-    """Whether a newline ended the answers of a table of candidates; else their texts have all lines
-    (D1, ending).
-    """
+    """Whether a newline ended the answers; else their texts have all lines (D1, ending)."""
     settings = candidates.provenance.get("settings", {})
     return bool(settings.get("newline_stops", True))
 
 
 def check_study(study: Study, tables: Iterable[Footer]) -> None:
-    """Refuse tables that were made, or made from others, with other settings or models than the
-    study's.
+    """Refuse tables that were made, or made from others, with other settings than the study's.
 
     Raises BeamUQError as :func:`check_settings`.
     """
@@ -172,9 +176,7 @@ def check_study(study: Study, tables: Iterable[Footer]) -> None:
 
 
 def _tell_of_silent(tables: Iterable[Footer]) -> None:
-    """Say in the job's log which tables do not tell what is behind them, as earlier versions wrote
-    them.
-    """
+    """Say in the job's log which tables do not tell what is behind them."""
     silent = [
         table for table in tables if table.kind in MADE_OF_OTHERS and BEHIND not in table.provenance
     ]
@@ -191,9 +193,7 @@ def _tell_of_silent(tables: Iterable[Footer]) -> None:
 def _settings_of_another(
     study: Study, cell: Mapping[str, str], name: str, used: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """As :func:`settings_of`, of a table behind one of this cell, called ``name`` and made with
-    ``used``.
-    """
+    """As :func:`settings_of`, of the table ``name`` behind one of this cell, made with ``used``."""
     kind = _kind(name)
     of_table = dict(cell)
     if kind == "similarity":
@@ -204,17 +204,16 @@ def _settings_of_another(
 
 
 def check_settings(table: Footer, current: Mapping[str, Any]) -> None:
-    """Refuse a table that was made with other settings or models than ``current``, of those that
-    its footer names.
+    """Refuse a table that was made with other settings or models than ``current``.
 
     ``current``: settings by name; and under ``models``, by use, source and content of each model,
     under ``dtype``, by device, what models must have run in.
 
     Raises BeamUQError naming the file, the setting and both values.
     """
-    for name, used, asked in _differences(table.kind, _used(table), current):
+    for name, used, wanted in _differences(table.kind, _used(table), current):
         raise BeamUQError(
-            f"{table.path}: was made with {name} {used!r}, {asked!r} is asked for; "
+            f"{table.path}: was made with {name} {used!r}, {wanted!r} is asked for; "
             f"{_fix(table.kind, name, used)}"
         )
 
@@ -222,8 +221,7 @@ def check_settings(table: Footer, current: Mapping[str, Any]) -> None:
 def check_settings_behind(
     table: Footer, current: Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 ) -> None:
-    """:func:`check_settings` of the tables that a table was made from, and those behind them, as
-    its footer tells.
+    """:func:`check_settings` of the tables behind a table, as its footer tells of them.
 
     ``current``: from such a table's name and what it was made with to what it must be made with.
     Footers that earlier versions wrote tell nothing of this, and are read.
@@ -231,11 +229,10 @@ def check_settings_behind(
     Raises BeamUQError naming the file, the table behind it, the setting and both values.
     """
     for name, used in table.provenance.get(BEHIND, {}).items():
-        for setting, value, asked in _differences(_kind(name), used, current(name, used)):
+        for setting, value, wanted in _differences(_kind(name), used, current(name, used)):
             raise BeamUQError(
-                f"{table.path}: was made from {name} with {setting} {value!r}, {asked!r} is asked "
-                "for; "
-                f"{_fix(_kind(name), setting, value)}"
+                f"{table.path}: was made from {name} with {setting} {value!r}, {wanted!r} is asked "
+                f"for; {_fix(_kind(name), setting, value)}"
             )
 
 
@@ -250,20 +247,18 @@ def check_weights(tables: Iterable[Footer], manifests: Mapping[str, Mapping[str,
     for table in tables:
         for use, identity in table.provenance.get(MODELS, {}).items():
             fetched = contents.get(identity.get("source"))
-            made = identity.get("content")
-            if fetched and made and made != fetched:
+            recorded = identity.get("content")
+            if fetched and recorded and recorded != fetched:
                 raise BeamUQError(
-                    f"{table.path}: was made with other weights ({use}: {made[:12]}…) than those "
-                    "fetched of "
+                    f"{table.path}: was made with other weights ({use}: {recorded[:12]}…) than "
+                    "those fetched of "
                     f"{identity['source']} ({fetched[:12]}…); delete it and run again, or fetch "
                     "the model that made it"
                 )
 
 
 def recorded_source(source: str | None) -> dict[str, str]:
-    """A source as the footer of a table that its model made names it: of a folder its name
-    alone.
-    """
+    """A source as footers of tables name it: of a folder the name alone."""
     if source is None:
         return {}
     if source.startswith("folder:"):
@@ -272,9 +267,7 @@ def recorded_source(source: str | None) -> dict[str, str]:
 
 
 def _used(table: Footer) -> dict[str, Any]:
-    """What a table was made with: its settings, and of its models source, content, dtype and
-    device.
-    """
+    """What a table was made with: settings, and of its models source, content, dtype, device."""
     recorded = table.provenance
     used = dict(recorded.get("settings", {}))
     used |= {
@@ -290,32 +283,34 @@ def _used(table: Footer) -> dict[str, Any]:
 def _differences(
     kind: str, used: Mapping[str, Any], current: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any, Any]]:
-    """(what, value, value asked for) of each setting and fact of a model that both name and that
-    differs.
-    """
+    """(what, value, value wanted) of each setting and fact of a model that differs."""
     if kind == "candidates":
         used = {"temperature": None} | dict(used)  # the model's own
-    for name, asked in current.items():
+    for name, wanted in current.items():
         if name not in used:
             continue
         if name == MODELS:
-            for use, facts in asked.items():
-                made = used[MODELS].get(use, {})
-                for fact, value in facts.items():
-                    if fact in made and made[fact] != value:
-                        yield f"{fact} of {use}", made[fact], value
-        elif name in ("dtype", "scorer_dtype") and isinstance(asked, Mapping):
-            wanted = asked.get(used.get("device"))
-            if wanted is not None and used[name] != wanted:
-                yield f"{name} on {used['device']}", used[name], wanted
-        elif used[name] != asked:
-            yield name, used[name], asked
+            yield from _differences_of_models(used[MODELS], wanted)
+        elif name in ("dtype", "scorer_dtype") and isinstance(wanted, Mapping):
+            on_device = wanted.get(used.get("device"))
+            if on_device is not None and used[name] != on_device:
+                yield f"{name} on {used['device']}", used[name], on_device
+        elif used[name] != wanted:
+            yield name, used[name], wanted
+
+
+def _differences_of_models(
+    used: Mapping[str, Mapping[str, Any]], current: Mapping[str, Mapping[str, Any]]
+) -> Iterator[tuple[str, Any, Any]]:
+    for use, facts in current.items():
+        recorded = used.get(use, {})
+        for fact, wanted in facts.items():
+            if fact in recorded and recorded[fact] != wanted:
+                yield f"{fact} of {use}", recorded[fact], wanted
 
 
 def _fix(kind: str, setting: str, used: Any) -> str:
-    """What to do about a table that differs; it may come from elsewhere, with a dtype that was
-    named there.
-    """
+    """What to do about a table that differs: a dtype may have been named elsewhere."""
     key = setting.partition(" on ")[0]
     if key not in ("dtype", "scorer_dtype"):
         return "delete it and run again"
@@ -325,9 +320,7 @@ def _fix(kind: str, setting: str, used: Any) -> str:
 
 
 def _kind(name: str) -> str:
-    """The kind of a table by a job's name for it: ``cross_similarity`` and ``quality METRIC``
-    too.
-    """
+    """The kind of a table by a job's name: ``cross_similarity``, ``quality METRIC`` too."""
     return name.removeprefix("cross_").partition(" ")[0]
 
 
@@ -369,10 +362,9 @@ def check_one_run(tables: Iterable[Footer], *, one_cell: bool = False) -> None:
 
 
 def _models_behind(table: Footer) -> dict[str, Any]:
-    """Contents and dtype of the models that made a table, or those that it was made from, by what
-    they are called.
-    """
-    recorded, name = table.provenance, OF_MODELS.get(table.kind, "")
+    """Contents and dtype of the models that made a table, or those behind it, by name."""
+    recorded = table.provenance
+    name = OF_MODELS.get(table.kind, "")
     behind = dict(recorded.get("models_behind", {}))
     precision = {key: recorded[key] for key in ("dtype", "scorer_dtype") if key in recorded}
     for use, identity in recorded.get("models", {}).items() if name else ():
@@ -384,9 +376,7 @@ def _models_behind(table: Footer) -> dict[str, Any]:
 
 
 def _records(table: Footer) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """(key, value) of what a table was made with, where tables of a study with one key must have
-    one value.
-    """
+    """(key, value) of what a table was made with; tables with one key share the value."""
     recorded = table.provenance
     for name, models in _models_behind(table).items():
         yield (f"model or dtype in {name}",), models
@@ -403,9 +393,7 @@ def _records(table: Footer) -> Iterator[tuple[tuple[Any, ...], Any]]:
 
 
 def _key(kind: str, table: Footer, metric: str = "") -> tuple[Any, ...]:
-    """What identifies a file of ``kind`` among a study's: the table itself, or one that it was made
-    from.
-    """
+    """What identifies a file of ``kind`` of a study: the table, or one that it was made from."""
     settings = table.provenance.get("settings", {})
     facts = {
         "metric": metric or settings.get("quality"),

@@ -1,6 +1,4 @@
-"""The cells of a study, the result files of each that exhibits, comparison and pages read, and what
-is made of them.
-"""
+"""The result files of a study's cells that exhibits, comparison and pages read."""
 
 from __future__ import annotations
 
@@ -23,10 +21,10 @@ from beamuq.evaluation.estimates import KEYS, MOST_EMPTY, Estimates, joined
 from beamuq.evaluation.question_scores import QuestionScores
 from beamuq.methods.registry import stored_variant
 from beamuq.strategy_names import from_print, parse
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import (
     ALL,
     ANSWERED,
-    NAMED_BY,
     Artifact,
     Loaded,
     OnDisk,
@@ -61,42 +59,19 @@ MARK = " †"
 MARK_SENTENCE = "†: more than a fifth of the answers are empty, and the cell is left out of means."
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One model on one dataset in one recipe, under a scorer."""
-
-    model: str
-    dataset: str
-    recipe: str = ""
-    scorer: str = ""
-
-    def file(self, kind: str, metric: str = "") -> Artifact:
-        facts = vars(self) | {"metric": metric}
-        return Artifact(kind, **{name: facts[name] for name in NAMED_BY[kind]})
-
-    @property
-    def place(self) -> dict[str, str]:
-        return {"model": self.model, "dataset": self.dataset}
-
-    def title(self, study: Study) -> str:
-        """``TriviaQA, Gemma 3 4B base``."""
-        return f"{study.datasets[self.dataset].title}, {study.models[self.model].title}"
-
-
 def as_stored(study: Study, named: pd.DataFrame) -> pd.DataFrame:
-    """Rows with the ``variant`` and ``setting`` under which an evaluation holds what the paper and
-    tables name.
+    """Rows with ``variant`` and ``setting`` as evaluations store what the paper and tables name.
 
     They name some methods without their variant; ``beam`` and the main temperature are the main
     line, "".
     """
-    forms, main = zip(named["method"], named["variant"], strict=True), {"beam", study.main.sample}
-    return named.assign(
-        variant=[method and stored_variant(method, variant) for method, variant in forms],
-        setting=[
-            "" if setting in main else setting for setting in map(from_print, named["setting"])
-        ],
-    )
+    main = {"beam", study.main.sample}
+    variants = [
+        method and stored_variant(method, variant)
+        for method, variant in zip(named["method"], named["variant"], strict=True)
+    ]
+    settings = ["" if name in main else name for name in map(from_print, named["setting"])]
+    return named.assign(variant=variants, setting=settings)
 
 
 @dataclass(frozen=True)
@@ -118,6 +93,12 @@ class Empty:
         return self.share > MOST_EMPTY
 
 
+def _count(empty: Empty | None) -> str:
+    if empty is None:
+        return "not recorded"
+    return f"{empty.empty} of {empty.n}{MARK if empty.too_many else ''}"
+
+
 def empty_answers(evaluation: pa.Table) -> dict[str, Empty]:
     """By answer source: the questions that are not among the answered ones."""
     counted = evaluation.select(["answer_source", "subset", "n"]).group_by(
@@ -128,20 +109,27 @@ def empty_answers(evaluation: pa.Table) -> dict[str, Empty]:
         for row in counted.aggregate([("n", "max")]).to_pylist()
     }
     return {
-        of: Empty(n[of, ALL] - answered, n[of, ALL])
-        for (of, subset), answered in n.items()
+        answer_source: Empty(n[answer_source, ALL] - answered, n[answer_source, ALL])
+        for (answer_source, subset), answered in n.items()
         if subset == ANSWERED
     }
 
 
-def on_map(each: Estimates) -> Estimates:
-    """Estimates with columns ``power``, ``kappa`` (NaN: a real quality) and ``M`` (NaN: none), of
-    their settings.
-    """
+def on_map(estimates: Estimates) -> Estimates:
+    """Estimates with columns ``power``, ``kappa`` and ``M`` of their settings; NaN: none."""
     parsed = pd.DataFrame(
-        [parse(name)[1] for name in each.frame["setting"]], columns=["power", "kappa", "M"]
+        [parse(name)[1] for name in estimates.frame["setting"]], columns=["power", "kappa", "M"]
     )
-    return Estimates(each.frame.join(parsed), each.replicates)
+    return Estimates(estimates.frame.join(parsed), estimates.replicates)
+
+
+def _decision(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of ``decisions`` as a row of estimates; an interval that is not of replicates stays."""
+    columns = ["method", "variant", "metric", "n", "note", "empty", "value"]
+    if row["std"] is None:
+        columns += ["low", "high"]
+    setting = "" if row["risk"] is None else f"risk={row['risk']:g}"
+    return {name: row[name] for name in columns} | {"setting": setting}
 
 
 class Inputs(dict[Artifact, Loaded | OnDisk]):
@@ -183,16 +171,16 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
                 loaded[artifact] = read(path, artifact.kind)
         for artifact, table in loaded.items():
             if table.cell != artifact.cell:
-                told = f"holds {table.cell}, expected {artifact.cell}"
-                raise BeamUQError(f"{table.path}: {told}; delete it and run again")
+                raise BeamUQError(
+                    f"{table.path}: holds {table.cell}, expected {artifact.cell}; delete it and "
+                    "run again"
+                )
         check_study(study, loaded.values())
         check_one_run(loaded.values())
         return cls(loaded, study)
 
     def frame(self, need: Artifact) -> pd.DataFrame:
-        """All of a table as a frame. That of a small file is shared between calls: do not write
-        into it.
-        """
+        """All of a table as a frame. Of a small file it is shared: do not write into it."""
         if need in self._frames:
             return self._frames[need]
         loaded = self[need]
@@ -231,33 +219,32 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
         return Estimates(frame, self._replicates(cell.file("replicates"), rows))
 
     def _rows_of_cell(self, cell: Cell, quality: str) -> pd.DataFrame:
-        """The frame of a cell's estimates, and in ``row`` where the replicates of each stand in
-        their file.
-        """
+        """The frame of a cell's estimates; ``row``: where in their file the replicates lie."""
         if (cell, quality) not in self._measured:
-            rows = self.frame(cell.file("evaluation"))
-            rows = rows[rows["quality"] == quality].reset_index(drop=True)
-            place = self[cell.file("replicates")].table.select(ROW).to_pandas()
-            place["row"] = np.arange(len(place))
-            own, shared = (
-                frame[ROW].merge(place, "left", on=ROW)["row"]
-                for frame in (rows, rows.assign(subset=ALL))
-            )
-            row = own.fillna(
-                shared
-            )  # where no answer is empty, the answered questions share those of all
-            shares = {source: of.share for source, of in self.empty(cell).items()}
-            empty = (
-                rows["answer_source"].map(shares).astype(float).where(rows["subset"] == ALL, 0.0)
-            )
-            frame = rows.drop(columns=["low", "high", "std"]).assign(
-                **vars(cell), empty=empty, row=row
-            )
+            evaluation = self.frame(cell.file("evaluation"))
+            rows = evaluation[evaluation["quality"] == quality].reset_index(drop=True)
+            # where no answer is empty, the answered questions share the replicates of all
+            shared = self._places_of_replicates(cell, rows.assign(subset=ALL))
+            row = self._places_of_replicates(cell, rows).fillna(shared)
+            frame = rows.drop(columns=["low", "high", "std"])
+            frame = frame.assign(**vars(cell), empty=self._shares_empty(cell, rows), row=row)
             frame["note"] = frame["note"].where(frame["value"].isna(), "")
             columns = [*KEYS, "value", "n", "empty", "note", "row"]
             frame = frame.loc[row.notna(), columns].astype({"value": float, "row": int})
             self._measured[cell, quality] = frame
         return self._measured[cell, quality]
+
+    def _places_of_replicates(self, cell: Cell, rows: pd.DataFrame) -> pd.Series[float]:
+        """Where the replicates of each row lie in the cell's file; NaN: it has none."""
+        places = self[cell.file("replicates")].table.select(ROW).to_pandas()
+        places["row"] = np.arange(len(places))
+        return rows[ROW].merge(places, "left", on=ROW)["row"]
+
+    def _shares_empty(self, cell: Cell, rows: pd.DataFrame) -> pd.Series[float]:
+        """The share of empty answers among the questions of each row."""
+        shares = {source: empty.share for source, empty in self.empty(cell).items()}
+        of_source = rows["answer_source"].map(shares).astype(float)
+        return of_source.where(rows["subset"] == ALL, 0.0)
 
     def _replicates(self, file: Artifact, rows: Ints) -> Floats:
         """[K, resamples] the replicates in these rows of a file."""
@@ -272,30 +259,32 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
         return empty_answers(self[cell.file("evaluation")].table)
 
     def empty_sentence(self, files: Iterable[Artifact], answer_source: str = "greedy") -> str:
-        """How many produced answers are empty, by cell of some files; nothing where there is no
-        cell.
-        """
-        study, counted = self.study, dict[str, Empty | None]()
+        """How many produced answers are empty, by cell of some files; "" where there is no cell."""
+        counted: dict[str, Empty | None] = {}
         for file in files:
             if file.model and file.recipe:
-                place = f"{study.models[file.model].title} on {study.datasets[file.dataset].title}"
-                place += f", recipe {file.recipe}" * (file.recipe != study.main.recipe)
+                place = self._named(file)
                 counted[place] = self._empty(file, answer_source) or counted.get(place)
-        some = {place: of for place, of in counted.items() if of is None or of.empty}
-        counts = {
-            at: f"{of.empty} of {of.n}{MARK * of.too_many}" if of else "not recorded"
-            for at, of in some.items()
-        }
-        places = ", ".join(f"{at} {count}" for at, count in counts.items()) or "none"
-        mark = f" {MARK_SENTENCE}" if any(of and of.too_many for of in some.values()) else ""
-        return (
-            f"Empty {answer_source.replace('_', '-')} answers: {places}.{mark}" if counted else ""
-        )
+        if not counted:
+            return ""
+        counts = [
+            f"{place} {_count(empty)}"
+            for place, empty in counted.items()
+            if empty is None or empty.empty
+        ]
+        places = ", ".join(counts) or "none"
+        left_out = any(empty and empty.too_many for empty in counted.values())
+        mark = f" {MARK_SENTENCE}" if left_out else ""
+        return f"Empty {answer_source.replace('_', '-')} answers: {places}.{mark}"
+
+    def _named(self, file: Artifact) -> str:
+        """A cell as sentences name it."""
+        study = self.study
+        place = f"{study.models[file.model].title} on {study.datasets[file.dataset].title}"
+        return place if file.recipe == study.main.recipe else f"{place}, recipe {file.recipe}"
 
     def _empty(self, file: Artifact, answer_source: str) -> Empty | None:
-        """Counted in an evaluation or candidates, or as the footer says; None where a file does not
-        tell.
-        """
+        """Counted in an evaluation or candidates, or as the footer says; None: it does not tell."""
         if file.kind == "evaluation":
             return empty_answers(self[file].table).get(answer_source)
         if file.kind == "candidates":
@@ -309,8 +298,7 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
         return Empty(*recorded) if recorded else None
 
     def decisions(self, cell: Cell, metrics: Collection[str]) -> Estimates:
-        """A cell's decisions of some ``metrics`` with their replicates; ``setting`` is
-        ``risk=0.1``, or "".
+        """A cell's decisions of some ``metrics``; ``setting`` is ``risk=0.1``, or "".
 
         A row without replicates stands as a number that is known; an interval that is not of
         replicates stays.
@@ -322,18 +310,10 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
         rows = []
         replicates: list[Floats | float] = []
         for row, values in zip(table.drop_columns(VALUES).to_pylist(), lists, strict=True):
-            value = np.nan if row["value"] is None else row["value"]
-            setting = "" if row["risk"] is None else f"risk={row['risk']:g}"
-            keys = {
-                name: row[name] for name in ("method", "variant", "metric", "n", "note")
-            } | cell.place
-            own = {"low": row["low"], "high": row["high"]} if row["std"] is None else {}
-            rows.append(
-                keys
-                | {"setting": setting, "empty": empty.share if empty else np.nan, "value": value}
-                | own
-            )
-            replicates.append(values.values.to_numpy() if len(values) else value)
+            row["empty"] = empty.share if empty else np.nan
+            row["value"] = np.nan if row["value"] is None else row["value"]
+            rows.append(_decision(row) | cell.place)
+            replicates.append(values.values.to_numpy() if len(values) else row["value"])
         return Estimates.from_rows(rows, replicates)
 
     def beams_map(self, cell: Cell) -> Estimates:
@@ -359,9 +339,7 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
     def means(
         self, cell: Cell, ids: Sequence[str], values: Mapping[str, npt.ArrayLike], **keys: Any
     ) -> Estimates:
-        """By metric the mean of ``values`` [N] over the questions ``ids`` [N], on the resamples of
-        its evaluation.
-        """
+        """By metric the mean of ``values`` [N] over ``ids`` [N], on the evaluation's resamples."""
         counts = self.resample_counts(cell, ids)
         place = cell.place | {"recipe": cell.recipe, "n": len(ids)} | keys
         columns = {
@@ -391,9 +369,9 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
     @property
     def resampling(self) -> dict[str, Any]:
         """What :meth:`~beamuq.evaluation.question_scores.QuestionScores.prr` takes of a study."""
-        of = self.study.evaluation
+        evaluation = self.study.evaluation
         return {
-            "max_rejection": of.max_rejection[0],
-            "resamples": of.resamples,
+            "max_rejection": evaluation.max_rejection[0],
+            "resamples": evaluation.resamples,
             "seed": self.study.seed,
         }

@@ -22,15 +22,12 @@ from beamuq_study import cost_records
 OTHERS = {"tables", "outputs"}
 
 
-def run_program(run: Callable[..., None], *, made: str) -> None:
-    """Run a program with the words of its command line; ``made``: its argument that names the file
-    it makes.
-    """
+def run_program(run: Callable[..., None], *, output: str) -> None:
+    """Run a program with its command line; ``output``: the argument that names its file."""
     mask_output()
-    gc.set_threshold(
-        10_000
-    )  # importing torch makes so many objects that looking at them takes a sixth of its time
-    exit_with_one_line(lambda: _run(run, words_by_name(sys.argv[1:]), made))
+    # importing torch makes so many objects that looking at them takes a sixth of its time
+    gc.set_threshold(10_000)
+    exit_with_one_line(lambda: _run(run, words_by_name(sys.argv[1:]), output))
     took = cost_records.taken(cost_records.FINISHED)
     print(
         f"peak memory: {took['peak_memory_mb'] / 1e3:.2f} GB; CPU: {took['cpu_seconds']:.1f} s",
@@ -39,11 +36,11 @@ def run_program(run: Callable[..., None], *, made: str) -> None:
     gc.freeze()  # nor looked at again at the end, which takes as long as a third of importing them
 
 
-def _run(run: Callable[..., None], words: Mapping[str, Sequence[str]], made: str) -> None:
+def _run(run: Callable[..., None], words: Mapping[str, Sequence[str]], output: str) -> None:
     """Run it and write down what it takes."""
     arguments = arguments_of(run, words)
     lock = arguments.get("lock")
-    file: Path = arguments[made]
+    file: Path = arguments[output]
     record = cost_records.record_of_fetched(file, lock) if lock else cost_records.record_of(file)
     with cost_records.recorded(record):
         run(**arguments)
@@ -60,7 +57,7 @@ def words_by_name(words: Sequence[str]) -> dict[str, list[str]]:
     return by_name
 
 
-def arguments_of(run: Callable[..., None], given: Mapping[str, Any]) -> dict[str, Any]:
+def arguments_of(run: Callable[..., None], words: Mapping[str, Any]) -> dict[str, Any]:
     """The keyword arguments of ``run``, each as its type says: files as paths, dictionaries from
     Python's own text.
 
@@ -68,16 +65,17 @@ def arguments_of(run: Callable[..., None], given: Mapping[str, Any]) -> dict[str
 
     Raises BeamUQError naming an argument that ``run`` does not have, or lacks.
     """
-    types, parameters = get_type_hints(run), inspect.signature(run).parameters
+    types = get_type_hints(run)
+    parameters = inspect.signature(run).parameters
     needed = {
         name
         for name, parameter in parameters.items()
         if parameter.default is inspect.Parameter.empty
     }
-    unknown = set() if OTHERS & parameters.keys() else given.keys() - parameters.keys()
-    if wrong := unknown | needed - given.keys() - OTHERS:
+    unknown = set() if OTHERS & parameters.keys() else words.keys() - parameters.keys()
+    if wrong := unknown | needed - words.keys() - OTHERS:
         raise BeamUQError(f"--{min(wrong)}: unknown or missing; see the rule")
-    return {name: _typed(value, types.get(name, Path)) for name, value in given.items()}
+    return {name: _typed(value, types.get(name, Path)) for name, value in words.items()}
 
 
 def _typed(value: Any, kind: Any) -> Any:
@@ -87,7 +85,8 @@ def _typed(value: Any, kind: Any) -> Any:
         return validate(settings, strict=False)
     if value is None or isinstance(value, (dict, int, float)):
         return value
-    values, named = [value] if isinstance(value, str) else list(value), str(kind)
+    values = [value] if isinstance(value, str) else list(value)
+    named = str(kind)
     if "tuple" in named:
         return tuple(map(Path, values))
     if not values or values == ["None"]:

@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
@@ -37,9 +37,7 @@ Positive = Annotated[
 
 
 def one_of(choices: tuple[str, ...]) -> Any:
-    """One of ``choices``, or ``module:attribute`` of one's own; another name is refused with the
-    nearest of them.
-    """
+    """One of ``choices``, or ``module:attribute``; another name is refused with the nearest."""
 
     def check(name: Any) -> Any:
         if isinstance(name, str) and name not in choices and not re.fullmatch(FORM, name):
@@ -105,7 +103,9 @@ FROM_HOME = BeforeValidator(from_home)
 EXPANDED = shaped(
     r"[^$~][^$]*", "a path with nothing left for a shell to put in: no $NAME, no ~name"
 )
-HUB, PACKAGED, FOLDER = r"hub:\w[\w.-]*/\w[\w.-]*", r"packaged:[a-z0-9][a-z0-9.-]*", r"folder:.+"
+HUB = r"hub:\w[\w.-]*/\w[\w.-]*"
+PACKAGED = r"packaged:[a-z0-9][a-z0-9.-]*"
+FOLDER = r"folder:.+"
 ROWS = "most prefixes run for a question before its search is stopped"
 Text = Annotated[str, Field(min_length=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -185,6 +185,17 @@ class Dataset(StrictModel):
         return self
 
 
+class Policy(NamedTuple):
+    """How a strategy is decoded: a policy in ``beamuq.decoding``, by name, and its arguments.
+
+    The name "custom" stands for a policy from outside the package.
+    """
+
+    strategy: str
+    policy: str
+    arguments: tuple[Any, ...] = ()
+
+
 class SampleStrategy(StrictModel):
     """``size`` multinomial samples at each temperature."""
 
@@ -192,6 +203,11 @@ class SampleStrategy(StrictModel):
     temperatures: Distinct[Annotated[float, Field(ge=strategy_names.LEAST_TEMPERATURE, le=10)]] = (
         Field(default=[1.0], min_length=1)
     )
+
+    def policies(self) -> list[Policy]:
+        return [
+            Policy(strategy_names.sample(T), "Sample", (self.size, T)) for T in self.temperatures
+        ]
 
 
 class BeamStrategy(StrictModel):
@@ -202,6 +218,13 @@ class BeamStrategy(StrictModel):
     widths: Distinct[Positive] = Field(min_length=1)
     length_penalty: float = 0.0
     early_stopping: strategy_names.EarlyStopping = "never"
+
+    def policies(self) -> list[Policy]:
+        policies = []
+        for width in self.widths:
+            arguments = (width, self.length_penalty, self.early_stopping)
+            policies.append(Policy(strategy_names.beam(*arguments), "Beam", arguments))
+        return policies
 
 
 class DiverseStrategy(StrictModel):
@@ -220,6 +243,14 @@ class DiverseStrategy(StrictModel):
                 )
         return self
 
+    def policies(self) -> list[Policy]:
+        policies = []
+        for groups in self.groups:
+            for penalty in self.penalties:
+                name = strategy_names.diverse(groups, penalty)
+                policies.append(Policy(name, "DiverseBeam", (self.size, groups, penalty)))
+        return policies
+
 
 class HybridStrategy(StrictModel):
     """B beams, then size − B samples from the distribution that excludes them."""
@@ -237,6 +268,12 @@ class HybridStrategy(StrictModel):
                 )
         return self
 
+    def policies(self) -> list[Policy]:
+        return [
+            Policy(strategy_names.hybrid(beams), "Hybrid", (self.size, beams))
+            for beams in self.beams
+        ]
+
 
 class Sizes(StrictModel):
     """One strategy for each number M of candidates."""
@@ -248,6 +285,19 @@ class SizesWithinRows(Sizes):
     """One search for each number M of outcomes, the most probable ones."""
 
     rows: Positive = Field(default=2000, description=ROWS)
+
+    def policies(self) -> list[Policy]:
+        """Those of ``exact``."""
+        return [
+            Policy(strategy_names.of_size("exact", M), "Exact", (M, self.rows)) for M in self.sizes
+        ]
+
+    def optimal_policies(self, kind: str, *, lattice: bool) -> list[Policy]:
+        """Those of ``optimal_stratified`` and ``adaptive``, which draws the points of a lattice."""
+        return [
+            Policy(strategy_names.of_size(kind, M), "OptimalStratified", (M, lattice, self.rows))
+            for M in self.sizes
+        ]
 
 
 class AllAboveStrategy(StrictModel):
@@ -267,6 +317,10 @@ class AllAboveStrategy(StrictModel):
                 f"lattices {self.lattices} does not divide draws {self.draws}; choose a divisor"
             )
         return self
+
+    def policies(self) -> list[Policy]:
+        outside = (self.p, self.draws, self.lattices)
+        return [Policy(strategy_names.all_above(*outside), "AllAbove", (*outside, self.rows))]
 
 
 class CustomStrategy(StrictModel):
@@ -346,113 +400,98 @@ class Recipe(StrictModel):
     def _something_to_decode(self) -> Recipe:
         strategies = self.strategies()
         if set(strategies) <= {strategy_names.GREEDY, strategy_names.SHIPPED}:
-            others = ("shipped", "batch_questions", "merge_stop_tokens")
-            keys = ", ".join(key for key in type(self).model_fields if key not in others)
+            no_strategies = ("shipped", "batch_questions", "merge_stop_tokens")
+            keys = ", ".join(key for key in type(self).model_fields if key not in no_strategies)
             raise ValueError(f"names no strategy; give at least one of {keys}")
         each_once(strategies)
         return self
 
     def searched(self) -> dict[str, Any]:
-        """The recipe as job texts and footers have it: without null keys and those that stand
-        beside it there.
-        """
+        """The recipe as job texts and footers have it: no null keys, nor those beside it there."""
         return self.model_dump(
             mode="json", exclude_none=True, exclude={"merge_stop_tokens", "batch_questions"}
         )
 
-    def policies(self) -> list[tuple[str, str, tuple[Any, ...]]]:
-        """Each strategy by its name, with its policy in ``beamuq.decoding`` and the policy's
-        arguments.
-        """
-        names = strategy_names
-        made: list[tuple[str, str, tuple[Any, ...]]] = [(names.GREEDY, "Greedy", ())]
-        if drawn := self.sample:
-            made += [(names.sample(T), "Sample", (drawn.size, T)) for T in drawn.temperatures]
-        if beam := self.beam:
-            how = beam.length_penalty, beam.early_stopping
-            made += [(names.beam(width, *how), "Beam", (width, *how)) for width in beam.widths]
-        if diverse := self.diverse:
-            pairs = itertools.product(diverse.groups, diverse.penalties)
-            made += [(names.diverse(*pair), "DiverseBeam", (diverse.size, *pair)) for pair in pairs]
-        if hybrid := self.hybrid:
-            made += [
-                (names.hybrid(beams), "Hybrid", (hybrid.size, beams)) for beams in hybrid.beams
-            ]
-        if exact := self.exact:
-            made += [(names.of_size("exact", M), "Exact", (M, exact.rows)) for M in exact.sizes]
-        if above := self.all_above:
-            outside = above.p, above.draws, above.lattices
-            made.append((names.all_above(*outside), "AllAbove", (*outside, above.rows)))
-        for name, sized in (("systematic", self.systematic), ("stochastic", self.stochastic)):
-            made += [
-                (names.of_size(name, M), name.capitalize(), (M,))
-                for M in (sized.sizes if sized else ())
-            ]
-        for name, within in (
-            ("optimal_stratified", self.optimal_stratified),
-            ("adaptive", self.adaptive),
+    def policies(self) -> list[Policy]:
+        """Each strategy with its policy, in the order of the tables."""
+        policies = [Policy(strategy_names.GREEDY, "Greedy")]
+        for search in (
+            self.sample,
+            self.beam,
+            self.diverse,
+            self.hybrid,
+            self.exact,
+            self.all_above,
         ):
-            if within:
-                how_drawn = (name == "adaptive", within.rows)
-                made += [
-                    (names.of_size(name, M), "OptimalStratified", (M, *how_drawn))
-                    for M in within.sizes
-                ]
-        made += [(search.strategy, "custom", (search,)) for search in self.custom or ()]
-        return [*made, (names.SHIPPED, "Shipped", ())] if self.shipped else made
+            if search:
+                policies += search.policies()
+        policies += self._policies_by_size()
+        for custom in self.custom or ():
+            policies.append(Policy(custom.strategy, "custom", (custom,)))
+        if self.shipped:
+            policies.append(Policy(strategy_names.SHIPPED, "Shipped"))
+        return policies
+
+    def _policies_by_size(self) -> list[Policy]:
+        """Of the strategies that are one search for each number M of candidates."""
+        policies = []
+        for M in _sizes(self.systematic):
+            name = strategy_names.of_size("systematic", M)
+            policies.append(Policy(name, "Systematic", (M,)))
+        for M in _sizes(self.stochastic):
+            name = strategy_names.of_size("stochastic", M)
+            policies.append(Policy(name, "Stochastic", (M,)))
+        if self.optimal_stratified:
+            policies += self.optimal_stratified.optimal_policies(
+                "optimal_stratified", lattice=False
+            )
+        if self.adaptive:
+            policies += self.adaptive.optimal_policies("adaptive", lattice=True)
+        return policies
 
     def strategies(self) -> list[str]:
-        """Strategy names in the grammar of every table: ``greedy``, ``sample T=1.0``, ``beam
-        M=10``, …
-        """
-        return [name for name, _, _ in self.policies()]
+        """Names as every table has them: ``greedy``, ``sample T=1.0``, ``beam M=10``, …"""
+        return [policy.strategy for policy in self.policies()]
 
     def decoded(self, strategy: str) -> str | None:
-        """What this recipe decodes for ``strategy``: itself, else the beam search of its width
-        whatever its options.
+        """What this recipe decodes for ``strategy``: itself, else the beam search of its width.
 
         So a recipe that departs from the exact search (D3, beam search) is scored as the main one
         is.
         """
+        strategies = self.strategies()
         kind, options = strategy_names.parse(strategy)
-        name = (
-            strategy_names.beam_of_width(self.strategies(), int(options["M"]))
-            if kind == "beam"
-            else strategy
-        )
-        return name if name in self.strategies() else None
+        if kind == "beam":
+            strategy = strategy_names.beam_of_width(strategies, int(options["M"]))
+        return strategy if strategy in strategies else None
 
     def known_outcomes(self, M: int) -> list[str]:
-        """The strategies that tell the model's distribution, with its M most probable outcomes,
-        where all are there.
+        """The strategies that tell the model's distribution, with its M most probable outcomes.
+
+        None where any of them is missing.
         """
-        if (
-            not self.all_above
-            or not self.all_above.draws
-            or self.all_above.lattices
-            or not self.exact
-        ):
+        above = self.all_above
+        if not above or not above.draws or above.lattices:
             return []
-        large = [
-            strategy_names.of_size("exact", size) for size in sorted(self.exact.sizes) if size >= M
-        ]
-        return (
-            [*strategy_names.of_kind(self.strategies(), "all_above"), *large[:1]] if large else []
-        )
+        sizes = [size for size in _sizes(self.exact) if size >= M]
+        if not sizes:
+            return []
+        smallest = strategy_names.of_size("exact", min(sizes))
+        return [*strategy_names.of_kind(self.strategies(), "all_above"), smallest]
 
     def samples(self) -> list[str]:
-        """The strategies that draw from the model's own distribution, tempered or not: those of
-        ``sample``.
-        """
-        return (
-            [strategy_names.sample(temperature) for temperature in self.sample.temperatures]
-            if self.sample
-            else []
-        )
+        """The strategies of ``sample``: draws from the model's distribution, tempered or not."""
+        if not self.sample:
+            return []
+        return [strategy_names.sample(temperature) for temperature in self.sample.temperatures]
 
     def searches(self) -> list[str]:
         """The strategies whose candidates weigh their probability: no draws and not greedy."""
         return strategy_names.searches(self.strategies())
+
+
+def _sizes(sized: Sizes | None) -> list[int]:
+    return sized.sizes if sized else []
 
 
 class GridEntry(StrictModel):
@@ -465,6 +504,10 @@ class GridEntry(StrictModel):
         default=None, description="a prefix of the dataset's; default all"
     )
     scorers: Distinct[str] = Field(min_length=1)
+
+    def places(self) -> list[tuple[str, str, str]]:
+        """Model, dataset and recipe of each of its cells, models first."""
+        return list(itertools.product(self.models, self.datasets, [self.recipe]))
 
 
 class Scorer(StrictModel):
@@ -687,9 +730,9 @@ class Study(StrictModel):
     @field_validator("models")
     @classmethod
     def _labels_are_unique(cls, models: dict[str, Model]) -> dict[str, Model]:
-        seen: dict[str, str] = {}
+        key_of_label: dict[str, str] = {}
         for key, model in models.items():
-            if (first := seen.setdefault(model.label, key)) != key:
+            if (first := key_of_label.setdefault(model.label, key)) != key:
                 raise ValueError(
                     f"{key}.label: {model.label!r} is also the label of {first!r}; change one"
                 )
@@ -703,25 +746,18 @@ class Study(StrictModel):
     @property
     def entries(self) -> dict[tuple[str, str, str], GridEntry]:
         """The entry of the grid that each cell is of, by model, dataset and recipe."""
-        return {
-            (m, d, entry.recipe): entry
-            for entry in self.grid
-            for m in entry.models
-            for d in entry.datasets
-        }
+        return {place: entry for entry in self.grid for place in entry.places()}
 
     def map_settings(self, recipe: str, dataset: str) -> dict[str, Any]:
-        """Where the map of when beams win is measured in a cell; nothing where its recipe has
-        none.
-        """
-        if not (of := self.scoring[recipe].beams_map):
+        """Where the map of when beams win is measured in a cell; nothing where there is none."""
+        beams_map = self.scoring[recipe].beams_map
+        if not beams_map:
             return {}
-        cell = {"skip": of.skip.get(dataset, 0), "max_rejection": self.evaluation.max_rejection[0]}
-        return (
-            of.model_dump()
-            | cell
-            | {"strategies": self.recipes[recipe].known_outcomes(max(of.sizes))}
-        )
+        return beams_map.model_dump() | {
+            "skip": beams_map.skip.get(dataset, 0),
+            "max_rejection": self.evaluation.max_rejection[0],
+            "strategies": self.recipes[recipe].known_outcomes(max(beams_map.sizes)),
+        }
 
     def as_run(self) -> dict[str, Any]:
         """The study in its own order, without what cannot change what exhibits and pages say."""
@@ -730,14 +766,14 @@ class Study(StrictModel):
             "batch_questions": True,
             "recipes": {"__all__": {"batch_questions"}},
         }
-        said = self.model_dump(mode="json", exclude=left_out) | {
+        study = self.model_dump(mode="json", exclude=left_out) | {
             "exhibits": [],
             "batch_questions": 1,
         }
-        for dataset in said["datasets"].values():
+        for dataset in study["datasets"].values():
             if dataset["normalizer"] is None:  # as records of studies from before this key have it
                 del dataset["normalizer"]
-        return said
+        return study
 
     def qualities(self, dataset: str) -> list[Quality]:
         """Those that are measured on a dataset, the main one first."""
@@ -749,7 +785,7 @@ class Study(StrictModel):
 
     @model_validator(mode="after")
     def _grid_names_what_there_is_and_each_cell_once(self) -> Study:
-        seen: dict[tuple[str, str, str], int] = {}
+        entry_of_place: dict[tuple[str, str, str], int] = {}
         for position, entry in enumerate(self.grid):
             where = f"grid[{position}]"
             known(f"{where}.recipe", [entry.recipe], self.recipes)
@@ -762,10 +798,10 @@ class Study(StrictModel):
                         f"datasets.{dataset}.questions "
                         f"({self.datasets[dataset].questions}); lower it or raise that one"
                     )
-            for cell in itertools.product(entry.models, entry.datasets, [entry.recipe]):
-                if (first := seen.setdefault(cell, position)) != position:
+            for place in entry.places():
+                if (first := entry_of_place.setdefault(place, position)) != position:
                     raise ValueError(
-                        f"{where}: {'/'.join(cell)} is already in grid[{first}]; drop one"
+                        f"{where}: {'/'.join(place)} is already in grid[{first}]; drop one"
                     )
         return self
 
@@ -792,48 +828,62 @@ class Study(StrictModel):
 
     @model_validator(mode="after")
     def _every_decoded_recipe_is_scored(self) -> Study:
+        """What scoring would find missing after all the decoding."""
         for recipe in dict.fromkeys([*(entry.recipe for entry in self.grid), self.main.recipe]):
-            # what scoring would find missing after all the decoding
             if recipe not in self.scoring:
                 raise ValueError(
                     f"scoring: recipe {recipe!r} of the grid is not scored; add "
                     f"scoring.{recipe}.methods"
                 )
-            decoded = self.recipes[recipe]
-            looked_at = self.main.sample in decoded.samples() or self.scoring[recipe].every_strategy
-            if decoded.sample and looked_at and self.main.num_candidates > decoded.sample.size:
-                raise ValueError(
-                    f"main.num_candidates: {self.main.num_candidates} is more than "
-                    f"recipes.{recipe}.sample.size "
-                    f"({decoded.sample.size}); lower it or raise that one"
-                )
-            if not any(
-                decoded.decoded(strategy_of(name, self.main.beam)) for name in self.answer_source
-            ):
-                raise ValueError(
-                    f"answer_source: recipes.{recipe} decodes none of "
-                    f"{', '.join(self.answer_source)}; add greedy"
-                )
-        for name, scoring in self.scoring.items():
-            decoded = self.recipes[name]
-            if of := scoring.beams_map:
-                known(f"scoring.{name}.beams_map.skip", of.skip, self.datasets)
-                if not decoded.known_outcomes(max(of.sizes)):
-                    raise ValueError(
-                        f"scoring.{name}.beams_map: needs all_above with draws and no lattices, "
-                        "and exact.sizes of "
-                        f"{max(of.sizes)} or more; add them to recipes.{name}"
-                    )
-            drawn = decoded.sample.size if decoded.sample else 0
-            widths = decoded.beam.widths if decoded.beam else []
-            for budget in scoring.budgets:
-                if budget > drawn or budget not in widths:
-                    raise ValueError(
-                        f"scoring.{name}.budgets: {budget} needs a beam of that width and as many "
-                        "samples; "
-                        f"recipes.{name} has beam.widths {widths} and sample.size {drawn}"
-                    )
+            self._check_samples(recipe)
+            self._check_answers(recipe)
+        for recipe, scoring in self.scoring.items():
+            self._check_beams_map(recipe, scoring.beams_map)
+            self._check_budgets(recipe, scoring.budgets)
         return self
+
+    def _check_samples(self, recipe: str) -> None:
+        sample = self.recipes[recipe].sample
+        is_main = self.main.sample in self.recipes[recipe].samples()
+        if not sample or not (is_main or self.scoring[recipe].every_strategy):
+            return
+        if self.main.num_candidates > sample.size:
+            raise ValueError(
+                f"main.num_candidates: {self.main.num_candidates} is more than "
+                f"recipes.{recipe}.sample.size ({sample.size}); lower it or raise that one"
+            )
+
+    def _check_answers(self, recipe: str) -> None:
+        decoded = self.recipes[recipe].decoded
+        beam = self.main.beam
+        if not any(decoded(strategy_of(source, beam)) for source in self.answer_source):
+            raise ValueError(
+                f"answer_source: recipes.{recipe} decodes none of "
+                f"{', '.join(self.answer_source)}; add greedy"
+            )
+
+    def _check_beams_map(self, recipe: str, beams_map: BeamsMap | None) -> None:
+        if not beams_map:
+            return
+        known(f"scoring.{recipe}.beams_map.skip", beams_map.skip, self.datasets)
+        largest = max(beams_map.sizes)
+        if not self.recipes[recipe].known_outcomes(largest):
+            raise ValueError(
+                f"scoring.{recipe}.beams_map: needs all_above with draws and no lattices, and "
+                f"exact.sizes of {largest} or more; add them to recipes.{recipe}"
+            )
+
+    def _check_budgets(self, recipe: str, budgets: list[int]) -> None:
+        sample = self.recipes[recipe].sample
+        beam = self.recipes[recipe].beam
+        size = sample.size if sample else 0
+        widths = beam.widths if beam else []
+        for budget in budgets:
+            if budget > size or budget not in widths:
+                raise ValueError(
+                    f"scoring.{recipe}.budgets: {budget} needs a beam of that width and as many "
+                    f"samples; recipes.{recipe} has beam.widths {widths} and sample.size {size}"
+                )
 
 
 def known(key: str, names: Iterable[str], choices: Iterable[str]) -> None:
@@ -865,8 +915,8 @@ def study_path(name: str) -> Path:
     own = "/" in name or name.endswith((".yaml", ".yml"))
     path = Path(from_home(name) if own else os.path.relpath(STUDIES / f"{name}.yaml"))
     if not path.is_file():
-        there = sorted(p.stem for p in STUDIES.glob("*.yaml"))
-        fix = hint(name, there, ", or a path to your own file")
+        names = sorted(file.stem for file in STUDIES.glob("*.yaml"))
+        fix = hint(name, names, ", or a path to your own file")
         raise BeamUQError(f"config.yaml: study: {json.dumps(name)}: no such study ({path}); {fix}")
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", path.stem):
         fix = "rename the file: letters, digits, '_', '-' and '.' only"

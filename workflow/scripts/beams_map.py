@@ -28,4 +28,4 @@ def run(
 
 
 if __name__ == "__main__":
-    run_program(run, made="beams_map")
+    run_program(run, output="beams_map")

@@ -23,4 +23,4 @@ def run(*, study: Path, **outputs: Path) -> None:
 
 
 if __name__ == "__main__":
-    run_program(run, made="csv")
+    run_program(run, output="csv")

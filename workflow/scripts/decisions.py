@@ -151,4 +151,4 @@ def _candidate_counts(candidates: Path, scoring: Mapping[str, Any]) -> Counter[t
 
 
 if __name__ == "__main__":
-    run_program(run, made="decisions")
+    run_program(run, output="decisions")

@@ -13,4 +13,4 @@ def run(*, study: Path, html: Path) -> None:
 
 
 if __name__ == "__main__":
-    run_program(run, made="html")
+    run_program(run, output="html")

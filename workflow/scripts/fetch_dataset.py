@@ -24,4 +24,4 @@ def run(*, settings: dict[str, Any], lock: Path, split: Path, offline: bool = Fa
 
 
 if __name__ == "__main__":
-    run_program(run, made="split")
+    run_program(run, output="split")

@@ -16,4 +16,4 @@ def run(*, settings: dict[str, Any], model: Path, lock: Path, offline: bool = Fa
 
 
 if __name__ == "__main__":
-    run_program(run, made="model")
+    run_program(run, output="model")

@@ -19,4 +19,4 @@ def run(*, name: str, study: Path, **outputs: Path) -> None:
 
 
 if __name__ == "__main__":
-    run_program(run, made="pdf")
+    run_program(run, output="pdf")

@@ -10,8 +10,8 @@ from beamuq import io
 from beamuq_study import cost_records, parquet_tables
 from beamuq_study.escaped_text import csv_text, markdown_line
 from beamuq_study.exhibits import captions
+from beamuq_study.grid import Grid
 from beamuq_study.html_pages import PageTable, render
-from beamuq_study.plan.cells_of_a_study import Grid
 from beamuq_study.plan.jobs_of_a_study import Job, jobs
 from beamuq_study.rule_programs import run_program
 from beamuq_study.study_config import load_study
@@ -21,9 +21,7 @@ CELL = ["model", "dataset", "recipe"]
 
 
 def run(*, study: Path, exhibits: tuple[Path, ...], csv: Path, markdown: Path, html: Path) -> None:
-    """Read the records of the study's jobs, write the sums; ``exhibits``: a file of each table and
-    figure.
-    """
+    """Read the records of the jobs, write the sums; ``exhibits``: a file of each."""
     content = load_study(study)
     results = study.parent
     rows = ledger(measured_jobs(results, jobs(Grid(content), results, exhibits)))
@@ -31,15 +29,14 @@ def run(*, study: Path, exhibits: tuple[Path, ...], csv: Path, markdown: Path, h
     io.write_text(csv, csv_text(rows))
     io.write_text(markdown, "".join(f"{markdown_line(cells)}\n" for cells in lines))
     title = captions.titled(content, f"{content.title}: what it cost")
-    warning = captions.DEMO_WARNING * content.demo
+    warning = captions.DEMO_WARNING if content.demo else ""
     io.write_text(
         html, render("ledger.html.jinja", title=title, warning=warning, table=PageTable(rows))
     )
 
 
 def measured_jobs(results: Path, counted: Iterable[Job]) -> pd.DataFrame:
-    """A row for each of the ``counted`` jobs and each job that fetched: rule, cell, cost (NaN: no
-    record), device.
+    """A row for each of the ``counted`` jobs and each that fetched; NaN: no record of cost.
 
     The shards of a decoding count as one job, of their summed seconds and their largest memory; so
     do the attempts of a job that was killed.
@@ -53,11 +50,7 @@ def measured_jobs(results: Path, counted: Iterable[Job]) -> pd.DataFrame:
 
 
 def _measured(job: Job) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "rule": job.rule,
-        **{name: job.place(name) for name in CELL},
-        "device": "",
-    }
+    row = {"rule": job.rule, "device": ""} | {name: job.place(name) for name in CELL}
     record = cost_records.record_of(job.file)
     if record is None or not record.is_file():
         return row
@@ -75,8 +68,7 @@ def _cost(records: list[Path]) -> dict[str, float]:
 
 
 def ledger(measured: pd.DataFrame) -> pd.DataFrame:
-    """The sums by rule, by cell and in total, in whole seconds and MB; memory is the largest of any
-    job.
+    """The sums by rule, by cell and in total, in whole seconds and MB; memory: the largest.
 
     ``jobs``: how many the study has; ``measured``: those of them in the sums.
     """
@@ -98,4 +90,4 @@ def ledger(measured: pd.DataFrame) -> pd.DataFrame:
 
 
 if __name__ == "__main__":
-    run_program(run, made="csv")
+    run_program(run, output="csv")

@@ -1,6 +1,8 @@
 """Ask the models what PTrue, CCP and SAR need to know of the answers."""
 
 import gc
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,124 +55,229 @@ def run(
     exactly where the settings ask for it.
     """
     tables = {"questions": questions, "candidates": candidates}
-    read = read_cell(tables, made_with)
-    loaded, by_id = (
-        read["candidates"],
-        {row["id"]: row for row in read["questions"].table.to_pylist()},
-    )
-    if unknown := set(loaded.table.column("id").to_pylist()) - by_id.keys():
-        raise BeamUQError(
-            f"{candidates}: id {min(unknown)!r} is not in {questions}; make both anew"
-        )
-    answers, others = _answers_and_candidates(loaded.table, settings)
-    texts = [answer for _, answer in answers]
-    columns = ("id", "answer_source", "candidate_strategy", "candidate_rank")
-    keys = [(answer["id"], name, "", 0) for name, answer in answers]
-    keys += [(other["id"], "", other["strategy"], other["rank"]) for other in others]
-    judged: dict[str, list[Any]] = {}
-
-    cards = cards if settings["p_true"] else 1
-    device, dtype = devices.prepare(loading["device"], loading["dtype"], threads, cards)
-    _, scorer_dtype = devices.resolve(
-        loading["device"], loading.get("scorer_dtype", loading["dtype"])
-    )
     files = {"language_model": language_model, "nli": nli, "relevance": relevance}
-    folders = {name: file.parent if file else None for name, file in files.items()}
-    plugged = {use for use, key in JUDGES.items() if settings[key] and ":" in settings[key]["kind"]}
-    models = identities(folders, loading["content"], plugged)
-    answered, asked = loaded.provenance.get("models", {}).get("model"), models.get("language_model")
-    if answered and asked and answered["content"] != asked["content"]:
-        both = (
-            f"content {asked['content'][:12]}…, {candidates} was made with "
-            f"{answered['content'][:12]}…"
-        )
-        raise BeamUQError(
-            f"{folders['language_model']}: is not the model that gave the answers ({both}); put "
-            "that model back, or "
-            "delete the candidates and run again"
-        )
-
-    def judge_of(use: str) -> SimilarityScorer:
-        judge = settings[JUDGES[use]]
-        words = judge.get("words", "rouge")
-        options: dict[str, Any] = {
-            "dtype": scorer_dtype,
-            "device": device,
-            "cache": cache,
-            "words": words,
-        }
-        return load_scorer(judge["kind"], folders[use], **options)
-
-    if settings["p_true"] and template and language_model:
-        model, tokenizer = load_causal(
-            language_model.parent, dtype=dtype, device=device, cards=cards
-        )
-        query = PTrueQuery(
-            tokenizer, load_template(template), settings["style"], settings["enable_thinking"]
-        )
-        prompts = [
-            (f"{answer['id']} ({name})", by_id[answer["id"]], answer["text"])
-            for name, answer in answers
-        ]
-        judged["p_true_logprob"] = list(p_true_logprobs(model, query, prompts))
-        del model
+    cell = _read_cell(tables, settings, made_with)
+    models = _Models(
+        {name: file.parent if file else None for name, file in files.items()},
+        settings,
+        loading,
+        cache,
+        threads,
+        cards if settings["p_true"] else 1,
+    )
+    models.check_answered(cell.candidates)
+    rows = cell.rows()
+    if template and settings["p_true"] and language_model:
+        _set_column(rows, "p_true_logprob", models.p_true_logprobs(cell, template))
         gc.collect()
     if settings["ccp"]:
-        judge = judge_of("nli")
-        judged["ccp_labels"] = list(
-            ccp_labels(texts, judge, settings["ccp"]["equivalence_threshold"])
-        )
-        del judge
+        _set_column(rows, "ccp_labels", models.ccp_labels(cell))
         gc.collect()
     if settings["relevance"] and language_model:
-        judge = judge_of("relevance")
-        asked_of = {key: str(row["question"]) for key, row in by_id.items()}
-        tokenizer = load_tokenizer(language_model.parent)
-        newline = newline_ended(loaded)
-        relevances = token_relevances(
-            [*texts, *others], asked_of, tokenizer, judge, newline=newline
-        )
-        judged["token_relevances"] = list(relevances)
-
-    rows = [dict(zip(columns, key, strict=True)) for key in keys]
-    for name, values in judged.items():
-        for row, value in zip(
-            rows, values, strict=False
-        ):  # candidates, which come last, may have none
-            row[name] = value
-    read_too = tables | {"template": template}
-    footer = provenance(settings, read_too, models=models, dtype=dtype, device=device)
-    footer |= {"scorer_dtype": loading["scorer_dtype"]} if "scorer_dtype" in loading else {}
-    parquet_tables.write(judgements, "judgements", rows, cell=loaded.cell, provenance=footer)
-
-
-def _answers_and_candidates(
-    table: pa.Table, settings: dict[str, Any]
-) -> tuple[list[tuple[str, Row]], list[Row]]:
-    """The rows of the produced answers, with the name of each, and of the candidates whose tokens
-    are judged for SAR.
-
-    Raises BeamUQError if a question lacks a produced answer, or the file the main strategies.
-    """
-    texts = produced_texts(table, settings["answer_source"], settings["beam"])
-    judged = [
-        name for name in (settings["sample"], settings["beam"]) if name and settings["relevance"]
-    ]
-    sources = {name: strategy_of(name, settings["beam"]) for name in texts}
-    strategies = pa.array([*sources.values(), *judged], pa.string())
-    rows: list[Row] = (
-        table.select(COLUMNS)
-        .filter(pc.is_in(table.column("strategy"), value_set=strategies))
-        .to_pylist()
+        _set_column(rows, "token_relevances", models.token_relevances(cell))
+    footer = provenance(
+        settings,
+        tables | {"template": template},
+        models=models.identities,
+        dtype=models.dtype,
+        device=models.device,
     )
-    others = [row for row in rows if row["strategy"] in judged]
-    if lacking := set(judged) - {row["strategy"] for row in others}:
-        raise BeamUQError(f"candidates: hold no {min(lacking)!r}; decode it, or set it to null")
-    first = {(row["strategy"], row["id"]): row for row in rows if row["rank"] == 0}
+    if "scorer_dtype" in loading:
+        footer["scorer_dtype"] = loading["scorer_dtype"]
+    parquet_tables.write(
+        judgements, "judgements", rows, cell=cell.candidates.cell, provenance=footer
+    )
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """What is judged of a cell.
+
+    ``questions``: rows by id. ``answers``: the rows of the produced answers, each with the name of
+    its source. ``others``: the rows of the candidates whose tokens are judged for SAR.
+    """
+
+    candidates: parquet_tables.Loaded
+    questions: Mapping[str, Row]
+    answers: list[tuple[str, Row]]
+    others: list[Row]
+
+    @property
+    def answer_rows(self) -> list[Row]:
+        return [row for _, row in self.answers]
+
+    def rows(self) -> list[Row]:
+        """The rows of the table of judgements, answers first, without what is judged."""
+        answers = [
+            {
+                "id": row["id"],
+                "answer_source": source,
+                "candidate_strategy": "",
+                "candidate_rank": 0,
+            }
+            for source, row in self.answers
+        ]
+        of_candidates = [
+            {
+                "id": row["id"],
+                "answer_source": "",
+                "candidate_strategy": row["strategy"],
+                "candidate_rank": row["rank"],
+            }
+            for row in self.others
+        ]
+        return answers + of_candidates
+
+
+def _read_cell(
+    tables: Mapping[str, Path], settings: Mapping[str, Any], made_with: Mapping[str, Any]
+) -> _Cell:
+    """Raises BeamUQError if a question, a produced answer or a main strategy is missing."""
+    read = read_cell(tables, made_with)
+    candidates = read["candidates"]
+    questions = {row["id"]: row for row in read["questions"].table.to_pylist()}
+    unknown = set(candidates.table.column("id").to_pylist()) - questions.keys()
+    if unknown:
+        raise BeamUQError(
+            f"{tables['candidates']}: id {min(unknown)!r} is not in {tables['questions']}; make "
+            "both anew"
+        )
+    main = [settings["sample"], settings["beam"]]
+    strategies = [name for name in main if name and settings["relevance"]]
+    return _Cell(
+        candidates,
+        questions,
+        _produced_answers(candidates.table, settings),
+        _candidates_of(candidates.table, strategies),
+    )
+
+
+def _produced_answers(candidates: pa.Table, settings: Mapping[str, Any]) -> list[tuple[str, Row]]:
+    """The rows of the produced answers, each with the name of its source."""
+    beam = settings["beam"]
+    texts = produced_texts(candidates, settings["answer_source"], beam)
+    strategies = {source: strategy_of(source, beam) for source in texts}
+    of_rank_0 = candidates.filter(pc.equal(candidates.column("rank"), 0))
+    rows = _rows_of(of_rank_0, strategies.values())
+    first = {(row["strategy"], row["id"]): row for row in rows}
     return [
-        (name, first[sources[name], key]) for name, by_id in texts.items() for key in by_id
-    ], others
+        (source, first[strategies[source], question])
+        for source, text_by_question in texts.items()
+        for question in text_by_question
+    ]
+
+
+def _candidates_of(candidates: pa.Table, strategies: list[str]) -> list[Row]:
+    """All rows of some strategies. Raises BeamUQError if there are none of one."""
+    rows = _rows_of(candidates, strategies)
+    missing = set(strategies) - {row["strategy"] for row in rows}
+    if missing:
+        raise BeamUQError(f"candidates: hold no {min(missing)!r}; decode it, or set it to null")
+    return rows
+
+
+def _rows_of(candidates: pa.Table, strategies: Collection[str]) -> list[Row]:
+    values = pa.array(list(strategies), pa.string())
+    chosen = pc.is_in(candidates.column("strategy"), value_set=values)
+    rows: list[Row] = candidates.select(COLUMNS).filter(chosen).to_pylist()
+    return rows
+
+
+class _Models:
+    """The models that a job asks, each loaded for one judgement and let go after it.
+
+    ``folders``: by the job's name for each model, None where it is not loaded. ``cards``: how many
+    the language model is spread over.
+    """
+
+    def __init__(
+        self,
+        folders: Mapping[str, Path | None],
+        settings: Mapping[str, Any],
+        loading: Mapping[str, Any],
+        cache: Path | None,
+        threads: int,
+        cards: int,
+    ) -> None:
+        self._folders = folders
+        self._settings = settings
+        self._cache = cache
+        self._cards = cards
+        self.device, self.dtype = devices.prepare(
+            loading["device"], loading["dtype"], threads, cards
+        )
+        scorer_dtype = loading.get("scorer_dtype", loading["dtype"])
+        _, self._scorer_dtype = devices.resolve(loading["device"], scorer_dtype)
+        plugins = [
+            use for use, key in JUDGES.items() if settings[key] and ":" in settings[key]["kind"]
+        ]
+        self.identities = identities(folders, loading["content"], plugins)
+
+    def check_answered(self, candidates: parquet_tables.Loaded) -> None:
+        """Raises BeamUQError if another language model than the one here gave the candidates."""
+        recorded = candidates.provenance.get("models", {}).get("model")
+        loaded = self.identities.get("language_model")
+        if not recorded or not loaded or recorded["content"] == loaded["content"]:
+            return
+        both = (
+            f"content {loaded['content'][:12]}…, {candidates.path} was made with "
+            f"{recorded['content'][:12]}…"
+        )
+        raise BeamUQError(
+            f"{self._folders['language_model']}: is not the model that gave the answers ({both}); "
+            "put that model back, or delete the candidates and run again"
+        )
+
+    def p_true_logprobs(self, cell: _Cell, template: Path) -> list[float]:
+        """Of each produced answer."""
+        style = self._settings["style"]
+        thinking = self._settings["enable_thinking"]
+        model, tokenizer = load_causal(
+            self._language_model(), dtype=self.dtype, device=self.device, cards=self._cards
+        )
+        query = PTrueQuery(tokenizer, load_template(template), style, thinking)
+        prompts = [
+            (f"{row['id']} ({source})", cell.questions[row["id"]], row["text"])
+            for source, row in cell.answers
+        ]
+        return list(p_true_logprobs(model, query, prompts))
+
+    def ccp_labels(self, cell: _Cell) -> list[list[list[str]]]:
+        """Of each produced answer."""
+        threshold = self._settings["ccp"]["equivalence_threshold"]
+        return list(ccp_labels(cell.answer_rows, self._judge("nli"), threshold))
+
+    def token_relevances(self, cell: _Cell) -> list[list[float]]:
+        """Of each produced answer, then of the other candidates."""
+        judge = self._judge("relevance")
+        tokenizer = load_tokenizer(self._language_model())
+        questions = {key: str(row["question"]) for key, row in cell.questions.items()}
+        newline = newline_ended(cell.candidates)
+        texts = [*cell.answer_rows, *cell.others]
+        return list(token_relevances(texts, questions, tokenizer, judge, newline=newline))
+
+    def _language_model(self) -> Path:
+        folder = self._folders["language_model"]
+        assert folder is not None
+        return folder
+
+    def _judge(self, use: str) -> SimilarityScorer:
+        judge = self._settings[JUDGES[use]]
+        return load_scorer(
+            judge["kind"],
+            self._folders[use],
+            dtype=self._scorer_dtype,
+            device=self.device,
+            cache=self._cache,
+            words=judge.get("words", "rouge"),
+        )
+
+
+def _set_column(rows: list[Row], name: str, values: list[Any]) -> None:
+    """Set a column of the first rows: candidates, which come last, may have no value."""
+    for row, value in zip(rows, values, strict=False):
+        row[name] = value
 
 
 if __name__ == "__main__":
-    run_program(run, made="judgements")
+    run_program(run, output="judgements")

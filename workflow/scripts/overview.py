@@ -1,11 +1,10 @@
-"""What a study found, and what it was made of, as one page: main table, figures, claims, links,
-models, versions.
-"""
+"""What a study found, and what it was made of, as one page."""
 
 import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,10 @@ from beamuq_study import parquet_tables
 from beamuq_study.comparison import comparison_inputs
 from beamuq_study.escaped_text import csv_text
 from beamuq_study.exhibits import captions
+from beamuq_study.grid import Grid
 from beamuq_study.html_pages import Drawing, PageTable, render, title_of
 from beamuq_study.overview import overview_tables
-from beamuq_study.plan.cells_of_a_study import Grid
+from beamuq_study.parquet_tables import Footer, Loaded, OnDisk
 from beamuq_study.provenance import check_one_run, check_study, check_weights
 from beamuq_study.rule_programs import run_program
 from beamuq_study.study_config import Study, load_study
@@ -37,51 +37,58 @@ def run(*, study: Path, manifests: Files, exhibits: Files, claims: Path, **outpu
     figure, in the page's order; ``claims``: of the comparison; ``outputs``: the page, "csv" with
     counts of dropped, empty and cut answers, and the questions "listed" that have one.
     """
-    content, results = load_study(study), study.parent
-    grid = Grid(content)
-    questions = [
-        parquet_tables.read(results / artifact.path, "questions") for artifact in grid.questions
-    ]
-    candidates = [
-        parquet_tables.on_disk(results / artifact.path, "candidates", overview_tables.OF_TEXTS)
-        for artifact in grid.generations
-    ]
-    others = [
-        artifact for artifact in (*grid.prompts, *grid.measured) if artifact.kind != "candidates"
-    ]
-    footers = [
-        *questions,
-        *candidates,
-        *(parquet_tables.read_footer(results / artifact.path) for artifact in others),
-    ]
-    check_one_run(footers)
-    check_study(content, footers)
-    fetched = {
-        made["source"]: made for made in (json.loads(path.read_bytes()) for path in manifests)
-    }
-    check_weights(footers, {source: _hashes(made) for source, made in fetched.items()})
-    question_ids = {loaded.cell["dataset"]: loaded.table["id"].to_pylist() for loaded in questions}
-    counts = overview_tables.counts(content, question_ids, candidates)
+    content = load_study(study)
+    read = _read(content, study.parent)
+    check_one_run(read.footers)
+    check_study(content, read.footers)
+    fetched = {}
+    for path in manifests:
+        manifest = json.loads(path.read_bytes())
+        fetched[manifest["source"]] = manifest
+    check_weights(read.footers, {source: _hashes(fetched[source]) for source in fetched})
+    ids = {table.cell["dataset"]: table.table["id"].to_pylist() for table in read.questions}
+    counts = overview_tables.counts(content, ids, read.candidates)
     made_of = {
-        "Models": overview_tables.models(content, candidates, fetched),
-        "Similarity and quality": overview_tables.scorers(content, footers, fetched),
-        "Datasets": overview_tables.datasets(content, questions),
+        "Models": overview_tables.models(content, read.candidates, fetched),
+        "Similarity and quality": overview_tables.scorers(content, read.footers, fetched),
+        "Datasets": overview_tables.datasets(content, read.questions),
         "Dropped, empty and cut answers": overview_tables.answers_shown(content, counts),
-        "Options that answers name": overview_tables.options_named(content, footers),
-        "Versions": overview_tables.versions(footers),
+        "Options that answers name": overview_tables.options_named(content, read.footers),
+        "Versions": overview_tables.versions(read.footers),
     }
-    io.write_text(outputs["html"], page(content, exhibits, claims, results, made_of))
+    listed = overview_tables.listed(content, ids, read.candidates)
+    io.write_text(outputs["html"], page(content, exhibits, claims, study.parent, made_of))
     io.write_text(outputs["csv"], csv_text(counts))
-    io.write_text(
-        outputs["listed"], csv_text(overview_tables.listed(content, question_ids, candidates))
-    )
+    io.write_text(outputs["listed"], csv_text(listed))
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What is read of a study: questions, candidates, and the footer of every table."""
+
+    questions: list[Loaded]
+    candidates: list[OnDisk]
+    footers: list[Footer]
+
+
+def _read(study: Study, results: Path) -> _Read:
+    grid = Grid(study)
+    questions = [parquet_tables.read(results / file.path, "questions") for file in grid.questions]
+    candidates = [
+        parquet_tables.on_disk(results / file.path, "candidates", overview_tables.OF_TEXTS)
+        for file in grid.generations
+    ]
+    footers: list[Footer] = [*questions, *candidates]
+    for file in (*grid.prompts, *grid.measured):
+        if file.kind != "candidates":
+            footers.append(parquet_tables.read_footer(results / file.path))
+    return _Read(questions, candidates, footers)
 
 
 def page(
     study: Study, exhibits: Files, claims: Path, folder: Path, made_of: Mapping[str, pd.DataFrame]
 ) -> str:
-    """The page: what was found, links from ``folder`` to all of ``exhibits``, then what the run was
-    made of.
+    """The page: what was found, links from ``folder`` to ``exhibits``, what it was made of.
 
     It shows the main table, or where the study has none its first, and three figures: the main
     ones, then its first. A claim is listed that is asked of this study and about all datasets or
@@ -92,20 +99,27 @@ def page(
     first_tables = sorted(tables, key=lambda path: path.stem != MAIN_TABLE)
     first_figures = sorted(figures, key=lambda path: path.stem not in MAIN_FIGURES)
     judged = pd.read_csv(claims, keep_default_na=False)
-    elsewhere = _claims_about_other_datasets(study)
-    listed = judged[(judged["outcome"] != "not asked") & ~judged["id"].isin(elsewhere)]
-    outcomes = listed.groupby(["claim", "where"], sort=False)["outcome"]
     return render(
         "overview.html.jinja",
         title=captions.titled(study, study.title),
         warning=captions.DEMO_WARNING if study.demo else "",
         table=_shown(first_tables[0]) if first_tables else None,
         drawings=[Drawing.read(path) for path in first_figures[:MOST_FIGURES]],
-        claims=[(*claim, counts.value_counts(sort=False).to_dict()) for claim, counts in outcomes],
+        claims=_outcomes_by_claim(study, judged),
         declared=judged["id"].nunique(),
         exhibits={"Tables": _links(tables, folder), "Figures": _links(figures, folder)},
         made_of={heading: PageTable(frame) for heading, frame in made_of.items() if len(frame)},
     )
+
+
+def _outcomes_by_claim(study: Study, judged: pd.DataFrame) -> list[tuple[Any, Any, dict[Any, int]]]:
+    """Each listed claim's text, where the paper makes it, and how often each outcome stands."""
+    elsewhere = judged["id"].isin(_claims_about_other_datasets(study))
+    listed = judged[(judged["outcome"] != "not asked") & ~elsewhere]
+    return [
+        (claim, where, outcomes.value_counts(sort=False).to_dict())
+        for (claim, where), outcomes in listed.groupby(["claim", "where"], sort=False)["outcome"]
+    ]
 
 
 def _claims_about_other_datasets(study: Study) -> list[str]:
@@ -135,4 +149,4 @@ def _links(pages: Sequence[Path], folder: Path) -> list[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    run_program(run, made="html")
+    run_program(run, output="html")

@@ -35,4 +35,4 @@ def run(
 
 
 if __name__ == "__main__":
-    run_program(run, made="prompts")
+    run_program(run, output="prompts")

@@ -1,6 +1,8 @@
 """Measure how right the produced answers are."""
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,17 @@ from beamuq_study import parquet_tables
 from beamuq_study.produced_answers import produced_texts
 from beamuq_study.provenance import newline_ended, provenance, read_cell
 from beamuq_study.rule_programs import run_program
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A produced answer: its source, its question's row, and its text as metrics read it."""
+
+    source: str
+    question: Row
+    text: str
 
 
 def run(
@@ -35,54 +48,80 @@ def run(
     """
     files = {"questions": questions, "candidates": candidates}
     read = read_cell(files, made_with)
-    asked = {
-        row["id"]: row
-        for row in read["questions"].table.select(["id", "references", "options"]).to_pylist()
-    }
-    answers = produced_texts(read["candidates"].table, settings["answer_source"], settings["beam"])
-    texts = [
-        (name, question, text)
-        for name, by_id in answers.items()
-        for question, text in by_id.items()
-    ]
-    if unknown := [question for _, question, _ in texts if question not in asked]:
-        raise BeamUQError(
-            f"{candidates}: question {unknown[0]!r} is not in {questions}; make both anew"
-        )
-    references, options = (
-        [asked[question][key] for _, question, _ in texts] for key in ("references", "options")
-    )
+    decoded = read["candidates"]
+    texts = produced_texts(decoded.table, settings["answer_source"], settings["beam"])
+    one_line = settings["metric"] in QUALITY and not newline_ended(decoded)
+    answers = _answers(texts, read["questions"], candidates, one_line=one_line)
     folders = {
         name: file.parent for name, file in (("model", model), ("backbone", backbone)) if file
     }
     models = identities(folders, loading["content"], folders)
+    options = [answer.question["options"] for answer in answers]
     learned = Learned(options=options)
     if settings["metric"] in LEARNED:
         device, dtype = devices.prepare(loading["device"], loading["dtype"], threads)
         learned = Learned(options=options, **folders, dtype=dtype, device=device, cache=cache)
-    produced = [text for _, _, text in texts]
-    if settings["metric"] in QUALITY and not newline_ended(read["candidates"]):
-        produced = [" ".join(text.split()) for text in produced]  # metrics compare one line
-    values = quality_values(
-        settings["metric"], produced, references, settings["normalizer"], learned
-    )
-    rows = [
-        {"id": question, "answer_source": name, "value": float(value)}
-        for (name, question, _), value in zip(texts, values, strict=True)
-    ]
+    rows = _rows(answers, settings, learned)
     footer = provenance(settings, files, models=models, dtype=learned.dtype, device=learned.device)
     footer["empty"] = {
-        name: [list(by_id.values()).count(""), len(by_id)] for name, by_id in answers.items()
+        source: [list(by_question.values()).count(""), len(by_question)]
+        for source, by_question in texts.items()
     }
     if settings["metric"] == GOLD_LABEL:
-        counts = {name: Counter({"answers": 0, "none": 0, "several": 0}) for name in answers}
-        for (name, _, _), text, shown in zip(texts, produced, options, strict=True):
-            named = len(named_options(text, shown))
-            counts[name].update({"answers": 1, "none": named == 0, "several": named > 1})
-        footer["options_named"] = counts
-    cell = read["candidates"].cell | {"metric": settings["metric"]}
+        footer["options_named"] = _options_named(answers, texts)
+    cell = decoded.cell | {"metric": settings["metric"]}
     parquet_tables.write(quality, "quality", rows, cell=cell, provenance=footer)
 
 
+def _answers(
+    texts: Mapping[str, Mapping[str, str]],
+    questions: parquet_tables.Loaded,
+    candidates: Path,
+    *,
+    one_line: bool,
+) -> list[Answer]:
+    """The produced answers, by source and question; ``one_line``: their lines are joined.
+
+    Raises BeamUQError if a question is unknown.
+    """
+    columns = questions.table.select(["id", "references", "options"])
+    rows = {row["id"]: row for row in columns.to_pylist()}
+    answers = []
+    for source, text_by_question in texts.items():
+        for question, text in text_by_question.items():
+            if question not in rows:
+                raise BeamUQError(
+                    f"{candidates}: question {question!r} is not in {questions.path}; make both "
+                    "anew"
+                )
+            compared = " ".join(text.split()) if one_line else text
+            answers.append(Answer(source, rows[question], compared))
+    return answers
+
+
+def _rows(answers: Sequence[Answer], settings: Mapping[str, Any], learned: Learned) -> list[Row]:
+    """The rows of the table of quality."""
+    values = quality_values(
+        settings["metric"],
+        [answer.text for answer in answers],
+        [answer.question["references"] for answer in answers],
+        settings["normalizer"],
+        learned,
+    )
+    return [
+        {"id": answer.question["id"], "answer_source": answer.source, "value": float(value)}
+        for answer, value in zip(answers, values, strict=True)
+    ]
+
+
+def _options_named(answers: Sequence[Answer], sources: Iterable[str]) -> dict[str, Counter[str]]:
+    """By source how many answers there are, and how many name no option or several."""
+    counts = {source: Counter({"answers": 0, "none": 0, "several": 0}) for source in sources}
+    for answer in answers:
+        named = len(named_options(answer.text, answer.question["options"]))
+        counts[answer.source].update({"answers": 1, "none": named == 0, "several": named > 1})
+    return counts
+
+
 if __name__ == "__main__":
-    run_program(run, made="quality")
+    run_program(run, output="quality")

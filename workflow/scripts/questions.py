@@ -22,31 +22,40 @@ def run(
     questions: Path,
     shots: Path,
 ) -> None:
-    """Choose both and write them, questions in the subset's order; ``few_shot_split``: where any
-    are shown.
+    """Choose both and write them, questions in the subset's order.
+
+    ``few_shot_split``: where any examples are shown.
     """
-    reader, dataset, seed = ADAPTERS[settings["adapter"]], settings["dataset"], settings["seed"]
+    seed = settings["seed"]
+    dataset = settings["dataset"]
     repeated: list[str] = []
-    everything = read_questions(reader, split, repeated)
-    files = {"split": described(split)}
+    everything = read_questions(ADAPTERS[settings["adapter"]], split, repeated)
     chosen = choose_questions(everything, settings["questions"], seed=seed, dataset=dataset)
+    files = {"split": described(split)}
     examples: list[Question] = []
     if settings["few_shot"] and few_shot_split:
         files["few_shot_split"] = described(few_shot_split)
-        shown = read_questions(reader, few_shot_split)
+        shown = read_questions(ADAPTERS[settings["adapter"]], few_shot_split)
         examples = choose_shots(shown, everything, settings["few_shot"], seed=seed, dataset=dataset)
-    read = {"questions": len(everything), "repeated_rows": len(repeated)}
-    versions = {"numpy": np.__version__, "pyarrow": pa.__version__}
-    footer = {"settings": settings, "files": files, "read": read, "versions": versions}
-    for path, kind, rows in ((questions, "questions", chosen), (shots, "shots", examples)):
-        parquet_tables.write(
-            path, kind, [dict(row) for row in rows], cell={"dataset": dataset}, provenance=footer
-        )
+    footer = {
+        "settings": settings,
+        "files": files,
+        "read": {"questions": len(everything), "repeated_rows": len(repeated)},
+        "versions": {"numpy": np.__version__, "pyarrow": pa.__version__},
+    }
+    _write(questions, "questions", chosen, footer)
+    _write(shots, "shots", examples, footer)
     print(
         f"{dataset}: {len(chosen)} of {len(everything)} questions, {len(examples)} few-shot "
         "examples"
     )
 
 
+def _write(path: Path, kind: str, chosen: list[Question], footer: dict[str, Any]) -> None:
+    rows = [dict(question) for question in chosen]
+    cell = {"dataset": footer["settings"]["dataset"]}
+    parquet_tables.write(path, kind, rows, cell=cell, provenance=footer)
+
+
 if __name__ == "__main__":
-    run_program(run, made="questions")
+    run_program(run, output="questions")

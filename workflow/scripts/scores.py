@@ -1,6 +1,4 @@
-"""Candidates and similarities to uncertainty scores: every method, variant and setting of a
-cell.
-"""
+"""Candidates and similarities to uncertainty scores of every method and setting of a cell."""
 
 from pathlib import Path
 from typing import Any
@@ -30,4 +28,4 @@ def run(
 
 
 if __name__ == "__main__":
-    run_program(run, made="scores")
+    run_program(run, output="scores")

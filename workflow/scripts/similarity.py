@@ -4,9 +4,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from beamuq.models import devices
 from beamuq.models.model_folder import identities
-from beamuq.scorers.scorer_protocol import scored
+from beamuq.scorers.scorer_protocol import SimilarityScorer, scored
 from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq_study import parquet_tables
 from beamuq_study.produced_answers import needed_pairs
@@ -25,12 +27,13 @@ def run(
     threads: int = 1,
     similarity: Path,
 ) -> None:
-    """Read the candidates, score their pairs, write the table; ``model``: a file in the scorer's
-    folder, if any.
+    """Read the candidates, score their pairs, write the table.
+
+    ``model``: a file in the scorer's folder, if it has one.
     """
-    loaded = read_cell({"candidates": candidates}, made_with)["candidates"]
-    needed = needed_pairs(
-        loaded.table,
+    decoded = read_cell({"candidates": candidates}, made_with)["candidates"]
+    pairs = needed_pairs(
+        decoded.table,
         settings["answer_source"],
         settings["beam"],
         settings.get("only_with_answer", ()),
@@ -42,22 +45,34 @@ def run(
     device, dtype = (
         devices.prepare(loading["device"], loading["dtype"], threads) if folder else (None, None)
     )
-    words = settings.get("words", "rouge")
     scorer = load_scorer(
-        settings["kind"], folder, dtype=dtype, device=device, cache=cache, words=words
+        settings["kind"],
+        folder,
+        dtype=dtype,
+        device=device,
+        cache=cache,
+        words=settings.get("words", "rouge"),
     )
-    scores = scored(scorer, [(premise, hypothesis) for _, premise, hypothesis in needed])
-    ids, premises, hypotheses = zip(*needed, strict=True) if needed else ((), (), ())
-    columns = {"id": ids, "premise": premises, "hypothesis": hypotheses, **vars(scores)}
-    table = parquet_tables.table_of("similarity", columns)
-    print(f"{settings['name']}: {len(needed)} pairs", file=sys.stderr)
-    cell = loaded.cell | {"scorer": settings["name"]}
+    table = _scored_pairs(pairs, scorer)
+    print(f"{settings['name']}: {len(pairs)} pairs", file=sys.stderr)
     footer = provenance(
         settings, {"candidates": candidates}, models=models, dtype=dtype, device=device
     )
-    footer["pairs"] = len(needed)
+    footer["pairs"] = len(pairs)
+    cell = decoded.cell | {"scorer": settings["name"]}
     parquet_tables.write(similarity, "similarity", table, cell=cell, provenance=footer)
 
 
+def _scored_pairs(pairs: list[tuple[str, str, str]], scorer: SimilarityScorer) -> pa.Table:
+    """The table of similarities of (question id, premise, hypothesis)."""
+    scores = scored(scorer, [(premise, hypothesis) for _, premise, hypothesis in pairs])
+    columns = {
+        "id": [question for question, _, _ in pairs],
+        "premise": [premise for _, premise, _ in pairs],
+        "hypothesis": [hypothesis for _, _, hypothesis in pairs],
+    }
+    return parquet_tables.table_of("similarity", columns | vars(scores))
+
+
 if __name__ == "__main__":
-    run_program(run, made="similarity")
+    run_program(run, output="similarity")

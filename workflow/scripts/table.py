@@ -22,4 +22,4 @@ def run(*, name: str, study: Path, csv: Path, tex: Path, markdown: Path, html: P
 
 
 if __name__ == "__main__":
-    run_program(run, made="csv")
+    run_program(run, output="csv")

@@ -14,4 +14,4 @@ def run(*, settings: dict[str, Any], study: Path) -> None:
 
 
 if __name__ == "__main__":
-    run_program(run, made="study")
+    run_program(run, output="study")

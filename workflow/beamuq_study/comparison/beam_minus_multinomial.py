@@ -18,13 +18,13 @@ import pandas as pd
 
 from beamuq.evaluation.estimates import MEAN, TIE, Estimates, joined
 from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, holm
-from beamuq_study import cells
+from beamuq_study import grid
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs, ComparisonRules
 from beamuq_study.exhibits import captions, figure_style
 from beamuq_study.exhibits.exhibit import EVALUATION, Built, Exhibit
 from beamuq_study.exhibits.method_groups import OVER_BEAMS, OVER_SAMPLES
 from beamuq_study.exhibits.table_of_numbers import records
-from beamuq_study.result_files import Cell
+from beamuq_study.grid import Cell
 
 LABEL = "paired"
 ROW = 0.15  # inches a row
@@ -107,7 +107,7 @@ def _families(results: ComparisonInputs) -> Families:
     study = results.study
     paper = results.rules.paper
     methods = results.rules.families.methods
-    of_grid = cells.by_model(cells.recipe_cells(study, study.main.recipe, None))
+    of_grid = grid.by_model(grid.recipe_cells(study, study.main.recipe, None))
     tested = [model for model in paper.models if model in of_grid]
     if tested:
         return Families(methods, {model: list(paper.datasets) for model in paper.models}, tested)
@@ -276,7 +276,7 @@ def _run_cells(results: ComparisonInputs) -> list[Cell]:
     tested = set(results.rules.families.methods).intersection(study.scoring[recipe].methods)
     if not tested:
         return []
-    main_cells = cells.recipe_cells(study, recipe)
+    main_cells = grid.recipe_cells(study, recipe)
     return [cell for cell in main_cells if not results.lacking([cell], *EVALUATION)]
 
 

@@ -22,8 +22,9 @@ from beamuq.config_errors import read_yaml
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.estimates import Estimates
 from beamuq.strategy_names import parse
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import ALL, Artifact, read_footer
-from beamuq_study.result_files import Cell, Inputs
+from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import ROOT, STUDIES, Study, load_study
 
 FOLDER = ROOT / "workflow" / "paper_numbers"

@@ -22,7 +22,8 @@ from beamuq_study.comparison.comparison_inputs import (
     touching,
 )
 from beamuq_study.exhibits.exhibit import EVALUATION
-from beamuq_study.result_files import Cell, as_stored
+from beamuq_study.grid import Cell
+from beamuq_study.result_files import as_stored
 from beamuq_study.study_config import Study
 
 # Of sampled Semantic Entropy, by the setting under which it is stored (D12)

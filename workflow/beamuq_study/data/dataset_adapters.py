@@ -21,13 +21,13 @@ UNREAD = ("context", "passage", "story", "choices", "options", "history", "group
 
 
 def _trivia_qa(row: Row, _: str) -> Iterable[Question]:
-    """References are ``answer.value`` first, then the aliases; blank aliases say nothing and are
-    dropped.
+    """References are ``answer.value``, then the aliases; blank aliases are dropped.
 
     A few-shot example shows the first reference, so the value as it is written, not the hub's
     ``normalized_value``.
     """
-    value, aliases = row["answer"]["value"], row["answer"]["aliases"]
+    value = row["answer"]["value"]
+    aliases = row["answer"]["aliases"]
     if value == "<unk>":
         raise BeamUQError(f"answer.value: '<unk>': the row {NO_ANSWER}")
     return [
@@ -40,9 +40,7 @@ def _trivia_qa(row: Row, _: str) -> Iterable[Question]:
 
 
 def _web_questions(row: Row, name: str) -> Iterable[Question]:
-    """Every answer of a set question is a reference; the hub has no ids, so the id is
-    ``<split>-<row>``.
-    """
+    """Every answer is a reference; the hub has no ids, so the id is ``<split>-<row>``."""
     return [question(name, row["question"], row["answers"])]
 
 
@@ -59,7 +57,8 @@ def _coqa(row: Row, name: str) -> Iterator[Question]:
     Ids are ``<split>-<dialogue>-<turn>``, 0-based, since the hub has none. The group is the story,
     by its hash, so that two dialogues about one story are one unit of the bootstrap.
     """
-    texts, answers = row["questions"], row["answers"]["input_text"]
+    texts = row["questions"]
+    answers = row["answers"]["input_text"]
     if len(texts) != len(answers):
         raise BeamUQError(
             f"questions: {len(texts)} of them, but {len(answers)} answers; give each turn one of "
@@ -69,7 +68,8 @@ def _coqa(row: Row, name: str) -> Iterator[Question]:
         raise BeamUQError("questions: the dialogue has none; remove the row")
     story = row["story"].strip()
     group = f"story-{hashlib.sha256(story.encode()).hexdigest()[:12]}"
-    context, history = [Passage(title="", text=story)], list[Turn]()
+    context = [Passage(title="", text=story)]
+    history: list[Turn] = []
     for turn, (text, answer) in enumerate(zip(texts, answers, strict=True)):
         try:
             yield question(
@@ -81,12 +81,12 @@ def _coqa(row: Row, name: str) -> Iterator[Question]:
 
 
 def _hotpot_qa(row: Row, _: str) -> Iterable[Question]:
-    """The two paragraphs that the supporting facts name, in the order in which the context has
-    them.
+    """The two paragraphs that the supporting facts name, in the context's order.
 
     Sentences carry their own leading space, so a paragraph is their plain concatenation.
     """
-    titles, paragraphs = row["context"]["title"], row["context"]["sentences"]
+    titles = row["context"]["title"]
+    paragraphs = row["context"]["sentences"]
     if len(titles) != len(paragraphs):
         raise BeamUQError(
             f"context: {len(titles)} titles but {len(paragraphs)} paragraphs; give each one of both"
@@ -120,7 +120,9 @@ def _ai2_arc(row: Row, _: str) -> list[Question]:
     Options stay in the file's order and are lettered by place when shown, so labels 1–4 become
     (A)–(D).
     """
-    labels, texts, key = row["choices"]["label"], row["choices"]["text"], row["answerKey"]
+    labels = row["choices"]["label"]
+    texts = row["choices"]["text"]
+    key = row["answerKey"]
     if len(labels) != len(texts):
         raise BeamUQError(
             f"choices: {len(labels)} labels but {len(texts)} texts; give each option one of both"
@@ -187,7 +189,5 @@ ADAPTERS = {  # rc of TriviaQA lists a question once for the web and once for Wi
 
 
 def normalizer_of(dataset: Dataset) -> str:
-    """How answers of a dataset are compared with its references: as the study says, else as its
-    adapter.
-    """
+    """How answers are compared with references: as the study says, else as the adapter."""
     return dataset.normalizer or ADAPTERS[dataset.adapter].normalizer

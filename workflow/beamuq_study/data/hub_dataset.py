@@ -1,6 +1,4 @@
-"""A split of a hub dataset, at the commit that the study's lock file names, as one Parquet file in
-the hub's schema.
-"""
+"""A split of a hub dataset at the commit that is locked, as one Parquet file."""
 
 from __future__ import annotations
 
@@ -36,8 +34,7 @@ def fetch_split(
     lock: Path,
     offline: bool = False,
 ) -> None:
-    """Write ``split`` of ``repo_id`` to ``path``, unless it is there whole; the first fetch locks
-    the commit.
+    """Write ``split`` of ``repo_id`` to ``path``, unless it is there; the first locks the commit.
 
     Raises BeamUQError if the hub can't be reached, knows no such dataset, configuration or split,
     or the adapter can't use its rows (a test split without answers). Nothing half-written is left.

@@ -79,8 +79,7 @@ def question(
     options: Iterable[str] = (),
     group: str | None = None,
 ) -> Question:
-    """A checked question; repeated references are dropped, ``group`` defaults to the question
-    itself.
+    """A checked question without repeated references; ``group`` defaults to its id.
 
     Raises BeamUQError, without the place, for a blank id, question, reference, option or passage,
     no reference, or an id with a character that does not show or ends the line.
@@ -130,8 +129,7 @@ def _check_name(what: str, text: str) -> None:
 def questions_of(
     adapter: Adapter, rows: Iterable[tuple[str, Row]], split: str, repeated: list[str] | None = None
 ) -> list[Question]:
-    """Every question of a split in file order; ``rows`` are (place, row) pairs, a place being file
-    and row.
+    """Every question of a split in file order; ``rows`` are (place, row).
 
     The ids of rows that repeat an earlier one, and so are left out, are appended to ``repeated``.
 
@@ -159,7 +157,5 @@ def questions_of(
 
 
 def one_line(text: str) -> str:
-    """``text`` without surrounding whitespace, its line breaks (and the space around them) turned
-    into one space.
-    """
+    """``text`` without outer whitespace, its line breaks turned into one space each."""
     return _LINE_BREAK.sub(" ", text.strip())

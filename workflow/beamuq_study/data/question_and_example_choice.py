@@ -18,9 +18,7 @@ from beamuq_study.data.question import Question
 
 
 def permutation(count: int, seed: int, dataset: str, purpose: str) -> npt.NDArray[np.int64]:
-    """A permutation of ``0 … count − 1``: the ranks of ``count`` 64-bit draws of Philox keyed by
-    the three names.
-    """
+    """A permutation of ``0 … count − 1``: the ranks of 64-bit draws keyed by the three names."""
     digest = hashlib.sha256(f"{seed}/{dataset}/{purpose}".encode()).digest()
     draws = np.random.Philox(
         key=np.frombuffer(digest[:16], dtype="<u8").astype(np.uint64)
@@ -54,18 +52,18 @@ def choose_shots(
     seed: int,
     dataset: str,
 ) -> list[Question]:
-    """``count`` few-shot examples: seeded, of different questions, none of which is asked in
-    ``evaluated``.
+    """``count`` few-shot examples, seeded, of different questions that are not ``evaluated``.
 
     ``evaluated`` is the whole split, not the subset, so that the examples don't change with the
     subset's size. Two questions are one if they agree but for case and spacing.
 
     Raises BeamUQError if fewer are left.
     """
-    asked, distinct = set(map(_folded, evaluated)), dict[str, Question]()
+    texts_evaluated = set(map(_folded, evaluated))
+    distinct: dict[str, Question] = {}
     for question in candidates:
         distinct.setdefault(_folded(question), question)
-    eligible = [question for folded, question in distinct.items() if folded not in asked]
+    eligible = [question for folded, question in distinct.items() if folded not in texts_evaluated]
     if count > len(eligible):
         raise BeamUQError(
             f"datasets.{dataset}.few_shot: {count} is more than the {len(eligible)} questions of "

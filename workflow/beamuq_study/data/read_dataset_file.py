@@ -30,8 +30,7 @@ SOURCE = b"beamuq_source"  # in the footer of a split that was fetched from the 
 def read_questions(
     adapter: Adapter, path: Path, repeated: list[str] | None = None
 ) -> list[Question]:
-    """Every question of a split's file, in file order; ids of rows left out as repeated go into
-    ``repeated``.
+    """Every question of a split's file, in file order; repeated ids go into ``repeated``.
 
     Raises BeamUQError if the file is missing, corrupt, foreign or empty, or any row is unusable.
     """
@@ -43,15 +42,14 @@ def read_questions(
 def read_rows(
     path: Path, columns: pa.Schema, unread: Sequence[str] = ()
 ) -> Iterator[tuple[str, Row]]:
-    """(place, row) of every row, with exactly ``columns``; the place names file and row (Parquet)
-    or line (JSON).
+    """(place, row) of every row, with exactly ``columns``; place: file, and row or line.
 
     Raises BeamUQError if it has one of the columns ``unread``, or as :func:`conform`.
     """
     place = ""
     for place, row in rows_of(path, columns.names):
-        there = row if not unread or path.suffix == ".jsonl" else pq.read_schema(path).names
-        if lost := [name for name in unread if name in there]:
+        names = row if not unread or path.suffix == ".jsonl" else pq.read_schema(path).names
+        if lost := [name for name in unread if name in names]:
             fix = "drop it, or take the adapter and rows of coqa (stories) or ai2_arc (options)"
             raise BeamUQError(
                 f"{place}: {lost[0]}: only {', '.join(columns.names)} are read; {fix}"
@@ -62,8 +60,7 @@ def read_rows(
 
 
 def conform(row: Row, columns: pa.Schema, place: str) -> Row:
-    """``row`` reduced to ``columns``, each value checked and brought to the one form that adapters
-    read.
+    """``row`` reduced to ``columns``, each value checked and in the form that adapters read.
 
     Raises BeamUQError for a missing column, a null, a value of another type or half a surrogate
     pair.
@@ -75,9 +72,7 @@ def conform(row: Row, columns: pa.Schema, place: str) -> Row:
 
 
 def source_of(path: Path) -> dict[str, Any] | None:
-    """What the fetch step wrote of a split: source, config, split, revision, content; None for any
-    other file.
-    """
+    """What the fetch step wrote of a split; None for any other file."""
     if path.suffix != ".parquet":
         return None
     with reading(path, "a readable Parquet file", "fetch or copy it again"):

@@ -20,10 +20,9 @@ def rendered(
     dataset: str,
     made_with: Mapping[str, Mapping[str, Any]],
 ) -> list[dict[str, str]]:
-    """The rows of ``prompts`` that a template makes of the questions and the few-shot examples of a
-    dataset.
-    """
-    parts, read = load(template), read_cell({"questions": questions, "shots": shots}, made_with)
+    """The rows of ``prompts`` of a dataset's questions and few-shot examples, by a template."""
+    parts = load(template)
+    read = read_cell({"questions": questions, "shots": shots}, made_with)
     for kind, loaded in read.items():
         if loaded.cell != {"dataset": dataset}:
             raise BeamUQError(

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from beamuq.errors import BeamUQError
-from beamuq_study.cells import nearest
 from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.captions import Facts
+from beamuq_study.grid import Cell, nearest
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.produced_answers import AnswerSource
-from beamuq_study.result_files import Cell, Inputs
+from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Study
 
 if TYPE_CHECKING:

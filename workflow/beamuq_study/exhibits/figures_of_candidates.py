@@ -17,7 +17,7 @@ from beamuq.beam_mass_theorem import corrected_threshold, printed_threshold
 from beamuq.evaluation.candidate_sets import CandidateSets, length_bins, means_by_bin, with_all
 from beamuq.evaluation.intervals import mean_interval, proportion_interval
 from beamuq.evaluation.question_scores import QuestionScores
-from beamuq_study import cells
+from beamuq_study import grid
 from beamuq_study.exhibits import figure_style
 from beamuq_study.exhibits.exhibit import CANDIDATES, SCORES, Exhibit, Figure
 from beamuq_study.exhibits.figure_style import (
@@ -32,7 +32,8 @@ from beamuq_study.exhibits.figure_style import (
 from beamuq_study.exhibits.method_groups import OVER_BEAMS, OVER_SAMPLES
 from beamuq_study.exhibits.table_formats import percent
 from beamuq_study.exhibits.table_of_numbers import records
-from beamuq_study.result_files import Cell, Inputs
+from beamuq_study.grid import Cell
+from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Study
 
 MODEL = "gemma-3-4b-base"
@@ -504,7 +505,7 @@ def wrapped(text: str, width: int, most: int) -> list[str]:
 
 
 def _scored(study: Study) -> list[Cell]:
-    return cells.with_methods(study, [METHOD])
+    return grid.with_methods(study, [METHOD])
 
 
 def _with_stories(study: Study) -> list[Cell]:
@@ -518,7 +519,7 @@ def exhibits(study: Study) -> list[Exhibit]:
     of_candidates = partial(
         Exhibit,
         kind="figure",
-        cells=partial(cells.recipe_cells, recipe=study.main.recipe, scorer=None),
+        cells=partial(grid.recipe_cells, recipe=study.main.recipe, scorer=None),
         near=triviaqa,
         reads=CANDIDATES,
         quality=False,

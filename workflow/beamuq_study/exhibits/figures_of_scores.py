@@ -15,7 +15,7 @@ from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.evaluation.prr_and_auc import rejection_bands
 from beamuq.evaluation.question_scores import QuestionScores
 from beamuq.strategy_names import ablation
-from beamuq_study import cells
+from beamuq_study import grid
 from beamuq_study.exhibits import captions, figure_style
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibit, Figure
 from beamuq_study.exhibits.figure_style import (
@@ -31,7 +31,8 @@ from beamuq_study.exhibits.figure_style import (
 )
 from beamuq_study.exhibits.method_groups import GRAPH, OVER_SAMPLES
 from beamuq_study.exhibits.numbers_of_cells import measured
-from beamuq_study.result_files import Cell, Inputs
+from beamuq_study.grid import Cell
+from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Study
 
 MODELS = ("gemma-3-4b-base", "llama-3.1-8b-base", "qwen-3-8b-base")
@@ -89,7 +90,7 @@ class ByCandidates:
         return Exhibit(
             label,
             "figure",
-            partial(cells.with_budgets, methods=self.methods),
+            partial(grid.with_budgets, methods=self.methods),
             EVALUATION,
             self.build,
             near=(MODELS[0], DATASET),
@@ -98,10 +99,10 @@ class ByCandidates:
 
 def cells_with_curves(study: Study) -> list[Cell]:
     """Up to three models on the paper's dataset, its own first, and one on another dataset."""
-    drawn = cells.with_budgets(study, [METHOD])
+    drawn = grid.with_budgets(study, [METHOD])
     if not drawn:
         return []
-    dataset = cells.nearest(study, drawn, dataset=DATASET)[0].dataset
+    dataset = grid.nearest(study, drawn, dataset=DATASET)[0].dataset
     ranks = {name: rank for rank, name in enumerate(MODELS)}
 
     def rank(cell: Cell) -> tuple[int, bool]:
@@ -109,7 +110,7 @@ def cells_with_curves(study: Study) -> list[Cell]:
 
     on_dataset = sorted((cell for cell in drawn if cell.dataset == dataset), key=rank)
     elsewhere = [cell for cell in drawn if cell.dataset != dataset]
-    one_elsewhere = cells.nearest(study, elsewhere, MODELS[0], "arc-challenge")
+    one_elsewhere = grid.nearest(study, elsewhere, MODELS[0], "arc-challenge")
     return on_dataset[: len(MODELS)] + one_elsewhere
 
 
@@ -217,10 +218,10 @@ def draw_rejection_curves(data: pd.DataFrame, ax: Axes, max_rejection: float | N
 
 def two_datasets(study: Study) -> list[Cell]:
     """One model on the paper's two datasets, or on those that stand for them."""
-    supplied = cells.with_methods(study, [METHOD])
-    first = cells.nearest(study, supplied, MODELS[0], DATASET)
+    supplied = grid.with_methods(study, [METHOD])
+    first = grid.nearest(study, supplied, MODELS[0], DATASET)
     further = [cell for cell in supplied if cell.model == first[0].model and cell not in first]
-    return [*first, *cells.nearest(study, further, dataset="coqa")]
+    return [*first, *grid.nearest(study, further, dataset="coqa")]
 
 
 def by_length(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
@@ -459,10 +460,10 @@ def _mark_shares(ax: Axes, top: float) -> None:
 def exhibits(_: Study) -> list[Exhibit]:
     drawn = partial(Exhibit, kind="figure", reads=SCORES)
     second_model = (MODELS[1], DATASET)
-    with_graph_methods = partial(cells.with_methods, methods=GRAPH)
+    with_graph_methods = partial(grid.with_methods, methods=GRAPH)
     of_decisions = partial(
         drawn,
-        cells=partial(cells.with_methods, methods=()),
+        cells=partial(grid.with_methods, methods=()),
         near=second_model,
         beyond_paper=True,
     )

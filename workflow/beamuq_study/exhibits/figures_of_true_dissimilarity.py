@@ -32,7 +32,8 @@ from beamuq_study.exhibits.true_dissimilarity import (
     sizes_in,
     with_exact_value,
 )
-from beamuq_study.result_files import Cell, Inputs
+from beamuq_study.grid import Cell
+from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Study
 
 REASONS = figure_style.looks("reasons")

@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from beamuq.evaluation.estimates import MEAN, Estimates, joined
-from beamuq_study import cells
+from beamuq_study import grid
 from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.exhibit import EVALUATION, Exhibit, Row, Table
 from beamuq_study.exhibits.numbers_of_cells import left_out, means, measured
 from beamuq_study.exhibits.table_of_numbers import Column, Keys, table
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import ALL
 from beamuq_study.produced_answers import AnswerSource
-from beamuq_study.result_files import Cell, Inputs
+from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Study
 
 Cells = Callable[[Study], Sequence[Cell]]
@@ -95,7 +96,7 @@ class _MethodsByCells:
         ]
         if self.columns != "cells":
             estimates = joined([estimates, means(study, estimates)])
-        counts = sorted({len(of_model) for of_model in cells.by_model(chosen).values()})
+        counts = sorted({len(of_model) for of_model in grid.by_model(chosen).values()})
         return table(
             study,
             estimates,
@@ -151,7 +152,7 @@ class _MethodsByCells:
         """The keys and the titles of each model, dataset or cell that has columns."""
         # Titles of methods stand below those of datasets, which then need their model.
         by_model = self.methods != ("",)
-        for model, of_model in cells.by_model(chosen).items():
+        for model, of_model in grid.by_model(chosen).items():
             title = study.models[model].title
             mean = {"model": model, "dataset": MEAN}
             if self.columns == "models":

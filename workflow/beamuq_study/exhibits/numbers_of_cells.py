@@ -9,8 +9,9 @@ from beamuq.errors import BeamUQError
 from beamuq.evaluation.estimates import KEYS, MEAN, Estimates, joined
 from beamuq_study.exhibits.method_groups import OVER_BEAMS, OVER_SAMPLES
 from beamuq_study.exhibits.table_of_numbers import Keys, frame_of
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import ALL
-from beamuq_study.result_files import MARK, Cell, Inputs, as_stored
+from beamuq_study.result_files import MARK, Inputs, as_stored
 from beamuq_study.study_config import Study
 
 GAIN = f"{OVER_BEAMS} - {OVER_SAMPLES}"

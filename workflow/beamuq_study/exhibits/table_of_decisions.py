@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from beamuq.evaluation.estimates import ALL_EMPTY, MEAN, Estimates, joined
-from beamuq_study import cells
+from beamuq_study import grid
 from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.exhibit import Exhibit, Row, Table, TableCell
 from beamuq_study.exhibits.method_groups import OVER_BEAMS, OVER_SAMPLES
@@ -26,7 +26,8 @@ from beamuq_study.exhibits.table_of_numbers import (
     table,
 )
 from beamuq_study.exhibits.tables_of_prr import one_model
-from beamuq_study.result_files import Cell, Inputs
+from beamuq_study.grid import Cell
+from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Study
 
 SHOWN = "shown"
@@ -184,11 +185,11 @@ def exhibits(study: Study) -> list[Exhibit]:
         caption="decisions",
         beyond_paper=True,
     )
-    models = {study.models[model].label: model for model in cells.models(study, study.main.recipe)}
+    models = {study.models[model].label: model for model in grid.models(study, study.main.recipe)}
     return [
         decided("decisions", cells=one_model),
         *(
-            decided(f"decisions_{label}", cells=partial(cells.main_cells, model=model))
+            decided(f"decisions_{label}", cells=partial(grid.main_cells, model=model))
             for label, model in models.items()
         ),
     ]

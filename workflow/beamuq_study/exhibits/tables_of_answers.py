@@ -12,7 +12,7 @@ from beamuq.evaluation.intervals import accuracy
 from beamuq.evaluation.prr_and_auc import area_under_generalised_risk
 from beamuq.evaluation.rank_correlations import order_agreement
 from beamuq.methods.registry import stored_variant
-from beamuq_study import cells
+from beamuq_study import grid
 from beamuq_study.exhibits.captions import method_short
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, Exhibit, Row, Table, TableCell
 from beamuq_study.exhibits.method_groups import OVER_BEAMS, OVER_SAMPLES
@@ -20,8 +20,9 @@ from beamuq_study.exhibits.numbers_of_cells import GAIN, beam_gains, left_out, m
 from beamuq_study.exhibits.table_formats import percent
 from beamuq_study.exhibits.table_of_numbers import Column, Keys, Value, table
 from beamuq_study.exhibits.tables_of_prr import main_methods
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import ALL, ANSWERED
-from beamuq_study.result_files import Cell, Empty, Inputs
+from beamuq_study.result_files import Empty, Inputs
 from beamuq_study.study_config import Quality, Study
 
 
@@ -45,7 +46,7 @@ def accuracies(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         )
         rows.append(cell.place | {"metric": "accuracy"} | vars(measures))
     estimates = Estimates.from_rows(rows, [row["value"] for row in rows])
-    datasets = {name: study.datasets[name] for name in cells.datasets_of(study, chosen)}
+    datasets = {name: study.datasets[name] for name in grid.datasets_of(study, chosen)}
     columns = [
         Column(
             {"dataset": name, "metric": "accuracy"},
@@ -54,7 +55,7 @@ def accuracies(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         )
         for name, dataset in datasets.items()
     ]
-    body = [Row((study.models[model].title,), {"model": model}) for model in cells.by_model(chosen)]
+    body = [Row((study.models[model].title,), {"model": model}) for model in grid.by_model(chosen)]
     return table(study, estimates, ("Model",), body, columns)
 
 
@@ -125,7 +126,7 @@ TAU = "Kendall tau"
 
 
 def _judged_twice(study: Study) -> Sequence[Cell]:
-    return [cell for cell in cells.main_cells(study) if len(study.qualities(cell.dataset)) > 1]
+    return [cell for cell in grid.main_cells(study) if len(study.qualities(cell.dataset)) > 1]
 
 
 def quality_agreement(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
@@ -196,16 +197,18 @@ def _both_endings(study: Study) -> Sequence[Cell]:
     """
     if study.recipes[study.main.recipe].merge_stop_tokens:
         return []
-    merged = cells.select(
+    merged = grid.select(
         study,
         methods=METHODS,
         strategies=[study.main.beam],
         has=lambda recipe: study.recipes[recipe].merge_stop_tokens,
     )
     pairs: list[Cell] = []
-    for cell in cells.with_methods(study, METHODS) if merged else []:
+    for cell in grid.with_methods(study, METHODS) if merged else []:
         counterpart = replace(cell, recipe=merged[0].recipe)
-        if counterpart in merged and cells.asked(study, counterpart) == cells.asked(study, cell):
+        if counterpart in merged and grid.questions_asked(
+            study, counterpart
+        ) == grid.questions_asked(study, cell):
             pairs += [cell, counterpart]
     return pairs
 
@@ -294,7 +297,7 @@ def augrc(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     for row in main_methods(study, study.main.recipe):
         body.append(replace(row, keys={"metric": "AUGRC", **row.keys}))
     columns = []
-    for model in cells.by_model(chosen):
+    for model in grid.by_model(chosen):
         title = study.models[model].title + left_out(of_cells.where(model=model))
         place = {"model": model, "dataset": averaged.dataset}
         columns += _columns_of_answers(place, title, has_both=has_both)
@@ -351,10 +354,10 @@ def _with_larger_share_of_empty(estimates: Estimates) -> Estimates:
 def exhibits(_: Study) -> list[Exhibit]:
     ours = partial(Exhibit, kind="table", beyond_paper=True)
     return [
-        Exhibit("base_accs", "table", cells.main_cells, ("quality", "questions"), accuracies),
+        Exhibit("base_accs", "table", grid.main_cells, ("quality", "questions"), accuracies),
         ours(
             "empty_answers",
-            cells=cells.main_cells,
+            cells=grid.main_cells,
             reads=EVALUATION,
             build=with_and_without_empty,
             metric="PRR",
@@ -369,7 +372,7 @@ def exhibits(_: Study) -> list[Exhibit]:
         ours("endings", cells=_both_endings, reads=(*EVALUATION, *CANDIDATES), build=endings),
         ours(
             "augrc",
-            cells=cells.main_cells,
+            cells=grid.main_cells,
             reads=(*EVALUATION, "quality", "questions"),
             build=augrc,
             metric="ROC-AUC",

@@ -9,7 +9,7 @@ from functools import partial
 from beamuq.evaluation.prr_and_auc import prr_to
 from beamuq.methods import registry
 from beamuq.strategy_names import ablation, number, of_kind, parse, printed
-from beamuq_study import cells
+from beamuq_study import grid
 from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.exhibit import Exhibit, Row
 from beamuq_study.exhibits.method_groups import (
@@ -20,8 +20,8 @@ from beamuq_study.exhibits.method_groups import (
     OVER_SAMPLES,
 )
 from beamuq_study.exhibits.methods_by_cells_table import Rows, prr_table
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import ANSWERED
-from beamuq_study.result_files import Cell
 from beamuq_study.study_config import Study
 
 GEMMA = "gemma-3-4b-base"
@@ -39,7 +39,7 @@ SETTINGS = {"budgets": "M", "epsilon": "epsilon", "alpha": "alpha", "fixed_k": "
 
 def one_model(study: Study) -> Sequence[Cell]:
     """The main cells of the paper's model of the ablations, or of what stands for it."""
-    return cells.main_cells(study, like=GEMMA)
+    return grid.main_cells(study, like=GEMMA)
 
 
 def cross_encoder(study: Study) -> Sequence[Cell]:
@@ -48,10 +48,10 @@ def cross_encoder(study: Study) -> Sequence[Cell]:
         proxy = "cross-encoder" in (scorer.proxy_for or "").lower()
         if name == study.main.scorer or not (scorer.kind == "cross_encoder" or proxy):
             continue
-        supplied = cells.recipe_cells(study, study.main.recipe, name)
+        supplied = grid.recipe_cells(study, study.main.recipe, name)
         if supplied:
-            nearest = cells.nearest(study, supplied, GEMMA)[0]
-            return cells.by_model(supplied)[nearest.model]
+            nearest = grid.nearest(study, supplied, GEMMA)[0]
+            return grid.by_model(supplied)[nearest.model]
     return []
 
 
@@ -61,7 +61,7 @@ def scored_with(lists: Sequence[str], methods: Sequence[str], study: Study) -> S
     def has_main_beams(recipe: str) -> bool:
         return bool(study.recipes[recipe].decoded(study.main.beam))
 
-    return cells.select(study, lists=lists, methods=methods, has=has_main_beams)
+    return grid.select(study, lists=lists, methods=methods, has=has_main_beams)
 
 
 # -- rows ------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def other_candidates(study: Study, recipe: str) -> Sequence[Row]:
 # -- tables ----------------------------------------------------------------------------------------
 
 main_table = partial(prr_table, rows=main_methods)
-means_table = partial(main_table, shown=cells.main_cells, columns="models")
+means_table = partial(main_table, shown=grid.main_cells, columns="models")
 difference_table = partial(prr_table, methods=GRAPH, beyond_paper=True)
 
 
@@ -188,7 +188,7 @@ def varied(
 
 def exhibits(study: Study) -> list[Exhibit]:
     """The tables of every study, then those of each model and of each further rejection."""
-    models = [name for name in study.models if name in cells.models(study, study.main.recipe)]
+    models = [name for name in study.models if name in grid.models(study, study.main.recipe)]
     further = [prr_to(rejection) for rejection in study.evaluation.max_rejection[1:]]
     return [
         *_tables_of_main_methods(),
@@ -228,7 +228,7 @@ def _tables_of_differences() -> list[Exhibit]:
     return [
         difference_table(
             "gains_by_candidates",
-            partial(cells.with_budgets, methods=GRAPH, of="first"),
+            partial(grid.with_budgets, methods=GRAPH, take="first"),
             budgets,
             stub=("M",),
             minus=MINUS_SAMPLES,
@@ -244,14 +244,14 @@ def _tables_of_differences() -> list[Exhibit]:
 
 
 def _table_of_model(study: Study, model: str) -> Exhibit:
-    shown = partial(cells.main_cells, model=model)
+    shown = partial(grid.main_cells, model=model)
     return main_table(f"qa_{study.models[model].label}", shown, caption="qa")
 
 
 def _gains_of_model(study: Study, model: str) -> Exhibit:
     return difference_table(
         f"gains_{study.models[model].label}",
-        partial(cells.main_cells, model=model),
+        partial(grid.main_cells, model=model),
         beam_forms,
         methods=("",),
         minus=MINUS_SAMPLES,

@@ -15,7 +15,8 @@ from beamuq.prompts import prompt_template
 from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.exhibit import Exhibit, Row, Table, TableCell
 from beamuq_study.exhibits.method_groups import BASELINES
-from beamuq_study.result_files import Cell, Inputs
+from beamuq_study.grid import Cell
+from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Dataset, Study
 
 STYLES = {"base": "Base prompt", "instruct": "Instruct prompt"}

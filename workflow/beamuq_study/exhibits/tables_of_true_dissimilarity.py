@@ -10,7 +10,7 @@ import numpy as np
 
 from beamuq import strategy_names
 from beamuq.evaluation.estimates import MEAN, Estimates, joined
-from beamuq_study import cells, errors_where_u_is_known
+from beamuq_study import errors_where_u_is_known, grid
 from beamuq_study.errors_where_u_is_known import METHOD, TRUE_DISSIMILARITY, Estimator
 from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.exhibit import (
@@ -31,8 +31,9 @@ from beamuq_study.exhibits.true_dissimilarity import (
     sizes_in,
     with_exact_value,
 )
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import ALL
-from beamuq_study.result_files import Cell, Inputs
+from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Study
 
 DELTA = "ΔPRR"
@@ -68,7 +69,7 @@ def estimators_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Ta
     averaged = with_mean(study, of_cells)
     prr = averaged.estimates.where(dataset=averaged.dataset, metric="PRR")
     body = []
-    for model in cells.by_model(chosen):
+    for model in grid.by_model(chosen):
         place = {"model": model, "dataset": averaged.dataset}
         body += _rows_of_estimators(listed, place, study.models[model].title)
     return table(
@@ -188,14 +189,14 @@ def cells_with_draws(study: Study) -> list[Cell]:
     drawn = {
         name
         for name, recipe in study.recipes.items()
-        if cells.draws(study, name) > 1 and recipe.decoded(study.main.beam)
+        if grid.draws(study, name) > 1 and recipe.decoded(study.main.beam)
     }
-    supplied = cells.select(
+    supplied = grid.select(
         study,
         estimators=["uniform sample"],
         strategies=[study.main.sample],
         has=drawn.__contains__,
-        of="all",
+        take="all",
     )
     return sorted(supplied, key=lambda cell: list(study.models).index(cell.model))
 
@@ -214,7 +215,7 @@ def draw_spread_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> T
         Column({"metric": "PRR", "setting": "beaten"}, ("Below beams",), digits=0),
     ]
     estimates = joined(list(spreads.values()))
-    counts = sorted({cells.draws(study, cell.recipe) for cell in chosen})
+    counts = sorted({grid.draws(study, cell.recipe) for cell in chosen})
     return table(
         study,
         estimates,
@@ -231,7 +232,7 @@ def _spread_of_draws(study: Study, inputs: Inputs, cell: Cell) -> Estimates:
     prr = inputs.estimates([cell], metric="PRR", answer_source="greedy", subset=ALL, method=METHOD)
     settings = [
         strategy_names.samples_of(study.main.sample, study.main.num_candidates, number + 1)
-        for number in range(cells.draws(study, cell.recipe))
+        for number in range(grid.draws(study, cell.recipe))
     ]
     spread = errors_where_u_is_known.spread(
         prr.where(variant="uniform", setting=settings), prr.where(variant=OVER_BEAMS, setting="")

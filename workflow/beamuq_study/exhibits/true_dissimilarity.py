@@ -11,11 +11,12 @@ import numpy as np
 from beamuq import strategy_names
 from beamuq.array_types import Floats
 from beamuq.methods.dissimilarity_estimators import lacks
-from beamuq_study import cells
+from beamuq_study import grid
 from beamuq_study.errors_where_u_is_known import METHOD, Estimator, EstimatorsOfCell, samples
 from beamuq_study.exhibits.captions import Facts
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import ALL
-from beamuq_study.result_files import Cell, Inputs
+from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Study
 
 PLACE = ["model", "dataset"]
@@ -46,7 +47,7 @@ def with_exact_value(
         for name, recipe in study.recipes.items()
         if recipe.all_above and recipe.all_above.lattices > 1
     }
-    supplied = cells.select(
+    supplied = grid.select(
         study,
         methods=methods,
         estimators=(*SCORED, *estimators),
@@ -118,7 +119,7 @@ def read(study: Study, inputs: Inputs, cell: Cell) -> EstimatorsOfCell:
         inputs.resample_counts(cell, scores.ids),
         exact=next(name for name in names if "lattices" in strategy_names.parse(name)[1]),
         main=samples(study.main.sample, study.main.num_candidates),
-        draws=cells.draws(study, cell.recipe),
+        draws=grid.draws(study, cell.recipe),
     )
 
 

@@ -13,7 +13,7 @@ from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import MEAN, Estimates, joined
 from beamuq.evaluation.known_distribution import coordinates
 from beamuq.scorers.quality_metrics import exact_match, gold_label
-from beamuq_study import cells
+from beamuq_study import grid
 from beamuq_study.data.dataset_adapters import normalizer_of
 from beamuq_study.errors_where_u_is_known import GAIN, NOISE, TARGET
 from beamuq_study.exhibits import figure_style
@@ -22,7 +22,8 @@ from beamuq_study.exhibits.figure_style import BLACK, Axes, Layout
 from beamuq_study.exhibits.numbers_of_cells import means
 from beamuq_study.exhibits.table_formats import decimal, signed
 from beamuq_study.exhibits.table_of_numbers import Column, Keys, table
-from beamuq_study.result_files import Cell, Inputs
+from beamuq_study.grid import Cell
+from beamuq_study.result_files import Inputs
 from beamuq_study.stages.beams_map import (
     BEAMS,
     DISSIMILARITY,
@@ -67,12 +68,12 @@ LIMIT = 0.1  # a larger difference in PRR has the same colour
 
 def with_map(study: Study) -> list[Cell]:
     """The cells whose distribution is known."""
-    return cells.select(study, lists=["beams_map"], of="all")
+    return grid.select(study, lists=["beams_map"], take="all")
 
 
 def with_points(study: Study) -> list[Cell]:
     """The cells with a map, and the main cells of other models and datasets: points on it."""
-    by_place = {(cell.model, cell.dataset): cell for cell in cells.main_cells(study)}
+    by_place = {(cell.model, cell.dataset): cell for cell in grid.main_cells(study)}
     for cell in with_map(study):
         by_place[cell.model, cell.dataset] = cell
     return list(by_place.values())

@@ -14,8 +14,8 @@ from beamuq.errors import BeamUQError
 from beamuq.explorer.explorer_page import MOST_QUESTIONS, Question, Section, page
 from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.table_of_numbers import records
+from beamuq_study.grid import Cell, Grid
 from beamuq_study.parquet_tables import SCHEMAS, Artifact, Loaded, OnDisk, read_footer
-from beamuq_study.plan.cells_of_a_study import Grid, GridCell
 from beamuq_study.produced_answers import strategy_of
 from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Scorer, Study, load_study
@@ -33,14 +33,6 @@ CANDIDATE = [
     "logprob",
     "terminated",
 ]
-
-
-@dataclass(frozen=True)
-class CellUnderScorer:
-    """A cell that was asked for, and the scorer whose similarities and scores are shown."""
-
-    grid_cell: GridCell
-    scorer: str
 
 
 def study_page(source: Path, most: int = MOST_QUESTIONS, *, overview: str = "") -> str:
@@ -65,7 +57,7 @@ def study_page(source: Path, most: int = MOST_QUESTIONS, *, overview: str = "") 
     shown = [cell for cell in files if {file.kind for file in files[cell]} >= NEEDED]
     if not shown:
         raise BeamUQError(f"{results}: none of the chosen cells has candidates yet; run the study")
-    missing = [_name(study, cell.grid_cell) for cell in files if cell not in shown]
+    missing = [_name(study, cell) for cell in files if cell not in shown]
     most_of_cell = max(1, most // len(shown))
     cells = [
         ShownCell(study, cell, _read(results, files[cell], study), most_of_cell).explored()
@@ -99,20 +91,22 @@ def _place_of(file: Path) -> dict[str, str]:
     return footer.cell
 
 
-def _chosen(grid: Grid, place: Mapping[str, str]) -> list[CellUnderScorer]:
-    """The cell at a place; all that the explorer shows where there is none."""
+def _chosen(grid: Grid, place: Mapping[str, str]) -> list[Cell]:
+    """The cell at a place; all that the explorer shows where there is none. Under a scorer each."""
     if not place:
-        return [CellUnderScorer(cell, scorer) for cell, scorer in grid.explored]
+        return grid.explored
     cell = grid.cell(place["model"], place["dataset"], place["recipe"])
-    return [CellUnderScorer(cell, place.get("scorer", grid.shown_under(cell)))]
+    if "scorer" in place:
+        return [cell.under(place["scorer"])]
+    return [grid.under_main_scorer(cell)]
 
 
-def _written_files(grid: Grid, cell: CellUnderScorer, results: Path) -> list[Artifact]:
-    files = grid.tables_explored(cell.grid_cell, cell.scorer)
+def _written_files(grid: Grid, cell: Cell, results: Path) -> list[Artifact]:
+    files = grid.tables_explored(cell)
     return [file for file in files if (results / file.path).exists()]
 
 
-def _name(study: Study, cell: GridCell) -> str:
+def _name(study: Study, cell: Cell) -> str:
     title = f"{study.models[cell.model].title}, {study.datasets[cell.dataset].title}"
     return title if cell.recipe == study.main.recipe else f"{title}, {cell.recipe}"
 
@@ -122,17 +116,13 @@ class ShownCell:
     """A cell of a study with its tables by kind, of which at most so many questions are shown."""
 
     study: Study
-    place: CellUnderScorer
+    cell: Cell
     tables: Mapping[str, Loaded | OnDisk]
     most: int
 
     @property
-    def cell(self) -> GridCell:
-        return self.place.grid_cell
-
-    @property
     def scorer(self) -> Scorer:
-        return self.study.scorers[self.place.scorer]
+        return self.study.scorers[self.cell.scorer]
 
     @cached_property
     def answer_source(self) -> str:
@@ -220,7 +210,7 @@ class ShownCell:
         count = len(self.decoded_questions)
         if len(self.ids) < count:
             results = self.tables["candidates"].path.parents[3]
-            path = f"results/{results.name}/{self.cell.table('candidates').path}"
+            path = f"results/{results.name}/{self.cell.file('candidates').path}"
             notes.append(
                 f"The first {len(self.ids)} of {count} questions, among which places and curves "
                 f"are; all of them: beamuq explore {path} --questions {count}."

@@ -1,1 +1,1 @@
-"""What a study runs: its grid, where every file lies, and one typed job a rule."""
+"""What a study runs on one machine: its checks, the files and settings of every rule, its jobs."""

@@ -1,5 +1,4 @@
-"""Checks of a study against the world: what is registered, what can be imported, which files are
-there.
+"""Checks of a study against the world: what is registered, can be imported and lies on disk.
 
 Every one raises BeamUQError with one line: the study's file (or config.yaml), the key, the value
 and the fix.
@@ -9,9 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from beamuq import plugins
 from beamuq.errors import BeamUQError
@@ -23,15 +24,13 @@ from beamuq.scorers.named_options import GOLD_LABEL
 from beamuq_study.data.dataset_adapters import ADAPTERS
 from beamuq_study.data.read_dataset_file import source_of
 from beamuq_study.exhibits import list_of_exhibits
-from beamuq_study.plan.cells_of_a_study import SAR, Grid
+from beamuq_study.grid import SAR, Grid
 from beamuq_study.plan.paths import Paths
-from beamuq_study.study_config import STUDIES, Study, known
+from beamuq_study.study_config import STUDIES, Dataset, Study, known
 
 
 def check_name(study_file: Path) -> None:
-    """Refuse a study beside ``studies/`` that is called like one in it: both would write the same
-    results.
-    """
+    """Refuse a study that is called like one in ``studies/``: both would write one folder."""
     ours = STUDIES / f"{study_file.stem}.yaml"
     if ours.is_file() and not ours.samefile(study_file):
         raise BeamUQError(
@@ -128,68 +127,90 @@ def _check_methods(grid: Grid) -> None:
 def _check_files(grid: Grid, paths: Paths) -> None:
     """What nobody fetches is there: splits, models' folders, packaged models of that name."""
     for key in sorted(grid.datasets):
-        dataset = grid.study.datasets[key]
-        if paths.is_fetched(dataset):
-            continue
-        for file in paths.splits(key, dataset):
-            if not file.is_file():
-                local = dataset.source.startswith("hub:")
-                where = "config.yaml: data_root" if local else f"{paths.study_file}: datasets.{key}"
-                raise BeamUQError(
-                    f"{where}: {file} does not exist; put the split there or name another"
-                )
+        _check_splits(key, grid.study.datasets[key], paths)
     for source in grid.model_sources:
-        if source.startswith("packaged:"):
-            with _named(str(paths.study_file)):
-                known("source", [source], [f"packaged:{name}" for name in PACKAGED])
-        if source.startswith("folder:"):
-            config = paths.model_manifest(source)
-            if not config.is_file():
-                raise BeamUQError(
-                    f"{paths.study_file}: source: {source}: holds no config.json; give a model's "
-                    "folder"
-                )
-            check_content(
-                config.parent
-            )  # here in one line, which Snakemake would not say while it plans
+        _check_model(source, paths)
+
+
+def _check_splits(key: str, dataset: Dataset, paths: Paths) -> None:
+    if paths.is_fetched(dataset):
+        return
+    for file in paths.splits(key, dataset):
+        if not file.is_file():
+            local = dataset.source.startswith("hub:")
+            where = "config.yaml: data_root" if local else f"{paths.study_file}: datasets.{key}"
+            raise BeamUQError(
+                f"{where}: {file} does not exist; put the split there or name another"
+            )
+
+
+def _check_model(source: str, paths: Paths) -> None:
+    if source.startswith("packaged:"):
+        with _named(str(paths.study_file)):
+            known("source", [source], [f"packaged:{name}" for name in PACKAGED])
+    if source.startswith("folder:"):
+        config = paths.model_manifest(source)
+        if not config.is_file():
+            raise BeamUQError(
+                f"{paths.study_file}: source: {source}: holds no config.json; give a model's folder"
+            )
+        # here in one line, which Snakemake would not say while it plans
+        check_content(config.parent)
+
+
+@dataclass(frozen=True)
+class _Fetched:
+    """A file from the hub. ``revision``: its commit, None where the file does not tell."""
+
+    file: Path
+    kind: Kind
+    repository: str
+    revision: str | None
 
 
 def _check_revisions(grid: Grid, paths: Paths) -> None:
-    """Refuse what another study fetched into the same folder: another split, or of another commit
-    than the lock's.
-    """
-    held: dict[Path, tuple[Kind, str, str | None]] = {
-        file: (
-            "models",
-            parse_source(source).name,
-            getattr(read_manifest(file.parent), "revision", None),
-        )
-        for source in grid.model_sources
-        if source.startswith("hub:") and (file := paths.model_manifest(source)).is_file()
-    }
+    """Refuse what another study fetched into the same folder: another split or commit."""
+    for fetched in [*_fetched_models(grid, paths), *_fetched_splits(grid, paths)]:
+        locked = read_commit(paths.lock, fetched.kind, fetched.repository)
+        if locked and fetched.revision and locked != fetched.revision:
+            raise BeamUQError(
+                f"{fetched.file}: is of commit {fetched.revision}, {paths.lock} names {locked} for "
+                f"{fetched.repository}; delete this file and it is fetched anew, or give the study "
+                "folders of its own (models_root, datasets_root)"
+            )
+
+
+def _fetched_models(grid: Grid, paths: Paths) -> list[_Fetched]:
+    fetched = []
+    for source in grid.model_sources:
+        file = paths.model_manifest(source)
+        if source.startswith("hub:") and file.is_file():
+            revision = getattr(read_manifest(file.parent), "revision", None)
+            fetched.append(_Fetched(file, "models", parse_source(source).name, revision))
+    return fetched
+
+
+def _fetched_splits(grid: Grid, paths: Paths) -> list[_Fetched]:
+    """Raises BeamUQError if one is of another source or configuration than the study's."""
+    fetched = []
     for key in grid.datasets:
         dataset = grid.study.datasets[key]
-        if paths.is_fetched(dataset):
-            for file in paths.splits(key, dataset):
-                if file.is_file() and (fetched := source_of(file)):
-                    for name in ("source", "config"):
-                        if (there := fetched.get(name)) != (asked := getattr(dataset, name)):
-                            fix = "delete it, or give the study a datasets_root of its own"
-                            raise BeamUQError(
-                                f"{file}: is of {name} {there}, datasets.{key} asks for {asked}; "
-                                f"{fix}"
-                            )
-                    held[file] = (
-                        "datasets",
-                        dataset.source.removeprefix("hub:"),
-                        fetched.get("revision"),
-                    )
-    for file, (kind, repository, revision) in held.items():
-        locked = read_commit(paths.lock, kind, repository)
-        if locked and revision and locked != revision:
+        if not paths.is_fetched(dataset):
+            continue
+        repository = dataset.source.removeprefix("hub:")
+        for file in paths.splits(key, dataset):
+            split = source_of(file) if file.is_file() else None
+            if split:
+                _check_source(file, split, key, dataset)
+                fetched.append(_Fetched(file, "datasets", repository, split.get("revision")))
+    return fetched
+
+
+def _check_source(file: Path, split: Mapping[str, Any], key: str, dataset: Dataset) -> None:
+    for name in ("source", "config"):
+        wanted = getattr(dataset, name)
+        if split.get(name) != wanted:
             raise BeamUQError(
-                f"{file}: is of commit {revision}, {paths.lock} names {locked} for {repository}; "
-                "delete this file and "
-                "it is fetched anew, or give the study folders of its own (models_root, "
-                "datasets_root)"
+                f"{file}: is of {name} {split.get(name)}, datasets.{key} asks for {wanted}; delete "
+                "it, or give the study a datasets_root of its own"
             )

@@ -1,6 +1,4 @@
-"""Which package files the program of a rule imports, and their hash: when it changes, the rule runs
-again.
-"""
+"""Which package files a rule's program imports, and their hash: a change reruns the rule."""
 
 from __future__ import annotations
 
@@ -43,8 +41,7 @@ def code_hash(script: str, *modules: str) -> str:
 
 
 def script_sources(script: str, *modules: str) -> list[Path]:
-    """The program ``workflow/scripts/<script>.py`` and every package file that it or ``modules``
-    import, sorted.
+    """The program of a rule and every package file that it or ``modules`` import, sorted.
 
     Imports inside functions count, and with a module come the files that it reads (templates,
     scripts).
@@ -66,9 +63,7 @@ def script_sources(script: str, *modules: str) -> list[Path]:
 
 @cache
 def _imported(path: Path) -> tuple[Path, ...]:
-    """The package files that one file imports when it runs; importing beamuq.a.b runs
-    beamuq/a/__init__.py too.
-    """
+    """The package files that one file imports, those of parent packages too."""
     names: set[str] = set()
     run = re.sub(
         r"^if TYPE_CHECKING:\n(?:    .*\n|\n)+",

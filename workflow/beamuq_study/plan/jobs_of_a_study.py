@@ -1,6 +1,4 @@
-"""Every job of a study whose cost the ledger counts: all but those that fetch, and the two pages
-that come after it.
-"""
+"""Every job whose cost the ledger counts: not those that fetch, nor two later pages."""
 
 from __future__ import annotations
 
@@ -8,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from beamuq_study.grid import Grid
 from beamuq_study.parquet_tables import Artifact
-from beamuq_study.plan.cells_of_a_study import Grid
 
 PAGES = ("comparison", "explorer")
 """Pages that are made before the ledger."""
@@ -17,9 +15,7 @@ PAGES = ("comparison", "explorer")
 
 @dataclass(frozen=True)
 class Job:
-    """One job. ``file``: the one that stands for all it makes; ``table``: the same, where that is a
-    Parquet table.
-    """
+    """One job. ``file`` stands for all that it makes; ``table``: the same, if a Parquet table."""
 
     rule: str
     file: Path

@@ -1,6 +1,4 @@
-"""Where every file of a study lies on one machine: results, figures, logs, fetched models and
-datasets.
-"""
+"""Where every file of a study lies on one machine."""
 
 from __future__ import annotations
 
@@ -34,9 +32,7 @@ class Paths:
         return self.results / artifact.path
 
     def model_manifest(self, source: str) -> Path:
-        """What a rule waits for before it loads a model: the fetch rule's manifest, or a folder's
-        own config.
-        """
+        """What a rule waits for before it loads a model: the manifest, or a folder's config."""
         if source.startswith("folder:"):
             return Path(source.removeprefix("folder:")) / "config.json"
         return Path(self.machine.models_root, model_folder_name(source), "fetched.json")
@@ -58,9 +54,7 @@ class Paths:
         return Path(self.machine.datasets_root, key, f"{split}.parquet")
 
     def splits(self, key: str, dataset: Dataset) -> list[Path]:
-        """The file of the questions of a dataset and, where any are shown, of its few-shot
-        examples.
-        """
+        """The file of a dataset's questions and, where any are shown, of its few-shot examples."""
         names = [dataset.split, dataset.few_shot_split] if dataset.few_shot else [dataset.split]
         return [self.split(key, dataset, name) for name in names]
 
@@ -71,8 +65,6 @@ def model_folder_name(source: str) -> str:
 
 
 def _existing(folder: Path, split: str, *, missing: str) -> Path:
-    """The split's file in a folder, Parquet or JSON Lines; with the ending ``missing`` where there
-    is none.
-    """
+    """The split's file in a folder, Parquet or JSON Lines; else with the ending ``missing``."""
     files = (folder / f"{split}{suffix}" for suffix in (".parquet", ".jsonl"))
     return next((file for file in files if file.is_file()), folder / f"{split}{missing}")

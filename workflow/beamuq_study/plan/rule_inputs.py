@@ -1,6 +1,4 @@
-"""The input files of rules that depend on what the study says: which models, which tables, which
-plug-ins.
-"""
+"""The input files of rules that depend on what the study says."""
 
 from __future__ import annotations
 
@@ -15,8 +13,8 @@ from beamuq.prompts.prompt_template import PROMPTS
 from beamuq_study.comparison.claims.asked_claims import needed_files
 from beamuq_study.comparison.comparison_inputs import DECLARED_FILES
 from beamuq_study.exhibits import list_of_exhibits
+from beamuq_study.grid import P_TRUE, Grid
 from beamuq_study.parquet_tables import Artifact
-from beamuq_study.plan.cells_of_a_study import P_TRUE, Grid
 from beamuq_study.plan.jobs_of_a_study import jobs
 from beamuq_study.plan.paths import Paths
 from beamuq_study.plan.stage_settings import StageSettings, Wildcards
@@ -26,9 +24,7 @@ Files = list[Path]
 
 @dataclass(frozen=True)
 class RuleInputs:
-    """Input functions of the rules, each called like the input: wildcards to files, none where a
-    job reads none.
-    """
+    """Input functions of the rules, each called like the input: wildcards to files."""
 
     settings: StageSettings
     paths: Paths
@@ -77,21 +73,21 @@ class RuleInputs:
     def shards(self, wildcards: Wildcards) -> Files:
         """The shards of a cell's decoding, where it is cut into any."""
         count = self.settings.machine.shards
-        folder = self.paths.table(self.settings.cell(wildcards).table("candidates")).with_suffix(
+        folder = self.paths.table(self.settings.cell(wildcards).file("candidates")).with_suffix(
             ".shards"
         )
         return [folder / f"{k}-of-{count}.parquet" for k in range(1, count + 1) if count > 1]
 
     def judgements(self, wildcards: Wildcards) -> Files:
         needed = self.grid.judgements_of(wildcards.recipe)
-        return self._tables([self.settings.cell(wildcards).table("judgements")] if needed else [])
+        return self._tables([self.settings.cell(wildcards).file("judgements")] if needed else [])
 
     def cross_similarity(self, wildcards: Wildcards) -> Files:
         """The similarity of SAR's own scorer, where the cell has SAR."""
         judge = self.grid.judges_of(wildcards.recipe).get("relevance")
-        return self._tables(
-            [self.settings.cell(wildcards).table("similarity", scorer=judge)] if judge else []
-        )
+        if not judge:
+            return []
+        return self._tables([self.settings.cell(wildcards).under(judge).file("similarity")])
 
     def quality(self, wildcards: Wildcards) -> Path:
         return self._tables(self.grid.qualities_of(self.settings.cell(wildcards)))[0]
@@ -100,9 +96,7 @@ class RuleInputs:
         return self._tables(self.grid.qualities_of(self.settings.cell(wildcards)))[1:]
 
     def exhibit(self, kind: str) -> Callable[[Wildcards], Files]:
-        """The input function of a "table" or "figure": the tables that it reads, and what else it
-        reads (templates).
-        """
+        """The input function of a "table" or "figure": tables, and what else it reads."""
 
         def of_wildcards(wildcards: Wildcards) -> Files:
             exhibit = list_of_exhibits.exhibit(wildcards.name, self.grid.study)
@@ -130,9 +124,7 @@ class RuleInputs:
         return self._tables((*self.grid.questions, *self.grid.prompts, *self.grid.measured))
 
     def explored(self, _: Wildcards) -> Files:
-        tables = (
-            table for shown in self.grid.explored for table in self.grid.tables_explored(*shown)
-        )
+        tables = [table for cell in self.grid.explored for table in self.grid.tables_explored(cell)]
         return self._tables(dict.fromkeys(tables))
 
     def counted(self) -> Files:

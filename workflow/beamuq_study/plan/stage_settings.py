@@ -19,18 +19,19 @@ from beamuq.models import devices
 from beamuq.models.model_folder import content_of, model_identity, read_manifest
 from beamuq.scorers.named_options import GOLD_LABEL
 from beamuq.scorers.quality_metrics import FOLDED
+from beamuq.strategy_names import FOR_ESTIMATORS, kind_of
 from beamuq_study.data.dataset_adapters import normalizer_of
 from beamuq_study.exhibits import list_of_exhibits
+from beamuq_study.grid import P_TRUE, SAR, Cell, Grid, questions_asked
 from beamuq_study.machine_config import Machine
 from beamuq_study.parquet_tables import file_name
-from beamuq_study.plan.cells_of_a_study import P_TRUE, SAR, Grid, GridCell
 from beamuq_study.plan.code_hashes import code_hash
 from beamuq_study.plan.paths import model_folder_name
 from beamuq_study.provenance import MODELS, OF_MODELS, recorded_source
 from beamuq_study.stages.beams_map import MapSettings
 from beamuq_study.stages.decisions_of_scores import DecisionSettings
 from beamuq_study.stages.metrics_of_scores import EvaluationSettings
-from beamuq_study.stages.score_all_methods import ScoringSettings
+from beamuq_study.stages.score_all_methods import ScoringSettings, compare_candidates
 from beamuq_study.study_config import Quality, Scorer, Study
 
 Settings = dict[str, Any]
@@ -98,29 +99,46 @@ class StageSettings:
     # -- decoding and what is asked of its answers -------------------------------------------------
 
     def candidates(self, wildcards: Wildcards) -> Settings:
-        study, cell = self.study, self.cell(wildcards)
-        recipe, temperature = study.recipes[cell.recipe], study.models[cell.model].temperature
+        study = self.study
+        cell = self.cell(wildcards)
+        recipe = study.recipes[cell.recipe]
+        model = study.models[cell.model]
+        # keys that came later stand only where they say something: jobs of before are not run again
         return {
-            **({} if temperature is None else {"temperature": temperature}),
+            **({} if model.temperature is None else {"temperature": model.temperature}),
             **({} if study.newline_stops else {"texts": "whole"}),
             "cell": _picked(cell, "model", "dataset", "recipe"),
             "recipe": recipe.searched(),
-            "questions": cell.questions,
+            "questions": questions_asked(study, cell),
             "max_new_tokens": study.datasets[cell.dataset].max_new_tokens,
             "newline_stops": study.newline_stops,
             "merge_stop_tokens": recipe.merge_stop_tokens,
             "seed": study.seed,
             "batch_questions": recipe.batch_questions or study.batch_questions,
-            **_picked(study.models[cell.model], "style", "enable_thinking"),
+            **_picked(model, "style", "enable_thinking"),
             "format": FORMATS["candidates"],
         }
 
     def similarity(self, wildcards: Wildcards) -> Settings:
         settings = {"name": wildcards.scorer, "kind": self.study.scorers[wildcards.scorer].kind}
-        only_with_answer = list(self.grid.only_with_answer(wildcards.recipe))
+        only_with_answer = self._only_with_answer(wildcards.recipe)
         further: Settings = {"only_with_answer": only_with_answer} if only_with_answer else {}
         further |= self._words(settings["kind"], wildcards)
         return settings | self._answers(wildcards) | further | {"format": FORMATS["similarity"]}
+
+    def _only_with_answer(self, recipe: str) -> list[str]:
+        """Strategies of a recipe whose candidates are compared with the produced answer alone.
+
+        All of them, where no method compares candidates with each other; else those that only
+        estimators read.
+        """
+        strategies = self.study.recipes[recipe].strategies()
+        scoring = self.study.scoring[recipe]
+        if not compare_candidates(scoring.methods):
+            return strategies
+        if scoring.every_strategy:
+            return []
+        return [strategy for strategy in strategies if kind_of(strategy) in FOR_ESTIMATORS]
 
     def quality(self, wildcards: Wildcards) -> Settings:
         metric = self.quality_called(wildcards.metric).metric
@@ -130,14 +148,13 @@ class StageSettings:
 
     def judgements(self, wildcards: Wildcards) -> Settings:
         judges = self._judges(wildcards.recipe)
-        ccp, relevance = judges.get("nli"), judges.get("relevance")
         return {
             **self._answers(wildcards),
             "sample": self.study.recipes[wildcards.recipe].decoded(self.study.main.sample),
             **_picked(self.study.models[wildcards.model], "style", "enable_thinking"),
             "p_true": P_TRUE in self.grid.judgements_of(wildcards.recipe),
-            "ccp": self._judge(ccp, wildcards, "kind", "equivalence_threshold"),
-            "relevance": self._judge(relevance, wildcards, "kind"),
+            "ccp": self._judge(judges.get("nli"), wildcards, "kind", "equivalence_threshold"),
+            "relevance": self._judge(judges.get("relevance"), wildcards, "kind"),
             "format": FORMATS["judgements"],
         }
 
@@ -145,9 +162,7 @@ class StageSettings:
         return _picked(judge, *names) | self._words(judge.kind, wildcards) if judge else None
 
     def _words(self, kind: str, wildcards: Wildcards) -> Settings:
-        """What words are for ``lexical`` where they are not ROUGE's, which the paper's datasets
-        keep.
-        """
+        """Other words for ``lexical`` than ROUGE's, which the paper's datasets keep."""
         folded = normalizer_of(self.study.datasets[wildcards.dataset]) == FOLDED
         return {"words": FOLDED} if kind == "lexical" and folded else {}
 
@@ -159,8 +174,10 @@ class StageSettings:
     # -- scores and their evaluation ---------------------------------------------------------------
 
     def scores(self, wildcards: Wildcards) -> Settings:
-        main, recipe = self.study.main, wildcards.recipe
-        scoring, answers = self.study.scoring[recipe], self._answers(wildcards)
+        main = self.study.main
+        recipe = wildcards.recipe
+        scoring = self.study.scoring[recipe]
+        answers = self._answers(wildcards)
         strategies = self.study.recipes[recipe].strategies()[1:] if scoring.every_strategy else []
         ablations = _picked(scoring, "epsilon", "alpha", "budgets")
         settings = _picked(main, "num_candidates", "alpha", "epsilon") | {
@@ -189,7 +206,8 @@ class StageSettings:
         return EvaluationSettings.model_validate(settings, strict=False).model_dump(mode="json")
 
     def beams_map(self, wildcards: Wildcards) -> Settings:
-        cell, study = self.cell(wildcards), self.study
+        study = self.study
+        cell = self.cell(wildcards)
         settings = study.map_settings(cell.recipe, cell.dataset)
         if not settings:
             raise BeamUQError(f"scoring.{cell.recipe}: has no beams_map; add one there")
@@ -202,7 +220,8 @@ class StageSettings:
         )
 
     def decisions(self, wildcards: Wildcards) -> Settings:
-        scorer, quality = self.study.scorers[wildcards.scorer], self.study.main_quality
+        scorer = self.study.scorers[wildcards.scorer]
+        quality = self.study.main_quality
         similarity = f"{scorer.kind}:{scorer.source}" if scorer.source else scorer.kind
         settings = _picked(self.study.evaluation, "resamples", "confidence") | {
             "quality": quality.metric,
@@ -220,28 +239,29 @@ class StageSettings:
         return self.study.recipes[wildcards.recipe].decoded(self.study.main.beam)
 
     def exhibit_code(self, wildcards: Wildcards) -> str:
-        """The code that makes an exhibit: of its rule's program and of the module that specifies
-        it.
-        """
+        """The hash of the code of an exhibit: its rule's program, and the module that lists it."""
         exhibit = list_of_exhibits.exhibit(wildcards.name, self.study)
         return code_hash(exhibit.kind, exhibit.module)
 
     # -- which tables a job may read ---------------------------------------------------------------
 
     def made_with(self, *inputs: str) -> Callable[[Wildcards], dict[str, Settings]]:
-        """The parameter function of a rule: the settings that each of these inputs has to be made
-        with, by its name.
+        """The parameter function of a rule: the settings that each input has to be made with.
 
         ``inputs``: kinds of tables, and ``cross_similarity``, ``further_qualities``; what a cell
         lacks is left out.
         """
-        return lambda wildcards: {
-            name: made for kind in inputs for name, made in self._made_with(kind, wildcards)
-        }
+
+        def of_wildcards(wildcards: Wildcards) -> dict[str, Settings]:
+            by_name: dict[str, Settings] = {}
+            for kind in inputs:
+                by_name |= self._made_with(kind, wildcards)
+            return by_name
+
+        return of_wildcards
 
     def expected(self, *inputs: str) -> Callable[..., dict[str, Settings]]:
-        """As :meth:`made_with`, with the models that made each of these inputs, as far as they are
-        known here.
+        """As :meth:`made_with`, with the models that made each input, as far as they are known.
 
         These are source and dtype, and the content where the folder is one's own or has been
         fetched. It holds for tables behind the inputs too, so kinds may be named that the job does
@@ -250,29 +270,21 @@ class StageSettings:
         """
 
         def of_wildcards(wildcards: Wildcards, output: object) -> dict[str, Settings]:  # noqa: ARG001
-            found = self.made_with(*inputs)(wildcards)
+            by_name = self.made_with(*inputs)(wildcards)
             return {
                 name: settings | self._made_by(name, settings, wildcards)
-                for name, settings in found.items()
+                for name, settings in by_name.items()
             }
 
         return of_wildcards
 
     def _made_by(self, name: str, settings: Settings, wildcards: Wildcards) -> Settings:
-        """The models of a table that a job calls ``name``, by use, and by device the dtype that
-        they run in.
-        """
+        """The models of a table that a job calls ``name``, and their dtype by device."""
         kind = name.removeprefix("cross_").partition(" ")[0]
         if kind not in OF_MODELS:
             return {}
-        made_for = SimpleNamespace(
-            model=wildcards.model,
-            dataset=wildcards.dataset,
-            recipe=wildcards.recipe,
-            scorer=settings.get("name", ""),
-            metric=file_name(settings.get("metric", "")),
-        )
-        sources = self.models(kind, cast("Any", made_for))
+        cell = self.cell(wildcards).under(settings.get("name", ""))
+        sources = self.models(kind, _wildcards(cell, settings.get("metric", "")))
         models = {
             use: self._identity(kind, source, used_as)
             for use, (source, used_as) in sources.items()
@@ -280,19 +292,15 @@ class StageSettings:
         }
         if kind in ("similarity", "quality"):
             return {MODELS: models, "dtype": dict.fromkeys(DEVICES, self.machine.scorer_dtype)}
-        asked = self.machine.dtype
-        dtypes = {device: DTYPES[device] if asked == "auto" else asked for device in DEVICES}
-        further = (
-            {"scorer_dtype": dict.fromkeys(DEVICES, self.machine.scorer_dtype)}
-            if kind == "judgements"
-            else {}
-        )
-        return {MODELS: models, "dtype": dtypes} | further
+        dtype = self.machine.dtype
+        dtypes = {device: DTYPES[device] if dtype == "auto" else dtype for device in DEVICES}
+        facts = {MODELS: models, "dtype": dtypes}
+        if kind == "judgements":
+            facts["scorer_dtype"] = dict.fromkeys(DEVICES, self.machine.scorer_dtype)
+        return facts
 
     def _identity(self, kind: str, source: str, used_as: str) -> dict[str, str]:
-        """The source of a model and, where it is here, the content, as a table that it makes
-        records them.
-        """
+        """The source of a model and, if it is here, the content, as tables record them."""
         identity = recorded_source(source)
         if source.startswith("folder:"):
             folder = Path(source.removeprefix("folder:"))
@@ -302,35 +310,32 @@ class StageSettings:
         content = self._fetched(source)
         return identity | ({"content": content} if content else {})
 
-    def _made_with(self, kind: str, wildcards: Wildcards) -> list[tuple[str, Settings]]:
+    def _made_with(self, kind: str, wildcards: Wildcards) -> dict[str, Settings]:
+        """The settings of a job's inputs of one kind, by the job's name for each."""
         if kind in ("questions", "shots"):
-            return [(kind, self.questions(wildcards))]
-        cell, made_for = self.cell(wildcards), cast("type[Any]", SimpleNamespace)
-        main, *further = (
-            file_name(quality.metric) for quality in self.study.qualities(cell.dataset)
-        )
-        place = _picked(cell, "model", "dataset", "recipe")
-        here = place | {"scorer": getattr(wildcards, "scorer", ""), "metric": main}
+            return {kind: self.questions(wildcards)}
+        cell = self.cell(wildcards)
+        main, *further = self.study.qualities(cell.dataset)
         if kind == "judgements" and not self.grid.judgements_of(cell.recipe):
-            return []
+            return {}
         if kind == "cross_similarity":
             judge = self.grid.judges_of(cell.recipe).get("relevance")
-            return [(kind, self.similarity(made_for(**here | {"scorer": judge})))] if judge else []
+            return {kind: self.similarity(_wildcards(cell.under(judge)))} if judge else {}
         if kind == "further_qualities":
-            made = (self.quality(made_for(**here | {"metric": metric})) for metric in further)
-            return [(f"quality {settings['metric']}", settings) for settings in made]
-        settings: Settings = getattr(self, kind)(made_for(**here))
-        settings.pop(
-            "batch_questions", None
-        )  # rounding alone: what a larger card decoded goes with the rest
-        return [(kind, settings)]
+            return {
+                f"quality {quality.metric}": self.quality(_wildcards(cell, quality.metric))
+                for quality in further
+            }
+        cell = cell.under(getattr(wildcards, "scorer", ""))
+        settings: Settings = getattr(self, kind)(_wildcards(cell, main.metric))
+        # rounding alone: what a larger card decoded goes with the rest
+        settings.pop("batch_questions", None)
+        return {kind: settings}
 
     # -- models and what they run on ---------------------------------------------------------------
 
     def loading(self, rule: str) -> Callable[[Wildcards], Settings]:
-        """The parameter function of a rule that loads models: device, dtype and, by name, a hash of
-        each own folder.
-        """
+        """The parameter function of rules that load models: device, dtype, content of folders."""
 
         def of_wildcards(wildcards: Wildcards) -> Settings:
             content = {
@@ -349,8 +354,7 @@ class StageSettings:
         return of_wildcards
 
     def models(self, rule: str, wildcards: Wildcards) -> dict[str, tuple[str | None, str]]:
-        """By the rule's name for each model its source, and the scorer or metric that it is used
-        as.
+        """By the rule's name for each model its source, and the scorer or metric.
 
         The source is None where the job does not load that model.
         """
@@ -367,21 +371,19 @@ class StageSettings:
         cell = self.cell(wildcards)
         source = study.models[cell.model].source
         if rule == "judgements":
-            asked = {P_TRUE, SAR} & self.grid.judgements_of(cell.recipe)
+            asks_language_model = {P_TRUE, SAR} & self.grid.judgements_of(cell.recipe)
             judges = {
                 use: (judge.source, judge.kind) for use, judge in self._judges(cell.recipe).items()
             }
             return {
-                "language_model": (source if asked else None, ""),
+                "language_model": (source if asks_language_model else None, ""),
                 "nli": (None, ""),
                 "relevance": (None, ""),
             } | judges
         return {"model": (source, "")}
 
     def plugin_names(self, rule: str, wildcards: Wildcards) -> list[str]:
-        """What a job of this rule may have from outside the package: scorers, metrics, policies,
-        methods.
-        """
+        """What a job of this rule may have from outside the package."""
         study = self.study
         if rule == "scores":
             return list(study.scoring[wildcards.recipe].methods)
@@ -393,7 +395,7 @@ class StageSettings:
         """The study's quality whose metric has this name in paths."""
         return next(quality for quality in self.study.quality if file_name(quality.metric) == name)
 
-    def cell(self, wildcards: Wildcards) -> GridCell:
+    def cell(self, wildcards: Wildcards) -> Cell:
         """The cell of a rule's wildcards. Raises BeamUQError if the study has none such."""
         return self.grid.cell(wildcards.model, wildcards.dataset, wildcards.recipe)
 
@@ -406,9 +408,7 @@ class StageSettings:
 
     @cached_property
     def dtype(self) -> Literal["float32", "bfloat16"]:
-        """What language models run in: bfloat16 on a card, float32 on a CPU, unless said
-        otherwise.
-        """
+        """What language models run in: bfloat16 on a card, float32 on a CPU, unless named."""
         if self.machine.dtype != "auto":
             return self.machine.dtype
         return DTYPES[self.device]
@@ -418,18 +418,14 @@ class StageSettings:
 
     @cached_property
     def _content(self) -> Callable[[Path, bool], str]:
-        """Of a folder, read once; a plug-in and a learned quality may read every file of a
-        model.
-        """
+        """Of a folder, read once; a plug-in and a learned quality may read every file."""
         return cache(
             lambda folder, every_file: model_identity(folder, every_file=every_file)["content"]
         )
 
     @cached_property
     def _fetched(self) -> Callable[[str], str | None]:
-        """Of a source, read once: the content that its manifest names; None: it has not been
-        fetched.
-        """
+        """Of a source, read once: the content in its manifest; None: it is not fetched."""
 
         def content(source: str) -> str | None:
             manifest = read_manifest(Path(self.machine.models_root, model_folder_name(source)))
@@ -445,6 +441,12 @@ class StageSettings:
 def _reads_every_file(rule: str, used_as: str) -> bool:
     """Whether a model's every file counts: a learned quality and a plug-in may read any."""
     return rule == "quality" or ":" in used_as
+
+
+def _wildcards(cell: Cell, metric: str = "") -> Wildcards:
+    """The wildcards of a rule that makes a table of this cell."""
+    names = vars(cell) | {"metric": file_name(metric)}
+    return cast("Wildcards", SimpleNamespace(**names))
 
 
 def _picked(described: object, *names: str) -> Settings:

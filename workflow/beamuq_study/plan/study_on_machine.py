@@ -1,6 +1,4 @@
-"""One study on one machine: loaded and checked once, then asked by the rules for files, settings
-and resources.
-"""
+"""One study on one machine: checked once, then asked for files, settings and resources."""
 
 from __future__ import annotations
 
@@ -16,10 +14,10 @@ from beamuq import plugins
 from beamuq.errors import BeamUQError
 from beamuq.models import offline
 from beamuq_study.exhibits import list_of_exhibits
+from beamuq_study.grid import P_TRUE, Grid
 from beamuq_study.machine_config import Machine, load_machine
 from beamuq_study.parquet_tables import file_name
 from beamuq_study.plan import check_study
-from beamuq_study.plan.cells_of_a_study import P_TRUE, Grid
 from beamuq_study.plan.paths import Paths
 from beamuq_study.plan.rule_inputs import RuleInputs
 from beamuq_study.plan.stage_settings import StageSettings, Wildcards
@@ -70,9 +68,7 @@ class Plan:
 
     @cached_property
     def targets(self) -> dict[str, list[Path]]:
-        """The files that rules without a program ask for, by what they are; one file of each
-        exhibit.
-        """
+        """The files that rules without a program ask for; one file of each exhibit."""
         kinds = {
             name: list_of_exhibits.exhibit(name, self.study).kind for name in self.study.exhibits
         }
@@ -99,9 +95,7 @@ class Plan:
     # -- what the rules ask for --------------------------------------------------------------------
 
     def report_section(self, section: str) -> Callable[[Wildcards], str]:
-        """Of an exhibit's rule: the report's section of what is in the paper; what is not has one
-        of its own.
-        """
+        """Of an exhibit's rule: the report's section; what is not in the paper has its own."""
 
         exhibit = list_of_exhibits.exhibit
         return lambda wildcards: (
@@ -129,9 +123,7 @@ class Plan:
 
     @cached_property
     def _first_cells(self) -> set[tuple[str, str, str]]:
-        """The cells that the figure reads which is made of the fewest tables: the first that can be
-        looked at.
-        """
+        """The cells of the figure with the fewest tables: the first that can be looked at."""
         exhibits = (list_of_exhibits.exhibit(name, self.study) for name in self.study.exhibits)
         read = [exhibit.artifacts(self.study) for exhibit in exhibits if exhibit.kind == "figure"]
         decoded = [[table for table in tables if table.recipe] for tables in read]
@@ -149,8 +141,7 @@ class Plan:
         return self.study.models[wildcards.model].cards or 1
 
     def gpus(self, rule: str) -> Callable[[Wildcards], int]:
-        """Cards that a job of this rule asks for: its language model's; one for a judge; none
-        without a model.
+        """Cards that a job of this rule asks for: its language model's; one for a judge; else none.
 
         None either where the rule only puts shards together.
         """
@@ -168,15 +159,12 @@ class Plan:
         return of_wildcards
 
     def memory_mb(self, wildcards: Wildcards, attempt: int) -> int:  # noqa: ARG002  (Snakemake calls it so)
-        """What a decoding or scoring job asks for; a job that is tried again, perhaps for want of
-        it, asks for more.
-        """
+        """What a decoding or scoring job asks for; one that is tried again asks for more."""
         return int(self.machine.memory_gb * 1000) * attempt
 
     @staticmethod
     def asked_mb(first: int) -> Callable[[Wildcards, int], int]:
-        """What a job without a model asks for: ``first`` MB, and at each further attempt as much
-        again.
+        """What a job without a model asks for: ``first`` MB, as much again at each attempt.
 
         A job that was killed for want of memory does not say so: one that is tried again asks for
         more.
@@ -184,8 +172,7 @@ class Plan:
         return lambda wildcards, attempt: first * attempt  # noqa: ARG005
 
     def environment(self, *packages: Path) -> dict[str, str]:
-        """The environment of every job: the hub forbidden but to the programs that fetch, the
-        packages to be found.
+        """The environment of every job: the hub forbidden, the packages to be found.
 
         It is no setting of a job: going offline after fetching reruns nothing. Folders are named
         from where jobs start.
@@ -198,8 +185,7 @@ class Plan:
 
 
 def path_to_python(interpreter: str) -> str:
-    """The search path of this process, but one on which ``python`` is this interpreter, whatever
-    comes first now.
+    """The search path of this process, but one on which ``python`` is this interpreter.
 
     Raises BeamUQError if its folder has no program of that name, as where a system has ``python3``
     alone.
@@ -211,17 +197,12 @@ def path_to_python(interpreter: str) -> str:
             "rules start; install "
             "beamuq and Snakemake in a virtual environment (python3 -m venv)"
         )
-    others = (
-        other
-        for other in os.environ.get("PATH", os.defpath).split(os.pathsep)
-        if other != str(folder)
-    )
-    return os.pathsep.join([str(folder), *others])
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join([str(folder), *(name for name in folders if name != str(folder))])
 
 
 def not_compared(value: object) -> Callable[..., object]:
-    """A parameter that Snakemake does not compare, since it asks for the output: how a machine runs
-    a job.
+    """A parameter that Snakemake does not compare: how a machine runs a job.
 
     ``value``: the parameter, or a function of the wildcards.
     """

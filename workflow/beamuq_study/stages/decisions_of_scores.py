@@ -1,11 +1,9 @@
-"""What each score of a cell would decide: shares shown under a guarantee, and how well
-probabilities hold.
-"""
+"""What each score would decide: shares shown under a guarantee, and how well p holds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -55,8 +53,7 @@ def decisions(
     settings: DecisionSettings,
     dataset: str,
 ) -> tuple[list[Row], list[Row]]:
-    """Rows of ``decisions``, and of the file that ``beamuq calibrate`` reads, both in the order of
-    the scores.
+    """Rows of ``decisions``, and of the file for ``beamuq calibrate``, in the scores' order.
 
     Of the greedy answer, or the first produced one where that is not scored, and of the setting ""
     alone. Half of the groups calibrate every threshold, the other half tests it: there a group
@@ -67,41 +64,60 @@ def decisions(
     Raises BeamUQError if a score is not finite, or scores, quality and questions are not of the
     same answers.
     """
-    answers = by_answer(scores)
-    if not answers:
+    chosen = _answers_decided(scores)
+    if chosen is None:
         return [], []
-    answer_source, ids, parts = next(
-        (answer for answer in answers if answer[0] == "greedy"), answers[0]
-    )
-    parts = [(key, values) for key, values in parts if not key["setting"]]
-    order = np.argsort(ids)  # as calibrate draws, by id
-    ids = [ids[place] for place in order]
     cell = _Cell(
-        groups_by_id(ids, questions),
-        quality_of(ids, answer_source, quality),
+        groups_by_id(chosen.ids, questions),
+        quality_of(chosen.ids, chosen.source, quality),
         settings,
         dataset,
-        ids,
+        chosen.ids,
     )
+    tried = len(chosen.scores) * len(settings.risks)
     rows: list[Row] = []
     scored: list[Row] = []
-    for key, unordered in parts:
-        values = unordered[order]
-        if not np.isfinite(values).all():
-            where = ids[int(np.argmin(np.isfinite(values)))]
-            raise BeamUQError(
-                f"scores: {key['method']} has no finite value of question {where!r}; score again"
-            )
-        place = {name: key[name] for name in ("method", "variant")}
-        tried = len(parts) * len(settings.risks)
-        rows += [
-            EMPTY | place | row for row in (*cell.shown(values, tried), *cell.probabilities(values))
-        ]
-        scores_by_id = zip(cell.labels(ids), values.tolist(), strict=True)
-        scored += [
-            {"id": label["id"], **place, "value": value} | label for label, value in scores_by_id
-        ]
+    for form, values in chosen.scores:
+        _check_finite(form["method"], values, chosen.ids)
+        rows += [EMPTY | form | row for row in cell.shown(values, tried)]
+        rows += [EMPTY | form | row for row in cell.probabilities(values)]
+        for label, value in zip(cell.labels(chosen.ids), values.tolist(), strict=True):
+            scored.append({"id": label["id"], **form, "value": value} | label)
     return rows, scored
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """Produced answers of one source, by sorted ids, and scores [N] by method and variant."""
+
+    source: str
+    ids: list[str]
+    scores: list[tuple[Row, Floats]]
+
+
+def _answers_decided(scores: pa.Table) -> _Answers | None:
+    """The greedy answers, else the first produced ones; None of no scores."""
+    answers = by_answer(scores)
+    if not answers:
+        return None
+    greedy = [answer for answer in answers if answer[0] == "greedy"]
+    source, ids, parts = (greedy or answers)[0]
+    order = np.argsort(ids)  # as calibrate draws, by id
+    main_line = [
+        ({"method": key["method"], "variant": key["variant"]}, values[order])
+        for key, values in parts
+        if not key["setting"]
+    ]
+    return _Answers(source, [ids[place] for place in order], main_line)
+
+
+def _check_finite(method: str, values: Floats, ids: list[str]) -> None:
+    finite = np.isfinite(values)
+    if not finite.all():
+        question = ids[int(np.argmin(finite))]
+        raise BeamUQError(
+            f"scores: {method} has no finite value of question {question!r}; score again"
+        )
 
 
 EMPTY: Row = {"risk": None, "low": None, "high": None, "std": None, "note": "", "values": []}
@@ -118,7 +134,9 @@ class _Cell:
         dataset: str,
         ids: list[str],
     ) -> None:
-        self.settings, self.groups, self.quality = settings, groups, quality
+        self.settings = settings
+        self.groups = groups
+        self.quality = quality
         self.right = quality > settings.threshold
         name = draws_name(dataset, zip(ids, groups, strict=True))
         self.calibrates = one_half(groups, settings.seed, name)
@@ -135,7 +153,8 @@ class _Cell:
 
     def shown(self, values: Floats, tried: int) -> Iterator[Row]:
         """Of each α the threshold, and what it shows of the other half."""
-        first, settings = self.calibrates, self.settings
+        first = self.calibrates
+        settings = self.settings
         for risk in settings.risks:
             limit = guaranteed_threshold(
                 values[first],
@@ -160,12 +179,11 @@ class _Cell:
             yield from ({"risk": risk} | row for row in self._tested(below))
 
     def _tested(self, below: Bools) -> Iterator[Row]:
-        """Shares of the test half where some answers [N] of it are shown: shown, wrong, and wrong
-        of shown.
-        """
+        """Shares of the test half if some answers [N] are shown: shown, wrong, wrong of shown."""
         if not len(below):
             return
-        confidence, wrong = self.settings.confidence, below & ~self.right[~self.calibrates]
+        confidence = self.settings.confidence
+        wrong = below & ~self.right[~self.calibrates]
         everything, shown, failed = (
             (self.weights * members) @ self.test_counts
             for members in (np.ones(len(below)), below, wrong)
@@ -185,10 +203,9 @@ class _Cell:
             yield {"metric": "wrong of shown", "n": int(below.sum())} | row
 
     def probabilities(self, values: Floats) -> Iterator[Row]:
-        """The measures of reliability, and the bins that hold any answer: what is said, and what is
-        right of it.
-        """
-        N, confidence = len(values), self.settings.confidence
+        """The measures of reliability, and the bins that hold any answer."""
+        N = len(values)
+        confidence = self.settings.confidence
         if len(set(self.groups)) < 2:
             note = "undefined: a single group, which nothing is left to calibrate"
             yield from (
@@ -204,7 +221,8 @@ class _Cell:
                 low, high = proportion_interval(
                     self.right[members], groups_of(self.groups, members), confidence
                 )
-                n, share = int(members.sum()), float(right[members].mean())
+                n = int(members.sum())
+                share = float(right[members].mean())
                 yield {"metric": f"p in {name}", "n": n, "value": float(p[members].mean())}
                 yield {
                     "metric": f"right in {name}",
@@ -215,9 +233,7 @@ class _Cell:
                 }
 
     def labels(self, ids: list[str]) -> Iterator[Row]:
-        """What the file for ``beamuq calibrate`` says of each question; of groups only where there
-        are any.
-        """
+        """What the file for ``beamuq calibrate`` says of each question; groups if there are any."""
         settings = self.settings
         facts = {"similarity": settings.similarity, "model": settings.model, "version": __version__}
         for place, (key, group) in enumerate(zip(ids, self.groups, strict=True)):

@@ -48,11 +48,9 @@ Json = Any
 
 @dataclass(frozen=True)
 class BatchResult:
-    """The rows of a batch, the tokens that were run for it, and what its file should say beside
-    them.
-    """
+    """The rows of a batch, the tokens that were run for it, and a note that its file keeps."""
 
-    rows: list[dict[str, Any]]
+    rows: list[dict[str, Json]]
     tokens: int
     note: Mapping[str, Json] = field(default_factory=dict)
 
@@ -75,8 +73,7 @@ class FinishedBatches:
 
     @contextmanager
     def locked(self, share: str = WHOLE) -> Iterator[None]:
-        """The folder, for a worker with its share of the batches, or for one that needs all of
-        them.
+        """The folder, for a worker with its share of the batches, or for one that needs all.
 
         Raises BeamUQError if another process is at work on this share or, with the whole, on any.
         """
@@ -104,10 +101,8 @@ class FinishedBatches:
         """The numbers of the batches that are there."""
         return {number for number in range(self.count) if self._path(number).exists()}
 
-    def write(self, number: int, rows: list[dict[str, Any]], note: Mapping[str, Json]) -> None:
-        """Keep the rows of a batch (temporary name, fsync, rename), and what its file should say
-        beside them.
-        """
+    def write(self, number: int, rows: list[dict[str, Json]], note: Mapping[str, Json]) -> None:
+        """Keep the rows of a batch (temporary name, fsync, rename), and its note."""
         path = self._path(number)
         for leftover in self.folder.glob(
             f".{path.name}.*.tmp"
@@ -117,9 +112,7 @@ class FinishedBatches:
         parquet_tables.write(path, "candidates", rows, provenance=content)
 
     def read(self, number: int) -> parquet_tables.Loaded:
-        """One batch. Raises BeamUQError if the file is not whole, of another run or another
-        batch.
-        """
+        """One batch. Raises BeamUQError if it is not whole, of another run or of another batch."""
         loaded = parquet_tables.read(self._path(number), "candidates")
         if (loaded.provenance.get("run"), loaded.provenance.get("batch")) != (self.run, number):
             raise BeamUQError(
@@ -144,9 +137,7 @@ class FinishedBatches:
         shutil.rmtree(self.parent, ignore_errors=True)
 
     def write_marker(self, path: Path, share: str, provenance: Mapping[str, Json]) -> None:
-        """Leave the marker of a finished share; ``provenance`` is what the whole table's will
-        be.
-        """
+        """Leave the marker of a finished share; ``provenance``: what the whole table's will be."""
         content = {
             "provenance": dict(provenance),
             "share": share,
@@ -178,43 +169,52 @@ def run_batches(
     """
     composition = [[(prompt.id, prompt.token_ids) for prompt in batch] for batch in batches]
     text = json.dumps([described, composition, FORMAT], sort_keys=True, ensure_ascii=False)
-    kept = FinishedBatches(folder, hashlib.sha256(text.encode()).hexdigest(), len(batches))
-    numbers = share_of(share, len(batches))
-    with kept.locked(share), _sigterm_noted() as asked_to_stop:
-        done = kept.finished() & set(numbers)
-        for number in done:
-            kept.read(number)  # damage is said now, not after hours of decoding
-        started, tokens = time.monotonic(), 0
-        total, before = (
-            sum(len(batches[number]) for number in chosen) for chosen in (numbers, done)
+    finished = FinishedBatches(folder, hashlib.sha256(text.encode()).hexdigest(), len(batches))
+    own = {number: batches[number] for number in share_of(share, len(batches))}
+    with finished.locked(share), _sigterm_noted() as stop_asked:
+        earlier = finished.finished() & own.keys()
+        for number in earlier:
+            finished.read(number)  # damage is said now, not after hours of decoding
+        _run_missing(own, earlier, run, finished, stop_asked)
+    return finished
+
+
+def _run_missing(
+    batches: Mapping[int, Sequence[Prompt]],
+    earlier: set[int],
+    run: Callable[[Sequence[Prompt]], BatchResult],
+    finished: FinishedBatches,
+    stop_asked: threading.Event,
+) -> None:
+    """Run the batches, by number, that an ``earlier`` run did not finish, and keep each."""
+    total = sum(len(batch) for batch in batches.values())
+    before = sum(len(batches[number]) for number in earlier)
+    if before:
+        print(
+            f"{before} of {total} questions are there from an earlier run",
+            file=sys.stderr,
+            flush=True,
         )
-        if before:
-            print(
-                f"{before} of {total} questions are there from an earlier run",
-                file=sys.stderr,
-                flush=True,
-            )
-        with progress_bar(total, "decoding", "question", before) as progress:
-            for number in sorted(set(numbers) - done):
-                result = run(batches[number])
-                kept.write(number, result.rows, result.note)
-                tokens += result.tokens
-                progress.set_postfix_str(
-                    f"{tokens / (time.monotonic() - started):.0f} tokens/s", refresh=False
+    started = time.monotonic()
+    tokens = 0
+    with progress_bar(total, "decoding", "question", before) as progress:
+        for number in sorted(batches.keys() - earlier):
+            result = run(batches[number])
+            finished.write(number, result.rows, result.note)
+            tokens += result.tokens
+            rate = tokens / (time.monotonic() - started)
+            progress.set_postfix_str(f"{rate:.0f} tokens/s", refresh=False)
+            progress.update(len(batches[number]))
+            if stop_asked.is_set():
+                print(
+                    "stopped as asked; this batch is kept and the next run goes on after it",
+                    file=sys.stderr,
                 )
-                progress.update(len(batches[number]))
-                if asked_to_stop.is_set():
-                    print(
-                        "stopped as asked; this batch is kept and the next run goes on after it",
-                        file=sys.stderr,
-                    )
-                    raise SystemExit(TERMINATED)
-    return kept
+                raise SystemExit(TERMINATED)
 
 
 def share_of(share: str, count: int) -> list[int]:
-    """The batches of ``"2-of-4"``, the second of four shares: every fourth, which mixes long and
-    short ones.
+    """The batches of ``"2-of-4"``: every fourth from the second, to mix long and short ones.
 
     Raises BeamUQError if that is no share.
     """
@@ -225,8 +225,7 @@ def share_of(share: str, count: int) -> list[int]:
 
 
 def marked(folder: Path, markers: Sequence[Path]) -> tuple[FinishedBatches, dict[str, Json]]:
-    """The batches that the workers of these markers finished, and the provenance of the table to be
-    made of them.
+    """The batches that these markers' workers finished, and the provenance of their table.
 
     Raises BeamUQError if the markers are not of all shares of one run, each once.
     """
@@ -238,14 +237,15 @@ def marked(folder: Path, markers: Sequence[Path]) -> tuple[FinishedBatches, dict
     first = marks[0]
     for marker, mark in zip(markers, marks, strict=True):
         if mark["run"] != first["run"]:
-            ours, theirs = first["provenance"], mark["provenance"]
-            differing = sorted(
-                key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key)
-            ) or ["prompts"]
+            differing = _differing(first["provenance"], mark["provenance"]) or ["prompts"]
             raise BeamUQError(
                 f"{marker}: differs from {markers[0].name} in {', '.join(differing)}; delete both"
             )
     return FinishedBatches(folder, first["run"], first["count"]), first["provenance"]
+
+
+def _differing(one: Mapping[str, Json], other: Mapping[str, Json]) -> list[str]:
+    return sorted(key for key in {*one, *other} if one.get(key) != other.get(key))
 
 
 @contextmanager

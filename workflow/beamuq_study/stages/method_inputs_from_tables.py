@@ -1,5 +1,4 @@
-"""Read the tables of a cell into the arrays that methods take: probabilities, similarities,
-judgements.
+"""The tables of a cell as the arrays that methods take.
 
 Here alone the methods meet Arrow: rows are found by question, texts by code, pairs by question and
 texts.
@@ -9,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -58,7 +57,8 @@ class CellTables:
                 f"candidates: id {min(unknown)!r} is not in the questions file; make both of one "
                 "study"
             )
-        ids, texts = pa.array(self.ids, pa.string()), pc.unique(candidates.column("text"))
+        ids = pa.array(self.ids, pa.string())
+        texts = pc.unique(candidates.column("text"))
         self.strategies: list[str] = pc.unique(candidates.column("strategy")).to_pylist()
         self._candidates = candidates.combine_chunks()
         self._question = _positions(candidates.column("id"), ids)
@@ -72,8 +72,9 @@ class CellTables:
         judged = SCHEMAS["judgements"].empty_table() if judgements is None else judgements
         self._judged: pd.DataFrame = judged.to_pandas()
         self._similarity = _PairTable("similarity", similarity, ids, texts)
-        cross = cross_similarity
-        self._cross = None if cross is None else _PairTable("cross-similarity", cross, ids, texts)
+        self._cross = None
+        if cross_similarity is not None:
+            self._cross = _PairTable("cross-similarity", cross_similarity, ids, texts)
         self._main_beam = main_beam
         self._equivalence_threshold = equivalence_threshold
         self._answers: dict[str, Answer] = {}
@@ -130,8 +131,7 @@ class CellTables:
     def candidate_arrays(
         self, strategy: str, answer_source: str, *, first: int = 0, budget: int | None = None
     ) -> CandidateArrays:
-        """A strategy's candidates from rank ``first`` on, for the estimators of Dissimilarity:
-        pairs with y* alone.
+        """A strategy's candidates from rank ``first`` on, as estimators take them.
 
         A question may have none of them. Raises BeamUQError as :meth:`evidence`.
         """
@@ -151,8 +151,9 @@ class CellTables:
 
     def _arrays(self, rows: Index, answer_source: str) -> CandidateArrays:
         """Rows [N, M] of the candidates table (−1: padding) as the estimators take them."""
-        mask, answers = rows >= 0, self._answer_rows(answer_source)
-        codes, answer = np.where(mask, self._text[rows], -1), self._text[answers][:, None]
+        mask = rows >= 0
+        codes = np.where(mask, self._text[rows], -1)
+        answer = self._text[self._answer_rows(answer_source)][:, None]
         return CandidateArrays(
             logprob=np.where(mask, self._logprob[rows], -np.inf),
             dissimilarity=np.where(
@@ -164,8 +165,7 @@ class CellTables:
         )
 
     def known_outcomes(self, strategies: Sequence[str], answer_source: str) -> CandidateArrays:
-        """The distinct outcomes that some strategies found, and the draws from outside all of them,
-        by their tokens.
+        """The distinct outcomes that some strategies found, and the draws from outside them.
 
         Draws are of the one strategy that is ``all_above``, whose condition the others' outcomes
         only narrow.
@@ -173,13 +173,13 @@ class CellTables:
         rows = np.concatenate([self._rows(strategy, least=0) for strategy in strategies], axis=1)
         frame = self._sequences(rows)
         frame["drawn"] = ~np.isnan(self._policy_logprob[frame["row"]])
-        found = frame[~frame["drawn"]].drop_duplicates(["question", "tokens"])
-        inside = frame.merge(found, "left", on=["question", "tokens"])["row_y"].notna().to_numpy()
-        kept = pd.concat([found, frame[frame["drawn"] & ~inside]]).sort_values(
-            ["question", "tokens"], kind="stable"
-        )
+        searched = frame[~frame["drawn"]].drop_duplicates(["question", "tokens"])
+        merged = frame.merge(searched, "left", on=["question", "tokens"])
+        inside = merged["row_y"].notna().to_numpy()
+        outcomes = pd.concat([searched, frame[frame["drawn"] & ~inside]])
+        outcomes = outcomes.sort_values(["question", "tokens"], kind="stable")
         matrix = _rows_by_question(
-            kept["row"].to_numpy(), kept["question"].to_numpy(), len(self.ids)
+            outcomes["row"].to_numpy(), outcomes["question"].to_numpy(), len(self.ids)
         )
         return self._arrays(matrix, answer_source)
 
@@ -225,25 +225,18 @@ class CellTables:
         return None if missing.all() else values.to_list()
 
     def _ccp(self, answer_source: str, answers: Index) -> Array:
-        """CCP of the answers in rows ``answers`` [N] of the candidates; the chosen token always
-        counts (D16, CCP).
-        """
+        """CCP of the answers in rows ``answers`` [N]; the chosen token always counts (D16, CCP)."""
         labels = self._judged_answers("ccp_labels", answer_source)
         if labels is None:
             return UNKNOWN
-        taken = self._candidates.select(["token_ids", "top_ids", "top_logprobs"]).take(
-            pa.array(answers)
+        columns = self._candidates.select(["token_ids", "top_ids", "top_logprobs"])
+        chosen, alternatives, logprobs = (
+            column.to_pylist() for column in columns.take(pa.array(answers)).columns
         )
-        chosen, alternatives, logprobs = (column.to_pylist() for column in taken.columns)
-        shape = (
-            len(answers),
-            max(map(len, chosen)),
-            max(len(step) for row in alternatives for step in row),
-        )
-        values, codes = (
-            np.full(shape, -np.inf),
-            np.full(shape, answer_probability.NEUTRAL, dtype=np.int8),
-        )
+        steps = max(map(len, chosen))
+        most = max(len(step) for row in alternatives for step in row)
+        values = np.full((len(answers), steps, most), -np.inf)
+        codes = np.full(values.shape, answer_probability.NEUTRAL, dtype=np.int8)
         for n, answer_labels in enumerate(labels):
             if [len(step) for step in answer_labels] != [len(step) for step in alternatives[n]]:
                 raise BeamUQError(
@@ -253,19 +246,15 @@ class CellTables:
             for step, step_labels in enumerate(answer_labels):
                 width = len(step_labels)
                 values[n, step, :width] = logprobs[n][step]
-                codes[n, step, :width] = [
-                    answer_probability.LABELS.index(label) for label in step_labels
-                ]
-                codes[n, step, alternatives[n][step].index(chosen[n][step])] = (
-                    answer_probability.ENTAIL
-                )
+                codes[n, step, :width] = list(map(answer_probability.LABELS.index, step_labels))
+                own = alternatives[n][step].index(chosen[n][step])
+                codes[n, step, own] = answer_probability.ENTAIL
         return answer_probability.claim_conditioned_probability(values, codes, np.isfinite(values))
 
     def _token_sar(self, strategy: str, rows: Index) -> Array:
-        """TokenSAR of a strategy's candidates, rows [N, M] of their table (−1: padding); 0 on
-        padding.
-        """
-        mask, about = rows >= 0, self._judged[self._judged["candidate_strategy"] == strategy]
+        """TokenSAR of a strategy's candidates in rows [N, M] (−1: padding); 0 on padding."""
+        mask = rows >= 0
+        about = self._judged[self._judged["candidate_strategy"] == strategy]
         keys = pd.MultiIndex.from_arrays(
             [np.array(self.ids)[np.nonzero(mask)[0]], self._rank[rows[mask]]]
         )
@@ -295,9 +284,7 @@ class CellTables:
     # -- rows, weights and pairs of candidates -----------------------------------------------------
 
     def _sequences(self, rows: Index) -> pd.DataFrame:
-        """Each of the rows [N, M] that is no padding, question by question: row, place of the
-        question, tokens.
-        """
+        """Row, place of the question and tokens of each of the rows [N, M] that is no padding."""
         flat = rows[rows >= 0]
         tokens = map(tuple, self._candidates.column("token_ids").take(pa.array(flat)).to_pylist())
         return pd.DataFrame(
@@ -342,7 +329,9 @@ class CellTables:
 
     def _weights(self, strategy: str, rows: Index, epsilon: float, exact: bool) -> Array:
         kind, parameters = parse(strategy)
-        mask, logprob, policy_logprob = rows >= 0, self._logprob[rows], self._policy_logprob[rows]
+        mask = rows >= 0
+        logprob = self._logprob[rows]
+        policy_logprob = self._policy_logprob[rows]
         if kind == "stochastic" or (kind == "sample" and exact):
             return candidate_weights.importance(logprob, policy_logprob, mask)
         if kind == "sample":
@@ -383,7 +372,9 @@ class _PairTable:
     """
 
     def __init__(self, name: str, table: pa.Table, ids: pa.Array, texts: pa.Array) -> None:
-        self._name, self._ids, self._texts = name, ids, texts
+        self._name = name
+        self._ids = ids
+        self._texts = texts
         question, premise, hypothesis = (
             _positions(table.column(column), values)
             for column, values in (("id", ids), ("premise", texts), ("hypothesis", texts))
@@ -416,24 +407,26 @@ class _PairTable:
         """Where the pairs of the texts [N, n] with the texts [N, m] stand, [N, n, m]; −1 on padding
         (codes −1).
         """
-        first, second = premises[:, :, None], hypotheses[:, None, :]
+        first = premises[:, :, None]
+        second = hypotheses[:, None, :]
         real = (first >= 0) & (second >= 0)
-        keys = (np.arange(len(premises))[:, None, None] * len(self._texts) + first) * len(
-            self._texts
-        ) + second
+        question = np.arange(len(premises))[:, None, None]
+        keys = (question * len(self._texts) + first) * len(self._texts) + second
         rows = np.minimum(np.searchsorted(self._keys, keys), max(len(self._keys) - 1, 0))
         missing = real & (self._keys[rows] != keys) if len(self._keys) else real
         if missing.any():
-            question, premise, hypothesis = (int(axis[0]) for axis in np.nonzero(missing))
-            texts = int(premises[question, premise]), int(hypotheses[question, hypothesis])
-            pair, key = (
-                tuple(self._texts[code].as_py() for code in texts),
-                self._ids[question].as_py(),
-            )
-            raise BeamUQError(
-                f"{self._name}: question {key!r} lacks the pair {pair}; make the file again"
-            )
+            self._refuse(missing, premises, hypotheses)
         return np.where(real, rows, -1)
+
+    def _refuse(self, missing: Mask, premises: Index, hypotheses: Index) -> NoReturn:
+        """Raise BeamUQError naming the first of the ``missing`` pairs [N, n, m]."""
+        n, i, j = (int(axis[0]) for axis in np.nonzero(missing))
+        codes = (int(premises[n, i]), int(hypotheses[n, j]))
+        pair = tuple(self._texts[code].as_py() for code in codes)
+        raise BeamUQError(
+            f"{self._name}: question {self._ids[n].as_py()!r} lacks the pair {pair}; make the file "
+            "again"
+        )
 
     def entail_of(self, premises: Index, hypotheses: Index) -> Array:
         """How much the texts [N, n] entail the texts [N, m], [N, n, m]; 0 on padding."""

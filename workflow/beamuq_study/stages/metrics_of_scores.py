@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -73,8 +72,7 @@ def evaluate_all(
     dataset: str,
     empty: Mapping[str, Collection[str]] | None = None,
 ) -> tuple[list[Row], list[Row]]:
-    """Rows of ``evaluation`` and of ``replicates``: by each of the ``qualities``, in the order of
-    the scores.
+    """Rows of ``evaluation`` and ``replicates`` by each quality, in the order of the scores.
 
     For each quality and produced answer come the rows of all questions, then of the answered ones.
     ``empty``: by answer source the questions whose produced answer is empty; None: not known, so
@@ -88,118 +86,142 @@ def evaluate_all(
     Raises BeamUQError if scores, qualities and questions are not of the same answers; the message
     names one.
     """
-    measured: dict[str, list[Row]] = {metric: [] for metric in qualities}
-    replicates: dict[str, list[Row]] = {metric: [] for metric in qualities}
+    written = {metric: _Rows() for metric in qualities}
     for answer_source, ids, parts in by_answer(scores):
         answers = _Answers(
+            answer_source,
             list(zip(ids, groups_by_id(ids, questions), strict=True)),
             {metric: quality_of(ids, answer_source, table) for metric, table in qualities.items()},
             parts,
         )
-        of_all = _measure(
-            answers, settings, dataset, {"answer_source": answer_source, "subset": ALL}
-        )
-        for metric, (rows, drawn) in of_all.items():
-            measured[metric] += rows
-            replicates[metric] += drawn
-        if empty is None:
-            continue
-        kept = np.array([key not in empty[answer_source] for key in ids], dtype=np.bool_)
-        if kept.all():
-            for metric, (rows, _) in of_all.items():
-                measured[metric] += [row | {"subset": ANSWERED} for row in rows]
-            continue
-        beginning = {"answer_source": answer_source, "subset": ANSWERED}
-        of_answered = _measure(answers.some(kept), settings, dataset, beginning)
-        for metric, (rows, drawn) in of_answered.items():
-            measured[metric] += rows
-            replicates[metric] += drawn
-    return list(itertools.chain(*measured.values())), list(itertools.chain(*replicates.values()))
+        of_all = _measure(answers, settings, dataset, ALL)
+        _extend(written, of_all)
+        if empty is not None:
+            is_answered = np.array([key not in empty[answer_source] for key in ids], dtype=np.bool_)
+            if is_answered.all():
+                of_answered = {metric: rows.of_answered() for metric, rows in of_all.items()}
+            else:
+                of_answered = _measure(answers.some(is_answered), settings, dataset, ANSWERED)
+            _extend(written, of_answered)
+    return (
+        [row for rows in written.values() for row in rows.measured],
+        [row for rows in written.values() for row in rows.replicates],
+    )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of ``evaluation`` and of ``replicates``."""
+
+    measured: list[Row] = field(default_factory=list)
+    replicates: list[Row] = field(default_factory=list)
+
+    def of_answered(self) -> _Rows:
+        """Those of the answered questions where these are all: without replicates."""
+        return _Rows([row | {"subset": ANSWERED} for row in self.measured])
+
+
+def _extend(written: Mapping[str, _Rows], further: Mapping[str, _Rows]) -> None:
+    for metric, rows in further.items():
+        written[metric].measured.extend(rows.measured)
+        written[metric].replicates.extend(rows.replicates)
 
 
 @dataclass(frozen=True)
 class _Answers:
-    """N answers of one kind: their questions, each its id and group; quality [N] by metric; scores
-    [N] with keys.
+    """N produced answers of one source.
+
+    ``questions``: the id and group of each; ``quality`` [N] by metric; ``scores`` [N] with keys.
     """
 
+    source: str
     questions: list[tuple[str, str]]
     quality: dict[str, Floats]
     scores: Sequence[tuple[Row, Floats]]
 
-    def some(self, kept: Bools) -> _Answers:
+    def some(self, chosen: Bools) -> _Answers:
         """Some of them, by truth values [N]."""
-        questions = [question for question, keep in zip(self.questions, kept, strict=True) if keep]
-        quality = {metric: values[kept] for metric, values in self.quality.items()}
-        return _Answers(questions, quality, [(key, values[kept]) for key, values in self.scores])
+        questions = [
+            question
+            for question, is_chosen in zip(self.questions, chosen, strict=True)
+            if is_chosen
+        ]
+        quality = {metric: values[chosen] for metric, values in self.quality.items()}
+        scores = [(key, values[chosen]) for key, values in self.scores]
+        return _Answers(self.source, questions, quality, scores)
 
 
 def _measure(
-    answers: _Answers, settings: EvaluationSettings, dataset: str, beginning: Row
-) -> dict[str, tuple[list[Row], list[Row]]]:
-    """By quality the rows of these answers with this ``beginning``."""
+    answers: _Answers, settings: EvaluationSettings, dataset: str, subset: str
+) -> dict[str, _Rows]:
+    """By quality the rows of these answers, which are of this ``subset``."""
+    place = {"answer_source": answers.source, "subset": subset}
+    written = {quality: _Rows() for quality in answers.quality}
     if not answers.questions:
-        return {
-            quality: _of_no_question(answers, settings, beginning | {"quality": quality})
-            for quality in answers.quality
-        }
-    found: dict[str, tuple[list[Row], list[Row]]] = {
-        quality: ([], []) for quality in answers.quality
-    }
+        for quality, rows in written.items():
+            _add_undefined(rows, answers, settings, place | {"quality": quality})
+        return written
+    groups = [group for _, group in answers.questions]
     judged = [
         Judged(values, settings.thresholds[quality]) for quality, values in answers.quality.items()
     ]
-    groups = [group for _, group in answers.questions]
     name = draws_name(dataset, answers.questions)
     for start in range(0, len(answers.scores), SCORES_TOGETHER):
-        some = answers.scores[start : start + SCORES_TOGETHER]
-        blocks = (rows.T for rows in resample_rows(groups, settings.resamples, settings.seed, name))
-        scores = [uncertainty for _, uncertainty in some]
-        limits = list(settings.limits.values())
-        measured = measure_blocks(scores, judged, blocks, settings.metrics, limits)
-        for (key, _), of_qualities in zip(some, measured, strict=True):
-            for quality, of_metrics in zip(found, of_qualities, strict=True):
-                place = beginning | {"quality": quality} | key
-                _add_rows(found[quality], place, of_metrics, answers.quality[quality], settings)
-    return found
+        scores = answers.scores[start : start + SCORES_TOGETHER]
+        drawn = resample_rows(groups, settings.resamples, settings.seed, name)
+        measured = measure_blocks(
+            [uncertainty for _, uncertainty in scores],
+            judged,
+            (rows.T for rows in drawn),
+            settings.metrics,
+            list(settings.limits.values()),
+        )
+        for (key, _), of_qualities in zip(scores, measured, strict=True):
+            for quality, of_metrics in zip(written, of_qualities, strict=True):
+                row = place | {"quality": quality} | key
+                _add_rows(written[quality], row, of_metrics, answers.quality[quality], settings)
+    return written
 
 
 def _add_rows(
-    found: tuple[list[Row], list[Row]],
+    rows: _Rows,
     place: Row,
     of_metrics: Mapping[str, Floats],
     values: Floats,
     settings: EvaluationSettings,
 ) -> None:
     """Add the rows of one score by one quality, a metric each; ``values``: the quality [N]."""
-    rows, replicates = found
-    threshold = settings.thresholds[place["quality"]]
-    further = [name for name in settings.limits if name != "PRR"]
-    for metric in [*(name for name in METRICS if name in of_metrics), *further]:
+    metrics = [name for name in METRICS if name in of_metrics]
+    for metric in [*metrics, *_further_limits(settings)]:
         draws = of_metrics[metric]
-        row = place | {"metric": metric}
+        row = place | {"metric": metric, "n": len(values)}
         if np.isnan(draws[0]):
             limit = settings.limits.get(metric, settings.max_rejection[0])
+            threshold = settings.thresholds[place["quality"]]
             note = why_undefined(metric.partition("@")[0], values, limit, threshold)
-            rows.append(row | _UNDEFINED | {"note": note, "n": len(values)})
+            summary = _UNDEFINED | {"note": note}
         else:
             ends = asdict(interval(draws[1:], settings.confidence))
-            rows.append(row | {"value": float(draws[0]), "n": len(values)} | ends)
-        replicates.append(row | {"values": draws[1:].astype(np.float32)})
+            summary = {"value": float(draws[0])} | ends
+        rows.measured.append(row | summary)
+        rows.replicates.append(place | {"metric": metric, "values": draws[1:].astype(np.float32)})
 
 
-def _of_no_question(
-    answers: _Answers, settings: EvaluationSettings, place: Row
-) -> tuple[list[Row], list[Row]]:
-    further = [name for name in settings.limits if name != "PRR"]
-    rows = [
-        place | {"metric": name} | key
-        for key, _ in answers.scores
-        for name in [*settings.metrics, *further]
-    ]
-    summary = _UNDEFINED | {"note": "undefined: every answer is empty", "n": 0}
-    drawn = {"values": np.full(settings.resamples, np.nan, np.float32)}
-    return [row | summary for row in rows], [row | drawn for row in rows]
+def _add_undefined(
+    rows: _Rows, answers: _Answers, settings: EvaluationSettings, place: Row
+) -> None:
+    """Add the rows where no question is left."""
+    nothing = np.full(settings.resamples, np.nan, np.float32)
+    note = "undefined: every answer is empty"
+    for key, _ in answers.scores:
+        for metric in [*settings.metrics, *_further_limits(settings)]:
+            row = place | {"metric": metric} | key
+            rows.measured.append(row | _UNDEFINED | {"note": note, "n": 0})
+            rows.replicates.append(row | {"values": nothing})
+
+
+def _further_limits(settings: EvaluationSettings) -> list[str]:
+    return [name for name in settings.limits if name != "PRR"]
 
 
 _UNDEFINED: Row = dict.fromkeys(("value", "low", "high", "std"))
@@ -239,20 +261,20 @@ def groups_by_id(ids: Sequence[str], questions: pa.Table) -> list[str]:
 
 
 def quality_of(ids: list[str], answer_source: str, quality: pa.Table) -> Floats:
-    """[N] the quality of each question's produced answer. Raises BeamUQError if one is missing, or
-    of no score.
-    """
-    columns = (quality.column(name).to_pylist() for name in ("id", "answer_source", "value"))
-    values = {
-        key: value for key, source, value in zip(*columns, strict=True) if source == answer_source
-    }
-    for lacking, missing in (
-        ("quality", set(ids) - set(values)),
-        ("scores", set(values) - set(ids)),
-    ):
-        if missing:
-            raise BeamUQError(
-                f"{lacking}: the {answer_source} answer of question {min(missing)!r} is missing; "
-                "make the file again"
-            )
-    return np.array([values[key] for key in ids])
+    """[N] the quality of each question's answer. Raises BeamUQError if any is missing."""
+    columns = [quality.column(name).to_pylist() for name in ("id", "answer_source", "value")]
+    values = {}
+    for question, source, value in zip(*columns, strict=True):
+        if source == answer_source:
+            values[question] = value
+    _check_all("quality", answer_source, set(ids) - values.keys())
+    _check_all("scores", answer_source, values.keys() - set(ids))
+    return np.array([values[question] for question in ids])
+
+
+def _check_all(table: str, answer_source: str, missing: set[str]) -> None:
+    if missing:
+        raise BeamUQError(
+            f"{table}: the {answer_source} answer of question {min(missing)!r} is missing; make "
+            "the file again"
+        )

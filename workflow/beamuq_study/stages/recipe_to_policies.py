@@ -1,6 +1,4 @@
-"""A recipe of a study as policies of the engine, and what they find as rows of the table of
-candidates.
-"""
+"""A recipe as policies of the engine, and what they find as rows of candidates."""
 
 from __future__ import annotations
 
@@ -12,16 +10,14 @@ from beamuq_study.study_config import CustomStrategy, Recipe
 
 
 def policies_of(recipe: Recipe, shipped: Any) -> list[Any]:
-    """A recipe's policies, in the order of ``Recipe.strategies``; ``shipped`` is the model's
-    generation config.
-    """
+    """A recipe's policies; ``shipped`` is the model's generation config."""
     from beamuq import decoding
 
     makers = vars(decoding) | {
         "custom": _custom,
         "Shipped": lambda: decoding.Shipped.from_config(shipped),
     }
-    return [makers[policy](*arguments) for _, policy, arguments in recipe.policies()]
+    return [makers[chosen.policy](*chosen.arguments) for chosen in recipe.policies()]
 
 
 def _custom(custom: CustomStrategy) -> Any:
@@ -43,8 +39,8 @@ def candidate_row(candidate: Any, text: str, tokenizer: Any) -> dict[str, Any]:
     """A decoded candidate as a row of the table of candidates; ``text``: what it says, cleaned."""
     from beamuq.decoding import token_texts
 
-    tops, effort = candidate.top_ids, candidate.effort
-    return {
+    effort = candidate.effort
+    row = {
         "id": candidate.prompt_id,
         "strategy": candidate.strategy,
         "rank": candidate.rank,
@@ -56,11 +52,22 @@ def candidate_row(candidate: Any, text: str, tokenizer: Any) -> dict[str, Any]:
         "policy_logprob": candidate.policy_logprob,
         "terminated": candidate.terminated,
         "entropies": None if candidate.entropies is None else candidate.entropies.tolist(),
-        "top_ids": None if tops is None else [list(step) for step in tops],
-        "top_texts": None if tops is None else [token_texts(tokenizer, step) for step in tops],
-        "top_logprobs": None if tops is None else [list(step) for step in candidate.top_logprobs],
         "search_rows": None if effort is None else effort.rows,
         "search_passes": None if effort is None else effort.passes,
         "proven": None if effort is None else effort.proven,
         "missed_logprob": None if effort is None else effort.missed_logprob,
+    }
+    return row | _alternatives(candidate, tokenizer)
+
+
+def _alternatives(candidate: Any, tokenizer: Any) -> dict[str, Any]:
+    """The columns of the most probable tokens of each step."""
+    from beamuq.decoding import token_texts
+
+    if candidate.top_ids is None:
+        return dict.fromkeys(("top_ids", "top_texts", "top_logprobs"))
+    return {
+        "top_ids": [list(step) for step in candidate.top_ids],
+        "top_texts": [token_texts(tokenizer, step) for step in candidate.top_ids],
+        "top_logprobs": [list(step) for step in candidate.top_logprobs],
     }

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -80,139 +79,180 @@ class MethodScores(NamedTuple):
 
 
 def compare_candidates(methods: Iterable[str]) -> bool:
-    """Whether any of these methods may read more of the similarities than those to the produced
-    answer.
-    """
+    """Whether any of these methods may compare candidates with each other."""
     return any(name not in FACTORS and resolve(name).scope != "answer" for name in methods)
 
 
 def score_cell(cell: CellTables, settings: ScoringSettings) -> pa.Table:
-    """Every score of a cell, as a table of ``scores``: questions in the cell's order within each
-    method and setting.
+    """Every score of a cell, as a table of ``scores``, questions in order within each setting.
 
     Raises BeamUQError if a method is unknown, lacks what it needs, or gives a score that is not
     finite.
     """
     methods = [resolve(name) for name in settings.methods]
+    ids = pa.array(cell.ids, pa.string())
     parts = []
     for answer_source in settings.answer_source:
-        for scores in _each_setting(cell, settings, methods, answer_source):
-            constant = {"answer_source": answer_source} | scores._asdict()
-            values = constant.pop("values")
-            columns = {name: pa.repeat(value, len(cell.ids)) for name, value in constant.items()}
-            parts.append(
-                pa.table({"id": pa.array(cell.ids, pa.string())} | columns | {"value": values})
-            )
+        for scores in _Answers(cell, settings, methods, answer_source).scores():
+            constant = {
+                "answer_source": answer_source,
+                "method": scores.method,
+                "variant": scores.variant,
+                "setting": scores.setting,
+            }
+            columns = {name: pa.repeat(value, len(ids)) for name, value in constant.items()}
+            parts.append(pa.table({"id": ids} | columns | {"value": scores.values}))
     return pa.concat_tables(parts).combine_chunks()
 
 
-def _each_setting(
-    cell: CellTables, settings: ScoringSettings, methods: list[Method], answer_source: str
-) -> Iterator[MethodScores]:
-    main, ablations = settings.main, settings.ablations
-    on_answer = [method for method in methods if method.scope == "answer"]
-    on_samples = [method for method in methods if method.scope != "answer"]
-    on_both = [method for method in methods if method.scope == "candidates"]
-    spectral = [method for method in on_both if method.name in SPECTRAL]
-    evidence = partial(
-        cell.evidence,
-        answer_source=answer_source,
-        epsilon=settings.epsilon,
-        alpha=settings.alpha,
-        among=compare_candidates(settings.methods),
-    )
+@dataclass(frozen=True)
+class _Answers:
+    """A cell's produced answers from one source, and how they are scored."""
 
-    if main.sample:
-        sampled = evidence(main.sample, budget=settings.num_candidates)
-        yield from _every_method(on_answer + on_samples, "multinomial", "", sampled)
+    cell: CellTables
+    settings: ScoringSettings
+    methods: list[Method]
+    answer_source: str
+
+    def scores(self) -> Iterator[MethodScores]:
+        """The main line and its ablations, further strategies, then estimators."""
+        main = self.settings.main
+        if main.sample:
+            yield from self._of_samples(main.sample)
+        if main.beam:
+            yield from self._of_beams(main.beam)
+        for strategy in self.settings.ablations.strategies:
+            yield from self._of_strategy(strategy)
+        for estimator in self.settings.estimators:
+            name, strategy = estimator.split(" ", 1)
+            yield from self._of_estimator(name, strategy)
+
+    def _scoped(self, *scopes: str) -> list[Method]:
+        return [method for method in self.methods if method.scope in scopes]
+
+    def _evidence(
+        self, strategy: str, *, budget: int | None = None, exact: bool = False
+    ) -> Evidence:
+        return self.cell.evidence(
+            strategy,
+            self.answer_source,
+            budget=budget,
+            exact=exact,
+            epsilon=self.settings.epsilon,
+            alpha=self.settings.alpha,
+            among=compare_candidates(self.settings.methods),
+        )
+
+    def _of_samples(self, strategy: str) -> Iterator[MethodScores]:
+        on_answer = self._scoped("answer")
+        on_samples = [method for method in self.methods if method.scope != "answer"]
+        samples = self._evidence(strategy, budget=self.settings.num_candidates)
+        yield from _scores_of(on_answer + on_samples, "multinomial", "", samples)
         for method in on_samples:
             for setting in method.formulations:
-                yield MethodScores(
-                    method.name, method.variants[0], setting, compute(method, sampled, setting)
-                )
-        for M in ablations.budgets:
-            yield from _every_method(
-                on_samples, "multinomial", ablation("M", M), evidence(main.sample, budget=M)
-            )
-    if main.beam:
-        beams = evidence(main.beam)
-        yield from _every_method(
-            on_both if main.sample else on_answer + on_both, "beamsearch", "", beams
-        )
+                values = compute(method, samples, setting)
+                yield MethodScores(method.name, method.variants[0], setting, values)
+        for M in self.settings.ablations.budgets:
+            fewer = self._evidence(strategy, budget=M)
+            yield from _scores_of(on_samples, "multinomial", ablation("M", M), fewer)
+
+    def _of_beams(self, strategy: str) -> Iterator[MethodScores]:
+        ablations = self.settings.ablations
+        on_both = self._scoped("candidates")
+        spectral = [method for method in on_both if method.name in SPECTRAL]
+        beams = self._evidence(strategy)
+        on_answer = [] if self.settings.main.sample else self._scoped("answer")
+        yield from _scores_of(on_answer + on_both, "beamsearch", "", beams)
         for epsilon in ablations.epsilon:
-            floored = replace(
-                beams, weights=candidate_weights.restricted_mass(beams.logprob, beams.mask, epsilon)
-            )
-            yield from _every_method(on_both, "beamsearch", ablation("epsilon", epsilon), floored)
+            weights = candidate_weights.restricted_mass(beams.logprob, beams.mask, epsilon)
+            varied = replace(beams, weights=weights)
+            yield from _scores_of(on_both, "beamsearch", ablation("epsilon", epsilon), varied)
         for alpha in ablations.alpha:
-            yield from _every_method(
-                spectral, "beamsearch", ablation("alpha", alpha), replace(beams, alpha=alpha)
-            )
+            varied = replace(beams, alpha=alpha)
+            yield from _scores_of(spectral, "beamsearch", ablation("alpha", alpha), varied)
         for K in ablations.K:
-            yield from _every_method(spectral, "beamsearch", ablation("K", K), replace(beams, K=K))
+            varied = replace(beams, K=K)
+            yield from _scores_of(spectral, "beamsearch", ablation("K", K), varied)
         for M in ablations.budgets:
-            yield from _every_method(
-                on_both, "beamsearch", ablation("M", M), evidence(beam_of_width(cell.strategies, M))
-            )
-    for strategy in ablations.strategies:
+            varied = self._evidence(beam_of_width(self.cell.strategies, M))
+            yield from _scores_of(on_both, "beamsearch", ablation("M", M), varied)
+
+    def _of_strategy(self, strategy: str) -> Iterator[MethodScores]:
+        """One of ``ablations.strategies``, by its name as the setting."""
+        on_both = self._scoped("candidates")
         if kind_of(strategy) != "sample":
-            yield from _every_method(on_both, "beamsearch", strategy, evidence(strategy))
-            continue
-        yield from _every_method(
-            on_both, "multinomial", strategy, evidence(strategy, budget=settings.num_candidates)
-        )
-        exact = evidence(strategy, budget=settings.num_candidates, exact=True)
-        yield from _every_method(on_both, "multinomial", f"{strategy} exact", exact)
+            yield from _scores_of(on_both, "beamsearch", strategy, self._evidence(strategy))
+            return
+        budget = self.settings.num_candidates
+        samples = self._evidence(strategy, budget=budget)
+        yield from _scores_of(on_both, "multinomial", strategy, samples)
+        exact = self._evidence(strategy, budget=budget, exact=True)
+        yield from _scores_of(on_both, "multinomial", f"{strategy} exact", exact)
 
-    for name in settings.estimators:
-        yield from _estimates(cell, settings, answer_source, *name.split(" ", 1))
+    def _of_estimator(self, name: str, strategy: str) -> Iterator[MethodScores]:
+        """An estimator's scores; where lattices tell it, its standard error.
+
+        The variant is the estimator's name, the setting its candidates.
+        """
+        if kind_of(strategy) == "sample":
+            yield from self._of_sample_sizes(name, strategy)
+            yield from self._of_disjoint_draws(name, strategy)
+            return
+        candidates = self._candidates(strategy)
+        yield from self._estimates(name, strategy, strategy, candidates)
+        lattices = int(parse(strategy)[1].get("lattices", 0))
+        if name == "stratified" and lattices > 1:
+            error = _rounded(f"{name} {strategy}", standard_error(candidates, lattices))
+            yield MethodScores("Dissimilarity", "standard error", strategy, error)
+
+    def _of_sample_sizes(self, name: str, strategy: str) -> Iterator[MethodScores]:
+        """At every M: of the main line, of the budgets, of other strategies of the cell."""
+        size = self.cell.size_of(strategy)
+        sizes = {self.settings.num_candidates or size, *self.settings.ablations.budgets}
+        sizes |= {M for M in map(_size_named, self.cell.strategies) if M}
+        for M in sorted(sizes):
+            if size >= M:
+                candidates = self._candidates(strategy, budget=M)
+                setting = samples_of(strategy, M)
+                yield from self._estimates(name, strategy, setting, candidates)
+
+    def _of_disjoint_draws(self, name: str, strategy: str) -> Iterator[MethodScores]:
+        """Of as many samples as the main line or a compared strategy has, where two draws fit."""
+        size = self.cell.size_of(strategy)
+        main = self.settings.num_candidates or size
+        sizes = {main}
+        for compared in self.cell.strategies:
+            if kind_of(compared) in FOR_ESTIMATORS:
+                sizes.add(_size_named(compared) or main)
+        for M in sorted(sizes):
+            if size < 2 * M:
+                continue
+            for draw in range(size // M):
+                candidates = self._candidates(strategy, first=draw * M, budget=M)
+                setting = samples_of(strategy, M, draw + 1)
+                yield from self._estimates(name, strategy, setting, candidates)
+
+    def _candidates(
+        self, strategy: str, *, first: int = 0, budget: int | None = None
+    ) -> CandidateArrays:
+        return self.cell.candidate_arrays(strategy, self.answer_source, first=first, budget=budget)
+
+    def _estimates(
+        self, name: str, strategy: str, setting: str, candidates: CandidateArrays
+    ) -> Iterator[MethodScores]:
+        """An estimator of Dissimilarity from candidates, and its products with other factors."""
+        estimates = estimate(name, candidates)
+        answer = self.cell.answer(self.answer_source)
+        for method in self.settings.methods:
+            if method in FACTORS:
+                values = _rounded(f"{name} {strategy}", FACTORS[method](answer) * estimates)
+                yield MethodScores(method, name, setting, values)
 
 
-def _estimates(
-    cell: CellTables, settings: ScoringSettings, answer_source: str, name: str, strategy: str
-) -> Iterator[MethodScores]:
-    """An estimator's scores: of samples at every M and in disjoint draws; where lattices tell it,
-    its standard error.
-
-    The variant is the estimator's name, the setting its candidates.
-    """
-    answer = cell.answer(answer_source)
-    factors = {name: FACTORS[name](answer) for name in settings.methods if name in FACTORS}
-
-    read = partial(cell.candidate_arrays, strategy, answer_source)
-
-    def scores(setting: str, sets: CandidateArrays) -> Iterator[MethodScores]:
-        estimates = estimate(name, sets)
-        for method, factor in factors.items():
-            yield MethodScores(
-                method, name, setting, _rounded(f"{name} {strategy}", factor * estimates)
-            )
-
-    if kind_of(strategy) == "sample":
-        size = cell.size_of(strategy)
-        M = settings.num_candidates or size
-        # as many as on the main line, as in the budgets, as other strategies have
-        named = {int(of_size) for of in cell.strategies if (of_size := parse(of)[1].get("M"))}
-        for budget in sorted({M, *settings.ablations.budgets, *named}):
-            if budget <= size:
-                yield from scores(samples_of(strategy, budget), read(budget=budget))
-        compared = {
-            int(parse(of)[1].get("M", M)) for of in cell.strategies if kind_of(of) in FOR_ESTIMATORS
-        }
-        for each in sorted({M, *compared}):
-            for draw in range(size // each if size >= 2 * each else 0):
-                yield from scores(
-                    samples_of(strategy, each, draw + 1), read(first=draw * each, budget=each)
-                )
-        return
-    sets = read()
-    yield from scores(strategy, sets)
-    lattices = int(parse(strategy)[1].get("lattices", 0))
-    if name == "stratified" and lattices > 1:
-        error = standard_error(sets, lattices)
-        yield MethodScores(
-            "Dissimilarity", "standard error", strategy, _rounded(f"{name} {strategy}", error)
-        )
+def _size_named(strategy: str) -> int | None:
+    """M of a strategy whose name says it."""
+    M = parse(strategy)[1].get("M")
+    return None if M is None else int(M)
 
 
 def _rounded(name: str, values: Array) -> Array:
@@ -220,7 +260,7 @@ def _rounded(name: str, values: Array) -> Array:
     return np.asarray(np.round(finite, DECIMALS) + 0.0)
 
 
-def _every_method(
+def _scores_of(
     methods: Iterable[Method], variant: str, setting: str, evidence: Evidence
 ) -> Iterator[MethodScores]:
     for method in methods:

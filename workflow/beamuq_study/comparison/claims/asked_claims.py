@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from beamuq_study import cells as grid
+from beamuq_study import grid
 from beamuq_study.comparison.claims.judges import JUDGES
 from beamuq_study.comparison.comparison_inputs import (
     Claim,
@@ -16,8 +16,8 @@ from beamuq_study.comparison.comparison_inputs import (
 )
 from beamuq_study.comparison.number_statuses import OF_ACCURACY
 from beamuq_study.exhibits.exhibit import EVALUATION
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import Artifact
-from beamuq_study.result_files import Cell
 from beamuq_study.study_config import GridEntry, Study
 
 WITHOUT_RUN = "theorem"  # the judge that needs no cell

@@ -19,7 +19,7 @@ from beamuq_study.comparison.claims.verdict import Part, Verdict, part_of_share
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION
 from beamuq_study.exhibits.method_groups import OVER_BEAMS, OVER_SAMPLES
-from beamuq_study.result_files import Cell
+from beamuq_study.grid import Cell
 
 LEAST_QUESTIONS = 50
 MORE_THAN_HALF = float(np.nextafter(0.5, 1))

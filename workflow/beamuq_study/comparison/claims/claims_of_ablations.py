@@ -14,7 +14,8 @@ from beamuq_study.comparison.claims.case import Case, measured_at, question_coun
 from beamuq_study.comparison.claims.judges import judge
 from beamuq_study.comparison.claims.verdict import Part, Verdict, part_of_share
 from beamuq_study.comparison.comparison_inputs import STORED, read_rules, table_cell
-from beamuq_study.result_files import Cell, as_stored
+from beamuq_study.grid import Cell
+from beamuq_study.result_files import as_stored
 from beamuq_study.study_config import Study
 
 

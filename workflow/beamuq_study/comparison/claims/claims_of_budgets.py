@@ -12,12 +12,12 @@ import pandas as pd
 from beamuq.evaluation import significance
 from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.strategy_names import ablation
-from beamuq_study import cells as grid
+from beamuq_study import grid
 from beamuq_study.comparison.claims.case import Case, NotAskedError, measured_at, question_count
 from beamuq_study.comparison.claims.judges import judge
 from beamuq_study.comparison.claims.verdict import Part, Verdict, combined_part
 from beamuq_study.exhibits.method_groups import OVER_BEAMS
-from beamuq_study.result_files import Cell
+from beamuq_study.grid import Cell
 from beamuq_study.study_config import Study
 
 Forms = Sequence[tuple[str, str]]  # method, variant

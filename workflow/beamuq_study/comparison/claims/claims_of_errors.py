@@ -14,12 +14,12 @@ from beamuq.evaluation import significance
 from beamuq.evaluation.candidate_sets import CandidateSets, groups_of
 from beamuq.evaluation.estimates import TIE
 from beamuq.evaluation.intervals import mean_and_std
-from beamuq_study import cells as grid
+from beamuq_study import grid
 from beamuq_study.comparison.claims.case import Case, NotAskedError, require_questions
 from beamuq_study.comparison.claims.judges import judge, main_recipe_cells, per_dataset
 from beamuq_study.comparison.claims.verdict import Verdict
 from beamuq_study.exhibits.exhibit import CANDIDATES
-from beamuq_study.result_files import Cell
+from beamuq_study.grid import Cell
 from beamuq_study.study_config import Study
 
 COMPARED = (*CANDIDATES, "similarity")
@@ -31,7 +31,7 @@ def _with_disjoint_draws(study: Study, **_: Any) -> list[Cell]:
         study,
         strategies=[study.main.sample, study.main.beam],
         has=lambda recipe: grid.draws(study, recipe) > 1,
-        of="each",
+        take="each",
     )
 
 

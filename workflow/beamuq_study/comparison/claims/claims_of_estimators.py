@@ -12,12 +12,12 @@ from beamuq.evaluation import significance
 from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.methods.dissimilarity_estimators import lacks
 from beamuq.strategy_names import kind_of, of_kind
-from beamuq_study import cells as grid
+from beamuq_study import grid
 from beamuq_study.comparison.claims.case import Case, measured_at, question_count
 from beamuq_study.comparison.claims.judges import judge
 from beamuq_study.comparison.claims.verdict import Part, Verdict
 from beamuq_study.exhibits import true_dissimilarity
-from beamuq_study.result_files import Cell
+from beamuq_study.grid import Cell
 from beamuq_study.study_config import Study
 
 Comparisons = Sequence[tuple[str, str, float]]  # the better estimator, the worse, the margin
@@ -30,7 +30,7 @@ def _with_estimators(study: Study, comparisons: Comparisons, **_: Any) -> list[C
     return grid.select(
         study,
         has=lambda recipe: all(_scored_name(study, recipe, name) for name in names),
-        of="each",
+        take="each",
     )
 
 

@@ -12,7 +12,7 @@ from beamuq.array_types import Floats
 from beamuq.evaluation import prr_and_auc, significance
 from beamuq.evaluation.estimates import TIE, Estimates, joined
 from beamuq.evaluation.question_scores import QuestionScores
-from beamuq_study import cells as grid
+from beamuq_study import grid
 from beamuq_study.comparison.claims.case import (
     Case,
     NotAskedError,
@@ -25,7 +25,7 @@ from beamuq_study.comparison.claims.verdict import Verdict, combined_part, part_
 from beamuq_study.exhibits.exhibit import CANDIDATES, SCORES
 from beamuq_study.exhibits.method_groups import CONSISTENCY, OVER_BEAMS, OVER_SAMPLES
 from beamuq_study.exhibits.numbers_of_cells import beam_gains
-from beamuq_study.result_files import Cell
+from beamuq_study.grid import Cell
 from beamuq_study.study_config import Study
 
 MAIN_TABLE = "tab:qa_mean_prr"

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from beamuq_study import cells as grid
+from beamuq_study import grid
 from beamuq_study.comparison import comparison_inputs
 from beamuq_study.comparison.claims.asked_claims import ModelAsked, models_asked
 from beamuq_study.comparison.claims.case import Case, NotAskedError
 from beamuq_study.comparison.claims.judges import JUDGES
 from beamuq_study.comparison.comparison_inputs import Claim, ComparisonInputs, read_claims
 from beamuq_study.exhibits.exhibit import CANDIDATES
-from beamuq_study.result_files import Cell
+from beamuq_study.grid import Cell
 
 COLUMNS = [
     "id",
@@ -91,7 +91,7 @@ def _paper_settings(
 
 def _too_few_questions(results: ComparisonInputs, claim: Claim, cell: Cell) -> str:
     """Why a cell's questions cannot stand for those of the claim, else nothing."""
-    n = grid.asked(results.study, cell)
+    n = grid.questions_asked(results.study, cell)
     paper = results.rules.paper.datasets.get(cell.dataset)
     of_dataset = n if paper is None else paper.questions
     return results.rules.too_few(n, cell.dataset, claim.questions or of_dataset)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 
-from beamuq_study import cells as grid
+from beamuq_study import grid
 from beamuq_study.comparison.claims.case import Case, TooFewError
 from beamuq_study.comparison.claims.verdict import Verdict, combined_verdict
-from beamuq_study.result_files import Cell
+from beamuq_study.grid import Cell
 from beamuq_study.study_config import Study
 
 Settings = ParamSpec("Settings")
