@@ -134,3 +134,8 @@ def test_every_folder_of_the_projects_code_is_measured() -> None:
     folders = {str(readable.relative(path)) for path in readable.folders_of_project()}
     assert {"src/beamuq/api/server_forms", "workflow/beamuq_study/plan", "tools"} <= folders
     assert "score" in readable.names_offered()
+
+
+def test_parameters_of_a_rule_s_program_are_its_options() -> None:
+    assert "run" in readable.functions_with_options(readable.ROOT / readable.SCRIPTS)
+    assert "run" not in readable.functions_with_options(readable.ROOT / "tools")

@@ -7,8 +7,8 @@ of the package, the study, its scripts, the tools and the benchmarks this counts
   ``a, b = f(x), g(y)``; a swap, and an update of the same names, is one thought;
 - vague names: variables and parameters, such as ``of`` or ``found``, that do not say what they are;
 - characters a line, without its indentation;
-- functions with many variables: parameters count, but for the functions that `beamuq` offers, where
-  they are the options of a command;
+- functions with many variables: parameters count, but for the functions that `beamuq` offers and
+  for ``run`` of a rule's program, where they are the options of a command;
 - functions with many branches: a function has one, and each ``if``, loop, ``except``, ``case``,
   ``assert``, boolean operator, conditional expression and ``for`` of a comprehension is one more;
 - variables of type ``dict[str, Any]``, through which no type checker sees arguments.
@@ -28,7 +28,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PLACES = ("src/beamuq", "workflow/beamuq_study", "workflow/scripts", "tools", "benchmarks")
+SCRIPTS = "workflow/scripts"
+PLACES = ("src/beamuq", "workflow/beamuq_study", SCRIPTS, "tools", "benchmarks")
 
 # of a folder, per 1,000 lines of code; one is always allowed
 PACKED_PER_THOUSAND = 4
@@ -258,6 +259,13 @@ def folders_of_project() -> list[Path]:
     return list(dict.fromkeys(module.parent for module in modules))
 
 
+def functions_with_options(folder: Path) -> frozenset[str]:
+    """The functions of a folder whose parameters are the options of a command."""
+    if folder == ROOT / SCRIPTS:
+        return names_offered() | {"run"}  # of a rule's program
+    return names_offered()
+
+
 def names_offered() -> frozenset[str]:
     """What ``import beamuq`` offers."""
     tree = ast.parse((ROOT / "src/beamuq/__init__.py").read_text(encoding="utf-8"))
@@ -273,9 +281,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("folders", type=Path, nargs="*", help="default: all of the project")
     parser.add_argument("--report", action="store_true", help="print the numbers of each folder")
     options = parser.parse_args(argv)
-    public = names_offered()
     paths = [path.absolute() for path in options.folders] or folders_of_project()
-    folders = [measured(path, public) for path in paths]
+    folders = [measured(path, functions_with_options(path)) for path in paths]
     if options.report:
         print(report(folders))
         return
