@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from beamuq import io
-from beamuq_study.comparison import beam_minus_multinomial, comparison_page
+from beamuq_study.comparison import beams_minus_samples, comparison_page
 from beamuq_study.escaped_text import csv_text
 from beamuq_study.exhibits import figure_style, list_of_exhibits, table_formats
 from beamuq_study.html_pages import Drawing
@@ -55,7 +55,7 @@ def make(label: str, study: Study, folder: Path, out: Path) -> None:
 def make_comparison(study: Study, folder: Path, out: Path) -> None:
     """Make the comparison with the paper, and its figure."""
     comparison = comparison_page.compare_with_paper(study, folder / "study.json", folder)
-    figure = beam_minus_multinomial.figure(comparison.results, comparison.differences)
+    figure = beams_minus_samples.figure(comparison.results, comparison.differences)
     figure_style.save(figure, **files_of_figure(out, "paired"))
     drawing = Drawing.read(out / "paired.svg")
     for name, text in comparison_page.contents(comparison, drawing).items():

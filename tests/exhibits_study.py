@@ -22,7 +22,7 @@ from beamuq.methods.dissimilarity_estimators import WEIGHTINGS
 from beamuq_study import parquet_tables
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.exhibits.exhibit import Built
-from beamuq_study.exhibits.when_beams_win import MIXED
+from beamuq_study.exhibits.figure_of_beams_map import MIXED
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.result_files import ROW, Inputs
 from beamuq_study.stages import beams_map

@@ -15,7 +15,7 @@ from beamuq import strategy_names
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import known_distribution as known
 from beamuq_study.errors_where_u_is_known import GAIN, NOISE, TARGET
-from beamuq_study.exhibits.when_beams_win import differences
+from beamuq_study.exhibits.figure_of_beams_map import differences
 from beamuq_study.parquet_tables import SCHEMAS
 from beamuq_study.result_files import KEYS, Estimates
 from beamuq_study.stages.beams_map import (

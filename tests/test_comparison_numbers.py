@@ -16,8 +16,8 @@ from scipy.stats import false_discovery_control
 
 from beamuq.errors import BeamUQError
 from beamuq_study import parquet_tables
-from beamuq_study.comparison import beam_minus_multinomial, comparison_page, number_statuses
-from beamuq_study.comparison.beam_minus_multinomial import CELLS, HEADLINE, tally
+from beamuq_study.comparison import beams_minus_samples, comparison_page, number_statuses
+from beamuq_study.comparison.beams_minus_samples import CELLS, HEADLINE, tally
 from beamuq_study.comparison.claims.asked_claims import needed_files
 from beamuq_study.comparison.claims.judged_claims import judge_claims
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs, read_errata
@@ -55,7 +55,7 @@ def numbers(every: pd.DataFrame) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def differences(replication: ComparisonInputs) -> pd.DataFrame:
-    return beam_minus_multinomial.differences(replication)
+    return beams_minus_samples.differences(replication)
 
 
 def compared(results: ComparisonInputs) -> pd.DataFrame:
@@ -142,7 +142,7 @@ def test_a_partial_run_says_what_was_not_run(folder: Path) -> None:
         "scores",
     )
     partial = read(study(), folder, left_out)
-    found, families = compared(partial), beam_minus_multinomial.differences(partial)
+    found, families = compared(partial), beams_minus_samples.differences(partial)
     run = found[found["status"] != "not run"]
     assert not set(run["dataset"]) & {"coqa", "mean"}
     assert "tab:qa_gemma4b" in set(run["table"])
@@ -251,7 +251,7 @@ def test_families_are_those_declared_and_a_tie_is_no_win(differences: pd.DataFra
 
 
 def test_families_do_not_shrink_with_the_study(folder: Path) -> None:
-    headline = beam_minus_multinomial.differences(read(one_model(), folder)).query(
+    headline = beams_minus_samples.differences(read(one_model(), folder)).query(
         "family == @HEADLINE"
     )
     assert len(headline) == 5
@@ -265,7 +265,7 @@ def test_families_do_not_shrink_with_the_study(folder: Path) -> None:
         "scorers": ["nli"],
     }
     results = read(study(datasets=few, grid=[entry]), folder)
-    found = beam_minus_multinomial.differences(results)
+    found = beams_minus_samples.differences(results)
     assert found.groupby("family").size().to_dict() == {"cells": 180, "headline": 30}
     headline, cells = (found[found["family"] == family] for family in (HEADLINE, CELLS))
     assert headline["p"].isna().all()
@@ -278,7 +278,7 @@ def test_families_do_not_shrink_with_the_study(folder: Path) -> None:
         cells["p"].notna().to_numpy(),
     )
     assert cells["adjusted"].to_numpy()[run] == pytest.approx(filled[run])
-    drawn = beam_minus_multinomial.figure(results, found).shown.draw("title", "")  # type: ignore[union-attr]
+    drawn = beams_minus_samples.figure(results, found).shown.draw("title", "")  # type: ignore[union-attr]
     assert "n/a" in [text.get_text() for axes in drawn.axes for text in axes.texts]
 
 
@@ -305,7 +305,7 @@ def test_the_family_of_one_s_own_models_has_the_cells_of_the_grid(folder: Path) 
                 "second", "gemma-3-4b-base"
             )
             loaded[need] = parquet_tables.read(source, need.kind)
-    found = beam_minus_multinomial.differences(
+    found = beams_minus_samples.differences(
         ComparisonInputs(of, Inputs(loaded, of), NUMBERS, RULES)
     )
     assert len(found) == len(methods) * (2 + 3)  # two means, three cells
@@ -332,7 +332,7 @@ def test_a_demo_is_not_comparable_on_every_line(folder: Path) -> None:
         ("not comparable", "demo study")
     }
     assert set(judge_claims(demo)["found"]) == {"a demo"}
-    figure = beam_minus_multinomial.figure(demo, beam_minus_multinomial.differences(demo))
+    figure = beams_minus_samples.figure(demo, beams_minus_samples.differences(demo))
     assert "proxy for another scorer" in figure.footnote
     assert "[demo]" in figure.title
 

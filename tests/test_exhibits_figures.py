@@ -22,10 +22,11 @@ from matplotlib.transforms import Bbox
 import exhibits_study
 from beamuq.errors import BeamUQError
 from beamuq.methods import METHODS, Method
-from beamuq_study.comparison import beam_minus_multinomial
+from beamuq_study.comparison import beams_minus_samples
 from beamuq_study.exhibits import figure_style, list_of_exhibits
 from beamuq_study.exhibits import figures_of_scores as of_scores
 from beamuq_study.exhibits.exhibit import Built
+from beamuq_study.exhibits.figure_of_beams_map import draw_map
 from beamuq_study.exhibits.figure_style import draw_by_bin
 from beamuq_study.exhibits.figures_of_candidates import (
     draw_candidates,
@@ -40,7 +41,6 @@ from beamuq_study.exhibits.figures_of_true_dissimilarity import (
     draw_gains,
     draw_reasons,
 )
-from beamuq_study.exhibits.when_beams_win import draw_map
 from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import Artifact
 from exhibits_study import BASE, Results
@@ -300,13 +300,13 @@ def test_an_exact_tie_of_beams_and_samples_is_drawn_as_one_on_an_axis_of_some_wi
         {"model": ["m"], "dataset": ["d"], "difference": [difference], "significant": [False]}
     )
     data = data.assign(low=difference - 1e-16, high=difference + 1e-16)
-    ax = on_axes(beam_minus_multinomial.draw_forest, data)
+    ax = on_axes(beams_minus_samples.draw_forest, data)
     mark = ax.lines[-1]
-    look = next(look for look in beam_minus_multinomial.LOOKS.values() if look.title == title)
+    look = next(look for look in beams_minus_samples.LOOKS.values() if look.title == title)
     assert (mark.get_marker(), mark.get_color()) == (look.marker, look.colour)
     low, high = ax.get_xlim()
-    assert low <= -beam_minus_multinomial.LEAST_WIDTH / 2
-    assert high >= beam_minus_multinomial.LEAST_WIDTH / 2
+    assert low <= -beams_minus_samples.LEAST_WIDTH / 2
+    assert high >= beams_minus_samples.LEAST_WIDTH / 2
 
 
 def test_the_one_point_of_a_method_that_scores_all_alike_is_drawn() -> None:

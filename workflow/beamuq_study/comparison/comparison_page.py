@@ -19,11 +19,11 @@ from beamuq.config_errors import read_yaml
 from beamuq.evaluation.significance import differing_by_chance
 from beamuq.io import file_sha256
 from beamuq_study.comparison import (
-    beam_minus_multinomial,
+    beams_minus_samples,
     comparison_inputs,
     number_statuses,
 )
-from beamuq_study.comparison.beam_minus_multinomial import HEADLINE
+from beamuq_study.comparison.beams_minus_samples import HEADLINE
 from beamuq_study.comparison.claims.asked_claims import needed_files
 from beamuq_study.comparison.claims.judged_claims import judge_claims
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs
@@ -75,7 +75,7 @@ def compare_with_paper(study: Study, study_file: Path, results_folder: Path) -> 
     return Comparison(
         results,
         numbers=number_statuses.compare(results, errata),
-        differences=beam_minus_multinomial.differences(results),
+        differences=beams_minus_samples.differences(results),
         claims=judge_claims(results),
         errata=errata,
         provenance=_provenance(study_file),

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from beamuq_study.comparison.claims import (
     claims_of_ablations,
+    claims_of_beams_map,
     claims_of_budgets,
     claims_of_candidates,
     claims_of_errors,
     claims_of_estimators,
-    claims_of_map,
     claims_of_methods,
 )
 
 __all__ = [
     "claims_of_ablations",
+    "claims_of_beams_map",
     "claims_of_budgets",
     "claims_of_candidates",
     "claims_of_errors",
     "claims_of_estimators",
-    "claims_of_map",
     "claims_of_methods",
 ]

@@ -12,11 +12,11 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from beamuq_study.comparison.claims import claims_of_map
+from beamuq_study.comparison.claims import claims_of_beams_map
 from beamuq_study.comparison.claims.case import Case, TooFewError
 from beamuq_study.comparison.claims.verdict import Verdict
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs, read_rules
-from beamuq_study.exhibits.when_beams_win import MIXED
+from beamuq_study.exhibits.figure_of_beams_map import MIXED
 from beamuq_study.grid import Cell
 from beamuq_study.result_files import Estimates, on_map
 from beamuq_study.stages.beams_map import (
@@ -95,21 +95,21 @@ def test_beams_win_everywhere_only_where_each_place_is_shown(weakest: float, out
         CELL: made(CELL, lambda *_: 0.05),
         OTHER: made(OTHER, lambda _, g, __: weakest if g == 3 else 0.05),
     }
-    assert judged(claims_of_map.beams_win_everywhere, maps, kappas=KAPPAS).outcome == outcome
+    assert judged(claims_of_beams_map.beams_win_everywhere, maps, kappas=KAPPAS).outcome == outcome
 
 
 def test_similarity_and_another_kappa_do_not_count_for_exact_text() -> None:
     maps = {
         CELL: made(CELL, lambda q, _, kappa: 0.05 if (q, kappa) == (EXACT_TEXT, 1.0) else -0.05)
     }
-    verdict = judged(claims_of_map.beams_win_everywhere, maps, kappas=[1.0])
+    verdict = judged(claims_of_beams_map.beams_win_everywhere, maps, kappas=[1.0])
     assert (verdict.outcome, verdict.value) == ("yes", pytest.approx(0.05))
 
 
 @pytest.mark.parametrize(("gain", "outcome"), [(0.0, "undecided"), (0.01, "yes"), (-0.02, "no")])
 def test_mixtures_may_be_behind_by_the_margin_and_no_more(gain: float, outcome: str) -> None:
     maps = {CELL: made(CELL, lambda *_: 0.0, mixture=gain, noise=0.003)}
-    judge = claims_of_map.mixtures_not_behind
+    judge = claims_of_beams_map.mixtures_not_behind
     assert judged(judge, maps, variant=MIXTURE, margin=0.005).outcome == outcome
     equal = {
         CELL: made(CELL, lambda *_: 0.0, mixture=0.0, noise=0.0)
@@ -120,7 +120,7 @@ def test_mixtures_may_be_behind_by_the_margin_and_no_more(gain: float, outcome: 
 @pytest.mark.parametrize(("cost", "outcome"), [(0.02, "yes"), (0.0, "undecided"), (-0.02, "no")])
 def test_overconfidence_costs_where_the_lower_kappa_gains_less(cost: float, outcome: str) -> None:
     maps = {CELL: made(CELL, lambda _, __, kappa: 0.05 - cost * (kappa == 0.5))}
-    assert judged(claims_of_map.overconfidence_costs, maps, kappas=KAPPAS).outcome == outcome
+    assert judged(claims_of_beams_map.overconfidence_costs, maps, kappas=KAPPAS).outcome == outcome
 
 
 @pytest.mark.parametrize(
@@ -135,20 +135,23 @@ def test_the_crossing_is_interpolated_between_masses(
     gains: Any, value: float, outcome: str
 ) -> None:
     maps = {CELL: made(CELL, lambda _, power, __: gains[POWERS.index(power)])}
-    verdict = judged(claims_of_map.crossing_between, maps, kappa=1.0, ends=(0.15, 0.6))
+    verdict = judged(claims_of_beams_map.crossing_between, maps, kappa=1.0, ends=(0.15, 0.6))
     assert (verdict.outcome, verdict.value) == (outcome, pytest.approx(value, abs=0.01))
 
 
 def test_a_crossing_that_does_not_come_is_outside() -> None:
     maps = {CELL: made(CELL, lambda *_: -0.02)}
-    assert judged(claims_of_map.crossing_between, maps, kappa=1.0, ends=(0.15, 0.6)).outcome == "no"
+    assert (
+        judged(claims_of_beams_map.crossing_between, maps, kappa=1.0, ends=(0.15, 0.6)).outcome
+        == "no"
+    )
 
 
 @pytest.mark.parametrize(("shift", "outcome"), [(0.0, "yes"), (0.02, "undecided"), (0.06, "no")])
 def test_a_temperature_is_compared_at_equal_mass(
     shift: float, outcome: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claims_of_map, "with_map", lambda _: [CELL, warm])
+    monkeypatch.setattr(claims_of_beams_map, "with_map", lambda _: [CELL, warm])
     warm = Cell(WARM, "triviaqa", "map", "s")
     plain = made(CELL, lambda _, power, __: MASSES[power] / 10)
     tempered = made(
@@ -157,7 +160,10 @@ def test_a_temperature_is_compared_at_equal_mass(
         mass={1.0: 0.4, 2.0: 0.7, 3.0: 0.9},
     )
     verdict = judged(
-        claims_of_map.tempered_as_sharpened, {CELL: plain, warm: tempered}, warm, kappas=KAPPAS
+        claims_of_beams_map.tempered_as_sharpened,
+        {CELL: plain, warm: tempered},
+        warm,
+        kappas=KAPPAS,
     )
     assert verdict.outcome == outcome
 
@@ -165,7 +171,7 @@ def test_a_temperature_is_compared_at_equal_mass(
 def test_fewer_than_fifty_questions_are_too_few() -> None:
     with pytest.raises(TooFewError):
         judged(
-            claims_of_map.beams_win_everywhere,
+            claims_of_beams_map.beams_win_everywhere,
             {CELL: made(CELL, lambda *_: 0.05, n=49)},
             kappas=KAPPAS,
         )

@@ -17,7 +17,7 @@ from beamuq_study.comparison.claims.case import Case, question_count, require_qu
 from beamuq_study.comparison.claims.judges import judge
 from beamuq_study.comparison.claims.verdict import Part, Verdict, weakest_part
 from beamuq_study.errors_where_u_is_known import GAIN
-from beamuq_study.exhibits.when_beams_win import COVERING, differences, with_map
+from beamuq_study.exhibits.figure_of_beams_map import COVERING, differences, with_map
 from beamuq_study.grid import Cell
 from beamuq_study.stages.beams_map import BEAMS, DISSIMILARITY, EXACT_TEXT, SIMILARITY
 from beamuq_study.study_config import Study
