@@ -17,6 +17,7 @@ import yaml
 
 import rule_graph
 from beamuq.errors import BeamUQError
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import NAMED_BY
 from beamuq_study.plan import check_study
 from beamuq_study.plan.study_on_machine import Plan
@@ -156,7 +157,7 @@ def test_the_cell_of_the_first_figure_is_decoded_first() -> None:
         for cell in plan.grid.cells
         if plan.priority(wildcards_of(cell.model, cell.dataset, cell.recipe))
     ]
-    assert first == [("smollm2-135m-plain", "triviaqa", "main")]
+    assert first == [Cell("smollm2-135m-plain", "triviaqa", "main")]
 
 
 def wildcards_of(model: str, dataset: str, recipe: str) -> Any:
