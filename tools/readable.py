@@ -205,14 +205,17 @@ def arguments_of(parameters: ast.arguments) -> list[ast.arg]:
 
 
 def faults(folder: Folder) -> list[str]:
-    """A line for each place of a folder that passes a bound, or is one of too many."""
-    one_in = "per 1,000 lines, or one in a folder"
+    """A message for each fault of a folder: where, what, and how much of it is allowed.
+
+    Some faults are allowed up to a number in a folder. Beyond it all of them are listed.
+    """
+    per_folder = "per 1,000 lines, or one in a folder"
     lines = []
     if folder.is_often(folder.packed, PACKED_PER_THOUSAND):
-        bound = f"several values in one assignment; at most {PACKED_PER_THOUSAND} {one_in}"
+        bound = f"several values in one assignment; at most {PACKED_PER_THOUSAND} {per_folder}"
         lines += [f"{located(place)}: {bound}" for place in folder.packed]
     if folder.is_often(folder.vague, VAGUE_PER_THOUSAND):
-        bound = f"a name that says nothing; at most {VAGUE_PER_THOUSAND} {one_in}"
+        bound = f"a name that says nothing; at most {VAGUE_PER_THOUSAND} {per_folder}"
         lines += [f"{located(place)}: {bound}" for place in folder.vague]
     if len(folder.many_locals) > FUNCTIONS_OF_MANY_LOCALS:
         bound = f"at most {LOCALS}, but for {FUNCTIONS_OF_MANY_LOCALS} functions of a folder"

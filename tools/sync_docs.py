@@ -288,9 +288,13 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _type(annotation: Any) -> str:
+    """The type of a configuration's key in plain words, such as ``list of text``.
+
+    Several types, of a union or a tuple, are joined by "or".
+    """
     origin = get_origin(annotation)
     arguments = get_args(annotation)
-    if hasattr(annotation, "__metadata__"):
+    if hasattr(annotation, "__metadata__"):  # Annotated[type, constraint]
         return _type(arguments[0])
     if origin is Literal:
         return ", ".join(f"`{value}`" for value in arguments)

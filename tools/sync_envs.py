@@ -35,7 +35,10 @@ def pins() -> dict[str, str]:
 
 
 def closure(requirements: list[str]) -> set[str]:
-    """Every package that ``requirements`` bring, by canonical name."""
+    """The canonical names of all packages that ``requirements`` bring, those behind them too.
+
+    Raises PackageNotFoundError where one is not installed: its metadata tell what it requires.
+    """
     wanted: set[tuple[str, str]] = set()
     pending = [Requirement(text) for text in requirements]
     while pending:

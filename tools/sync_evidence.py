@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import json
 import math
 import re
@@ -121,28 +122,29 @@ def _number(row: Row, column: str) -> float:
 
 
 def table(name: str, label: str, title: str = "") -> str:
-    """A published table; of its columns those under ``title``, headed by what stands below it.
+    """A table of the study ``name`` in ``evidence/``, as Markdown.
 
-    Raises SystemExit where no column has that title.
+    ``label``: the table's file, without its ending. In that file the head of a column has the
+    titles of all levels, ``PRR · Beams · M = 10``. Here it has the last alone, if that is enough
+    to tell the columns apart.
+
+    ``title``: keep only the columns that have this title at some level, and those that name the
+    rows, which have one level. Raises SystemExit where no column has that title.
     """
-    rows = _rows_of_table(ROOT / "evidence" / name / "tables" / f"{label}.md")
-    heads = [head.split(" · ") for head in rows[0]]
-    last_titles = [titles[-1] for titles in heads]
-    columns = list(range(len(heads)))
-    if title:
-        if not any(title in titles for titles in heads):
-            sys.exit(
-                f"table {name} {label} has no column under {title!r}; it has {', '.join(rows[0])}"
-            )
-        # with the columns that name the rows
-        columns = [place for place in columns if len(heads[place]) == 1 or title in heads[place]]
+    head, *further_rows = _rows_of_table(ROOT / "evidence" / name / "tables" / f"{label}.md")
+    titles_by_column = [text.split(" · ") for text in head]
+    if title and not any(title in titles for titles in titles_by_column):
+        sys.exit(f"table {name} {label} has no column under {title!r}; it has {', '.join(head)}")
+    last_titles = [titles[-1] for titles in titles_by_column]
     if title or len(set(last_titles)) == len(last_titles):
-        rows[0] = last_titles
-    shown = [[row[place] for place in columns] for row in rows]
-    return "".join(f"| {' | '.join(row)} |\n" for row in shown)
+        head = last_titles
+    is_kept = [not title or len(titles) == 1 or title in titles for titles in titles_by_column]
+    rows = [list(itertools.compress(row, is_kept)) for row in [head, *further_rows]]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def _rows_of_table(path: Path) -> list[list[str]]:
+    """The cells of each row of a Markdown table: its head, the line of dashes, then the rest."""
     text = path.read_text(encoding="utf-8").replace("&#8203;", "")
     lines = [line for line in text.splitlines() if line.startswith("|")]
     return [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in lines]

@@ -98,19 +98,22 @@ def select(
     study: Study,
     *,
     methods: Iterable[str] = (),
-    lists: Iterable[str] = (),
+    scoring_keys: Iterable[str] = (),
     estimators: Iterable[str] = (),
     strategies: Iterable[str] = (),
     has: Callable[[str], object] = lambda _: True,
     take: Literal["first", "each", "all"] = "first",
 ) -> list[Cell]:
-    """The cells, under the main scorer, of recipes with all that is asked for.
+    """The cells under the main scorer whose recipe has all that is asked for.
 
-    Of these ``lists`` name keys of scoring that are not empty; ``has`` is a further test of a
-    recipe's name. ``take``: the "first" such recipe of the grid, the first of "each" model and
-    dataset, or "all".
+    The recipe must score all ``methods`` and ``estimators`` and decode all ``strategies``. Its
+    entry in ``scoring`` must have a value for each of ``scoring_keys``, such as ``budgets``.
+    ``has`` is a further test of its name.
+
+    Several recipes may do. ``take`` says which of them count, in the order of the grid: "all"; the
+    "first", with all its cells; or "each", the first for each model and dataset.
     """
-    needs = _Needs(set(methods), set(lists), set(estimators), set(strategies))
+    needs = _Needs(set(methods), set(scoring_keys), set(estimators), set(strategies))
     recipes = [
         recipe
         for recipe in dict.fromkeys(entry.recipe for entry in study.grid)
@@ -121,9 +124,11 @@ def select(
         return cells
     if take == "first":
         return [cell for cell in cells if cell.recipe == cells[0].recipe]
-    first = {(cell.model, cell.dataset): cell for cell in reversed(cells)}
-    places = [(model, dataset) for model in study.models for dataset in study.datasets]
-    return [first[place] for place in places if place in first]
+    first_cells: dict[tuple[str, str], Cell] = {}
+    for cell in cells:
+        first_cells.setdefault((cell.model, cell.dataset), cell)
+    pairs = [(model, dataset) for model in study.models for dataset in study.datasets]
+    return [first_cells[pair] for pair in pairs if pair in first_cells]
 
 
 @dataclass(frozen=True)
@@ -131,7 +136,7 @@ class _Needs:
     """What a recipe has to score and decode to be selected, as in :func:`select`."""
 
     methods: set[str]
-    lists: set[str]
+    scoring_keys: set[str]
     estimators: set[str]
     strategies: set[str]
 
@@ -141,7 +146,7 @@ class _Needs:
             self.methods <= set(scoring.methods)
             and self.estimators <= set(scoring.estimators)
             and self.strategies <= set(study.recipes[recipe].strategies())
-            and all(getattr(scoring, key) for key in self.lists)
+            and all(getattr(scoring, key) for key in self.scoring_keys)
         )
 
 
@@ -155,7 +160,9 @@ def with_budgets(
 ) -> list[Cell]:
     """The cells in which both forms of ``methods`` are scored at several M."""
     strategies = [study.main.sample, study.main.beam]
-    return select(study, methods=methods, lists=["budgets"], strategies=strategies, take=take)
+    return select(
+        study, methods=methods, scoring_keys=["budgets"], strategies=strategies, take=take
+    )
 
 
 def draws(study: Study, recipe: str) -> int:

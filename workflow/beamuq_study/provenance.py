@@ -281,32 +281,38 @@ def _used(table: Footer) -> dict[str, Any]:
 
 
 def _differences(
-    kind: str, used: Mapping[str, Any], current: Mapping[str, Any]
+    kind: str, used: Mapping[str, Any], wanted: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any, Any]]:
-    """(what, value, value wanted) of each setting and fact of a model that differs."""
+    """(what, value used, value wanted) of each setting and fact of a model that differs.
+
+    ``used``: what a table of this ``kind`` was made with; ``wanted``: what it must be made with.
+    A name that ``used`` does not have was not recorded, and is not compared.
+    """
     if kind == "candidates":
-        used = {"temperature": None} | dict(used)  # the model's own
-    for name, wanted in current.items():
+        # None is the model's own temperature, which candidates without a record were drawn at
+        used = {"temperature": None} | dict(used)
+    for name, wanted_value in wanted.items():
         if name not in used:
             continue
         if name == MODELS:
-            yield from _differences_of_models(used[MODELS], wanted)
-        elif name in ("dtype", "scorer_dtype") and isinstance(wanted, Mapping):
-            on_device = wanted.get(used.get("device"))
-            if on_device is not None and used[name] != on_device:
-                yield f"{name} on {used['device']}", used[name], on_device
-        elif used[name] != wanted:
-            yield name, used[name], wanted
+            yield from _differences_of_models(used[MODELS], wanted_value)
+        elif name in ("dtype", "scorer_dtype") and isinstance(wanted_value, Mapping):
+            wanted_dtype = wanted_value.get(used.get("device"))
+            if wanted_dtype is not None and used[name] != wanted_dtype:
+                yield f"{name} on {used['device']}", used[name], wanted_dtype
+        elif used[name] != wanted_value:
+            yield name, used[name], wanted_value
 
 
 def _differences_of_models(
-    used: Mapping[str, Mapping[str, Any]], current: Mapping[str, Mapping[str, Any]]
+    used: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[tuple[str, Any, Any]]:
-    for use, facts in current.items():
-        recorded = used.get(use, {})
-        for fact, wanted in facts.items():
-            if fact in recorded and recorded[fact] != wanted:
-                yield f"{fact} of {use}", recorded[fact], wanted
+    """As :func:`_differences`, of the facts of each model, by what the model is used for."""
+    for use, wanted_facts in wanted.items():
+        used_facts = used.get(use, {})
+        for fact, wanted_value in wanted_facts.items():
+            if fact in used_facts and used_facts[fact] != wanted_value:
+                yield f"{fact} of {use}", used_facts[fact], wanted_value
 
 
 def _fix(kind: str, setting: str, used: Any) -> str:
@@ -325,40 +331,53 @@ def _kind(name: str) -> str:
 
 
 def check_one_run(tables: Iterable[Footer], *, one_cell: bool = False) -> None:
-    """Refuse tables that were not made from one another, or from different files of the same name,
-    or seeds.
+    """Refuse tables that cannot all be of one run of a study.
 
-    A table is compared in what its footer records; published questions and quality have no texts
-    and few records.
+    Whatever two tables both record must be the same. They record the seed, the models and the
+    hashes of the files that they were made from. If such a file is itself one of ``tables``, its
+    hash must be the recorded one. What a footer does not record is not compared.
 
-    Raises BeamUQError naming two files that disagree, and in what; or one that lies where another
-    cell's belongs.
+    ``one_cell``: the model, dataset and recipe must be the same too.
+
+    Raises BeamUQError naming two files that disagree, and in what; or one file that lies where
+    another cell's belongs.
     """
     tables = list(tables)
-    hashes = {_key(table.kind, table): (file_sha256(table.path), table.path) for table in tables}
+    # key of a fact -> its first value, and the file that records it; a file's hash it has itself
+    first_records = {
+        _key(table.kind, table): (file_sha256(table.path), table.path) for table in tables
+    }
     for table in tables:
-        place = (
-            table.kind,
-            *(file_name(table.cell.get(name, "")) for name in NAMED_BY[table.kind]),
-        )
-        lies = table.path.with_suffix("").parts[-len(place) :]
-        if all(place) and lies[0] == table.kind and lies != place:
-            raise BeamUQError(
-                f"{table.path}: holds {table.cell}, another cell than its path says; delete it"
-            )
-        of_cell = {
-            (name,): table.cell[name]
-            for name in NAMED_BY["candidates"]
-            if one_cell and name in table.cell
-        }
-        for key, value in (of_cell | dict(_records(table))).items():
-            first, path = hashes.setdefault(key, (value, table.path))
-            if value != first:
+        _check_path(table)
+        facts = _names_of_cell(table) if one_cell else {}
+        facts |= dict(_records(table))
+        for key, value in facts.items():
+            first_value, first_path = first_records.setdefault(key, (value, table.path))
+            if value != first_value:
                 raise BeamUQError(
-                    f"{table.path}: was made with another {key[0]} than {path}; one of the two is "
-                    "of another run or "
-                    "cell: delete it and run again"
+                    f"{table.path}: was made with another {key[0]} than {first_path}; one of the "
+                    "two is of another run or cell: delete it and run again"
                 )
+
+
+def _check_path(table: Footer) -> None:
+    """Refuse a table whose path names another cell than its footer.
+
+    In a study's folder the path is ``KIND/NAME/…/NAME.parquet``, with the names of the cell. A
+    table in any other folder is not looked at, nor one whose footer lacks a name.
+    """
+    names = [file_name(table.cell.get(name, "")) for name in NAMED_BY[table.kind]]
+    expected = (table.kind, *names)
+    actual = table.path.with_suffix("").parts[-len(expected) :]
+    if all(expected) and actual[0] == table.kind and actual != expected:
+        raise BeamUQError(
+            f"{table.path}: holds {table.cell}, another cell than its path says; delete it"
+        )
+
+
+def _names_of_cell(table: Footer) -> dict[tuple[Any, ...], Any]:
+    """Model, dataset and recipe of a table, as far as it is of one, by keys as in `_records`."""
+    return {(name,): table.cell[name] for name in NAMED_BY["candidates"] if name in table.cell}
 
 
 def _models_behind(table: Footer) -> dict[str, Any]:
@@ -376,7 +395,11 @@ def _models_behind(table: Footer) -> dict[str, Any]:
 
 
 def _records(table: Footer) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """(key, value) of what a table was made with; tables with one key share the value."""
+    """(key, value) of each fact that a table records of how it was made.
+
+    Two tables of one run have the same value for the same key. The first part of a key names the
+    fact in messages.
+    """
     recorded = table.provenance
     for name, models in _models_behind(table).items():
         yield (f"model or dtype in {name}",), models

@@ -259,23 +259,28 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
         return empty_answers(self[cell.file("evaluation")].table)
 
     def empty_sentence(self, files: Iterable[Artifact], answer_source: str = "greedy") -> str:
-        """How many produced answers are empty, by cell of some files; "" where there is no cell."""
-        counted: dict[str, Empty | None] = {}
+        """A sentence with how many produced answers of the files' cells are empty; "" of no cell.
+
+        A cell without empty answers is not named. Where one has too many for means, a second
+        sentence explains its mark.
+        """
+        empty_by_cell: dict[str, Empty | None] = {}
         for file in files:
             if file.model and file.recipe:
-                place = self._named(file)
-                counted[place] = self._empty(file, answer_source) or counted.get(place)
-        if not counted:
+                cell = self._named(file)
+                # not each file of a cell tells the number
+                empty_by_cell[cell] = self._empty(file, answer_source) or empty_by_cell.get(cell)
+        if not empty_by_cell:
             return ""
         counts = [
-            f"{place} {_count(empty)}"
-            for place, empty in counted.items()
+            f"{cell} {_count(empty)}"
+            for cell, empty in empty_by_cell.items()
             if empty is None or empty.empty
         ]
-        places = ", ".join(counts) or "none"
-        left_out = any(empty and empty.too_many for empty in counted.values())
-        mark = f" {MARK_SENTENCE}" if left_out else ""
-        return f"Empty {answer_source.replace('_', '-')} answers: {places}.{mark}"
+        all_counts = ", ".join(counts) or "none"
+        any_marked = any(empty and empty.too_many for empty in empty_by_cell.values())
+        explanation = f" {MARK_SENTENCE}" if any_marked else ""
+        return f"Empty {answer_source.replace('_', '-')} answers: {all_counts}.{explanation}"
 
     def _named(self, file: Artifact) -> str:
         """A cell as sentences name it."""

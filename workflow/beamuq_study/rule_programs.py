@@ -78,26 +78,41 @@ def arguments_of(run: Callable[..., None], words: Mapping[str, Any]) -> dict[str
     return {name: _typed(value, types.get(name, Path)) for name, value in words.items()}
 
 
-def _typed(value: Any, kind: Any) -> Any:
-    validate = getattr(kind, "model_validate", None)  # of settings with a class of their own
-    if validate is not None:
+def _typed(value: Any, annotation: Any) -> Any:
+    """A rule's value as the type that an argument of ``run`` is annotated with.
+
+    ``value``: the words of the command line behind the argument's name; or, where Python gives the
+    arguments, a text or what the text would mean.
+    """
+    if hasattr(annotation, "model_validate"):  # settings with a class of their own
         settings = value if isinstance(value, dict) else ast.literal_eval(_one_word(value))
-        return validate(settings, strict=False)
+        return annotation.model_validate(settings, strict=False)
     if value is None or isinstance(value, (dict, int, float)):
         return value
-    values = [value] if isinstance(value, str) else list(value)
-    named = str(kind)
-    if "tuple" in named:
-        return tuple(map(Path, values))
-    if not values or values == ["None"]:
+    words = [value] if isinstance(value, str) else list(value)
+    return _typed_words(words, str(annotation))
+
+
+def _typed_words(words: Sequence[str], annotation: str) -> Any:
+    """Words as the type that an annotation, as Python prints it, names somewhere.
+
+    It may name a type with others: ``Path | None`` stands for a path, or None where there is no
+    word. The only tuples that programs take are of paths: a rule's lists of files.
+    """
+    if "tuple" in annotation:
+        return tuple(map(Path, words))
+    if not words or words == ["None"]:
         return None
-    text = _one_word(values)
-    if "Path" in named:
+    text = _one_word(words)
+    if "Path" in annotation:
         return Path(text)
-    return text if "str" in named and "dict" not in named else ast.literal_eval(text)
+    if "str" in annotation and "dict" not in annotation:
+        return text
+    return ast.literal_eval(text)
 
 
 def _one_word(value: str | Sequence[str]) -> str:
+    """The text itself, or the only one of a list. Raises ValueError if there are more or none."""
     if isinstance(value, str):
         return value
     (text,) = value

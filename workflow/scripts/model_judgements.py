@@ -48,11 +48,23 @@ def run(
     threads: int = 1,
     judgements: Path,
 ) -> None:
-    """Read questions and candidates, load one model after the other, write the judgements table.
+    """Ask models about a cell's answers and write ``judgements``, the table of what they say.
 
-    ``template``: the prompt of P(True). ``language_model``: a file in the folder of the model that
-    gave the answers; ``nli``, ``relevance``: in those of CCP's and of SAR's judge. Each is given
-    exactly where the settings ask for it.
+    The settings say for which methods models are asked:
+
+    - P(True): how probable the language model finds it that an answer is true.
+    - CCP, claim-conditioned probability: what an answer's tokens and their alternatives entail of
+      each other.
+    - SAR, shifting attention to relevance: how much each token counts. The language model's
+      tokenizer is needed to leave tokens out.
+
+    Models are loaded one after another. A model is given as any file in its folder, exactly where
+    the settings ask for it: ``language_model`` gave the answers, ``nli`` judges for CCP and
+    ``relevance`` for SAR. ``template`` is the prompt of P(True).
+
+    ``made_with``: the settings that ``questions`` and ``candidates`` must have been made with.
+    ``loading``: the device, the dtypes and the contents that the models must have. ``cards``: how
+    many GPUs the language model is spread over. ``cache``: the folder of pairs scored before.
     """
     tables = {"questions": questions, "candidates": candidates}
     files = {"language_model": language_model, "nli": nli, "relevance": relevance}
@@ -82,6 +94,7 @@ def run(
         dtype=models.dtype,
         device=models.device,
     )
+    # the judges may run in a dtype of their own
     if "scorer_dtype" in loading:
         footer["scorer_dtype"] = loading["scorer_dtype"]
     parquet_tables.write(

@@ -79,10 +79,13 @@ def question(
     options: Iterable[str] = (),
     group: str | None = None,
 ) -> Question:
-    """A checked question without repeated references; ``group`` defaults to its id.
+    """A checked question. ``references`` are its right answers; a repeated one is kept once.
 
-    Raises BeamUQError, without the place, for a blank id, question, reference, option or passage,
-    no reference, or an id with a character that does not show or ends the line.
+    ``group`` defaults to the id.
+
+    Raises BeamUQError for a blank id, question, reference, option or passage, no reference, or an
+    id with a character that does not show or ends the line. The message does not tell the row:
+    :func:`questions_of` adds it.
     """
     if isinstance(references, str) or isinstance(options, str):
         raise BeamUQError(

@@ -95,35 +95,51 @@ def _column(value: Any, field: pa.Field) -> Any:
 
 
 def _conform(value: Any, kind: pa.DataType, where: str) -> Any:
+    """A value as Arrow's type ``kind`` has it: a record, a list or a text, each part checked.
+
+    ``where``: the column, and the place in it, for messages.
+
+    Raises BeamUQError for a null, a value of another type or half a surrogate pair.
+    """
     if value is None:
         raise BeamUQError(f"{where} is null; fill it in, or choose a split with answers")
     if pa.types.is_struct(kind):
-        if isinstance(value, list):
-            value = {
-                field.name: [_member(item, field.name, where) for item in value] for field in kind
-            }
-        return {
-            field.name: _conform(
-                _member(value, field.name, where), field.type, f"{where}.{field.name}"
-            )
-            for field in kind
-        }
+        return _conform_record(value, kind, where)
     if pa.types.is_list(kind):
-        if not isinstance(value, list):
-            raise BeamUQError(f"{where} must be a list, not {value!r:.60}; {_FIX}")
-        if pa.types.is_string(kind.value_type) and all(type(item) is str for item in value):
-            check_whole("\n".join(value), where)
-            return value
-        return [
-            _conform(item, kind.value_type, f"{where}[{index}]") for index, item in enumerate(value)
-        ]
+        return _conform_list(value, kind, where)
     if not isinstance(value, str):
         raise BeamUQError(f"{where} must be text, not {value!r:.60}; {_FIX}")
     check_whole(value, where)
     return value
 
 
+def _conform_record(value: Any, kind: pa.StructType, where: str) -> Row:
+    """A record with the fields of ``kind`` alone; a list of records becomes a record of lists."""
+    record = value
+    if isinstance(value, list):
+        record = {
+            field.name: [_member(item, field.name, where) for item in value] for field in kind
+        }
+    conformed = {}
+    for field in kind:
+        member = _member(record, field.name, where)
+        conformed[field.name] = _conform(member, field.type, f"{where}.{field.name}")
+    return conformed
+
+
+def _conform_list(value: Any, kind: pa.ListType, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise BeamUQError(f"{where} must be a list, not {value!r:.60}; {_FIX}")
+    if pa.types.is_string(kind.value_type) and all(type(item) is str for item in value):
+        check_whole("\n".join(value), where)  # all at once, which is faster
+        return value
+    return [
+        _conform(item, kind.value_type, f"{where}[{index}]") for index, item in enumerate(value)
+    ]
+
+
 def _member(record: Any, name: str, where: str) -> Any:
+    """What a record holds under ``name``. Raises BeamUQError if it is no record or lacks that."""
     full = f"{where}.{name}" if where else name
     if not isinstance(record, dict):
         raise BeamUQError(f"{where} must be a record with '{name}', not {record!r:.60}; {_FIX}")

@@ -68,7 +68,7 @@ LIMIT = 0.1  # a larger difference in PRR has the same colour
 
 def with_map(study: Study) -> list[Cell]:
     """The cells whose distribution is known."""
-    return grid.select(study, lists=["beams_map"], take="all")
+    return grid.select(study, scoring_keys=["beams_map"], take="all")
 
 
 def with_points(study: Study) -> list[Cell]:

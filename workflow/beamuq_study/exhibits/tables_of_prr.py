@@ -61,7 +61,7 @@ def scored_with(lists: Sequence[str], methods: Sequence[str], study: Study) -> S
     def has_main_beams(recipe: str) -> bool:
         return bool(study.recipes[recipe].decoded(study.main.beam))
 
-    return grid.select(study, lists=lists, methods=methods, has=has_main_beams)
+    return grid.select(study, scoring_keys=lists, methods=methods, has=has_main_beams)
 
 
 # -- rows ------------------------------------------------------------------------------------------

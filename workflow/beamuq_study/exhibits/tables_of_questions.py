@@ -100,35 +100,42 @@ def _datasets_of_grid(study: Study) -> Sequence[Cell]:
 
 @dataclass(frozen=True)
 class _Measure:
-    """A row of the table of datasets: a count a dataset."""
+    """A row of the table of datasets: a count for each dataset."""
 
     metric: str
     title: str
     counts: Sequence[int | str]
 
-    def values(self, sizes: Mapping[str, int]) -> list[dict[str, object]]:
-        """The rows of the CSV; ``sizes``: questions by dataset."""
+    def csv_rows(self, questions_by_dataset: Mapping[str, int]) -> list[dict[str, object]]:
+        """A CSV row for each dataset: its count, and as ``n`` how many questions it has."""
         return [
-            {"dataset": name, "metric": self.metric, "value": count, "n": sizes[name]}
-            for name, count in zip(sizes, self.counts, strict=True)
+            {"dataset": dataset, "metric": self.metric, "value": count, "n": n}
+            for (dataset, n), count in zip(questions_by_dataset.items(), self.counts, strict=True)
         ]
 
 
-def datasets_asked(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
-    """A column a dataset: counts of the files that were used."""
-    questions = {cell.dataset: inputs.of(cell, "questions") for cell in chosen}
-    datasets = [study.datasets[name] for name in questions]
-    sizes = {name: len(frame) for name, frame in questions.items()}
+def table_of_datasets(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
+    """What is asked of each dataset: questions, few-shot examples, and tokens of an answer at most.
+
+    ``chosen``: one cell for each dataset, as :func:`_datasets_of_grid` gives them. The table has a
+    column for each, in that order. Questions and examples are counted in the study's own files.
+    """
+    frames = {cell.dataset: inputs.of(cell, "questions") for cell in chosen}
+    questions_by_dataset = {name: len(frame) for name, frame in frames.items()}
+    datasets = [study.datasets[cell.dataset] for cell in chosen]
+    max_new_tokens = [dataset.max_new_tokens for dataset in datasets]
     shots = [_shots(study, inputs, cell) for cell in chosen]
     measures = [
-        _Measure("questions", "# Questions", list(sizes.values())),
+        _Measure("questions", "# Questions", list(questions_by_dataset.values())),
         _Measure("few_shot", "# few-shot examples", shots),
-        _Measure("max_new_tokens", "Max new tokens", [item.max_new_tokens for item in datasets]),
+        _Measure("max_new_tokens", "Max new tokens", max_new_tokens),
     ]
-    values = [value for measure in measures for value in measure.values(sizes)]
-    header = [tuple(item.category for item in datasets), tuple(item.title for item in datasets)]
+    values = [row for measure in measures for row in measure.csv_rows(questions_by_dataset)]
+    categories = tuple(dataset.category for dataset in datasets)
+    titles = tuple(dataset.title for dataset in datasets)
     rows = [_text_row(measure.title, measure.counts) for measure in measures]
-    return Table(values, ("",), header, rows, {"dialogues": _dialogues(study, questions)})
+    facts = {"dialogues": _dialogues(study, frames)}
+    return Table(values, ("",), [categories, titles], rows, facts)
 
 
 def _dialogues(study: Study, questions: Mapping[str, pd.DataFrame]) -> str | None:
@@ -163,7 +170,7 @@ def exhibits(_: Study) -> list[Exhibit]:
             "test_datasets",
             cells=_datasets_of_grid,
             reads=("questions", "shots"),
-            build=datasets_asked,
+            build=table_of_datasets,
         ),
         described("lmpoly_methods", cells=_no_cells, reads=(), build=baseline_methods),
         described("prompts", cells=_no_cells, reads=(), build=prompts, files=_templates),

@@ -36,31 +36,32 @@ CANDIDATE = [
 
 
 def study_page(source: Path, most: int = MOST_QUESTIONS, *, overview: str = "") -> str:
-    """The page of a study's folder of results, or of a cell of it by one of its files.
+    """The explorer's page, an HTML text, of a study's results.
 
-    ``most``: questions in all. A cell without candidates is left out; without quality, similarity
-    or scores it is shown without them.
+    ``source``: the study's folder of results; or a file of one of its cells, which is then shown
+    alone. ``most``: how many questions all cells show together. A cell without candidates is left
+    out; without quality, similarity or scores it is shown without them.
 
     Raises BeamUQError if it is no study's folder or a table of no cell; if a file is unreadable, or
     files are not of one run and this study; or if no cell has candidates.
     """
-    place = _place_of(source) if source.is_file() else {}
+    names_of_cell = _names_of_cell(source) if source.is_file() else {}
     # a table lies as many folders deep as its cell has names
-    results = source.absolute().parents[len(place)] if place else source
+    results = source.absolute().parents[len(names_of_cell)] if names_of_cell else source
     if not (results / "study.json").is_file():
         raise BeamUQError(
             f"{results}: holds no study.json; give a study's folder, such as results/demo"
         )
     study = load_study(results / "study.json")
     grid = Grid(study)
-    files = {cell: _written_files(grid, cell, results) for cell in _chosen(grid, place)}
+    files = {cell: _written_files(grid, cell, results) for cell in _chosen(grid, names_of_cell)}
     shown = [cell for cell in files if {file.kind for file in files[cell]} >= NEEDED]
     if not shown:
         raise BeamUQError(f"{results}: none of the chosen cells has candidates yet; run the study")
     missing = [_name(study, cell) for cell in files if cell not in shown]
-    most_of_cell = max(1, most // len(shown))
+    most_in_cell = max(1, most // len(shown))
     cells = [
-        ShownCell(study, cell, _read(results, files[cell], study), most_of_cell).explored()
+        ShownCell(study, cell, _read(results, files[cell], study), most_in_cell).explored()
         for cell in shown
     ]
     title = captions.titled(study, study.title)
@@ -81,8 +82,8 @@ def _notes(study: Study, missing: Sequence[str]) -> list[str]:
     return notes
 
 
-def _place_of(file: Path) -> dict[str, str]:
-    """The cell that a file is of, by its footer. Raises BeamUQError if it is of none."""
+def _names_of_cell(file: Path) -> dict[str, str]:
+    """Model, dataset, … of the cell that a file is of. Raises BeamUQError if it is of none."""
     footer = read_footer(file)
     if not {"model", "dataset", "recipe"} <= footer.cell.keys():
         raise BeamUQError(
@@ -91,13 +92,13 @@ def _place_of(file: Path) -> dict[str, str]:
     return footer.cell
 
 
-def _chosen(grid: Grid, place: Mapping[str, str]) -> list[Cell]:
-    """The cell at a place; all that the explorer shows where there is none. Under a scorer each."""
-    if not place:
+def _chosen(grid: Grid, names: Mapping[str, str]) -> list[Cell]:
+    """The cell of these names, or without names all that the explorer shows, under a scorer."""
+    if not names:
         return grid.explored
-    cell = grid.cell(place["model"], place["dataset"], place["recipe"])
-    if "scorer" in place:
-        return [cell.under(place["scorer"])]
+    cell = grid.cell(names["model"], names["dataset"], names["recipe"])
+    if "scorer" in names:
+        return [cell.under(names["scorer"])]
     return [grid.under_main_scorer(cell)]
 
 

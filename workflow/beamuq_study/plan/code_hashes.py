@@ -63,30 +63,32 @@ def script_sources(script: str, *modules: str) -> list[Path]:
 
 @cache
 def _imported(path: Path) -> tuple[Path, ...]:
-    """The package files that one file imports, those of parent packages too."""
+    """The package files that a file imports when it is run, those of parent packages too."""
     names: set[str] = set()
-    run = re.sub(
+    text_without_type_checking = re.sub(
         r"^if TYPE_CHECKING:\n(?:    .*\n|\n)+",
         "",
         path.read_text(encoding="utf-8"),
         flags=re.MULTILINE,
     )
-    for node in ast.walk(ast.parse(run)):
+    for node in ast.walk(ast.parse(text_without_type_checking)):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
-    parents = {
+    names_and_parents = {
         ".".join(name.split(".")[:depth])
         for name in names
         for depth in range(1, name.count(".") + 2)
     }
-    files = (_file(name) for name in parents if name.split(".")[0] in ("beamuq", "beamuq_study"))
+    packages = ("beamuq", "beamuq_study")
+    files = (_file(name) for name in names_and_parents if name.split(".")[0] in packages)
     return tuple(file for file in files if file is not None)
 
 
 @cache
 def _file(module: str) -> Path | None:
+    """The file of a module or package by its dotted name; None: the name is of something in one."""
     package, *parts = module.split(".")
     base = {"beamuq": LIBRARY, "beamuq_study": STUDY}[package].joinpath(*parts)
     return next(

@@ -224,21 +224,27 @@ class CellTables:
             )
         return None if missing.all() else values.to_list()
 
-    def _ccp(self, answer_source: str, answers: Index) -> Array:
-        """CCP of the answers in rows ``answers`` [N]; the chosen token always counts (D16, CCP)."""
+    def _ccp(self, answer_source: str, answer_rows: Index) -> Array:
+        """Claim-conditioned probability [N] of the produced answers, one for each question.
+
+        ``answer_rows`` [N]: where they stand in the table of candidates. At each step of an answer
+        the table has the most probable tokens, its alternatives, and the judgements have a label
+        for each. The chosen token always counts as entailed (docs/design.md, D16).
+        """
         labels = self._judged_answers("ccp_labels", answer_source)
         if labels is None:
             return UNKNOWN
         columns = self._candidates.select(["token_ids", "top_ids", "top_logprobs"])
         chosen, alternatives, logprobs = (
-            column.to_pylist() for column in columns.take(pa.array(answers)).columns
+            column.to_pylist() for column in columns.take(pa.array(answer_rows)).columns
         )
-        steps = max(map(len, chosen))
-        most = max(len(step) for row in alternatives for step in row)
-        values = np.full((len(answers), steps, most), -np.inf)
+        most_steps = max(map(len, chosen))
+        most_alternatives = max(len(ids) for answer in alternatives for ids in answer)
+        # [N, steps, alternatives], padded with impossible ones
+        values = np.full((len(answer_rows), most_steps, most_alternatives), -np.inf)
         codes = np.full(values.shape, answer_probability.NEUTRAL, dtype=np.int8)
         for n, answer_labels in enumerate(labels):
-            if [len(step) for step in answer_labels] != [len(step) for step in alternatives[n]]:
+            if [*map(len, answer_labels)] != [*map(len, alternatives[n])]:
                 raise BeamUQError(
                     f"judgements: ccp_labels of {self.ids[n]!r} are not of its alternatives; make "
                     "the file again"
@@ -247,8 +253,8 @@ class CellTables:
                 width = len(step_labels)
                 values[n, step, :width] = logprobs[n][step]
                 codes[n, step, :width] = list(map(answer_probability.LABELS.index, step_labels))
-                own = alternatives[n][step].index(chosen[n][step])
-                codes[n, step, own] = answer_probability.ENTAIL
+                chosen_alternative = alternatives[n][step].index(chosen[n][step])
+                codes[n, step, chosen_alternative] = answer_probability.ENTAIL
         return answer_probability.claim_conditioned_probability(values, codes, np.isfinite(values))
 
     def _token_sar(self, strategy: str, rows: Index) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -72,72 +72,78 @@ def evaluate_all(
     dataset: str,
     empty: Mapping[str, Collection[str]] | None = None,
 ) -> tuple[list[Row], list[Row]]:
-    """Rows of ``evaluation`` and ``replicates`` by each quality, in the order of the scores.
+    """The rows of the tables ``evaluation`` and ``replicates``: two lists.
 
-    For each quality and produced answer come the rows of all questions, then of the answered ones.
-    ``empty``: by answer source the questions whose produced answer is empty; None: not known, so
-    there are no rows of the answered questions. Where none is empty these are the rows of all
-    questions again, without replicates.
+    A row is of one quality, one produced answer, one subset of the questions, one score and one
+    metric, such as PRR. Rows are sorted by quality, as in ``qualities``. Within a quality they are
+    in the order of the scores' produced answers. For each of these come the rows of all questions,
+    then those of the answered ones.
 
-    The seed, ``dataset`` and the questions choose the resamples, so all scores and produced answers
-    share them, within the cell and with other models and recipes on the same questions; a
-    question's group is what is resampled.
+    ``empty``: by answer source the ids of the questions whose produced answer is empty. None: not
+    known, so there are no rows of the answered questions. Where no answer is empty, the answered
+    questions are all questions: their rows of ``evaluation`` are the same numbers again, and they
+    have no rows of ``replicates``.
+
+    What is resampled is a question's group. The seed, ``dataset`` and the questions choose the
+    resamples. So all scores and produced answers share them, within the cell and with other models
+    and recipes on the same questions.
 
     Raises BeamUQError if scores, qualities and questions are not of the same answers; the message
     names one.
     """
-    written = {metric: _Rows() for metric in qualities}
-    for answer_source, ids, parts in by_answer(scores):
-        answers = _Answers(
-            answer_source,
-            list(zip(ids, groups_by_id(ids, questions), strict=True)),
-            {metric: quality_of(ids, answer_source, table) for metric, table in qualities.items()},
-            parts,
-        )
+    tables = {quality: _Tables() for quality in qualities}
+    for answers in _answers_by_source(scores, qualities, questions):
         of_all = _measure(answers, settings, dataset, ALL)
-        _extend(written, of_all)
+        _extend(tables, of_all)
         if empty is not None:
-            is_answered = np.array([key not in empty[answer_source] for key in ids], dtype=np.bool_)
+            is_answered = answers.are_outside(empty[answers.source])
             if is_answered.all():
-                of_answered = {metric: rows.of_answered() for metric, rows in of_all.items()}
+                of_answered = {quality: table.of_answered() for quality, table in of_all.items()}
             else:
                 of_answered = _measure(answers.some(is_answered), settings, dataset, ANSWERED)
-            _extend(written, of_answered)
+            _extend(tables, of_answered)
     return (
-        [row for rows in written.values() for row in rows.measured],
-        [row for rows in written.values() for row in rows.replicates],
+        [row for table in tables.values() for row in table.evaluation],
+        [row for table in tables.values() for row in table.replicates],
     )
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """Rows of ``evaluation`` and of ``replicates``."""
+class _Tables:
+    """Rows of the tables ``evaluation`` and ``replicates``, all by one quality."""
 
-    measured: list[Row] = field(default_factory=list)
+    evaluation: list[Row] = field(default_factory=list)
     replicates: list[Row] = field(default_factory=list)
 
-    def of_answered(self) -> _Rows:
+    def of_answered(self) -> _Tables:
         """Those of the answered questions where these are all: without replicates."""
-        return _Rows([row | {"subset": ANSWERED} for row in self.measured])
+        return _Tables([row | {"subset": ANSWERED} for row in self.evaluation])
 
 
-def _extend(written: Mapping[str, _Rows], further: Mapping[str, _Rows]) -> None:
-    for metric, rows in further.items():
-        written[metric].measured.extend(rows.measured)
-        written[metric].replicates.extend(rows.replicates)
+def _extend(tables: Mapping[str, _Tables], further: Mapping[str, _Tables]) -> None:
+    """Add further rows of each quality to the tables by that quality."""
+    for quality, rows in further.items():
+        tables[quality].evaluation.extend(rows.evaluation)
+        tables[quality].replicates.extend(rows.replicates)
 
 
 @dataclass(frozen=True)
 class _Answers:
-    """N produced answers of one source.
+    """N produced answers of one source, such as ``greedy``.
 
-    ``questions``: the id and group of each; ``quality`` [N] by metric; ``scores`` [N] with keys.
+    ``questions``: the id and group of each answer's question. ``qualities``: by name the values [N]
+    of each quality. ``scores``: the uncertainties [N] by each score, which is named by the columns
+    ``method``, ``variant`` and ``setting``.
     """
 
     source: str
     questions: list[tuple[str, str]]
-    quality: dict[str, Floats]
+    qualities: dict[str, Floats]
     scores: Sequence[tuple[Row, Floats]]
+
+    def are_outside(self, ids: Collection[str]) -> Bools:
+        """[N] whether the id of each question is not among ``ids``."""
+        return np.array([question not in ids for question, _ in self.questions], dtype=np.bool_)
 
     def some(self, chosen: Bools) -> _Answers:
         """Some of them, by truth values [N]."""
@@ -146,78 +152,103 @@ class _Answers:
             for question, is_chosen in zip(self.questions, chosen, strict=True)
             if is_chosen
         ]
-        quality = {metric: values[chosen] for metric, values in self.quality.items()}
-        scores = [(key, values[chosen]) for key, values in self.scores]
-        return _Answers(self.source, questions, quality, scores)
+        qualities = {quality: values[chosen] for quality, values in self.qualities.items()}
+        scores = [(score, values[chosen]) for score, values in self.scores]
+        return _Answers(self.source, questions, qualities, scores)
+
+
+def _answers_by_source(
+    scores: pa.Table, qualities: Mapping[str, pa.Table], questions: pa.Table
+) -> Iterator[_Answers]:
+    """What is known of the produced answers of each source, in the order of the scores."""
+    for source, ids, scores_of_source in by_answer(scores):
+        yield _Answers(
+            source,
+            list(zip(ids, groups_by_id(ids, questions), strict=True)),
+            {quality: quality_of(ids, source, table) for quality, table in qualities.items()},
+            scores_of_source,
+        )
 
 
 def _measure(
     answers: _Answers, settings: EvaluationSettings, dataset: str, subset: str
-) -> dict[str, _Rows]:
-    """By quality the rows of these answers, which are of this ``subset``."""
-    place = {"answer_source": answers.source, "subset": subset}
-    written = {quality: _Rows() for quality in answers.quality}
+) -> dict[str, _Tables]:
+    """By quality the rows of every score of these answers, which are of this ``subset``.
+
+    At most ``SCORES_TOGETHER`` scores are measured at a time, for the sake of memory. Each such
+    batch goes through the same resamples, which are drawn again from the same seed and name.
+    """
+    shared_columns = {"answer_source": answers.source, "subset": subset}
+    tables = {quality: _Tables() for quality in answers.qualities}
     if not answers.questions:
-        for quality, rows in written.items():
-            _add_undefined(rows, answers, settings, place | {"quality": quality})
-        return written
-    groups = [group for _, group in answers.questions]
+        for quality, table in tables.items():
+            _add_undefined(table, answers, settings, shared_columns | {"quality": quality})
+        return tables
     judged = [
-        Judged(values, settings.thresholds[quality]) for quality, values in answers.quality.items()
+        Judged(values, settings.thresholds[quality])
+        for quality, values in answers.qualities.items()
     ]
-    name = draws_name(dataset, answers.questions)
+    groups = [group for _, group in answers.questions]
+    name_of_draws = draws_name(dataset, answers.questions)
     for start in range(0, len(answers.scores), SCORES_TOGETHER):
-        scores = answers.scores[start : start + SCORES_TOGETHER]
-        drawn = resample_rows(groups, settings.resamples, settings.seed, name)
+        batch = answers.scores[start : start + SCORES_TOGETHER]
+        resamples = resample_rows(groups, settings.resamples, settings.seed, name_of_draws)
+        # for each score of the batch, by each quality: its values by metric
         measured = measure_blocks(
-            [uncertainty for _, uncertainty in scores],
+            [uncertainty for _, uncertainty in batch],
             judged,
-            (rows.T for rows in drawn),
+            (block.T for block in resamples),
             settings.metrics,
             list(settings.limits.values()),
         )
-        for (key, _), of_qualities in zip(scores, measured, strict=True):
-            for quality, of_metrics in zip(written, of_qualities, strict=True):
-                row = place | {"quality": quality} | key
-                _add_rows(written[quality], row, of_metrics, answers.quality[quality], settings)
-    return written
+        for (score, _), values_by_quality in zip(batch, measured, strict=True):
+            for quality, values_by_metric in zip(tables, values_by_quality, strict=True):
+                columns = shared_columns | {"quality": quality} | score
+                quality_values = answers.qualities[quality]
+                _add_rows(tables[quality], columns, values_by_metric, quality_values, settings)
+    return tables
 
 
 def _add_rows(
-    rows: _Rows,
-    place: Row,
-    of_metrics: Mapping[str, Floats],
-    values: Floats,
+    table: _Tables,
+    columns: Row,
+    values_by_metric: Mapping[str, Floats],
+    quality_values: Floats,
     settings: EvaluationSettings,
 ) -> None:
-    """Add the rows of one score by one quality, a metric each; ``values``: the quality [N]."""
-    metrics = [name for name in METRICS if name in of_metrics]
+    """Add the rows of one score by one quality, a row for each metric.
+
+    ``columns``: what these rows have in common. ``values_by_metric``: the value on the questions
+    themselves, then that on each resample. ``quality_values``: the quality [N] of the answers.
+    """
+    metrics = [name for name in METRICS if name in values_by_metric]
     for metric in [*metrics, *_further_limits(settings)]:
-        draws = of_metrics[metric]
-        row = place | {"metric": metric, "n": len(values)}
+        draws = values_by_metric[metric]
+        row = columns | {"metric": metric, "n": len(quality_values)}
         if np.isnan(draws[0]):
             limit = settings.limits.get(metric, settings.max_rejection[0])
-            threshold = settings.thresholds[place["quality"]]
-            note = why_undefined(metric.partition("@")[0], values, limit, threshold)
+            threshold = settings.thresholds[columns["quality"]]
+            note = why_undefined(metric.partition("@")[0], quality_values, limit, threshold)
             summary = _UNDEFINED | {"note": note}
         else:
             ends = asdict(interval(draws[1:], settings.confidence))
             summary = {"value": float(draws[0])} | ends
-        rows.measured.append(row | summary)
-        rows.replicates.append(place | {"metric": metric, "values": draws[1:].astype(np.float32)})
+        table.evaluation.append(row | summary)
+        replicates = draws[1:].astype(np.float32)
+        table.replicates.append(columns | {"metric": metric, "values": replicates})
 
 
 def _add_undefined(
-    rows: _Rows, answers: _Answers, settings: EvaluationSettings, place: Row
+    table: _Tables, answers: _Answers, settings: EvaluationSettings, columns: Row
 ) -> None:
     """Add the rows where no question is left."""
     nothing = np.full(settings.resamples, np.nan, np.float32)
     note = "undefined: every answer is empty"
-    for key, _ in answers.scores:
+    for score, _ in answers.scores:
         for metric in [*settings.metrics, *_further_limits(settings)]:
-            row = place | {"metric": metric} | key
-            rows.measured.append(row | _UNDEFINED | {"note": note, "n": 0})
-            rows.replicates.append(row | {"values": nothing})
+            row = columns | {"metric": metric} | score
+            table.evaluation.append(row | _UNDEFINED | {"note": note, "n": 0})
+            table.replicates.append(row | {"values": nothing})
 
 
 def _further_limits(settings: EvaluationSettings) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 Part = Literal["yes", "partly", "no", "undecided", "-"]
+"""Whether a claim, or one part of it, holds; "-": that part is not claimed, or not tested."""
 
 
 @dataclass(frozen=True)
@@ -27,23 +28,29 @@ class Verdict:
 
     @property
     def outcome(self) -> Part:
-        """Any answer has to be shown, beyond what chance alone does.
+        """Whether the whole claim holds, from what its parts say.
 
-        Yes: sign and size are as claimed, and significantly so where there is a test. No: the sign
-        is not, or nothing is, and the opposite is shown; partly: only a part is. Undecided:
-        anything else.
+        A part that is "-" does not count.
+
+        - Yes: sign and size are "yes".
+        - No: the sign is "no", or sign and size both are.
+        - Partly: sign and size are mixed in another way, such as the right sign and a wrong size.
+        - Undecided: the sign is, or the size is and the sign is "yes" or "-".
+
+        Where there is a test, chance alone must not have decided. So "yes" needs significance, and
+        "no" and "partly" need that the opposite is shown; without these it is "undecided".
         """
-        claimed = {part for part in (self.sign, self.size) if part != "-"}
-        if claimed == {"yes"}:
-            return "yes" if self.significance in ("-", "yes") else "undecided"
-        denied = self.sign == "no" or claimed == {"no"}
-        undecided = self.sign == "undecided" or claimed <= {"undecided", "yes"}
-        if undecided and not denied:
+        parts = {part for part in (self.sign, self.size) if part != "-"}
+        is_tested = self.significance != "-"
+        if parts == {"yes"}:
+            return "undecided" if is_tested and self.significance != "yes" else "yes"
+        nothing_speaks_against = parts <= {"yes", "undecided"}
+        if self.sign == "undecided" or nothing_speaks_against:
             return "undecided"
-        shown = self.opposite or self.significance == "-"
-        if not shown:
+        if is_tested and not self.opposite:
             return "undecided"
-        return "no" if denied else "partly"
+        is_denied = self.sign == "no" or parts == {"no"}
+        return "no" if is_denied else "partly"
 
 
 def part_of_share(share: float, most: float = 1.0) -> Part:
