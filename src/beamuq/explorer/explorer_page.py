@@ -130,9 +130,10 @@ def _packed_section(section: Section, tokens: dict[str, int]) -> dict[str, Any]:
 
     These columns have one entry per question: ids, questions (texts), references, prompts, rated
     (the answer's quality), texts, trees, sets and pairs. All prompts begin with ``prefix``, and
-    are given without it. For texts, trees, sets and pairs see :class:`_PackedQuestion`. values: for each
-    of ``methods`` a list of scores, one per question. rejection: the largest share of questions
-    that may be rejected.
+    are given without it. For texts, trees, sets and pairs see :class:`_PackedQuestion`.
+
+    values: for each of ``methods`` a list of scores, one per question. rejection: the largest share
+    of questions that may be rejected.
 
     ``tokens`` numbers the tokens' texts. Those that it lacks are added.
     """
