@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from beamuq.decoding import Candidate, Prompt
 
 CACHES = ("cache", "past_key_values", "cache_params")  # transformers 5.24 renamed the argument
-READ = ("attention_mask", "position_ids", "use_cache", "logits_to_keep", *CACHES)
+PERMITTED_INPUTS = ("attention_mask", "position_ids", "use_cache", "logits_to_keep", *CACHES)
 """What ``generate`` itself adds to a model's inputs; mask, positions and cache are looked into."""
-ENCODED = "mm_encoder_outputs (of pixel_values and the like)"
+ENCODER_OUTPUTS = "mm_encoder_outputs"
+ENCODER_OUTPUTS_IN_MESSAGES = f"{ENCODER_OUTPUTS} (of pixel_values and the like)"
 OF_DRAWS = (
     "TemperatureLogitsWarper",
     "TopKLogitsWarper",
@@ -145,14 +146,22 @@ def _prompts(input_ids: Any, mask: Any) -> list[Prompt]:
 
 
 def _check_inputs(input_ids: Any, mask: Any, model_inputs: Mapping[str, Any]) -> None:
-    """Refuse what the engine hands to no model: all but ids, their mask and what follows."""
-    unread = [
+    """Raise BeamUQError for inputs of the model that the search would drop or change.
+
+    The search gives a model its token ids, and reads the mask to tell tokens from padding. It makes
+    positions and cache anew. So positions must be those that follow from the mask, a cache must be
+    empty, and the mask must be 0 or 1 for each token. Any further input, such as an image, is
+    refused.
+    """
+    dropped = [
         name
         for name, value in model_inputs.items()
-        if name not in READ and _has_content(name, value)
+        if name not in PERMITTED_INPUTS and _has_content(name, value)
     ]
-    if unread:
-        names = ", ".join(ENCODED if name == "mm_encoder_outputs" else name for name in unread)
+    if dropped:
+        names = ", ".join(
+            ENCODER_OUTPUTS_IN_MESSAGES if name == ENCODER_OUTPUTS else name for name in dropped
+        )
         raise BeamUQError(
             f"{names}: beamuq.beams gives a model its token ids and their mask alone; leave that "
             "out, or take generate's own beams with output_logits=True and beamuq.from_generate"

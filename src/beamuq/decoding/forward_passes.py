@@ -260,53 +260,58 @@ class TreeRunner(BatchRunner):
             raise BeamUQError("its attention does not go through transformers' interface")
 
     def _prefill(self, edges: list[Edge]) -> None:
-        """Run the tokens of ``edges``, in one pass if they are few enough."""
+        """Run the tokens of ``edges``, and keep the hidden states at the ends of prompts.
+
+        An edge is a run of tokens that several prompts may share: it is run once for all of them.
+        All edges go through one forward pass, one row a token. If these are more rows than may be
+        run at once, the edges are cut into smaller passes.
+        """
         if sum(len(edge.tokens) for edge in edges) > self._work.rows_at_once:
-            for smaller in cut_into_passes(edges, self._work.rows_at_once):
-                self._prefill(smaller)
+            for edges_of_pass in cut_into_passes(edges, self._work.rows_at_once):
+                self._prefill(edges_of_pass)
             return
         tokens = [token for edge in edges for token in edge.tokens]
-        lasts = np.cumsum([len(edge.tokens) for edge in edges]).tolist()
-        spans = [
-            RowSpan.of_prompt(
-                edge.members[0],
-                last - len(edge.tokens),
-                edge.start,
-                edge.start + len(edge.tokens),
-            )
-            for edge, last in zip(edges, lasts, strict=True)
-        ]
-        target, source = self._rows_to_store(edges, lasts)
-        pieces = padded_prompts(spans, self._device) if self._cache.padded else spans
-        run = ForwardPass(self._cache, self._tensor(target), self._tensor(source), pieces)
-        states = self._forward(tokens, np.concatenate([span.positions for span in spans]), run)
+        spans = _spans_of_edges(edges)
+        positions = np.concatenate([span.positions for span in spans])
+        states = self._forward(tokens, positions, self._pass_over_edges(edges, spans))
         if states is None:
+            # Memory ran out, and `_forward` halved the rows at once: now the edges are cut.
             self._prefill(edges)
         else:
-            self._keep_roots(edges, lasts, states)
+            self._keep_roots(edges, spans, states)
+
+    def _pass_over_edges(self, edges: Sequence[Edge], spans: Sequence[RowSpan]) -> ForwardPass:
+        """One pass over the rows of all edges; ``spans`` says which rows each edge has."""
+        cache_positions, rows = self._rows_to_store(edges, spans)
+        pieces = padded_prompts(spans, self._device) if self._cache.padded else spans
+        return ForwardPass(self._cache, self._tensor(cache_positions), self._tensor(rows), pieces)
 
     def _rows_to_store(
-        self, edges: Sequence[Edge], lasts: Sequence[int]
+        self, edges: Sequence[Edge], spans: Sequence[RowSpan]
     ) -> tuple[list[int], list[int]]:
-        """Flat places in the cache for every prompt of each edge, and the rows that go there.
+        """Flat positions in the cache to be written, and the row that is written to each.
 
-        The rows of an edge end before its last.
+        Each prompt has a part of the cache of its own. So the rows of an edge are written once for
+        every prompt that shares them.
         """
-        target: list[int] = []
-        source: list[int] = []
-        for edge, last in zip(edges, lasts, strict=True):
-            for member in edge.members:
-                start = member * self._cache.capacity + edge.start
-                target.extend(range(start, start + len(edge.tokens)))
-                source.extend(range(last - len(edge.tokens), last))
-        return target, source
+        cache_positions: list[int] = []
+        rows: list[int] = []
+        for edge, span in zip(edges, spans, strict=True):
+            for prompt in edge.members:
+                start = prompt * self._cache.capacity + edge.start
+                cache_positions.extend(range(start, start + len(edge.tokens)))
+                rows.extend(range(span.first, span.last))
+        return cache_positions, rows
 
     def _keep_roots(
-        self, edges: Sequence[Edge], lasts: Sequence[int], states: torch.Tensor
+        self, edges: Sequence[Edge], spans: Sequence[RowSpan], states: torch.Tensor
     ) -> None:
-        """Remember the states at the prompts' ends; the rows of each edge end before its last."""
-        roots = [member for edge in edges for member in edge.ends]
-        rows = [last - 1 for edge, last in zip(edges, lasts, strict=True) for _ in edge.ends]
+        """Remember the hidden states at the ends of prompts, which are the roots of the trie.
+
+        A prompt that ends with an edge has its state in the last row of that edge.
+        """
+        roots = [prompt for edge in edges for prompt in edge.ends]
+        rows = [span.last - 1 for edge, span in zip(edges, spans, strict=True) for _ in edge.ends]
         if roots:
             self._keep(np.array(roots), states[self._tensor(rows)])
 
@@ -338,9 +343,10 @@ class TreeRunner(BatchRunner):
     def _forward(
         self, tokens: _Integers, positions: _Integers, run: ForwardPass
     ) -> torch.Tensor | None:
-        """Last hidden states (rows, width) of a packed pass.
+        """The last hidden states (rows, width) of one pass over ``tokens`` (rows,).
 
-        None, and half the rows from now on, if it did not fit.
+        ``run`` says what each row sees and where its keys and values are stored. None: the pass did
+        not fit into memory, and from now on half the rows are run at once.
         """
         try:
             token_ids = self._tensor(tokens)[None]
@@ -359,6 +365,22 @@ class TreeRunner(BatchRunner):
             return states
         self._halve(len(tokens))
         return None
+
+
+def _spans_of_edges(edges: Sequence[Edge]) -> list[RowSpan]:
+    """The rows of each edge in a pass over all of them, one behind the other.
+
+    The prompts that share an edge agree up to its end. So its rows may see the keys of any of them:
+    here the first.
+    """
+    spans = []
+    first_row = 0
+    for edge in edges:
+        end = edge.start + len(edge.tokens)
+        span = RowSpan.of_prompt(edge.members[0], first_row, edge.start, end)
+        spans.append(span)
+        first_row = span.last
+    return spans
 
 
 def out_of_memory(error: RuntimeError) -> bool:

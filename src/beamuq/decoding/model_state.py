@@ -19,11 +19,11 @@ State = tuple[object, ...]
 
 _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module())) - {"training"}
 _GLOBAL_HOOKS = ("_global_forward_pre_hooks", "_global_forward_hooks")
-_PLAIN = (bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size)
+_PLAIN_TYPES = (bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size)
 
 
-class _Same:
-    """An object that is compared by identity, and not kept alive: it may hold the model."""
+class _Identity:
+    """Which object it is: equal to itself alone. It is not kept alive: it may hold the model."""
 
     def __init__(self, value: object) -> None:
         self._kind = type(value)
@@ -34,7 +34,7 @@ class _Same:
         self._number = id(value)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Same):
+        if not isinstance(other, _Identity):
             return NotImplemented
         if self._reference is None or other._reference is None:
             return (self._kind, self._number) == (other._kind, other._number)
@@ -82,7 +82,7 @@ def _of_module(module: torch.nn.Module, configs: dict[int, object]) -> State:
             own.append((name, id(value)))
         else:
             own.append((name, _comparable(value)))
-    return kind, _Same(kind.forward), hooks, parameters, tuple(own)
+    return kind, _Identity(kind.forward), hooks, parameters, tuple(own)
 
 
 def _of_parameter(tensor: torch.Tensor | None) -> State:
@@ -96,9 +96,14 @@ def _of_parameter(tensor: torch.Tensor | None) -> State:
 
 
 def _comparable(value: object) -> object:
-    """``value`` as something that is equal to itself only as long as it says the same."""
-    if value is None or isinstance(value, _PLAIN):
-        return repr(value)  # NaN is equal to itself, and 1 is not True
+    """What is compared of ``value``: equal before and after, unless ``value`` has changed.
+
+    A plain value is compared by what it prints: so NaN is equal to NaN, and 1 is not True.
+    Containers and configs are compared part by part. Tensors are left out: some are replaced by
+    every pass, though the model stays the same. Any other object is compared by its identity.
+    """
+    if value is None or isinstance(value, _PLAIN_TYPES):
+        return repr(value)
     if isinstance(value, PreTrainedConfig):
         return _comparable(vars(value))
     if isinstance(value, Mapping):
@@ -109,4 +114,4 @@ def _comparable(value: object) -> object:
         return frozenset(_comparable(part) for part in value)
     if isinstance(value, torch.Tensor):
         return None
-    return _Same(value)
+    return _Identity(value)

@@ -126,11 +126,16 @@ def explorer_data(title: str, notes: Sequence[str], sections: Sequence[Section])
 
 
 def _packed_section(section: Section, tokens: dict[str, int]) -> dict[str, Any]:
-    """A section as columns: each list has one entry per question.
+    """A section as the page's script reads it: names, sentences and columns.
 
-    prompts: what follows ``prefix``, which they share. texts, trees, sets, pairs: see
-    :class:`_PackedQuestion`. values: of each method, in the order of ``methods``. ``tokens`` is
-    filled as they come.
+    These columns have one entry per question: ids, questions (texts), references, prompts, rated
+    (the answer's quality), texts, trees, sets and pairs. All prompts begin with ``prefix``, and
+    are given without it. For texts, trees, sets and pairs see :class:`_PackedQuestion`.
+
+    values: for each of ``methods`` a list of scores, one per question. rejection: the largest share
+    of questions that may be rejected.
+
+    ``tokens`` numbers the tokens' texts. Those that it lacks are added.
     """
     questions = section.questions
     ids = [question.id for question in questions]

@@ -163,7 +163,8 @@ class PackedEncoder(ABC):
     def values(self, rows: Sequence[EncoderInput]) -> Values:
         """The values of each row, (len(rows), width) in float32.
 
-        Each distinct row is run once, or found in the cache.
+        Each distinct row is run once, or found in the cache. Rows of one length are run together,
+        the longest first: what does not fit into memory fails at once.
 
         Raises BeamUQError if the network gives a value that is not finite.
         """
@@ -173,53 +174,67 @@ class PackedEncoder(ABC):
         keys = [row.key() for row in distinct]
         cached = self.cache.find(keys) if self.cache is not None else {}
         values = np.empty((len(distinct), self.width), np.float32)
-        for i, value in cached.items():
-            values[i] = value
-        by_length = _by_length(distinct)
+        for index, value in cached.items():
+            values[index] = value
+        indices_by_length = _indices_by_length(distinct)
         self.scored = 0
         with (
             torch.inference_mode(),
             progress_bar(len(distinct) - len(cached), self.label, "row") as progress,
         ):
-            run = _Run(distinct, keys, values, progress)
-            # the longest first: what does not fit fails at once
-            for length in sorted(by_length, reverse=True):
-                members = [i for i in by_length[length] if i not in cached]
-                if members and not self._score(run, length, members, self.cache):
-                    members = by_length[length]
-                    self._score(run, length, members, None)
-                self.scored += len(members)
+            call = _Call(distinct, keys, values, progress)
+            for length in sorted(indices_by_length, reverse=True):
+                indices = indices_by_length[length]
+                self.scored += self._fill_in_length(call, length, indices, cached)
         if self.cache is not None:
             self.cache.flush()
-        position = {row: i for i, row in enumerate(distinct)}
-        return values[[position[row] for row in rows]]
+        index_of_row = {row: index for index, row in enumerate(distinct)}
+        return values[[index_of_row[row] for row in rows]]
 
-    def _score(
-        self, run: _Run, length: int, members: Sequence[int], cache: ScoredPairCache | None
+    def _fill_in_length(
+        self, call: _Call, length: int, indices: Sequence[int], cached: Mapping[int, Values]
+    ) -> int:
+        """Fill in the values of all rows of one length; returns how many rows were run.
+
+        Rows in ``cached`` are not run. But where a row's value depends on its place in the batch,
+        the result would depend on what was cached. Then all rows of this length are run without the
+        cache.
+        """
+        not_cached = [index for index in indices if index not in cached]
+        if not not_cached:
+            return 0
+        if self._fill_in(call, length, not_cached, self.cache):
+            return len(not_cached)
+        self._fill_in(call, length, indices, None)
+        return len(indices)
+
+    def _fill_in(
+        self, call: _Call, length: int, indices: Sequence[int], cache: ScoredPairCache | None
     ) -> bool:
-        """Fill in ``members``' values, and remember them in the ``cache``.
+        """Run the rows at ``indices``, fill in their values and add these to the ``cache``.
 
-        False, and done in part, if there is a cache and two places of a batch differ.
+        With a cache, the last place of each batch repeats its first row. False: these two got
+        different values; the batch is not filled in, and no more are run.
         """
         import torch
 
         size = self._batch_rows(length)
         new = size if self.cache is None else max(1, size - 1)
-        for start in range(0, len(members), new):
-            batch = list(members[start : start + new])
+        for start in range(0, len(indices), new):
+            batch = list(indices[start : start + new])
             filled = batch + [batch[0]] * (size - len(batch))
-            inputs = _tensors([run.rows[i] for i in filled], length, self.pad, self.device)
+            inputs = _tensors([call.rows[index] for index in filled], length, self.pad, self.device)
             out = self.forward(inputs)
             if cache is not None and not torch.equal(out[0], out[-1]):
                 return False
-            run.values[batch] = out.float().cpu().numpy()[: len(batch)]
-            if not np.isfinite(run.values[batch]).all():
+            call.values[batch] = out.float().cpu().numpy()[: len(batch)]
+            if not np.isfinite(call.values[batch]).all():
                 raise BeamUQError(
                     f"{self.label}: the model gave a value that is not finite; use dtype float32"
                 )
             if cache is not None:
-                cache.add([run.keys[i] for i in batch], run.values[batch])
-            run.progress.update(len(batch))
+                cache.add([call.keys[index] for index in batch], call.values[batch])
+            call.progress.update(len(batch))
         return True
 
     def _batch_rows(self, length: int) -> int:
@@ -231,8 +246,8 @@ class PackedEncoder(ABC):
 
 
 @dataclass(frozen=True)
-class _Run:
-    """The distinct rows of a call with their cache keys, their values so far, and its progress."""
+class _Call:
+    """A call of ``values``: distinct rows, their cache keys, their values so far, its progress."""
 
     rows: Sequence[EncoderInput]
     keys: Sequence[bytes]
@@ -240,12 +255,13 @@ class _Run:
     progress: tqdm[NoReturn]
 
 
-def _by_length(rows: Sequence[EncoderInput]) -> dict[int, list[int]]:
-    """The places of rows by their length, rounded up."""
-    by_length: dict[int, list[int]] = {}
-    for i, row in enumerate(rows):
-        by_length.setdefault(-(-len(row.ids) // STEP) * STEP, []).append(i)
-    return by_length
+def _indices_by_length(rows: Sequence[EncoderInput]) -> dict[int, list[int]]:
+    """The indices of rows by their length, rounded up to a multiple of STEP."""
+    indices_by_length: dict[int, list[int]] = {}
+    for index, row in enumerate(rows):
+        length = -(-len(row.ids) // STEP) * STEP
+        indices_by_length.setdefault(length, []).append(index)
+    return indices_by_length
 
 
 def fingerprint(

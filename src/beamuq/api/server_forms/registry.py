@@ -32,8 +32,11 @@ FORMS: tuple[Form, ...] = (
 
 
 @dataclass(frozen=True)
-class _UnreadForm:
-    """A form that is known and not read: what it is, whether a mapping has it, and what to do."""
+class _UnsupportedForm:
+    """A form that is recognised but not supported.
+
+    ``name`` says what it is, ``fits`` whether a response has it, and ``fix`` what to give instead.
+    """
 
     name: str
     fits: Callable[[Mapping[str, Any]], bool]
@@ -46,21 +49,32 @@ def form_of(value: Mapping[str, Any]) -> Form | None:
 
 
 def refuse_what_is_no_answer(value: Mapping[str, Any], place: str) -> None:
-    """Raise BeamUQError for a server's error, and for a form that is known and not read."""
-    value = without_nulls(value)
-    error = value.get("error")
+    """Raise BeamUQError, naming the ``place``, for a response that holds no answer to be read.
+
+    That is a server's error, a prompt that Gemini blocked, or a form that is recognised but not
+    supported. Any other response passes.
+    """
+    response = without_nulls(value)
+    _refuse_error(response, place)
+    # Gemini tells why it blocked a prompt, and gives no candidates then.
+    feedback = response.get("promptFeedback", response.get("prompt_feedback"))
+    if isinstance(feedback, Mapping) and not response.get("candidates"):
+        raise refused(place, feedback.get("blockReason", feedback.get("block_reason")))
+    for form in _UNSUPPORTED_FORMS:
+        if form.fits(response):
+            raise BeamUQError(f"{place}: {form.name}; {form.fix}")
+
+
+def _refuse_error(response: Mapping[str, Any], place: str) -> None:
+    """Raise BeamUQError with a server's own words for its error, which stand in various places."""
+    error = response.get("error")
+    # ``true`` has no words to tell: what else the response holds decides.
     if error and not isinstance(error, bool):
         raise failed(place, error)
-    if value.get("object") == "error" or value.get("type") == "error":
-        raise failed(place, value)
-    if "detail" in value and "text" not in value:
-        raise failed(place, value["detail"])
-    feedback = value.get("promptFeedback", value.get("prompt_feedback"))
-    if isinstance(feedback, Mapping) and not value.get("candidates"):
-        raise refused(place, feedback.get("blockReason", feedback.get("block_reason")))
-    for form in _UNREAD_FORMS:
-        if form.fits(value):
-            raise BeamUQError(f"{place}: {form.name}; {form.fix}")
+    if response.get("object") == "error" or response.get("type") == "error":
+        raise failed(place, response)
+    if "detail" in response and "text" not in response:
+        raise failed(place, response["detail"])
 
 
 def _is_beam_search(value: Mapping[str, Any]) -> bool:
@@ -126,55 +140,55 @@ COHERE_ENDS = (
     "TIMEOUT",
 )
 ITS_TEXTS = "give its texts as answer and samples"
-_UNREAD_FORMS = (
-    _UnreadForm(
+_UNSUPPORTED_FORMS = (
+    _UnsupportedForm(
         "vLLM's BeamSearchOutput: its tokens and texts hold the prompt",
         _is_beam_search,
         "give each beam's own text, and as logprob its cum_logprob where its end token is among "
         "its tokens",
     ),
-    _UnreadForm(
+    _UnsupportedForm(
         "an answer of Gemini's generateContent, which is not read",
         _is_gemini,
         ITS_TEXTS,
     ),
-    _UnreadForm(
+    _UnsupportedForm(
         "an answer of text-generation-inference, which is not read",
         _is_text_generation_inference,
         ITS_TEXTS,
     ),
-    _UnreadForm(
+    _UnsupportedForm(
         "an answer of Bedrock's Converse, which is not read",
         _is_bedrock_converse,
         ITS_TEXTS,
     ),
-    _UnreadForm(
+    _UnsupportedForm(
         "a message of LangChain, which is not read",
         _is_langchain,
         ITS_TEXTS,
     ),
-    _UnreadForm("an answer of Cohere, which is not read", _is_cohere, ITS_TEXTS),
-    _UnreadForm(
+    _UnsupportedForm("an answer of Cohere, which is not read", _is_cohere, ITS_TEXTS),
+    _UnsupportedForm(
         "an answer of a model of Bedrock's invoke_model, which is not read",
         _is_bedrock_invoke_model,
         ITS_TEXTS,
     ),
-    _UnreadForm(
+    _UnsupportedForm(
         "a line of Anthropic's batches, which is not read",
         _is_anthropic_batch_line,
         "give its result.message under answer, or as the line",
     ),
-    _UnreadForm(
+    _UnsupportedForm(
         "choices that are no list",
         _has_choices_in_no_list,
         "give the response as it was",
     ),
-    _UnreadForm(
+    _UnsupportedForm(
         "a choice of a response, without what is around it",
         _is_choice_alone,
         "give the whole response",
     ),
-    _UnreadForm(
+    _UnsupportedForm(
         "a message alone",
         _is_message_alone,
         "give the whole response, or its text",

@@ -87,12 +87,12 @@ def _fits(value: Mapping[str, Any]) -> bool:
 def _read(value: Mapping[str, Any], place: str, request: Request) -> Reply:
     meta = value["meta_info"]
     if meta.get("beam_results") is not None or "text" not in value:
-        return Reply(_of_beams(meta.get("beam_results"), place), beams=True)
+        return Reply(_candidates_of_beams(meta.get("beam_results"), place), beams=True)
     answer: _Answer = validated(_Answer, without_nulls(value), place)
-    return Reply([_of_answer(answer, f"{place}: meta_info", request)])
+    return Reply([_candidate_of_answer(answer, f"{place}: meta_info", request)])
 
 
-def _of_beams(results: object, place: str) -> list[RawCandidate]:
+def _candidates_of_beams(results: object, place: str) -> list[RawCandidate]:
     """The finished beams; warns of those that were left out."""
     beams_place = f"{place}: meta_info.beam_results"
     if not isinstance(results, list) or not results:
@@ -105,7 +105,7 @@ def _of_beams(results: object, place: str) -> list[RawCandidate]:
         where = f"{beams_place}: [{number}]"
         beam: _Beam = validated(_Beam, _in_one(result), where)
         if not _is_prefix(beam, where):
-            records.append(_of_beam(beam))
+            records.append(_candidate_of_beam(beam))
     prefixes = len(results) - len(records)
     if not records:
         raise BeamUQError(
@@ -134,7 +134,7 @@ def _is_prefix(beam: _Beam, place: str) -> bool:
     return ending.longest is None or len(beam.output_ids) < ending.longest
 
 
-def _of_beam(beam: _Beam) -> RawCandidate:
+def _candidate_of_beam(beam: _Beam) -> RawCandidate:
     logprob = beam.sequence_score * len(beam.output_ids)
     return {"text": beam.text, "token_ids": beam.output_ids, "logprob": logprob}
 
@@ -154,19 +154,28 @@ def _ending(finish: _Finish | str | None) -> _Ending:
     return _Ending(finish)
 
 
-def _of_answer(answer: _Answer, place: str, request: Request) -> RawCandidate:
+def _candidate_of_answer(answer: _Answer, place: str, request: Request) -> RawCandidate:
+    """One answer: its tokens' log-probabilities, or why they do not give the answer's.
+
+    They give it where the ending's token is among them, or the answer was cut and has none. Where a
+    stop string ended the answer, or it is not said what did, the tokens' texts have to show that.
+
+    Raises BeamUQError for an answer that ended neither by itself nor at the most tokens allowed.
+    """
     meta = answer.meta_info
     ending = _ending(meta.finish_reason)
     cut = was_cut(ending.kind, f"{place}.finish_reason", whole=("stop",), cut=("length",))
     triples = meta.output_token_logprobs
     if not triples:
         return without_logprob(answer.text, NO_LOGPROBS)
-    logprobs = [triple[0] for triple in triples]
-    if why := _why_none(meta, logprobs, request):
+    logprobs = [logprob for logprob, _, _ in triples]
+    token_ids = [token_id for _, token_id, _ in triples]
+    why = _why_left_out(meta, logprobs, request)
+    if why:
         return without_logprob(answer.text, why)
-    token_ids = [triple[1] for triple in triples]
     record = {"text": answer.text, "token_logprobs": logprobs, "token_ids": token_ids}
     if cut and meta.completion_tokens is not None:
+        # The server's own count was compared above: no token is missing, and none is an ending.
         return record
     if isinstance(ending.matched, int):
         if token_ids[-1] == ending.matched:
@@ -191,7 +200,7 @@ def _tokens_with_texts(triples: Sequence[TokenTriple]) -> list[TokenLogprob] | N
     return tokens
 
 
-def _why_none(meta: _Meta, logprobs: Sequence[float | None], request: Request) -> str | None:
+def _why_left_out(meta: _Meta, logprobs: Sequence[float | None], request: Request) -> str | None:
     """Why the tokens' log-probabilities are not those of the answer; None: they may be."""
     if request.tempered:
         return TEMPERED

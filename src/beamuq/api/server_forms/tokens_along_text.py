@@ -15,10 +15,14 @@ from enum import Enum
 
 LOST = "\ufffd"
 _LOST_BYTES = LOST.encode()
+_START = 1  # the set of positions that holds position 0 alone
 _LONGEST_PART = 3  # bytes of a character that one U+FFFD may stand for
 _HALF_OF_A_PAIR = re.compile("[\ud800-\udfff]")
-_SPECIAL = re.compile(r"\s*(?:<[^<>\s]{1,60}>|\[/?[A-Z_]{2,30}\])?\s*")
-_NO_END = re.compile(r"think|thought|reason|tool|call|function|channel|python_tag", re.IGNORECASE)
+_SPECIAL_TOKEN = re.compile(r"\s*(?:<[^<>\s]{1,60}>|\[/?[A-Z_]{2,30}\])?\s*")
+_NOT_AN_ENDING = re.compile(
+    r"think|thought|reason|tool|call|function|channel|python_tag", re.IGNORECASE
+)
+"""In special tokens that begin or end a thought or a tool's call, and not the answer."""
 
 
 class Verdict(Enum):
@@ -54,12 +58,15 @@ def verdict(text: str, tokens: Sequence[Token], *, cut: bool, stops: Sequence[st
     differ between text and tokens: some tokenizers lose it, and servers strip it.
     """
     text = _HALF_OF_A_PAIR.sub(LOST, text)
-    tails = [tail for _, tail in _covers(text, tokens)]
+    tails = [tail for _, tail in _spellings(text, tokens)]
     if not tails:
         tails = list(_tails_but_for_space(text, tokens))
     if not tails:
         return Verdict.NO_SPELLING
-    verdicts = {_of_cut(tail) if cut else _of_ended(text, tail, stops) for tail in tails}
+    if cut:
+        verdicts = {_verdict_on_cut(tail) for tail in tails}
+    else:
+        verdicts = {_verdict_on_ended(text, tail, stops) for tail in tails}
     return verdicts.pop() if len(verdicts) == 1 else Verdict.UNCLEAR
 
 
@@ -68,7 +75,11 @@ Tail = tuple[str, ...]
 
 
 class _TextBytes:
-    """A text as bytes, and sets of places in it: numbers whose bits are the places."""
+    """A text as bytes, and where the tokens laid along it may stand.
+
+    A position counts bytes from the text's beginning. A set of positions is a number: bit i is set
+    if position i is in the set.
+    """
 
     def __init__(self, text: str) -> None:
         self.content = text.encode()
@@ -76,92 +87,105 @@ class _TextBytes:
         self.starts = 1 << self.end  # where a character may begin
         self.parts = 0  # the bytes of characters that are not ASCII
         self.lost = 0  # where a U+FFFD of the text itself begins
-        place = 0
+        position = 0
         for character in text:
             size = len(character.encode())
-            self.starts |= 1 << place
+            self.starts |= 1 << position
             if size > 1:
-                self.parts |= ((1 << size) - 1) << place
+                self.parts |= ((1 << size) - 1) << position
             if character == LOST:
-                self.lost |= 1 << place
-            place += size
+                self.lost |= 1 << position
+            position += size
 
-    def behind(self, places: int, piece: bytes) -> int:
-        """The places reached from ``places`` by a piece of a token."""
+    def reaches_end(self, positions: int) -> bool:
+        """Whether the text's end is among the positions."""
+        return bool(positions & (1 << self.end))
+
+    def without_end(self, positions: int) -> int:
+        """The positions but for the text's end."""
+        return positions & ~(1 << self.end)
+
+    def after(self, positions: int, piece: bytes) -> int:
+        """The positions reached from ``positions`` by a piece of a token."""
         if piece == _LOST_BYTES:
-            return self._behind_lost(places)
+            return self._after_lost(positions)
         reached = 0
-        for place in _members(places):
-            if self.content.startswith(piece, place):
-                reached |= 1 << (place + len(piece))
+        for position in _members(positions):
+            if self.content.startswith(piece, position):
+                reached |= 1 << (position + len(piece))
         return reached
 
-    def _behind_lost(self, places: int) -> int:
-        """The places reached by one U+FFFD, which stands for a part of a character, or itself."""
-        fresh = places & self.starts
-        begun = places & ~self.starts
-        first_part = self._behind_bytes(fresh) & ~self.starts
-        further_part = self._behind_bytes(begun)
+    def _after_lost(self, positions: int) -> int:
+        """The positions reached by one U+FFFD: it stands for a part of a character, or itself."""
+        fresh = positions & self.starts
+        begun = positions & ~self.starts
+        first_part = self._after_bytes(fresh) & ~self.starts
+        further_part = self._after_bytes(begun)
         itself = (fresh & self.lost) << len(_LOST_BYTES)
         return first_part | further_part | itself
 
-    def _behind_bytes(self, places: int) -> int:
-        """The places reached by one to three bytes of the same character."""
+    def _after_bytes(self, positions: int) -> int:
+        """The positions reached by one to three bytes of the same character."""
         reached = 0
         for _ in range(_LONGEST_PART):
-            places = (places & self.parts) << 1
-            reached |= places
-            places &= ~self.starts
+            positions = (positions & self.parts) << 1
+            reached |= positions
+            positions &= ~self.starts
         return reached
 
-    def excess(self, places: int, piece: bytes) -> Iterator[bytes]:
-        """What of a piece reaches beyond the end, for each of the places from which it does."""
+    def beyond_end(self, positions: int, piece: bytes) -> Iterator[bytes]:
+        """The bytes of a piece beyond the text's end, for each position from which it crosses."""
         if piece == _LOST_BYTES:
-            if places >> self.end & 1:
+            if self.reaches_end(positions):
                 yield piece
             return
-        for place in _members(places):
-            rest = self.content[place:]
-            if len(piece) > len(rest) and piece.startswith(rest):
-                yield piece[len(rest) :]
+        for position in _members(positions):
+            rest_of_text = self.content[position:]
+            if len(piece) > len(rest_of_text) and piece.startswith(rest_of_text):
+                yield piece[len(rest_of_text) :]
 
 
-def _members(places: int) -> Iterator[int]:
-    """The places of a set, in order."""
-    while places:
-        lowest = places & -places
+def _members(positions: int) -> Iterator[int]:
+    """The positions of a set, in order."""
+    while positions:
+        lowest = positions & -positions
         yield lowest.bit_length() - 1
-        places ^= lowest
+        positions ^= lowest
 
 
 def _pieces(spelled: bytes) -> list[bytes]:
-    """The parts of a token between lost characters, and these."""
+    """A token's bytes, cut before and behind each U+FFFD, which may stand for various bytes."""
     return [piece for piece in re.split(b"(" + _LOST_BYTES + b")", spelled) if piece]
 
 
-def _covers(text: str, tokens: Sequence[Token]) -> Iterator[tuple[int, Tail]]:
-    """The ways in which the first tokens spell the text: how many they are, and the tail."""
+def _spellings(text: str, tokens: Sequence[Token]) -> Iterator[tuple[int, Tail]]:
+    """The ways in which the first tokens spell the whole text: how many they are, and the tail.
+
+    There may be several ways, because a U+FFFD of a token may stand for one to three bytes. All are
+    followed at once: ``reached`` is the set of positions in the text at which the tokens so far may
+    end. A way is found where a token ends at the text's end, or crosses it.
+    """
     if LOST in text:  # any broken bytes may be shown by the text's own U+FFFD
         tokens = [_with_lost_bytes_shown(current) for current in tokens]
     text_bytes = _TextBytes(text)
     if text_bytes.end == 0:
         yield 0, _texts(tokens)
         return
-    places = 1
-    for number, current in enumerate(tokens, start=1):
-        further = _texts(tokens[number:])
+    reached = _START
+    for count, current in enumerate(tokens, start=1):
+        further_tokens = _texts(tokens[count:])
         pieces = _pieces(current.spelled)
-        for number_of_piece, piece in enumerate(pieces):
-            # a token that begins where the text ends belongs to the tail
-            inside = places if number_of_piece else places & ~(1 << text_bytes.end)
-            rest_of_token = b"".join(pieces[number_of_piece + 1 :])
-            for excess in text_bytes.excess(inside, piece):
-                rest = excess + rest_of_token
-                yield number, (rest.decode(errors="replace"), *further)
-            places = text_bytes.behind(places, piece)
-        if pieces and places >> text_bytes.end & 1:
-            yield number, further
-        if not places:
+        for index, piece in enumerate(pieces):
+            # a token that begins where the text ends crosses nothing: it belongs to the tail
+            begins = reached if index > 0 else text_bytes.without_end(reached)
+            rest_of_token = b"".join(pieces[index + 1 :])
+            for beyond in text_bytes.beyond_end(begins, piece):
+                rest = beyond + rest_of_token
+                yield count, (rest.decode(errors="replace"), *further_tokens)
+            reached = text_bytes.after(reached, piece)
+        if pieces and text_bytes.reaches_end(reached):
+            yield count, further_tokens
+        if not reached:
             return
 
 
@@ -178,7 +202,7 @@ def _tails_but_for_space(text: str, tokens: Sequence[Token]) -> Iterator[Tail]:
     squeezed = "".join(text.split())
     shown = [Token(current.text, _without_space(current.spelled)) for current in tokens]
     ends_in_space = text != text.rstrip()
-    for used, tail in _covers(squeezed, shown):
+    for used, tail in _spellings(squeezed, shown):
         space = _space_at_end(tokens[used - 1].text) if used else ""
         if space and len(tail) == len(tokens) - used and not ends_in_space:
             yield (space, *tail)
@@ -201,17 +225,20 @@ def _space_at_end(text: str) -> str:
     return text[len(text.rstrip()) :]
 
 
-def _of_cut(tail: Tail) -> Verdict:
-    """Of a text that was cut: only space, or a part of a cut character, may stand behind it."""
+def _verdict_on_cut(tail: Tail) -> Verdict:
+    """On a text that was cut: only space, or a part of a cut character, may stand behind it."""
     if all(not part.replace(LOST, "").strip() for part in tail):
         return Verdict.WHOLE
     return Verdict.UNCLEAR
 
 
-def _of_ended(text: str, tail: Tail, stops: Sequence[str]) -> Verdict:
-    """Of a text that ended by itself: whether what stands behind it is its ending."""
-    while tail and tail[0] and not tail[0].strip(LOST):  # bytes that a server dropped from the text
-        tail = tail[1:]
+def _verdict_on_ended(text: str, tail: Tail, stops: Sequence[str]) -> Verdict:
+    """On a text that ended by itself: whether the tail behind it is its ending.
+
+    WHOLE: the tail is the ending. NO_ENDING: no token of an ending is there. UNCLEAR: the tail may
+    as well be text that the server cut away.
+    """
+    tail = _without_lost_beginning(tail)
     if not tail:
         return Verdict.NO_ENDING
     joined = "".join(tail)
@@ -220,15 +247,24 @@ def _of_ended(text: str, tail: Tail, stops: Sequence[str]) -> Verdict:
     if _is_stop_string(tail, stops):
         return Verdict.WHOLE
     if not joined.strip():
-        return _of_space(text, tail)
-    special = [part for part in tail if _SPECIAL.fullmatch(part)]
-    if any(_NO_END.search(part) for part in special):
+        return _verdict_on_space(text, tail)
+    special_tokens = [part for part in tail if _SPECIAL_TOKEN.fullmatch(part)]
+    if any(_NOT_AN_ENDING.search(part) for part in special_tokens):
         return Verdict.UNCLEAR
-    if len(special) == len(tail):
+    if len(special_tokens) == len(tail):
         return Verdict.WHOLE
-    # of what is no special token, a server leaves out of the text one token: that which stopped it
+    # An ordinary token ends an answer if it stopped it: servers leave that one token out of the
+    # text. An empty text has to be stopped by a line break: another token may be the lost answer.
     may_be_stop = bool(text.strip()) or "\n" in joined
     return Verdict.WHOLE if len(tail) == 1 and may_be_stop else Verdict.UNCLEAR
+
+
+def _without_lost_beginning(tail: Tail) -> Tail:
+    """A tail without the U+FFFD tokens that it begins with: a server drops broken bytes of text."""
+    count = 0
+    while count < len(tail) and tail[count] and not tail[count].strip(LOST):
+        count += 1
+    return tail[count:]
 
 
 def _is_stop_string(tail: Tail, stops: Sequence[str]) -> bool:
@@ -242,8 +278,8 @@ def _is_stop_string(tail: Tail, stops: Sequence[str]) -> bool:
     return False
 
 
-def _of_space(text: str, tail: Tail) -> Verdict:
-    """Of a text behind which there is space alone, or tokens that show nothing.
+def _verdict_on_space(text: str, tail: Tail) -> Verdict:
+    """On a text behind which there is space alone, or tokens that show nothing.
 
     A line break ends an answer of one line (D1). Other space may be what the server stripped.
     """

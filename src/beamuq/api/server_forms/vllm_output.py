@@ -181,12 +181,22 @@ def _check_sum(output: _Output, place: str) -> None:
 
 
 def _why_left_out(output: _Output, request: Request, *, cut: bool) -> str | None:
-    """Why the sum is not that of the whole answer; None: it is."""
+    """Why the log-probability of an answer is left out; None: it is taken.
+
+    It is the sum over the answer's tokens. It is left out unless that sum is of the whole answer,
+    with the ending and nothing further. ``cut``: the answer ended at the most tokens allowed. What
+    stopped it decides:
+
+    - a token, named by its id: it must be the last one;
+    - a stop string: tokens after it may have been drawn, so the tokens' texts must end with it;
+    - neither is named: vLLM counts the ending among the tokens. So the sum is taken, and checked
+      against the tokens' texts only where all of them are known.
+    """
     if output.cumulative_logprob is None and output.logprobs is None:
         return NO_LOGPROBS
     if isinstance(output.stop_reason, int):
-        stopped_by_last = output.token_ids[-1] == output.stop_reason
-        return None if cut or stopped_by_last else NO_STOP_TOKEN
+        stopped_by_last_token = output.token_ids[-1] == output.stop_reason
+        return None if cut or stopped_by_last_token else NO_STOP_TOKEN
     if isinstance(output.stop_reason, str):
         if output.logprobs is None:
             return STOPPED_BY_TEXT
@@ -198,7 +208,7 @@ def _why_left_out(output: _Output, request: Request, *, cut: bool) -> str | None
 
 
 def _why_left_out_along_text(output: _Output, request: Request, *, cut: bool) -> str | None:
-    """As :func:`_why_left_out`, by the tokens' texts."""
+    """Why the log-probability is left out, by the tokens' texts laid along the answer's."""
     entries = output.logprobs or []
     return left_out(
         output.text,
