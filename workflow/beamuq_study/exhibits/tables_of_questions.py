@@ -94,7 +94,7 @@ def _templates(study: Study) -> list[Path]:
 
 def _datasets_of_grid(study: Study) -> Sequence[Cell]:
     """A cell without a model for each dataset that the grid asks."""
-    in_grid = {dataset for entry in study.grid for dataset in entry.datasets}
+    in_grid = {dataset for _, dataset, _ in study.entries}
     return [Cell("", dataset) for dataset in study.datasets if dataset in in_grid]
 
 

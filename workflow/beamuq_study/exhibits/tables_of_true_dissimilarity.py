@@ -252,10 +252,7 @@ def _row_of_spread(study: Study, cell: Cell, spread: Estimates) -> Row:
 def _datasets_with_exact_value(study: Study) -> Mapping[str, str]:
     """By label of a table of estimators the dataset that it shows; "": all."""
     with_exact = {
-        dataset
-        for entry in study.grid
-        if study.recipes[entry.recipe].all_above
-        for dataset in entry.datasets
+        dataset for _, dataset, recipe in study.entries if study.recipes[recipe].all_above
     }
     of_datasets = {f"estimators_{name}": name for name in study.datasets if name in with_exact}
     return {"estimators": "", **of_datasets}
