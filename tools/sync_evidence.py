@@ -189,12 +189,17 @@ def _items(part: str) -> list[Item]:
 
 
 def _cell(data: list[Row], conditions: list[str], *, is_difference: bool) -> str:
-    """The one row of a CSV that meets all conditions."""
-    values = dict(pair.split("=", maxsplit=1) for pair in " & ".join(conditions).split(" & "))
-    column = values.pop("show", "value")
-    rows = [row for row in data if values.items() <= row.items()]
+    """What a cell prints: the number, with its interval, of the one row that meets all conditions.
+
+    ``conditions``: ``column=text``, several joined by " & "; ``show=column`` prints that column,
+    which has no interval, in place of ``value``.
+    """
+    pairs = " & ".join(conditions).split(" & ")
+    texts_by_column = dict(pair.split("=", maxsplit=1) for pair in pairs)
+    column = texts_by_column.pop("show", "value")
+    rows = [row for row in data if texts_by_column.items() <= row.items()]
     if len(rows) != 1:
-        sys.exit(f"{len(rows)} rows are {values}")
+        sys.exit(f"{len(rows)} rows are {texts_by_column}")
     value = _number(rows[0], column)
     if column != "value":
         return decimal(value)

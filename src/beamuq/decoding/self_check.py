@@ -225,10 +225,14 @@ def _at_all_lengths(
 ) -> _Agreement:
     """A comparison in which windows and the like are reached, as far as they can be.
 
-    Those that the probe is too short for are made short: each on its own, then those together where
-    one alone changes nothing, such as the size of blocks and how many of them are seen. Where that
-    changes nothing either, or breaks the model, whose parts were made for the longer one, the probe
-    is made long instead, up to ``_FAR`` tokens. A length that no text of the model has is ignored.
+    The usual probe has forty tokens. Lengths above that are made shorter than the probe: each on
+    its own, then all together, since one alone may change nothing, such as the size of blocks
+    without how many of them are seen.
+
+    Where that changes nothing either, or breaks the model, whose parts were made for the longer
+    one, the probe is made long instead, up to ``_FAR`` tokens. That reaches no length that counts
+    blocks: how many tokens a block has is not known. A length above the context window is ignored,
+    since no text reaches it.
     """
     usual = _compared(model, runner, tolerance)
     lengths = lengths_of(text_decoder(model))
