@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beamuq_study.grid import CCP, P_TRUE, SAR, Grid
+from beamuq_study.grid import CCP, P_TRUE, SAR, Grid, select
 from beamuq_study.machine_config import load_machine
 from beamuq_study.plan.paths import Paths
 from beamuq_study.study_config import STUDIES, Dataset, load_study
@@ -24,6 +24,20 @@ def test_a_recipe_asks_for_what_its_methods_need(grid: Grid) -> None:
     assert grid.judges_of("main") == {"nli": DEMO.main.scorer, "relevance": DEMO.main.relevance}
     assert grid.judgements_of("beam_widths") == set()
     assert grid.judges_of("beam_widths") == {}
+
+
+def test_of_several_recipes_the_first_all_or_the_first_of_each_dataset_are_taken() -> None:
+    widths = [("triviaqa", "beam_widths"), ("arc-challenge", "beam_widths")]
+    references = [("triviaqa", "reference"), ("coqa", "reference")]
+    taken = {
+        take: [
+            (cell.dataset, cell.recipe) for cell in select(DEMO, strategies=["beam M=5"], take=take)
+        ]
+        for take in ("first", "all", "each")
+    }
+    assert taken["first"] == widths
+    assert taken["all"] == [*widths, *references]
+    assert sorted(taken["each"]) == sorted([*widths, ("coqa", "reference")])
 
 
 def test_an_estimator_is_of_every_strategy_of_its_kind_that_allows_it(grid: Grid) -> None:

@@ -136,6 +136,16 @@ def test_every_folder_of_the_projects_code_is_measured() -> None:
     assert "score" in readable.names_offered()
 
 
+@pytest.mark.parametrize(("functions", "faults"), [(3, 0), (4, 4)])
+def test_three_functions_of_a_folder_may_have_many_variables(
+    functions: int, faults: int, tmp_path: Path
+) -> None:
+    body = "; ".join(f"x{number} = 0" for number in range(16))
+    text = "".join(f"def f{number}():\n    {body}\n" for number in range(functions))
+    lines = readable.faults(measured(tmp_path, text))
+    assert len([line for line in lines if "16 variables" in line]) == faults
+
+
 def test_parameters_of_a_rule_s_program_are_its_options() -> None:
     assert "run" in readable.functions_with_options(readable.ROOT / readable.SCRIPTS)
     assert "run" not in readable.functions_with_options(readable.ROOT / "tools")
