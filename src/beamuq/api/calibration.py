@@ -164,8 +164,8 @@ def decide(
     """Show or withhold answers, by a calibration, with each one's probability of being right.
 
     A model, prompt, method, similarity, setting or version that is not the calibration's is
-    refused; scores that are not distributed as the calibration's, or are the calibration's own, are
-    warned of.
+    refused; scores that are not distributed as the calibration's, or are its own, all or a part of
+    them, are warned of.
 
     Parameters
     ----------
