@@ -154,9 +154,9 @@ def test_a_replication_of_one_truth_differs_in_no_table(
     beside_paper: ComparedNumbers, replication: ComparisonInputs
 ) -> None:
     tests = mean_differences.tests_of_tables(beside_paper, replication)
-    assert list(tests["table"]) == list(NUMBERS["table"].unique())
+    assert list(tests["table"]) == ["all", *NUMBERS["table"].unique()]
     assert set(tests["status"]) == {NOT_SHOWN}
-    assert tests["numbers"].sum() == 1923
+    assert tests["numbers"].iloc[0] == tests["numbers"].iloc[1:].sum() == 1923
     assert tests.set_index("table")["n"]["tab:qa_gemma4b"] == 9158  # and so of a table of means
     assert tests.set_index("table")["n"]["tab:qa_mean_prr"] == 9158
 
@@ -176,6 +176,25 @@ def test_a_shift_of_every_number_by_three_hundredths_is_shown_by_the_table_of_me
     assert means["adjusted"] < RULES.limits["level"]
     of_means = compared_numbers.frame.query("table == 'tab:qa_mean_prr' and formulation == ''")
     assert (of_means["status"] == NOT_SHOWN).sum() > 60  # of 120: single numbers do not show it
+
+
+def test_a_shift_of_every_number_of_one_model_is_shown_by_all_tables_together(
+    tmp_path: Path,
+) -> None:
+    """Ours are the printed numbers + .03, without noise: hardly one is shown to differ."""
+    results = simulated(tmp_path)
+    printed = number_statuses.compare(results, read_errata()).frame
+    is_own = printed["formulation"] == ""
+    ours = printed.loc[is_own, "value"].fillna(printed["printed"])
+    numbers = replace(results, paper_numbers=NUMBERS.assign(printed=ours - 0.03))
+    compared_numbers = number_statuses.compare(numbers, read_errata())
+    own = compared_numbers.frame[compared_numbers.frame["formulation"] == ""]
+    assert own["status"].isin([DIFFERS, NOT_SHOWN]).sum() == 555
+    assert (own["status"] == DIFFERS).sum() < 20
+    tests = mean_differences.tests_of_tables(compared_numbers, numbers)
+    assert tests["table"].iloc[0] == "all"
+    assert tests["status"].iloc[0] == DIFFERS
+    assert tests["p"].iloc[0] == tests["adjusted"].iloc[0] < RULES.limits["level"]
 
 
 def test_a_table_s_test_says_what_it_could_have_seen(tmp_path: Path) -> None:

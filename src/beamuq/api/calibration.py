@@ -189,7 +189,7 @@ def decide(
     ...     {"id": k, "method": "Prob", "value": k / 300, "correct": k < 240} for k in range(300)
     ... ]
     >>> calibration = beamuq.calibrate(rows, method="Prob", risk=0.2)
-    >>> new = [{"id": "new", "method": "Prob", "value": 0.1}]
+    >>> new = [{"id": "new", "method": "Prob", "value": 0.105}]
     >>> beamuq.decide(new, calibration).table["shown"].tolist()
     [True]
     """

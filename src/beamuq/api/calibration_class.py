@@ -50,7 +50,7 @@ class Calibration:
     >>> scores = [k / 300 for k in range(300)]
     >>> correct = [k < 240 for k in range(300)]
     >>> calibration = beamuq.Calibration(risk=0.2).fit(scores, correct)
-    >>> calibration.decide([0.1, 0.99])["shown"].tolist()
+    >>> calibration.decide([0.105, 0.985])["shown"].tolist()
     [True, False]
     """
 

@@ -150,7 +150,7 @@ def _of_numbers(comparison: Comparison) -> dict[str, Any]:
     numbers = comparison.numbers[is_paper_s].drop(columns="formulation")
     is_compared = numbers["status"].isin([NOT_SHOWN, DIFFERS])
     compared = int(is_compared.sum())
-    tables = comparison.tables
+    tables = comparison.tables[comparison.tables["table"] != mean_differences.ALL_TABLES]
     z_limit = rules.limits["z"]
     reasons = _counted(numbers[numbers["reason"] != ""], ["status", "reason"])
     return {
@@ -164,7 +164,7 @@ def _of_numbers(comparison: Comparison) -> dict[str, Any]:
         "chance": f"{compared * differing_by_chance(z_limit):.0f}",
         "tested": len(tables),
         "tables_differ": (tables["status"] == DIFFERS).sum(),
-        "tests": _table(_with_interval(tables).drop(columns="std")),
+        "tests": _table(_with_interval(comparison.tables).drop(columns="std")),
         "statuses": _table(_legend("status", rules.statuses, numbers)),
         "reasons": _table(reasons.sort_values("rows", ascending=False, kind="stable")),
         "tables": [

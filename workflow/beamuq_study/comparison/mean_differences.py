@@ -1,9 +1,9 @@
 """One test a table of the paper: the mean of ours minus printed, over all its compared numbers.
 
-A shift that no single number shows is seen here. Numbers of a table share questions: their joint
-spread is that of the replicates, in which a resample draws the same questions for all of them and
-each dataset is resampled on its own. The paper has no replicates; where both runs measure the same
-truth its numbers move together as ours do, each by its own spread.
+And one of all tables together. A shift that no single number shows is seen here. Numbers of a table
+share questions: their joint spread is that of the replicates, in which a resample draws the same
+questions for all of them and each dataset is resampled on its own. The paper has no replicates;
+where both runs measure the same truth its numbers move together as ours do, each by its own spread.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from beamuq.evaluation.significance import smallest_detectable
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs
 from beamuq_study.comparison.number_statuses import DIFFERS, NOT_SHOWN, ComparedNumbers
 
+ALL_TABLES = "all"
 COLUMNS = [
     "table",
     "status",
@@ -39,21 +40,25 @@ COLUMNS = [
 
 
 def tests_of_tables(compared: ComparedNumbers, results: ComparisonInputs) -> pd.DataFrame:
-    """``COLUMNS`` of each table that has a compared number, in the paper's order.
+    """``COLUMNS`` of all tables together, then of each that has a compared number.
 
-    ``difference``: the mean of ours minus printed, of ``numbers`` numbers over ``n`` questions;
-    ``std``: its standard error, with the paper's; ``p``: two-sided, ``adjusted`` after Holm over
-    these tables; ``detectable``: the smallest true difference that the test shows with the power
-    declared, before Holm. ``status`` is "differs" where the adjusted p is below the level declared.
+    These are in the paper's order. ``difference``: the mean of ours minus printed, of ``numbers``
+    numbers over ``n`` questions; ``std``: its standard error, with the paper's; ``p``: two-sided,
+    ``adjusted`` after Holm over the tables, that of all together by itself; ``detectable``: the
+    smallest true difference that the test shows with the power declared, before Holm. ``status`` is
+    "differs" where the adjusted p is below the level declared.
     """
     names = compared.frame["table"]
     is_tested = _is_tested(compared.frame)
+    selections = {ALL_TABLES: is_tested} if is_tested.any() else {}
+    selections |= {name: is_tested & (names == name) for name in names[is_tested].unique()}
     tests = [
-        _test(name, compared.rows((is_tested & (names == name)).to_numpy()), results)
-        for name in names[is_tested].unique()
+        _test(name, compared.rows(chosen.to_numpy()), results)
+        for name, chosen in selections.items()
     ]
     frame = pd.DataFrame(tests, columns=[name for name in COLUMNS if name != "status"])
-    adjusted = holm(frame["p"].to_numpy(np.float64), len(frame))
+    p = frame["p"].to_numpy(np.float64)
+    adjusted = np.concatenate([p[:1], holm(p[1:], len(p[1:]))])
     differs = adjusted < results.rules.limits["level"]
     status = np.where(differs, DIFFERS, NOT_SHOWN)
     return frame.assign(adjusted=adjusted, status=status)[COLUMNS]
