@@ -448,7 +448,9 @@ def test_a_demo_is_not_comparable_on_every_line(folder: Path) -> None:
     scorers = study().model_dump(mode="json")["scorers"]
     scorers["nli"]["proxy_for"] = "another scorer"
     demo = read(one_model(demo=True, scorers=scorers), folder)
-    frame = number_statuses.compare(demo, read_errata()).frame
+    beside_paper = number_statuses.compare(demo, read_errata())
+    assert mean_differences.tests_of_tables(beside_paper, demo).empty
+    frame = beside_paper.frame
     assert set(zip(frame["status"], frame["reason"], strict=True)) == {
         ("not comparable", "demo study")
     }
