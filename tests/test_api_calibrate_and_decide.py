@@ -16,6 +16,7 @@ import beamuq
 from beamuq.api.calibration import calibrate, decide
 from beamuq.api.calibration_comparison import check_same
 from beamuq.api.calibration_file import CalibrationFile, read_calibration
+from beamuq.api.decisions import decisions_of
 from beamuq.cli import main
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.guaranteed_threshold import guaranteed_threshold
@@ -181,6 +182,38 @@ def test_a_row_of_fewer_candidates_is_decided_and_one_that_does_not_say_hides_no
 
 def test_deciding_on_the_calibrating_answers_is_said(made: CalibrationFile) -> None:
     assert any("calibrated on" in told for told in decide(ROWS[::-1], made).warnings)
+
+
+@pytest.mark.parametrize("count", [1, 5, 599])
+def test_deciding_on_a_part_of_the_calibrating_answers_is_said(
+    made: CalibrationFile, count: int
+) -> None:
+    told = decide(ROWS[:count], made).warnings
+    assert any(f"{count} of {count} scores are, to the last digit" in line for line in told)
+
+
+def test_calibrating_answers_among_new_ones_are_counted(made: CalibrationFile) -> None:
+    known = [row | {"id": f"again {row['id']}"} for row in ROWS[:10]]
+    told = decide([*NEW, *known], made).warnings
+    assert any(line.startswith("10 of 210 scores are, to the last digit") for line in told)
+
+
+def test_new_scores_of_few_values_are_not_taken_for_those_that_were_calibrated_on() -> None:
+    few = [row | {"value": round(row["value"], 1)} for row in ROWS]
+    made = calibrate(few, method="CocoaPPL")
+    assert not any("digit" in line for line in decide(few[:40], made).warnings)
+
+
+def test_few_new_answers_are_seldom_taken_for_calibrating_ones() -> None:
+    """Values in thousandths: some occur once, some twice; the share of false warnings is small."""
+    thousandths = [row | {"value": round(row["value"], 3)} for row in rows(600)]
+    made = calibrate(thousandths, method="CocoaPPL")
+    fresh = [row["value"] for row in rows(4000, seed=9)]
+    told = 0
+    for start in range(0, 4000, 20):
+        scores = np.round(fresh[start : start + 20], 3)
+        told += any("digit" in line for line in decisions_of(made, scores, []).warnings)
+    assert told / 200 < 0.03
 
 
 def test_the_models_name_counts_where_a_hash_is_not_known(made: CalibrationFile) -> None:

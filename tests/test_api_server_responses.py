@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from beamuq.api import sampling_request
 from beamuq.api.candidate_records import read_records
 from beamuq.api.score_candidates import score
 from beamuq.api.server_responses import NO_ENDING, NO_LOGPROBS, NO_SPELLING, NO_TOKEN
@@ -364,6 +365,10 @@ def test_without_ending_scores_what_lacks_it_alone_with_a_note_and_no_interval()
         ({"some_new_sampler": 1}, "some_new_sampler: 1: .*; ask without it"),
         ({"temperature": 0.7}, "temperature: 0.7: scored with 1"),
         ({"extra_body": {"min_p": 0.05}}, "min_p: 0.05"),
+        ({"top_p": True}, "top_p: True: no number"),
+        ({"min_p": False}, "min_p: False: no number"),
+        ({"n": True}, "n: True: no number"),
+        ({"extra_body": {"best_of": True}}, "best_of: True: no number"),
     ],
 )
 def test_samples_that_are_not_the_models_own_are_refused(
@@ -381,6 +386,17 @@ def test_samples_that_are_not_the_models_own_are_refused(
         said = response(chat("Paris", ENDED)) | {"__verbose": {"generation_settings": setting}}
         with pytest.raises(BeamUQError, match=f"row 1: samples: generation_settings: {told}"):
             read_records([row | {"samples": said}])
+
+
+def test_a_truth_value_is_no_number_of_a_beam_search() -> None:
+    request = {"use_beam_search": True, "n": 2, "num_beams": True}
+    with pytest.raises(BeamUQError, match=r"num_beams: True: no number"):
+        sampling_request.check_beams_request(request, "row 1: request")
+
+
+def test_a_truth_value_may_stand_where_one_is_due() -> None:
+    request = {"ignore_eos": False, "do_sample": True, "logprobs": True, "stream": False}
+    sampling_request.check_request(request, "row 1: request", 1.0)
 
 
 def test_the_same_response_twice_doubles_no_samples() -> None:

@@ -5,7 +5,9 @@ tests and page.
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +17,25 @@ import pytest
 from scipy.stats import false_discovery_control
 
 from beamuq.errors import BeamUQError
+from beamuq.evaluation.bootstrap import resample_blocks
+from beamuq.evaluation.prr_and_auc import Judged, measure_blocks
 from beamuq_study import parquet_tables
-from beamuq_study.comparison import beams_minus_samples, comparison_page, number_statuses
+from beamuq_study.comparison import (
+    beams_minus_samples,
+    comparison_page,
+    mean_differences,
+    number_statuses,
+)
 from beamuq_study.comparison.beams_minus_samples import CELLS, HEADLINE, tally
 from beamuq_study.comparison.claims.asked_claims import needed_files
 from beamuq_study.comparison.claims.judged_claims import judge_claims
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs, read_errata
 from beamuq_study.comparison.comparison_page import compare_with_paper
+from beamuq_study.comparison.number_statuses import DIFFERS, NOT_SHOWN, ComparedNumbers
 from beamuq_study.html_pages import Drawing
 from beamuq_study.result_files import Inputs
 from run_job import run_job
-from simulated_paper_run import NUMBERS, RULES, one_model, read, study, write
+from simulated_paper_run import NUMBERS, RESAMPLES, RULES, one_model, read, study, write
 
 pytestmark = pytest.mark.slow
 
@@ -44,8 +54,13 @@ def replication(folder: Path) -> ComparisonInputs:
 
 
 @pytest.fixture(scope="module")
-def every(replication: ComparisonInputs) -> pd.DataFrame:
+def beside_paper(replication: ComparisonInputs) -> ComparedNumbers:
     return number_statuses.compare(replication, read_errata())
+
+
+@pytest.fixture(scope="module")
+def every(beside_paper: ComparedNumbers) -> pd.DataFrame:
+    return beside_paper.frame
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +74,16 @@ def differences(replication: ComparisonInputs) -> pd.DataFrame:
 
 
 def compared(results: ComparisonInputs) -> pd.DataFrame:
-    every = number_statuses.compare(results, read_errata())
+    every = number_statuses.compare(results, read_errata()).frame
     return every[every["formulation"] == ""]
+
+
+def mean_differences_by_table(results: ComparisonInputs) -> pd.DataFrame:
+    """The tests of mean differences, by table."""
+    tests = mean_differences.tests_of_tables(
+        number_statuses.compare(results, read_errata()), results
+    )
+    return tests.set_index("table")
 
 
 def simulated(
@@ -89,22 +112,120 @@ def rewrite(path: Path, kind: str, change: Callable[[dict[str, Any]], dict[str, 
     )
 
 
+def random_prr(row: dict[str, Any]) -> np.ndarray[Any, Any]:
+    """PRR of a row's method, then of its resamples, where scores and quality are of chance."""
+    quality = (np.random.default_rng(0).random(447) < 1 / 12).astype(float)
+    seed = zlib.crc32(f"{row['method']} {row['variant']}".encode())
+    scores = np.random.default_rng(seed).normal(size=447)
+    blocks = resample_blocks([f"{i}" for i in range(447)], RESAMPLES, 0, "arc-challenge")
+    measured = measure_blocks([scores], [Judged(quality)], blocks, ["PRR"])
+    return measured[0][0]["PRR"]
+
+
+def random_value(row: dict[str, Any]) -> dict[str, Any]:
+    value, *drawn = random_prr(row)
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return {"value": value, "low": low, "high": high, "std": np.std(drawn)}
+
+
+def random_replicates(row: dict[str, Any]) -> dict[str, Any]:
+    return {"values": random_prr(row)[1:].astype(np.float32)}
+
+
 def test_every_number_of_the_paper_gets_a_status_in_its_place(numbers: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(numbers[list(NUMBERS)], NUMBERS)
     assert set(numbers["status"]) <= set(RULES.statuses)
 
 
-def test_replications_of_one_truth_agree_in_95_percent_of_cells_and_shifted_ones_do_not(
+def test_replications_of_one_truth_differ_in_5_percent_of_cells_and_shifted_ones_in_most(
     numbers: pd.DataFrame, tmp_path: Path
 ) -> None:
-    decided = numbers[numbers["status"].isin(["agrees", "differs"])]
+    decided = numbers[numbers["status"].isin([NOT_SHOWN, DIFFERS])]
     assert len(decided) == 1923  # all but 3 errata and 32 of an arbitrary setting
-    assert (decided["status"] == "agrees").mean() == pytest.approx(0.95, abs=0.02)
+    assert (decided["status"] == NOT_SHOWN).mean() == pytest.approx(0.95, abs=0.02)
     shifted = compared(simulated(tmp_path, "coqa", shift=0.25))
     shifted = shifted[
-        shifted["status"].isin(["agrees", "differs"]) & (shifted["metric"] != "accuracy")
+        shifted["status"].isin([NOT_SHOWN, DIFFERS]) & (shifted["metric"] != "accuracy")
     ]
-    assert (shifted["status"] == "agrees").mean() < 0.1
+    assert (shifted["status"] == NOT_SHOWN).mean() < 0.1
+
+
+def test_a_replication_of_one_truth_differs_in_no_table(
+    beside_paper: ComparedNumbers, replication: ComparisonInputs
+) -> None:
+    tests = mean_differences.tests_of_tables(beside_paper, replication)
+    assert list(tests["table"]) == ["all", *NUMBERS["table"].unique()]
+    assert set(tests["status"]) == {NOT_SHOWN}
+    assert tests["numbers"].iloc[0] == tests["numbers"].iloc[1:].sum() == 1923
+    assert tests.set_index("table")["n"]["tab:qa_gemma4b"] == 9158  # and so of a table of means
+    assert tests.set_index("table")["n"]["tab:qa_mean_prr"] == 9158
+
+
+def test_a_shift_of_every_number_by_three_hundredths_is_shown_by_the_table_of_means(
+    replication: ComparisonInputs,
+) -> None:
+    lower = NUMBERS.assign(printed=NUMBERS["printed"] - 0.03)
+    compared_numbers = number_statuses.compare(
+        replace(replication, paper_numbers=lower), read_errata()
+    )
+    tests = mean_differences.tests_of_tables(compared_numbers, replication).set_index("table")
+    means = tests.loc["tab:qa_mean_prr"]
+    assert means["status"] == DIFFERS
+    assert means["difference"] == pytest.approx(0.03, abs=0.01)
+    assert means["low"] > 0
+    assert means["adjusted"] < RULES.limits["level"]
+    of_means = compared_numbers.frame.query("table == 'tab:qa_mean_prr' and formulation == ''")
+    assert (of_means["status"] == NOT_SHOWN).sum() > 60  # of 120: single numbers do not show it
+
+
+def test_a_shift_of_every_number_of_one_model_is_shown_by_all_tables_together(
+    tmp_path: Path,
+) -> None:
+    """Ours are the printed numbers + .03, without noise: hardly one is shown to differ."""
+    results = simulated(tmp_path)
+    printed = number_statuses.compare(results, read_errata()).frame
+    is_own = printed["formulation"] == ""
+    ours = printed.loc[is_own, "value"].fillna(printed["printed"])
+    numbers = replace(results, paper_numbers=NUMBERS.assign(printed=ours - 0.03))
+    compared_numbers = number_statuses.compare(numbers, read_errata())
+    own = compared_numbers.frame[compared_numbers.frame["formulation"] == ""]
+    assert own["status"].isin([DIFFERS, NOT_SHOWN]).sum() == 555
+    assert (own["status"] == DIFFERS).sum() < 20
+    tests = mean_differences.tests_of_tables(compared_numbers, numbers)
+    assert tests["table"].iloc[0] == "all"
+    assert tests["status"].iloc[0] == DIFFERS
+    assert tests["p"].iloc[0] == tests["adjusted"].iloc[0] < RULES.limits["level"]
+
+
+def test_a_table_s_test_says_what_it_could_have_seen(tmp_path: Path) -> None:
+    """One model's tables cannot show a shift of .03, and say so."""
+    tests = mean_differences_by_table(simulated(tmp_path, "coqa", shift=0.03))
+    row = tests.loc["tab:qa_gemma4b"]
+    assert row["status"] == NOT_SHOWN
+    assert row["detectable"] == pytest.approx(2.8 * row["std"], rel=0.01)
+    assert row["detectable"] > 0.03
+
+
+def test_a_random_model_is_shown_to_differ_where_its_single_numbers_are_not(
+    tmp_path: Path,
+) -> None:
+    """Scores and quality of chance, one answer in twelve right, beside the lowest of ARC's."""
+    entry = {
+        "recipe": "main",
+        "models": ["gemma-3-4b-instruct"],
+        "datasets": ["arc-challenge"],
+        "scorers": ["nli"],
+    }
+    random_model = study(grid=[entry])
+    write(random_model, tmp_path)
+    for kind, change in (("evaluation", random_value), ("replicates", random_replicates)):
+        path = tmp_path / kind / "nli/gemma-3-4b-instruct/arc-challenge/main.parquet"
+        rewrite(path, kind, change)
+    numbers = compared(read(random_model, tmp_path))
+    of_table = numbers[numbers["table"] == "tab:qa_gemma4bit"].dropna(subset="z")
+    assert (of_table["status"] == NOT_SHOWN).mean() > 0.5
+    tests = mean_differences_by_table(read(random_model, tmp_path))
+    assert tests["status"]["tab:qa_gemma4bit"] == DIFFERS
 
 
 @pytest.mark.parametrize(
@@ -125,7 +246,7 @@ def test_a_fixed_k_that_cuts_equal_eigenvalues_and_wrong_means_are_compared_with
     arbitrary = fixed["reason"].str.contains("chose among equal eigenvalues")
     assert set(fixed[arbitrary]["setting"]) == {"K=7", "K=8", "K=9", "K=10"}
     assert list(fixed[arbitrary]["status"]) == ["not comparable"] * 32
-    assert set(fixed[~arbitrary]["status"]) <= {"agrees", "differs"}
+    assert set(fixed[~arbitrary]["status"]) <= {NOT_SHOWN, DIFFERS}
     errata = numbers[numbers["status"] == "errata"]
     assert sorted(errata["table"]) == ["tab:abl_other_methods", "tab:abl_prauc", "tab:abl_rocauc"]
     assert set(errata["reason"]) == {"means"}
@@ -162,7 +283,7 @@ def test_a_partial_run_says_what_was_not_run(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("questions", "status"), [(1799, {"not comparable"}), (1800, {"agrees", "differs"})]
+    ("questions", "status"), [(1799, {"not comparable"}), (1800, {NOT_SHOWN, DIFFERS})]
 )
 def test_too_few_questions_are_not_comparable(
     tmp_path: Path, questions: int, status: set[str]
@@ -211,7 +332,7 @@ def test_answers_that_are_all_wrong_or_all_right_differ_from_the_paper(
     rewrite(path, "quality", lambda _: {"value": right})
     found = compared(read(one_model("arc-challenge"), tmp_path))
     row = found[(found["table"] == "tab:base_accs") & found["value"].notna()].iloc[0]
-    assert (row["value"], row["status"]) == (right, "differs")
+    assert (row["value"], row["status"]) == (right, DIFFERS)
     wilson = 1.96**2 / (447 + 1.96**2)  # its width at 0 and at 1
     assert row["std"] == pytest.approx(wilson / (2 * 1.96), rel=1e-3)
 
@@ -221,9 +342,9 @@ def test_semantic_entropy_is_compared_in_all_three_forms(every: pd.DataFrame) ->
     assert found["formulation"].value_counts().to_dict() == dict.fromkeys(
         number_statuses.FORMULATIONS, 69
     )
-    agree = found[found["status"] == "agrees"]["formulation"].value_counts()
-    assert agree[""] > 60
-    assert agree.get("printed", 0) < 5  # simulated .3 below
+    not_shown = found[found["status"] == NOT_SHOWN]["formulation"].value_counts()
+    assert not_shown[""] > 60
+    assert not_shown.get("printed", 0) < 5  # simulated .3 below
 
 
 def test_differences_are_paired(numbers: pd.DataFrame, differences: pd.DataFrame) -> None:
@@ -327,7 +448,9 @@ def test_a_demo_is_not_comparable_on_every_line(folder: Path) -> None:
     scorers = study().model_dump(mode="json")["scorers"]
     scorers["nli"]["proxy_for"] = "another scorer"
     demo = read(one_model(demo=True, scorers=scorers), folder)
-    frame = number_statuses.compare(demo, read_errata())
+    beside_paper = number_statuses.compare(demo, read_errata())
+    assert mean_differences.tests_of_tables(beside_paper, demo).empty
+    frame = beside_paper.frame
     assert set(zip(frame["status"], frame["reason"], strict=True)) == {
         ("not comparable", "demo study")
     }
@@ -350,17 +473,16 @@ def test_the_step_writes_every_file_and_the_same_results_give_the_same_bytes(
     of.write_text(one_model().model_dump_json(), encoding="utf-8")
     figure = {f"forest_{kind}": out / f"paired.{kind}" for kind in ("pdf", "svg", "png", "csv")}
     figure["forest_caption"] = out / "paired.txt"
+    names = ("csv", "mean_differences", "claims", "html")
     run_job(
         "comparison",
-        {"study": of} | {name: out / name for name in ("csv", "claims", "html")} | figure,
+        {"study": of} | {name: out / name for name in names} | figure,
     )
     assert all(path.is_file() for path in figure.values())
     again = comparison_page.contents(
         compare_with_paper(one_model(), of, folder), Drawing.read(out / "paired.svg")
     )
-    assert again == {
-        name: (out / name).read_text(encoding="utf-8") for name in ("csv", "claims", "html")
-    }
+    assert again == {name: (out / name).read_text(encoding="utf-8") for name in names}
     assert re.findall(r'src="(.{18})', again["html"]) == ["data:image/svg+xml"]
     assert not re.search(r"<(?:script|link|iframe)\b", again["html"])
     assert len(pd.read_csv(out / "csv")) == 1958 + 2 * 69

@@ -11,17 +11,23 @@ import numpy as np
 import pytest
 import torch
 
+from beamuq import machine_memory
 from beamuq.decoding import (
     ROWS,
     Beam,
+    DiverseBeam,
     Greedy,
+    Hybrid,
+    Policy,
     Prompt,
     Sample,
+    Systematic,
     Work,
     decode,
     forward_passes,
     next_token_logprobs,
 )
+from beamuq.decoding.beam_search import BYTES_OF_A_CONTINUATION
 from beamuq.decoding.forward_passes import BatchRunner
 from beamuq.decoding.output_layer import OutputLayer
 from beamuq.decoding.self_check import checked, remember
@@ -104,6 +110,39 @@ def test_a_batch_whose_buffers_do_not_fit_is_decoded_in_pieces(
     assert_same(decoded("gemma3", policies=FEW, work=work), free)
     assert work.pieces == [(2, ROWS), (2, ROWS)]
     assert work.prompts == 4
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        (
+            Beam(10**9),
+            r"beam M=1000000000: choosing among the continuations of 1,000,000,000 beams",
+        ),
+        (DiverseBeam(2 * 10**9, 2, 0.5), "continuations of 1,000,000,000 beams"),
+        (Hybrid(10**9 + 1, 10**9), "continuations of 1,000,000,000 beams"),
+        (Sample(10**11), r"sample: the random numbers of 100,000,000,000 draws for each of"),
+        (Systematic(10**11), "the random numbers of 100,000,000,000 draws"),
+    ],
+)
+def test_more_candidates_than_memory_holds_are_refused_before_anything_is_run(
+    policy: Policy, told: str
+) -> None:
+    work = Work()
+    with pytest.raises(BeamUQError, match=f"{told}.* takes at least .* GB, memory is .* GB; "):
+        decoded("llama", policies=[policy], work=work)
+    assert work.prompt_rows == 0
+
+
+def test_beams_that_just_fit_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, _ = tiny_model("llama")
+    prompts = [Prompt("a", (40,)), Prompt("b", (50,))]
+    options: dict[str, Any] = {"stop_ids": frozenset({1}), "seed": 0, "max_new_tokens": 2}
+    needed = 2 * 6 * 6 * BYTES_OF_A_CONTINUATION
+    monkeypatch.setattr(machine_memory, "machine_memory", lambda: needed)
+    assert len(decode(model, prompts, [Beam(6)], **options)) == 12
+    with pytest.raises(BeamUQError, match=r"take fewer beams .*, or decode fewer"):
+        decode(model, prompts, [Beam(7)], **options)
 
 
 def test_states_that_do_not_fit_cut_the_batch_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import os
+import stat
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from beamuq.secret_masking import masked
@@ -38,12 +39,28 @@ def reason(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
+def check_ends(path: Path) -> None:
+    """Refuse a FIFO, a socket or a device: reading one may wait for ever, or never end.
+
+    Raises BeamUQError naming it. What does not exist or cannot be looked at passes.
+    """
+    with suppress(OSError):
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise BeamUQError(
+                f"{path}: a FIFO or a device, no file; write its content to a file, and give that"
+            )
+
+
 @contextmanager
 def reading(place: str | Path, what: str, fix: str) -> Iterator[None]:
     """Turn any exception of a parser's call into one line that names the place.
 
-    Raises BeamUQError naming ``place``, ``what`` it is not, why, and the ``fix``.
+    Raises BeamUQError naming ``place``, ``what`` it is not, why, and the ``fix``; before the call,
+    if ``place`` is a path as of :func:`check_ends`.
     """
+    if isinstance(place, Path):
+        check_ends(place)
     try:
         yield
     except BeamUQError:

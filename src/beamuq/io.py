@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from beamuq.config_errors import parse_json
-from beamuq.errors import BeamUQError, reading
+from beamuq.errors import BeamUQError, check_ends, reading
 from beamuq.written_texts import check_whole
 
 SUFFIXES = (".parquet", ".jsonl")
@@ -35,7 +35,11 @@ def write_text(path: Path, content: str) -> None:
 
 
 def file_sha256(path: Path) -> str:
-    """sha256 of a file's bytes, hexadecimal, read in pieces."""
+    """sha256 of a file's bytes, hexadecimal, read in pieces.
+
+    Raises BeamUQError as :func:`.check_ends`.
+    """
+    check_ends(path)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -20,7 +20,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 
 from beamuq import strategy_names
 from beamuq.config_errors import StrictModel, parse_json, read_yaml, validated
-from beamuq.errors import BeamUQError, hint
+from beamuq.errors import BeamUQError, check_ends, hint
 from beamuq.plugins import FORM
 from beamuq_study.produced_answers import AnswerSource, strategy_of
 
@@ -899,6 +899,7 @@ def load_study(path: Path) -> Study:
 
     Raises BeamUQError in one line: the file, the key, the value and the fix.
     """
+    check_ends(path)
     again = "delete the file, and a run writes it anew"
     content = (
         parse_json(path.read_bytes(), path, again) if path.suffix == ".json" else read_yaml(path)

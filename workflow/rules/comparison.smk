@@ -4,6 +4,7 @@ rule comparison:
         tables=files.comparison,
     output:
         csv="results/{study}/comparison.csv",
+        mean_differences="results/{study}/comparison_tables.csv",
         claims="results/{study}/comparison_claims.csv",
         html=in_report(
             "results/{study}/comparison.html",
@@ -30,7 +31,7 @@ rule comparison:
         code=code_hash("comparison"),
         program=not_compared(f"{SCRIPTS}/comparison.py"),
     shell:
-        "python {params.program:q} --study {input.study:q} --csv {output.csv:q} --claims {output.claims:q}"
-        " --html {output.html:q} --forest-pdf {output.forest_pdf:q} --forest-svg {output.forest_svg:q}"
+        "python {params.program:q} --study {input.study:q} --csv {output.csv:q} --mean-differences {output.mean_differences:q}"
+        " --claims {output.claims:q} --html {output.html:q} --forest-pdf {output.forest_pdf:q} --forest-svg {output.forest_svg:q}"
         " --forest-png {output.forest_png:q} --forest-csv {output.forest_csv:q}"
         " --forest-caption {output.forest_caption:q} > {log} 2>&1"

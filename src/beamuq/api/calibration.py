@@ -164,8 +164,8 @@ def decide(
     """Show or withhold answers, by a calibration, with each one's probability of being right.
 
     A model, prompt, method, similarity, setting or version that is not the calibration's is
-    refused; scores that are not distributed as the calibration's, or are the calibration's own, are
-    warned of.
+    refused; scores that are not distributed as the calibration's, or are its own, all or a part of
+    them, are warned of.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def decide(
     ...     {"id": k, "method": "Prob", "value": k / 300, "correct": k < 240} for k in range(300)
     ... ]
     >>> calibration = beamuq.calibrate(rows, method="Prob", risk=0.2)
-    >>> new = [{"id": "new", "method": "Prob", "value": 0.1}]
+    >>> new = [{"id": "new", "method": "Prob", "value": 0.105}]
     >>> beamuq.decide(new, calibration).table["shown"].tolist()
     [True]
     """

@@ -50,7 +50,7 @@ class Calibration:
     >>> scores = [k / 300 for k in range(300)]
     >>> correct = [k < 240 for k in range(300)]
     >>> calibration = beamuq.Calibration(risk=0.2).fit(scores, correct)
-    >>> calibration.decide([0.1, 0.99])["shown"].tolist()
+    >>> calibration.decide([0.105, 0.985])["shown"].tolist()
     [True, False]
     """
 
@@ -153,8 +153,8 @@ class Calibration:
         setting, similarity, settings, number of candidates, model, prompt and version with those of
         the calibration, warns of each that the scores or the calibration do not say, of scores that
         are not distributed as the calibration's or out of their range, and where these are the
-        scores that were calibrated on. An array says nothing of all this, and a series of another
-        origin than ``beamuq.score`` its method at most.
+        scores that were calibrated on, or a part of them. An array says nothing of all this, and a
+        series of another origin than ``beamuq.score`` its method at most.
 
         ``force``: warn of what differs, in place of refusing it.
 

@@ -151,10 +151,11 @@ def _with_interval(estimate: Estimate) -> str:
 def read_calibration(path: str | Path) -> CalibrationFile:
     """A calibration file.
 
-    Raises BeamUQError in one line, if it is missing, cut off, or no file of this kind.
+    Raises BeamUQError in one line, if it is missing, cut off, a FIFO or a device, or no file of
+    this kind.
     """
     with reading(
-        path,
+        Path(path),
         "a calibration in UTF-8",
         "take the file as beamuq calibrate wrote it, or calibrate again",
     ):

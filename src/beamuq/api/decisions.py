@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy.special import bdtrc
 
 from beamuq.api.calibration_file import CalibrationFile
 from beamuq.array_types import Bools, Floats
@@ -14,6 +15,8 @@ from beamuq.evaluation.probability_of_being_right import probabilities
 
 LEAST_SHIFT_P = 0.01
 """p of the two-sample test below which new scores are said to come from elsewhere."""
+LEAST_OVERLAP_P = 0.01
+"""p below which so many new scores that were calibrated on are said to be no chance."""
 NO_SCORE = "no score"
 OUTSIDE = "outside the calibrated range"
 CALIBRATED_ON = "these are the scores that were calibrated on: the guarantee is of new answers"
@@ -47,7 +50,8 @@ def decisions_of(
 ) -> Decisions:
     """The decisions of scores [N], NaN: none; their table has no ids.
 
-    ``warnings`` are those of the comparison; added are those of scores unlike the calibration's.
+    ``warnings`` are those of the comparison; added are those of scores unlike the calibration's,
+    and of scores that were calibrated on.
     """
     table = decision_table(calibration, scores)
     new_scores = table.loc[table["value"].notna(), "value"].to_numpy()
@@ -64,6 +68,11 @@ def decisions_of(
         all_warnings.append(f"{outside} of {len(table)} scores lie {OUTSIDE}")
     if sorted(new_scores.tolist()) == _calibrated_scores(calibration).tolist():
         all_warnings.append(CALIBRATED_ON)
+    elif overlap := _overlap(calibration, new_scores):
+        all_warnings.append(
+            f"{overlap} of {len(new_scores)} scores are, to the last digit, such as were "
+            "calibrated on, more than by chance: the guarantee is of new answers"
+        )
     return Decisions(table, len(new_scores), shift_p, tuple(all_warnings))
 
 
@@ -116,6 +125,21 @@ def _outside_range(calibration: CalibrationFile, values: Floats) -> Bools:
 def _calibrated_scores(calibration: CalibrationFile) -> Floats:
     """The scores calibrated on, sorted, each as often as it was given."""
     return np.repeat(np.array(calibration.map.scores, dtype=np.float64), calibration.map.n)
+
+
+def _overlap(calibration: CalibrationFile, new_scores: Floats) -> int:
+    """How many new scores are among the calibration's; 0 where that may be chance.
+
+    Chance is judged by values that were calibrated on once: a new answer has one of them with a
+    probability of about 2 n₂ / n (Good and Turing), n₂ the values that occur twice among the n.
+    """
+    scores = np.array(calibration.map.scores, dtype=np.float64)
+    times = np.array(calibration.map.n)
+    seen_once = int(np.isin(new_scores, scores[times == 1]).sum())
+    pairs = int((times == 2).sum())
+    by_chance = min(1.0, (2 * pairs + 1) / (calibration.n + 1))
+    p = bdtrc(seen_once - 1, len(new_scores), by_chance) if seen_once else 1.0
+    return int(np.isin(new_scores, scores).sum()) if p < LEAST_OVERLAP_P else 0
 
 
 def _shift_p(calibration: CalibrationFile, new_scores: Floats) -> float | None:

@@ -24,7 +24,7 @@ from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.rows import check_settings, placed_rows
 from beamuq.api.score_candidates import score
 from beamuq.config_errors import StrictModel, validated
-from beamuq.errors import BeamUQError
+from beamuq.errors import BeamUQError, check_ends
 from beamuq.explorer.explorer_page import MOST_QUESTIONS, Pairs, Question, Row, Section, page
 from beamuq.io import write_text
 from beamuq.scorers.scorer_protocol import Pair, PairScores, SimilarityScorer, scored
@@ -80,6 +80,7 @@ def explore(
         raise BeamUQError(
             f"{source}: no such file or folder; give results/STUDY, a cell's Parquet file, or rows"
         )
+    check_ends(source)
     if source.is_dir() or _is_table_of_a_study(source):
         html = _study_page(source, questions)
     else:

@@ -55,6 +55,18 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "do_sample": (True,),
 }
 """Settings that leave the model's distribution as it is at these values alone."""
+COUNTED = """
+n n_probs max_tokens max_completion_tokens max_new_tokens max_output_tokens n_predict num_predict
+top_logprobs top_logprobs_num logprob_start_len mirostat_tau mirostat_eta adaptive_decay
+dynatemp_exponent xtc_threshold dry_base dry_allowed_length dry_penalty_last_n repeat_last_n
+length_penalty
+"""
+"""Of the free settings those that are numbers."""
+NUMBERS = {
+    *COUNTED.split(),
+    *(name for name, values in NEUTRAL.items() if type(values[0]) is int),
+}
+"""Settings whose values are numbers: a truth value there is a mistake, though it equals 1 or 0."""
 SAMPLERS: dict[str, tuple[str, ...]] = {
     "penalties": ("repeat_penalty", "presence_penalty", "frequency_penalty"),
     "dry": ("dry_multiplier",),
@@ -118,7 +130,9 @@ def check_request(request: Mapping[str, Any], place: str, temperature: float) ->
 
     Raises BeamUQError naming the first.
     """
-    settings = _in_effect(settings_of(request), place)
+    given = settings_of(request)
+    _check_no_truth_values(given, place)
+    settings = _in_effect(given, place)
     value = settings.get("temperature", temperature)
     _check_is_number("temperature", value, place)
     if value != temperature:
@@ -136,6 +150,7 @@ def check_beams_request(request: Mapping[str, Any], place: str) -> None:
     """
     searched_by = ("use_beam_search", "beam_width", "num_beams", "best_of", "do_sample")
     settings = settings_of(request)
+    _check_no_truth_values(settings, place)
     for name in searched_by:
         settings.pop(name, None)
     value = settings.get("temperature", 1)
@@ -152,6 +167,15 @@ def _check_is_number(name: str, value: Any, place: str) -> None:
         raise BeamUQError(
             f"{place}: {name}: {value!r:.80}: no number; give the one that was asked with"
         )
+
+
+def _check_no_truth_values(settings: Mapping[str, Any], place: str) -> None:
+    """Refuse true and false where a number is due."""
+    for name, value in settings.items():
+        if name in NUMBERS and isinstance(value, bool):
+            raise BeamUQError(
+                f"{place}: {name}: {value!r}: no number; give the one that was asked with"
+            )
 
 
 def _check_neutral(settings: Mapping[str, Any], place: str, why: str) -> None:

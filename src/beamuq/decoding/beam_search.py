@@ -10,6 +10,10 @@ from beamuq import strategy_names
 from beamuq.array_types import Bools, Floats, Ints
 from beamuq.decoding.next_token_distributions import DistributionQuery
 from beamuq.decoding.search_state import SearchContext, at_least_one
+from beamuq.machine_memory import check_fits
+
+BYTES_OF_A_CONTINUATION = 80
+"""The least that choosing takes for each continuation of each beam (86 measured)."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,7 @@ class BeamState:
     """
 
     def __init__(self, policy: Beam, context: SearchContext, only: Bools | None = None) -> None:
+        _check_memory(policy.strategy, policy.width, context)
         self.policy = policy
         self._context = context
         shape = (len(context.prompts), policy.width)
@@ -210,6 +215,19 @@ class BeamState:
 
     def answers(self, question: int) -> list[tuple[int, float | None]]:
         return [(node, None) for node in self._pool[question].tolist() if node >= 0]
+
+
+def _check_memory(strategy: str, width: int, context: SearchContext) -> None:
+    """Refuse beams whose continuations of one step the machine cannot hold."""
+    questions = len(context.prompts)
+    listed = min(width, len(context.stops))
+    at_once = "" if questions == 1 else f" for {questions} questions at once"
+    fewer = "" if questions == 1 else ", or decode fewer questions at once"
+    check_fits(
+        f"{strategy}: choosing among the continuations of {width:,} beams{at_once}",
+        questions * width * listed * BYTES_OF_A_CONTINUATION,
+        f"take fewer beams (they take memory by the square of their number){fewer}",
+    )
 
 
 class DiverseBeamState:

@@ -19,6 +19,9 @@ from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.next_token_distributions import DistributionQuery
 from beamuq.decoding.random_numbers import draw_keys
 from beamuq.errors import BeamUQError
+from beamuq.machine_memory import check_fits
+
+BYTES_OF_A_KEY = 16  # each is copied once
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,16 @@ class SearchContext:
     trie: TokenTrie
 
     def draw_keys(self, strategy: str, size: int) -> Ints:
-        """Keys of shape (questions, size, steps) for the draws of a strategy."""
+        """Keys of shape (questions, size, steps) for the draws of a strategy.
+
+        Raises BeamUQError if they are more than the machine can hold.
+        """
+        questions = len(self.prompts)
+        check_fits(
+            f"{strategy}: the random numbers of {size:,} draws for each of {questions} questions",
+            questions * size * self.steps * BYTES_OF_A_KEY,
+            "draw fewer, or decode fewer questions at once",
+        )
         return np.stack(
             [draw_keys(self.seed, prompt.id, strategy, size, self.steps) for prompt in self.prompts]
         )

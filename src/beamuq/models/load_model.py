@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from beamuq.errors import BeamUQError, reading, reason
+from beamuq.machine_memory import machine_memory
 from beamuq.models.model_folder import CONFIG, check_content, check_folder, loaded_weights
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _check_memory(folder: Path, dtype: torch.dtype) -> None:
         ):
             for name in weights.keys():  # noqa: SIM118
                 numbers += math.prod(weights.get_slice(name).get_shape())
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    memory = machine_memory()
     needed = numbers * dtype.itemsize
     if needed > memory:
         raise BeamUQError(

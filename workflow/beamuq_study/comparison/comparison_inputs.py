@@ -61,7 +61,7 @@ class ComparisonRules:
     """``tolerances_and_families.yaml``, and the paper's study."""
 
     statuses: dict[str, str]  # of a number of the paper → what it means
-    agreement: dict[str, float]  # when a number agrees with the paper
+    limits: dict[str, float]  # when a number or a table is shown to differ from the paper's
     claims: dict[str, float]  # their tolerances
     families: DeclaredFamilies
     harmless: dict[str, str]  # a setting's path → why it need not be the paper's
@@ -74,7 +74,7 @@ class ComparisonRules:
 
     def too_few(self, count: int, dataset: str, size: int) -> str:
         """Why ``count`` questions cannot stand for the paper's ``size`` of them, else nothing."""
-        enough = count >= self.agreement["least_share_of_questions"] * size
+        enough = count >= self.limits["least_share_of_questions"] * size
         return "" if enough else f"{count} questions of {dataset}, the paper has {size}"
 
 

@@ -21,12 +21,14 @@ from beamuq.io import file_sha256
 from beamuq_study.comparison import (
     beams_minus_samples,
     comparison_inputs,
+    mean_differences,
     number_statuses,
 )
 from beamuq_study.comparison.beams_minus_samples import HEADLINE
 from beamuq_study.comparison.claims.asked_claims import needed_files
 from beamuq_study.comparison.claims.judged_claims import judge_claims
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs
+from beamuq_study.comparison.number_statuses import DIFFERS, NOT_SHOWN
 from beamuq_study.escaped_text import csv_text
 from beamuq_study.exhibits import captions
 from beamuq_study.html_pages import Drawing, PageTable, render
@@ -51,6 +53,7 @@ _table = partial(PageTable, decimals=3, column_decimals={"z": 2, "p": 4, "adjust
 class Comparison:
     results: ComparisonInputs
     numbers: pd.DataFrame
+    tables: pd.DataFrame  # the test of each table's mean difference
     differences: pd.DataFrame
     claims: pd.DataFrame
     errata: list[comparison_inputs.Erratum]
@@ -58,7 +61,7 @@ class Comparison:
 
 
 def compare_with_paper(study: Study, study_file: Path, results_folder: Path) -> Comparison:
-    """Every number of the paper, every claim, and beam minus multinomial paired.
+    """Every number and table of the paper, every claim, and beam minus multinomial paired.
 
     ``study_file`` is only hashed.
 
@@ -72,9 +75,11 @@ def compare_with_paper(study: Study, study_file: Path, results_folder: Path) -> 
         comparison_inputs.read_rules(),
         results_folder,
     )
+    compared = number_statuses.compare(results, errata)
     return Comparison(
         results,
-        numbers=number_statuses.compare(results, errata),
+        numbers=compared.frame,
+        tables=mean_differences.tests_of_tables(compared, results),
         differences=beams_minus_samples.differences(results),
         claims=judge_claims(results),
         errata=errata,
@@ -93,6 +98,7 @@ def contents(comparison: Comparison, forest: Drawing) -> dict[str, str]:
     """The text of each file of a comparison. ``forest``: the paired differences drawn."""
     return {
         "csv": csv_text(comparison.numbers),
+        "mean_differences": csv_text(comparison.tables),
         "claims": csv_text(comparison.claims),
         "html": html(comparison, forest),
     }
@@ -142,16 +148,23 @@ def _of_numbers(comparison: Comparison) -> dict[str, Any]:
     rules = comparison.results.rules
     is_paper_s = comparison.numbers["formulation"] == ""
     numbers = comparison.numbers[is_paper_s].drop(columns="formulation")
-    agree = (numbers["status"] == "agrees").sum()
-    differ = (numbers["status"] == "differs").sum()
-    z_limit = rules.agreement["z"]
+    is_compared = numbers["status"].isin([NOT_SHOWN, DIFFERS])
+    compared = int(is_compared.sum())
+    tables = comparison.tables[comparison.tables["table"] != mean_differences.ALL_TABLES]
+    z_limit = rules.limits["z"]
     reasons = _counted(numbers[numbers["reason"] != ""], ["status", "reason"])
     return {
         "numbers": len(numbers),
-        "agree": agree,
-        "differ": differ,
+        "compared": compared,
+        "differ": (numbers["status"] == DIFFERS).sum(),
+        "seen": f"{numbers.loc[is_compared, 'detectable'].median():.3f}",
         "limit": f"{z_limit:g}",
-        "chance": f"{(agree + differ) * differing_by_chance(z_limit):.0f}",
+        "power": f"{100 * rules.limits['power']:g} %",
+        "level": f"{100 * rules.limits['level']:g} %",
+        "chance": f"{compared * differing_by_chance(z_limit):.0f}",
+        "tested": len(tables),
+        "tables_differ": (tables["status"] == DIFFERS).sum(),
+        "tests": _table(_with_interval(comparison.tables).drop(columns="std")),
         "statuses": _table(_legend("status", rules.statuses, numbers)),
         "reasons": _table(reasons.sort_values("rows", ascending=False, kind="stable")),
         "tables": [
@@ -202,7 +215,7 @@ def _numbers(name: str, part: pd.DataFrame) -> tuple[str, PageTable]:
     )
     status = (part["status"] + ": " + part["reason"]).str.removesuffix(": ")
     with_interval = _with_interval(part.assign(status=status))
-    shown = with_interval.drop(columns=["table", "std", "detectable", "reason"])
+    shown = with_interval.drop(columns=["table", "std", "reason"])
     return f"{name}: {counts}", _table(shown)
 
 

@@ -1,4 +1,7 @@
-"""Every number of the paper beside ours: difference, z, smallest detectable difference, status."""
+"""Every number of the paper beside ours: difference, z, smallest detectable difference, status.
+
+No number is said to agree: what is not shown to differ may differ by less than is detectable.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from beamuq.array_types import Bools, Floats
 from beamuq.evaluation import intervals
 from beamuq.evaluation.estimates import MEAN, MOST_EMPTY
 from beamuq.evaluation.significance import smallest_detectable, z_score
@@ -48,17 +53,37 @@ COLUMNS = [
     "formulation",
 ]
 OF_ACCURACY = ("quality", "questions")
+DIFFERS = "differs"
+NOT_SHOWN = "not shown to differ"
 NO_STD = "no standard deviation of ours"
 
 
-def compare(results: ComparisonInputs, errata: Sequence[Erratum]) -> pd.DataFrame:
+@dataclass(frozen=True)
+class ComparedNumbers:
+    """The paper's numbers beside ours; all have the rows of ``frame``, K of them."""
+
+    frame: pd.DataFrame  # COLUMNS
+    paper_std: Floats  # [K] the spread taken for the paper's: printed, or ours in its place
+    replicates: npt.NDArray[np.float32]  # [K, resamples] of ours; NaN where there is none
+
+    def rows(self, chosen: Bools) -> ComparedNumbers:
+        """Those that are chosen, truth values [K]."""
+        return ComparedNumbers(self.frame[chosen], self.paper_std[chosen], self.replicates[chosen])
+
+
+def compare(results: ComparisonInputs, errata: Sequence[Erratum]) -> ComparedNumbers:
     """The paper's numbers in its order, then sampled Semantic Entropy's by further formulations."""
     numbers = _with_formulations(results.paper_numbers)
-    places = numbers.groupby(["table", "model", "dataset"], sort=False)
-    ours = pd.concat([_ours_of_place(results, rows) for _, rows in places])
-    compared = _compared(numbers.join(ours), results, errata)
-    statuses = _statuses(compared, results.study, results.rules.agreement["z"])
-    return compared.join(statuses)[COLUMNS].astype({"n": "Int64"})
+    replicates = np.full((len(numbers), results.study.evaluation.resamples), np.nan, np.float32)
+    ours = []
+    for _, rows in numbers.groupby(["table", "model", "dataset"], sort=False):
+        measured = _ours_of_place(results, rows)
+        ours.append(measured.frame)
+        replicates[rows.index] = measured.replicates
+    compared = _compared(numbers.join(pd.concat(ours)), results, errata)
+    statuses = _statuses(compared, results.study, results.rules.limits["z"])
+    frame = compared.join(statuses)[COLUMNS].astype({"n": "Int64"})
+    return ComparedNumbers(frame, compared["paper_std"].to_numpy(np.float64), replicates)
 
 
 def _with_formulations(numbers: pd.DataFrame) -> pd.DataFrame:
@@ -73,11 +98,11 @@ def _with_formulations(numbers: pd.DataFrame) -> pd.DataFrame:
 def _compared(
     numbers: pd.DataFrame, results: ComparisonInputs, errata: Sequence[Erratum]
 ) -> pd.DataFrame:
-    """The numbers with ``difference``, ``z``, ``detectable`` and the ids of errata.
+    """The numbers with ``paper_std``, ``difference``, ``z``, ``detectable`` and the ids of errata.
 
     ``wrong`` has those that touch the value, ``errata`` also those that touch its ±.
     """
-    agreement = results.rules.agreement
+    limits = results.rules.limits
     wrong = touching(errata, numbers, "value")
     doubted = touching(errata, numbers, "std")
     std = numbers["std"].to_numpy(np.float64)
@@ -88,9 +113,10 @@ def _compared(
     return numbers.assign(
         wrong=wrong,
         errata=(wrong + ", " + doubted).str.strip(", "),
+        paper_std=paper_std,
         difference=difference,
         z=z_score(difference, std, paper_std),
-        detectable=smallest_detectable(std, paper_std, agreement["z"], agreement["power"]),
+        detectable=smallest_detectable(std, paper_std, limits["z"], limits["power"]),
     )
 
 
@@ -114,10 +140,10 @@ def _statuses(compared: pd.DataFrame, study: Study, z_limit: float) -> pd.DataFr
         StatusRule(compared["wrong"] != "", "errata", compared["wrong"]),
         StatusRule(compared["why"] != "", "not comparable", compared["why"]),
         StatusRule(compared["z"].isna(), "not comparable", without_z),
-        StatusRule(compared["z"].abs() < z_limit, "agrees", ""),
+        StatusRule(compared["z"].abs() < z_limit, NOT_SHOWN, ""),
     ]
     conditions = [rule.condition for rule in rules]
-    status = np.select(conditions, [rule.status for rule in rules], "differs")
+    status = np.select(conditions, [rule.status for rule in rules], DIFFERS)
     reason = np.select(conditions, [rule.reason for rule in rules], "")
     return pd.DataFrame({"status": status, "reason": reason}, compared.index)
 
@@ -152,9 +178,18 @@ class Measured:
 
     by_dataset: pd.DataFrame  # with dataset, n and empty
     shown: pd.DataFrame  # ``OURS`` and note: of the dataset, or of the mean
+    replicates: Floats  # [rows, resamples] of ``shown``
 
 
-def _ours_of_place(results: ComparisonInputs, rows: pd.DataFrame) -> pd.DataFrame:
+@dataclass(frozen=True)
+class OursOfPlace:
+    """What this study has of the paper's numbers of one place, K of them."""
+
+    frame: pd.DataFrame
+    replicates: Floats | float  # [K, resamples]; NaN: none
+
+
+def _ours_of_place(results: ComparisonInputs, rows: pd.DataFrame) -> OursOfPlace:
     """Of the paper's numbers of one place ``OURS``, ``note`` and ``paper_n``.
 
     ``absent`` is why there is none, ``why`` why there is none to be compared, else "".
@@ -163,7 +198,8 @@ def _ours_of_place(results: ComparisonInputs, rows: pd.DataFrame) -> pd.DataFram
     paper_n = sum(place.questions.values())
     if why_absent := _why_absent(results, place):
         nothing = dict.fromkeys(OURS, np.nan) | {"note": "", "why": ""}
-        return pd.DataFrame(nothing | {"absent": why_absent, "paper_n": paper_n}, rows.index)
+        absent = pd.DataFrame(nothing | {"absent": why_absent, "paper_n": paper_n}, rows.index)
+        return OursOfPlace(absent, np.nan)
     stored = _stored_keys(results.study, rows)
     measured = (
         _accuracy(results, place, stored)
@@ -181,7 +217,9 @@ def _ours_of_place(results: ComparisonInputs, rows: pd.DataFrame) -> pd.DataFram
     )
     shown = measured.shown.set_index(STORED)[[*OURS, "note"]]
     ours = shown.reindex(keys).set_index(rows.index).where(frame["absent"] == "")
-    return frame.join(ours).fillna({"note": ""})
+    position = shown.index.get_indexer(keys)
+    replicates = np.where(position[:, None] >= 0, measured.replicates[position], np.nan)
+    return OursOfPlace(frame.join(ours).fillna({"note": ""}), replicates)
 
 
 def _place(results: ComparisonInputs, rows: pd.DataFrame) -> Place:
@@ -223,15 +261,17 @@ def _accuracy(results: ComparisonInputs, place: Place, stored: pd.DataFrame) -> 
     """The share of answers that are correct; stories count as groups."""
     study = results.study
     cell = place.cells[0]
+    quality = results.inputs.of(cell, "quality")
+    threshold = study.main_quality.threshold
     accuracy = intervals.accuracy(
-        results.inputs.of(cell, "quality"),
-        results.inputs.of(cell, "questions"),
-        study.main_quality.threshold,
-        study.evaluation.confidence,
+        quality, results.inputs.of(cell, "questions"), threshold, study.evaluation.confidence
     )
+    greedy = quality[quality["answer_source"] == "greedy"]
+    correct = {"accuracy": greedy["value"] > threshold}
+    drawn = results.inputs.means(cell, list(greedy["id"]), correct)
     keys = stored.iloc[0].to_dict() | {"dataset": place.dataset, "note": "", "empty": np.nan}
     frame = pd.DataFrame([keys | {name: getattr(accuracy, name) for name in OURS}])
-    return Measured(frame, frame)
+    return Measured(frame, frame, drawn.replicates)
 
 
 def _estimates(results: ComparisonInputs, place: Place, stored: pd.DataFrame) -> Measured:
@@ -244,7 +284,8 @@ def _estimates(results: ComparisonInputs, place: Place, stored: pd.DataFrame) ->
         setting=set(stored["setting"]),
     )
     shown = estimates.mean_over_datasets() if place.is_mean else estimates
-    return Measured(estimates.frame, shown.summary(results.study.evaluation.confidence))
+    summary = shown.summary(results.study.evaluation.confidence)
+    return Measured(estimates.frame, summary, shown.replicates)
 
 
 def _why_rows_are_absent(place: Place, measured: Measured, keys: pd.MultiIndex) -> list[str]:

@@ -181,7 +181,7 @@ class Case:
 
     def clear(self, mean: float, std: float, n: int) -> Verdict:
         """Whether a mean is above 0 by its interval ± z · std; undecided where that holds 0."""
-        half_width = self.results.rules.agreement["z"] * std
+        half_width = self.results.rules.limits["z"] * std
         sign: Part = "undecided"
         if abs(mean) > half_width:
             sign = "yes" if mean > 0 else "no"
@@ -193,7 +193,7 @@ class Case:
         ``std``: the standard error of the estimate; at 5 % and 80 % the difference is 2.8 of them.
         """
         z = normal_quantile(1 - self.tolerances["level"] / 2)
-        return float(smallest_detectable(std, 0.0, z, self.results.rules.agreement["power"]))
+        return float(smallest_detectable(std, 0.0, z, self.results.rules.limits["power"]))
 
     def negligible(self, differences: Estimates) -> tuple[list[Within], pd.DataFrame]:
         """Whether each difference's interval is within what is declared negligible; the summary."""
@@ -221,7 +221,7 @@ class Case:
         distance = max(lowest - mean, mean - highest, 0.0)
         is_as_large = not np.isnan(low) and self._as_many_as_the_paper(question_count)
         size: Part = "undecided"
-        if distance > self.results.rules.agreement["z"] * np.sqrt(2) * std:
+        if distance > self.results.rules.limits["z"] * np.sqrt(2) * std:
             size = "no"
         elif is_as_large or lowest <= low <= high <= highest:
             size = "yes"
