@@ -55,10 +55,13 @@ def rejection_bands(
     ``high``: the bootstrap's band of ``quality``.
     """
     of_data = rejection_curves(uncertainty, quality)
+    shares = of_data["rejected"].to_numpy()
     drawn = []
     for times in counts.T:
-        curves = rejection_curves(np.repeat(uncertainty, times), np.repeat(quality, times))
-        drawn.append(np.interp(of_data["rejected"], curves["rejected"], curves["quality"]))
+        by_retained = _retained_quality(np.repeat(uncertainty, times), np.repeat(quality, times))
+        retained = np.arange(len(by_retained), 0, -1)
+        rejected = 1.0 - retained / len(by_retained)
+        drawn.append(np.interp(shares, rejected, by_retained[retained - 1]))
     low, high = np.quantile(drawn, [(1 - confidence) / 2, 1 - (1 - confidence) / 2], axis=0)
     return of_data.assign(low=low, high=high)
 

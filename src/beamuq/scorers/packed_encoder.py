@@ -13,6 +13,7 @@ so that the same file gives the same bytes whatever was cached.
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import json
 import platform
 from abc import ABC, abstractmethod
@@ -269,7 +270,6 @@ def fingerprint(
 ) -> str:
     """What a cached value depends on beside its row: checkpoint, arithmetic, machine, versions."""
     import torch
-    import transformers
 
     machine = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     kernels = (
@@ -280,7 +280,7 @@ def fingerprint(
         "dtype": dtype,
         "machine": f"{device.type} {machine} {kernels}",
         "torch": torch.__version__,
-        "transformers": transformers.__version__,
+        "transformers": importlib.metadata.version("transformers"),
         "batch": [STEP, TOKENS[device.type]],
         **details,
     }

@@ -20,7 +20,8 @@ from beamuq.errors import BeamUQError, reading
 from beamuq.folded_words import folded_words
 from beamuq.methods import rouge
 from beamuq.models.load_model import load_tokenizer, load_whole
-from beamuq.models.model_folder import check_folder, model_identity
+from beamuq.models.model_folder import check_content, check_folder, model_identity
+from beamuq.scorers.bert_body import usual_body
 from beamuq.scorers.packed_encoder import PackedEncoder
 from beamuq.scorers.scored_pair_cache import Values
 from beamuq.scorers.scorer_protocol import Pair, PairScores, SimilarityScorer
@@ -43,23 +44,27 @@ class _FolderEncoder(PackedEncoder):
     def __init__(
         self, folder: Path, *, dtype: torch.dtype, device: torch.device, **options: Any
     ) -> None:
-        import transformers
-
         check_folder(folder)
-        model = load_whole(
-            getattr(transformers, self.auto_class), folder, dtype=dtype, device=device
-        )
-        # DeBERTa's biases come out in float32 whatever was asked
-        self.model = model.to(device=device, dtype=dtype)
+        self.model, tokenizer = self.loaded(folder, dtype, device)
         super().__init__(
             self.model,
-            load_tokenizer(folder),
+            tokenizer,
             model_identity(folder),
             dtype=dtype,
             device=device,
             width=int(getattr(self.model.config, self.width_in_config)),
             **options,
         )
+
+    def loaded(self, folder: Path, dtype: torch.dtype, device: torch.device) -> tuple[Any, Any]:
+        """The network and its tokenizer, by transformers."""
+        import transformers
+
+        model = load_whole(
+            getattr(transformers, self.auto_class), folder, dtype=dtype, device=device
+        )
+        # DeBERTa's biases come out in float32 whatever was asked
+        return model.to(device=device, dtype=dtype), load_tokenizer(folder)
 
     def forward(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         """Logits, (B, classes)."""
@@ -143,6 +148,13 @@ class Embedding(_FolderEncoder):
             with reading(path, "a file that names max_seq_length", "restore it or fetch again"):
                 longest = int(json.loads(path.read_text(encoding="utf-8"))["max_seq_length"])
         super().__init__(folder, longest=longest, **options)
+
+    def loaded(self, folder: Path, dtype: torch.dtype, device: torch.device) -> tuple[Any, Any]:
+        """The network and its tokenizer: without transformers where they are as usual."""
+        check_content(folder)
+        return usual_body(folder, dtype=dtype, device=device) or super().loaded(
+            folder, dtype, device
+        )
 
     def forward(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         """The mean of the hidden states over each row's tokens, (B, width)."""
