@@ -127,6 +127,15 @@ def test_methods_of_probabilities_are_scored_over_beams_and_exact_sets_that_suff
     assert sorted(keys(again)) == [("PRO", "", ""), ("PRO", "", "exact M=1")]
 
 
+def test_samples_are_not_scored_beside_an_exact_set_that_no_estimator_is_asked_of() -> None:
+    made = synthetic.cell(5, (*STRATEGIES, "exact M=2"))
+    asked = {"methods": ["Dissimilarity"], "estimators": ["uniform sample T=1.0"]}
+    without = keys(scored(**asked))
+    assert keys(scored(made, **asked)) == without
+    asked["estimators"] = [*asked["estimators"], "normalised exact M=2"]
+    assert ("Dissimilarity", "uniform", "sample T=1.0 M=2") in keys(scored(made, **asked))
+
+
 def test_methods_of_probabilities_need_no_pairs_of_candidates() -> None:
     assert not compare_candidates(["Prob", "PRO", "GNLL", "Dissimilarity"])
     assert compare_candidates(["PRO", "Eccentricity"])

@@ -24,6 +24,7 @@ from beamuq.strategy_names import (
     of_kind,
     parse,
     samples_of,
+    set_beside_samples,
 )
 from beamuq_study.stages.method_inputs_from_tables import CellTables
 
@@ -233,7 +234,7 @@ class _Answers:
         """At every M: of the main line, of the budgets, of other strategies of the cell."""
         size = self.cell.size_of(strategy)
         sizes = {self.settings.num_candidates or size, *self.settings.ablations.budgets}
-        sizes |= {M for M in map(_size_named, self.cell.strategies) if M}
+        sizes |= {M for M in map(_size_named, self._set_beside_samples()) if M}
         for M in sorted(sizes):
             if size >= M:
                 candidates = self._candidates(strategy, budget=M)
@@ -245,7 +246,7 @@ class _Answers:
         size = self.cell.size_of(strategy)
         main = self.settings.num_candidates or size
         sizes = {main}
-        for compared in self.cell.strategies:
+        for compared in self._set_beside_samples():
             if kind_of(compared) in FOR_ESTIMATORS:
                 sizes.add(_size_named(compared) or main)
         for M in sorted(sizes):
@@ -255,6 +256,10 @@ class _Answers:
                 candidates = self._candidates(strategy, first=draw * M, budget=M)
                 setting = samples_of(strategy, M, draw + 1)
                 yield from self._estimates(name, strategy, setting, candidates)
+
+    def _set_beside_samples(self) -> list[str]:
+        kinds = {kind_of(name.split(" ", 1)[1]) for name in self.settings.estimators}
+        return set_beside_samples(self.cell.strategies, kinds)
 
     def _candidates(
         self, strategy: str, *, first: int = 0, budget: int | None = None
