@@ -22,6 +22,7 @@ from beamuq_study.stages.score_all_methods import (
     score_cell,
 )
 
+UNIFORM = ("uniform beam M=10",)
 STRATEGIES = (
     "greedy", "sample T=1.0", "sample T=0.7", "beam M=5", "beam M=10", "diverse G=2 lambda=0.5",
     "hybrid B=3",
@@ -139,6 +140,19 @@ def test_samples_are_not_scored_beside_an_exact_set_that_no_estimator_is_asked_o
 def test_methods_of_probabilities_need_no_pairs_of_candidates() -> None:
     assert not compare_candidates(["Prob", "PRO", "GNLL", "Dissimilarity"])
     assert compare_candidates(["PRO", "Eccentricity"])
+
+
+def test_powers_of_weights_are_of_dissimilarity_over_beams_alone() -> None:
+    asked = ["Dissimilarity", "DegreeMatrix", "PRO"]
+    frame = scored(methods=asked, ablations={"powers": [0, 1.0, 2.0]}, estimators=UNIFORM)
+    of_powers = [key for key in keys(frame) if key[2].startswith("power=")]
+    assert of_powers == [
+        ("Dissimilarity", "beamsearch", f"power={power}") for power in ("0", "1.0", "2.0")
+    ]
+    main = values(frame, "Dissimilarity", "beamsearch")
+    assert values(frame, "Dissimilarity", "beamsearch", "power=1.0") == main
+    alike = values(frame, "Dissimilarity", "uniform", "beam M=10")
+    assert values(frame, "Dissimilarity", "beamsearch", "power=0") == pytest.approx(alike)
 
 
 def test_settings_equal_to_the_main_ones_give_the_main_scores() -> None:

@@ -39,6 +39,7 @@ class Ablations(StrictModel):
     alpha: tuple[float, ...] = ()
     K: tuple[int, ...] = ()
     budgets: tuple[int, ...] = ()
+    powers: tuple[float, ...] = ()
     strategies: tuple[str, ...] = ()
 
 
@@ -165,28 +166,41 @@ class _Answers:
             yield from _scores_of(on_samples, "multinomial", ablation("M", M), fewer)
 
     def _of_beams(self, strategy: str) -> Iterator[MethodScores]:
-        ablations = self.settings.ablations
         on_both = self._scoped("candidates")
-        spectral = [method for method in on_both if method.name in SPECTRAL]
         beams = self._evidence(strategy)
         on_answer = [] if self.settings.main.sample else self._scoped("answer")
         yield from _scores_of(on_answer + on_both, "beamsearch", "", beams)
         yield from self._of_probabilities(strategy, "")
-        for epsilon in ablations.epsilon:
-            weights = candidate_weights.restricted_mass(beams.logprob, beams.mask, epsilon)
-            varied = replace(beams, weights=weights)
-            yield from _scores_of(on_both, "beamsearch", ablation("epsilon", epsilon), varied)
-        for alpha in ablations.alpha:
-            varied = replace(beams, alpha=alpha)
-            yield from _scores_of(spectral, "beamsearch", ablation("alpha", alpha), varied)
-        for K in ablations.K:
-            varied = replace(beams, K=K)
-            yield from _scores_of(spectral, "beamsearch", ablation("K", K), varied)
-        for M in ablations.budgets:
+        yield from self._with_other_weights(beams)
+        yield from self._with_other_embeddings(beams)
+        for M in self.settings.ablations.budgets:
             narrower = beam_of_width(self.cell.strategies, M)
             varied = self._evidence(narrower)
             yield from _scores_of(on_both, "beamsearch", ablation("M", M), varied)
             yield from self._of_probabilities(narrower, ablation("M", M))
+
+    def _with_other_weights(self, beams: Evidence) -> Iterator[MethodScores]:
+        """A floor on the beams' masses, and for Dissimilarity powers of them."""
+        on_both = self._scoped("candidates")
+        for epsilon in self.settings.ablations.epsilon:
+            weights = candidate_weights.restricted_mass(beams.logprob, beams.mask, epsilon)
+            varied = replace(beams, weights=weights)
+            yield from _scores_of(on_both, "beamsearch", ablation("epsilon", epsilon), varied)
+        dissimilarity = [method for method in on_both if method.name == "Dissimilarity"]
+        for gamma in self.settings.ablations.powers:
+            weights = candidate_weights.power(beams.logprob, beams.mask, gamma)
+            varied = replace(beams, weights=weights)
+            yield from _scores_of(dissimilarity, "beamsearch", ablation("power", gamma), varied)
+
+    def _with_other_embeddings(self, beams: Evidence) -> Iterator[MethodScores]:
+        """Other numbers of eigenvectors of the Laplacian."""
+        spectral = [method for method in self._scoped("candidates") if method.name in SPECTRAL]
+        for alpha in self.settings.ablations.alpha:
+            varied = replace(beams, alpha=alpha)
+            yield from _scores_of(spectral, "beamsearch", ablation("alpha", alpha), varied)
+        for K in self.settings.ablations.K:
+            varied = replace(beams, K=K)
+            yield from _scores_of(spectral, "beamsearch", ablation("K", K), varied)
 
     def _of_probabilities(self, strategy: str, setting: str) -> Iterator[MethodScores]:
         """The methods that read the probabilities of a search's outcomes alone.
