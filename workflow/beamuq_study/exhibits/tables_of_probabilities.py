@@ -49,25 +49,38 @@ def probabilities_alone(study: Study, chosen: Sequence[Cell], inputs: Inputs) ->
     """
     forms = _forms_of_scores(study)
     qualities = _qualities_of_all(study, chosen)
-    by_quality = []
-    for quality in qualities:
-        by_quality.append(_prr_and_leads(study, chosen, inputs, forms, quality))
-    of_cells = joined(by_quality)
+    of_cells = joined(
+        [_prr_and_leads(study, chosen, inputs, forms, quality) for quality in qualities]
+    )
     averaged = with_mean(study, of_cells)
     columns = []
     for model in grid.by_model(chosen):
-        mark = left_out(of_cells.where(model=model))
-        for quality in qualities:
-            place = {"model": model, "dataset": averaged.dataset, "setting": quality.metric}
-            titles = (study.models[model].title + mark, quality.title)
-            prr = Column({**place, "metric": "PRR"}, (*titles, "PRR"), "ranked", "std")
-            lead = Column({**place, "metric": DELTA}, (*titles, DELTA), "signed", "interval")
-            columns += [prr, lead]
+        title = study.models[model].title + left_out(of_cells.where(model=model))
+        place = {"model": model, "dataset": averaged.dataset}
+        columns += _columns_of_model(place, title, qualities)
     body = [Row((_title_of_form(form),), _stored_form(form)) for form in forms]
-    facts = {"of": averaged.title}
+    facts = {"datasets": _counts_of_datasets(chosen)}
     return table(
         study, averaged.estimates, ("Score",), body, columns, further=(of_cells,), facts=facts
     )
+
+
+def _counts_of_datasets(chosen: Sequence[Cell]) -> str:
+    """``4``, or ``2–6`` where models have different numbers of datasets."""
+    counts = {len(of_model) for of_model in grid.by_model(chosen).values()}
+    return "–".join(map(str, sorted(counts)))
+
+
+def _columns_of_model(place: Keys, title: str, qualities: Sequence[Quality]) -> list[Column]:
+    """PRR by each quality, and what it is above that of Dissimilarity over beams."""
+    columns = []
+    for quality in qualities:
+        keys = {**place, "setting": quality.metric}
+        prr = (title, quality.title, "PRR")
+        lead = (title, quality.title, DELTA)
+        columns.append(Column({**keys, "metric": "PRR"}, prr, "ranked", "std"))
+        columns.append(Column({**keys, "metric": DELTA}, lead, "signed", "interval"))
+    return columns
 
 
 def _forms_of_scores(study: Study) -> list[Keys]:
@@ -104,12 +117,12 @@ def _prr_and_leads(
     study: Study, chosen: Sequence[Cell], inputs: Inputs, forms: Sequence[Keys], quality: Quality
 ) -> Estimates:
     """PRR of each form in each cell by a quality, and what it leads Dissimilarity over beams by."""
-    found = measured(study, inputs, chosen, forms, quality=quality.metric)
+    by_form = measured(study, inputs, chosen, forms, quality=quality.metric)
     variants = [_stored_form(form)["variant"] for form in forms for _ in chosen]
-    prr = found.assign(variant=variants, setting=quality.metric)
-    others = prr.rows(~_is_beam_form(prr))
-    places = others.frame[["model", "dataset"]].assign(method=DISSIMILARITY, variant=OVER_BEAMS)
-    leads = others.combined(prr.at(places), np.subtract).assign(metric=DELTA)
+    prr = by_form.assign(variant=variants, setting=quality.metric)
+    compared = prr.rows(~_is_beam_form(prr))
+    places = compared.frame[["model", "dataset"]].assign(method=DISSIMILARITY, variant=OVER_BEAMS)
+    leads = compared.combined(prr.at(places), np.subtract).assign(metric=DELTA)
     return joined([prr, leads])
 
 
@@ -146,6 +159,19 @@ def weight_powers(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table
     by_cell = [_powers_of_cell(study, cell, inputs) for cell in chosen]
     averaged = with_mean(study, joined([cell.prr for cell in by_cell]))
     estimates = joined([averaged.estimates, *(cell.powers for cell in by_cell)])
+    powers = ", ".join(number(power) for power in sorted(_powers(study)))
+    return table(
+        study,
+        estimates,
+        ("Dataset",),
+        _rows_of_datasets(study, chosen, estimates),
+        _columns_of_powers(),
+        facts={"powers": powers},
+    )
+
+
+def _rows_of_datasets(study: Study, chosen: Sequence[Cell], estimates: Estimates) -> list[Row]:
+    """A block a model: its datasets, then their mean."""
     body = []
     for model, cells in grid.by_model(chosen).items():
         title = study.models[model].title
@@ -154,27 +180,22 @@ def weight_powers(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table
             body.append(Row((study.datasets[cell.dataset].title + mark,), cell.place, title))
         if len(cells) > 1:
             body.append(Row(("Mean",), {"model": model, "dataset": MEAN}, title))
+    return body
+
+
+def _columns_of_powers() -> list[Column]:
     columns = [
         Column({"metric": "power", "setting": half}, ("γ from", half), digits=2) for half in HALVES
     ]
-    columns += [
-        Column({"metric": "PRR", "setting": CHOSEN}, ("PRR on the other half", "γ chosen")),
-        Column({"metric": "PRR", "setting": UNCHANGED}, ("PRR on the other half", "γ = 1")),
-        Column(
-            {"metric": "PRR", "setting": f"{CHOSEN} - {UNCHANGED}"},
-            (DELTA, "chosen − 1"),
-            "signed",
-            "interval",
-        ),
-        Column(
-            {"metric": "PRR", "setting": f"{CHOSEN} - {OVER_SAMPLES}"},
-            (DELTA, "chosen − samples"),
-            "signed",
-            "interval",
-        ),
-    ]
-    powers = ", ".join(number(power) for power in sorted(_powers(study)))
-    return table(study, estimates, ("Dataset",), body, columns, facts={"powers": powers})
+    titles = {CHOSEN: "γ chosen", UNCHANGED: "γ = 1"}
+    for setting, title in titles.items():
+        keys = {"metric": "PRR", "setting": setting}
+        columns.append(Column(keys, ("PRR on the other half", title)))
+    titles = {UNCHANGED: "chosen − 1", OVER_SAMPLES: "chosen − samples"}
+    for setting, title in titles.items():
+        keys = {"metric": "PRR", "setting": f"{CHOSEN} - {setting}"}
+        columns.append(Column(keys, (DELTA, title), "signed", "interval"))
+    return columns
 
 
 def _powers(study: Study) -> dict[float, ScoreKey]:
@@ -187,25 +208,33 @@ def _powers(study: Study) -> dict[float, ScoreKey]:
 def _powers_of_cell(study: Study, cell: Cell, inputs: Inputs) -> _OfCell:
     """The powers chosen on each half, and what they are worth on the other."""
     scored = inputs.scores(cell)
-    empty = inputs.empty(cell)["greedy"].share
+    n = len(scored.ids)
     first = _first_half(scored.groups, study.seed)
-    halves = {
-        HALVES[0]: _chosen_and_tested(study, scored, first, inputs),
-        HALVES[1]: _chosen_and_tested(study, scored, ~first, inputs),
-    }
-    tested = joined([half.prr.assign(variant=name) for name, half in halves.items()])
-    mean = _mean_of_halves(tested, len(scored.ids))
+    halves = [_chosen_and_tested(study, scored, choosing, inputs) for choosing in (first, ~first)]
+    powers = _chosen_powers(halves, n).assign(**cell.place)
+    tested = _with_differences(_mean_of_halves(halves, n)).assign(method="", **cell.place)
+    empty = inputs.empty(cell)["greedy"].share
+    return _OfCell(powers, Estimates(tested.frame.assign(empty=empty), tested.replicates))
+
+
+def _chosen_powers(halves: Sequence[_OfHalf], n: int) -> Estimates:
+    """The power chosen on each half, without an error."""
+    powers = [half.power for half in halves]
+    rows = [
+        {"metric": "power", "setting": name, "value": power, "n": n}
+        for name, power in zip(HALVES, powers, strict=True)
+    ]
+    return Estimates.from_rows(rows, powers)
+
+
+def _with_differences(mean: Estimates) -> Estimates:
+    """The same, with the chosen power minus power 1 and minus samples."""
     chosen = mean.where(setting=CHOSEN)
-    differences = []
+    parts = [mean]
     for other in (UNCHANGED, OVER_SAMPLES):
         difference = chosen.combined(mean.where(setting=other), np.subtract)
-        differences.append(difference.assign(setting=f"{CHOSEN} - {other}"))
-    keys = {"metric": "power", "n": len(scored.ids)}
-    rows = [{**keys, "setting": name, "value": half.power} for name, half in halves.items()]
-    powers = Estimates.from_rows(rows, [half.power for half in halves.values()])
-    tested = joined([mean, *differences]).assign(method="", **cell.place)
-    tested = Estimates(tested.frame.assign(empty=empty), tested.replicates)
-    return _OfCell(powers.assign(**cell.place), tested)
+        parts.append(difference.assign(setting=f"{CHOSEN} - {other}"))
+    return joined(parts)
 
 
 def _first_half(groups: Sequence[str], seed: int) -> Bools:
@@ -225,17 +254,18 @@ def _chosen_and_tested(
     by_power = dict(zip(keys, values.fillna(-np.inf), strict=True))
     power = max(by_power, key=lambda power: (by_power[power], -abs(power - 1)))
     half = "first" if choosing[0] else "second"
-    asked = [keys[power], keys[1.0], (DISSIMILARITY, OVER_SAMPLES, "")]
-    tested = scored.prr(~choosing, f"not {half} half", asked, **inputs.resampling)
-    return _OfHalf(power, tested.assign(setting=[CHOSEN, UNCHANGED, OVER_SAMPLES]))
+    forms = [keys[power], keys[1.0], (DISSIMILARITY, OVER_SAMPLES, "")]
+    tested = scored.prr(~choosing, f"not {half} half", forms, **inputs.resampling)
+    settings = [CHOSEN, UNCHANGED, OVER_SAMPLES]
+    return _OfHalf(power, tested.assign(setting=settings, variant=""))
 
 
-def _mean_of_halves(tested: Estimates, n: int) -> Estimates:
+def _mean_of_halves(halves: Sequence[_OfHalf], n: int) -> Estimates:
     """The mean over the two halves, which are resampled on their own, by ``setting``."""
     means = []
     for setting in (CHOSEN, UNCHANGED, OVER_SAMPLES):
-        halves = tested.where(setting=setting).assign(setting=list(HALVES), variant="")
-        means.append(halves.mean_over_draws(setting))
+        of_halves = joined([half.prr.where(setting=setting) for half in halves])
+        means.append(of_halves.assign(setting=list(HALVES)).mean_over_draws(setting))
     mean = joined(means)
     return Estimates(mean.frame.assign(n=n), mean.replicates)
 
@@ -345,12 +375,12 @@ def _quality_of_beams(
     texts = beams["text"]
     if not study.newline_stops:
         texts = texts.map(lambda text: " ".join(text.split()))
-    asked = questions.loc[beams["id"]]
-    learned = Learned(options=[list(options) for options in asked["options"]])
+    question_rows = questions.loc[beams["id"]]
+    learned = Learned(options=[list(options) for options in question_rows["options"]])
     return quality_values(
         quality.metric,
         list(texts),
-        [list(references) for references in asked["references"]],
+        [list(references) for references in question_rows["references"]],
         normalizer_of(study.datasets[cell.dataset]),
         learned,
     )
