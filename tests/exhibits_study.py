@@ -31,6 +31,7 @@ from beamuq_study.study_config import Study
 
 BASE, CHAT = "tiny-base", "tiny-chat"
 DATASETS = ("triviaqa", "webquestions", "coqa", "hotpotqa", "commonsenseqa", "arc-challenge")
+CHOICE = ("commonsenseqa", "arc-challenge")
 PAIRED = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity", "CocoaMSP", "CocoaPPL")
 BOTH_FORMS = (*PAIRED, "SemanticEntropy", "SAR", "DegreeMatrix")
 SIZE = {"main": 24, "beam_widths": 24, "strategies": 20, "merged": 24, "reference": 24, "map": 24}
@@ -112,7 +113,7 @@ class Results:
             ),
             "context": story if dataset == "coqa" else [],
             "history": [],
-            "options": [],
+            "options": ["Eddystone", "Lighthouse"] if dataset in CHOICE else [],
             "references": ["Lighthouse"],
             "group": f"story-{number // 3}" if dataset == "coqa" else f"{dataset}-{number:03d}",
         }
@@ -302,8 +303,14 @@ class Results:
             ):  # a plug-in's by its own name
                 for variant in ("multinomial", "beamsearch") if method in BOTH_FORMS else ("",):
                     settings = [""] + [f"M={m}" for m in scoring.budgets]
+                    if method == "GNLL":
+                        settings += strategy_names.of_kind(recipe.strategies(), "exact")
                     if variant == "beamsearch":
                         settings += [strategy_names.ablation("epsilon", e) for e in scoring.epsilon]
+                        if method == "Dissimilarity":
+                            settings += [
+                                f"power={strategy_names.number(p)}" for p in scoring.powers
+                            ]
                         settings += [f"alpha={a}" for a in scoring.alpha] + [
                             f"K={k}" for k in scoring.fixed_k
                         ]

@@ -9,6 +9,7 @@ from beamuq.log_space_sums import Array
 from beamuq.methods.candidate_weights import (
     hybrid,
     importance,
+    power,
     restricted_mass,
     temperature,
     uniform,
@@ -82,3 +83,14 @@ def test_padding_weighs_nothing_and_weights_sum_to_one() -> None:
         assert (w[~mask] == 0).all()
         assert (w >= 0).all()
         np.testing.assert_allclose(w.sum(axis=1), 1.0)
+
+
+def test_a_power_of_probabilities_lies_between_all_alike_and_the_most_probable_alone() -> None:
+    logprob = np.array([[np.log(0.4), np.log(0.1), -np.inf, np.log(0.3)]])
+    mask = np.array([[True, True, True, False]])
+    by_power = {gamma: power(logprob, mask, gamma)[0] for gamma in (0.0, 0.5, 1.0)}
+    np.testing.assert_allclose(by_power[0.0], [0.5, 0.5, 0, 0])  # what is impossible has no weight
+    np.testing.assert_allclose(by_power[0.5], [2 / 3, 1 / 3, 0, 0])
+    np.testing.assert_allclose(by_power[1.0], restricted_mass(logprob, mask)[0])
+    far = power(np.array([[-2000.0, -2001.0]]), mask[:, :2], 2.0)
+    np.testing.assert_allclose(far, [[1 / (1 + np.exp(-2)), 1 / (1 + np.exp(2))]])

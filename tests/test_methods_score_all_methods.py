@@ -16,8 +16,13 @@ from beamuq.methods import METHODS
 from beamuq.methods.dissimilarity_estimators import WEIGHTINGS
 from beamuq_study.produced_answers import needed_pairs
 from beamuq_study.stages.method_inputs_from_tables import CellTables
-from beamuq_study.stages.score_all_methods import ScoringSettings, score_cell
+from beamuq_study.stages.score_all_methods import (
+    ScoringSettings,
+    compare_candidates,
+    score_cell,
+)
 
+UNIFORM = ("uniform beam M=10",)
 STRATEGIES = (
     "greedy", "sample T=1.0", "sample T=0.7", "beam M=5", "beam M=10", "diverse G=2 lambda=0.5",
     "hybrid B=3",
@@ -101,6 +106,53 @@ def test_settings_are_rows_of_the_forms_they_are_about() -> None:
         *((*form, "M=5") for form in [("EigValLaplacian", ""), *multinomial, *beam]),
     ]
     assert sorted(found) == sorted(expected)
+
+
+def test_methods_of_probabilities_are_scored_over_beams_and_exact_sets_that_suffice() -> None:
+    made = synthetic.cell(5, (*STRATEGIES, "beam M=1", "exact M=1"))
+    asked = ["Prob", "PRO", "BeamEntropy", "Dissimilarity"]
+    searched = ["beam M=5", "diverse G=2 lambda=0.5", "hybrid B=3", "sample T=0.7"]
+    ablations = {"budgets": [1], "epsilon": [0.1], "strategies": searched}
+    frame = scored(made, methods=asked, ablations=ablations)
+    found = [key for key in keys(frame) if key[0] in ("PRO", "BeamEntropy")]
+    assert sorted(found) == [
+        ("BeamEntropy", "", ""),
+        ("BeamEntropy", "", "beam M=5"),
+        ("PRO", "", ""),
+        ("PRO", "", "M=1"),
+        ("PRO", "", "beam M=5"),
+        ("PRO", "", "exact M=1"),
+    ]
+    one_set_named_twice = {"strategies": ["exact M=1"]}
+    again = scored(made, methods=["PRO"], ablations=one_set_named_twice)
+    assert sorted(keys(again)) == [("PRO", "", ""), ("PRO", "", "exact M=1")]
+
+
+def test_samples_are_not_scored_beside_an_exact_set_that_no_estimator_is_asked_of() -> None:
+    made = synthetic.cell(5, (*STRATEGIES, "exact M=2"))
+    asked = {"methods": ["Dissimilarity"], "estimators": ["uniform sample T=1.0"]}
+    without = keys(scored(**asked))
+    assert keys(scored(made, **asked)) == without
+    asked["estimators"] = [*asked["estimators"], "normalised exact M=2"]
+    assert ("Dissimilarity", "uniform", "sample T=1.0 M=2") in keys(scored(made, **asked))
+
+
+def test_methods_of_probabilities_need_no_pairs_of_candidates() -> None:
+    assert not compare_candidates(["Prob", "PRO", "GNLL", "Dissimilarity"])
+    assert compare_candidates(["PRO", "Eccentricity"])
+
+
+def test_powers_of_weights_are_of_dissimilarity_over_beams_alone() -> None:
+    asked = ["Dissimilarity", "DegreeMatrix", "PRO"]
+    frame = scored(methods=asked, ablations={"powers": [0, 1.0, 2.0]}, estimators=UNIFORM)
+    of_powers = [key for key in keys(frame) if key[2].startswith("power=")]
+    assert of_powers == [
+        ("Dissimilarity", "beamsearch", f"power={power}") for power in ("0", "1.0", "2.0")
+    ]
+    main = values(frame, "Dissimilarity", "beamsearch")
+    assert values(frame, "Dissimilarity", "beamsearch", "power=1.0") == main
+    alike = values(frame, "Dissimilarity", "uniform", "beam M=10")
+    assert values(frame, "Dissimilarity", "beamsearch", "power=0") == pytest.approx(alike)
 
 
 def test_settings_equal_to_the_main_ones_give_the_main_scores() -> None:

@@ -70,7 +70,7 @@ CASES: list[tuple[str, Any, list[str]]] = [
         "qa_mean_pr",
         [f"exhibits[{len(DEMO['exhibits'])}]", "qa_mean_pr", "qa_mean_prr"],
     ),
-    ("scoring.main.methods.+", "Probb", ["methods[16]", "Probb", "Prob"]),
+    ("scoring.main.methods.+", "Probb", ["methods[20]", "Probb", "Prob"]),
     (
         "scoring.main.estimators",
         ["unnormalised beams"],

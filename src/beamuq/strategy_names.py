@@ -170,6 +170,15 @@ def searches(names: Iterable[str]) -> list[str]:
     return [name for name in names if name != GREEDY and not draws(name)]
 
 
+def set_beside_samples(names: Iterable[str], kinds: Iterable[str]) -> list[str]:
+    """Those of ``names`` beside which as many samples are scored.
+
+    All but the sets for estimators, unless an estimator is asked of one of their ``kinds``.
+    """
+    unasked = set(FOR_ESTIMATORS).difference(kinds)
+    return [name for name in names if kind_of(name) not in unasked]
+
+
 def draws(name: str) -> bool:
     """Whether some of a strategy's candidates are drawn."""
     kind, parameters = parse(name)

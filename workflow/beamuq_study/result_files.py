@@ -363,13 +363,12 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
         frame: pd.DataFrame = table.to_pandas()
         return CandidateSets(frame, self.of(cell, "questions"), file.path)
 
-    def scores(self, cell: Cell) -> QuestionScores:
-        """Of greedy answers alone."""
+    def scores(self, cell: Cell, quality: str = "") -> QuestionScores:
+        """Of greedy answers alone, with their ``quality``; "" is the study's main one."""
         file = cell.file("scores")
         scores = self[file].table.filter(pc.field("answer_source") == "greedy").to_pandas()
-        return QuestionScores(
-            scores, self.of(cell, "quality"), self.of(cell, "questions"), file.path
-        )
+        judged = self.frame(cell.file("quality", quality or self.study.main_quality.metric))
+        return QuestionScores(scores, judged, self.of(cell, "questions"), file.path)
 
     @property
     def resampling(self) -> dict[str, Any]:

@@ -635,6 +635,10 @@ class Scoring(StrictModel):
     alpha: Distinct[Annotated[float, Field(gt=0, le=2)]] = []
     fixed_k: Distinct[Positive] = []
     budgets: Distinct[Positive] = []
+    powers: Distinct[Annotated[float, Field(ge=0, le=10)]] = Field(
+        default=[],
+        description="γ of Dissimilarity over beams weighted by p^γ; its own weights have γ = 1",
+    )
     estimators: Distinct[str] = Field(
         default=[],
         description=(

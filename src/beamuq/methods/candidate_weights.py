@@ -38,6 +38,16 @@ def temperature(logprob: Array, mask: Mask, T: float) -> Array:
     return _normalized((1.0 - 1.0 / T) * logprob, mask)
 
 
+def power(logprob: Array, mask: Mask, gamma: float) -> Array:
+    """p^γ renormalised over the candidates: 1 is the restricted mass, 0 weighs all alike.
+
+    ``gamma`` ≥ 0. A candidate of probability 0 has no weight at any γ.
+    """
+    possible = mask & np.isfinite(logprob)
+    finite = np.where(possible, logprob, 0.0)
+    return _normalized(np.where(possible, gamma * finite, -np.inf), mask)
+
+
 def importance(logprob: Array, policy_logprob: Array, mask: Mask) -> Array:
     """Self-normalised p / p_T, with p_T what the candidate was really drawn from."""
     return _normalized(logprob - policy_logprob, mask)

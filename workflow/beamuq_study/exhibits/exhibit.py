@@ -152,6 +152,7 @@ class Exhibit:
     answer_source: AnswerSource = "greedy"  # whose answers are judged and scored
     # Its numbers rest on the quality of answers: the caption names a proxy of that.
     quality: bool = True
+    judged_by: str = ""  # the quality whose table it reads; "": the study's main one
     shows_questions: bool = False  # it prints texts of a dataset
     # Other files that it reads, such as prompt templates
     files: Callable[[Study], list[Path]] = _no_files
@@ -199,7 +200,7 @@ class Exhibit:
         return nearest(study, cells, *self.near) if self.near else cells
 
     def _artifacts(self, study: Study, cells: Sequence[Cell]) -> list[Artifact]:
-        quality = study.main_quality.metric
+        quality = self.judged_by or study.main_quality.metric
         artifacts = [cell.file(kind, quality) for cell in cells for kind in self.reads]
         return list(dict.fromkeys(file for file in artifacts if _exists(study, file)))
 

@@ -83,7 +83,9 @@ def _settings(study: Study, recipe: str, strategy: str) -> dict[int, str]:
     kind = strategy_names.kind_of(strategy)
     if kind == "sample" and decoded.sample:
         pool = decoded.sample.size
-        sizes = {study.main.num_candidates, *sizes_in(decoded.strategies())}
+        kinds = {name.partition(" ")[2] for name in study.scoring[recipe].estimators}
+        beside = strategy_names.set_beside_samples(decoded.strategies(), kinds)
+        sizes = {study.main.num_candidates, *sizes_in(beside)}
         return {M: strategy_names.samples_of(strategy, M) for M in sizes if pool >= M}
     if kind == "hybrid" and decoded.hybrid:
         return {decoded.hybrid.size: strategy}

@@ -179,7 +179,7 @@ class StageSettings:
         scoring = self.study.scoring[recipe]
         answers = self._answers(wildcards)
         strategies = self.study.recipes[recipe].strategies()[1:] if scoring.every_strategy else []
-        ablations = _picked(scoring, "epsilon", "alpha", "budgets")
+        ablations = _picked(scoring, "epsilon", "alpha", "budgets", "powers")
         settings = _picked(main, "num_candidates", "alpha", "epsilon") | {
             "methods": scoring.methods,
             "answer_source": answers["answer_source"],

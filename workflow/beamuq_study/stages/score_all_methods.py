@@ -21,11 +21,14 @@ from beamuq.strategy_names import (
     ablation,
     beam_of_width,
     kind_of,
+    of_kind,
     parse,
     samples_of,
+    set_beside_samples,
 )
 from beamuq_study.stages.method_inputs_from_tables import CellTables
 
+OF_DISTINCT_OUTCOMES = ("beam", "exact")  # diverse beams may repeat, and draws do
 SPECTRAL = ("Eccentricity", "EigVecDissimilarity")  # what alpha and K are parameters of
 
 
@@ -36,6 +39,7 @@ class Ablations(StrictModel):
     alpha: tuple[float, ...] = ()
     K: tuple[int, ...] = ()
     budgets: tuple[int, ...] = ()
+    powers: tuple[float, ...] = ()
     strategies: tuple[str, ...] = ()
 
 
@@ -80,7 +84,9 @@ class MethodScores(NamedTuple):
 
 def compare_candidates(methods: Iterable[str]) -> bool:
     """Whether any of these methods may compare candidates with each other."""
-    return any(name not in FACTORS and resolve(name).scope != "answer" for name in methods)
+    return any(
+        name not in FACTORS and resolve(name).scope in ("samples", "candidates") for name in methods
+    )
 
 
 def score_cell(cell: CellTables, settings: ScoringSettings) -> pa.Table:
@@ -115,12 +121,15 @@ class _Answers:
     answer_source: str
 
     def scores(self) -> Iterator[MethodScores]:
-        """The main line and its ablations, further strategies, then estimators."""
+        """The main line and its ablations, exact sets, further strategies, then estimators."""
         main = self.settings.main
         if main.sample:
             yield from self._of_samples(main.sample)
         if main.beam:
             yield from self._of_beams(main.beam)
+        for strategy in of_kind(self.cell.strategies, "exact"):
+            if strategy not in self.settings.ablations.strategies:
+                yield from self._of_probabilities(strategy, strategy)
         for strategy in self.settings.ablations.strategies:
             yield from self._of_strategy(strategy)
         for estimator in self.settings.estimators:
@@ -145,7 +154,7 @@ class _Answers:
 
     def _of_samples(self, strategy: str) -> Iterator[MethodScores]:
         on_answer = self._scoped("answer")
-        on_samples = [method for method in self.methods if method.scope != "answer"]
+        on_samples = self._scoped("samples", "candidates")
         samples = self._evidence(strategy, budget=self.settings.num_candidates)
         yield from _scores_of(on_answer + on_samples, "multinomial", "", samples)
         for method in on_samples:
@@ -157,31 +166,61 @@ class _Answers:
             yield from _scores_of(on_samples, "multinomial", ablation("M", M), fewer)
 
     def _of_beams(self, strategy: str) -> Iterator[MethodScores]:
-        ablations = self.settings.ablations
         on_both = self._scoped("candidates")
-        spectral = [method for method in on_both if method.name in SPECTRAL]
         beams = self._evidence(strategy)
         on_answer = [] if self.settings.main.sample else self._scoped("answer")
         yield from _scores_of(on_answer + on_both, "beamsearch", "", beams)
-        for epsilon in ablations.epsilon:
+        yield from self._of_probabilities(strategy, "")
+        yield from self._with_other_weights(beams)
+        yield from self._with_other_embeddings(beams)
+        for M in self.settings.ablations.budgets:
+            narrower = beam_of_width(self.cell.strategies, M)
+            varied = self._evidence(narrower)
+            yield from _scores_of(on_both, "beamsearch", ablation("M", M), varied)
+            yield from self._of_probabilities(narrower, ablation("M", M))
+
+    def _with_other_weights(self, beams: Evidence) -> Iterator[MethodScores]:
+        """A floor on the beams' masses, and for Dissimilarity powers of them."""
+        on_both = self._scoped("candidates")
+        for epsilon in self.settings.ablations.epsilon:
             weights = candidate_weights.restricted_mass(beams.logprob, beams.mask, epsilon)
             varied = replace(beams, weights=weights)
             yield from _scores_of(on_both, "beamsearch", ablation("epsilon", epsilon), varied)
-        for alpha in ablations.alpha:
+        dissimilarity = [method for method in on_both if method.name == "Dissimilarity"]
+        for gamma in self.settings.ablations.powers:
+            weights = candidate_weights.power(beams.logprob, beams.mask, gamma)
+            varied = replace(beams, weights=weights)
+            yield from _scores_of(dissimilarity, "beamsearch", ablation("power", gamma), varied)
+
+    def _with_other_embeddings(self, beams: Evidence) -> Iterator[MethodScores]:
+        """Other numbers of eigenvectors of the Laplacian."""
+        spectral = [method for method in self._scoped("candidates") if method.name in SPECTRAL]
+        for alpha in self.settings.ablations.alpha:
             varied = replace(beams, alpha=alpha)
             yield from _scores_of(spectral, "beamsearch", ablation("alpha", alpha), varied)
-        for K in ablations.K:
+        for K in self.settings.ablations.K:
             varied = replace(beams, K=K)
             yield from _scores_of(spectral, "beamsearch", ablation("K", K), varied)
-        for M in ablations.budgets:
-            varied = self._evidence(beam_of_width(self.cell.strategies, M))
-            yield from _scores_of(on_both, "beamsearch", ablation("M", M), varied)
+
+    def _of_probabilities(self, strategy: str, setting: str) -> Iterator[MethodScores]:
+        """The methods that read the probabilities of a search's outcomes alone.
+
+        None that would say nothing of so few as the search was asked for.
+        """
+        on_beams = self._scoped("beams")
+        size = _size_named(strategy)
+        if size is not None:
+            on_beams = [method for method in on_beams if method.least_candidates <= size]
+        if on_beams:
+            yield from _scores_of(on_beams, "beamsearch", setting, self._evidence(strategy))
 
     def _of_strategy(self, strategy: str) -> Iterator[MethodScores]:
         """One of ``ablations.strategies``, by its name as the setting."""
         on_both = self._scoped("candidates")
         if kind_of(strategy) != "sample":
             yield from _scores_of(on_both, "beamsearch", strategy, self._evidence(strategy))
+            if kind_of(strategy) in OF_DISTINCT_OUTCOMES:
+                yield from self._of_probabilities(strategy, strategy)
             return
         budget = self.settings.num_candidates
         samples = self._evidence(strategy, budget=budget)
@@ -209,7 +248,7 @@ class _Answers:
         """At every M: of the main line, of the budgets, of other strategies of the cell."""
         size = self.cell.size_of(strategy)
         sizes = {self.settings.num_candidates or size, *self.settings.ablations.budgets}
-        sizes |= {M for M in map(_size_named, self.cell.strategies) if M}
+        sizes |= {M for M in map(_size_named, self._set_beside_samples()) if M}
         for M in sorted(sizes):
             if size >= M:
                 candidates = self._candidates(strategy, budget=M)
@@ -221,7 +260,7 @@ class _Answers:
         size = self.cell.size_of(strategy)
         main = self.settings.num_candidates or size
         sizes = {main}
-        for compared in self.cell.strategies:
+        for compared in self._set_beside_samples():
             if kind_of(compared) in FOR_ESTIMATORS:
                 sizes.add(_size_named(compared) or main)
         for M in sorted(sizes):
@@ -231,6 +270,10 @@ class _Answers:
                 candidates = self._candidates(strategy, first=draw * M, budget=M)
                 setting = samples_of(strategy, M, draw + 1)
                 yield from self._estimates(name, strategy, setting, candidates)
+
+    def _set_beside_samples(self) -> list[str]:
+        kinds = {kind_of(name.split(" ", 1)[1]) for name in self.settings.estimators}
+        return set_beside_samples(self.cell.strategies, kinds)
 
     def _candidates(
         self, strategy: str, *, first: int = 0, budget: int | None = None
