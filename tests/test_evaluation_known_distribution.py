@@ -296,3 +296,21 @@ def test_coordinates_are_of_the_most_probable_found() -> None:
     np.testing.assert_allclose(found["mass"], [0.7, 0.8])
     np.testing.assert_allclose(found["fair share"], [0.5, 1.0])
     assert np.isnan(found["kappa"]).all()
+
+
+def test_a_right_answer_is_held_if_it_is_among_the_most_probable_found() -> None:
+    logprob = np.log([[0.1, 0.6, 0.2], [0.3, np.nan, 0.2], [0.5, 0.2, 0.1]])
+    right = np.array([[True, False, False], [True, True, False], [False, False, False]])
+    counts = np.array([[1, 3], [1, 0], [1, 0]])
+    np.testing.assert_allclose(known.coordinates(logprob, right, counts, 2)["held"], [1 / 3, 0.0])
+    np.testing.assert_allclose(known.coordinates(logprob, right, counts, 3)["held"], [2 / 3, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("mass_low", "held_high", "claims_more"),
+    [(0.5, 0.4, True), (0.5, 0.5, False), (0.5, NAN, False), (NAN, 0.1, False)],
+)
+def test_beams_claim_more_than_they_hold_if_the_intervals_are_apart(
+    mass_low: float, held_high: float, claims_more: bool
+) -> None:
+    assert known.claims_more_than_held(mass_low, held_high) is claims_more

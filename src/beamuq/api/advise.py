@@ -13,7 +13,12 @@ from beamuq.api.rows import Rows, markdown, named
 from beamuq.array_types import Bools, Floats, Ints
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import estimate, resample_blocks
-from beamuq.evaluation.known_distribution import LEAST_TOLD, coordinates, tell_kappa
+from beamuq.evaluation.known_distribution import (
+    LEAST_TOLD,
+    claims_more_than_held,
+    coordinates,
+    tell_kappa,
+)
 from beamuq.scorers.quality_metrics import exact_match
 
 RESAMPLES = 2000
@@ -193,7 +198,7 @@ def _notes(
     notes = []
     if usable < LEAST_QUESTIONS:
         notes.append(f"{usable} questions are few: ask at least {LEAST_QUESTIONS}.")
-    if places["high"]["held"] < places["low"]["mass"]:
+    if claims_more_than_held(places["low"]["mass"], places["high"]["held"]):
         notes.append(BESIDE_THE_MAP)
     if usable < questions:
         notes.append(

@@ -204,15 +204,30 @@ def beam_estimate(probability: Floats, dissimilarity: Floats, in_set: Bools, M: 
 
 
 def coordinates(logprob: Floats, right: Bools, counts: Counts, M: int) -> dict[str, Floats]:
-    """Where questions are on the map, on each resample [R]: :func:`covered`, and ``kappa``.
+    """Where questions are on the map, on each resample [R]: :func:`covered`, ``held``, ``kappa``.
 
-    logprob, right [N, A] of distinct outcomes that were found (NaN: padding); counts [N, R]. kappa
-    is as :func:`estimate_kappa` has it.
+    logprob, right [N, A] of distinct outcomes that were found (NaN: padding); counts [N, R]. held
+    is the share of questions with a right one among the M most probable; kappa is as
+    :func:`estimate_kappa` has it.
     """
     outcomes = ~np.isnan(logprob)
     outcome_logprob = np.where(outcomes, logprob, -np.inf)
-    kappa = estimate_kappa(outcome_logprob, outcomes, right, counts)
-    return covered(np.exp(outcome_logprob), outcomes, M, counts) | {"kappa": kappa}
+    probability = np.exp(outcome_logprob)
+    places, _, _ = _most_probable(probability, outcomes, M)
+    holds = np.take_along_axis(right & outcomes, places, axis=1).any(axis=1)
+    return covered(probability, outcomes, M, counts) | {
+        "held": np.asarray(holds @ counts / counts.sum(axis=0)),
+        "kappa": estimate_kappa(outcome_logprob, outcomes, right, counts),
+    }
+
+
+def claims_more_than_held(mass_low: float, held_high: float) -> bool:
+    """Whether beams claim more probability than questions have a right answer among them.
+
+    By the ends of two intervals; then the truth is not drawn of such a distribution, and the map
+    does not apply. False where either is NaN: not known.
+    """
+    return held_high < mass_low
 
 
 def crossing(mass: Floats, difference: Floats) -> float:

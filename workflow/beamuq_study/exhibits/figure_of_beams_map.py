@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ import pandas as pd
 from beamuq.evaluation.bootstrap import interval
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import MEAN, Estimates, joined
-from beamuq.evaluation.known_distribution import coordinates
+from beamuq.evaluation.known_distribution import claims_more_than_held, coordinates
 from beamuq.scorers.quality_metrics import exact_match, gold_label
 from beamuq_study import grid
 from beamuq_study.data.dataset_adapters import normalizer_of
@@ -43,7 +44,8 @@ FURTHER_SCORES = ("CocoaMSP", "CocoaPPL")
 PLACE = ["model", "dataset"]
 PAIRED_ON = [*PLACE, "quality", "method", "setting"]
 COVERING = [*PLACE, "power", "M"]  # what a covered mass depends on
-COORDINATES = ["mass", "mass_low", "mass_high", "kappa", "kappa_low", "kappa_high"]
+ENDS = ("", "_low", "_high")
+COORDINATES = [name + end for name in ("mass", "kappa", "held") for end in ENDS]
 COLUMNS = [
     "panel",
     "what",
@@ -145,6 +147,7 @@ def when_beams_win(
     data = _panels(grid, points)
     facts = {
         "points": _coordinates_of_points(study, points),
+        "beside": _beside_the_map(study, points),
         "undefined": f"{int(points['kappa'].isna().sum())} cells have no κ and are left out.",
     }
     labels = (f"Mass that {study.main.num_candidates} beams cover", "κ (below 1: overconfident)")
@@ -176,7 +179,8 @@ def _gains_on_map(study: Study, estimates: Estimates, model: str) -> pd.DataFram
     mass = estimates.where(metric="mass").at(gains.frame[COVERING]).summary(confidence)
     ends = mass[["value", "low", "high"]].set_axis(["mass", "mass_low", "mass_high"], axis=1)
     data = gains.summary(confidence).join(ends)
-    return data.assign(what=GAIN, kappa_low=np.nan, kappa_high=np.nan)
+    of_points_alone = ["kappa_low", "kappa_high", "held", "held_low", "held_high"]
+    return data.assign(what=GAIN, **dict.fromkeys(of_points_alone, np.nan))
 
 
 def _panels(grid: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
@@ -199,13 +203,31 @@ def _names_of_panels(grid: pd.DataFrame, points: pd.DataFrame) -> list[tuple[str
 
 
 def _coordinates_of_points(study: Study, points: pd.DataFrame) -> str:
-    """The covered mass and κ of each cell."""
+    """The covered mass, κ and share of right answers among the beams of each cell."""
     phrases = []
-    for model, dataset, mass, kappa in points[[*PLACE, "mass", "kappa"]].to_numpy():
+    for place, mass, kappa, held in _numbers_of_points(study, points, ["mass", "kappa", "held"]):
         ratio = "not known" if np.isnan(kappa) else decimal(kappa, 2)
-        title = f"{study.datasets[dataset].title} {study.models[model].title}"
-        phrases.append(f"{title} {decimal(mass, 2)} and {ratio}")
-    return ", ".join(phrases)
+        phrases.append(f"{place} {decimal(mass, 2)}, {ratio} and {decimal(held, 2)}")
+    return "; ".join(phrases)
+
+
+def _beside_the_map(study: Study, points: pd.DataFrame) -> str:
+    """The cells to which the map does not apply, by the rule of ``advise``."""
+    ends = _numbers_of_points(study, points, ["mass_low", "held_high"])
+    beside = [place for place, mass, held in ends if claims_more_than_held(mass, held)]
+    return "; ".join(beside) or "none"
+
+
+def _numbers_of_points(
+    study: Study, points: pd.DataFrame, names: Sequence[str]
+) -> list[tuple[Any, ...]]:
+    """Of each cell its title and some numbers, NaN where there is none."""
+    titles = [
+        f"{study.datasets[dataset].title} {study.models[model].title}"
+        for model, dataset in points[PLACE].to_numpy()
+    ]
+    columns = [points[name].astype(np.float64) for name in names]
+    return list(zip(titles, *columns, strict=True))
 
 
 def _point(study: Study, inputs: Inputs, cell: Cell) -> Mapping[str, object]:
