@@ -95,7 +95,7 @@ def surface(dataset: str, quality: str) -> Surface:
 def crossings() -> pd.DataFrame:
     """Under similarity the mass from which beams stay ahead, by what κ is.
 
-    ``of``: a number; "own", the dataset's κ; "falling", κ at each mass as the model has it at token
+    ``of``: κ itself; "own", the dataset's κ; "falling", κ at each mass as the model has it at token
     temperatures of 1, .7, .5 and .35 on TriviaQA. The interval is of the map's values and, where κ
     is estimated, of κ: from where the upper end is above 0 at the upper κ, to where the lower end
     is at the lower κ.
@@ -120,7 +120,7 @@ def crossings() -> pd.DataFrame:
                 "dataset": dataset,
                 "of": name,
                 "kappa": kappa(np.array([mass]))[0],
-                "mass": mass,
+                "value": mass,
                 "low": on_map.crossing("high", kappa_high),
                 "high": on_map.crossing("low", kappa_low),
                 "n": on_map.n,
@@ -135,29 +135,36 @@ def _through(masses: pd.Series[float], kappas: pd.Series[float]) -> Curve:
 
 
 def map_against_labels() -> pd.DataFrame:
-    """What beams gain by real labels, and the map's value at the cell's covered mass and κ.
+    """What beams gain by real labels, and by the map at the cell's covered mass and κ.
 
-    By exact match on the questions of recipe ``main``, one draw of ten samples; by F1 and gold
-    label on those of the map, the mean of forty. ``map_low``, ``map_high``: the map's interval,
-    over the interval of κ. ``excluded``: the map's value is outside the labels' interval.
+    Two rows a cell and judge, ``what`` "labels" and "map". By exact match labels are of the
+    questions of recipe ``main``, one draw of ten samples; by F1 and gold label of those of the map,
+    the mean of forty draws. The map's interval covers that of κ. ``excluded``: the map's value is
+    outside the interval of the labels.
     """
     of_cells = places().set_index(["model", "dataset"])
-    rows = []
-    for row in _gains_by_labels():
-        cell = of_cells.loc[(row["model"], row["dataset"])]
-        on_map = surface(row["dataset"], QUALITY_OF_JUDGE[row["judge"]])
-        kappas = [cell[name] for name in ("kappa", "kappa_low", "kappa_high")]
-        value = on_map.at("value", cell["mass"], cell["kappa"])
-        row |= {
-            "mass": cell["mass"],
-            "kappa": cell["kappa"],
-            "map": value,
-            "map_low": min(on_map.at("low", cell["mass"], kappa) for kappa in kappas),
-            "map_high": max(on_map.at("high", cell["mass"], kappa) for kappa in kappas),
-            "excluded": not row["low"] <= value <= row["high"],
-        }
-        rows.append(row)
-    return pd.DataFrame(rows)
+    rows: list[Row] = []
+    for labels in _gains_by_labels():
+        cell = of_cells.loc[(labels["model"], labels["dataset"])]
+        on_map = _on_map(labels, cell)
+        is_inside = labels["low"] <= on_map["value"] <= labels["high"]
+        place = {"mass": cell["mass"], "kappa": cell["kappa"], "excluded": not is_inside}
+        rows.append(labels | {"what": "labels"} | place)
+        rows.append(on_map | {"what": "map"} | place)
+    columns = ["model", "dataset", "judge", "what", "value", "low", "high", "n"]
+    return pd.DataFrame(rows)[[*columns, "mass", "kappa", "excluded"]]
+
+
+def _on_map(labels: Row, cell: pd.Series[Any]) -> Row:
+    """What the map says of a cell under the quality that stands for its judge."""
+    on_map = surface(labels["dataset"], QUALITY_OF_JUDGE[labels["judge"]])
+    kappas = [cell[name] for name in ("kappa", "kappa_low", "kappa_high")]
+    return labels | {
+        "value": on_map.at("value", cell["mass"], cell["kappa"]),
+        "low": min(on_map.at("low", cell["mass"], kappa) for kappa in kappas),
+        "high": max(on_map.at("high", cell["mass"], kappa) for kappa in kappas),
+        "n": on_map.n,
+    }
 
 
 def _gains_by_labels() -> list[Row]:

@@ -202,7 +202,7 @@ def _cell(data: list[Row], conditions: list[str], *, is_difference: bool) -> str
         sys.exit(f"{len(rows)} rows are {texts_by_column}")
     value = _number(rows[0], column)
     if column != "value":
-        return decimal(value)
+        return "–" if math.isnan(value) else decimal(value)
     low = _number(rows[0], "low")
     high = _number(rows[0], "high")
     digits = 3 if abs(value) < 10 else 1
