@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from beamuq.array_types import Floats
 from beamuq.evaluation.bootstrap import interval
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import MEAN, Estimates, joined
@@ -231,7 +232,17 @@ def _numbers_of_points(
 
 
 def _point(study: Study, inputs: Inputs, cell: Cell) -> Mapping[str, object]:
-    """Where a cell is on the map, of all outcomes that its searches found.
+    """Where a cell is on the map."""
+    numbers: dict[str, float | None] = {}
+    for name, values in coordinates_of(study, inputs, cell).items():
+        ends = interval(values[1:], study.evaluation.confidence)
+        numbers |= {name: values[0], f"{name}_low": ends.low, f"{name}_high": ends.high}
+    n = len(inputs.candidates(cell).ids)
+    return {"what": OWN, **cell.place, "n": n, **numbers}
+
+
+def coordinates_of(study: Study, inputs: Inputs, cell: Cell) -> dict[str, Floats]:
+    """A cell's coordinates, each the value and then its resamples, of all outcomes found.
 
     Outcomes are right under its own questions' references.
     """
@@ -240,12 +251,7 @@ def _point(study: Study, inputs: Inputs, cell: Cell) -> Mapping[str, object]:
     logprob = outcomes["logprob"].loc[sets.ids].to_numpy(np.float64)
     right = outcomes["right"].loc[sets.ids].to_numpy(np.float64) > 0
     counts = np.insert(inputs.resample_counts(cell, sets.ids), 0, 1, axis=1)
-    resampled = coordinates(logprob, right, counts, study.main.num_candidates)
-    numbers: dict[str, float | None] = {}
-    for name, values in resampled.items():
-        ends = interval(values[1:], study.evaluation.confidence)
-        numbers |= {name: values[0], f"{name}_low": ends.low, f"{name}_high": ends.high}
-    return {"what": OWN, **cell.place, "n": len(sets.ids), **numbers}
+    return coordinates(logprob, right, counts, study.main.num_candidates)
 
 
 def _outcomes(sets: CandidateSets, dataset: Dataset) -> pd.DataFrame:
