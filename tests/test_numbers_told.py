@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import cache
 from pathlib import Path
@@ -105,6 +106,99 @@ def test_the_judges_differ_on_longer_answers_that_seldom_contain_a_reference() -
     )
 
 
+def test_how_many_answers_are_right_as_chat() -> None:
+    right = []
+    exact = []
+    for dataset in ("triviaqa", "coqa"):
+        place = f"smollm2-135m-chat/{dataset}/main.parquet"
+        right.append(greedy(Path(f"quality/answer_f1/{place}"))["value"] > RIGHT)
+        exact.append(greedy(Path(f"quality/exact_match/{place}"))["value"])
+    shares = [f"{of_dataset.mean():.1%}".replace("%", " %") for of_dataset in right]
+    assert_told(PAGE, f"and {shares[0]} and {shares[1]} are right")
+    assert_told(PAGE, f"on CoQA rest on {exact[1].sum():.0f} exact matches in 2,000 answers")
+
+
+def test_how_many_answers_and_first_beams_are_empty() -> None:
+    answers = json.loads((FOLDER / "empty_answers.json").read_text(encoding="utf-8"))
+    of_hotpotqa = answers[f"candidates/{MODEL}/hotpotqa/main.parquet"]
+    empty = {source: set(ids) for source, ids in of_hotpotqa.items()}
+    n = len(quality("answer_f1", "hotpotqa"))
+    answered = n - len(empty["greedy"])
+    first_alone = len(empty["top_beam"] - empty["greedy"])
+    assert_told(README, f"({len(empty['greedy']) / n:.0%}".replace("%", " %") + " of HotpotQA)")
+    assert_told(PAGE, f"{len(empty['greedy']):,} of {n:,} answers are empty")
+    assert_told(PAGE, f"the first beam of {first_alone} of the {answered} answered HotpotQA")
+    assert_told(PAGE, f"{len(empty['top_beam']):,} of {n:,} times on HotpotQA")
+    of_arc = answers[f"candidates/{MODEL}/arc-challenge/main.parquet"]["greedy"]
+    assert_told(PAGE, f"{len(of_arc)} of {len(quality('answer_f1', 'arc-challenge'))}.")
+
+
+def test_how_often_the_judges_give_opposite_signs() -> None:
+    gains = csv("tables/quality_agreement").query("metric == 'PRR'")
+    place = ["model", "dataset", "method"]
+    by_quality = gains.pivot_table("value", place, "setting")[["answer_f1", "exact_match"]]
+    opposite = (by_quality["answer_f1"] * by_quality["exact_match"]) < 0
+    assert_told(PAGE, f"the opposite in {opposite.sum()} of {len(opposite)} cells and scores")
+    of_coqa = gains[(gains["dataset"] == "coqa") & (gains["low"] > 0)]
+    counts = of_coqa.groupby(["model", "setting"]).size().to_dict()
+    assert counts == {(MODEL, "exact_match"): 3, ("smollm2-135m-chat", "exact_match"): 4}
+
+
+# -- candidates ------------------------------------------------------------------------------------
+
+
+def test_how_many_differences_by_number_of_candidates_leave_out_zero() -> None:
+    gains = csv("tables/gains_by_candidates").query("dataset == 'mean' and setting != 'M=1'")
+    above = gains[gains["low"] > 0]
+    assert sorted(above["setting"]) == ["M=2", "M=3", "M=4"]
+    assert not (gains["high"] < 0).any()
+    assert_told(PAGE, f"three of {len(gains)} differences leave out zero, all gains")
+
+
+def test_how_many_other_candidates_are_behind_beams() -> None:
+    gains = csv("tables/gains_by_strategy").query("dataset == 'mean'")
+    others = gains[~gains["setting"].str.startswith("epsilon")]
+    assert not (others["low"] > 0).any()
+    behind = (others["high"] < 0).sum()
+    assert_told(PAGE, f"of {len(others)} differences none is above zero by its interval")
+    assert_told(PAGE, f"and {behind} are below")
+
+
+def test_how_many_estimators_are_shown_to_rank_otherwise_than_samples() -> None:
+    differences = csv("tables/estimators").query("dataset == 'mean' and metric == 'ΔPRR'")
+    shown = differences[differences["p_holm"] < 0.05]
+    assert_told(PAGE, f"Of {len(differences)} differences to samples three are shown")
+    assert set(zip(shown["variant"], shown["setting"], strict=True)) == {
+        ("lower", "beam M=5"),
+        ("lower", "beam M=20"),
+        ("uniform", "beam M=10"),
+    }
+
+
+def test_merged_endings_move_no_prr_by_more_than_is_told() -> None:
+    changes = csv("tables/endings").query("metric == 'PRR' and setting == 'merged − apart'")
+    assert_told(PAGE, f"moves no PRR by more than {decimal(changes['value'].abs().max(), 4)} ")
+
+
+def test_how_often_the_printed_condition_holds() -> None:
+    keys = {"by": "length", "bin": "All", "what": "printed condition"}
+    of_triviaqa = one("figures/fair_share", "share", dataset="triviaqa", **keys)
+    of_coqa = one("figures/fair_share", "share", dataset="coqa", **keys)
+    assert_told(
+        PAGE,
+        f"holds at {decimal(100 * of_triviaqa, 1)} % of these 500 TriviaQA questions and "
+        f"{100 * of_coqa:.0f} % of CoQA's",
+    )
+    in_general = one("comparison_claims", id="mass-condition", model=MODEL)
+    assert_told(PAGE, f"holds at {decimal(100 * in_general, 2)} % ± .21 % of the TriviaQA")
+
+
+def test_how_many_samples_of_short_answers_repeat() -> None:
+    share = one("comparison_claims", id="redundancy-short", model=MODEL)
+    for name in (README, PAGE):
+        assert_told(name, f"{100 * share:.1f} % ± .4 %")
+
+
 # -- questions -------------------------------------------------------------------------------------
 
 
@@ -127,6 +221,22 @@ def test_most_of_the_unseen_coqa_questions_are_about_stories_that_were_seen() ->
     story_is_seen = of_coqa["group"].isin(of_coqa[is_seen]["group"])
     assert_told(PAGE, f"its {(~is_seen).sum():,} questions that were not seen before")
     assert_told(PAGE, f"But {(~is_seen & story_is_seen).sum():,} of these are about stories")
+
+
+def test_how_many_questions_of_the_map_were_asked_by_recipe_reference() -> None:
+    n = 0
+    shared = 0
+    for dataset, left_out in (("triviaqa", 150), ("webquestions", 150), ("coqa", 0)):
+        ids = {
+            recipe: set(pd.read_parquet(file)["id"])
+            for recipe in ("map", "reference")
+            if (file := FOLDER / f"scores/embedding/{MODEL}/{dataset}/{recipe}.parquet").is_file()
+        }
+        on_map = [name for name in questions(dataset)["id"] if name in ids["map"]][left_out:]
+        n += len(on_map)
+        shared += len(ids.get("reference", set()) & set(on_map))
+    assert_told(PAGE, f"On the {n:,} of")
+    assert_told(PAGE, f"{shared} of these among them")
 
 
 # -- gains -----------------------------------------------------------------------------------------
