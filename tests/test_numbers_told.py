@@ -358,7 +358,7 @@ def test_the_crossings_are_told_with_their_kappa() -> None:
         kind: [decimal(one("crossings", dataset=name, of=kind), 2) for name in TITLES]
         for kind in ("1", "own", "falling")
     }
-    kappas = [decimal(one("places", "kappa", model=MODEL, dataset=name), 2) for name in TITLES]
+    kappas = [decimal(one("map_points", "kappa", model=MODEL, dataset=name), 2) for name in TITLES]
     sharp, own, falling = masses.values()
     assert_told(
         README,
@@ -373,7 +373,7 @@ def test_the_crossings_are_told_with_their_kappa() -> None:
         f"as under token temperature, {falling[0]}, {falling[1]} and {falling[2]}.",
     )
     tempered = [
-        decimal(one("places", "kappa", model=model, dataset="triviaqa"), 2)
+        decimal(one("map_points", "kappa", model=model, dataset="triviaqa"), 2)
         for model in evidence_map.TEMPERED
     ]
     assert_told(MAP, f"to {tempered[0]}, {tempered[1]} and {tempered[2]}.")

@@ -1,7 +1,7 @@
 """Where the study's questions are on the map of when beams win, and what the map says of them.
 
 ``python tools/evidence_map.py`` makes three files of ``evidence/small`` from its published tables,
-in a second: ``places.csv``, the covered mass and κ of each cell; ``crossings.csv``, the covered
+in a second: ``map_points.csv``, the covered mass and κ of each cell; ``crossings.csv``, the covered
 mass from which beams are ahead, by κ; ``map_against_labels.csv``, what beams gain under real
 labels beside the map's value at the same place.
 """
@@ -20,7 +20,7 @@ from beamuq.evaluation.known_distribution import crossing
 from evidence_differences import EVIDENCE, GAINS_FILE, MODEL, D
 
 FOLDER = EVIDENCE / "small"
-PLACES_FILE = FOLDER / "places.csv"
+POINTS_FILE = FOLDER / "map_points.csv"
 CROSSINGS_FILE = FOLDER / "crossings.csv"
 LABELS_FILE = FOLDER / "map_against_labels.csv"
 GAIN = "beams - samples"
@@ -38,7 +38,7 @@ Row = dict[str, Any]
 Curve = Callable[[Floats], Floats]  # κ by covered mass
 
 
-def places() -> pd.DataFrame:
+def points() -> pd.DataFrame:
     """Each cell's covered mass and κ, with 95 % intervals over questions."""
     points = _figure("when_beams_win").query("what != @GAIN")
     columns = ["model", "dataset", "n"]
@@ -100,7 +100,7 @@ def crossings() -> pd.DataFrame:
     is estimated, of κ: from where the upper end is above 0 at the upper κ, to where the lower end
     is at the lower κ.
     """
-    of_cells = places().set_index(["model", "dataset"])
+    of_cells = points().set_index(["model", "dataset"])
     tempered = of_cells.loc[[(model, "triviaqa") for model in (MODEL, *TEMPERED)]]
     rows = []
     for dataset in OPEN:
@@ -142,7 +142,7 @@ def map_against_labels() -> pd.DataFrame:
     the mean of forty draws. The map's interval covers that of κ. ``excluded``: the map's value is
     outside the interval of the labels.
     """
-    of_cells = places().set_index(["model", "dataset"])
+    of_cells = points().set_index(["model", "dataset"])
     rows: list[Row] = []
     for labels in _gains_by_labels():
         cell = of_cells.loc[(labels["model"], labels["dataset"])]
@@ -180,7 +180,7 @@ def _gains_by_labels() -> list[Row]:
     return pd.concat([by_exact[columns], by_own[columns]]).to_dict("records")
 
 
-FILES = {PLACES_FILE: places, CROSSINGS_FILE: crossings, LABELS_FILE: map_against_labels}
+FILES = {POINTS_FILE: points, CROSSINGS_FILE: crossings, LABELS_FILE: map_against_labels}
 
 if __name__ == "__main__":
     for file, rows_of_file in FILES.items():
