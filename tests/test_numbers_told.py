@@ -409,3 +409,44 @@ def test_a_mixture_is_ahead_of_samples_at_every_place_of_the_map() -> None:
     ]
     drawn_truth = mixtures["setting"].str.contains("kappa=", regex=False)
     assert (mixtures[drawn_truth]["low"] > 0).all()
+
+
+def test_real_f1_lies_between_the_two_qualities_of_the_map_in_the_mean() -> None:
+    keys = {"dataset": "mean", "metric": evidence_map.GAIN, "method": "Dissimilarity"}
+    keys |= {"variant": "normalised beam"}
+    similarity, f1, exact = (
+        one("tables/beams_map", setting=f"{quality} M=10", **keys)
+        for quality in (
+            "similarity power=1.0 kappa=1.0",
+            "answer_f1 power=1.0",
+            "exact text power=1.0 kappa=1.0",
+        )
+    )
+    assert similarity < f1 < exact
+    assert_told(MAP, "F1 lies between the two panels in the mean")
+
+
+# -- our claims ------------------------------------------------------------------------------------
+
+
+def test_how_many_of_our_claims_have_which_outcome() -> None:
+    claims = csv("comparison_claims")
+    ours = claims[claims["where"].str.startswith("ours")]
+    worst_first = ["no", "undecided", "yes"]  # of several models' outcomes
+    outcomes = ours.groupby("id")["outcome"].agg(lambda found: min(found, key=worst_first.index))
+    counts = outcomes.value_counts().to_dict()
+    by_generate = 1  # denied; a test of its own in evidence
+    assert counts == {"undecided": 6, "yes": 3, "no": 2 - by_generate}
+    assert_told(
+        README, "We declared eleven claims", "Three are shown, all on the map; two are denied"
+    )
+    assert_told(PAGE, "eleven declared tests six are undecided, two denied, three shown")
+    shown = set(outcomes[outcomes == "yes"].index)
+    places = {row["id"]: row["found"] for row in ours.to_dict("records") if row["id"] in shown}
+    assert places == {
+        "beams-win-with-exact-text": "30 of 30 places shown",
+        "overconfidence-costs-beams": "15 of 15 places shown",
+        "optimal-stratified-not-behind": "600 of 600 places shown",
+    }
+    assert_told(README, "at 15 of 15 places")
+    assert_told(MAP, "at 15 of 15 places", "at 30 of 30 places", "at 600 of 600 places")
