@@ -75,12 +75,17 @@ class Measured:
     folder: str = "small"
     metric: str = "PRR"
     quality: str = "answer_f1"
+    wrong: str = ""  # which answers count as wrong, whatever the quality: `CONTAINED`, `PARTLY`
     answered: bool = False  # of the questions whose greedy answer is not empty
     left_out: slice | None = None  # of the questions of recipe reference, in order of their draw
 
 
+CONTAINED = "contain a reference, and are not it"
+PARTLY = "are right by half at most"
 # before a recipe
 MEASURED = {
+    "contained-": Measured(wrong=CONTAINED),
+    "partly-": Measured(wrong=PARTLY),
     "unseen-": Measured(left_out=slice(None)),
     "exact-": Measured(quality="exact_match"),
     "roc-": Measured(metric="ROC-AUC"),
@@ -228,6 +233,18 @@ DIFFERENCES = [
     ),
     Difference("gain by exact match less by F1", (D, ECC, EIGVEC, FIVE), MEANS, BY_EXACT),
     Difference(
+        "gain where a contained reference is wrong",
+        (D,),
+        MEANS,
+        "contained-main beamsearch - contained-main multinomial",
+    ),
+    Difference(
+        "gain where half right is wrong",
+        (D,),
+        MEANS,
+        "partly-main beamsearch - partly-main multinomial",
+    ),
+    Difference(
         "samples less Perplexity", ("CocoaPPL",), MEANS, "main multinomial - main@Perplexity"
     ),
 ]
@@ -288,12 +305,13 @@ def recomputed(
     qualities: Collection[str] = (),
     answered: bool = False,
     without: Collection[str] = (),
+    wrong: str = "",
 ) -> Recomputed:
     """A published cell's evaluation, from its scores, quality, groups and empty answers.
 
     ``chosen``: of these scores; ``metric``, ``qualities``: by these alone (empty: by all);
     ``answered``: of the answered questions too; ``without``: these questions. Whatever is left out
-    costs nothing.
+    costs nothing. ``wrong``: which answers count as wrong (:class:`Measured`).
     """
     place = (cell.dataset, cell.model, cell.recipe)
     asked_for = ~pc.field("id").isin(pa.array(without, pa.string()))
@@ -309,11 +327,29 @@ def recomputed(
             continue
         file = folder / Artifact("quality", *place, metric=quality.metric).path
         judged = read(file, "quality").table.filter(asked_for)
+        if wrong:
+            judged = _judged_wrong(folder, cell, judged, wrong)
         settings = _settings(folder, cell, quality, metric)
         evaluation, replicates = evaluate(scores, judged, questions, settings, cell.dataset, empty)
         rows.evaluation += evaluation
         rows.replicates += replicates
     return rows
+
+
+def _judged_wrong(folder: Path, cell: Artifact, judged: pa.Table, wrong: str) -> pa.Table:
+    """The qualities with 0 for some answers."""
+    value = judged["value"].to_numpy()
+    lost = value <= 0.5
+    if wrong == CONTAINED:
+        file = Artifact("quality", cell.dataset, cell.model, cell.recipe, metric="exact_match").path
+        keys = ["id", "answer_source"]
+        exact = read(folder / file, "quality").table.to_pandas().set_index(keys)["value"]
+        is_exact = exact.loc[pd.MultiIndex.from_frame(judged.select(keys).to_pandas())]
+        lost = (value == 1) & (is_exact.to_numpy() == 0)
+    place = judged.schema.get_field_index("value")
+    return judged.set_column(
+        place, judged.schema.field(place), pa.array(np.where(lost, 0.0, value))
+    )
 
 
 def _empty_answers(folder: Path, cell: Artifact) -> dict[str, list[str]]:
@@ -364,6 +400,7 @@ def prr(dataset: str, recipe: str) -> dict[Scored, np.ndarray]:
         [by.quality],
         by.answered,
         without,
+        by.wrong,
     )
     subsets = {row["subset"] for row in rows.replicates}
     # of all questions alone where no answer is empty
