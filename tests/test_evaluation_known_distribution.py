@@ -296,3 +296,62 @@ def test_coordinates_are_of_the_most_probable_found() -> None:
     np.testing.assert_allclose(found["mass"], [0.7, 0.8])
     np.testing.assert_allclose(found["fair share"], [0.5, 1.0])
     assert np.isnan(found["kappa"]).all()
+
+
+def test_a_right_answer_is_held_if_it_is_among_the_most_probable_found() -> None:
+    logprob = np.log([[0.1, 0.6, 0.2], [0.3, np.nan, 0.2], [0.5, 0.2, 0.1]])
+    right = np.array([[True, False, False], [True, True, False], [False, False, False]])
+    counts = np.array([[1, 3], [1, 0], [1, 0]])
+    np.testing.assert_allclose(known.coordinates(logprob, right, counts, 2)["held"], [1 / 3, 0.0])
+    np.testing.assert_allclose(known.coordinates(logprob, right, counts, 3)["held"], [2 / 3, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("mass_low", "held_high", "claims_more"),
+    [(0.5, 0.4, True), (0.5, 0.5, False), (0.5, NAN, False), (NAN, 0.1, False)],
+)
+def test_beams_claim_more_than_they_hold_if_the_intervals_are_apart(
+    mass_low: float, held_high: float, claims_more: bool
+) -> None:
+    assert known.claims_more_than_held(mass_low, held_high) is claims_more
+
+
+@pytest.mark.parametrize("kappa", [0.5, 1.0])
+def test_the_interval_of_kappa_covers_it_with_sixty_questions(kappa: float) -> None:
+    rng = np.random.default_rng(0)
+    worlds = 600
+    covered = 0
+    for _ in range(worlds):
+        logprob, right = beams_of(rng, N=60, kappa=kappa)
+        own_groups = [str(n) for n in range(60)]
+        low, high = known.kappa_interval(logprob, np.isfinite(logprob), right, own_groups)
+        covered += low <= kappa <= high
+    assert covered / worlds == pytest.approx(0.95, abs=0.03)  # 3.4 standard errors
+
+
+def test_the_interval_of_kappa_is_wider_where_questions_of_a_group_are_alike() -> None:
+    logprob, right = beams_of(np.random.default_rng(1), N=100, kappa=1.0)
+    copies = [np.tile(of_question, (4, 1)) for of_question in (logprob, right)]
+    arrays = (copies[0], np.isfinite(copies[0]), copies[1])
+    once = known.kappa_interval(logprob, np.isfinite(logprob), right, [str(n) for n in range(100)])
+    as_groups = known.kappa_interval(*arrays, [str(n % 100) for n in range(400)])
+    as_questions = known.kappa_interval(*arrays, [str(n) for n in range(400)])
+    assert as_groups == pytest.approx(once)
+    assert np.diff(as_questions) == pytest.approx(np.diff(once) / 2, rel=0.1)
+
+
+def test_kappa_has_no_interval_of_few_questions() -> None:
+    logprob = np.log([[0.6, 0.3]] * 9)
+    right = np.array([[True, False]] * 9)
+    ends = known.kappa_interval(logprob, np.isfinite(logprob), right, list("abcdefghi"))
+    assert np.isnan(ends).all()
+
+
+def beams_of(rng: np.random.Generator, N: int, kappa: float) -> tuple[Any, Any]:
+    """log p of ten beams of some questions, and which is the right answer, drawn at κ, if any."""
+    mass = rng.beta(1.2, 1.8, (N, 1)).clip(0.02, 0.98)
+    p = rng.dirichlet(np.full(10, 0.3), N).clip(1e-9) * mass
+    raised = p**kappa
+    truth = raised / raised.sum(axis=1, keepdims=True) * p.sum(axis=1, keepdims=True)
+    place = (np.cumsum(truth, axis=1) < rng.random((N, 1))).sum(axis=1)
+    return np.log(p), np.arange(10) == place[:, None]

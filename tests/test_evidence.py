@@ -243,8 +243,9 @@ def test_a_block_of_cells_shows_numbers_of_a_file_and_refuses_rows_that_are_not_
         "| --- | ---: | ---: |",
         r"| five | **-.250** \[-.500, -.125] | .500 \[-.500, 1.000] |",
     ]
-    assert "| big | 58.3 |" in written(
-        "<!-- cells f | setting=M=10 as big | kind=a as A -->\n<!-- end -->"
+    assert "| big | 58.3 | – |" in written(
+        "<!-- cells f | setting=M=10 as big | kind=a as A; kind=a & show=low as low -->\n"
+        "<!-- end -->"
     )
     with pytest.raises(SystemExit, match="0 rows"):
         written(block.format("setting=M=10 as ten"))

@@ -17,7 +17,7 @@ import exhibits_study
 from beamuq.evaluation.estimates import ALL_EMPTY
 from beamuq.evaluation.prr_and_auc import area_under_generalised_risk
 from beamuq_study import parquet_tables
-from beamuq_study.exhibits import list_of_exhibits
+from beamuq_study.exhibits import list_of_exhibits, table_of_places
 from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import Artifact
 from exhibits_study import BASE, BOTH_FORMS, CHAT, DATASETS, EMPTY, SIZE, Results
@@ -382,3 +382,24 @@ def test_a_mean_over_one_dataset_is_not_counted_beside_it(results: Results) -> N
     }
     counted = int(re.search(r"(\d+) of (\d+)\.", built.caption)[2])  # type: ignore[index]
     assert counted == len(built.frame)
+
+
+def test_a_cell_whose_beams_claim_more_than_they_hold_is_named_beside_the_map(
+    results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resamples = np.linspace(-0.05, 0.05, 101)
+
+    def coordinates(_: Any, __: Any, cell: Cell) -> dict[str, np.ndarray[Any, Any]]:
+        held = 0.3 if cell.dataset == "coqa" else 0.6
+        values = {"mass": 0.5, "held": held, "kappa": 0.8}
+        return {name: np.array([value, *(value + resamples)]) for name, value in values.items()}
+
+    monkeypatch.setattr(table_of_places, "coordinates_of", coordinates)
+    built = results.built("places")
+    coqa = built.frame.query("model == @BASE and dataset == 'coqa'").set_index("metric")
+    assert coqa["value"].to_dict() == {"mass": 0.5, "held": 0.3, "kappa": 0.8}
+    assert (coqa["n"] == SIZE["main"]).all()
+    assert coqa["low"]["held"] == pytest.approx(0.2525)
+    titles = [STUDY.models[model].title for model in (BASE, CHAT)]
+    beside = "; ".join(f"CoQA, {title}" for title in titles)
+    assert f"does not apply: {beside}." in built.caption

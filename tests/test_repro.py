@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from beamuq.io import file_sha256
-from evidence_differences import FILE, POWER_FILE, power, table
+from evidence_differences import FILE, GAINS_FILE, POWER_FILE, gains, power, table
 from sync_evidence import BLOCK, ROOT
 
 PAGES = ("README.md", "docs/evidence.md", "docs/when_beams_win.md")
@@ -65,3 +65,10 @@ def test_the_power_follows_from_the_published_table_and_the_paper_s_numbers() ->
 @pytest.mark.evidence
 def test_the_differences_follow_from_the_published_scores() -> None:
     pd.testing.assert_frame_equal(table(), pd.read_csv(FILE), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.evidence
+def test_the_gains_by_both_judges_follow_from_the_published_scores() -> None:
+    pd.testing.assert_frame_equal(
+        gains(), pd.read_csv(GAINS_FILE), check_dtype=False, rtol=1e-5, atol=1e-6
+    )

@@ -1,8 +1,9 @@
-"""Differences in PRR that the evidence pages tell: ``evidence/small/differences.csv``.
+"""Differences in PRR that the evidence pages tell, which no exhibit holds.
 
-No exhibit holds them.
-``python tools/evidence_differences.py`` makes the file again from published scores, in a few
-minutes. `recomputed` evaluates a published cell; tests make the published tables with it.
+``python tools/evidence_differences.py`` makes three files of ``evidence/small`` again from
+published scores, in a few minutes: ``differences.csv``; ``gains.csv``, what beams gain by each
+judge; ``power.csv``, beside the paper's gains. `recomputed` evaluates a published cell; tests make
+the published tables with it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import pyarrow.compute as pc
 from scipy.special import ndtr, ndtri
 
 from beamuq.evaluation import bootstrap
+from beamuq.evaluation.estimates import Estimates
 from beamuq.evaluation.significance import smallest_detectable
 from beamuq_study.comparison.comparison_inputs import read_paper_numbers
 from beamuq_study.parquet_tables import Artifact, read
@@ -31,6 +33,7 @@ from beamuq_study.study_config import Quality, load_study
 
 EVIDENCE = Path(__file__).resolve().parents[1] / "evidence"
 FILE = EVIDENCE / "small/differences.csv"
+GAINS_FILE = EVIDENCE / "small/gains.csv"
 POWER_FILE = EVIDENCE / "small/power.csv"
 MODEL = "smollm2-135m-plain"
 SCORER = "embedding"
@@ -72,12 +75,17 @@ class Measured:
     folder: str = "small"
     metric: str = "PRR"
     quality: str = "answer_f1"
+    wrong: str = ""  # which answers count as wrong, whatever the quality: `CONTAINED`, `PARTLY`
     answered: bool = False  # of the questions whose greedy answer is not empty
     left_out: slice | None = None  # of the questions of recipe reference, in order of their draw
 
 
+CONTAINED = "contain a reference, and are not it"
+PARTLY = "are right by half at most"
 # before a recipe
 MEASURED = {
+    "contained-": Measured(wrong=CONTAINED),
+    "partly-": Measured(wrong=PARTLY),
     "unseen-": Measured(left_out=slice(None)),
     "exact-": Measured(quality="exact_match"),
     "roc-": Measured(metric="ROC-AUC"),
@@ -97,7 +105,7 @@ class Difference:
     methods: tuple[str, ...]
     datasets: tuple[str, ...]
     # RECIPE VARIANT SETTING, to add to PRR or take off; of all settings that match a pattern the
-    # mean
+    # mean. RECIPE@METHOD is of that method, whatever the row's.
     formula: str
 
 
@@ -224,7 +232,24 @@ DIFFERENCES = [
         "bfloat16-main multinomial - main multinomial",
     ),
     Difference("gain by exact match less by F1", (D, ECC, EIGVEC, FIVE), MEANS, BY_EXACT),
+    Difference(
+        "gain where a contained reference is wrong",
+        (D,),
+        MEANS,
+        "contained-main beamsearch - contained-main multinomial",
+    ),
+    Difference(
+        "gain where half right is wrong",
+        (D,),
+        MEANS,
+        "partly-main beamsearch - partly-main multinomial",
+    ),
+    Difference(
+        "samples less Perplexity", ("CocoaPPL",), MEANS, "main multinomial - main@Perplexity"
+    ),
 ]
+JUDGES = {"answer_f1": "main", "exact_match": "exact-main"}  # the recipe as each judges it
+PAPER_TABLES = "tab:qa_(llama8b|gemma4b|qwen8b)(it)?"  # by dataset, one of each model
 
 
 class Scored(NamedTuple):
@@ -244,9 +269,12 @@ class Term:
     recipe: str
     variant: str
     setting: str
+    method: str = ""  # of this one; "": of the row's
 
     def is_of(self, form: Scored) -> bool:
         """Whether it takes that score."""
+        if self.method not in ("", form.method):
+            return False
         return form.variant == self.variant and fnmatchcase(form.setting, self.setting)
 
 
@@ -255,8 +283,9 @@ def terms(formula: str) -> list[Term]:
     signs_and_terms = re.split(" ([+-]) ", f" + {formula}")[1:]
     parts = []
     for sign, term in zip(signs_and_terms[::2], signs_and_terms[1::2], strict=True):
-        recipe, variant, setting = f"{term} ".split(" ", 2)
-        parts.append(Term(float(f"{sign}1"), recipe, variant, setting.strip()))
+        recipe_and_method, variant, setting = f"{term}  ".split(" ", 2)
+        recipe, _, method = recipe_and_method.partition("@")
+        parts.append(Term(float(f"{sign}1"), recipe, variant, setting.strip(), method))
     return parts
 
 
@@ -276,12 +305,13 @@ def recomputed(
     qualities: Collection[str] = (),
     answered: bool = False,
     without: Collection[str] = (),
+    wrong: str = "",
 ) -> Recomputed:
     """A published cell's evaluation, from its scores, quality, groups and empty answers.
 
     ``chosen``: of these scores; ``metric``, ``qualities``: by these alone (empty: by all);
     ``answered``: of the answered questions too; ``without``: these questions. Whatever is left out
-    costs nothing.
+    costs nothing. ``wrong``: which answers count as wrong (:class:`Measured`).
     """
     place = (cell.dataset, cell.model, cell.recipe)
     asked_for = ~pc.field("id").isin(pa.array(without, pa.string()))
@@ -297,11 +327,29 @@ def recomputed(
             continue
         file = folder / Artifact("quality", *place, metric=quality.metric).path
         judged = read(file, "quality").table.filter(asked_for)
+        if wrong:
+            judged = _judged_wrong(folder, cell, judged, wrong)
         settings = _settings(folder, cell, quality, metric)
         evaluation, replicates = evaluate(scores, judged, questions, settings, cell.dataset, empty)
         rows.evaluation += evaluation
         rows.replicates += replicates
     return rows
+
+
+def _judged_wrong(folder: Path, cell: Artifact, judged: pa.Table, wrong: str) -> pa.Table:
+    """The qualities with 0 for some answers."""
+    value = judged["value"].to_numpy()
+    lost = value <= 0.5
+    if wrong == CONTAINED:
+        file = Artifact("quality", cell.dataset, cell.model, cell.recipe, metric="exact_match").path
+        keys = ["id", "answer_source"]
+        exact = read(folder / file, "quality").table.to_pandas().set_index(keys)["value"]
+        is_exact = exact.loc[pd.MultiIndex.from_frame(judged.select(keys).to_pandas())]
+        lost = (value == 1) & (is_exact.to_numpy() == 0)
+    place = judged.schema.get_field_index("value")
+    return judged.set_column(
+        place, judged.schema.field(place), pa.array(np.where(lost, 0.0, value))
+    )
 
 
 def _empty_answers(folder: Path, cell: Artifact) -> dict[str, list[str]]:
@@ -352,6 +400,7 @@ def prr(dataset: str, recipe: str) -> dict[Scored, np.ndarray]:
         [by.quality],
         by.answered,
         without,
+        by.wrong,
     )
     subsets = {row["subset"] for row in rows.replicates}
     # of all questions alone where no answer is empty
@@ -377,6 +426,7 @@ def _scores_read(forms: list[Scored], recipe: str) -> list[Scored]:
     for difference in DIFFERENCES:
         methods.update(*(names.split(" + ") for names in difference.methods))
         terms_of_recipe += [term for term in terms(difference.formula) if term.recipe == recipe]
+    methods.update(term.method for term in terms_of_recipe)
     return [
         form
         for form in forms
@@ -402,7 +452,7 @@ def difference(formula: str, method: str, dataset: str) -> np.ndarray:
         values = [
             values
             for form, values in prr(dataset, term.recipe).items()
-            if form.method in methods and term.is_of(form)
+            if form.method in (term.method, *methods) and term.is_of(form)
         ]
         parts.append(term.sign * np.mean(values, axis=0))
     return np.asarray(np.sum(parts, axis=0))
@@ -438,24 +488,75 @@ def table() -> pd.DataFrame:
     return differences.assign(detectable=detectable)
 
 
-def power() -> pd.DataFrame:
-    """By score the paper's gain, and how likely our few-shot recipe ``main`` would show it.
+def gains() -> pd.DataFrame:
+    """What ten beams gain over ten samples in few-shot recipe ``main``, by each judge of quality.
 
-    The gain is a mean over the paper's models. ``power`` is of a two-sided test at 5 % with our
-    standard error of the mean of four datasets.
+    By score with both forms, dataset and mean of four; and by the paper's five together. ``p`` is
+    two-sided; ``p_holm`` is after Holm over the eight means by the same judge.
     """
-    numbers = read_paper_numbers().query("table == 'tab:qa_mean_prr' and dataset == 'mean'")
-    forms = numbers.pivot_table("printed", "method", "variant")
-    forms = forms.dropna(subset=["beamsearch", "multinomial"])
-    paper = (forms["beamsearch"] - forms["multinomial"]).rename("paper")
-    gains = pd.read_csv(EVIDENCE / "small/tables/gains_smollm2.csv")
-    ours = gains.query("dataset == 'mean'").set_index("method")[["value", "std"]]
-    both = ours.join(paper, how="inner")
+    rows = []
+    replicates = []
+    for quality, recipe in JUDGES.items():
+        for method in (*EIGHT, FIVE):
+            gain = f"{recipe} beamsearch - {recipe} multinomial"
+            values = {name: difference(gain, method, name) for name in MEANS}
+            values["mean"] = np.mean(list(values.values()), axis=0)
+            for dataset, (value, *drawn) in values.items():
+                keys = {"quality": quality, "method": method, "dataset": dataset}
+                rows.append(keys | {"value": value, "n": _questions(dataset)})
+                replicates.append(drawn)
+    estimates = Estimates.from_rows(rows, replicates)
+    frame = estimates.frame
+    in_family = ((frame["dataset"] == "mean") & (frame["method"] != FIVE)).to_numpy()
+    p_holm = np.full(len(frame), np.nan)
+    p_holm[in_family] = estimates.rows(in_family).holm(["quality"])
+    columns = ["quality", "method", "dataset", "value", "low", "high", "std", "n"]
+    summary = estimates.summary()[columns]
+    return summary.assign(p=estimates.p(), p_holm=p_holm)
+
+
+def _questions(dataset: str) -> int:
+    """How many questions of a dataset recipe ``main`` asks; of "mean" those of the four."""
+    if dataset == "mean":
+        return sum(map(_questions, MEANS))
+    cell = Artifact("evaluation", dataset, MODEL, "main", SCORER)
+    return int(max(read(EVIDENCE / "small" / cell.path, "evaluation").table["n"].to_pylist()))
+
+
+def power() -> pd.DataFrame:
+    """By judge and score the paper's gain, and how likely our few-shot recipe ``main`` shows it.
+
+    Ours and the paper's are means over the same four datasets. ``paper`` is the mean over its six
+    models, ``paper_base`` that over its three base models, both by AlignScore. ``power`` is of a
+    two-sided test at 5 % with our standard error.
+    """
+    ours = pd.read_csv(GAINS_FILE).query("dataset == 'mean'")
+    both = ours[["quality", "method", "value", "std"]].merge(paper_gains(MEANS), on="method")
     chance = ndtr(both["paper"] / both["std"] - Z)
     detectable = smallest_detectable(both["std"], 0.0, Z, POWER)
-    return both.assign(power=chance, detectable=detectable).reset_index()
+    return both.assign(power=chance, detectable=detectable)
+
+
+def paper_gains(datasets: Collection[str]) -> pd.DataFrame:
+    """What beams gain in the paper, in the mean over models and datasets, by its five scores.
+
+    ``paper``: over all models; ``paper_base``: over its base models; their mean is a row, too.
+    """
+    numbers = read_paper_numbers()
+    by_dataset = numbers["table"].str.fullmatch(PAPER_TABLES)
+    numbers = numbers[by_dataset & numbers["dataset"].isin(list(datasets))]
+    place = ["method", "model", "dataset"]
+    forms = numbers.pivot_table("printed", place, "variant")[["beamsearch", "multinomial"]].dropna()
+    gain = (forms["beamsearch"] - forms["multinomial"]).reset_index(name="gain")
+    is_base = gain["model"].str.endswith("-base")
+    of_all = gain.groupby("method")["gain"].mean()
+    of_base = gain[is_base].groupby("method")["gain"].mean()
+    paper = pd.DataFrame({"paper": of_all, "paper_base": of_base})
+    paper.loc[FIVE] = paper.loc[FIVE.split(" + ")].mean()
+    return paper.rename_axis("method").reset_index()
 
 
 if __name__ == "__main__":
     table().to_csv(FILE, index=False)
+    gains().to_csv(GAINS_FILE, index=False)
     power().to_csv(POWER_FILE, index=False)

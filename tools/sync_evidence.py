@@ -1,4 +1,4 @@
-"""Write what ``evidence/`` says into two pages and the map of ``beamuq advise``.
+"""Write what ``evidence/`` says into three pages and the map of ``beamuq advise``.
 
 ``--check`` compares. A block stands between ``<!-- outcomes NAME -->`` (which claims have which
 outcome), ``<!-- claims NAME -->`` (``ours`` or ``paper`` behind it: these alone), ``<!-- table NAME
@@ -22,7 +22,7 @@ from typing import NamedTuple
 from beamuq_study.exhibits.table_formats import decimal, interval, signed
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = (ROOT / "docs/evidence.md", ROOT / "docs/when_beams_win.md")
+PAGES = tuple(ROOT / f"docs/{name}.md" for name in ("evidence", "every_claim", "when_beams_win"))
 MAP = ROOT / "src/beamuq/evaluation/when_beams_win.csv"
 MAPPED = ("dataset", "quality", "power", "mass", "kappa", "value", "low", "high", "n")
 BLOCK = re.compile(r"(<!-- (claims|outcomes|table|cells) (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -202,7 +202,7 @@ def _cell(data: list[Row], conditions: list[str], *, is_difference: bool) -> str
         sys.exit(f"{len(rows)} rows are {texts_by_column}")
     value = _number(rows[0], column)
     if column != "value":
-        return decimal(value)
+        return "–" if math.isnan(value) else decimal(value)
     low = _number(rows[0], "low")
     high = _number(rows[0], "high")
     digits = 3 if abs(value) < 10 else 1

@@ -13,7 +13,13 @@ from beamuq.api.rows import Rows, markdown, named
 from beamuq.array_types import Bools, Floats, Ints
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import estimate, resample_blocks
-from beamuq.evaluation.known_distribution import LEAST_TOLD, coordinates, tell_kappa
+from beamuq.evaluation.known_distribution import (
+    LEAST_TOLD,
+    claims_more_than_held,
+    coordinates,
+    kappa_interval,
+    tell_kappa,
+)
 from beamuq.scorers.quality_metrics import exact_match
 
 RESAMPLES = 2000
@@ -46,10 +52,10 @@ class Advice:
     ``coordinates`` has columns coordinate, value, low, high, questions; ``notes``: what is not
     known.
 
-    Intervals are 95 %, over questions or their groups. ``findings`` has columns quality, dataset,
-    beams − samples: PRR of ten beams minus that of ten samples on the map, positive where beams
-    rank better, with an interval that covers those of mass and κ; ``verdict``: who is ahead, or
-    undecided.
+    Intervals are 95 %, over questions or their groups; that of κ is by the likelihood ratio.
+    ``findings`` has columns quality, dataset, beams − samples: PRR of ten beams minus that of ten
+    samples on the map, positive where beams rank better, with an interval that covers those of mass
+    and κ; ``verdict``: who is ahead, or undecided.
     """
 
     coordinates: pd.DataFrame
@@ -99,10 +105,10 @@ def advise(rows: Rows) -> Advice:
     groups = [record.group or record.id for record in usable]
     counts = np.concatenate([*resample_blocks(groups, RESAMPLES, 0, "advise")], axis=1)
     M = min(MAPPED_M, *(len(record.beams) for record in usable))
-    places = _places(_coordinates(usable, counts, M))
+    places = _places(_coordinates(usable, groups, counts, M))
     beams_map = _read_map()
     notes = _notes(places, beams_map, M, questions=len(records), usable=len(usable))
-    findings = _findings(beams_map, _masses(places), _kappas(places, beams_map))
+    findings = _findings(beams_map, _masses(places), _kappas(places))
     table = places.reset_index(drop=True)
     table.insert(0, "coordinate", list(NAMES.values()))
     return Advice(table, findings, tuple(notes))
@@ -120,17 +126,25 @@ def _read_map() -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class _Coordinate:
-    """On all questions, then on each resample [1 + B], NaN: not known; of how many questions."""
+    """On all questions, then on each resample [1 + B], NaN: not known; of how many questions.
+
+    ``ends``: an interval of its own, in place of the resamples'.
+    """
 
     values: Floats
     questions: int
+    ends: tuple[float, float] | None = None
 
 
-def _coordinates(records: list[QuestionRecord], counts: Ints, M: int) -> dict[str, _Coordinate]:
+def _coordinates(
+    records: list[QuestionRecord], groups: list[str], counts: Ints, M: int
+) -> dict[str, _Coordinate]:
     """Each of NAMES, in their order; ``counts`` [N, 1 + B]: of each question in each resample."""
     logprob, right = _beams(records)
     of_beams = coordinates(logprob, right, counts, M)
-    tells_kappa = tell_kappa(logprob, ~np.isnan(logprob), right)
+    is_beam = ~np.isnan(logprob)
+    tells_kappa = tell_kappa(logprob, is_beam, right)
+    kappa_ends = kappa_interval(logprob, is_beam, right, groups)
     found_right = [
         float(right[n].any()) if record.answers else np.nan for n, record in enumerate(records)
     ]
@@ -140,7 +154,7 @@ def _coordinates(records: list[QuestionRecord], counts: Ints, M: int) -> dict[st
         "held": _mean_of_known(np.array(found_right), counts),
         "repeats": _mean_of_known(np.array(repeats), counts),
         "fair share": _Coordinate(of_beams["fair share"], len(records)),
-        "kappa": _Coordinate(of_beams["kappa"], int(tells_kappa.sum())),
+        "kappa": _Coordinate(of_beams["kappa"], int(tells_kappa.sum()), kappa_ends),
     }
 
 
@@ -172,17 +186,18 @@ def _mean_of_known(column: Floats, counts: Ints) -> _Coordinate:
 
 def _places(by_name: dict[str, _Coordinate]) -> pd.DataFrame:
     """value, low, high and questions of each coordinate, by its name."""
-    estimates = [estimate(item.values[0], item.values[1:]) for item in by_name.values()]
-    places = pd.DataFrame(
-        {
-            "value": [item.value for item in estimates],
-            "low": [item.low for item in estimates],
-            "high": [item.high for item in estimates],
-        },
-        index=pd.Index(by_name),
-        dtype=float,
-    )
-    return places.assign(questions=[item.questions for item in by_name.values()])
+    rows = [_row(coordinate) for coordinate in by_name.values()]
+    places = pd.DataFrame(rows, index=pd.Index(by_name), columns=["value", "low", "high"])
+    questions = [coordinate.questions for coordinate in by_name.values()]
+    return places.astype(float).assign(questions=questions)
+
+
+def _row(coordinate: _Coordinate) -> tuple[float | None, float | None, float | None]:
+    """The value of a coordinate with the ends of its interval."""
+    of_resamples = estimate(coordinate.values[0], coordinate.values[1:])
+    if coordinate.ends is None:
+        return of_resamples.value, of_resamples.low, of_resamples.high
+    return of_resamples.value, *coordinate.ends
 
 
 def _notes(
@@ -193,7 +208,7 @@ def _notes(
     notes = []
     if usable < LEAST_QUESTIONS:
         notes.append(f"{usable} questions are few: ask at least {LEAST_QUESTIONS}.")
-    if places["high"]["held"] < places["low"]["mass"]:
+    if claims_more_than_held(places["low"]["mass"], places["high"]["held"]):
         notes.append(BESIDE_THE_MAP)
     if usable < questions:
         notes.append(
@@ -209,10 +224,6 @@ def _notes(
             "κ is not known: a right answer is among the beams of "
             f"{places['questions']['kappa']} questions that have another one, {LEAST_TOLD} are "
             "needed. The map is shown from κ = 0.5 to 1."
-        )
-    elif np.isnan(places["low"]["kappa"]):
-        notes.append(
-            "κ has no interval, as too few resamples tell of it; the map is shown for any."
         )
     if _is_outside(values["kappa"], beams_map["kappa"]):
         notes.append("κ is outside the map; its edge is shown.")
@@ -230,19 +241,10 @@ def _masses(places: pd.DataFrame) -> Floats:
     return places.loc["mass", ["value", "low", "high"]].to_numpy(dtype=np.float64)
 
 
-def _kappas(places: pd.DataFrame, beams_map: pd.DataFrame) -> Floats:
-    """κ and the ends of its interval; of an unknown end the map's."""
-    value, low, high = places.loc["kappa", ["value", "low", "high"]].to_numpy(dtype=np.float64)
-    if np.isnan(value):
-        return np.array(KAPPAS_WHERE_UNKNOWN)
-    mapped = beams_map["kappa"]
-    return np.array(
-        [
-            value,
-            mapped.min() if np.isnan(low) else low,
-            mapped.max() if np.isnan(high) else high,
-        ]
-    )
+def _kappas(places: pd.DataFrame) -> Floats:
+    """κ and the ends of its interval; where it is unknown those that the notes name."""
+    kappas = places.loc["kappa", ["value", "low", "high"]].to_numpy(dtype=np.float64)
+    return np.array(KAPPAS_WHERE_UNKNOWN) if np.isnan(kappas[0]) else kappas
 
 
 def _findings(beams_map: pd.DataFrame, masses: Floats, kappas: Floats) -> pd.DataFrame:

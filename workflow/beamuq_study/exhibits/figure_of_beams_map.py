@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from beamuq.array_types import Floats
 from beamuq.evaluation.bootstrap import interval
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import MEAN, Estimates, joined
-from beamuq.evaluation.known_distribution import coordinates
+from beamuq.evaluation.known_distribution import claims_more_than_held, coordinates
 from beamuq.scorers.quality_metrics import exact_match, gold_label
 from beamuq_study import grid
 from beamuq_study.data.dataset_adapters import normalizer_of
@@ -43,7 +45,8 @@ FURTHER_SCORES = ("CocoaMSP", "CocoaPPL")
 PLACE = ["model", "dataset"]
 PAIRED_ON = [*PLACE, "quality", "method", "setting"]
 COVERING = [*PLACE, "power", "M"]  # what a covered mass depends on
-COORDINATES = ["mass", "mass_low", "mass_high", "kappa", "kappa_low", "kappa_high"]
+ENDS = ("", "_low", "_high")
+COORDINATES = [name + end for name in ("mass", "kappa", "held") for end in ENDS]
 COLUMNS = [
     "panel",
     "what",
@@ -145,6 +148,7 @@ def when_beams_win(
     data = _panels(grid, points)
     facts = {
         "points": _coordinates_of_points(study, points),
+        "beside": _beside_the_map(study, points),
         "undefined": f"{int(points['kappa'].isna().sum())} cells have no κ and are left out.",
     }
     labels = (f"Mass that {study.main.num_candidates} beams cover", "κ (below 1: overconfident)")
@@ -176,7 +180,8 @@ def _gains_on_map(study: Study, estimates: Estimates, model: str) -> pd.DataFram
     mass = estimates.where(metric="mass").at(gains.frame[COVERING]).summary(confidence)
     ends = mass[["value", "low", "high"]].set_axis(["mass", "mass_low", "mass_high"], axis=1)
     data = gains.summary(confidence).join(ends)
-    return data.assign(what=GAIN, kappa_low=np.nan, kappa_high=np.nan)
+    of_points_alone = ["kappa_low", "kappa_high", "held", "held_low", "held_high"]
+    return data.assign(what=GAIN, **dict.fromkeys(of_points_alone, np.nan))
 
 
 def _panels(grid: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
@@ -199,17 +204,45 @@ def _names_of_panels(grid: pd.DataFrame, points: pd.DataFrame) -> list[tuple[str
 
 
 def _coordinates_of_points(study: Study, points: pd.DataFrame) -> str:
-    """The covered mass and κ of each cell."""
+    """The covered mass, κ and share of right answers among the beams of each cell."""
     phrases = []
-    for model, dataset, mass, kappa in points[[*PLACE, "mass", "kappa"]].to_numpy():
+    for place, mass, kappa, held in _numbers_of_points(study, points, ["mass", "kappa", "held"]):
         ratio = "not known" if np.isnan(kappa) else decimal(kappa, 2)
-        title = f"{study.datasets[dataset].title} {study.models[model].title}"
-        phrases.append(f"{title} {decimal(mass, 2)} and {ratio}")
-    return ", ".join(phrases)
+        phrases.append(f"{place} {decimal(mass, 2)}, {ratio} and {decimal(held, 2)}")
+    return "; ".join(phrases)
+
+
+def _beside_the_map(study: Study, points: pd.DataFrame) -> str:
+    """The cells to which the map does not apply, by the rule of ``advise``."""
+    ends = _numbers_of_points(study, points, ["mass_low", "held_high"])
+    beside = [place for place, mass, held in ends if claims_more_than_held(mass, held)]
+    return "; ".join(beside) or "none"
+
+
+def _numbers_of_points(
+    study: Study, points: pd.DataFrame, names: Sequence[str]
+) -> list[tuple[Any, ...]]:
+    """Of each cell its title and some numbers, NaN where there is none."""
+    titles = [
+        f"{study.datasets[dataset].title} {study.models[model].title}"
+        for model, dataset in points[PLACE].to_numpy()
+    ]
+    columns = [points[name].astype(np.float64) for name in names]
+    return list(zip(titles, *columns, strict=True))
 
 
 def _point(study: Study, inputs: Inputs, cell: Cell) -> Mapping[str, object]:
-    """Where a cell is on the map, of all outcomes that its searches found.
+    """Where a cell is on the map."""
+    numbers: dict[str, float | None] = {}
+    for name, values in coordinates_of(study, inputs, cell).items():
+        ends = interval(values[1:], study.evaluation.confidence)
+        numbers |= {name: values[0], f"{name}_low": ends.low, f"{name}_high": ends.high}
+    n = len(inputs.candidates(cell).ids)
+    return {"what": OWN, **cell.place, "n": n, **numbers}
+
+
+def coordinates_of(study: Study, inputs: Inputs, cell: Cell) -> dict[str, Floats]:
+    """A cell's coordinates, each the value and then its resamples, of all outcomes found.
 
     Outcomes are right under its own questions' references.
     """
@@ -218,12 +251,7 @@ def _point(study: Study, inputs: Inputs, cell: Cell) -> Mapping[str, object]:
     logprob = outcomes["logprob"].loc[sets.ids].to_numpy(np.float64)
     right = outcomes["right"].loc[sets.ids].to_numpy(np.float64) > 0
     counts = np.insert(inputs.resample_counts(cell, sets.ids), 0, 1, axis=1)
-    resampled = coordinates(logprob, right, counts, study.main.num_candidates)
-    numbers: dict[str, float | None] = {}
-    for name, values in resampled.items():
-        ends = interval(values[1:], study.evaluation.confidence)
-        numbers |= {name: values[0], f"{name}_low": ends.low, f"{name}_high": ends.high}
-    return {"what": OWN, **cell.place, "n": len(sets.ids), **numbers}
+    return coordinates(logprob, right, counts, study.main.num_candidates)
 
 
 def _outcomes(sets: CandidateSets, dataset: Dataset) -> pd.DataFrame:
