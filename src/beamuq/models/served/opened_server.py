@@ -27,8 +27,8 @@ from beamuq.models.served.server_handshake import (
 from beamuq.models.served.server_protocol import ServerProtocol
 
 GIVE_FOLDER = (
-    "give its folder, hub:ORG/NAME or packaged:NAME, whose config.json tells the end tokens and the "
-    "context window"
+    "give its folder, hub:ORG/NAME or packaged:NAME, whose config.json tells the end tokens and "
+    "the context window"
 )
 
 

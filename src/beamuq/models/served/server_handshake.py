@@ -70,15 +70,17 @@ class Handshake:
     @property
     def summary(self) -> str:
         """What was found and what can be had, in one line."""
-        listed = "every token" if self.most_listed >= self.vocabulary else f"{self.most_listed}"
-        named = f"{self.most_named} named ones" if self.most_named else "no named ones"
+        listed = "every token"
         can = "greedy, beams, samples by the race"
-        if self.most_listed < 2 * USUAL:
-            can = f"greedy, beams up to about {self.most_listed // 2}, samples where named"
+        if self.most_listed < self.vocabulary:
+            listed = f"{self.most_listed} tokens"
+            if self.most_listed < 2 * USUAL:
+                can = f"greedy, up to about {self.most_listed // 2} beams, samples by the race"
             if not self.most_named:
-                can = f"greedy, beams up to about {self.most_listed // 2} without merged endings"
+                can += ", where lists alone suffice"
+        named = f"up to {self.most_named} named ones" if self.most_named else "no named ones"
         return (
-            f"{self.kind} {self.version} serves {self.model!r}: lists {listed} tokens, {named}; "
+            f"{self.kind} {self.version} serves {self.model!r}: lists {listed} and {named}; "
             f"noise {self.noise:.1g} nats; its weights are unknown; possible: {can}"
         )
 
