@@ -22,6 +22,8 @@ from beamuq.models.served.server_address import KEY, ServerAddress
 
 RETRIED = (408, 409, 425, 429)
 """Statuses, beside all from 500 on, after which a request is sent again."""
+FINAL = (501, 505)
+"""Statuses from 500 on that no further try changes."""
 TIMEOUT = "BEAMUQ_SERVER_TIMEOUT"
 LEAST_KEY = 3
 """Characters; a shorter key could not be masked without mangling every text."""
@@ -203,7 +205,8 @@ class ServerRequests:
                     "of the server itself, up to /v1"
                 ) from None
         reply = Reply(status, content)
-        if status in RETRIED or status >= http.client.INTERNAL_SERVER_ERROR:
+        is_fault = status >= http.client.INTERNAL_SERVER_ERROR and status not in FINAL
+        if status in RETRIED or is_fault:
             why = f": {self._address.without_address(reply.message)}" if content else ""
             raise _FailedTryError(f"status {status}{why}", _wait_of(response))
         if status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):

@@ -18,6 +18,7 @@ from beamuq.errors import BeamUQError
 from beamuq.models.prompt_tokens import plain_prompt_ids
 from beamuq.models.served.http_requests import ServerRequests
 from beamuq.models.served.llama_cpp_protocol import LlamaCppProtocol
+from beamuq.models.served.probe_distance import distance
 from beamuq.models.served.server_protocol import OTHER, ServerProtocol
 from beamuq.models.served.vllm_protocol import VLLMProtocol
 
@@ -123,7 +124,7 @@ def _entry(models: Any, wanted: str) -> Mapping[str, Any]:
 
 def shown_id(model: str) -> str:
     """A model's id, without the folders before it, where it is a path of the server's machine."""
-    is_path = model.startswith(("/", "~", ".")) or "\\" in model
+    is_path = model.startswith(("/", "~", ".")) or "\\" in model or model.endswith(".gguf")
     return re.split(r"[/\\]", model.rstrip("/\\"))[-1] if is_path else model
 
 
@@ -172,20 +173,12 @@ def _shortened(listed: TokenList) -> tuple[tuple[int, float], ...]:
 
 
 def difference(one: TokenList, other: TokenList) -> float:
-    """The largest difference, in nats, of two lists of one distribution.
+    """The largest difference, in nats, of two lists of one distribution."""
+    return distance(_by_token(one), _by_token(other))
 
-    A token that one list lacks counts as the last that it has.
-    """
-    first = dict(zip(one.tokens.tolist(), one.logprobs.tolist(), strict=True))
-    second = dict(zip(other.tokens.tolist(), other.logprobs.tolist(), strict=True))
-    largest = 0.0
-    for mine, theirs in ((first, second), (second, first)):
-        least = min(theirs.values())
-        for token, logprob in mine.items():
-            counterpart = theirs.get(token, min(logprob, least))
-            if logprob != counterpart:
-                largest = max(largest, abs(logprob - counterpart))
-    return largest
+
+def _by_token(listed: TokenList) -> dict[int, float]:
+    return dict(zip(listed.tokens.tolist(), listed.logprobs.tolist(), strict=True))
 
 
 def _check_tokenizer(protocol: ServerProtocol, tokenizer: Any) -> None:
