@@ -288,8 +288,8 @@ class ListedReader:
             node = next(iter(undecided))
             raise BeamUQError(
                 f"{self._nodes.place(node)}: {self._server.name} lists {self._most_listed} tokens, "
-                "which do not decide the draws; start the server with more log-probabilities (vLLM: "
-                "--max-logprobs -1), draw by draws='server', or take no samples"
+                "which do not decide the draws; start the server with more log-probabilities "
+                "(vLLM: --max-logprobs -1), draw by draws='server', or take no samples"
             )
         for nodes, tokens in groups:
             self._ask_named(nodes, tokens)
