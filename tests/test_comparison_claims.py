@@ -90,8 +90,10 @@ class FakeInputs:
         return True
 
     def estimates(
-        self, cells: Sequence[Cell], _: str = "", /, **keys: str | Collection[str]
+        self, cells: Sequence[Cell], quality: str = "", /, **keys: str | Collection[str]
     ) -> Estimates:
+        if quality:
+            keys["quality"] = quality
         all_parts = joined([part.rows(range(len(part))) for part in self.parts])
         places = [(cell.model, cell.dataset, cell.recipe) for cell in cells]
         cells_of_rows = pd.MultiIndex.from_frame(all_parts.frame[["model", "dataset", "recipe"]])
@@ -237,6 +239,55 @@ def test_a_rise_has_to_be_shown(gain: float, spread: float, outcome: str) -> Non
     assert (verdict.outcome, verdict.n) == (outcome, 6 * N)
     assert verdict.value == pytest.approx(gain)
     assert verdict.low < verdict.value < verdict.high
+
+
+PRO_AHEAD = partial(
+    claims_of_methods.method_ahead,
+    better=("PRO", ""),
+    worse=("Perplexity", ""),
+    qualities=["answer_f1", "exact_match"],
+)
+
+
+def judged_twice(by_f1: float, by_exact_match: float, spread: float = 0.01) -> ComparisonInputs:
+    """PRO's lead over Perplexity by each of two qualities, on six datasets."""
+    parts = []
+    for quality, lead in (("answer_f1", by_f1), ("exact_match", by_exact_match)):
+        values = {("PRO", "", ""): 0.4 + lead, ("Perplexity", "", ""): 0.4}
+        _, of_quality = mains(values, spread)
+        parts += [estimates.assign(quality=quality) for estimates in of_quality]
+    return in_memory(*parts)
+
+
+@pytest.mark.parametrize(
+    ("by_f1", "by_exact_match", "spread", "outcome"),
+    [
+        (0.05, 0.03, 0.01, "yes"),
+        (0.05, 0.002, 0.01, "undecided"),  # shown by one quality alone
+        (0.05, -0.03, 0.01, "no"),  # the opposite is shown by one
+        (-0.05, -0.03, 0.01, "no"),
+        (0.05, 0.03, 0.2, "undecided"),
+    ],
+)
+def test_a_method_is_ahead_only_where_each_quality_shows_it(
+    by_f1: float, by_exact_match: float, spread: float, outcome: str
+) -> None:
+    cells, _ = mains({})
+    case = Case(judged_twice(by_f1, by_exact_match, spread), cells)
+    verdict = PRO_AHEAD(case)
+    assert (verdict.outcome, verdict.n) == (outcome, 6 * N)
+    assert verdict.value == pytest.approx((by_f1 + by_exact_match) / 2)
+    assert [note.split()[:2] for note in case.notes[:2]] == [
+        ["answer_f1", f"{by_f1:+.3f}"],
+        ["exact_match", f"{by_exact_match:+.3f}"],
+    ]
+
+
+def test_a_quality_that_was_not_measured_is_not_asked() -> None:
+    cells, parts = mains({("PRO", "", ""): 0.5, ("Perplexity", "", ""): 0.4})
+    by_f1_alone = [estimates.assign(quality="answer_f1") for estimates in parts]
+    with pytest.raises(NotAskedError):
+        judged(PRO_AHEAD, in_memory(*by_f1_alone), *cells)
 
 
 def test_a_rise_of_most_needs_more_than_half() -> None:

@@ -195,9 +195,11 @@ class ComparisonInputs:
                     return file.path
         return ""
 
-    def estimates(self, cells: Sequence[Cell], **keys: str | Collection[str]) -> Estimates:
-        """The estimates of all questions under these ``keys``."""
-        return self.inputs.estimates(cells, subset=ALL, **keys)
+    def estimates(
+        self, cells: Sequence[Cell], quality: str = "", /, **keys: str | Collection[str]
+    ) -> Estimates:
+        """The estimates of all questions under these ``keys``, by one quality ("": the main)."""
+        return self.inputs.estimates(cells, quality, subset=ALL, **keys)
 
     def differences(self, cell: Cell, role: str | None = "nli") -> list[Difference]:
         """:func:`differences`, and whether the prompts are of another template than declared."""

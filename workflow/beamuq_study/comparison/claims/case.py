@@ -58,11 +58,14 @@ class Case:
             raise NotAskedError(f"{path} was not run")
 
     def estimates(
-        self, answer_source: str = "greedy", /, **keys: str | Collection[str]
+        self, answer_source: str = "greedy", quality: str = "", /, **keys: str | Collection[str]
     ) -> Estimates:
-        """The estimates of all questions under these ``keys``, each of enough."""
+        """The estimates of all questions under these ``keys``, each of enough.
+
+        ``quality``: by which they are judged; "" is the study's main one.
+        """
         self.require(*EVALUATION)
-        estimates = self.results.estimates(self.cells, answer_source=answer_source, **keys)
+        estimates = self.results.estimates(self.cells, quality, answer_source=answer_source, **keys)
         for dataset, n in estimates.frame.groupby("dataset")["n"].min().items():
             require_questions(int(n), f"of {dataset}")
         return estimates

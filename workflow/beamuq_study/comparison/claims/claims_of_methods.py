@@ -69,6 +69,42 @@ def beams_change_nothing(case: Case, method: str) -> Verdict:
     return Verdict(question_count(gains), parts[0], **interval)
 
 
+Form = tuple[str, str]  # a method and its variant
+
+
+def _with_both(study: Study, better: Form, worse: Form, **_: Any) -> list[Cell]:
+    return grid.with_methods(study, [better[0], worse[0]])
+
+
+@judge(cells=_with_both)
+def method_ahead(case: Case, better: Form, worse: Form, qualities: Sequence[str]) -> Verdict:
+    """Whether one form of a method ranks better than another by each of several qualities.
+
+    By each quality the difference in PRR is that of the means over datasets. Yes: all are above 0,
+    and significantly so after Holm over the qualities. No: one is significantly below 0. The value
+    is their mean; the notes have each.
+    """
+    case = case.answered()
+    leads = joined([_lead(case, better, worse, quality) for quality in qualities])
+    means = leads.mean_over_datasets()
+    summary = means.summary(case.results.study.evaluation.confidence)
+    for row in summary.itertuples():
+        case.notes.append(f"{row.quality} {row.value:+.3f} [{row.low:+.3f}, {row.high:+.3f}]")
+    return case.rise(means, question_count(leads))
+
+
+def _lead(case: Case, better: Form, worse: Form, quality: str) -> Estimates:
+    """The better form minus the worse one in each cell by a quality, paired."""
+    methods = {better[0], worse[0]}
+    estimates = case.estimates("greedy", quality, metric="PRR", method=methods, setting="")
+    of_forms = []
+    for method, variant in (better, worse):
+        keys = {"metric": "PRR", "setting": "", "method": method, "variant": variant}
+        places = pd.DataFrame([cell.place | keys for cell in case.cells])
+        of_forms.append(measured_at(estimates, places))
+    return of_forms[0].minus(of_forms[1]).assign(quality=quality)
+
+
 @judge(cells=main_recipe_cells)
 def ranking(case: Case, place: str, method: str = "") -> Verdict:
     """Where the beam form of a method, or of any, stands in the main table by mean PRR.
