@@ -236,6 +236,23 @@ def test_texts_alone_get_what_needs_no_log_probability_and_reasons_for_the_rest(
     )
 
 
+def test_methods_of_probabilities_read_the_beams_and_none_says_certain_of_one() -> None:
+    beams = [{"text": "Paris", "logprob": math.log(0.5)}, {"text": "Rome", "logprob": -2.0}]
+    row = {"answer": "Paris", "samples": ["Paris", "Rome"], "beams": beams}
+    frame = score([row], similarity="lexical", methods="PRO,BeamEntropy,ProbMargin,GNLL")
+    assert values(frame, "")["PRO"] == pytest.approx(2.0 - 0.5 * (2.0 - math.log(2)))
+    assert values(frame, "")["GNLL"] == pytest.approx(math.log(2))
+    assert set(frame["candidates"]) == {2}
+    one_beam = score([row | {"beams": beams[:1]}], similarity="lexical")
+    assert values(one_beam, "")["PRO"] == pytest.approx(math.log(2))
+    for name in ("BeamEntropy", "ProbMargin"):
+        assert reason(one_beam, name) == "needs 2 beams or more; give them under 'beams'"
+    unweighed = score([row | {"beams": ["Paris", "Rome"]}], similarity="lexical")
+    assert "logprob or token_logprobs with it" in reason(unweighed, "PRO")
+    without = score([BARE], similarity="lexical")
+    assert reason(without, "PRO") == "needs beams; give them under 'beams'"
+
+
 def test_samples_at_another_temperature_need_log_probabilities_for_their_weights() -> None:
     frame = score([BARE], similarity="lexical", temperature=0.5)
     assert "for its weight" in reason(frame, "Dissimilarity", "multinomial")

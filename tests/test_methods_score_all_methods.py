@@ -16,7 +16,11 @@ from beamuq.methods import METHODS
 from beamuq.methods.dissimilarity_estimators import WEIGHTINGS
 from beamuq_study.produced_answers import needed_pairs
 from beamuq_study.stages.method_inputs_from_tables import CellTables
-from beamuq_study.stages.score_all_methods import ScoringSettings, score_cell
+from beamuq_study.stages.score_all_methods import (
+    ScoringSettings,
+    compare_candidates,
+    score_cell,
+)
 
 STRATEGIES = (
     "greedy", "sample T=1.0", "sample T=0.7", "beam M=5", "beam M=10", "diverse G=2 lambda=0.5",
@@ -101,6 +105,31 @@ def test_settings_are_rows_of_the_forms_they_are_about() -> None:
         *((*form, "M=5") for form in [("EigValLaplacian", ""), *multinomial, *beam]),
     ]
     assert sorted(found) == sorted(expected)
+
+
+def test_methods_of_probabilities_are_scored_over_beams_and_exact_sets_that_suffice() -> None:
+    made = synthetic.cell(5, (*STRATEGIES, "beam M=1", "exact M=1"))
+    asked = ["Prob", "PRO", "BeamEntropy", "Dissimilarity"]
+    searched = ["beam M=5", "diverse G=2 lambda=0.5", "hybrid B=3", "sample T=0.7"]
+    ablations = {"budgets": [1], "epsilon": [0.1], "strategies": searched}
+    frame = scored(made, methods=asked, ablations=ablations)
+    found = [key for key in keys(frame) if key[0] in ("PRO", "BeamEntropy")]
+    assert sorted(found) == [
+        ("BeamEntropy", "", ""),
+        ("BeamEntropy", "", "beam M=5"),
+        ("PRO", "", ""),
+        ("PRO", "", "M=1"),
+        ("PRO", "", "beam M=5"),
+        ("PRO", "", "exact M=1"),
+    ]
+    one_set_named_twice = {"strategies": ["exact M=1"]}
+    again = scored(made, methods=["PRO"], ablations=one_set_named_twice)
+    assert sorted(keys(again)) == [("PRO", "", ""), ("PRO", "", "exact M=1")]
+
+
+def test_methods_of_probabilities_need_no_pairs_of_candidates() -> None:
+    assert not compare_candidates(["Prob", "PRO", "GNLL", "Dissimilarity"])
+    assert compare_candidates(["PRO", "Eccentricity"])
 
 
 def test_settings_equal_to_the_main_ones_give_the_main_scores() -> None:

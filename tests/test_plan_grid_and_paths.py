@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from beamuq.errors import BeamUQError
 from beamuq_study.grid import CCP, P_TRUE, SAR, Grid, select
 from beamuq_study.machine_config import load_machine
+from beamuq_study.plan import check_study
 from beamuq_study.plan.paths import Paths
-from beamuq_study.study_config import STUDIES, Dataset, load_study
+from beamuq_study.study_config import STUDIES, Dataset, Study, load_study
 
 DEMO = load_study(STUDIES / "demo.yaml")
 
@@ -49,6 +51,16 @@ def test_an_estimator_is_of_every_strategy_of_its_kind_that_allows_it(grid: Grid
         "stratified hybrid B=1",
         "stratified hybrid B=2",
     ]
+
+
+def test_a_method_over_beams_is_refused_where_a_recipe_decodes_none() -> None:
+    content = load_study(STUDIES / "small.yaml").model_dump(mode="json")
+    content["scoring"]["map"] = {"methods": ["Prob", "PRO"]}
+    check_study._check_methods(Grid(Study.model_validate(content)))  # an exact set will do
+    content["recipes"]["map"] = {"sample": {"size": 10}}
+    drawn_alone = Grid(Study.model_validate(content))
+    with pytest.raises(BeamUQError, match=r"scoring\.map\.methods\[1\]: reads beams.*'beam M=10'"):
+        check_study._check_methods(drawn_alone)
 
 
 def test_the_explorer_shows_main_cells_or_where_there_are_none_all(grid: Grid) -> None:

@@ -35,7 +35,12 @@ from beamuq_study.exhibits import captions, list_of_exhibits
 from beamuq_study.exhibits.exhibit import Exhibit
 from beamuq_study.study_config import Study
 
-SCOPES = {"answer": "the answer", "samples": "samples", "candidates": "samples or beams"}
+SCOPES = {
+    "answer": "the answer",
+    "samples": "samples",
+    "beams": "beams",
+    "candidates": "samples or beams",
+}
 PART = re.compile(r"^<!-- generated: ([\w-]+) -->$.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
 
 

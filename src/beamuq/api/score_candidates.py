@@ -65,7 +65,7 @@ KINDS = ("answer", "samples", "beams")  # what a method compares the answer with
 BLOCK_PAIRS = 250_000  # of texts, given to a similarity at once
 SUMS = ("answer.logprob", "answer.length", "logprob", "weights")
 """Needs in which a left out ending is missing."""
-MINUS_LOG_P = ("Prob", "PTrue")  # the scores that are −log of a probability
+MINUS_LOG_P = ("Prob", "PTrue", "GNLL")  # the scores that are −log of a probability
 WITHOUT_ENDING = (
     "without the ending's log-probability, which the server left out: not p of the text"
 )
@@ -92,6 +92,7 @@ REASONS = {
     ),
     "pairs.same": "needs a judgement of same meaning; give equivalence_threshold",
 }
+TOO_FEW = "needs {least} {kind} or more; give them under '{kind}'"
 
 
 class Scores(pd.DataFrame):
@@ -311,7 +312,7 @@ def _add_labels(frame: Scores, records: Records) -> None:
 
 def candidates_of(method: Method, variant: str) -> str:
     """Which of :data:`KINDS` a method reads in a form."""
-    if variant == "beamsearch":
+    if variant == "beamsearch" or method.scope == "beams":
         return "beams"
     return "answer" if method.scope == "answer" else "samples"
 
@@ -463,6 +464,8 @@ def _with_score(
     missing = missing_part(needs, evidence)
     if missing is not None:
         return row._replace(reason=_reason(item, missing, kind, temperature))
+    if row.candidates < method.least_candidates:
+        return row._replace(reason=TOO_FEW.format(least=method.least_candidates, kind=kind))
     value = compute(method, evidence, row.setting).item()
     row = row._replace(
         value=value,

@@ -21,6 +21,7 @@ from beamuq.errors import BeamUQError, hint
 from beamuq.log_space_sums import Array
 from beamuq.methods import spectral
 from beamuq.methods.answer_probability import computed_before, p_true, perplexity, prob
+from beamuq.methods.beam_probabilities import beam_entropy, g_nll, pro, probability_margin
 from beamuq.methods.dissimilarity_cocoa import (
     cocoa_msp,
     cocoa_ppl,
@@ -37,7 +38,7 @@ from beamuq.methods.semantic_entropy_sar import (
 )
 
 Score = Callable[[Evidence], Array]
-Scope = Literal["answer", "samples", "candidates"]
+Scope = Literal["answer", "samples", "beams", "candidates"]
 DECIMALS = 12
 DIRECTION = "higher = more uncertain"
 PRINTED_VARIANTS = ("", "multinomial", "beamsearch")
@@ -66,7 +67,8 @@ class Method:
     score
         Evidence of N questions → [N], finite, higher = more uncertain.
     scope
-        ``answer``: the produced answer only; ``samples``: the samples, in one form; ``candidates``:
+        ``answer``: the produced answer only; ``samples``: the samples, in one form; ``beams``:
+        distinct outcomes of a search, in one form, from their probabilities; ``candidates``:
         samples or beams, so that it has two variants, distinguished by the candidates and weights
         in the evidence alone.
     needs
@@ -84,6 +86,8 @@ class Method:
         What it computes, as the page of methods prints it.
     title
         What a reader sees of a method whose name is not that already.
+    least_candidates
+        Fewer of them than this give no score, since one would say nothing.
 
     Raises BeamUQError if the scope is unknown or a name in ``needs`` is no part of the evidence.
     """
@@ -97,6 +101,7 @@ class Method:
     limits: str = ""
     equation: str = ""
     title: str = ""
+    least_candidates: int = 0
 
     def __post_init__(self) -> None:
         scopes = get_args(Scope)
@@ -213,6 +218,7 @@ def _add(
     limits: str,
     formulations: Mapping[str, Formulation] | None = None,
     title: str = "",
+    least_candidates: int = 0,
 ) -> None:
     """Register a method: a ``function`` of the arrays that it ``reads`` from the evidence.
 
@@ -230,6 +236,7 @@ def _add(
             limits,
             equation,
             title,
+            least_candidates,
         )
     )
 
@@ -357,6 +364,66 @@ _add(
     range="[1, M]",
     equation="The number of connected components of the candidates' graph (appendix)",
     limits="Whole numbers, so many ties; one wrong entailment joins two sets.",
+)
+
+# -- of the question, from the probabilities of beams ----------------------------------------------
+
+_add(
+    "PRO",
+    pro,
+    reads=("logprob", "mask"),
+    scope="beams",
+    range="[0, ∞)",
+    equation=(
+        "−log p_K − Σ_i p_i log(p_i / p_K), p_i the unnormalised probabilities of the K beams, p_K "
+        "the least (arXiv 2511.07694)"
+    ),
+    limits=(
+        "Takes wordings for meanings: the same answer in two spellings looks uncertain. Grows with "
+        "length, and with the number of beams. The paper drops beams below a threshold on p that "
+        "its code chooses by the test labels; here none is dropped."
+    ),
+)
+_add(
+    "BeamEntropy",
+    beam_entropy,
+    reads=("logprob", "mask"),
+    scope="beams",
+    range="[0, log M]",
+    equation="−Σ_i q_i log q_i with q_i = p_i / Σ_j p_j over the beams",
+    limits="Blind to the mass outside the beams: ten improbable beams look like ten probable ones.",
+    title="Entropy of beams",
+    least_candidates=2,
+)
+_add(
+    "ProbMargin",
+    probability_margin,
+    reads=("logprob", "mask"),
+    scope="beams",
+    range="[0, 1]",
+    equation="1 − (p_1 − p_2), the unnormalised probabilities of the two most probable beams",
+    limits=(
+        "Two spellings of one answer have no margin. Near 1 for every long answer; margins below "
+        "10⁻¹² tie."
+    ),
+    title="Probability margin",
+    least_candidates=2,
+)
+_add(
+    "GNLL",
+    g_nll,
+    reads=("logprob", "mask"),
+    scope="beams",
+    range="[0, ∞)",
+    equation=(
+        "−log max_i p(y_i|x), of the most probable beam; in a study with exact sets also of the "
+        "proven most probable outcome (arXiv 2412.15176)"
+    ),
+    limits=(
+        "As Prob, of the most probable answer found in place of the produced one. Proven only over "
+        "an exact set whose search was not capped."
+    ),
+    title="G-NLL",
 )
 
 # -- of the answer beside the candidates -----------------------------------------------------------

@@ -68,11 +68,16 @@ def scored_with(lists: Sequence[str], methods: Sequence[str], study: Study) -> S
 
 
 def main_methods(study: Study, recipe: str) -> Sequence[Row]:
-    """The recipe's methods in its order: baselines, then consistency-based ones in both forms."""
+    """The recipe's methods in its order: baselines, then consistency-based ones in both forms.
+
+    Methods that read beams' probabilities alone have a table of their own.
+    """
     baselines = []
     consistency = []
     for name in study.scoring[recipe].methods:
         method = registry.resolve(name)
+        if method.scope == "beams":
+            continue
         if len(method.variants) == 1 or method.name in BASELINES:
             baselines.append(method.name)
         elif method.name != "DegreeMatrix":

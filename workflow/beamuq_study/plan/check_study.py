@@ -21,6 +21,7 @@ from beamuq.models.model_folder import check_content, read_manifest
 from beamuq.models.model_source import Kind, parse_source, read_commit
 from beamuq.models.packaged_weights import PACKAGED
 from beamuq.scorers.named_options import GOLD_LABEL
+from beamuq.strategy_names import of_kind
 from beamuq_study.data.dataset_adapters import ADAPTERS
 from beamuq_study.data.read_dataset_file import source_of
 from beamuq_study.exhibits import list_of_exhibits
@@ -110,8 +111,10 @@ def _check_methods(grid: Grid) -> None:
     for recipe, scoring in grid.study.scoring.items():
         for position, name in enumerate(scoring.methods):
             with _named(f"scoring.{recipe}.methods[{position}]"):
-                resolve(name)
+                method = resolve(name)
                 plugins.source_files([name])
+                if method.scope == "beams":
+                    _check_has_beams(grid.study, recipe)
         for position, name in enumerate(scoring.estimators):
             with _named(f"scoring.{recipe}.estimators[{position}]"):
                 grid.estimators_of(recipe, [name])
@@ -122,6 +125,17 @@ def _check_methods(grid: Grid) -> None:
             )
         if SAR in grid.judgements_of(recipe) and not grid.study.main.relevance:
             raise BeamUQError("main.relevance: SAR needs it; name the scorer that judges tokens")
+
+
+def _check_has_beams(study: Study, recipe: str) -> None:
+    """That a recipe whose methods read beams' probabilities has the main beams or an exact set."""
+    decoded = study.recipes[recipe]
+    if decoded.decoded(study.main.beam) or of_kind(decoded.strategies(), "exact"):
+        return
+    raise BeamUQError(
+        f"reads beams, and recipes.{recipe} decodes neither {study.main.beam!r} nor an exact set; "
+        "add one there or drop the method"
+    )
 
 
 def _check_files(grid: Grid, paths: Paths) -> None:

@@ -21,11 +21,13 @@ from beamuq.strategy_names import (
     ablation,
     beam_of_width,
     kind_of,
+    of_kind,
     parse,
     samples_of,
 )
 from beamuq_study.stages.method_inputs_from_tables import CellTables
 
+OF_DISTINCT_OUTCOMES = ("beam", "exact")  # diverse beams may repeat, and draws do
 SPECTRAL = ("Eccentricity", "EigVecDissimilarity")  # what alpha and K are parameters of
 
 
@@ -82,7 +84,9 @@ class MethodScores(NamedTuple):
 
 def compare_candidates(methods: Iterable[str]) -> bool:
     """Whether any of these methods may compare candidates with each other."""
-    return any(name not in FACTORS and resolve(name).scope != "answer" for name in methods)
+    return any(
+        name not in FACTORS and resolve(name).scope in ("samples", "candidates") for name in methods
+    )
 
 
 def score_cell(cell: CellTables, settings: ScoringSettings) -> pa.Table:
@@ -117,12 +121,15 @@ class _Answers:
     answer_source: str
 
     def scores(self) -> Iterator[MethodScores]:
-        """The main line and its ablations, further strategies, then estimators."""
+        """The main line and its ablations, exact sets, further strategies, then estimators."""
         main = self.settings.main
         if main.sample:
             yield from self._of_samples(main.sample)
         if main.beam:
             yield from self._of_beams(main.beam)
+        for strategy in of_kind(self.cell.strategies, "exact"):
+            if strategy not in self.settings.ablations.strategies:
+                yield from self._of_probabilities(strategy, strategy)
         for strategy in self.settings.ablations.strategies:
             yield from self._of_strategy(strategy)
         for estimator in self.settings.estimators:
@@ -148,7 +155,7 @@ class _Answers:
 
     def _of_samples(self, strategy: str) -> Iterator[MethodScores]:
         on_answer = self._scoped("answer")
-        on_samples = [method for method in self.methods if method.scope != "answer"]
+        on_samples = self._scoped("samples", "candidates")
         samples = self._evidence(strategy, budget=self.settings.num_candidates)
         yield from _scores_of(on_answer + on_samples, "multinomial", "", samples)
         for method in on_samples:
@@ -177,6 +184,7 @@ class _Answers:
         beams = self._evidence(strategy)
         on_answer = [] if self.settings.main.sample else self._scoped("answer")
         yield from _scores_of(on_answer + on_both, "beamsearch", "", beams)
+        yield from self._of_probabilities(strategy, "")
         for epsilon in ablations.epsilon:
             weights = candidate_weights.restricted_mass(beams.logprob, beams.mask, epsilon)
             varied = replace(beams, weights=weights)
@@ -188,14 +196,30 @@ class _Answers:
             varied = replace(beams, K=K)
             yield from _scores_of(spectral, "beamsearch", ablation("K", K), varied)
         for M in ablations.budgets:
-            varied = self._evidence(beam_of_width(self.cell.strategies, M))
+            narrower = beam_of_width(self.cell.strategies, M)
+            varied = self._evidence(narrower)
             yield from _scores_of(on_both, "beamsearch", ablation("M", M), varied)
+            yield from self._of_probabilities(narrower, ablation("M", M))
+
+    def _of_probabilities(self, strategy: str, setting: str) -> Iterator[MethodScores]:
+        """The methods that read the probabilities of a search's outcomes alone.
+
+        None that would say nothing of so few as the search was asked for.
+        """
+        on_beams = self._scoped("beams")
+        size = _size_named(strategy)
+        if size is not None:
+            on_beams = [method for method in on_beams if method.least_candidates <= size]
+        if on_beams:
+            yield from _scores_of(on_beams, "beamsearch", setting, self._evidence(strategy))
 
     def _of_strategy(self, strategy: str) -> Iterator[MethodScores]:
         """One of ``ablations.strategies``, by its name as the setting."""
         on_both = self._scoped("candidates")
         if kind_of(strategy) != "sample":
             yield from _scores_of(on_both, "beamsearch", strategy, self._evidence(strategy))
+            if kind_of(strategy) in OF_DISTINCT_OUTCOMES:
+                yield from self._of_probabilities(strategy, strategy)
             return
         budget = self.settings.num_candidates
         samples = self._evidence(strategy, budget=budget)
