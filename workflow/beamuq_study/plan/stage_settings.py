@@ -195,7 +195,7 @@ class StageSettings:
             "ablations": ablations | {"K": scoring.fixed_k, "strategies": strategies},
             "every_draw": scoring.every_draw,
         }
-        # a key that came later stands only where it says something: jobs of before are not run again
+        # a key that came later stands only where it says something, as of candidates
         left_out = set() if scoring.every_draw else {"every_draw"}
         checked = ScoringSettings.model_validate(settings, strict=False)
         return checked.model_dump(mode="json", exclude=left_out)

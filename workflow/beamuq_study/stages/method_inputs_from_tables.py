@@ -101,9 +101,9 @@ class CellTables:
         Samples weigh p^(1 − 1/T), which is 1/M each at T = 1, or ``exact``-ly p / p_T (D14, exact
         weights); beams and diverse beams their restricted mass with floor ``epsilon``; a set with
         draws outside it (hybrids) both; stochastic beams p over their probability of being
-        included, normalised. ``budget``: so many samples only, from the one of rank ``first`` on; None:
-        all. ``among``:
-        whether candidates are compared with each other too, not only with the answer.
+        included, normalised. ``budget``: so many samples only, from the one of rank
+        ``first`` on; None: all. ``among``: whether candidates are compared with each other too, not
+        only with the answer.
 
         Raises BeamUQError if a question lacks the produced answer, a candidate, a pair or a
         judgement.
