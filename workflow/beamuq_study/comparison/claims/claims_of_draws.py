@@ -15,6 +15,7 @@ from beamuq_study.comparison.claims.claims_of_methods import Form, method_ahead
 from beamuq_study.comparison.claims.judges import judge
 from beamuq_study.comparison.claims.verdict import Verdict
 from beamuq_study.exhibits.method_groups import OVER_BEAMS, OVER_SAMPLES
+from beamuq_study.exhibits.numbers_of_cells import gains_over_draws
 from beamuq_study.grid import Cell
 from beamuq_study.study_config import Study
 
@@ -71,10 +72,8 @@ def _gains_over_draws(case: Case, methods: Sequence[str], quality: str) -> Estim
     of_draws = [
         pd.DataFrame(places).assign(variant=OVER_SAMPLES, setting=setting) for setting in draws
     ]
-    beams = measured_at(prr, of_beams)
-    samples = measured_at(prr, pd.concat(of_draws)).mean_over_draws("")
-    gains = beams.minus(samples, on=set(KEYS) - {"variant"})
-    return gains.mean_over_methods(" + ".join(methods))
+    of_forms = measured_at(prr, pd.concat([of_beams, *of_draws]))
+    return gains_over_draws(of_forms, draws).mean_over_methods(" + ".join(methods))
 
 
 def _with_both(study: Study, better: Form, worse: Form, **_: Any) -> list[Cell]:
