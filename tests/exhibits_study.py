@@ -35,6 +35,9 @@ CHOICE = ("commonsenseqa", "arc-challenge")
 PAIRED = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity", "CocoaMSP", "CocoaPPL")
 BOTH_FORMS = (*PAIRED, "SemanticEntropy", "SAR", "DegreeMatrix")
 SIZE = {"main": 24, "beam_widths": 24, "strategies": 20, "merged": 24, "reference": 24, "map": 24}
+SIZE["draws"] = 24  # of no cell of the study: tests of such tables add the recipe
+SAMPLED = {"beam_widths": 15, "reference": 100, "draws": 30}
+"""Samples of recipes that have another number than ten."""
 QUALITIES = (beams_map.SIMILARITY, beams_map.EXACT_TEXT)
 EMPTY = 1
 """Empty answers of each cell, of each answer source."""
@@ -127,9 +130,7 @@ class Results:
             rows.append(_candidate(key, "greedy", 0, base, -0.5 * base / 3))
             for strategy in self.study.recipes[need.recipe].strategies()[1:]:
                 kind, options = strategy_names.parse(strategy)
-                size = int(
-                    options.get("M", {"beam_widths": 15, "reference": 100}.get(need.recipe, 10))
-                )
+                size = int(options.get("M", SAMPLED.get(need.recipe, 10)))
                 logprobs = np.log(
                     np.sort(random.dirichlet(np.full(size + 1, 0.3))[:size])[::-1] + 1e-12
                 )
@@ -281,7 +282,7 @@ class Results:
                 | {"value": _value(cell, *further, *of_subset, answer_source, metric, *form)}
                 for subset, of_subset in (("all", []), ("answered", ["answered"]))
                 for quality in self.study.qualities(cell.dataset)[
-                    : None if cell.recipe == "main" else 1
+                    : None if cell.recipe in ("main", "draws") else 1
                 ]
                 for further in [[] if quality is self.study.main_quality else [quality.metric]]
                 for answer_source, *form in self._keys(cell)
@@ -313,6 +314,11 @@ class Results:
                             ]
                         settings += [f"alpha={a}" for a in scoring.alpha] + [
                             f"K={k}" for k in scoring.fixed_k
+                        ]
+                    if scoring.every_draw and variant == "multinomial":
+                        settings += [
+                            strategy_names.samples_of("sample T=1.0", 10, draw)
+                            for draw in (1, 2, 3)
                         ]
                     if scoring.every_strategy:
                         sampled = variant == "multinomial"

@@ -340,3 +340,26 @@ def test_settings_that_the_files_do_not_fit_are_refused(
 ) -> None:
     with pytest.raises(BeamUQError, match=message):
         scored(**{"methods": ["Prob"]} | settings)
+
+
+def test_methods_over_samples_are_scored_on_every_disjoint_draw_where_asked() -> None:
+    methods = ["Dissimilarity", "Eccentricity", "Perplexity"]
+    frame = scored(methods=methods, num_candidates=3, every_draw=True)
+    draws = [f"sample T=1.0 M=3 draw={draw}" for draw in (1, 2, 3)]
+    drawn = [key for key in keys(frame) if "draw" in key[2]]
+    assert drawn == [(method, "multinomial", draw) for draw in draws for method in methods[:2]]
+    for method in methods[:2]:
+        first = values(frame, method, "multinomial", draws[0])
+        assert first == values(frame, method, "multinomial")
+        assert first != values(frame, method, "multinomial", draws[1])
+    assert not any("draw" in key[2] for key in keys(scored(methods=methods, num_candidates=3)))
+
+
+def test_a_disjoint_draw_is_of_its_own_samples_alone() -> None:
+    estimator = {"estimators": ["uniform sample T=1.0"], "methods": ["Dissimilarity"]}
+    frame = scored(**estimator, num_candidates=5, every_draw=True)
+    second = "sample T=1.0 M=5 draw=2"
+    np.testing.assert_allclose(
+        values(frame, "Dissimilarity", "multinomial", second),
+        values(frame, "Dissimilarity", "uniform", second),
+    )

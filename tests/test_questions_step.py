@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from beamuq.errors import BeamUQError
 from beamuq_study import parquet_tables
 from run_job import run_job
 from test_data_adapters import COQA, WEB, changed
@@ -87,3 +88,30 @@ def test_coqa_turns_are_sampled_one_by_one_and_keep_their_story(folder: Path) ->
     rows = parquet_tables.read(folder / "out/questions.parquet", "questions").table.to_pylist()
     assert {row["id"].rsplit("-", 1)[1] for row in rows} == {"0", "1", "2"}
     assert 5 < len({row["group"] for row in rows}) <= 10
+
+
+def test_turns_of_a_pilot_are_asked_apart_from_the_others(folder: Path) -> None:
+    parquet(
+        folder / "validation.parquet", [changed(COQA, "story", f"Story {n}.") for n in range(6)]
+    )
+    of_coqa = {"split": "validation.parquet", "adapter": "coqa", "few_shot": 0}
+    choose(folder, "others", **of_coqa, questions=12, turns_left_out=[2])
+    choose(folder, "pilot", **of_coqa, questions=6, only_turns=[2])
+    turns = {}
+    for name in ("others", "pilot"):
+        table = parquet_tables.read(folder / name / "questions.parquet", "questions").table
+        turns[name] = {len(row["history"]) + 1 for row in table.to_pylist()}
+    assert turns == {"others": {1, 3}, "pilot": {2}}
+
+
+def test_more_questions_than_the_chosen_turns_hold_are_refused(folder: Path) -> None:
+    parquet(folder / "validation.parquet", [changed(COQA, "story", f"{n}") for n in range(6)])
+    with pytest.raises(BeamUQError, match="7 is more than the 6"):
+        choose(
+            folder,
+            split="validation.parquet",
+            adapter="coqa",
+            few_shot=0,
+            questions=7,
+            only_turns=[2],
+        )

@@ -108,6 +108,16 @@ CASES: list[tuple[str, Any, list[str]]] = [
         "packaged:smollm3-135m-instruct",
         ["did you mean 'packaged:smollm2-135m-instruct'"],
     ),
+    (
+        "datasets.coqa.turns_left_out",
+        [0],
+        ["datasets.coqa.turns_left_out", "0", "greater than or equal to 1"],
+    ),
+    (
+        "datasets.triviaqa.only_turns",
+        [1],
+        ["datasets.triviaqa", "only_turns", "adapter coqa", "remove the key"],
+    ),
     (f"{CHAT}.source", "folder:/nowhere", ["folder:/nowhere", "config.json"]),
     (
         "recipes.main.custom",
@@ -278,3 +288,10 @@ def test_a_missing_data_root_is_told_before_anything_runs(tmp_path: Path) -> Non
         BeamUQError, match=r"data_root.*trivia_qa.*does not exist|data_root.*does not exist"
     ):
         Plan.load({"study": "real", "data_root": str(tmp_path)})
+
+
+def test_a_dataset_that_names_turns_twice_is_refused(tmp_path: Path) -> None:
+    twice = changed(DEMO, "datasets.coqa.only_turns", [1])
+    message = refused(tmp_path, changed(twice, "datasets.coqa.turns_left_out", [2]))
+    assert "only_turns and turns_left_out" in message
+    assert "drop one" in message

@@ -110,6 +110,7 @@ ROWS = "most prefixes run for a question before its search is stopped"
 Text = Annotated[str, Field(min_length=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
 KINDS = ("nli", "cross_encoder", "embedding", "lexical")
+TURNS = ("only_turns", "turns_left_out")  # keys of a dataset that choose among a dialogue's turns
 NORMALIZERS = ("folded", "squad", "triviaqa", "coqa")
 METRICS = ("alignscore", "answer_f1", "exact_match", "gold_label")
 
@@ -164,6 +165,16 @@ class Dataset(StrictModel):
     few_shot: int = Field(default=0, ge=0, le=50)
     questions: Positive
     max_new_tokens: int = Field(default=20, ge=1, le=512)
+    only_turns: Distinct[Positive] | None = Field(
+        default=None,
+        min_length=1,
+        description="of a dialogue's questions these alone are asked, the first is 1; default all",
+    )
+    turns_left_out: Distinct[Positive] | None = Field(
+        default=None,
+        min_length=1,
+        description="of a dialogue's questions these are not asked, such as those of a pilot",
+    )
     normalizer: Annotated[str | None, one_of_names(NORMALIZERS)] = Field(
         default=None,
         pattern=f"^({'|'.join(NORMALIZERS)})$",
@@ -182,6 +193,18 @@ class Dataset(StrictModel):
                 f"few_shot is {self.few_shot}, but the {self.adapter} prompt has no few-shot "
                 "block; write few_shot: 0"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _turns_are_of_dialogues(self) -> Dataset:
+        keys = [key for key in TURNS if getattr(self, key) is not None]
+        if keys and self.adapter != "coqa":
+            raise ValueError(
+                f"{keys[0]}: only questions of adapter coqa have turns, not of {self.adapter}; "
+                "remove the key"
+            )
+        if len(keys) > 1:
+            raise ValueError(f"{keys[0]} and {keys[1]} both say which turns are asked; drop one")
         return self
 
 
@@ -639,6 +662,13 @@ class Scoring(StrictModel):
         default=[],
         description="γ of Dissimilarity over beams weighted by p^γ; its own weights have γ = 1",
     )
+    every_draw: bool = Field(
+        default=False,
+        description=(
+            "score the methods over samples on every disjoint draw of the main M too, not on the "
+            "first alone"
+        ),
+    )
     estimators: Distinct[str] = Field(
         default=[],
         description=(
@@ -774,9 +804,14 @@ class Study(StrictModel):
             "exhibits": [],
             "batch_questions": 1,
         }
+        # keys that say nothing are left out, as in records of studies from before these keys
         for dataset in study["datasets"].values():
-            if dataset["normalizer"] is None:  # as records of studies from before this key have it
-                del dataset["normalizer"]
+            for key in ("normalizer", *TURNS):
+                if dataset[key] is None:
+                    del dataset[key]
+        for scoring in study["scoring"].values():
+            if not scoring["every_draw"]:
+                del scoring["every_draw"]
         return study
 
     def qualities(self, dataset: str) -> list[Quality]:

@@ -9,7 +9,11 @@ import pyarrow as pa
 from beamuq_study import parquet_tables
 from beamuq_study.data.dataset_adapters import ADAPTERS
 from beamuq_study.data.question import Question
-from beamuq_study.data.question_and_example_choice import choose_questions, choose_shots
+from beamuq_study.data.question_and_example_choice import (
+    choose_questions,
+    choose_shots,
+    with_turns,
+)
 from beamuq_study.data.read_dataset_file import described, read_questions
 from beamuq_study.rule_programs import run_program
 
@@ -30,7 +34,8 @@ def run(
     dataset = settings["dataset"]
     repeated: list[str] = []
     everything = read_questions(ADAPTERS[settings["adapter"]], split, repeated)
-    chosen = choose_questions(everything, settings["questions"], seed=seed, dataset=dataset)
+    asked = with_turns(everything, settings.get("only_turns"), settings.get("turns_left_out"))
+    chosen = choose_questions(asked, settings["questions"], seed=seed, dataset=dataset)
     files = {"split": described(split)}
     examples: list[Question] = []
     if settings["few_shot"] and few_shot_split:
@@ -45,10 +50,7 @@ def run(
     }
     _write(questions, "questions", chosen, footer)
     _write(shots, "shots", examples, footer)
-    print(
-        f"{dataset}: {len(chosen)} of {len(everything)} questions, {len(examples)} few-shot "
-        "examples"
-    )
+    print(f"{dataset}: {len(chosen)} of {len(asked)} questions, {len(examples)} few-shot examples")
 
 
 def _write(path: Path, kind: str, chosen: list[Question], footer: dict[str, Any]) -> None:

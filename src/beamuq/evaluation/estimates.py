@@ -177,6 +177,13 @@ class Estimates:
         """
         return self._means("setting", setting, _mean_of_draws)
 
+    def mean_over_methods(self, name: str) -> Estimates:
+        """The mean over the methods of otherwise equal rows, ``name`` in their place.
+
+        They are of the same questions and resamples. Undefined where any is, for its reason.
+        """
+        return self._means("method", name, _mean_of_draws)
+
     def mean_over_datasets(self, titles: Mapping[str, str] | None = None) -> Estimates:
         """The mean over the datasets of otherwise equal rows, each dataset resampled on its own.
 

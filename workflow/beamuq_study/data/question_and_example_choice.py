@@ -8,7 +8,7 @@ so subsets nest.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,19 @@ def permutation(count: int, seed: int, dataset: str, purpose: str) -> npt.NDArra
         key=np.frombuffer(digest[:16], dtype="<u8").astype(np.uint64)
     ).random_raw(count)
     return np.argsort(draws, kind="stable").astype(np.int64)
+
+
+def with_turns(
+    questions: Sequence[Question], only: Collection[int] | None, left_out: Collection[int] | None
+) -> list[Question]:
+    """The questions whose turn of their dialogue, the first being 1, is chosen; None: all."""
+    chosen = []
+    for question in questions:
+        turn = len(question["history"]) + 1
+        is_named = only is None or turn in only
+        if is_named and turn not in (left_out or ()):
+            chosen.append(question)
+    return chosen
 
 
 def choose_questions(

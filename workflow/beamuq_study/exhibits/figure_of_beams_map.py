@@ -144,7 +144,7 @@ def when_beams_win(
     one.
     """
     grid = _grid(study, inputs, chosen, by_dataset=by_dataset)
-    points = pd.DataFrame([_point(study, inputs, cell) for cell in chosen])
+    points = pd.DataFrame([place_on_map(study, inputs, cell) for cell in chosen])
     data = _panels(grid, points)
     facts = {
         "points": _coordinates_of_points(study, points),
@@ -231,7 +231,7 @@ def _numbers_of_points(
     return list(zip(titles, *columns, strict=True))
 
 
-def _point(study: Study, inputs: Inputs, cell: Cell) -> Mapping[str, object]:
+def place_on_map(study: Study, inputs: Inputs, cell: Cell) -> Mapping[str, Any]:
     """Where a cell is on the map."""
     numbers: dict[str, float | None] = {}
     for name, values in coordinates_of(study, inputs, cell).items():
@@ -257,12 +257,12 @@ def coordinates_of(study: Study, inputs: Inputs, cell: Cell) -> dict[str, Floats
 def _outcomes(sets: CandidateSets, dataset: Dataset) -> pd.DataFrame:
     """``logprob`` and ``right`` of every outcome found, a row a question, most probable first."""
     outcomes = sets.found().join(sets.questions[["references", "options"]], on="id")
-    right = _are_right(outcomes, dataset)
+    right = right_under_references(outcomes, dataset)
     placed = outcomes.assign(right=right, place=outcomes.groupby("id").cumcount())
     return placed.pivot(index="id", columns="place", values=["logprob", "right"])
 
 
-def _are_right(outcomes: pd.DataFrame, dataset: Dataset) -> list[float]:
+def right_under_references(outcomes: pd.DataFrame, dataset: Dataset) -> list[float]:
     """Whether each text is the gold option, or equals a reference where there are no options."""
     normalizer = normalizer_of(dataset)
     right = []

@@ -63,6 +63,13 @@ def beam_gains(estimates: Estimates) -> Estimates:
     return beams.minus(samples, on=set(KEYS) - {"variant"})
 
 
+def gains_over_draws(estimates: Estimates, draws: Sequence[str]) -> Estimates:
+    """Each beam form minus the mean of its multinomial form over the settings ``draws``, paired."""
+    beams = estimates.where(variant=OVER_BEAMS, setting="")
+    samples = estimates.where(variant=OVER_SAMPLES, setting=draws).mean_over_draws("")
+    return beams.minus(samples, on=set(KEYS) - {"variant"})
+
+
 def left_out(estimates: Estimates) -> str:
     """† where a cell of too many empty answers is left out of means."""
     return MARK if estimates.too_empty.any() else ""

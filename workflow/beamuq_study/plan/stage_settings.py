@@ -32,7 +32,7 @@ from beamuq_study.stages.beams_map import MapSettings
 from beamuq_study.stages.decisions_of_scores import DecisionSettings
 from beamuq_study.stages.metrics_of_scores import EvaluationSettings
 from beamuq_study.stages.score_all_methods import ScoringSettings, compare_candidates
-from beamuq_study.study_config import Quality, Scorer, Study
+from beamuq_study.study_config import TURNS, Quality, Scorer, Study
 
 Settings = dict[str, Any]
 
@@ -94,7 +94,8 @@ class StageSettings:
     def questions(self, wildcards: Wildcards) -> Settings:
         dataset = self.study.datasets[wildcards.dataset]
         place = {"dataset": wildcards.dataset, "adapter": dataset.adapter, "seed": self.study.seed}
-        return place | _picked(dataset, "questions", "few_shot")
+        turns = {key: getattr(dataset, key) for key in TURNS if getattr(dataset, key) is not None}
+        return place | _picked(dataset, "questions", "few_shot") | turns
 
     # -- decoding and what is asked of its answers -------------------------------------------------
 
@@ -192,8 +193,12 @@ class StageSettings:
             "estimators": self.grid.estimators_of(recipe, scoring.estimators),
             "seed": self.study.seed,
             "ablations": ablations | {"K": scoring.fixed_k, "strategies": strategies},
+            "every_draw": scoring.every_draw,
         }
-        return ScoringSettings.model_validate(settings, strict=False).model_dump(mode="json")
+        # a key that came later stands only where it says something, as of candidates
+        left_out = set() if scoring.every_draw else {"every_draw"}
+        checked = ScoringSettings.model_validate(settings, strict=False)
+        return checked.model_dump(mode="json", exclude=left_out)
 
     def evaluation(self, wildcards: Wildcards) -> Settings:
         quality, *further = self.study.qualities(self.cell(wildcards).dataset)

@@ -89,6 +89,7 @@ class CellTables:
         strategy: str,
         answer_source: str,
         *,
+        first: int = 0,
         budget: int | None = None,
         epsilon: float = 0.0,
         exact: bool = False,
@@ -100,13 +101,14 @@ class CellTables:
         Samples weigh p^(1 − 1/T), which is 1/M each at T = 1, or ``exact``-ly p / p_T (D14, exact
         weights); beams and diverse beams their restricted mass with floor ``epsilon``; a set with
         draws outside it (hybrids) both; stochastic beams p over their probability of being
-        included, normalised. ``budget``: the first so many samples only; None: all. ``among``:
-        whether candidates are compared with each other too, not only with the answer.
+        included, normalised. ``budget``: so many samples only, from the one of rank
+        ``first`` on; None: all. ``among``: whether candidates are compared with each other too, not
+        only with the answer.
 
         Raises BeamUQError if a question lacks the produced answer, a candidate, a pair or a
         judgement.
         """
-        rows = self._rows(strategy, budget)
+        rows = self._rows(strategy, None if budget is None else first + budget)[:, first:]
         mask = rows >= 0
         answers = self._answer_rows(answer_source)
         codes = np.concatenate(

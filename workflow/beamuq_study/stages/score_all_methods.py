@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -56,7 +56,8 @@ class ScoringSettings(StrictModel):
     """What is scored. ``num_candidates``: how many samples the main line looks at; None: all there
     are.
 
-    ``estimators``: each a name of ``WEIGHTINGS`` and, behind a space, a strategy.
+    ``every_draw``: the methods over samples are scored on each disjoint draw of so many, not on the
+    first alone. ``estimators``: each a name of ``WEIGHTINGS`` and, behind a space, a strategy.
     """
 
     methods: tuple[str, ...]
@@ -68,6 +69,7 @@ class ScoringSettings(StrictModel):
     equivalence_threshold: float | None = None
     recipe: str = ""
     ablations: Ablations = Ablations()
+    every_draw: bool = False
     estimators: tuple[str, ...] = ()
     format: int = 0
     seed: int = 0
@@ -140,11 +142,12 @@ class _Answers:
         return [method for method in self.methods if method.scope in scopes]
 
     def _evidence(
-        self, strategy: str, *, budget: int | None = None, exact: bool = False
+        self, strategy: str, *, first: int = 0, budget: int | None = None, exact: bool = False
     ) -> Evidence:
         return self.cell.evidence(
             strategy,
             self.answer_source,
+            first=first,
             budget=budget,
             exact=exact,
             epsilon=self.settings.epsilon,
@@ -164,6 +167,17 @@ class _Answers:
         for M in self.settings.ablations.budgets:
             fewer = self._evidence(strategy, budget=M)
             yield from _scores_of(on_samples, "multinomial", ablation("M", M), fewer)
+        if self.settings.every_draw:
+            yield from self._of_every_draw(strategy, on_samples)
+
+    def _of_every_draw(self, strategy: str, methods: Sequence[Method]) -> Iterator[MethodScores]:
+        """The methods over samples on each disjoint draw of the main M, where two draws fit."""
+        size = self.cell.size_of(strategy)
+        M = self.settings.num_candidates or size
+        for draw in range(size // M if size >= 2 * M else 0):
+            drawn = self._evidence(strategy, first=draw * M, budget=M)
+            setting = samples_of(strategy, M, draw + 1)
+            yield from _scores_of(methods, "multinomial", setting, drawn)
 
     def _of_beams(self, strategy: str) -> Iterator[MethodScores]:
         on_both = self._scoped("candidates")

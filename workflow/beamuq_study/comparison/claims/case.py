@@ -119,10 +119,12 @@ class Case:
         sign: Part | None = None,
         size: Part = "-",
         opposite: bool = False,
+        families: int = 1,
     ) -> Verdict:
         """A verdict on differences claimed to be above −margin; the value is their mean.
 
-        ``n``: questions; ``most``, ``sign``, ``size``, ``opposite``: as of :meth:`above_zero`.
+        ``n``: questions; ``most``, ``sign``, ``size``, ``opposite``, ``families``: as of
+        :meth:`above_zero`.
         """
         values = differences.frame["value"].to_numpy(np.float64)
         replicates = differences.replicates
@@ -139,6 +141,7 @@ class Case:
             sign=sign,
             size=size,
             opposite=opposite,
+            families=families,
         )
         return replace(verdict, **summary[["value", "low", "high", "std"]].iloc[0])
 
@@ -153,20 +156,24 @@ class Case:
         sign: Part | None = None,
         size: Part = "-",
         opposite: bool = False,
+        families: int = 1,
     ) -> Verdict:
         """A verdict on values [K] claimed to be above 0, with their p [K], NaN as 1, after Holm.
 
         ``most``: the share that has to be significant. ``sign`` None: whether all values are above
         0, or ``most`` and more than half. ``opposite``: that it is shown, whatever the values say.
+        ``families``: as many verdicts like this one are asked for together, and Holm's correction
+        is for all of their tests.
         """
         positive = values > TIE
         negative = values < -TIE
-        significant = holm(np.nan_to_num(p, nan=1.0), len(p)) < self.tolerances["level"]
+        tests = families * len(p)
+        significant = holm(np.nan_to_num(p, nan=1.0), tests) < self.tolerances["level"]
         above = float(np.mean(significant & positive))
         below = float(np.mean(significant & negative))
         self.notes.append(f"{positive.sum()} of {len(values)} above 0")
         significance: Part = "undecided"
-        if not self.too_few_resamples(resamples, len(p), 2):
+        if not self.too_few_resamples(resamples, tests, 2):
             self.notes.append(f"{above:.0%} significantly above, {below:.0%} significantly below")
             significance = _significance(above, most)
         if sign is None:
