@@ -119,9 +119,7 @@ def drawn(
         return [form for form in forms if answer_source in ("", form.answer_source)]
 
     def of_tables(forms: list[Scored]) -> list[Scored]:
-        plain = [
-            form for form in of_the_answer(forms) if not form.setting or form.method == "GNLL"
-        ]
+        plain = [form for form in of_the_answer(forms) if not form.setting or form.method == "GNLL"]
         return [form for form in plain if (form.method, form.variant) not in OF_NO_MAIN_TABLE]
 
     def of_others(forms: list[Scored]) -> list[Scored]:
