@@ -30,6 +30,7 @@ from sync_evidence import MAP, PAGES, packaged_map, written
 STUDIES = sorted(path.parent for path in EVIDENCE.glob("*/study.json"))
 GIVEN = ("evaluation", "replicates", "scores", "quality", "questions")
 OF_ANSWERED = {"empty_answers", "answered"}
+OF_FURTHER_QUALITIES = {"quality_agreement", "probabilities_alone"}
 OF_MAIN_FORMS = {"abl_prauc", "abl_rocauc", "augrc", "topbeam_scoring"}
 OF_NO_MAIN_TABLE = {(name, "beamsearch") for name in ("SAR", "SemanticEntropy", "DegreeMatrix")}
 OF_NO_MAIN_TABLE |= {("DegreeMatrix", "multinomial")}
@@ -118,7 +119,7 @@ def drawn(
         return [form for form in forms if answer_source in ("", form.answer_source)]
 
     def of_tables(forms: list[Scored]) -> list[Scored]:
-        plain = [form for form in of_the_answer(forms) if not form.setting]
+        plain = [form for form in of_the_answer(forms) if not form.setting or form.method == "GNLL"]
         return [form for form in plain if (form.method, form.variant) not in OF_NO_MAIN_TABLE]
 
     def of_others(forms: list[Scored]) -> list[Scored]:
@@ -137,7 +138,7 @@ def drawn(
     rows = recomputed(folder, cell, of_tables, metric, [main], answered=answered).replicates
     if not labels <= OF_MAIN_FORMS:
         rows += recomputed(folder, cell, of_others, metric, [main]).replicates
-    if further and "quality_agreement" in labels:
+    if further and labels & OF_FURTHER_QUALITIES:
         rows += recomputed(folder, cell, of_tables, metric, further).replicates
     return rows
 

@@ -137,6 +137,31 @@ def test_samples_are_not_scored_beside_an_exact_set_that_no_estimator_is_asked_o
     assert ("Dissimilarity", "uniform", "sample T=1.0 M=2") in keys(scored(made, **asked))
 
 
+def test_an_exact_set_needs_no_pairs_with_other_candidates() -> None:
+    """Although a method beside compares all beams: its texts are compared with the answer alone."""
+    made = synthetic.cell(5, (*STRATEGIES, "exact M=2"))
+    rows = made["candidates"].to_pylist()
+    for row in rows:
+        if row["strategy"] == "exact M=2":
+            row["text"] = f"found by no other search {row['rank']}"
+    candidates = pa.Table.from_pylist(rows, schema=made["candidates"].schema)
+    compared = {tuple(row.values())[:3] for row in made["similarity"].to_pylist()}
+    missing = set(needed_pairs(candidates, ("greedy",), "beam M=10", ["exact M=2"])) - compared
+    assert missing
+    similarity = made["similarity"]
+    classes = {"entail": 0.5, "neutral": 0.25, "contradict": 0.25}
+    further = [
+        {"id": key, "premise": premise, "hypothesis": hypothesis, **classes}
+        for key, premise, hypothesis in sorted(missing)
+    ]
+    similarity = pa.concat_tables(
+        [similarity, pa.Table.from_pylist(further, schema=similarity.schema)]
+    )
+    tables = made | {"candidates": candidates, "similarity": similarity}
+    frame = scored(tables, methods=["PRO", "DegreeMatrix"])
+    assert len(values(frame, "PRO", "", "exact M=2")) == 5
+
+
 def test_methods_of_probabilities_need_no_pairs_of_candidates() -> None:
     assert not compare_candidates(["Prob", "PRO", "GNLL", "Dissimilarity"])
     assert compare_candidates(["PRO", "Eccentricity"])

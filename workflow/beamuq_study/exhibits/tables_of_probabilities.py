@@ -422,7 +422,7 @@ def exhibits(_: Study) -> list[Exhibit]:
         drawn(
             "weight_powers",
             cells=_with_powers,
-            reads=(*SCORES, *EVALUATION),
+            reads=(*SCORES, "evaluation"),
             build=weight_powers,
         ),
         by_gold(

@@ -142,8 +142,15 @@ class _Answers:
         return [method for method in self.methods if method.scope in scopes]
 
     def _evidence(
-        self, strategy: str, *, first: int = 0, budget: int | None = None, exact: bool = False
+        self,
+        strategy: str,
+        *,
+        first: int = 0,
+        budget: int | None = None,
+        exact: bool = False,
+        compared: bool = True,
     ) -> Evidence:
+        """``compared``: with each other, where a method asks for that; else with the answer."""
         return self.cell.evidence(
             strategy,
             self.answer_source,
@@ -152,7 +159,7 @@ class _Answers:
             exact=exact,
             epsilon=self.settings.epsilon,
             alpha=self.settings.alpha,
-            among=compare_candidates(self.settings.methods),
+            among=compared and compare_candidates(self.settings.methods),
         )
 
     def _of_samples(self, strategy: str) -> Iterator[MethodScores]:
@@ -226,7 +233,8 @@ class _Answers:
         if size is not None:
             on_beams = [method for method in on_beams if method.least_candidates <= size]
         if on_beams:
-            yield from _scores_of(on_beams, "beamsearch", setting, self._evidence(strategy))
+            outcomes = self._evidence(strategy, compared=False)
+            yield from _scores_of(on_beams, "beamsearch", setting, outcomes)
 
     def _of_strategy(self, strategy: str) -> Iterator[MethodScores]:
         """One of ``ablations.strategies``, by its name as the setting."""
