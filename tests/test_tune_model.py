@@ -117,6 +117,11 @@ def test_a_text_whose_tokens_do_not_end_with_its_prompt_is_refused(dialogues: Pa
         texts_of("coqa", dialogues, tokenizer)
 
 
+def test_a_text_beyond_the_model_s_context_is_refused_not_cut(dialogues: Path) -> None:
+    with pytest.raises(BeamUQError, match=r"validation\.jsonl.*exceed the model's context of 9;"):
+        texts_of("coqa", dialogues, tiny_tokenizer(), 9)
+
+
 def test_the_rate_rises_over_the_warm_up_and_falls_to_the_last_step() -> None:
     factors = [rate_factor(step, 12, 4) for step in range(12)]
     assert factors == [0.25, 0.5, 0.75, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]

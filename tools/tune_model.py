@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from beamuq.decoding.context_window import context_window
 from beamuq.errors import BeamUQError
 from beamuq.io import atomic, file_sha256, write_text
 from beamuq.models.load_model import load_causal
@@ -41,15 +42,25 @@ class Text(NamedTuple):
     trained: list[bool]
 
 
-def texts_of(adapter: str, path: Path, tokenizer: Any) -> list[Text]:
+def texts_of(adapter: str, path: Path, tokenizer: Any, window: int | None = None) -> list[Text]:
     """One text a row of a split's file, in its order.
 
-    Raises BeamUQError if the file or a row is unusable, or as :func:`text_of`.
+    Raises BeamUQError if the file or a row is unusable, a text has more tokens than the model's
+    ``window``, or as :func:`text_of`.
     """
     template = load(PROMPTS / "base" / f"{adapter}.txt")
     kind = ADAPTERS[adapter]
     rows = read_rows(path, kind.columns, kind.unread)
-    return [text_of(list(kind.read(row, path.stem)), template, tokenizer, at) for at, row in rows]
+    texts = []
+    for place, row in rows:
+        text = text_of(list(kind.read(row, path.stem)), template, tokenizer, place)
+        if window is not None and len(text.ids) > window:
+            raise BeamUQError(
+                f"{place}: {len(text.ids)} tokens exceed the model's context of {window}; drop the "
+                "row or use a model with a longer context"
+            )
+        texts.append(text)
+    return texts
 
 
 def text_of(turns: Sequence[Question], template: Template, tokenizer: Any, place: str) -> Text:
@@ -114,7 +125,7 @@ def train(settings: dict[str, Any], out: Path, *, checkpoint_every: int) -> None
     model, tokenizer = load_causal(folder, dtype=torch.float32, device=torch.device("cpu"))
     texts = []
     for data in settings["data"]:
-        texts += texts_of(*_named(data), tokenizer)
+        texts += texts_of(*_named(data), tokenizer, context_window(model))
     steps = steps_of(len(texts), settings)
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings["rate"])
     first = _resume(out, identity, model, optimizer)
