@@ -172,7 +172,7 @@ def test_a_bad_study_is_told_in_one_line(
     assert [words for words in told if words not in message] == [], message
 
 
-@pytest.mark.parametrize("name", ["demo", "paper", "real", "real_reference", "small"])
+@pytest.mark.parametrize("name", ["demo", "paper", "real", "real_reference", "small", "tuned"])
 def test_shipped_studies_are_valid(name: str) -> None:
     assert load_study(study_path(name)).models
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from safetensors.torch import load_file
 import tune_model
 from beamuq.errors import BeamUQError
 from beamuq.models.load_model import load_causal
+from beamuq_study.study_config import STUDIES, load_study
 from tiny import build_tiny_model, load_tiny_model, tiny_tokenizer
 from tune_model import rate_factor, steps_of, texts_of, train
 
@@ -115,6 +117,11 @@ def test_a_text_whose_tokens_do_not_end_with_its_prompt_is_refused(dialogues: Pa
         texts_of("coqa", dialogues, tokenizer)
 
 
+def test_a_text_beyond_the_model_s_context_is_refused_not_cut(dialogues: Path) -> None:
+    with pytest.raises(BeamUQError, match=r"validation\.jsonl.*exceed the model's context of 9;"):
+        texts_of("coqa", dialogues, tiny_tokenizer(), 9)
+
+
 def test_the_rate_rises_over_the_warm_up_and_falls_to_the_last_step() -> None:
     factors = [rate_factor(step, 12, 4) for step in range(12)]
     assert factors == [0.25, 0.5, 0.75, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]
@@ -195,3 +202,41 @@ def test_a_checkpoint_of_other_settings_is_refused(
 def test_data_of_an_unknown_adapter_is_refused() -> None:
     with pytest.raises(SystemExit, match=r"--data 'poems=x'.*coqa"):
         tune_model.main(["--model", "absent", "--data", "poems=x", "--out", "absent"])
+
+
+def test_a_number_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for word in ("0", "-1", "1.5"):
+        with pytest.raises(SystemExit):
+            tune_model.main(["--model", "m", "--data", "coqa=x", "--out", "o", "--batch", word])
+        assert f"--batch: {word!r} is no whole number" in capsys.readouterr().err
+
+
+def test_the_study_s_commands_make_its_models_and_train_on_nothing_that_it_asks() -> None:
+    text = (STUDIES / "tuned.yaml").read_text(encoding="utf-8")
+    study = load_study(STUDIES / "tuned.yaml")
+    commands = re.sub(r"\\\n#", " ", text).split("python tools/tune_model.py")[1:]
+    made = set()
+    trained = set()
+    for command in commands:
+        words = command.splitlines()[0].split()
+        options = tune_model.parser_of_options().parse_args(words)
+        made |= {f"folder:{options.out}/epoch-{epoch}" for epoch in options.keep}
+        trained |= {data.rpartition("/")[2] for data in options.data if "coqa" in data}
+        of_choice = [data for data in options.data if "ai2_arc" in data or "commonsense" in data]
+        assert all("commonsense_qa/validation" not in data for data in of_choice)
+        assert all("ai2_arc/test" not in data for data in of_choice)
+    sources = {model.source for model in study.models.values()}
+    assert sources - made == {"packaged:smollm2-135m-instruct"}
+    assert made <= sources
+    asked = {f"{study.datasets[name].split}.parquet" for name in ("coqa", "coqa-pilot")}
+    assert trained == {"validation.parquet"}
+    assert asked == {"test_bigbench.parquet"}
+
+
+def test_the_pilot_s_turns_are_asked_apart_and_none_decides() -> None:
+    study = load_study(STUDIES / "tuned.yaml")
+    pilot = study.datasets["coqa-pilot"]
+    assert study.datasets["coqa"].turns_left_out == pilot.only_turns
+    recipes = {entry.recipe for entry in study.grid if "coqa-pilot" in entry.datasets}
+    assert recipes == {"pilot"}
+    assert study.main.recipe not in recipes

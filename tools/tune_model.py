@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from beamuq.decoding.context_window import context_window
 from beamuq.errors import BeamUQError
 from beamuq.io import atomic, file_sha256, write_text
 from beamuq.models.load_model import load_causal
@@ -40,15 +42,25 @@ class Text(NamedTuple):
     trained: list[bool]
 
 
-def texts_of(adapter: str, path: Path, tokenizer: Any) -> list[Text]:
+def texts_of(adapter: str, path: Path, tokenizer: Any, window: int | None = None) -> list[Text]:
     """One text a row of a split's file, in its order.
 
-    Raises BeamUQError if the file or a row is unusable, or as :func:`text_of`.
+    Raises BeamUQError if the file or a row is unusable, a text has more tokens than the model's
+    ``window``, or as :func:`text_of`.
     """
     template = load(PROMPTS / "base" / f"{adapter}.txt")
     kind = ADAPTERS[adapter]
     rows = read_rows(path, kind.columns, kind.unread)
-    return [text_of(list(kind.read(row, path.stem)), template, tokenizer, at) for at, row in rows]
+    texts = []
+    for place, row in rows:
+        text = text_of(list(kind.read(row, path.stem)), template, tokenizer, place)
+        if window is not None and len(text.ids) > window:
+            raise BeamUQError(
+                f"{place}: {len(text.ids)} tokens exceed the model's context of {window}; drop the "
+                "row or use a model with a longer context"
+            )
+        texts.append(text)
+    return texts
 
 
 def text_of(turns: Sequence[Question], template: Template, tokenizer: Any, place: str) -> Text:
@@ -113,7 +125,7 @@ def train(settings: dict[str, Any], out: Path, *, checkpoint_every: int) -> None
     model, tokenizer = load_causal(folder, dtype=torch.float32, device=torch.device("cpu"))
     texts = []
     for data in settings["data"]:
-        texts += texts_of(*_named(data), tokenizer)
+        texts += texts_of(*_named(data), tokenizer, context_window(model))
     steps = steps_of(len(texts), settings)
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings["rate"])
     first = _resume(out, identity, model, optimizer)
@@ -185,24 +197,40 @@ def _write_checkpoint(
 
 
 def _write_model(folder: Path, model: Any, tokenizer: Any) -> None:
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    """Write a model whole or not at all."""
+    partial = folder.with_name(f".{folder.name}.partial")
+    for place in (partial, folder):
+        shutil.rmtree(place, ignore_errors=True)
+    model.save_pretrained(partial)
+    tokenizer.save_pretrained(partial)
+    partial.rename(folder)
 
 
-def main(words: Sequence[str] | None = None) -> None:
+def positive(word: str) -> int:
+    """A whole number from 1 on. Raises ArgumentTypeError for any other word."""
+    if not word.isdecimal() or int(word) < 1:
+        raise argparse.ArgumentTypeError(f"{word!r} is no whole number from 1 on")
+    return int(word)
+
+
+def parser_of_options() -> argparse.ArgumentParser:
     usual = argparse.ArgumentDefaultsHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0], formatter_class=usual)
     parser.add_argument("--model", required=True, help="a folder in the layout of transformers")
     parser.add_argument("--data", required=True, nargs="+", help="ADAPTER=FILE in the hub's schema")
     parser.add_argument("--out", required=True, type=Path, help="where models and checkpoint go")
-    parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--keep", type=int, nargs="+", default=[1, 2, 4], help="epochs to keep")
+    parser.add_argument("--epochs", type=positive, default=4)
+    parser.add_argument("--keep", type=positive, nargs="+", default=[1, 2, 4], help="epochs")
     parser.add_argument("--rate", type=float, default=5e-5, help="the largest learning rate")
-    parser.add_argument("--warm-up", type=int, default=6, help="steps of warm-up")
-    parser.add_argument("--batch", type=int, default=4, help="texts a step")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--checkpoint-every", type=int, default=15, help="steps")
-    settings = vars(parser.parse_args(words))
+    parser.add_argument("--warm-up", type=positive, default=6, help="steps of warm-up")
+    parser.add_argument("--batch", type=positive, default=4, help="texts a step")
+    parser.add_argument("--seed", type=positive, default=1)
+    parser.add_argument("--checkpoint-every", type=positive, default=15, help="steps")
+    return parser
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    settings = vars(parser_of_options().parse_args(words))
     out = settings.pop("out")
     checkpoint_every = settings.pop("checkpoint_every")
     try:
