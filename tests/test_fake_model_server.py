@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 from fake_model_server import FakeModelServer, Faults, Kind
+from record_servers import FOLDER, REQUESTS
+from record_servers import asked as recorded_request
 from tiny import plain_logits, tiny_model
 
 PROMPT = (2, 40, 50, 60)
@@ -34,6 +36,56 @@ def vllm() -> Iterator[FakeModelServer]:
 def llama_cpp() -> Iterator[FakeModelServer]:
     with server("llama.cpp") as running:
         yield running
+
+
+SUBSETS = ("props", "models")
+"""Of these answers the stand-in gives a part, which a client may read."""
+UNKNOWN_FIELDS = "unknown field"
+NUMBERS = (int, float)
+
+
+def shape(value: Any, name: str = "") -> Any:
+    """An answer without its values: keys, lengths of lists, kinds of values; of an error also what
+    it is.
+
+    Which tokens are listed, and how many with the drawn one, is the model's own.
+    """
+    if name in ("top_logprobs", "prompt_logprobs") and isinstance(value, list):
+        return [None if entry is None else "list" for entry in value]
+    if name in ("tokens", "bytes", "top_probs"):
+        return "list"
+    if name in ("type", "code", "param", "object", "finish_reason"):
+        return value
+    if isinstance(value, dict):
+        return {key: shape(entry, key) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [shape(entry) for entry in value]
+    return "number" if isinstance(value, NUMBERS) else type(value).__name__
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(kind, name) for kind, names in REQUESTS.items() for name in names if name != UNKNOWN_FIELDS],
+)
+def test_an_answer_has_the_form_of_the_real_servers(kind: Kind, name: str) -> None:
+    recorded = json.loads((FOLDER / f"{kind}.json").read_text())[name]
+    path, body = REQUESTS[kind][name]
+    with server(kind, context=1024) as running:
+        ours = recorded_request(running.root.removeprefix("http://"), path, body)
+    assert ours["status"] == recorded["status"]
+    real = recorded["answer"]
+    if name in SUBSETS:
+        real = cut_to(real, ours["answer"])
+    assert shape(ours["answer"]) == shape(real)
+
+
+def cut_to(value: Any, model: Any) -> Any:
+    """A value without keys that ``model`` lacks."""
+    if isinstance(value, dict) and isinstance(model, dict):
+        return {key: cut_to(entry, model[key]) for key, entry in value.items() if key in model}
+    if isinstance(value, list) and isinstance(model, list):
+        return [cut_to(entry, other) for entry, other in zip(value, model, strict=True)]
+    return value
 
 
 def asked(address: str, body: dict[str, Any] | None = None, **headers: str) -> Any:
@@ -148,6 +200,7 @@ def test_processed_log_probabilities_follow_the_temperature() -> None:
         ({"logprobs": -1}, 400, "greater than max allowed: 20"),
         ({"prompt": [[100_000]]}, 400, "out of vocabulary"),
         ({"prompt": [[5] * 600]}, 400, "maximum context length is 512 tokens"),
+        ({"prompt": [[5] * 512]}, 400, "max_tokens must be at least 1, got 0."),
         ({"logprob_token_ids": list(range(129))}, 400, "128"),
         ({"logprob_token_ids": [3], "logprobs": None}, 400, "`logprobs` must be set"),
         ({"top_logprobs": 3}, 501, "top_logprobs"),
