@@ -37,6 +37,7 @@ LogprobsMode = Literal["raw_logprobs", "processed_logprobs", "raw_logits", "proc
 NAMED_TOKENS = 128
 FLOOR = -9999.0
 """What vLLM writes for a log-probability below it, -inf too."""
+PENALTIES = ("frequency_penalty", "presence_penalty", "repetition_penalty", "repeat_penalty")
 COMPLETIONS = ("/v1/completions", "/completion")
 
 
@@ -196,6 +197,9 @@ class Answers:
             raise RefusalError(
                 501, {"error": {"message": f"the fake has no {unknown}", "code": 501}}
             )
+        for name in PENALTIES:
+            if body.get(name, self.defaults.get(name)) != self.defaults.get(name):
+                raise RefusalError(501, {"error": {"message": f"the fake has no {name}"}})
         heard = {name: value for name, value in body.items() if name not in self.faults.ignores}
         return self.defaults | heard
 
@@ -251,13 +255,16 @@ class VLLM(Answers):
         "prompt": None,
         "add_special_tokens": True,
         "echo": False,
+        "frequency_penalty": 0.0,
         "ignore_eos": False,
         "logprobs": None,
         "logprob_token_ids": None,
         "max_tokens": 16,
         "min_p": 0.0,
         "n": 1,
+        "presence_penalty": 0.0,
         "prompt_logprobs": None,
+        "repetition_penalty": 1.0,
         "return_token_ids": False,
         "return_tokens_as_token_ids": False,
         "seed": None,
