@@ -28,7 +28,10 @@ def masked(text: str) -> str:
 
 
 def _tokens() -> list[str]:
-    """The tokens that this process could use: from its environment and from the hub's own file."""
+    """The tokens that this process could use: from its environment and from the hub's own file.
+
+    The key of a model server is masked whatever its length.
+    """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
     home = Path(os.environ.get("HF_HOME") or cache / "huggingface")
     file = Path(os.environ.get("HF_TOKEN_PATH") or home / "token").expanduser()
@@ -36,7 +39,9 @@ def _tokens() -> list[str]:
     if file.is_file() and os.access(file, os.R_OK):
         texts.append(file.read_text(encoding="utf-8", errors="replace"))
     tokens = [text.strip() for text in texts]
-    return [token for token in tokens if len(token) >= 6]
+    long_tokens = [token for token in tokens if len(token) >= 6]
+    server_key = os.environ.get("BEAMUQ_API_KEY", "").strip()
+    return [*long_tokens, server_key] if server_key else long_tokens
 
 
 class _Masked:

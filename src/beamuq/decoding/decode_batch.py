@@ -6,39 +6,29 @@ import gc
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from beamuq.array_types import Floats, Ints
-from beamuq.decoding.beam_search import Beam
-from beamuq.decoding.check_custom_strategy import CheckedSearch
-from beamuq.decoding.context_window import check_prompt_lengths, context_window
-from beamuq.decoding.forward_passes import (
-    ROWS,
-    BatchRunner,
-    Efforts,
-    StepStatistics,
-    Work,
-    out_of_memory,
-)
+from beamuq.array_types import Floats
+from beamuq.decoding.context_window import context_window
+from beamuq.decoding.forward_passes import ROWS, BatchRunner, Work, out_of_memory
 from beamuq.decoding.generated_token_trie import TokenTrie
-from beamuq.decoding.greedy_and_samples import Greedy, Shipped
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
 from beamuq.decoding.output_layer import OutputLayer
-from beamuq.decoding.search_state import (
-    Candidate,
-    Effort,
-    Policy,
-    Prompt,
-    ProvenState,
-    SearchContext,
-    SearchState,
+from beamuq.decoding.search_state import Candidate, Policy, Prompt, SearchContext
+from beamuq.decoding.searches_and_candidates import (
+    candidates_of,
+    check_policies,
+    check_prompts,
+    effort_of,
+    started,
 )
 from beamuq.decoding.self_check import RUNNERS, checked
+from beamuq.decoding.served.decode_served import decode_served, next_token_logprobs_served
+from beamuq.decoding.served.served_model import ServedModel
 from beamuq.errors import BeamUQError
 
 Result = TypeVar("Result")
@@ -46,7 +36,7 @@ _ALONE = threading.RLock()  # a model's attention and head are replaced while it
 
 
 def decode(
-    model: PreTrainedModel,
+    model: PreTrainedModel | ServedModel,
     prompts: Sequence[Prompt],
     policies: Sequence[Policy],
     *,
@@ -61,6 +51,8 @@ def decode(
 
     Parameters
     ----------
+    model
+        In memory, or behind a server: then see `decode_served`, and ``rows`` has no meaning.
     stop_ids
         Tokens that end an answer; each belongs to the answer and counts in its probability.
     seed
@@ -83,7 +75,18 @@ def decode(
         repeated, too long for the model's context, or does not fit into memory alone, or logits are
         NaN, +inf or nothing but -inf.
     """
-    _check_policies(policies, stop_ids, max_new_tokens, merge_stop_tokens)
+    if isinstance(model, ServedModel):
+        return decode_served(
+            model,
+            prompts,
+            policies,
+            stop_ids=stop_ids,
+            seed=seed,
+            max_new_tokens=max_new_tokens,
+            merge_stop_tokens=merge_stop_tokens,
+            work=work,
+        )
+    check_policies(policies, stop_ids, max_new_tokens, merge_stop_tokens)
     _check_prompts(model, prompts, max_new_tokens)
     work = Work() if work is None else work
 
@@ -91,61 +94,22 @@ def decode(
         with _opened(model, piece, rows, work) as (runner, trie):
             distributions = NextTokenDistributions(OutputLayer(model), stop_ids, merge_stop_tokens)
             context = SearchContext(piece, distributions.stops.copy(), max_new_tokens, seed, trie)
-            searches = [_started(policy, context) for policy in policies]
+            searches = [started(policy, context) for policy in policies]
             runner.prefill()
             statistics, efforts = runner.follow(searches, distributions)
         candidates: list[Candidate] = []
         for question in range(len(piece)):
             for number, search in enumerate(searches):
-                effort = _effort(efforts, number, search, question)
-                candidates += _candidates(context, stop_ids, search, question, statistics, effort)
+                effort = effort_of(efforts, number, search, question)
+                candidates += candidates_of(context, stop_ids, search, question, statistics, effort)
         return candidates
 
     pieces = _in_pieces(prompts, decoded, work)
     return [candidate for candidates in pieces for candidate in candidates]
 
 
-def _effort(efforts: Efforts, number: int, search: SearchState, question: int) -> Effort:
-    """What the ``search`` of that ``number`` took for a ``question``, and its proof."""
-    proof = search.proof(question) if isinstance(search, ProvenState) else (None, None)
-    rows = int(efforts.rows[number, question])
-    return Effort(rows, int(efforts.passes[number, question]), *proof)
-
-
-def _candidates(
-    context: SearchContext,
-    stop_ids: frozenset[int],
-    search: SearchState,
-    question: int,
-    statistics: StepStatistics,
-    effort: Effort,
-) -> Iterator[Candidate]:
-    """A search's answers to a question, by rank; the first with its ``effort``."""
-    trie = context.trie
-    strategy = search.policy.strategy
-    has_statistics = isinstance(search.policy, Greedy | Beam | Shipped)
-    for rank, (node, policy_logprob) in enumerate(search.answers(question)):
-        path = np.array(trie.path(node))
-        tokens = trie.token[path]
-        candidate = Candidate(
-            prompt_id=context.prompts[question].id,
-            strategy=strategy,
-            rank=rank,
-            token_ids=tuple(tokens.tolist()),
-            token_logprobs=trie.logprob[path],
-            logprob=float(trie.total[node]),
-            policy_logprob=policy_logprob,
-            terminated=int(tokens[-1]) in stop_ids,
-        )
-        if rank == 0:
-            candidate = replace(candidate, effort=effort)
-        if rank == 0 and has_statistics:
-            candidate = _with_step_statistics(candidate, trie, statistics, path)
-        yield candidate
-
-
 def next_token_logprobs(
-    model: PreTrainedModel,
+    model: PreTrainedModel | ServedModel,
     prompts: Sequence[Prompt],
     token_ids: Sequence[int],
     *,
@@ -156,6 +120,8 @@ def next_token_logprobs(
     -inf where the model gives a token a probability of 0. ``rows`` and the errors raised are those
     of `decode`.
     """
+    if isinstance(model, ServedModel):
+        return next_token_logprobs_served(model, prompts, token_ids)
     _check_prompts(model, prompts, 1)
     work = Work()
 
@@ -216,75 +182,8 @@ def _opened(
     work.pieces.append((len(prompts), work.rows_at_once))
 
 
-def _with_step_statistics(
-    candidate: Candidate, trie: TokenTrie, statistics: StepStatistics, path: Ints
-) -> Candidate:
-    """A candidate with the entropies and alternatives along its path, its own among these."""
-    parents = trie.parent[path].tolist()
-    if any(parent not in statistics for parent in parents):  # a plug-in's subclass of Beam
-        raise BeamUQError(
-            f"strategy {candidate.strategy!r}: its queries ask for no statistics at every prefix "
-            "of its first answer; set DistributionQuery.statistics, as Beam does"
-        )
-    entropies: list[float] = []
-    top_ids: list[tuple[int, ...]] = []
-    top_logprobs: list[tuple[float, ...]] = []
-    chosen = zip(candidate.token_ids, candidate.token_logprobs.tolist(), strict=True)
-    for parent, (token, logprob) in zip(parents, chosen, strict=True):
-        entropy, ids, logprobs = statistics.at(parent)
-        if token not in ids:
-            ids = (*ids, token)
-            logprobs = (*logprobs, logprob)
-        entropies.append(entropy)
-        top_ids.append(ids)
-        top_logprobs.append(logprobs)
-    return replace(
-        candidate,
-        entropies=np.array(entropies),
-        top_ids=tuple(top_ids),
-        top_logprobs=tuple(top_logprobs),
-    )
-
-
-def _started(policy: Policy, context: SearchContext) -> SearchState:
-    # By its own class: a policy from outside may be a subclass of one of ours.
-    ours = type(policy).__module__.startswith("beamuq.decoding.")
-    return policy.start(context) if ours else CheckedSearch(policy, context)
-
-
-def _check_policies(
-    policies: Sequence[Policy],
-    stop_ids: frozenset[int],
-    max_new_tokens: int,
-    merge_stop_tokens: frozenset[int],
-) -> None:
-    strategies = [policy.strategy for policy in policies]
-    if len(set(strategies)) < len(strategies):
-        raise ValueError(f"strategies repeat: {strategies}")
-    if max_new_tokens < 1:
-        raise ValueError(f"max_new_tokens must be at least 1, not {max_new_tokens}")
-    if not merge_stop_tokens <= stop_ids:
-        raise ValueError("tokens that count as one ending must all be stop tokens")
-
-
 def _check_prompts(model: PreTrainedModel, prompts: Sequence[Prompt], new_tokens: int) -> None:
     """Refuse a batch whose prompts are empty, repeated, of another model or too long."""
-    if not prompts:
-        raise ValueError("a batch needs at least one prompt")
-    ids: set[str] = set()
     untyped: Any = model
     vocabulary = untyped.get_input_embeddings().weight.shape[0]
-    for prompt in prompts:
-        if not prompt.token_ids:
-            raise BeamUQError(f"prompt {prompt.id!r} is empty; give it at least one token")
-        if prompt.id in ids:
-            raise BeamUQError(f"prompt {prompt.id!r} stands twice in one batch; ids must be unique")
-        if not 0 <= min(prompt.token_ids) <= max(prompt.token_ids) < vocabulary:
-            raise BeamUQError(
-                f"prompt {prompt.id!r}: holds a token id outside the model's 0 … {vocabulary - 1}; "
-                "the tokenizer is another model's"
-            )
-        ids.add(prompt.id)
-    check_prompt_lengths(
-        {prompt.id: prompt.token_ids for prompt in prompts}, context_window(model), new_tokens
-    )
+    check_prompts(prompts, vocabulary, context_window(model), new_tokens)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
@@ -104,6 +104,44 @@ class Efforts:
         self._queried[search] = queried
 
 
+def follow_searches(
+    searches: Sequence[SearchState],
+    trie: TokenTrie,
+    work: Work,
+    answer: Callable[[Ints, Sequence[DistributionQuery]], None],
+) -> tuple[StepStatistics, Efforts]:
+    """Let searches choose tokens, in lockstep, until all are done.
+
+    ``answer`` answers the queries of a step, about these nodes (sorted, each once).
+    """
+    started = time.perf_counter()
+    statistics = StepStatistics()
+    efforts = Efforts(len(searches), trie)
+    while True:
+        queries = [search.query() for search in searches]
+        nodes = np.unique(np.concatenate([query.nodes for query in queries]))
+        if not len(nodes):
+            work.decode_seconds += time.perf_counter() - started
+            return statistics, efforts
+        work.decoded_rows_unmerged += _rows_if_unmerged(trie, queries)
+        answer(nodes, queries)
+        for number, (search, query) in enumerate(zip(searches, queries, strict=True)):
+            if len(query.nodes):
+                efforts.add(number, query.nodes)
+                search.advance(query)
+                if query.statistics:
+                    statistics.add(query)
+
+
+def _rows_if_unmerged(trie: TokenTrie, queries: Sequence[DistributionQuery]) -> int:
+    """The rows of a step if every search ran its own nodes, without those it only weighs."""
+    rows = 0
+    for query in queries:
+        if query.masses is None or query.draws:
+            rows += int((trie.depth[query.nodes] > 0).sum())
+    return rows
+
+
 class BatchRunner(ABC):
     """One batch on the device: its trie, and the last hidden state of each queried node."""
 
@@ -144,32 +182,12 @@ class BatchRunner(ABC):
         self, searches: Sequence[SearchState], distributions: NextTokenDistributions
     ) -> tuple[StepStatistics, Efforts]:
         """Let the searches choose tokens until all are done, running every node once."""
-        started = time.perf_counter()
-        statistics = StepStatistics()
-        efforts = Efforts(len(searches), self._trie)
-        while True:
-            queries = [search.query() for search in searches]
-            nodes = np.unique(np.concatenate([query.nodes for query in queries]))
-            if not len(nodes):
-                self._work.decode_seconds += time.perf_counter() - started
-                return statistics, efforts
-            self._work.decoded_rows_unmerged += self._rows_if_unmerged(queries)
+
+        def answer(nodes: Ints, queries: Sequence[DistributionQuery]) -> None:
             with self.naming_prompts():
                 self._read(distributions, nodes, self.run(nodes), queries)
-            for number, (search, query) in enumerate(zip(searches, queries, strict=True)):
-                if len(query.nodes):
-                    efforts.add(number, query.nodes)
-                    search.advance(query)
-                    if query.statistics:
-                        statistics.add(query)
 
-    def _rows_if_unmerged(self, queries: Sequence[DistributionQuery]) -> int:
-        """The rows of a step if every search ran its own nodes, without those it only weighs."""
-        rows = 0
-        for query in queries:
-            if query.masses is None or query.draws:
-                rows += int((self._trie.depth[query.nodes] > 0).sum())
-        return rows
+        return follow_searches(searches, self._trie, self._work, answer)
 
     @contextmanager
     def naming_prompts(self) -> Iterator[None]:

@@ -105,6 +105,33 @@ def _pruned_race(logprobs: NDArray[Any], rows: Ints, keys: Ints) -> Ints:
     return tokens
 
 
+class TokenRace:
+    """The race of one draw, as `gumbel_max` runs it, where only some log-probabilities are known.
+
+    ``key``: of the draw (:func:`draw_keys`); ``vocabulary``: how many tokens take part.
+    """
+
+    def __init__(self, key: int, vocabulary: int) -> None:
+        counters = np.array([key], dtype=np.int64).view(np.uint64)
+        self._bits = _offsets(vocabulary) + counters
+        _mix(self._bits, np.empty_like(self._bits))
+
+    def scores(self, tokens: Ints, logprobs: Floats) -> Floats:
+        """Log p plus the Gumbel number of each token, of which the largest wins."""
+        scores: Floats = logprobs - _log_exponentials(self._bits[tokens], np)
+        return scores
+
+    def could_reach(self, score: float, bound: float) -> Ints:
+        """The tokens that have this score, or a larger one, if their log p is ``bound``."""
+        tokens: Ints = np.flatnonzero(self._bits <= np.uint64(_last_bits(bound - score)))
+        return tokens
+
+
+def _last_bits(logarithm: float) -> float:
+    """The largest bits of an exponential number of at most this logarithm, rounded up."""
+    return float(-np.expm1(-np.exp(min(logarithm, 4.0))) * 2.0**53 + 2)
+
+
 def _mix(bits: NDArray[np.uint64], scratch: NDArray[np.uint64]) -> None:
     """Turn counters, in place, into random numbers of 53 bits."""
     for shift, factor in _MIXING:
@@ -117,8 +144,7 @@ def _winner(distribution: NDArray[Any], head: Ints, edge: float, bits: NDArray[n
     """The token with the largest sum; ``head`` are those of log p at least ``edge``."""
     head_scores = distribution[head] - _log_exponentials(bits[head], np)
     # The others have log p < edge, so only exponential numbers below exp(edge - best) win.
-    last = -np.expm1(-np.exp(min(edge - float(head_scores.max()), 4.0))) * 2.0**53
-    tail = np.flatnonzero(bits <= np.uint64(last + 2))
+    tail = np.flatnonzero(bits <= np.uint64(_last_bits(edge - float(head_scores.max()))))
     tail_scores = distribution[tail] - _log_exponentials(bits[tail], np)
     best = np.concatenate([head_scores, tail_scores]).argmax()
     return int(np.concatenate([head, tail])[best])

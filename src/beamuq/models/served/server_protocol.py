@@ -1,0 +1,128 @@
+"""What every protocol of a model server does, and how its lists are checked."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from beamuq.decoding.next_token_distributions import LEAST
+from beamuq.decoding.served.served_model import Drawn, Prefix, TokenList
+from beamuq.errors import BeamUQError
+from beamuq.models.served.http_requests import Reply, ServerRequests
+
+MASS = 1e-3
+"""How far above 1 the mass of a list may lie, by rounding."""
+ABOVE_ZERO = 1e-4
+"""How far above 0 a log-probability may lie, by rounding."""
+
+
+class ServerProtocol(ABC):
+    """The requests of one kind of server.
+
+    ``kind`` and ``version`` say which it is, ``model`` is the id of the model that is asked.
+    """
+
+    kind: str
+    version: str
+    model: str
+    can_name = False
+    """Whether the protocol has a field for named tokens."""
+    can_draw = False
+    """Whether it draws answers up to a stop token."""
+
+    def __init__(self, requests: ServerRequests) -> None:
+        self.requests = requests
+
+    @property
+    @abstractmethod
+    def window(self) -> int | None:
+        """The most tokens of a prompt and its answer; None: the server does not say."""
+
+    @abstractmethod
+    def lists(
+        self, prefixes: Sequence[Prefix], length: int, *, temperature: float = 0.0
+    ) -> list[TokenList]:
+        """The ``length`` most probable next tokens after each prefix; fewer: there are no more."""
+
+    @abstractmethod
+    def list_refused(self, prefix: Prefix, length: int) -> str | None:
+        """What the server says against a list of so many tokens; None: it gives one."""
+
+    @abstractmethod
+    def read_as(self, prefixes: Sequence[Prefix]) -> list[Sequence[int] | int]:
+        """The tokens that the server has read of each prefix, or how many, where it says no more.
+
+        Where it tells one number for all it is that of the first, which must be the only one.
+        """
+
+    @abstractmethod
+    def tokenized(self, text: str) -> list[int] | None:
+        """The server's token ids of a text, without special ones; None: it does not tell."""
+
+    def named(self, prefixes: Sequence[Prefix], tokens: Sequence[int]) -> list[dict[int, float]]:
+        """Log p of named tokens, and of others, after each prefix."""
+        raise BeamUQError(f"the model server: {self.kind} names no tokens")
+
+    def draw(
+        self, prefix: Prefix, size: int, *, seed: int, steps: int, stop_ids: frozenset[int]
+    ) -> list[Drawn]:
+        """Answers that the server draws at temperature 1."""
+        raise BeamUQError(
+            f"the model server: {self.kind} draws up to no stop token; leave draws='server' out"
+        )
+
+
+def refusal(reply: Reply) -> BeamUQError:
+    """The error of a request that the server refuses."""
+    return BeamUQError(f"the model server: status {reply.status}: {reply.message}")
+
+
+def sorted_list(entries: Mapping[int, float], length: int) -> TokenList:
+    """The ``length`` most probable of tokens with their log p, ties by id; the drawn one may be
+    one more.
+
+    Raises BeamUQError if these are no log-probabilities.
+    """
+    tokens = np.fromiter(entries.keys(), dtype=np.int64, count=len(entries))
+    logprobs = np.fromiter(entries.values(), dtype=np.float64, count=len(entries))
+    if not len(tokens):
+        raise BeamUQError("the model server: lists no next token; it must give log-probabilities")
+    if np.isnan(logprobs).any():
+        raise BeamUQError(
+            "the model server: its log-probabilities are NaN; serve the model in another dtype"
+        )
+    order = np.lexsort((tokens, -logprobs))[:length]
+    tokens = tokens[order]
+    logprobs = logprobs[order]
+    if logprobs[0] > ABOVE_ZERO or np.exp(logprobs).sum() > 1 + MASS:
+        raise BeamUQError(
+            "the model server: its list is of no probabilities, as their sum is above 1; let it "
+            "give raw log-probabilities (vLLM: --logprobs-mode raw_logprobs)"
+        )
+    logprobs = np.where(logprobs < LEAST, -np.inf, np.minimum(logprobs, 0.0))
+    if logprobs[0] == -np.inf:
+        raise BeamUQError("the model server: lists no possible token; mend the model's weights")
+    return TokenList(tokens, logprobs)
+
+
+def mapping(value: Any, what: str) -> Mapping[str, Any]:
+    """A part of an answer that must be an object; raises BeamUQError naming it."""
+    if not isinstance(value, Mapping):
+        raise BeamUQError(f"the model server: {what}: no JSON object; {OTHER}")
+    return value
+
+
+def as_list(value: Any, what: str) -> list[Any]:
+    """A part of an answer that must be a list; raises BeamUQError naming it."""
+    if not isinstance(value, list):
+        raise BeamUQError(f"the model server: {what}: no list; {OTHER}")
+    return value
+
+
+OTHER = (
+    "this server does not answer as vLLM or llama.cpp do: give one that lists the log-probabilities "
+    "of next tokens by their ids"
+)

@@ -1,0 +1,185 @@
+"""vLLM's ``/v1/completions``: prompts of token ids, top k of the raw softmax, named tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from beamuq.decoding.served.served_model import Drawn, Prefix, TokenList
+from beamuq.errors import BeamUQError
+from beamuq.models.served.http_requests import ServerRequests
+from beamuq.models.served.server_protocol import (
+    OTHER,
+    ServerProtocol,
+    as_list,
+    mapping,
+    refusal,
+    sorted_list,
+)
+
+COMPLETIONS = "/v1/completions"
+TOKEN = "token_id:"
+NEUTRAL: Mapping[str, Any] = {
+    "top_p": 1.0,
+    "top_k": 0,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+}
+"""So that a draw is from the model's own distribution, whatever the server's defaults are."""
+DRAW_SEEDS = 1 << 63
+
+
+class VLLMProtocol(ServerProtocol):
+    """Requests to a server of OpenAI's completions with vLLM's further fields.
+
+    ``entry`` is the model's part of ``/v1/models``.
+    """
+
+    can_name = True
+    can_draw = True
+
+    def __init__(self, requests: ServerRequests, entry: Mapping[str, Any], version: str) -> None:
+        super().__init__(requests)
+        self.kind = "vllm" if entry.get("owned_by") == "vllm" else "completions"
+        self.version = version
+        self.model = str(entry.get("id", ""))
+        length = entry.get("max_model_len")
+        self._window = length if isinstance(length, int) and length > 0 else None
+
+    @property
+    def window(self) -> int | None:
+        return self._window
+
+    def lists(
+        self, prefixes: Sequence[Prefix], length: int, *, temperature: float = 0.0
+    ) -> list[TokenList]:
+        steps = self._first_steps(prefixes, {"logprobs": length, "temperature": temperature})
+        return [sorted_list(entries, length) for entries in steps]
+
+    def list_refused(self, prefix: Prefix, length: int) -> str | None:
+        reply = self.requests.post(COMPLETIONS, self._body([prefix]) | {"logprobs": length})
+        return None if reply.status == 200 else reply.message
+
+    def named(self, prefixes: Sequence[Prefix], tokens: Sequence[int]) -> list[dict[int, float]]:
+        fields = {"logprobs": len(tokens), "logprob_token_ids": list(tokens)}
+        return self._first_steps(prefixes, fields)
+
+    def read_as(self, prefixes: Sequence[Prefix]) -> list[Sequence[int] | int]:
+        body = self._body(prefixes) | {"logprobs": 1, "return_token_ids": True}
+        content = self._completed(body)
+        choices = _in_order(content, len(prefixes))
+        told = [choice.get("prompt_token_ids") for choice in choices]
+        if all(isinstance(ids, list) for ids in told):
+            return [list(ids or ()) for ids in told]
+        usage = mapping(content.get("usage"), "usage")
+        return [int(usage.get("prompt_tokens", -1))]
+
+    def tokenized(self, text: str) -> list[int] | None:
+        body = {"model": self.model, "prompt": text, "add_special_tokens": False}
+        reply = self.requests.post("/tokenize", body)
+        if reply.status == 200 and isinstance(reply.content, Mapping):
+            tokens = reply.content.get("tokens")
+            return list(tokens) if isinstance(tokens, list) else None
+        return self._tokenized_prompt(text)
+
+    def _tokenized_prompt(self, text: str) -> list[int] | None:
+        """The ids of a prompt that is a text, where the server tells them."""
+        body = self._body([[0]]) | {"prompt": text, "logprobs": 1, "return_token_ids": True}
+        reply = self.requests.post(COMPLETIONS, body)
+        if reply.status != 200:
+            return None
+        choices = mapping(reply.content, COMPLETIONS).get("choices")
+        first = choices[0] if isinstance(choices, list) and choices else {}
+        ids = first.get("prompt_token_ids") if isinstance(first, Mapping) else None
+        return list(ids) if isinstance(ids, list) else None
+
+    def draw(
+        self, prefix: Prefix, size: int, *, seed: int, steps: int, stop_ids: frozenset[int]
+    ) -> list[Drawn]:
+        drawing = {
+            **NEUTRAL,
+            "temperature": 1.0,
+            "n": size,
+            "seed": seed % DRAW_SEEDS,
+            "max_tokens": steps,
+            "stop_token_ids": sorted(stop_ids),
+            "logprobs": 0,
+        }
+        choices = _in_order(self._completed(self._body([prefix]) | drawing), size)
+        return [_drawn(choice, steps, stop_ids) for choice in choices]
+
+    def _body(self, prefixes: Sequence[Prefix]) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "prompt": [list(prefix) for prefix in prefixes],
+            "max_tokens": 1,
+            "temperature": 0.0,
+            "add_special_tokens": False,
+            "return_tokens_as_token_ids": True,
+        }
+
+    def _first_steps(
+        self, prefixes: Sequence[Prefix], fields: Mapping[str, Any]
+    ) -> list[dict[int, float]]:
+        """Log p by token id at the first step after each prefix, of one request."""
+        content = self._completed({**self._body(prefixes), **fields})
+        choices = _in_order(content, len(prefixes))
+        return [_entries(choice) for choice in choices]
+
+    def _completed(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        reply = self.requests.post(COMPLETIONS, body)
+        if reply.status != 200:
+            raise refusal(reply)
+        return mapping(reply.content, COMPLETIONS)
+
+
+def _in_order(content: Mapping[str, Any], count: int) -> list[Mapping[str, Any]]:
+    """The choices of an answer by their indices; raises BeamUQError unless they are so many."""
+    choices = [mapping(choice, "choices") for choice in as_list(content.get("choices"), "choices")]
+    by_index = {choice.get("index"): choice for choice in choices}
+    if len(choices) != count or set(by_index) != set(range(count)):
+        raise BeamUQError(
+            f"the model server: {len(choices)} choices for {count} prompts, or of other indices; "
+            f"{OTHER}"
+        )
+    return [by_index[number] for number in range(count)]
+
+
+def _entries(choice: Mapping[str, Any]) -> dict[int, float]:
+    """Log p by token id of a choice's first step."""
+    steps = mapping(choice.get("logprobs"), "logprobs").get("top_logprobs")
+    listed = mapping(as_list(steps, "top_logprobs")[0] if steps else None, "top_logprobs")
+    return {_token(name): _number(value) for name, value in listed.items()}
+
+
+def _token(name: Any) -> int:
+    """The id in ``token_id:5``; raises BeamUQError for a token's text."""
+    if isinstance(name, str) and name.startswith(TOKEN) and name[len(TOKEN) :].isdigit():
+        return int(name[len(TOKEN) :])
+    raise BeamUQError(
+        f"the model server: lists tokens by their texts, such as {name!r:.20}, and texts of tokens "
+        f"repeat; {OTHER}"
+    )
+
+
+def _number(value: Any) -> float:
+    """A log p; null, as JSON has it in the place of NaN, is NaN."""
+    return float(value) if isinstance(value, int | float) else float("nan")
+
+
+def _drawn(choice: Mapping[str, Any], steps: int, stop_ids: frozenset[int]) -> Drawn:
+    """A drawn answer, up to its first stop token."""
+    told = mapping(choice.get("logprobs"), "logprobs")
+    tokens = [_token(name) for name in as_list(told.get("tokens"), "tokens")]
+    logprobs = [_number(value) for value in as_list(told.get("token_logprobs"), "token_logprobs")]
+    places = [place for place, token in enumerate(tokens) if token in stop_ids]
+    end = places[0] + 1 if places else len(tokens)
+    is_complete = bool(places) or end == steps
+    if not is_complete or len(logprobs) != len(tokens):
+        raise BeamUQError(
+            "the model server: an answer that it drew ends without a stop token; leave "
+            "draws='server' out"
+        )
+    return Drawn(tuple(tokens[:end]), tuple(logprobs[:end]))
