@@ -352,6 +352,12 @@ def test_a_field_can_be_without_effect(vllm: FakeModelServer) -> None:
     assert len(first_list(completed(vllm, logprob_token_ids=[1, 3]))) == 5
 
 
+def test_a_list_can_be_short_as_beside_a_client_that_names_tokens(vllm: FakeModelServer) -> None:
+    vllm.faults.short_lists = 1
+    assert len(first_list(completed(vllm))) == 1
+    assert len(first_list(completed(vllm))) == 5
+
+
 def test_a_key_is_asked_for() -> None:
     with server(api_key="secret") as running:
         address = f"{running.url}/models"

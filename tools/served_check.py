@@ -47,7 +47,8 @@ from beamuq.models.packaged_weights import PACKAGED, pip_download
 from beamuq.prompts import prompt_template
 from beamuq_study.data.dataset_adapters import ADAPTERS
 from beamuq_study.data.read_dataset_file import read_questions
-from beamuq_study.machine_config import read_machine
+from beamuq_study.machine_config import load_machine
+from beamuq_study.study_config import DEMO_DATA
 
 Row = Mapping[str, Any]
 
@@ -56,7 +57,6 @@ NAME = "smollm2-135m-instruct"
 MODEL = ROOT / "resources" / "models" / NAME
 PLACE = ROOT / "build" / "server"
 RESULTS = ROOT / "results" / "served_check.json"
-DEMO_QUESTIONS = ROOT / "workflow" / "beamuq_study" / "demo"
 DATASETS = {"trivia_qa": "validation", "web_questions": "test"}
 """By adapter: the split whose questions are asked."""
 BEAMS = 10
@@ -236,17 +236,14 @@ def quantised_file() -> Path:
 # -- questions -------------------------------------------------------------------------------------
 
 
-def question_prompts(count: int) -> tuple[list[str], str]:
-    """Few-shot prompts of so many questions at most, and where the questions are from."""
-    data_root = read_machine(ROOT / "config.yaml").data_root
-    each = count // len(DATASETS)
+def question_prompts(count: int, data_root: Path | None) -> list[str]:
+    """Few-shot prompts of so many questions at most, as `beamuq.ask` writes them."""
+    per_dataset = count // len(DATASETS)
+    folder = DEMO_DATA if data_root is None else data_root
     questions: list[str] = []
     for adapter, split in DATASETS.items():
-        file = DEMO_QUESTIONS / f"{adapter}_{split}.jsonl"
-        if data_root is not None:
-            file = dataset_file(Path(data_root) / adapter, split)
-        rows = read_questions(ADAPTERS[adapter], file, repeated=[])
-        questions += [row["question"] for row in rows[:each]]
+        rows = read_questions(ADAPTERS[adapter], split_file(folder / adapter, split), repeated=[])
+        questions += [row["question"] for row in rows[:per_dataset]]
     template = prompt_template.load(prompt_template.PROMPTS / "base" / "jsonl.txt")
     examples = [
         {"question": row["question"], "references": row["answers"], "options": []}
@@ -256,10 +253,11 @@ def question_prompts(count: int) -> tuple[list[str], str]:
     for text in questions:
         row = {"question": text, "options": [], "history": [], "context": []}
         prompts.append(prompt_template.render(template, row, examples, where=text))
-    return prompts, "data_root" if data_root is not None else "demo"
+    return prompts
 
 
-def dataset_file(folder: Path, split: str) -> Path:
+def split_file(folder: Path, split: str) -> Path:
+    """Parquet, or JSON Lines."""
     jsonl = folder / f"{split}.jsonl"
     return jsonl if jsonl.is_file() else folder / f"{split}.parquet"
 
