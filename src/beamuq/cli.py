@@ -110,7 +110,15 @@ def _add_ask_options(command: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         default="packaged:smollm2-135m-instruct",
         help="A folder, hub:ORG/NAME or packaged:NAME, which is kept in memory for the next call; "
-        "in Python (model, tokenizer) of transformers too, on any device.",
+        "in Python (model, tokenizer) of transformers too, on any device. "
+        "server:http://HOST:PORT/v1 is a server of vLLM or llama.cpp; its key, if it wants one, is "
+        "BEAMUQ_API_KEY of the environment.",
+    )
+    command.add_argument(
+        "--tokenizer",
+        metavar="TOKENIZER",
+        help="Of a server's model: a folder with its config.json too, hub:ORG/NAME or "
+        "packaged:NAME.",
     )
     command.add_argument(
         "--style",
@@ -188,6 +196,7 @@ def _ask(options: argparse.Namespace) -> None:
     answered = ask(
         options.questions if asks_file else options.question,
         options.model,
+        tokenizer=options.tokenizer,
         style=options.style,
         shots=[] if options.shots == "none" else options.shots,
         prompt_template=options.prompt_template,

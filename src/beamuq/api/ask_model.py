@@ -31,6 +31,7 @@ from beamuq.api.questions_to_ask import (
 )
 from beamuq.api.rows import ANSWER_LABELS, Rows, check_settings, no_question, placed_rows
 from beamuq.api.score_candidates import score
+from beamuq.api.server_identity import read_server, server_text
 from beamuq.array_types import Floats
 from beamuq.beam_mass_theorem import corrected_threshold, covered_mass
 from beamuq.config_errors import StrictModel, validated
@@ -61,6 +62,7 @@ def ask(
     question: str | Sequence[str | Sequence[Mapping[str, Any]]] | Sequence[Mapping[str, Any]],
     model: Any = DEMO_MODEL,
     *,
+    tokenizer: Any = None,
     style: str = "plain",
     shots: Rows | None = None,
     prompt_template: str | Path | None = None,
@@ -93,7 +95,11 @@ def ask(
         as it is, without examples or template.
     model
         A folder, hub:ORG/NAME or packaged:NAME, which is kept in memory for the next call; in
-        Python (model, tokenizer) of transformers too, on any device.
+        Python (model, tokenizer) of transformers too, on any device. server:http://HOST:PORT/v1 is
+        a server of vLLM or llama.cpp; its key, if it wants one, is BEAMUQ_API_KEY of the
+        environment.
+    tokenizer
+        Of a server's model: a folder with its config.json too, hub:ORG/NAME or packaged:NAME.
     style
         plain: the prompt is continued as text; chat: it is a user's message in the model's chat
         template.
@@ -150,7 +156,7 @@ def ask(
         threshold=threshold,
     )
     calibration_file = _opened(calibration)
-    loaded = open_model(model, device=device, dtype=dtype, threads=threads)
+    loaded = open_model(model, tokenizer=tokenizer, device=device, dtype=dtype, threads=threads)
     scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
     are_conversations = bool(questions[0].messages)
     call = _Call(
@@ -170,7 +176,7 @@ def ask(
     identities = [call.identity(member) for member in questions]
     call.check_calibration(identities, scorer.name)  # before minutes of decoding
     rows, doubts = decoded_rows(
-        loaded.model,
+        loaded,
         loaded.tokenizer,
         [call.prompts.prompt(member) for member in questions],
         beams=width,
@@ -225,8 +231,13 @@ class _Identity:
     """What a calibration compares of an answer: its model and the prompt around its question."""
 
     model: str
-    model_hash: str
+    model_hash: str | None
     prompt_hash: str
+    server: str | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """It by name, as a calibration is compared with it."""
+        return vars(self) | {"server": None if self.server is None else read_server(self.server)}
 
 
 @dataclass(frozen=True)
@@ -283,14 +294,14 @@ class _Call:
         if settings:
             content += json.dumps(settings)
         prompt_hash = hashlib.sha256(content.encode()).hexdigest()
-        return _Identity(self.model.name, self.model.content, prompt_hash)
+        return _Identity(self.model.name, self.model.content, prompt_hash, self.model.server)
 
     def check_calibration(self, identities: Sequence[_Identity], similarity: str) -> None:
         """Refuse what differs from the calibration; see ``check_same``."""
         if self.calibration is None:
             return
         for identity in dict.fromkeys(identities):
-            facts = {**vars(identity), "similarity": similarity}
+            facts = {**identity.facts(), "similarity": similarity}
             check_same(self.calibration, facts, force=self.force, where="calibration")
 
     def answer(
@@ -330,6 +341,7 @@ class _Call:
             messages=len(question.messages),
             stop=self.settings.stop,
             doubts=tuple(doubts),
+            server=None if identity.server is None else json.loads(identity.server),
         )
 
     def _beams(self, beams: Sequence[Mapping[str, Any]], logprob: Floats) -> tuple[AskedBeam, ...]:
@@ -357,7 +369,7 @@ class _Call:
             )
         row = rows.iloc[0]
         facts = {
-            **vars(identity),
+            **identity.facts(),
             "similarity": row["similarity"],
             "scored_with": row["scored_with"],
             "version": row["version"],
@@ -419,7 +431,7 @@ def ask_all(rows: Rows, model: Any = DEMO_MODEL, **options: Any) -> pd.DataFrame
     machine = {name: options[name] for name in ("device", "dtype", "threads") if name in options}
     # once: reading them, and hashing a model in memory, takes as long as a batch
     options["similarity"] = open_similarity(options.get("similarity", "auto"), **machine)
-    loaded = open_model(model, **machine)
+    loaded = open_model(model, tokenizer=options.pop("tokenizer", None), **machine)
     frames = []
     starts = range(0, len(questions), BATCH)
     for start in tqdm(starts, desc="batches of questions", disable=None):
@@ -445,6 +457,8 @@ class _QuestionOfRow:
             model_hash=answer.model_hash,
             prompt_hash=answer.prompt_hash,
         )
+        if answer.server is not None:
+            scores["server"] = server_text(answer.server)
         for name in ANSWER_LABELS:
             label = getattr(self.row, name)
             if label is not None:

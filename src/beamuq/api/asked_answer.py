@@ -53,6 +53,8 @@ class Asked:
         What ends an answer.
     doubts
         Why the texts may be no answers.
+    server
+        What is known of the server that answered, whose weights are unknown (``model_hash``: None).
     """
 
     question: str
@@ -72,12 +74,13 @@ class Asked:
     high: float
     threshold: float | None
     uncertainties: pd.DataFrame
-    model_hash: str
+    model_hash: str | None
     prompt_hash: str
     decision: Mapping[str, Any] | None
     messages: int = 0
     stop: str = "newline"
     doubts: tuple[str, ...] = ()
+    server: Mapping[str, Any] | None = None
 
     def uncertainty(self, method: str = "Dissimilarity") -> float:
         """One method's score: the beam form of a method in two forms. Higher = more uncertain."""
@@ -194,6 +197,12 @@ class Asked:
         return "\n".join(lines)
 
     def _how_asked(self) -> str:
+        if self.server is not None:
+            server = f"{self.server['kind']} {self.server['version']}"
+            return f"{self._in_which_form()}, over {server}, whose weights are unknown"
+        return self._in_which_form()
+
+    def _in_which_form(self) -> str:
         if self.messages:
             return f"in the model's chat template, a conversation of {self.messages} messages"
         examples = f" with {self.examples} examples" if self.examples else ""

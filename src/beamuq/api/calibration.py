@@ -114,6 +114,7 @@ def calibrate(
         model_hash=facts["model_hash"],
         prompt_hash=facts["prompt_hash"],
         scored_with=facts["scored_with"],
+        server=facts["server"],
         candidates=facts["candidates"],
         n=len(answers.groups),
         groups=len(set(answers.groups)),

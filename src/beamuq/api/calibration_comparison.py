@@ -9,6 +9,7 @@ from typing import Any
 
 from beamuq import __version__
 from beamuq.api.calibration_file import CalibrationFile
+from beamuq.api.server_identity import WEIGHTS_UNKNOWN, ServerIdentity
 from beamuq.errors import BeamUQError
 
 
@@ -16,11 +17,12 @@ from beamuq.errors import BeamUQError
 class Comparison:
     """Of scores with a calibration's: ``differences`` in words, and names of what is ``unknown``.
 
-    Unknown is what the scores, the calibration or both do not say.
+    Unknown is what the scores, the calibration or both do not say. ``notes`` hold of what agrees.
     """
 
     differences: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def compare(self, name: str, value: Any, calibrated: Any) -> None:
         """Note a difference between two values that are known."""
@@ -43,7 +45,7 @@ class Comparison:
                 f"not known whether the calibration's: {', '.join(self.unknown)}; the rows or the "
                 "file lack it"
             )
-        return warnings
+        return warnings + self.notes
 
 
 def check_same(
@@ -66,9 +68,10 @@ def compare_facts(
     """Add to ``comparison`` what scores say of themselves, beside what the calibration says.
 
     ``facts``, where known: similarity, model, model_hash, prompt_hash, scored_with, version,
-    candidates (fewest, most).
+    candidates (fewest, most), server (a ServerIdentity).
     """
     _compare_names_and_hashes(comparison, calibration, facts)
+    _compare_servers(comparison, calibration, facts)
     _compare_settings(comparison, calibration.scored_with, facts.get("scored_with"))
     version = facts.get("version") or __version__
     comparison.compare("version", version, calibration.versions.get("beamuq"))
@@ -87,6 +90,27 @@ def _compare_names_and_hashes(
             comparison.compare(name, value, calibrated)
         else:
             comparison.unknown.append(name.removesuffix("_hash"))
+
+
+def _compare_servers(
+    comparison: Comparison, calibration: CalibrationFile, facts: Mapping[str, Any]
+) -> None:
+    server: ServerIdentity | None = facts.get("server")
+    calibrated = calibration.server
+    if server is not None and calibrated is not None:
+        comparison.differences += server.differences(calibrated)
+        comparison.notes.append(WEIGHTS_UNKNOWN)
+        if server.version != calibrated.version:
+            comparison.notes.append(
+                f"server's version {server.version!r}, calibrated with {calibrated.version!r}; its "
+                "probes are compared"
+            )
+    elif server is not None and calibration.model_hash:
+        comparison.differences.append("decoded over a server, calibrated with a model in memory")
+    elif calibrated is not None and facts.get("model_hash"):
+        comparison.differences.append("decoded with a model in memory, calibrated over a server")
+    elif server is not None or calibrated is not None:
+        comparison.unknown.append("server")
 
 
 def _compare_settings(

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from beamuq.api.score_settings import settings_in_json
+from beamuq.api.server_identity import WEIGHTS_UNKNOWN, ServerIdentity
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import reading
 from beamuq.evaluation.bootstrap import Estimate
@@ -71,6 +72,12 @@ class CalibrationFile(StrictModel):
         str | None, Field(description="sha256 of the prompt around the question")
     ]
     scored_with: Annotated[str | None, Field(description="the settings of score, in JSON")]
+    server: Annotated[
+        ServerIdentity | None,
+        Field(
+            description="what is known of the server that answered; of a model in memory left out"
+        ),
+    ] = None
     candidates: Annotated[
         tuple[int, int] | None, Field(description="the fewest and the most of a score")
     ]
@@ -120,7 +127,8 @@ class CalibrationFile(StrictModel):
 
     def write(self, path: str | Path) -> None:
         """Write it, atomically."""
-        write_text(Path(path), json.dumps(self.model_dump(), indent=1, ensure_ascii=False) + "\n")
+        content = self.model_dump(exclude={"server"} if self.server is None else None)
+        write_text(Path(path), json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
     def __str__(self) -> str:
         form = f" + {self.form}" if self.form else ""
@@ -130,7 +138,13 @@ class CalibrationFile(StrictModel):
             f"threshold     {_threshold_in_words(self.threshold)}\n"
             f"probability   {self.map.kind}; expected calibration error {_with_interval(self.ece)} "
             f"(10 equal bins), Brier score {_with_interval(self.brier)}, cross-fitted"
+            f"{self._server_in_words()}"
         )
+
+    def _server_in_words(self) -> str:
+        if self.server is None:
+            return ""
+        return f"\nserver        {self.server.kind} {self.server.version}: {WEIGHTS_UNKNOWN}"
 
 
 def _threshold_in_words(threshold: GuaranteedThreshold) -> str:

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_va
 
 from beamuq import written_texts
 from beamuq.api.rows import Rows, no_question, placed_rows
+from beamuq.api.server_identity import server_text
 from beamuq.api.server_responses import read_responses
 from beamuq.api.thoughts_in_texts import marks_of_thoughts
 from beamuq.config_errors import StrictModel, validated
@@ -105,6 +106,11 @@ class Labels(AnswerLabels):
     prompt_hash: Annotated[Label | None, Field(description="of the prompt around the question")] = (
         None
     )
+    server: Annotated[
+        str | None,
+        BeforeValidator(server_text),
+        Field(description="what is known of the server that gave the answer, or its JSON"),
+    ] = None
     sampled_with: Annotated[
         Label | None,
         Field(

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from beamuq.api.open_models import check_models_extra, check_pair
+from beamuq.api.open_models import LoadedModel, check_models_extra, check_pair, open_served
 from beamuq.api.prompts_as_tokens import PromptTokens, listed_prompts, prompt_as_tokens
 from beamuq.api.rows import check_settings
 from beamuq.errors import BeamUQError
 from beamuq.models import prompt_tokens
+from beamuq.models.served.server_address import is_server
 
 if TYPE_CHECKING:
     from beamuq.decoding import Candidate, Policy, Work
 
 BATCH = 32  # prompts decoded together: those with a common beginning share it
 STOPS = ("newline", "eos")
+DRAWS = ("race", "server")
 MOST_WARNINGS = 3  # of one call
 Row = dict[str, Any]
 """A prompt's row, as :func:`decode` returns it."""
@@ -37,6 +38,7 @@ def decode(
     stop: str = "newline",
     seed: int = 0,
     batch: int = BATCH,
+    draws: str = "race",
     work: Work | None = None,
 ) -> list[dict[str, Any]]:
     """The greedy answer, samples and beams of every prompt, as rows that ``beamuq.score`` takes.
@@ -49,7 +51,8 @@ def decode(
     ----------
     model, tokenizer
         Of transformers, on any device, quantised or with an adapter; checked once to give what its
-        own forward pass gives.
+        own forward pass gives. Or server:ADDRESS, of vLLM or llama.cpp, checked once too, with the
+        tokenizer of its model: of transformers, a folder, hub:ORG/NAME or packaged:NAME.
     prompts
         Texts, lists of token ids, or with chat conversations: lists of messages with role and
         content, as ``apply_chat_template`` takes them, the last one the user's. A text that begins
@@ -71,6 +74,9 @@ def decode(
         Of the samples: the same seed, prompt and place in the list give the same samples.
     batch
         Prompts decoded together; what they have in common at their beginning is run once.
+    draws
+        race: our samples, the same in process and over a server; server: a server draws them, with
+        fewer requests where distributions are flat, and they are others.
     work
         What decoding took is added to it.
 
@@ -78,7 +84,8 @@ def decode(
     -------
     One row per prompt: id (its number, from 1), question (the text, or the last
     message of a conversation), answer, samples and beams, each with text, token_ids,
-    token_logprobs, logprob and ended; the answer also with token_entropies, in nats.
+    token_logprobs, logprob and ended; the answer also with token_entropies, in nats. Of a server no
+    entropies, but model, model_hash (null) and server: what tells it from others.
 
     Warns where answers begin with a thought, or the greedy one is empty, as where it begins with a
     newline.
@@ -104,6 +111,7 @@ def decode(
         stop=stop,
         seed=seed,
         batch=batch,
+        draws=draws,
         work=work,
     )
     _warn_of_doubts(doubts)
@@ -134,6 +142,7 @@ def decoded_rows(
     stop: str = "newline",
     seed: int = 0,
     batch: int = BATCH,
+    draws: str = "race",
     work: Work | None = None,
     places: Sequence[str] | None = None,
 ) -> tuple[list[Row], list[list[str]]]:
@@ -142,25 +151,66 @@ def decoded_rows(
     Nothing is warned of. ``places`` name the prompts in errors.
     """
     check_models_extra()
-    check_pair(model, tokenizer)
+    loaded = _opened(model, tokenizer)
     check_settings(samples=samples, beams=beams, max_new_tokens=max_new_tokens, batch=batch)
     check_stop(stop)
     if not isinstance(chat, bool):
         raise BeamUQError(f"chat: {chat!r:.40}: neither True nor False; say which")
-    prompts_read = _read_prompts(tokenizer, prompts, chat=chat, places=places)
-    endings = _endings(model, tokenizer, stop)
+    prompts_read = _read_prompts(loaded.tokenizer, prompts, chat=chat, places=places)
+    endings = _endings(loaded.model, loaded.tokenizer, stop)
+    policies = _policies(samples, beams)
+    if draws != "race":
+        policies = _with_draws_of_server(policies, loaded, endings, draws)
     candidates = _candidates(
-        model,
+        loaded.model,
         prompts_read,
         batch,
-        policies=_policies(samples, beams),
+        policies=policies,
         stop_ids=endings.stop_ids,
         seed=seed,
         max_new_tokens=max_new_tokens,
         merge_stop_tokens=endings.bare,
         work=work,
     )
-    return _rows_and_doubts(tokenizer, prompts_read, candidates, samples, endings)
+    rows, doubts = _rows_and_doubts(loaded.tokenizer, prompts_read, candidates, samples, endings)
+    if loaded.server is not None:
+        facts = {"model": loaded.name, "model_hash": None, "server": json.loads(loaded.server)}
+        rows = [row | facts for row in rows]
+    return rows, doubts
+
+
+def _opened(model: Any, tokenizer: Any) -> LoadedModel:
+    """A model of a call with its tokenizer; a server is checked."""
+    if isinstance(model, LoadedModel):
+        return model
+    if is_server(model):
+        return open_served(model, tokenizer)
+    check_pair(model, tokenizer)
+    return LoadedModel(model, tokenizer, "", "")
+
+
+def _with_draws_of_server(
+    policies: Sequence[Policy], loaded: LoadedModel, endings: _Endings, draws: str
+) -> list[Policy]:
+    """The policies with samples that the server draws."""
+    from beamuq import decoding
+    from beamuq.decoding.served.server_draws import ServerSample
+
+    if draws not in DRAWS:
+        raise BeamUQError(f"draws: {draws!r:.40}: choose from {', '.join(DRAWS)}")
+    if loaded.server is None:
+        raise BeamUQError("draws: 'server': this model is in memory; leave it out")
+    if not loaded.model.can_draw:
+        raise BeamUQError(
+            f"draws: 'server': {loaded.name}: this server draws up to no stop token by its id; "
+            "leave it out"
+        )
+    return [
+        ServerSample(policy.size, loaded.model, endings.stop_ids, endings.bare)
+        if isinstance(policy, decoding.Sample)
+        else policy
+        for policy in policies
+    ]
 
 
 def _rows_and_doubts(
@@ -179,8 +229,9 @@ def _rows_and_doubts(
         row: Row = {"id": str(number)}
         if prompt.question is not None:
             row["question"] = prompt.question
-        entropies = np.asarray(members[0].entropies).tolist()
-        row["answer"] = {**records[0], "token_entropies": entropies}
+        row["answer"] = records[0]
+        if members[0].entropies is not None:
+            row["answer"]["token_entropies"] = members[0].entropies.tolist()
         row["samples"] = records[1 : 1 + samples]
         row["beams"] = records[1 + samples :]
         rows.append(row)

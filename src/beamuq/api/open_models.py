@@ -12,21 +12,33 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from beamuq.api.server_identity import read_server
 from beamuq.errors import BeamUQError, hint
 from beamuq.io import file_sha256
 from beamuq.models import devices
-from beamuq.models.load_model import load_causal
-from beamuq.models.model_folder import MANIFEST, model_identity
+from beamuq.models.load_model import load_causal, load_tokenizer
+from beamuq.models.model_folder import (
+    CONFIG,
+    MANIFEST,
+    check_folder,
+    model_identity,
+    read_manifest,
+    tokenizer_hash,
+)
 from beamuq.models.model_source import fetch_model, parse_source
 from beamuq.models.offline import is_offline
 from beamuq.models.packaged_weights import PACKAGED
+from beamuq.models.served.server_address import GIVE_FOLDER, PREFIX, is_server, parse_address
 from beamuq.plugins import source_files
 from beamuq.scorers.scorer_protocol import SimilarityScorer
 from beamuq.scorers.similarity_by_kind import FOLDED_WORDS, SCORERS, load_scorer
 
 MINILM = "packaged:all-minilm-l6-v2"
 HASHED_VALUES = 64  # of each parameter of a model in memory
-GIVE = "give a folder, hub:ORG/NAME, packaged:NAME, or (model, tokenizer) of transformers"
+GIVE = (
+    "give a folder, hub:ORG/NAME, packaged:NAME, server:ADDRESS, or (model, tokenizer) of "
+    "transformers"
+)
 LOCK = "ask.lock.json"
 """In the models' folder: the hub's commits that were resolved outside a study."""
 
@@ -55,7 +67,7 @@ def check_models_extra() -> None:
             )
 
 
-def model_folder(source: str) -> Path:
+def model_folder(source: str, *, weights: bool = True) -> Path:
     """The folder of a model: a local one, or one fetched by hash to :func:`fetched_models`.
 
     Parameters
@@ -64,6 +76,8 @@ def model_folder(source: str) -> Path:
         A folder (with or without ``folder:`` before it), ``hub:ORG/NAME`` or ``packaged:NAME``.
         ``ORG/NAME`` alone is a folder, or a model of the hub that was fetched before: a misspelt
         folder asks no network.
+    weights
+        Whether they are needed, beside config and tokenizer.
 
     Returns
     -------
@@ -87,10 +101,11 @@ def model_folder(source: str) -> Path:
     if parsed.kind == "packaged" and parsed.name not in PACKAGED:
         raise BeamUQError(f"model {source!r}: unknown; {hint(parsed.name, PACKAGED)}")
     folder = _fetched_folder(parsed.name)
-    if not (folder / MANIFEST).is_file():
+    manifest = read_manifest(folder)
+    if manifest is None or (weights and not manifest.weights):
         print(f"fetching {source} to {folder}", file=sys.stderr, flush=True)
         lock = fetched_models() / LOCK
-        fetch_model(source, folder, lock=lock, offline=is_offline(os.environ))
+        fetch_model(source, folder, lock=lock, offline=is_offline(os.environ), weights=weights)
     return folder
 
 
@@ -111,24 +126,42 @@ def _check_was_fetched(name: str) -> None:
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A language model in memory, its tokenizer, its name, and a hash that tells it from others."""
+    """A language model in memory or behind a server, its tokenizer, and what tells it from others.
+
+    Its name, and the hash of its files, or ``server``, what is known of a server, in JSON.
+    """
 
     model: Any
     tokenizer: Any
     name: str
-    content: str
+    content: str | None
+    server: str | None = None
 
 
 def open_model(
-    model: Any, *, device: str = "auto", dtype: str = "auto", threads: int = 1
+    model: Any,
+    *,
+    tokenizer: Any = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    threads: int = 1,
 ) -> LoadedModel:
     """A model by name or folder, kept in memory for the next call; or ``(model, tokenizer)``.
+
+    ``server:ADDRESS`` needs its ``tokenizer``: a folder, hub:ORG/NAME, packaged:NAME, or one of
+    transformers that was read from a folder.
 
     Raises BeamUQError if it is neither.
     """
     check_models_extra()
     if isinstance(model, LoadedModel):
         return model
+    if is_server(model):
+        return open_served(model, tokenizer)
+    if tokenizer is not None:
+        raise BeamUQError(
+            "tokenizer: is of model server:ADDRESS; leave it out, this model has its own"
+        )
     if isinstance(model, str | Path):
         torch_device, torch_dtype = devices.prepare(device, dtype, threads)
         folder = model_folder(str(model))
@@ -139,6 +172,51 @@ def open_model(
     check_pair(*model)
     name = str(getattr(model[0], "name_or_path", "")) or type(model[0]).__name__
     return LoadedModel(*model, name, _content(model[0]))
+
+
+def open_served(source: str, tokenizer: Any) -> LoadedModel:
+    """A model behind ``server:ADDRESS``, checked once, with the tokenizer that is its model's.
+
+    Raises BeamUQError in one line: no tokenizer, one without its folder's configs, or as
+    :func:`beamuq.models.served.opened_server.open_server`.
+    """
+    from beamuq.models.served.opened_server import open_server
+
+    parse_address(source)
+    folder = _folder_of_tokenizer(tokenizer)
+    content = tokenizer_hash(folder)
+    used = load_tokenizer(folder) if isinstance(tokenizer, str | Path) else tokenizer
+    key = (source, str(folder), content, len(used))
+    server = _SERVERS.get(key)
+    if server is None or not server.is_still_as_checked():
+        server = open_server(source, used, folder, content)
+        print(server.handshake.summary, file=sys.stderr, flush=True)
+        _SERVERS.clear()
+        _SERVERS[key] = server
+    return LoadedModel(server, used, server.name, None, read_server(server.identity).as_json())
+
+
+_SERVERS: dict[tuple[str, str, str, int], Any] = {}
+"""The server that was checked last, for the next call; without its key."""
+
+
+def _folder_of_tokenizer(tokenizer: Any) -> Path:
+    """The folder that has a tokenizer's files and its model's configs."""
+    if tokenizer is None or tokenizer == "":
+        raise BeamUQError(f"tokenizer: missing: {PREFIX}ADDRESS has none; {GIVE_FOLDER}")
+    if isinstance(tokenizer, str | Path):
+        folder = model_folder(str(tokenizer), weights=False)
+        check_folder(folder, weights=False)
+        return folder
+    if not callable(tokenizer):
+        raise BeamUQError(f"tokenizer: {type(tokenizer).__name__}: no tokenizer; {GIVE_FOLDER}")
+    folder = Path(str(getattr(tokenizer, "name_or_path", "")))
+    if not (folder / CONFIG).is_file():
+        raise BeamUQError(
+            f"tokenizer: {str(folder)!r:.80}: not read from a folder that has its model's "
+            f"{CONFIG}; {GIVE_FOLDER}"
+        )
+    return folder
 
 
 def check_pair(model: Any, tokenizer: Any) -> None:

@@ -493,6 +493,8 @@ def _may_have_interval(item: QuestionRecord, kind: str, temperature: float) -> b
 def _reason(item: QuestionRecord, missing: str, kind: str, temperature: float) -> str:
     """Why a method has no score that needs a missing part, and why a server left that out."""
     reason = REASONS.get(missing, f"needs {missing}, which only a study holds")
+    if missing == "answer.mean_entropy" and item.server is not None:
+        return f"{reason} (a server lists the most probable tokens, not whole distributions)"
     for record in _summed(item, missing, kind, temperature):
         if record.total is None and record.left_out:
             return f"{reason} ({record.left_out})"

@@ -21,7 +21,7 @@ from beamuq.errors import BeamUQError
 Row = Mapping[str, Any]
 FACTS = ("method", "variant", "setting", "similarity", "candidates", "scored_with", "version")
 """What a row of ``score`` says of how its value was made."""
-OF_THE_ANSWER = tuple(name for name in LABELS if name.startswith(("model", "prompt")))
+OF_THE_ANSWER = tuple(name for name in LABELS if name.startswith(("model", "prompt", "server")))
 NO_METHOD = ("value", "score", "scores")
 """Names of a series of scores that say nothing of the method."""
 ROUNDED = 1e-6  # as a share: of what float32 keeps of a score

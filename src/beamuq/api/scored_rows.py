@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from beamuq.api.candidate_records import Labels, Name, Number, as_number
 from beamuq.api.rows import Rows, named, placed_rows
 from beamuq.api.score_settings import settings_in_json
+from beamuq.api.server_identity import ServerIdentity, read_server
 from beamuq.array_types import Bools, Floats
 from beamuq.config_errors import validated
 from beamuq.errors import BeamUQError, hint
@@ -175,7 +176,7 @@ def _is_right(placed: PlacedRow, quality_threshold: float | None) -> bool:
 
 
 def facts_of(rows: Sequence[PlacedRow]) -> dict[str, Any]:
-    """What rows say that a calibration is compared with, by name: COMPARED, and ``candidates``.
+    """What rows say that a calibration is compared with: COMPARED, ``candidates``, ``server``.
 
     ``candidates`` are the fewest and the most of a score, of the rows that say; None: none does.
 
@@ -183,7 +184,28 @@ def facts_of(rows: Sequence[PlacedRow]) -> dict[str, Any]:
     """
     counts = [placed.row.candidates for placed in rows if placed.row.candidates is not None]
     values = {name: _value_of_all(rows, name) for name in COMPARED}
+    values["server"] = _server_of_all(rows)
     return values | {"candidates": (min(counts), max(counts)) if counts else None}
+
+
+def _server_of_all(rows: Sequence[PlacedRow]) -> ServerIdentity | None:
+    """The server of all rows, whose probes may differ by its noise; None: there is none."""
+    texts = {placed.row.server: placed for placed in rows}
+    first_text = rows[0].row.server
+    first = None if first_text is None else read_server(first_text)
+    for text, placed in texts.items():
+        other = None if text is None else read_server(text)
+        if (first is None) != (other is None):
+            raise BeamUQError(
+                f"{placed.place}: server: some rows have one and others none; give rows of one"
+            )
+        differences = [] if first is None or other is None else other.differences(first)
+        if differences:
+            raise BeamUQError(
+                f"{placed.place}: server: not that of the other rows ({differences[0]}); give rows "
+                "of one"
+            )
+    return first
 
 
 def _value_of_all(rows: Sequence[PlacedRow], name: str) -> Any:

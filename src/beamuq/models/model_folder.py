@@ -240,6 +240,12 @@ def model_identity(folder: Path, *, every_file: bool = False) -> dict[str, str]:
     }
 
 
+def tokenizer_hash(folder: Path) -> str:
+    """sha256 over the files of a folder's tokenizer, as :func:`model_identity` has it."""
+    names = [name for name in _visible(folder) if TOKENIZER.fullmatch(name)]
+    return content_of(_hashes(folder, names))
+
+
 def identities(
     folders: Mapping[str, Path | None], planned: Mapping[str, str], whole: Container[str] = ()
 ) -> dict[str, dict[str, str]]:

@@ -22,6 +22,8 @@ from beamuq.models.served.server_address import KEY, ServerAddress
 
 RETRIED = (408, 409, 425, 429)
 """Statuses, beside all from 500 on, after which a request is sent again."""
+FINAL = (501, 505)
+"""Statuses from 500 on that no further try changes."""
 TIMEOUT = "BEAMUQ_SERVER_TIMEOUT"
 LEAST_KEY = 3
 """Characters; a shorter key could not be masked without mangling every text."""
@@ -62,7 +64,7 @@ class Reply:
         return " ".join(str(content).split())[:_SHOWN]
 
 
-class _Failed(Exception):
+class _FailedTryError(Exception):
     """A try that may go better the next time; ``wait``: what the server asks for, in seconds."""
 
     def __init__(self, why: str, wait: float = 0.0) -> None:
@@ -108,7 +110,7 @@ class ServerRequests:
             for number in range(self._patience.retries + 1):
                 try:
                     return self._tried(method, path, content, headers, timeout)
-                except _Failed as error:
+                except _FailedTryError as error:
                     failure = error
                 if number < self._patience.retries:
                     time.sleep(min(max(wait, failure.wait), self._patience.longest))
@@ -128,7 +130,7 @@ class ServerRequests:
         except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError) as error:
             self.close()
             if not was_kept:
-                raise _Failed("it closed the connection") from error
+                raise _FailedTryError("it closed the connection") from error
         except TimeoutError as error:
             self.close()
             raise BeamUQError(
@@ -143,7 +145,7 @@ class ServerRequests:
             ) from error
         except (http.client.HTTPException, OSError) as error:
             self.close()
-            raise _Failed(self._in_words(error)) from error
+            raise _FailedTryError(self._in_words(error)) from error
         except BaseException:
             self.close()  # what is left of an answer must not begin the next
             raise
@@ -178,14 +180,14 @@ class ServerRequests:
             try:
                 connection.connect()
             except TimeoutError as error:
-                raise _Failed(f"no connection within {connect:g} seconds") from error
+                raise _FailedTryError(f"no connection within {connect:g} seconds") from error
             connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.sock.settimeout(timeout)
             self._connection = connection
         return self._connection
 
     def _understood(self, response: http.client.HTTPResponse, text: bytes) -> Reply:
-        """A whole answer; raises _Failed for a status that is to be retried."""
+        """A whole answer; raises _FailedTryError for a status that is to be retried."""
         status = response.status
         if 300 <= status < 400:
             self.close()
@@ -203,9 +205,10 @@ class ServerRequests:
                     "of the server itself, up to /v1"
                 ) from None
         reply = Reply(status, content)
-        if status in RETRIED or status >= http.client.INTERNAL_SERVER_ERROR:
+        is_fault = status >= http.client.INTERNAL_SERVER_ERROR and status not in FINAL
+        if status in RETRIED or is_fault:
             why = f": {self._address.without_address(reply.message)}" if content else ""
-            raise _Failed(f"status {status}{why}", _wait_of(response))
+            raise _FailedTryError(f"status {status}{why}", _wait_of(response))
         if status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
             raise BeamUQError(
                 f"the model server: status {status}, it wants another key; put it into the "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beamuq.decoding.served.served_model import Prefix, TokenList
+from beamuq.decoding.served.served_model import Drawn, Prefix, TokenList
 from beamuq.errors import BeamUQError
 from beamuq.models.served.http_requests import ServerRequests
 from beamuq.models.served.server_protocol import (
@@ -61,6 +61,21 @@ class LlamaCppProtocol(ServerProtocol):
         reply = self.requests.post("/tokenize", {"content": text, "add_special": False})
         tokens = reply.content.get("tokens") if isinstance(reply.content, Mapping) else None
         return list(tokens) if isinstance(tokens, list) else None
+
+    def named(self, prefixes: Sequence[Prefix], tokens: Sequence[int]) -> list[dict[int, float]]:
+        raise BeamUQError(
+            f"the model server: llama.cpp names no tokens ({len(tokens)} were asked for after "
+            f"{len(prefixes)} prefixes)"
+        )
+
+    def draw(
+        self, prefix: Prefix, size: int, *, seed: int, steps: int, stop_ids: frozenset[int]
+    ) -> list[Drawn]:
+        del prefix, size, seed, steps, stop_ids
+        raise BeamUQError(
+            "the model server: llama.cpp draws up to no stop token by its id; leave "
+            "draws='server' out"
+        )
 
     def _body(self, prefixes: Sequence[Prefix]) -> dict[str, Any]:
         return {

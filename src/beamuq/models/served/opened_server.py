@@ -16,7 +16,8 @@ from beamuq.decoding.served.served_model import Drawn, Prefix, ServedModel, Toke
 from beamuq.errors import BeamUQError, reason
 from beamuq.models.model_folder import CONFIG
 from beamuq.models.served.http_requests import Patience, ServerRequests
-from beamuq.models.served.server_address import parse_address
+from beamuq.models.served.probe_distance import tolerance
+from beamuq.models.served.server_address import GIVE_FOLDER, parse_address
 from beamuq.models.served.server_handshake import (
     NOISY,
     Handshake,
@@ -25,11 +26,6 @@ from beamuq.models.served.server_handshake import (
     shake_hands,
 )
 from beamuq.models.served.server_protocol import ServerProtocol
-
-GIVE_FOLDER = (
-    "give its folder, hub:ORG/NAME or packaged:NAME, whose config.json tells the end tokens and the "
-    "context window"
-)
 
 
 class OpenedServer(ServedModel):
@@ -126,14 +122,6 @@ class OpenedServer(ServedModel):
                 f"the model server: lists {len(listed.tokens)} tokens where {length} were asked "
                 "for; see that it is the server that was checked"
             )
-
-
-def tolerance(noise: float) -> float:
-    """nats by which probes of one server may differ: ten times its noise, and what rounding is."""
-    return max(10 * noise, LEAST_TOLERANCE)
-
-
-LEAST_TOLERANCE = 1e-4
 
 
 def open_server(

@@ -11,6 +11,10 @@ from beamuq.errors import BeamUQError
 PREFIX = "server:"
 HOW = "write server:http://HOST:PORT/v1, with #MODEL behind it where the server has several"
 KEY = "BEAMUQ_API_KEY"
+GIVE_FOLDER = (
+    "give its folder, hub:ORG/NAME or packaged:NAME, whose config.json tells the end tokens and "
+    "the context window"
+)
 _VERSION = re.compile(r"/v1/?$")
 
 

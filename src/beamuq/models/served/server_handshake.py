@@ -18,6 +18,7 @@ from beamuq.errors import BeamUQError
 from beamuq.models.prompt_tokens import plain_prompt_ids
 from beamuq.models.served.http_requests import ServerRequests
 from beamuq.models.served.llama_cpp_protocol import LlamaCppProtocol
+from beamuq.models.served.probe_distance import distance
 from beamuq.models.served.server_protocol import OTHER, ServerProtocol
 from beamuq.models.served.vllm_protocol import VLLMProtocol
 
@@ -70,15 +71,17 @@ class Handshake:
     @property
     def summary(self) -> str:
         """What was found and what can be had, in one line."""
-        listed = "every token" if self.most_listed >= self.vocabulary else f"{self.most_listed}"
-        named = f"{self.most_named} named ones" if self.most_named else "no named ones"
+        listed = "every token"
         can = "greedy, beams, samples by the race"
-        if self.most_listed < 2 * USUAL:
-            can = f"greedy, beams up to about {self.most_listed // 2}, samples where named"
+        if self.most_listed < self.vocabulary:
+            listed = f"{self.most_listed} tokens"
+            if self.most_listed < 2 * USUAL:
+                can = f"greedy, up to about {self.most_listed // 2} beams, samples by the race"
             if not self.most_named:
-                can = f"greedy, beams up to about {self.most_listed // 2} without merged endings"
+                can += ", where lists alone suffice"
+        named = f"up to {self.most_named} named ones" if self.most_named else "no named ones"
         return (
-            f"{self.kind} {self.version} serves {self.model!r}: lists {listed} tokens, {named}; "
+            f"{self.kind} {self.version} serves {self.model!r}: lists {listed} and {named}; "
             f"noise {self.noise:.1g} nats; its weights are unknown; possible: {can}"
         )
 
@@ -121,7 +124,7 @@ def _entry(models: Any, wanted: str) -> Mapping[str, Any]:
 
 def shown_id(model: str) -> str:
     """A model's id, without the folders before it, where it is a path of the server's machine."""
-    is_path = model.startswith(("/", "~", ".")) or "\\" in model
+    is_path = model.startswith(("/", "~", ".")) or "\\" in model or model.endswith(".gguf")
     return re.split(r"[/\\]", model.rstrip("/\\"))[-1] if is_path else model
 
 
@@ -170,20 +173,12 @@ def _shortened(listed: TokenList) -> tuple[tuple[int, float], ...]:
 
 
 def difference(one: TokenList, other: TokenList) -> float:
-    """The largest difference, in nats, of two lists of one distribution.
+    """The largest difference, in nats, of two lists of one distribution."""
+    return distance(_by_token(one), _by_token(other))
 
-    A token that one list lacks counts as the last that it has.
-    """
-    first = dict(zip(one.tokens.tolist(), one.logprobs.tolist(), strict=True))
-    second = dict(zip(other.tokens.tolist(), other.logprobs.tolist(), strict=True))
-    largest = 0.0
-    for mine, theirs in ((first, second), (second, first)):
-        least = min(theirs.values())
-        for token, logprob in mine.items():
-            counterpart = theirs.get(token, min(logprob, least))
-            if logprob != counterpart:
-                largest = max(largest, abs(logprob - counterpart))
-    return largest
+
+def _by_token(listed: TokenList) -> dict[int, float]:
+    return dict(zip(listed.tokens.tolist(), listed.logprobs.tolist(), strict=True))
 
 
 def _check_tokenizer(protocol: ServerProtocol, tokenizer: Any) -> None:

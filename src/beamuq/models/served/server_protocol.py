@@ -62,17 +62,15 @@ class ServerProtocol(ABC):
     def tokenized(self, text: str) -> list[int] | None:
         """The server's token ids of a text, without special ones; None: it does not tell."""
 
+    @abstractmethod
     def named(self, prefixes: Sequence[Prefix], tokens: Sequence[int]) -> list[dict[int, float]]:
         """Log p of named tokens, and of others, after each prefix."""
-        raise BeamUQError(f"the model server: {self.kind} names no tokens")
 
+    @abstractmethod
     def draw(
         self, prefix: Prefix, size: int, *, seed: int, steps: int, stop_ids: frozenset[int]
     ) -> list[Drawn]:
         """Answers that the server draws at temperature 1."""
-        raise BeamUQError(
-            f"the model server: {self.kind} draws up to no stop token; leave draws='server' out"
-        )
 
 
 def refusal(reply: Reply) -> BeamUQError:
@@ -123,6 +121,6 @@ def as_list(value: Any, what: str) -> list[Any]:
 
 
 OTHER = (
-    "this server does not answer as vLLM or llama.cpp do: give one that lists the log-probabilities "
-    "of next tokens by their ids"
+    "this server does not answer as vLLM or llama.cpp do: give one that lists the "
+    "log-probabilities of next tokens by their ids"
 )
