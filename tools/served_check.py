@@ -1,11 +1,11 @@
 """`beamuq.decode` over real servers against the same call in process: ``make server``.
 
-For vLLM (its CPU build) and llama.cpp, each in an environment of its own below ``build/server``,
-serves the packaged SmolLM2 in float32 on loopback, decodes 100 questions both ways and compares
-tokens, their order, log-probabilities, mass and samples. Then vLLM is killed in the middle of a
-batch. Half of the questions are of TriviaQA and half of WebQuestions, of ``data_root`` in
-``config.yaml`` where it has them, else of the demo, which has fewer. Prints a table and writes
-``results/served_check.json``; ends with status 1 where vLLM does not agree.
+For vLLM (its CPU build) and llama.cpp, each in an environment of its own below ``build/server``:
+serves the packaged SmolLM2 in float32 on loopback, decodes 100 questions both ways, compares
+tokens, their order, log-probabilities, mass and samples, and runs the tests of mark ``server``.
+Then vLLM is killed in the middle of a batch. Half of the questions are of TriviaQA and half of WebQuestions: of
+``data_root`` in ``config.yaml`` where it is set, else of the demo, which has fewer. Prints a table
+and writes ``results/served_check.json``; ends with status 1 where vLLM does not agree.
 
 ``--environment vllm=FOLDER`` takes an environment that is there already.
 """
@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import platform
+import subprocess
 import sys
 import threading
 import time
@@ -200,6 +201,8 @@ class Measured:
     warned: list[str]
     seconds_per_question: float
     agreement: Agreement
+    tests_pass: bool
+    """Whether the tests that need somebody's server (mark ``server``) pass on it."""
 
 
 @dataclass
@@ -219,7 +222,8 @@ class Report:
     @property
     def holds(self) -> bool:
         """Whether vLLM gives what decoding in process gives, and its death is told well."""
-        agrees = all(server.agreement.holds for server in self.servers if server.name == "vLLM")
+        vllm = [server for server in self.servers if server.name == "vLLM"]
+        agrees = all(server.agreement.holds and server.tests_pass for server in vllm)
         return agrees and (self.death is None or self.death.holds)
 
 
@@ -228,6 +232,7 @@ def measured(server: Server, name: str, prompts: Sequence[str], local: Sequence[
     samples = len(local[0]["samples"])
     with server.running():
         served = decoded(server.url, prompts, samples=samples)
+        tests_pass = marked_tests(server)
     identity = dict(served.rows[0]["server"])
     # lists of the probes, which are long
     identity.pop("probes", None)
@@ -238,6 +243,16 @@ def measured(server: Server, name: str, prompts: Sequence[str], local: Sequence[
         warned=served.warned,
         seconds_per_question=served.seconds,
         agreement=agreement(local, served.rows),
+        tests_pass=tests_pass,
+    )
+
+
+def marked_tests(server: Server) -> bool:
+    """Whether the tests of mark ``server`` pass; they ask an API of OpenAI's form."""
+    variables = {"BEAMUQ_SERVER": f"{server.url.removesuffix('/v1')}/v1"}
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-m", "server"]
+    return (
+        subprocess.run(command, cwd=ROOT, env=os.environ | variables, check=False).returncode == 0
     )
 
 
@@ -276,6 +291,9 @@ def table(report: Report) -> str:
     if report.death is not None:
         lost = f"{report.death.lost} of {report.death.batches} batches lost"
         rows.append(f"killed in the middle: {lost}; told: {report.death.error}")
+    failing = [server.name for server in report.servers if not server.tests_pass]
+    if failing:
+        rows.append(f"the tests of mark server fail on {', '.join(failing)}")
     return "\n".join(rows)
 
 
