@@ -256,6 +256,19 @@ def test_a_draw_of_the_server_ends_with_the_merged_ending_s_probability() -> Non
         assert sample.token_logprobs[-1] == pytest.approx(np.log(mass), abs=1e-4)
 
 
+def test_more_bare_stops_than_one_request_names_take_several() -> None:
+    stops, bare = endings(further=False)
+    many = frozenset(range(60, 260))
+    options = {"stop_ids": stops | many, "merge_stop_tokens": bare | many}
+    in_process = decoded(served_tiny.pair()[0], [Greedy(), Beam(3)], **options)
+    with served_tiny.opened(max_logprobs=-1) as (server, model):
+        over_server = decoded(model, [Greedy(), Beam(3)], **options)
+        named = [request.body.get("logprob_token_ids") or () for request in server.completions]
+    assert_same(over_server, in_process, 1e-5)
+    assert max(map(len, named)) <= 128
+    assert min(len(names) for names in named if names) < 128
+
+
 def test_lists_that_come_short_once_are_asked_for_again() -> None:
     in_process = decoded(served_tiny.pair()[0], [Beam(4)])
     faults = Faults()

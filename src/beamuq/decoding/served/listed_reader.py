@@ -135,7 +135,7 @@ class ListedReader:
                 if distribution.length < self._most_listed:
                     missing.longer.add(node)
                 elif not (is_beams and self._cannot_matter(query, node)):
-                    raise self._too_few(node, query.top)
+                    raise self._too_few(node, length, query.top)
 
     def _is_too_short(self, node: int, length: int, top: int) -> bool:
         """Whether a list has not ``length`` tokens and ``top`` that go on, or may end in a tie."""
@@ -153,7 +153,12 @@ class ListedReader:
         return may_tie and distribution.length < self._most_listed
 
     def _cannot_matter(self, query: DistributionQuery, node: int) -> bool:
-        """Whether no unlisted continuation of a node is among a question's best that go on."""
+        """Whether no unlisted continuation of a node is among a question's best that go on.
+
+        Then none is among all of the best either. The alternatives must be listed all the same.
+        """
+        if len(self._distributions[node].list_of(self._exactness).tokens) < _length_of_list(query):
+            return False
         question = self._nodes.question(node)
         best: list[float] = []
         for member in query.nodes.tolist():
@@ -164,12 +169,15 @@ class ListedReader:
         most = self._nodes.total(node) + self._distributions[node].bound
         return len(best) >= query.top and best[query.top - 1] > most
 
-    def _too_few(self, node: int, top: int) -> BeamUQError:
-        length = self._distributions[node].length
+    def _too_few(self, node: int, length: int, top: int) -> BeamUQError:
+        distribution = self._distributions[node]
+        needed = f"{top} that go on, beside those that end an answer"
+        if len(distribution.list_of(self._exactness).tokens) < length:
+            needed = f"{length}, the alternatives of a step, where those that end it count as one"
         return BeamUQError(
-            f"{self._nodes.place(node)}: {self._server.name} lists {length} tokens, too few for "
-            f"{top or ALTERNATIVES} beside those that end an answer; start the server with more "
-            "log-probabilities (vLLM: --max-logprobs -1), or search with fewer beams"
+            f"{self._nodes.place(node)}: {self._server.name} lists {distribution.length} tokens, "
+            f"too few for {needed}; start the server with more log-probabilities (vLLM: "
+            "--max-logprobs -1), or search with fewer beams"
         )
 
     def _note_ending(self, node: int, missing: _Missing) -> None:

@@ -63,14 +63,14 @@ class OpenedServer(ServedModel):
     @property
     def identity(self) -> dict[str, Any]:
         """What tells this server from others: no address, and no hash of its unknown weights."""
-        found = self.handshake
+        handshake = self.handshake
         return {
-            "kind": found.kind,
-            "version": found.version,
-            "model": found.model,
+            "kind": handshake.kind,
+            "version": handshake.version,
+            "model": handshake.model,
             "tokenizer": self.tokenizer_hash,
-            "noise": found.noise,
-            "probes": [[list(pair) for pair in probe] for probe in found.probes],
+            "noise": handshake.noise,
+            "probes": [[list(pair) for pair in probe] for probe in handshake.probes],
         }
 
     def most_probable(self, prefixes: Sequence[Prefix], length: int) -> list[TokenList]:
