@@ -3,9 +3,10 @@
 For vLLM (its CPU build) and llama.cpp, each in an environment of its own below ``build/server``:
 serves the packaged SmolLM2 in float32 on loopback, decodes 100 questions both ways, compares
 tokens, their order, log-probabilities, mass and samples, and runs the tests of mark ``server``.
-Then vLLM is killed in the middle of a batch. Half of the questions are of TriviaQA and half of WebQuestions: of
-``data_root`` in ``config.yaml`` where it is set, else of the demo, which has fewer. Prints a table
-and writes ``results/served_check.json``; ends with status 1 where vLLM does not agree.
+Then vLLM is killed in the middle of a batch. Half of the questions are of TriviaQA and half of
+WebQuestions: of ``data_root`` in ``config.yaml`` where it is set, else of the demo: fewer.
+Prints a table and writes ``results/served_check.json``; ends with status 1 where vLLM does not
+agree.
 
 ``--environment vllm=FOLDER`` takes an environment that is there already.
 """
