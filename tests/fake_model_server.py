@@ -37,6 +37,7 @@ LogprobsMode = Literal["raw_logprobs", "processed_logprobs", "raw_logits", "proc
 NAMED_TOKENS = 128
 FLOOR = -9999.0
 """What vLLM writes for a log-probability below it, -inf too."""
+PENALTIES = ("frequency_penalty", "presence_penalty", "repetition_penalty", "repeat_penalty")
 COMPLETIONS = ("/v1/completions", "/completion")
 
 
@@ -70,6 +71,10 @@ class Faults:
     """Log-probabilities are those of the logits divided by it."""
     noise: float = 0.0
     """The logits of several prompts at once differ by at most this from those of one alone."""
+    short_lists: int = 0
+    """So many lists hold the drawn token alone: what vLLM 0.32 gives while another client's request
+    names tokens (``logprob_token_ids``).
+    """
     ignores: Collection[str] = ()
     """Fields of a request without effect, as on a server that does not know them."""
     not_a_number: bool = False
@@ -196,6 +201,9 @@ class Answers:
             raise RefusalError(
                 501, {"error": {"message": f"the fake has no {unknown}", "code": 501}}
             )
+        for name in PENALTIES:
+            if body.get(name, self.defaults.get(name)) != self.defaults.get(name):
+                raise RefusalError(501, {"error": {"message": f"the fake has no {name}"}})
         heard = {name: value for name, value in body.items() if name not in self.faults.ignores}
         return self.defaults | heard
 
@@ -298,7 +306,6 @@ class VLLM(Answers):
             "root": "/models/tiny",
             "parent": None,
             "max_model_len": self.server.context,
-            "permission": [],
         }
 
     def _tokenized(self, body: Json) -> Json:
@@ -336,29 +343,39 @@ class VLLM(Answers):
                 "total_tokens": asked + generated,
                 "completion_tokens": generated,
                 "prompt_tokens_details": None,
+                "completion_tokens_details": None,
             },
             "kv_transfer_params": None,
+            "ec_transfer_params": None,
+            "metrics": None,
         }
 
     def _check(self, request: Json) -> None:
         """Refuse, as vLLM does, what it does not give."""
         if request["model"] not in (None, self.server.name):
-            message = f"The model `{request['model']}` does not exist."
+            message = (
+                f"The model `{request['model']}` does not exist. Valid aliases: {self.server.name}."
+            )
             raise vllm_error(404, message, "NotFoundError", "model")
         named = request["logprob_token_ids"]
         if named is not None and request["logprobs"] is None:
             raise vllm_error(
                 400,
-                "when using `logprob_token_ids`, `logprobs` must be set.",
+                "when using `logprob_token_ids`, `logprobs` must be set. "
+                "(parameter=logprob_token_ids)",
                 parameter="logprob_token_ids",
             )
         if named is not None and len(named) > NAMED_TOKENS:
-            raise vllm_error(400, f"logprob_token_ids has {len(named)}, more than {NAMED_TOKENS}")
+            raise vllm_error(
+                400,
+                f"Requested logprob_token_ids of length {len(named)}, which is greater than max "
+                f"allowed: {NAMED_TOKENS} (parameter=logprob_token_ids, value={len(named)})",
+                parameter="logprob_token_ids",
+            )
         for name, kind in (("logprobs", "sample"), ("prompt_logprobs", "prompt")):
             self._check_number(request[name] if named is None else None, kind)
         if request["max_tokens"] < 1 and not request["echo"]:
-            message = f"max_tokens must be at least 1, got {request['max_tokens']}."
-            raise vllm_error(400, message, parameter="max_tokens")
+            raise no_room(request["max_tokens"])
 
     def _check_number(self, number: int | None, kind: str) -> None:
         most = self.server.max_logprobs
@@ -366,10 +383,12 @@ class VLLM(Answers):
             return
         wanted = self.vocabulary if number == -1 else number
         if wanted > most:
+            parameter = "logprobs" if kind == "sample" else "prompt_logprobs"
             raise vllm_error(
                 400,
-                f"Requested {kind} logprobs of {wanted}, which is greater than max allowed: {most}",
-                parameter="logprobs" if kind == "sample" else "prompt_logprobs",
+                f"Requested {kind} logprobs of {wanted}, which is greater than max allowed: {most} "
+                f"(parameter={parameter}, value={wanted})",
+                parameter=parameter,
             )
 
     def _prompts(self, request: Json) -> list[Tokens]:
@@ -377,44 +396,53 @@ class VLLM(Answers):
         special = request["add_special_tokens"]
         tokens = [self.prompt_tokens(prompt, add_special_tokens=special) for prompt in prompts]
         for ids in tokens:
-            self._check_prompt(ids, request["max_tokens"])
+            self._check_prompt(ids)
         return tokens
 
-    def _check_prompt(self, ids: Tokens, max_tokens: int) -> None:
+    def _check_prompt(self, ids: Tokens) -> None:
         most = self.server.context
         if not ids:
-            raise vllm_error(400, "Either prompt or prompt_embeds must be provided and non-empty.")
-        if max(ids) >= self.vocabulary:
-            raise vllm_error(400, f"Token id {max(ids)} is out of vocabulary")
-        if len(ids) + max_tokens > most:
+            raise vllm_error(400, "The decoder prompt cannot be empty")
+        if min(ids) < 0:
+            message = "Input should be greater than or equal to 0"
+            raise vllm_error(400, message, "Bad Request", "body.prompt.0")
+        if len(ids) > most:
             raise vllm_error(
                 400,
-                f"This model's maximum context length is {most} tokens. However, you requested "
-                f"{max_tokens} output tokens and your prompt contains {len(ids)} input tokens, "
-                f"for a total of {len(ids) + max_tokens} tokens. Please reduce the length of the "
-                "input prompt or the number of requested output tokens.",
+                f"This model's maximum context length is {most} tokens. However, your prompt "
+                f"contains {len(ids)} input tokens, which exceeds this limit even without any "
+                "output tokens. Please reduce the length of the input prompt. "
+                f"(parameter=input_tokens, value={len(ids)})",
                 parameter="input_tokens",
             )
+        if max(ids) >= self.vocabulary:
+            raise vllm_error(400, f"Token id {max(ids)} is out of vocabulary")
+        if len(ids) == most:
+            raise no_room(0)
 
     def _choice(self, prompt: Tokens, request: Json, batch: int, place: list[int]) -> Json:
         seed = [time.time_ns() if request["seed"] is None else request["seed"], *place]
-        most = request["max_tokens"]
-        choice = self.choice(prompt, request, most=most, batch=batch, seed=seed)
+        # of an answer without room for all its tokens vLLM gives those that fit, and says nothing
+        most = min(request["max_tokens"], self.server.context - len(prompt))
+        # a prompt alone is echoed after one token was drawn, which is not shown
+        choice = self.choice(prompt, request, most=max(most, 1), batch=batch, seed=seed)
         tokens = choice.tokens
         lists: list[Floats | None] = [*choice.logprobs]
         if request["echo"]:
-            tokens = [*prompt, *tokens]
-            lists = [*self._prompt_lists(prompt, request), *lists]
+            shown = most > 0
+            tokens = [*prompt, *(tokens if shown else ())]
+            lists = [*self._prompt_lists(prompt, request), *(lists if shown else ())]
         ids = request["return_token_ids"]
         return {
             "index": 0,
-            "text": self.text(tokens),
+            "text": self.text(choice.tokens[: len(choice.tokens) - choice.stopped]),
             "logprobs": self._listed(tokens, lists, request),
             "finish_reason": "stop" if choice.stopped else "length",
             "stop_reason": choice.stop_reason,
             "token_ids": [self.shown_id(token) for token in choice.tokens] if ids else None,
             "prompt_logprobs": self._prompt_logprobs(prompt, request),
             "prompt_token_ids": [self.shown_id(token) for token in prompt] if ids else None,
+            "routed_experts": None,
             "_generated": len(choice.tokens),
         }
 
@@ -474,6 +502,9 @@ class VLLM(Answers):
         """The token itself, then the named ones, or the most probable ones."""
         named = request["logprob_token_ids"]
         number = len(logprobs) if request["logprobs"] == -1 else request["logprobs"]
+        if named is None and self.faults.short_lists:
+            self.faults.short_lists -= 1
+            number = 0
         others = self.top(logprobs, number).tolist() if named is None else named
         shown = dict.fromkeys([token, *others])
         return {self._name(other, request): floored(logprobs[other]) for other in shown}
@@ -566,19 +597,23 @@ class LlamaCpp(Answers):
         return answers[0] if len(answers) == 1 else answers
 
     def _check_prompt(self, ids: Tokens) -> None:
-        if not ids or max(ids) >= self.vocabulary:
+        if not all(0 <= token < self.vocabulary for token in ids):
             raise llama_error(400, "Prompt contains invalid tokens", "invalid_request_error")
-        if len(ids) >= self.server.context:
-            raise llama_error(
+        most = self.server.context
+        if len(ids) >= most:
+            refusal = llama_error(
                 400,
-                f"request ({len(ids)} tokens) exceeds the available context size "
-                f"({self.server.context} tokens), try increasing it",
+                f"request ({len(ids)} tokens) exceeds the available context size ({most} tokens), "
+                "try increasing it",
                 "exceed_context_size_error",
             )
+            refusal.body["error"] |= {"n_prompt_tokens": len(ids), "n_ctx": most}
+            raise refusal
 
     def _answer(self, prompt: Tokens, request: Json, batch: int, place: list[int]) -> Json:
         seed = [time.time_ns() if request["seed"] in (None, -1) else request["seed"], *place]
-        room = self.server.context - len(prompt)
+        # a prompt of no tokens is answered, by nothing
+        room = self.server.context - len(prompt) if prompt else 0
         most = room if request["n_predict"] < 0 else min(room, request["n_predict"])
         choice = self.choice(prompt, request, most=most, batch=batch, seed=seed)
         answer: Json = {
@@ -592,12 +627,16 @@ class LlamaCpp(Answers):
             "model": self.server.name,
             "tokens_predicted": len(choice.tokens),
             "tokens_evaluated": len(prompt),
-            "stop_type": "eos" if choice.stopped else "limit",
-            "stopping_word": "",
-            "tokens_cached": len(prompt) + len(choice.tokens) - 1,
+            "generation_settings": {},
+            "prompt": self.tokenizer.decode(prompt),
+            "has_new_line": "\n" in self.text(choice.tokens),
             "truncated": False,
+            "stop_type": "eos" if choice.stopped else "limit" if prompt else "none",
+            "stopping_word": "",
+            "tokens_cached": max(0, len(prompt) + len(choice.tokens) - 1),
+            "timings": {},
         }
-        if request["n_probs"]:
+        if request["n_probs"] and prompt:
             steps = zip(choice.tokens, choice.logprobs, strict=True)
             shown = [self._step(token, logprobs, request) for token, logprobs in steps]
             answer["completion_probabilities"] = shown
@@ -638,6 +677,11 @@ def vllm_error(
 ) -> RefusalError:
     error = {"message": message, "type": kind, "param": parameter, "code": status}
     return RefusalError(status, {"error": error})
+
+
+def no_room(tokens: int) -> RefusalError:
+    message = f"max_tokens must be at least 1, got {tokens}. (parameter=max_tokens, value={tokens})"
+    return vllm_error(400, message, parameter="max_tokens")
 
 
 def llama_error(status: int, message: str, kind: str) -> RefusalError:
