@@ -37,6 +37,7 @@ from beamuq_study import parquet_tables
 from beamuq_study.data.dataset_adapters import normalizer_of
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.exhibits.exhibit import Exhibit
+from beamuq_study.grid import Grid
 from beamuq_study.parquet_tables import NAMED_BY, Loaded
 from beamuq_study.study_config import Study, load_study
 
@@ -102,6 +103,8 @@ def exhibits(archive: Path) -> None:
     targets = [str(path.relative_to(ROOT)) for path in files.values()]
     options = ["--cores", "all", "--rerun-triggers", "mtime", "--config", f"study={results.name}"]
     options += [f"{name}={dtype}" for name, dtype in dtypes_of(results).items()]
+    served = Grid(load_study(ROOT / f"studies/{results.name}.yaml")).served_by
+    options += [f"servers={{{', '.join(f'{name}: null' for name in served)}}}"] if served else []
     command = [sys.executable, "-m", "snakemake", *targets, *options]
     subprocess.run(command, cwd=ROOT, check=True)
     different = [
