@@ -199,7 +199,7 @@ class Asked:
     def _how_asked(self) -> str:
         if self.server is not None:
             server = f"{self.server['kind']} {self.server['version']}"
-            return f"{self._in_which_form()}, over {server}, whose weights are unknown"
+            return f"over {server}, whose weights are unknown, {self._in_which_form()}"
         return self._in_which_form()
 
     def _in_which_form(self) -> str:
@@ -245,6 +245,9 @@ class Asked:
                 name += " (−log p)"
             confidence = number(row["confidence"])
             shown = f", confidence {confidence}" if confidence else ""
+            if pd.isna(row["value"]):
+                lines.append(f"  {name:<34}{'none':>10}  {row['reason']}")
+                continue
             lines.append(f"  {name:<34}{number(row['value']):>10}  in {row['range']}{shown}")
         return lines
 

@@ -50,14 +50,14 @@ def decode_served(
     work = Work() if work is None else work
     trie = TokenTrie(len(prompts))
     batch = _Batch(prompts, trie)
-    reader = ListedReader(
-        model, stop_ids, merge_stop_tokens, prefix=batch.prefix, place=batch.place
-    )
+    reader = ListedReader(model, stop_ids, merge_stop_tokens, batch)
     context = SearchContext(prompts, reader.stops.copy(), max_new_tokens, seed, trie)
     searches = [started(policy, context) for policy in policies]
 
+    are_beams = [type(policy) is Beam for policy in policies]
+
     def answer(nodes: Ints, queries: Sequence[DistributionQuery]) -> None:
-        reader.read(nodes, queries)
+        reader.read(nodes, queries, are_beams)
 
     statistics, efforts = follow_searches(searches, trie, work, answer)
     work.prompts += len(prompts)
@@ -130,3 +130,11 @@ class _Batch:
         """A node in words: its prompt, and the step of the answer."""
         prompt = self._prompts[int(self._trie.question[node])]
         return f"prompt {prompt.id!r}, step {int(self._trie.depth[node]) + 1} of the answer"
+
+    def question(self, node: int) -> int:
+        """The number of its prompt."""
+        return int(self._trie.question[node])
+
+    def total(self, node: int) -> float:
+        """The log p of the answer down to a node."""
+        return float(self._trie.total[node])

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -31,7 +31,7 @@ FEW_REQUESTS = 4
 """So many requests for named tokens are preferred to one longer list."""
 MOST_REQUESTS = 64
 """More requests for named tokens in one step are refused."""
-UNNAMED = 1e-3
+UNNAMED = 1e-2
 """nats: how exact an ending is where the server names no tokens, and only a longer list helps."""
 
 
@@ -47,24 +47,34 @@ class _Missing:
         return bool(self.longer or self.endings or self.contenders)
 
 
-class ListedReader:
-    """Answers the queries of a batch's searches; each prefix is asked about once.
+class Nodes(Protocol):
+    """What is asked of the nodes of a batch's trie."""
 
-    ``prefix`` gives the tokens up to a node, ``place`` names it in errors.
-    """
+    def prefix(self, node: int) -> Prefix:
+        """The tokens of the prompt and of the answer down to a node."""
+
+    def place(self, node: int) -> str:
+        """A node in words, for errors."""
+
+    def question(self, node: int) -> int:
+        """Which question it belongs to."""
+
+    def total(self, node: int) -> float:
+        """The log p of the answer so far."""
+
+
+class ListedReader:
+    """Answers the queries of a batch's searches; each prefix is asked about once."""
 
     def __init__(
         self,
         server: ServedModel,
         stop_ids: frozenset[int],
         merge_stop_tokens: frozenset[int],
-        *,
-        prefix: Callable[[int], Prefix],
-        place: Callable[[int], str],
+        nodes: Nodes,
     ) -> None:
         self._server = server
-        self._prefix = prefix
-        self._place = place
+        self._nodes = nodes
         if stop_ids and not 0 <= min(stop_ids) <= max(stop_ids) < server.vocabulary:
             raise BeamUQError(
                 f"a stop token lies outside the model's 0 … {server.vocabulary - 1}: "
@@ -82,23 +92,25 @@ class ListedReader:
         """How many prefixes were asked about."""
         return len(self._distributions)
 
-    def read(self, nodes: Ints, queries: Sequence[DistributionQuery]) -> None:
-        """Answer ``queries`` about ``nodes``.
+    def read(
+        self, nodes: Ints, queries: Sequence[DistributionQuery], are_beams: Sequence[bool]
+    ) -> None:
+        """Answer ``queries`` about ``nodes``; ``are_beams`` says which are of a beam search.
+
+        A beam search compares the continuations of all nodes of a question by their whole log p, so
+        that a short list may do where what it lacks cannot be among the best.
 
         Raises BeamUQError where a query needs a whole distribution, or the server lists or names
         too few tokens; or as the server's requests.
         """
         for query in queries:
             _check_query(query)
-        top = max(map(_length_of_list, queries), default=0)
-        with_list = {
-            int(node) for query in queries if _length_of_list(query) for node in query.nodes
-        }
-        self._ask_lists([int(node) for node in nodes], max(2 * top, FIRST_LIST))
+        longest = max(map(_length_of_list, queries), default=0)
+        self._ask_lists(nodes.tolist(), max(2 * longest, FIRST_LIST))
         while True:
             missing = _Missing()
-            for node in with_list:
-                self._note_what_lacks(node, top, missing)
+            for query, is_beams in zip(queries, are_beams, strict=True):
+                self._note_what_lists_lack(query, missing, is_beams=is_beams)
             draws = [self._drawn(query, missing) for query in queries]
             if not missing:
                 break
@@ -108,28 +120,57 @@ class ListedReader:
 
     # -- what a step needs -------------------------------------------------------------------------
 
-    def _note_what_lacks(self, node: int, top: int, missing: _Missing) -> None:
-        """Note what a list of ``top`` tokens, and as many that go on, lacks at a node."""
-        distribution = self._distributions[node]
-        going = distribution.going_on(self.stops, self._exactness)
-        if not distribution.is_whole:
-            are_enough = len(going) >= top
-            # another token of the same log p may have a smaller id
-            may_tie = are_enough and not going[top - 1] > distribution.edge
-            if not are_enough or (may_tie and distribution.length < self._most_listed):
-                self._note_longer(node, top, missing)
-        if distribution.needs_ending(top, self._exactness):
-            self._note_ending(node, missing)
+    def _note_what_lists_lack(
+        self, query: DistributionQuery, missing: _Missing, *, is_beams: bool
+    ) -> None:
+        """Note what the lists of a query's nodes lack."""
+        length = _length_of_list(query)
+        if not length:
+            return
+        for node in query.nodes.tolist():
+            distribution = self._distributions[node]
+            if distribution.needs_ending(length, self._exactness):
+                self._note_ending(node, missing)
+            elif self._is_too_short(node, length, query.top):
+                if distribution.length < self._most_listed:
+                    missing.longer.add(node)
+                elif not (is_beams and self._cannot_matter(query, node)):
+                    raise self._too_few(node, query.top)
 
-    def _note_longer(self, node: int, top: int, missing: _Missing) -> None:
+    def _is_too_short(self, node: int, length: int, top: int) -> bool:
+        """Whether a list has not ``length`` tokens and ``top`` that go on, or may end in a tie."""
+        distribution = self._distributions[node]
+        if distribution.is_whole:
+            return False
+        listed = distribution.list_of(self._exactness).logprobs
+        going = distribution.going_on(self.stops, self._exactness)
+        if len(listed) < length or len(going) < top:
+            return True
+        # another token of the same log p may have a smaller id
+        may_tie = not listed[length - 1] > distribution.edge
+        if top:
+            may_tie |= not going[top - 1] > distribution.edge
+        return may_tie and distribution.length < self._most_listed
+
+    def _cannot_matter(self, query: DistributionQuery, node: int) -> bool:
+        """Whether no unlisted continuation of a node is among a question's best that go on."""
+        question = self._nodes.question(node)
+        best: list[float] = []
+        for member in query.nodes.tolist():
+            if self._nodes.question(member) == question:
+                going = self._distributions[member].going_on(self.stops, self._exactness)
+                best += (self._nodes.total(member) + going).tolist()
+        best.sort(reverse=True)
+        most = self._nodes.total(node) + self._distributions[node].bound
+        return len(best) >= query.top and best[query.top - 1] > most
+
+    def _too_few(self, node: int, top: int) -> BeamUQError:
         length = self._distributions[node].length
-        if length >= self._most_listed:
-            raise BeamUQError(
-                f"{self._place(node)}: {self._server.name} lists {length} tokens, too few for the "
-                f"{top} that this search needs beside those that end an answer; start the server "
-                "with more log-probabilities (vLLM: --max-logprobs -1), or search with fewer beams"
-            )
-        missing.longer.add(node)
+        return BeamUQError(
+            f"{self._nodes.place(node)}: {self._server.name} lists {length} tokens, too few for "
+            f"{top or ALTERNATIVES} beside those that end an answer; start the server with more "
+            "log-probabilities (vLLM: --max-logprobs -1), or search with fewer beams"
+        )
 
     def _note_ending(self, node: int, missing: _Missing) -> None:
         if self._server.most_named:
@@ -137,8 +178,8 @@ class ListedReader:
             return
         if self._distributions[node].length >= self._most_listed:
             raise BeamUQError(
-                f"{self._place(node)}: {self._server.name} lists {self._most_listed} tokens and "
-                "tells no named ones, so the probability of an ending is not known within "
+                f"{self._nodes.place(node)}: {self._server.name} lists {self._most_listed} tokens "
+                "and tells no named ones, so the probability of an ending is not known within "
                 f"{UNNAMED:g} nats; start the server with more log-probabilities (vLLM: "
                 "--max-logprobs -1)"
             )
@@ -212,7 +253,7 @@ class ListedReader:
         at_once = max(1, NUMBERS_AT_ONCE // length)
         for first in range(0, len(fresh), at_once):
             members = fresh[first : first + at_once]
-            prefixes = [self._prefix(node) for node in members]
+            prefixes = [self._nodes.prefix(node) for node in members]
             lists = self._server.most_probable(prefixes, length)
             for node, listed in zip(members, lists, strict=True):
                 self._take_up(node, listed)
@@ -231,7 +272,7 @@ class ListedReader:
 
     def _ask_named(self, nodes: Sequence[int], tokens: Sequence[int]) -> None:
         """Learn the log-probabilities of the same ``tokens`` after all ``nodes``."""
-        prefixes = [self._prefix(node) for node in nodes]
+        prefixes = [self._nodes.prefix(node) for node in nodes]
         for first in range(0, len(tokens), self._server.most_named):
             members = tokens[first : first + self._server.most_named]
             logprobs = self._server.named(prefixes, members)
@@ -246,9 +287,9 @@ class ListedReader:
         if not self._server.most_named or len(groups) > MOST_REQUESTS:
             node = next(iter(undecided))
             raise BeamUQError(
-                f"{self._place(node)}: {self._server.name} lists {self._most_listed} tokens, which "
-                "do not decide the draws; start the server with more log-probabilities (vLLM: "
-                "--max-logprobs -1), draw by draws='server', or take no samples"
+                f"{self._nodes.place(node)}: {self._server.name} lists {self._most_listed} tokens, "
+                "which do not decide the draws; start the server with more log-probabilities "
+                "(vLLM: --max-logprobs -1), draw by draws='server', or take no samples"
             )
         for nodes, tokens in groups:
             self._ask_named(nodes, tokens)

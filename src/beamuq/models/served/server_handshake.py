@@ -141,13 +141,14 @@ def shake_hands(protocol: ServerProtocol, tokenizer: Any, vocabulary: int) -> Ha
     _check_ids_unchanged(protocol, prefixes)
     most_listed = _most_listed(protocol, prefixes[0], vocabulary)
     if most_listed == vocabulary:
-        whole = protocol.lists(prefixes[:1], vocabulary)[0]
-        vocabulary = _checked_whole(whole, vocabulary, len(tokenizer))
+        least = min(len(tokenizer), vocabulary)
+        whole = protocol.complete_lists(prefixes[:1], vocabulary, least)[0]
+        vocabulary = _checked_whole(whole)
         most_listed = vocabulary
     length = min(USUAL, most_listed)
-    alone = [protocol.lists([prefix], length)[0] for prefix in prefixes[:AT_ONCE]]
-    together = protocol.lists(prefixes, length)
-    again = [protocol.lists([prefix], length)[0] for prefix in prefixes[:AT_ONCE]]
+    alone = _one_by_one(protocol, prefixes[:AT_ONCE], length)
+    together = protocol.complete_lists(prefixes, length, length)
+    again = _one_by_one(protocol, prefixes[:AT_ONCE], length)
     pairs = [*zip(alone, together, strict=False), *zip(alone, again, strict=True)]
     noise = max(difference(one, other) for one, other in pairs)
     _check_raw(protocol, prefixes, together, noise)
@@ -162,6 +163,13 @@ def shake_hands(protocol: ServerProtocol, tokenizer: Any, vocabulary: int) -> Ha
         probes=tuple(map(_shortened, together)),
         first_probe=prefixes[0],
     )
+
+
+def _one_by_one(
+    protocol: ServerProtocol, prefixes: Sequence[Sequence[int]], length: int
+) -> list[TokenList]:
+    """The lists of prefixes, each in a request of its own."""
+    return [protocol.complete_lists([prefix], length, length)[0] for prefix in prefixes]
 
 
 def _shortened(listed: TokenList) -> tuple[tuple[int, float], ...]:
@@ -230,24 +238,15 @@ def _most_listed(protocol: ServerProtocol, prefix: Sequence[int], vocabulary: in
     )
 
 
-def _checked_whole(whole: TokenList, vocabulary: int, tokens: int) -> int:
-    """How many tokens a whole distribution has, which must sum to 1.
-
-    Raises BeamUQError if it does not, or has fewer than the tokenizer's ``tokens``.
-    """
-    count = len(whole.tokens)
+def _checked_whole(whole: TokenList) -> int:
+    """How many tokens a whole distribution has; raises BeamUQError if it does not sum to 1."""
     mass = float(np.exp(whole.logprobs).sum())
-    if count < min(vocabulary, tokens):
-        raise BeamUQError(
-            f"the model server: lists {count} tokens where {vocabulary} were asked for; the "
-            "tokenizer is another model's, or the server cuts its lists"
-        )
     if abs(mass - 1) > NOISY:
         raise BeamUQError(
             f"the model server: its probabilities sum to {mass:.4f}, not to 1; let it give raw "
             "log-probabilities (vLLM: --logprobs-mode raw_logprobs)"
         )
-    return count
+    return len(whole.tokens)
 
 
 def _check_raw(
@@ -259,7 +258,7 @@ def _check_raw(
     """Refuse lists that depend on the temperature: they are not of the model's own distribution."""
     length = len(plain[0].tokens)
     for temperature in (0.5, 1.0):
-        tempered = protocol.lists(prefixes, length, temperature=temperature)
+        tempered = protocol.complete_lists(prefixes, length, length, temperature=temperature)
         pairs = zip(plain, tempered, strict=True)
         change = max(difference(one, other) for one, other in pairs)
         if change > max(TEMPERED, 10 * noise):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,6 +18,10 @@ MASS = 1e-3
 """How far above 1 the mass of a list may lie, by rounding."""
 ABOVE_ZERO = 1e-4
 """How far above 0 a log-probability may lie, by rounding."""
+
+
+WAITS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+"""Seconds before lists that are too short are asked for again."""
 
 
 class ServerProtocol(ABC):
@@ -46,6 +51,34 @@ class ServerProtocol(ABC):
         self, prefixes: Sequence[Prefix], length: int, *, temperature: float = 0.0
     ) -> list[TokenList]:
         """The ``length`` most probable next tokens after each prefix; fewer: there are no more."""
+
+    def complete_lists(
+        self, prefixes: Sequence[Prefix], length: int, least: int, *, temperature: float = 0.0
+    ) -> list[TokenList]:
+        """:meth:`lists` of at least ``least`` tokens; short ones are asked for again.
+
+        vLLM 0.32 lists the drawn token alone where a request of another client names tokens in the
+        same step.
+
+        Raises BeamUQError where they stay short.
+        """
+        lists = self.lists(prefixes, length, temperature=temperature)
+        for wait in WAITS:
+            short = [place for place, listed in enumerate(lists) if len(listed.tokens) < least]
+            if not short:
+                return lists
+            time.sleep(wait)
+            members = [prefixes[place] for place in short]
+            anew = self.lists(members, length, temperature=temperature)
+            for place, listed in zip(short, anew, strict=True):
+                lists[place] = listed
+        fewest = min(len(listed.tokens) for listed in lists)
+        if fewest >= least:
+            return lists
+        raise BeamUQError(
+            f"the model server: lists {fewest} tokens where {least} were asked for; see that it is "
+            "the server that was checked, and that no other client asks it at the same time"
+        )
 
     @abstractmethod
     def list_refused(self, prefix: Prefix, length: int) -> str | None:

@@ -70,9 +70,9 @@ class VLLMProtocol(ServerProtocol):
         body = self._body(prefixes) | {"logprobs": 1, "return_token_ids": True}
         content = self._completed(body)
         choices = _in_order(content, len(prefixes))
-        told = [choice.get("prompt_token_ids") for choice in choices]
-        if all(isinstance(ids, list) for ids in told):
-            return [list(ids or ()) for ids in told]
+        read = [choice.get("prompt_token_ids") for choice in choices]
+        if all(isinstance(ids, list) for ids in read):
+            return [list(ids or ()) for ids in read]
         usage = mapping(content.get("usage"), "usage")
         return [int(usage.get("prompt_tokens", -1))]
 
@@ -171,9 +171,9 @@ def _number(value: Any) -> float:
 
 def _drawn(choice: Mapping[str, Any], steps: int, stop_ids: frozenset[int]) -> Drawn:
     """A drawn answer, up to its first stop token."""
-    told = mapping(choice.get("logprobs"), "logprobs")
-    tokens = [_token(name) for name in as_list(told.get("tokens"), "tokens")]
-    logprobs = [_number(value) for value in as_list(told.get("token_logprobs"), "token_logprobs")]
+    parts = mapping(choice.get("logprobs"), "logprobs")
+    tokens = [_token(name) for name in as_list(parts.get("tokens"), "tokens")]
+    logprobs = [_number(value) for value in as_list(parts.get("token_logprobs"), "token_logprobs")]
     places = [place for place, token in enumerate(tokens) if token in stop_ids]
     end = places[0] + 1 if places else len(tokens)
     is_complete = bool(places) or end == steps
