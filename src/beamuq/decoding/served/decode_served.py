@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from beamuq.array_types import Floats, Ints
+from beamuq.decoding.beam_search import Beam
 from beamuq.decoding.forward_passes import Work, follow_searches
 from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.next_token_distributions import DistributionQuery
