@@ -103,8 +103,7 @@ def exhibits(archive: Path) -> None:
     targets = [str(path.relative_to(ROOT)) for path in files.values()]
     options = ["--cores", "all", "--rerun-triggers", "mtime", "--config", f"study={results.name}"]
     options += [f"{name}={dtype}" for name, dtype in dtypes_of(results).items()]
-    served = Grid(load_study(ROOT / f"studies/{results.name}.yaml")).served_by
-    options += [f"servers={{{', '.join(f'{name}: null' for name in served)}}}"] if served else []
+    options += _no_servers(results.name)
     command = [sys.executable, "-m", "snakemake", *targets, *options]
     subprocess.run(command, cwd=ROOT, check=True)
     different = [
@@ -115,6 +114,13 @@ def exhibits(archive: Path) -> None:
             f"{', '.join(different)}: differ from the archive's by more than {TOLERANCE:g}"
         )
     print(f"{len(files)} exhibits made from {archive.name}: their CSVs agree within {TOLERANCE:g}")
+
+
+def _no_servers(name: str) -> list[str]:
+    """What says on the command line that a study's servers are not here: candidates are."""
+    servers = Grid(load_study(ROOT / f"studies/{name}.yaml")).served_by
+    none_here = ", ".join(f"{server}: null" for server in servers)
+    return [f"servers={{{none_here}}}"] if servers else []
 
 
 def dtypes_of(results: Path) -> dict[str, str]:
