@@ -20,6 +20,7 @@ from beamuq.api import open_models
 from beamuq.api.calibration_file import read_calibration
 from beamuq.api.server_identity import read_server
 from beamuq.errors import BeamUQError
+from beamuq.io import file_sha256
 from beamuq.models.model_folder import model_identity, tokenizer_hash
 from beamuq.models.served import http_requests
 from beamuq.models.served.server_address import KEY
@@ -310,6 +311,38 @@ def test_an_identity_is_read_as_it_is_written() -> None:
         identity = read_server(opened.identity)
     assert read_server(identity.as_json()) == identity
     assert identity.differences(identity) == []
+
+
+# -- tokenizers ------------------------------------------------------------------------------------
+
+
+def test_a_tokenizer_of_the_hub_is_fetched_without_weights_and_a_model_then_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[bool] = []
+
+    def fetch(source: str, folder: Path, *, weights: bool = True, **_: Any) -> None:
+        fetched.append(weights)
+        folder.mkdir(parents=True, exist_ok=True)
+        manifest = {"source": source, "revision": "0", "files": {}, "weights": weights}
+        (folder / "fetched.json").write_text(json.dumps(manifest))
+
+    monkeypatch.setenv("BEAMUQ_MODELS", str(tmp_path))
+    monkeypatch.setattr(open_models, "fetch_model", fetch)
+    for weights in (False, False, True, True, False):
+        beamuq.model_folder("hub:org/name", weights=weights)
+    assert fetched == [False, True]
+
+
+def test_a_tokenizer_that_was_changed_after_its_fetch_is_refused(tmp_path: Path) -> None:
+    folder = shutil.copytree(served_tiny.folder(), tmp_path / "fetched")
+    files = {path.name: {"sha256": file_sha256(path)} for path in folder.iterdir()}
+    manifest = {"source": "hub:org/name", "revision": "0", "files": files}
+    (folder / "fetched.json").write_text(json.dumps(manifest))
+    assert tokenizer_hash(folder) == tokenizer_hash(served_tiny.folder())
+    (folder / "config.json").write_text("{}")
+    with pytest.raises(BeamUQError, match=r"config\.json: is not as it was fetched"):
+        beamuq.decode("server:http://localhost:1/v1", folder, PROMPTS)
 
 
 # -- secrets ---------------------------------------------------------------------------------------

@@ -115,6 +115,16 @@ def test_the_ten_alternatives_are_those_in_process_and_entropies_are_not_known()
             assert row == pytest.approx(expected, abs=1e-5)
 
 
+def test_alternatives_that_are_not_all_listed_are_not_known() -> None:
+    in_process = decoded(served_tiny.pair()[0], [Greedy()])
+    with served_tiny.opened(max_logprobs=10) as (_, server):
+        over_server = decoded(server, [Greedy()])
+    assert_same(over_server, in_process, 1e-5)
+    unknown = [mine for mine in over_server if mine.top_ids is None]
+    assert unknown
+    assert all(mine.top_logprobs is None for mine in unknown)
+
+
 def test_a_batch_of_any_size_takes_two_requests_a_step_at_most() -> None:
     with served_tiny.opened(max_logprobs=-1) as (server, model):
         before = len(server.completions)
@@ -254,6 +264,19 @@ def test_a_draw_of_the_server_ends_with_the_merged_ending_s_probability() -> Non
         whole = torch.log_softmax(plain_logits(model, prefix)[-1].double(), dim=-1)
         mass = whole[sorted(bare)].exp().sum().item()
         assert sample.token_logprobs[-1] == pytest.approx(np.log(mass), abs=1e-4)
+
+
+def test_more_bare_stops_than_one_request_names_take_several() -> None:
+    stops, bare = endings(further=False)
+    many = frozenset(range(60, 260))
+    options = {"stop_ids": stops | many, "merge_stop_tokens": bare | many}
+    in_process = decoded(served_tiny.pair()[0], [Greedy(), Beam(3)], **options)
+    with served_tiny.opened(max_logprobs=-1) as (server, model):
+        over_server = decoded(model, [Greedy(), Beam(3)], **options)
+        named = [request.body.get("logprob_token_ids") or () for request in server.completions]
+    assert_same(over_server, in_process, 1e-5)
+    assert max(map(len, named)) <= 128
+    assert min(len(names) for names in named if names) < 128
 
 
 def test_lists_that_come_short_once_are_asked_for_again() -> None:

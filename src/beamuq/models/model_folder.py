@@ -241,9 +241,22 @@ def model_identity(folder: Path, *, every_file: bool = False) -> dict[str, str]:
 
 
 def tokenizer_hash(folder: Path) -> str:
-    """sha256 over the files of a folder's tokenizer, as :func:`model_identity` has it."""
+    """sha256 over the files of a folder's tokenizer, as :func:`model_identity` has it.
+
+    Raises BeamUQError if one of them, or a config, is not as it was fetched.
+    """
     names = [name for name in _visible(folder) if TOKENIZER.fullmatch(name)]
-    return content_of(_hashes(folder, names))
+    configs = [name for name in (CONFIG, "generation_config.json") if (folder / name).is_file()]
+    hashes = _hashes(folder, [*names, *configs])
+    manifest = read_manifest(folder)
+    fetched = {} if manifest is None else manifest.files
+    for name, sha256 in hashes.items():
+        if manifest is not None and (name not in fetched or fetched[name].sha256 != sha256):
+            raise BeamUQError(
+                f"{folder / name}: is not as it was fetched; delete the folder and fetch the model "
+                "again"
+            )
+    return content_of({name: hashes[name] for name in names})
 
 
 def content_without_weights(folder: Path) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from beamuq.decoding.served.listed_reader import UNNAMED
 from beamuq.decoding.served.served_model import TokenList
 from beamuq.errors import BeamUQError
 from beamuq.models.prompt_tokens import plain_prompt_ids
@@ -41,6 +42,7 @@ USUAL = 20
 LENGTHS = (1000, 100, 20, 5)
 """Tried as lengths of lists where the server does not say how many it allows."""
 NAMED = 128
+UNNAMED_ENDINGS = f"no named ones (merged endings are known within {UNNAMED:g} nats)"
 NOISY = 1e-3
 """nats between answers to one prefix from which a server is warned of."""
 TEMPERED = 0.05
@@ -79,7 +81,7 @@ class Handshake:
                 can = f"greedy, up to about {self.most_listed // 2} beams, samples by the race"
             if not self.most_named:
                 can += ", where lists alone suffice"
-        named = f"up to {self.most_named} named ones" if self.most_named else "no named ones"
+        named = f"up to {self.most_named} named ones" if self.most_named else UNNAMED_ENDINGS
         return (
             f"{self.kind} {self.version} serves {self.model!r}: lists {listed} and {named}; "
             f"noise {self.noise:.1g} nats; its weights are unknown; possible: {can}"
