@@ -37,6 +37,7 @@ from beamuq_study import parquet_tables
 from beamuq_study.data.dataset_adapters import normalizer_of
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.exhibits.exhibit import Exhibit
+from beamuq_study.grid import Grid
 from beamuq_study.parquet_tables import NAMED_BY, Loaded
 from beamuq_study.study_config import Study, load_study
 
@@ -102,6 +103,7 @@ def exhibits(archive: Path) -> None:
     targets = [str(path.relative_to(ROOT)) for path in files.values()]
     options = ["--cores", "all", "--rerun-triggers", "mtime", "--config", f"study={results.name}"]
     options += [f"{name}={dtype}" for name, dtype in dtypes_of(results).items()]
+    options += _no_servers(results.name)
     command = [sys.executable, "-m", "snakemake", *targets, *options]
     subprocess.run(command, cwd=ROOT, check=True)
     different = [
@@ -112,6 +114,13 @@ def exhibits(archive: Path) -> None:
             f"{', '.join(different)}: differ from the archive's by more than {TOLERANCE:g}"
         )
     print(f"{len(files)} exhibits made from {archive.name}: their CSVs agree within {TOLERANCE:g}")
+
+
+def _no_servers(name: str) -> list[str]:
+    """What says on the command line that a study's servers are not here: candidates are."""
+    servers = Grid(load_study(ROOT / f"studies/{name}.yaml")).served_by
+    none_here = ", ".join(f"{server}: null" for server in servers)
+    return [f"servers={{{none_here}}}"] if servers else []
 
 
 def dtypes_of(results: Path) -> dict[str, str]:

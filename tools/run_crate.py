@@ -20,9 +20,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from beamuq import __version__
+from beamuq.config_errors import read_yaml
 from beamuq.errors import BeamUQError, line_of
-from beamuq.io import file_sha256
+from beamuq.io import file_sha256, write_text
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.study_config import ROOT, Study, load_study, study_path
 
@@ -85,7 +88,8 @@ class Run:
     def files_read(self) -> dict[str, Path]:
         """The file of each path that it reads."""
         paths = self.inputs
-        return {paths["study"]: self.file, paths["config"]: self.folder / paths["config"]}
+        config = self.folder / paths["config"]
+        return {paths["study"]: self.file, paths["config"]: _without_addresses(config)}
 
     def files_written(self) -> dict[str, Path]:
         """The file of each page and exhibit."""
@@ -94,6 +98,17 @@ class Run:
             kind = list_of_exhibits.exhibit(label, self.study).kind
             paths += [f"{self.exhibits[kind]}{label}.{ending}" for ending in ENDINGS[kind]]
         return {path: self.folder / path for path in paths}
+
+
+def _without_addresses(config: Path) -> Path:
+    """``config.yaml``, or a copy in ``build`` where it has addresses of servers, without them."""
+    content = read_yaml(config) or {}
+    if not content.get("servers"):
+        return config
+    content["servers"] = dict.fromkeys(content["servers"])
+    copy = config.parent / "build" / config.name
+    write_text(copy, yaml.safe_dump(content, sort_keys=False))
+    return copy
 
 
 def crate(name: str, folder: Path) -> tuple[Entity, dict[str, Path]]:

@@ -379,13 +379,27 @@ class Grid:
         for cell in self.cells:
             asked_scorers |= {scored.scorer for scored in self.under_all_scorers(cell)}
             asked_scorers |= set(self.judges_of(cell.recipe).values())
-        sources: list[str | None] = [study.models[cell.model].source for cell in self.cells]
+        decoding = [study.models[cell.model] for cell in self.cells]
+        sources: list[str | None] = [model.source for model in decoding if not model.is_served]
         sources += [scorer.source for key, scorer in study.scorers.items() if key in asked_scorers]
         sources += [quality.source for quality in study.quality]
         return list(dict.fromkeys(filter(None, sources)))
 
     @cached_property
     def model_sources(self) -> list[str]:
-        """Those, and the backbones of judges, of which config and tokenizer are read."""
+        """Those, and what configs and tokenizers are read of: judges' backbones, served models."""
         backbones = [quality.backbone for quality in self.study.quality if quality.backbone]
-        return list(dict.fromkeys([*self.sources_of_weights, *backbones]))
+        served = [self.study.models[name].folder_source for name in self.served]
+        return list(dict.fromkeys([*self.sources_of_weights, *backbones, *served]))
+
+    @cached_property
+    def served(self) -> list[str]:
+        """The models of the grid that a server holds, in its order."""
+        models = dict.fromkeys(cell.model for cell in self.cells)
+        return [name for name in models if self.study.models[name].is_served]
+
+    @property
+    def served_by(self) -> list[str]:
+        """The names of their servers, each once."""
+        names = (self.study.models[name].server for name in self.served)
+        return list(dict.fromkeys(filter(None, names)))

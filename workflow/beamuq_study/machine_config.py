@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from beamuq.config_errors import StrictModel, validated
-from beamuq_study.study_config import EXPANDED, FROM_HOME
+from beamuq.errors import BeamUQError
+from beamuq.models.served.server_address import KEY, PREFIX, parse_address
+from beamuq_study.study_config import EXPANDED, FROM_HOME, Name
 
 
 class Machine(StrictModel):
@@ -50,6 +52,14 @@ class Machine(StrictModel):
         le=1000,
         description="jobs that one cell's decoding is cut into; never changes a result",
     )
+    servers: dict[Name, str | None] = Field(
+        default={},
+        repr=False,
+        description=(
+            "http://HOST:PORT/v1 of each model server, by the name that a study's source "
+            "server:NAME has; null: not here, what it decoded stands"
+        ),
+    )
 
 
 _SCALARS = {"true": True, "false": False, "null": None}
@@ -65,10 +75,27 @@ def load_machine(content: dict[str, Any], path: Path | str = "config.yaml") -> M
     YAML. A name that looks like a number comes as one, and is the text of it: ``study=2024``.
     """
     meant = {key: _meant(key, value) for key, value in content.items()}
-    return validated(Machine, meant, path)
+    machine: Machine = validated(Machine, meant, path)
+    for name, address in machine.servers.items():
+        if address is not None:
+            _check_address(address, f"{path}: servers.{name}")
+    return machine
+
+
+def _check_address(address: str, place: str) -> None:
+    """Refuse what is no address, or holds credentials, without showing it."""
+    try:
+        parse_address(PREFIX + address)
+    except BeamUQError:
+        raise BeamUQError(
+            f"{place}: no address of a server, or one with a password or a query; write "
+            f"http://HOST:PORT/v1, and put a key into the environment as {KEY}"
+        ) from None
 
 
 def _meant(key: str, value: Any) -> Any:
+    if key == "servers" and isinstance(value, dict):
+        return {name: _meant(name, address) for name, address in value.items()}
     if isinstance(value, str):
         return _SCALARS.get(value, value)
     if key in _TEXTS and isinstance(value, int | float) and not isinstance(value, bool):

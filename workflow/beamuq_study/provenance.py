@@ -19,7 +19,7 @@ from beamuq.errors import BeamUQError
 from beamuq.io import file_sha256
 from beamuq.models.model_folder import content_of
 from beamuq_study.parquet_tables import NAMED_BY, Footer, Json, Loaded, file_name, read
-from beamuq_study.study_config import Study
+from beamuq_study.study_config import SERVED, Study
 
 if TYPE_CHECKING:
     import torch
@@ -65,7 +65,7 @@ def provenance(
     facts |= _behind(tables or {})
     if models is not None:
         facts["models"] = dict(models)
-    if models:
+    if models and dtype is not None:  # None: a server holds the only model
         facts["dtype"] = str(dtype).removeprefix("torch.")
         facts["device"] = device.type if device else None
     return facts
@@ -387,11 +387,23 @@ def _models_behind(table: Footer) -> dict[str, Any]:
     behind = dict(recorded.get("models_behind", {}))
     precision = {key: recorded[key] for key in ("dtype", "scorer_dtype") if key in recorded}
     for use, identity in recorded.get("models", {}).items() if name else ():
+        is_served = str(identity.get("source", "")).startswith(SERVED)
         behind[f"{table.kind} of {table.cell[name]!r} ({use})"] = {
             "content": identity["content"],
-            **precision,
+            **(_server_behind(table) if is_served else precision),
         }
     return behind
+
+
+def _server_behind(table: Footer) -> dict[str, Json]:
+    """Of the server that gave candidates what is the same in every handshake with it.
+
+    That is neither its noise nor the lists of its probes, which ``check_same_servers`` compares.
+    """
+    if table.kind != "candidates":
+        return {}
+    server = table.provenance["server"]
+    return {"server": {name: server[name] for name in ("kind", "model", "tokenizer")}}
 
 
 def _records(table: Footer) -> Iterator[tuple[tuple[Any, ...], Any]]:

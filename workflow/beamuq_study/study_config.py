@@ -106,6 +106,8 @@ EXPANDED = shaped(
 HUB = r"hub:\w[\w.-]*/\w[\w.-]*"
 PACKAGED = r"packaged:[a-z0-9][a-z0-9.-]*"
 FOLDER = r"folder:.+"
+SERVED = "server:"
+SERVER = rf"{SERVED}[a-z0-9][a-z0-9._-]*"
 ROWS = "most prefixes run for a question before its search is stopped"
 Text = Annotated[str, Field(min_length=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -121,8 +123,13 @@ class Model(StrictModel):
     label: Name = Field(description="short form for file names: tables/qa_<label>")
     title: Text = Field(description="as the exhibits print it")
     source: Annotated[str, FROM_HOME] = Field(
+        pattern=f"^({HUB}|{PACKAGED}|{FOLDER}|{SERVER})$",
+        description="hub:ORG/NAME, packaged:NAME, folder:PATH or server:NAME of config.yaml",
+    )
+    tokenizer: Annotated[str | None, FROM_HOME] = Field(
+        default=None,
         pattern=f"^({HUB}|{PACKAGED}|{FOLDER})$",
-        description="hub:ORG/NAME, packaged:NAME or folder:PATH",
+        description="of a served model: where its tokenizer and configs come from",
     )
     style: Literal["base", "instruct"] = Field(
         description="which prompt template; instruct goes through chat"
@@ -142,6 +149,43 @@ class Model(StrictModel):
         le=64,
         description="graphics cards of one machine that its layers are spread over; null: one",
     )
+
+    @model_validator(mode="after")
+    def _what_a_server_brings_is_not_said_here(self) -> Model:
+        if not self.is_served:
+            if self.tokenizer is not None:
+                raise ValueError("tokenizer: is for a source server:NAME; remove it")
+            return self
+        if self.tokenizer is None:
+            raise ValueError(
+                f"source {self.source}: a served model needs tokenizer: hub:ORG/NAME, "
+                "packaged:NAME or folder:PATH; add it"
+            )
+        if self.temperature is not None:
+            raise ValueError(
+                f"temperature: source {self.source}: a server lists the most probable tokens, and "
+                "tempering needs all of them; remove temperature, or load the model here"
+            )
+        if self.cards is not None:
+            raise ValueError(
+                f"cards: source {self.source}: the server holds the model; remove cards"
+            )
+        return self
+
+    @property
+    def is_served(self) -> bool:
+        """Whether a server of ``config.yaml`` holds its weights."""
+        return self.source.startswith(SERVED)
+
+    @property
+    def server(self) -> str | None:
+        """The name of its server; None: jobs load it."""
+        return self.source.removeprefix(SERVED) if self.is_served else None
+
+    @property
+    def folder_source(self) -> str:
+        """The source of the folder that jobs read: of a served model it has no weights."""
+        return self.tokenizer or self.source
 
 
 class Dataset(StrictModel):
@@ -812,6 +856,9 @@ class Study(StrictModel):
         for scoring in study["scoring"].values():
             if not scoring["every_draw"]:
                 del scoring["every_draw"]
+        for model in study["models"].values():
+            if model["tokenizer"] is None:
+                del model["tokenizer"]
         return study
 
     def qualities(self, dataset: str) -> list[Quality]:

@@ -13,6 +13,7 @@ rule candidates:
         "../../envs/gpu.yaml"
     resources:
         gpu=plan.gpus("candidates"),
+        server=plan.servers("candidates"),
         mem_mb=plan.memory_mb,
         runtime=240,
     params:
@@ -44,6 +45,7 @@ rule candidates_shard:
         "../../envs/gpu.yaml"
     resources:
         gpu=plan.gpus("candidates_shard"),
+        server=plan.servers("candidates_shard"),
         mem_mb=plan.memory_mb,
         runtime=240,
     params:

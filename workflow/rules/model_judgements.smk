@@ -15,6 +15,7 @@ rule judgements:
         "../../envs/gpu.yaml"
     resources:
         gpu=plan.gpus("judgements"),
+        server=plan.servers("judgements"),
         mem_mb=plan.memory_mb,
         runtime=240,
     params:

@@ -2,15 +2,15 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from beamuq.errors import BeamUQError
-from beamuq_study import cost_records, parquet_tables
+from beamuq_study import cost_records, parquet_tables, served_models
 from beamuq_study.data.render_prompts import read_prompts
 from beamuq_study.provenance import provenance
 from beamuq_study.rule_programs import run_program
@@ -37,7 +37,8 @@ def run(
 ) -> None:
     """Decode every batch, or put together what the shards decoded, and write the candidates.
 
-    ``model``: a file in the model's folder (fetched.json or config.json). ``shard``: decode only
+    ``model``: a file in the model's folder (fetched.json or config.json), or in that of a served
+    model's tokenizer, whose server ``settings`` name. ``shard``: decode only
     this share of the questions ("2-of-4"). ``shards``: decode nothing, put these tables together.
     ``cards``: how many the model is spread over, where there are any.
     """
@@ -55,15 +56,21 @@ def run(
             return
         print(f"{batches.folder}: batches are missing and are decoded here", file=sys.stderr)
 
-    decoder = _Decoder(model.parent, rows, settings, loading, threads, cards)
+    prompts_read = _PromptTokens(model.parent, rows, settings)
+    if "server" in settings:
+        opened = _over_server(model.parent, prompts_read, settings, loading, folder)
+    else:
+        opened = _in_memory(model.parent, settings, loading, threads, cards)
+    decoder = _Decoder(opened, prompts_read, settings)
     footer = provenance(
         settings,
         {"prompts": prompts},
-        models=decoder.models,
-        dtype=decoder.dtype,
-        device=decoder.device,
+        models=opened.models,
+        dtype=opened.dtype,
+        device=opened.device,
     )
-    print(f"{model.parent.name}: {decoder.path.summary}")
+    footer |= opened.facts
+    print(f"{model.parent.name}: {opened.check['told']}")
     batches = run_batches(
         decoder.batches(),
         decoder.decoded,
@@ -72,7 +79,7 @@ def run(
         share=shard or finished_batches.WHOLE,
     )
     decoder.warn_of_thoughts()
-    footer["self_check"] = {**asdict(decoder.path), "told": decoder.path.summary}
+    footer["self_check"] = opened.check
     if shard:
         batches.write_marker(candidates, shard, footer)
     else:
@@ -81,40 +88,117 @@ def run(
     print(decoder.effort())
 
 
-class _Decoder:
-    """A language model with what it is asked; imports what decodes when one is made.
+class _PromptTokens:
+    """The token ids of prompts by id, and the tokenizer.
 
-    Prompts, and what is wrong with them, come before the weights, which take longest to read.
+    What is wrong with a prompt is said before the weights are read, which takes longest.
     """
 
     def __init__(
-        self,
-        folder: Path,
-        rows: Sequence[Mapping[str, Any]],
-        settings: Mapping[str, Any],
-        loading: Mapping[str, Any],
-        threads: int,
-        cards: int,
+        self, folder: Path, rows: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]
+    ) -> None:
+        from beamuq.models.load_model import load_tokenizer
+        from beamuq.models.model_folder import check_folder
+
+        check_folder(folder, weights="server" not in settings)
+        self.tokenizer = load_tokenizer(folder)
+        self.by_id = {row["id"]: _token_ids(self.tokenizer, row, settings) for row in rows}
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A language model, ready to decode, and what the footer says of it.
+
+    ``check``: of how it decodes, in words under ``told``; ``facts``: further ones of the footer;
+    ``window``: the most tokens of a prompt and its answer, None: not limited; ``dtype`` and
+    ``device``: None where a server holds it.
+    """
+
+    network: Any
+    models: Mapping[str, Mapping[str, Any]]
+    check: Mapping[str, Any]
+    window: int | None
+    dtype: Any = None
+    device: Any = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    is_still_the_same: Callable[[], bool] = lambda: True
+
+
+def _in_memory(
+    folder: Path,
+    settings: Mapping[str, Any],
+    loading: Mapping[str, Any],
+    threads: int,
+    cards: int,
+) -> _Opened:
+    from beamuq import decoding
+    from beamuq.decoding.context_window import context_window
+    from beamuq.models import devices, load_model
+    from beamuq.models.model_folder import identities
+
+    device, dtype = devices.prepare(loading["device"], loading["dtype"], threads, cards)
+    models = identities({"model": folder}, loading["content"])
+    network, _ = load_model.load_causal(folder, dtype=dtype, device=device, cards=cards)
+    if "temperature" in settings:
+        load_model.temper(network, settings["temperature"])
+    path = decoding.checked(network)
+    return _Opened(
+        network=network,
+        models=models,
+        check={**asdict(path), "told": path.summary},
+        window=context_window(network),
+        dtype=dtype,
+        device=device,
+    )
+
+
+def _over_server(
+    folder: Path,
+    prompts: _PromptTokens,
+    settings: Mapping[str, Any],
+    loading: Mapping[str, Any],
+    batches: Path,
+) -> _Opened:
+    """The server that the settings name; ``batches``: where finished batches of the cell are."""
+    from beamuq.api.server_identity import read_server
+
+    name = settings["server"]
+    planned = loading["content"].get("model")
+    models = {"model": served_models.identity_of(name, folder, planned)}
+    server = served_models.open_named(name, prompts.tokenizer, folder)
+    identity = served_models.settled(batches, read_server(server.identity))
+    listed = "every token"
+    if server.most_listed < server.vocabulary:
+        listed = f"{server.most_listed} tokens"
+    named = f"{server.most_named} named ones" if server.most_named else "no named ones"
+    way = (
+        f"over {identity.kind} {identity.version}, which serves {identity.model!r} and lists "
+        f"{listed} and {named}; its weights are unknown"
+    )
+    return _Opened(
+        network=server,
+        models=models,
+        check={"path": "server", "told": way},
+        window=server.window,
+        facts={"server": identity.model_dump(mode="json")},
+        is_still_the_same=server.is_still_as_checked,
+    )
+
+
+class _Decoder:
+    """A language model with what it is asked; imports what decodes when one is made."""
+
+    def __init__(
+        self, opened: _Opened, prompts: _PromptTokens, settings: Mapping[str, Any]
     ) -> None:
         from beamuq import decoding
-        from beamuq.decoding.context_window import check_prompt_lengths, context_window
-        from beamuq.models import devices, load_model
-        from beamuq.models.model_folder import check_folder, identities
+        from beamuq.decoding.context_window import check_prompt_lengths
 
-        self.device, self.dtype = devices.prepare(
-            loading["device"], loading["dtype"], threads, cards
-        )
-        check_folder(folder)
-        self.models = identities({"model": folder}, loading["content"])
-        tokenizer = load_model.load_tokenizer(folder)
-        self._tokens = {row["id"]: _token_ids(tokenizer, row, settings) for row in rows}
-        self._network, self._tokenizer = load_model.load_causal(
-            folder, dtype=self.dtype, device=self.device, cards=cards
-        )
-        if "temperature" in settings:
-            load_model.temper(self._network, settings["temperature"])
-        context = context_window(self._network)
-        check_prompt_lengths(self._tokens, context, settings["max_new_tokens"])
+        self._tokens = prompts.by_id
+        self._opened = opened
+        self._network = opened.network
+        self._tokenizer = prompts.tokenizer
+        check_prompt_lengths(self._tokens, opened.window, settings["max_new_tokens"])
         self._settings = settings
         self._stops = decoding.stop_tokens(
             self._tokenizer, self._network, newline=settings["newline_stops"]
@@ -124,7 +208,6 @@ class _Decoder:
             self._merged_stops = decoding.bare_stops(self._tokenizer, self._stops)
         recipe = Recipe.model_validate(settings["recipe"], strict=False)
         self._policies = policies_of(recipe, self._network.generation_config)
-        self.path = decoding.checked(self._network)
         self._work = decoding.Work()
         self._thoughts: Counter[str] = Counter()  # by mark, the answers that begin with one
 
@@ -142,6 +225,11 @@ class _Decoder:
         settings = self._settings
         work = self._work
         rows_before = work.prompt_rows + work.decoded_rows
+        if work.prompts and not self._opened.is_still_the_same():
+            raise BeamUQError(
+                "the model server: is another than at the start of this job; run again, finished "
+                "batches are kept"
+            )
         candidates = decoding.decode(
             self._network,
             batch,

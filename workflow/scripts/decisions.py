@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from beamuq import io
 from beamuq.api.score_candidates import candidates_of
 from beamuq.api.score_settings import ScoreSettings, scored_with
+from beamuq.api.server_identity import server_text
 from beamuq.methods.registry import resolve
 from beamuq.scorers.quality_metrics import FOLDED
 from beamuq.scorers.similarity_by_kind import FOLDED_WORDS
@@ -69,7 +70,7 @@ def run(
     scoring = scores.provenance["settings"]
     shots = read["shots"].table.to_pylist()
     facts = {
-        "model_hash": candidates_footer.provenance["models"]["model"]["content"],
+        **_model_facts(candidates_footer),
         "prompt_hash": _prompt_hash(prompts_footer, shots, candidates_footer, scoring),
         "scored_with": _scored_with(scores, read["quality"], settings.similarity),
     }
@@ -80,6 +81,17 @@ def run(
     )
     footer["empty"] = read["quality"].provenance.get("empty", {})
     parquet_tables.write(decisions, "decisions", decision_rows, cell=scores.cell, provenance=footer)
+
+
+def _model_facts(candidates: Footer) -> Mapping[str, Any]:
+    """What tells the model from others: a hash of its files, or what is known of its server."""
+    recorded = candidates.provenance
+    content = recorded["models"]["model"]["content"]
+    if "server" not in recorded:
+        return {"model_hash": content}
+    server = recorded["server"]
+    # as `ask` calls a served model
+    return {"model_hash": None, "model": server["model"], "server": server_text(server)}
 
 
 def _prompt_hash(
@@ -123,7 +135,7 @@ def _similarity_content(scores: Footer, quality: Footer, similarity: str) -> str
 
 def _scored_lines(
     rows: list[dict[str, Any]],
-    facts: dict[str, str],
+    facts: Mapping[str, Any],
     counts: Counter[tuple[str, str]],
     method_names: list[str],
 ) -> str:
@@ -132,7 +144,7 @@ def _scored_lines(
     lines = []
     for row in rows:
         kind = candidates_of(methods[row["method"]], row["variant"])
-        full_row = row | facts | {"candidates": counts[row["id"], kind]}
+        full_row = row | dict(facts) | {"candidates": counts[row["id"], kind]}
         lines.append(json.dumps(full_row, ensure_ascii=False) + "\n")
     return "".join(lines)
 

@@ -22,7 +22,7 @@ from beamuq.scorers.judgements import (
 )
 from beamuq.scorers.scorer_protocol import SimilarityScorer
 from beamuq.scorers.similarity_by_kind import load_scorer
-from beamuq_study import parquet_tables
+from beamuq_study import parquet_tables, served_models
 from beamuq_study.produced_answers import produced_texts, strategy_of
 from beamuq_study.provenance import newline_ended, provenance, read_cell
 from beamuq_study.rule_programs import run_program
@@ -57,6 +57,8 @@ def run(
       each other.
     - SAR, shifting attention to relevance: how much each token counts. The language model's
       tokenizer is needed to leave tokens out.
+
+    A language model that a server holds, which the settings name, is asked there.
 
     Models are loaded one after another. A model is given as any file in its folder, exactly where
     the settings ask for it: ``language_model`` gave the answers, ``nli`` judges for CCP and
@@ -94,6 +96,7 @@ def run(
         dtype=models.dtype,
         device=models.device,
     )
+    footer |= models.facts
     # the judges may run in a dtype of their own
     if "scorer_dtype" in loading:
         footer["scorer_dtype"] = loading["scorer_dtype"]
@@ -216,21 +219,38 @@ class _Models:
         self._settings = settings
         self._cache = cache
         self._cards = cards
-        self.device, self.dtype = devices.prepare(
-            loading["device"], loading["dtype"], threads, cards
-        )
-        scorer_dtype = loading.get("scorer_dtype", loading["dtype"])
-        _, self._scorer_dtype = devices.resolve(loading["device"], scorer_dtype)
+        self.facts: Row = {}
+        self.device = self.dtype = self._scorer_dtype = None
+        if "device" in loading:  # a server may hold the only model
+            self.device, self.dtype = devices.prepare(
+                loading["device"], loading["dtype"], threads, cards
+            )
+            scorer_dtype = loading.get("scorer_dtype", loading["dtype"])
+            _, self._scorer_dtype = devices.resolve(loading["device"], scorer_dtype)
         plugins = [
             use for use, key in JUDGES.items() if settings[key] and ":" in settings[key]["kind"]
         ]
-        self.identities = identities(folders, loading["content"], plugins)
+        self._server = settings.get("server")
+        language_model = folders["language_model"]
+        if self._server is None or language_model is None:
+            self.identities = identities(folders, loading["content"], plugins)
+            return
+        planned = dict(loading["content"])
+        planned_tokenizer = planned.pop("language_model", None)
+        judges = {use: folder for use, folder in folders.items() if use != "language_model"}
+        served = served_models.identity_of(self._server, language_model, planned_tokenizer)
+        self.identities = {"language_model": served} | identities(judges, planned, plugins)
 
     def check_answered(self, candidates: parquet_tables.Loaded) -> None:
         """Raises BeamUQError if another language model than the one here gave the candidates."""
         recorded = candidates.provenance.get("models", {}).get("model")
         loaded = self.identities.get("language_model")
-        if not recorded or not loaded or recorded["content"] == loaded["content"]:
+        if not recorded or not loaded:
+            return
+        if self._server is not None:
+            self._check_served(recorded, loaded, candidates)
+            return
+        if recorded["content"] == loaded["content"]:
             return
         both = (
             f"content {loaded['content'][:12]}…, {candidates.path} was made with "
@@ -241,19 +261,55 @@ class _Models:
             "put that model back, or delete the candidates and run again"
         )
 
+    def _check_served(
+        self,
+        recorded: Mapping[str, Any],
+        loaded: Mapping[str, Any],
+        candidates: parquet_tables.Loaded,
+    ) -> None:
+        """Raises BeamUQError if the candidates are of another server's name or tokenizer."""
+        for fact in ("source", "tokenizer"):
+            if recorded.get(fact) != loaded[fact]:
+                raise BeamUQError(
+                    f"{candidates.path}: was made with another {fact} ({recorded.get(fact)!r:.40}) "
+                    f"than the study has ({loaded[fact]!r:.40}); delete it and run again"
+                )
+
     def p_true_logprobs(self, cell: _Cell, template: Path) -> list[float]:
         """Of each produced answer."""
         style = self._settings["style"]
         thinking = self._settings["enable_thinking"]
-        model, tokenizer = load_causal(
-            self._language_model(), dtype=self.dtype, device=self.device, cards=self._cards
-        )
+        model, tokenizer = self._asked_model(cell.candidates)
         query = PTrueQuery(tokenizer, load_template(template), style, thinking)
         prompts = [
             (f"{row['id']} ({source})", cell.questions[row["id"]], row["text"])
             for source, row in cell.answers
         ]
         return list(p_true_logprobs(model, query, prompts))
+
+    def _asked_model(self, candidates: parquet_tables.Loaded) -> tuple[Any, Any]:
+        """The language model and its tokenizer, in memory or over its server.
+
+        Raises BeamUQError if another server gave the candidates.
+        """
+        folder = self._language_model()
+        if self._server is None:
+            assert self.dtype is not None
+            assert self.device is not None
+            return load_causal(folder, dtype=self.dtype, device=self.device, cards=self._cards)
+        from beamuq.api.server_identity import read_server
+
+        tokenizer = load_tokenizer(folder)
+        server = served_models.open_named(self._server, tokenizer, folder)
+        identity = read_server(server.identity)
+        differences = identity.differences(read_server(candidates.provenance["server"]))
+        if differences:
+            raise BeamUQError(
+                f"{candidates.path}: another server gave it ({'; '.join(differences)}); start that "
+                "one, or delete the candidates and run again"
+            )
+        self.facts["server"] = identity.model_dump(mode="json")
+        return server, tokenizer
 
     def ccp_labels(self, cell: _Cell) -> list[list[list[str]]]:
         """Of each produced answer."""

@@ -22,6 +22,7 @@ from beamuq_study.overview import overview_tables
 from beamuq_study.parquet_tables import Footer, Loaded, OnDisk
 from beamuq_study.provenance import check_one_run, check_study, check_weights
 from beamuq_study.rule_programs import run_program
+from beamuq_study.served_models import check_same_servers
 from beamuq_study.study_config import Study, load_study
 
 MAIN_TABLE = "qa_mean_prr"
@@ -41,6 +42,7 @@ def run(*, study: Path, manifests: Files, exhibits: Files, claims: Path, **outpu
     read = _read(content, study.parent)
     check_one_run(read.footers)
     check_study(content, read.footers)
+    check_same_servers(read.candidates)
     fetched = {}
     for path in manifests:
         manifest = json.loads(path.read_bytes())

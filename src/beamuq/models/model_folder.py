@@ -259,6 +259,11 @@ def tokenizer_hash(folder: Path) -> str:
     return content_of({name: hashes[name] for name in names})
 
 
+def content_without_weights(folder: Path) -> str:
+    """sha256 over the configs and the tokenizer of a folder, which may have no weights."""
+    return content_of(_hashes(folder, wanted_files(_visible(folder), weights=False)))
+
+
 def identities(
     folders: Mapping[str, Path | None], planned: Mapping[str, str], whole: Container[str] = ()
 ) -> dict[str, dict[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -37,7 +38,9 @@ def models(
         model = study.models[footer.cell["model"]]
         provenance = footer.provenance
         origin = _origin(model.source, provenance["models"]["model"], manifests)
-        machine = (provenance["device"], provenance["dtype"], provenance["self_check"]["told"])
+        device = str(provenance.get("device") or "server")
+        dtype = str(provenance.get("dtype") or DASH)
+        machine = (device, dtype, provenance["self_check"]["told"])
         cells[model.title, model.style, *origin, *machine] += 1
     return _counted(cells, ["model", "prompts", *ORIGIN, "device", "dtype", "decoding", "cells"])
 
@@ -146,15 +149,15 @@ def versions(footers: Iterable[Footer]) -> pd.DataFrame:
 
 
 def _origin(
-    source: str | None, identity: Mapping[str, str], manifests: Mapping[str, Json]
+    source: str | None, identity: Mapping[str, Any], manifests: Mapping[str, Json]
 ) -> tuple[str, ...]:
     """``ORIGIN``: hashes are of all files and of the tokenizer's, shortened."""
     if source is None:
         return ("no model", DASH, DASH, DASH, DASH)
     licence = str(manifests.get(source, {}).get("licence") or UNKNOWN)
-    revision = _short(identity.get("revision", UNKNOWN))
-    content = _short(identity.get("content", UNKNOWN))
-    tokenizer = _short(identity.get("tokenizer", UNKNOWN))
+    revision = _short(identity.get("revision") or UNKNOWN)
+    content = _short(identity.get("content") or UNKNOWN)  # a server's weights are unknown
+    tokenizer = _short(identity.get("tokenizer") or UNKNOWN)
     return (_source(source), revision, licence, content, tokenizer)
 
 

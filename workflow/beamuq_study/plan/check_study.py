@@ -17,10 +17,11 @@ from typing import Any
 from beamuq import plugins
 from beamuq.errors import BeamUQError
 from beamuq.methods.registry import resolve
-from beamuq.models.model_folder import check_content, read_manifest
+from beamuq.models.model_folder import check_content, check_folder, read_manifest
 from beamuq.models.model_source import Kind, parse_source, read_commit
 from beamuq.models.packaged_weights import PACKAGED
 from beamuq.scorers.named_options import GOLD_LABEL
+from beamuq.served_strategies import lacking_over_server
 from beamuq.strategy_names import of_kind
 from beamuq_study.data.dataset_adapters import ADAPTERS
 from beamuq_study.data.read_dataset_file import source_of
@@ -28,6 +29,9 @@ from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.grid import SAR, Grid
 from beamuq_study.plan.paths import Paths
 from beamuq_study.study_config import STUDIES, Dataset, Study, known
+
+ENTROPY = "answer.mean_entropy"
+"""What of the evidence no server gives: the entropy of whole distributions."""
 
 
 def check_name(study_file: Path) -> None:
@@ -42,7 +46,9 @@ def check_name(study_file: Path) -> None:
 
 def check_study(grid: Grid, paths: Paths) -> None:
     """Every check of a study that has been loaded; raises the first problem."""
+    _check_servers(grid, paths)
     with _named(str(paths.study_file)):
+        _check_served_recipes(grid)
         _check_adapters(grid)
         _check_plugins(grid)
         _check_methods(grid)
@@ -138,12 +144,49 @@ def _check_has_beams(study: Study, recipe: str) -> None:
     )
 
 
+def _check_servers(grid: Grid, paths: Paths) -> None:
+    """Every server that a model of the grid names stands in ``config.yaml``."""
+    servers = paths.machine.servers
+    for model in grid.served:
+        name = grid.study.models[model].server
+        if name not in servers:
+            has = f"has {', '.join(servers)}" if servers else "has none"
+            raise BeamUQError(
+                f"config.yaml: servers: {has}, and models.{model} of {paths.study_file} is served "
+                f"by {name}; write servers: {{{name}: http://HOST:PORT/v1}}, or {{{name}: null}} "
+                "where it is decoded already"
+            )
+
+
+def _check_served_recipes(grid: Grid) -> None:
+    """Served models decode and score nothing that needs whole distributions."""
+    study = grid.study
+    for cell in grid.cells:
+        if not study.models[cell.model].is_served:
+            continue
+        served = f"models.{cell.model} is served"
+        fix = f"leave it out, or give {cell.model} a recipe of its own"
+        for strategy in study.recipes[cell.recipe].strategies():
+            lacking = lacking_over_server(strategy)
+            if lacking:
+                raise BeamUQError(
+                    f"recipes.{cell.recipe}: {json.dumps(strategy)}: {lacking}, and {served}; {fix}"
+                )
+        for position, name in enumerate(study.scoring[cell.recipe].methods):
+            if ENTROPY in resolve(name).all_needs:
+                raise BeamUQError(
+                    f"scoring.{cell.recipe}.methods[{position}]: {json.dumps(name)}: needs the "
+                    "entropy at each token, which a server's lists do not give, and "
+                    f"{served}; {fix}"
+                )
+
+
 def _check_files(grid: Grid, paths: Paths) -> None:
     """What nobody fetches is there: splits, models' folders, packaged models of that name."""
     for key in sorted(grid.datasets):
         _check_splits(key, grid.study.datasets[key], paths)
     for source in grid.model_sources:
-        _check_model(source, paths)
+        _check_model(source, grid, paths)
 
 
 def _check_splits(key: str, dataset: Dataset, paths: Paths) -> None:
@@ -158,7 +201,7 @@ def _check_splits(key: str, dataset: Dataset, paths: Paths) -> None:
             )
 
 
-def _check_model(source: str, paths: Paths) -> None:
+def _check_model(source: str, grid: Grid, paths: Paths) -> None:
     if source.startswith("packaged:"):
         with _named(str(paths.study_file)):
             known("source", [source], [f"packaged:{name}" for name in PACKAGED])
@@ -170,6 +213,8 @@ def _check_model(source: str, paths: Paths) -> None:
             )
         # here in one line, which Snakemake would not say while it plans
         check_content(config.parent)
+        if source not in grid.sources_of_weights:
+            check_folder(config.parent, weights=False)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,12 @@ from typing import Any, Literal, Protocol, cast
 
 from beamuq.errors import BeamUQError
 from beamuq.models import devices
-from beamuq.models.model_folder import content_of, model_identity, read_manifest
+from beamuq.models.model_folder import (
+    content_of,
+    content_without_weights,
+    model_identity,
+    read_manifest,
+)
 from beamuq.scorers.named_options import GOLD_LABEL
 from beamuq.scorers.quality_metrics import FOLDED
 from beamuq.strategy_names import FOR_ESTIMATORS, kind_of
@@ -32,7 +37,7 @@ from beamuq_study.stages.beams_map import MapSettings
 from beamuq_study.stages.decisions_of_scores import DecisionSettings
 from beamuq_study.stages.metrics_of_scores import EvaluationSettings
 from beamuq_study.stages.score_all_methods import ScoringSettings, compare_candidates
-from beamuq_study.study_config import TURNS, Quality, Scorer, Study
+from beamuq_study.study_config import TURNS, Model, Quality, Scorer, Study
 
 Settings = dict[str, Any]
 
@@ -52,6 +57,9 @@ FORMATS |= {GOLD_LABEL: 2}  # of quality, by this metric
 DTYPES: dict[str, Literal["float32", "bfloat16"]] = {"cpu": "float32", "cuda": "bfloat16"}
 """What ``dtype: auto`` is for language models on each device."""
 DEVICES = tuple(DTYPES)
+
+LANGUAGE_MODEL = {"candidates": "model", "judgements": "language_model"}
+"""By table, what its rule calls the language model."""
 
 MINILM = "embedding:packaged:all-minilm-l6-v2"  # which the command line calls minilm
 
@@ -83,7 +91,8 @@ class StageSettings:
             )
         source = sources[wildcards.folder]
         settings: Settings = {"source": source}
-        if source not in self.grid.sources_of_weights:
+        # what is packaged comes whole
+        if source.startswith("hub:") and source not in self.grid.sources_of_weights:
             settings["weights"] = False
         return settings
 
@@ -108,6 +117,7 @@ class StageSettings:
         return {
             **({} if model.temperature is None else {"temperature": model.temperature}),
             **({} if study.newline_stops else {"texts": "whole"}),
+            **_server(model),
             "cell": _picked(cell, "model", "dataset", "recipe"),
             "recipe": recipe.searched(),
             "questions": questions_asked(study, cell),
@@ -152,6 +162,7 @@ class StageSettings:
         return {
             **self._answers(wildcards),
             "sample": self.study.recipes[wildcards.recipe].decoded(self.study.main.sample),
+            **_server(self.study.models[wildcards.model]),
             **_picked(self.study.models[wildcards.model], "style", "enable_thinking"),
             "p_true": P_TRUE in self.grid.judgements_of(wildcards.recipe),
             "ccp": self._judge(judges.get("nli"), wildcards, "kind", "equivalence_threshold"),
@@ -297,6 +308,12 @@ class StageSettings:
         }
         if kind in ("similarity", "quality"):
             return {MODELS: models, "dtype": dict.fromkeys(DEVICES, self.machine.scorer_dtype)}
+        language_model = self.study.models[cell.model]
+        if language_model.is_served:
+            use = LANGUAGE_MODEL[kind]
+            served = {use: recorded_source(language_model.source)} if use in models else {}
+            judged_in = dict.fromkeys(DEVICES, self.machine.scorer_dtype)
+            return {MODELS: models | served, "dtype": judged_in}
         dtype = self.machine.dtype
         dtypes = {device: DTYPES[device] if dtype == "auto" else dtype for device in DEVICES}
         facts = {MODELS: models, "dtype": dtypes}
@@ -340,16 +357,24 @@ class StageSettings:
     # -- models and what they run on ---------------------------------------------------------------
 
     def loading(self, rule: str) -> Callable[[Wildcards], Settings]:
-        """The parameter function of rules that load models: device, dtype, content of folders."""
+        """The parameter function of rules that load models: device, dtype, content of folders.
+
+        Where a server holds the only model there is no device.
+        """
 
         def of_wildcards(wildcards: Wildcards) -> Settings:
-            content = {
-                name: self._content(
-                    Path(source.removeprefix("folder:")), _reads_every_file(rule, used_as)
-                )
-                for name, (source, used_as) in self.models(rule, wildcards).items()
-                if source and source.startswith("folder:")
-            }
+            served = self.served_use(rule, wildcards)
+            content = {}
+            for name, (source, used_as) in self.models(rule, wildcards).items():
+                if not source or not source.startswith("folder:"):
+                    continue
+                folder = Path(source.removeprefix("folder:"))
+                if name == served:
+                    content[name] = self._content_without_weights(folder)
+                else:
+                    content[name] = self._content(folder, _reads_every_file(rule, used_as))
+            if served:
+                return self._loading_beside_server(rule, wildcards, content)
             dtype = self.machine.scorer_dtype if rule in ("similarity", "quality") else self.dtype
             settings: Settings = {"device": self.device, "dtype": dtype, "content": content}
             if rule == "judgements" and self.machine.scorer_dtype != self.dtype:
@@ -358,10 +383,27 @@ class StageSettings:
 
         return of_wildcards
 
+    def served_use(self, rule: str, wildcards: Wildcards) -> str | None:
+        """What a rule calls the language model of a cell that a server holds; None: none does."""
+        use = LANGUAGE_MODEL.get(rule.removesuffix("_shard"))
+        return use if use and self.study.models[wildcards.model].is_served else None
+
+    def _loading_beside_server(
+        self, rule: str, wildcards: Wildcards, content: dict[str, str]
+    ) -> Settings:
+        """What judges are loaded with where a server holds the language model."""
+        served = self.served_use(rule, wildcards)
+        models = self.models(rule, wildcards)
+        if not any(source for name, (source, _) in models.items() if name != served):
+            return {"content": content}
+        dtype = self.machine.scorer_dtype
+        return {"device": self.device, "dtype": dtype, "content": content}
+
     def models(self, rule: str, wildcards: Wildcards) -> dict[str, tuple[str | None, str]]:
         """By the rule's name for each model its source, and the scorer or metric.
 
-        The source is None where the job does not load that model.
+        The source is None where the job does not load that model; of a served one it is that of its
+        tokenizer.
         """
         study = self.study
         if rule == "similarity":
@@ -374,7 +416,7 @@ class StageSettings:
                 "backbone": (quality.backbone, quality.metric),
             }
         cell = self.cell(wildcards)
-        source = study.models[cell.model].source
+        source = study.models[cell.model].folder_source
         if rule == "judgements":
             asks_language_model = {P_TRUE, SAR} & self.grid.judgements_of(cell.recipe)
             judges = {
@@ -429,6 +471,11 @@ class StageSettings:
         )
 
     @cached_property
+    def _content_without_weights(self) -> Callable[[Path], str]:
+        """Of the folder of a served model's tokenizer, read once."""
+        return cache(content_without_weights)
+
+    @cached_property
     def _fetched(self) -> Callable[[str], str | None]:
         """Of a source, read once: the content in its manifest; None: it is not fetched."""
 
@@ -441,6 +488,11 @@ class StageSettings:
             )
 
         return cache(content)
+
+
+def _server(model: Model) -> Settings:
+    """The name of a model's server; nothing of one that jobs load."""
+    return {"server": model.server} if model.is_served else {}
 
 
 def _reads_every_file(rule: str, used_as: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 from beamuq import plugins
 from beamuq.errors import BeamUQError
 from beamuq.models import offline
+from beamuq_study import served_models
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.grid import P_TRUE, Grid
 from beamuq_study.machine_config import Machine, load_machine
@@ -149,14 +150,33 @@ class Plan:
         def of_wildcards(wildcards: Wildcards) -> int:
             if self.settings.device != "cuda" or (rule == "candidates" and self.machine.shards > 1):
                 return 0
-            asks_p_true = rule == "judgements" and P_TRUE in self.grid.judgements_of(
-                wildcards.recipe
-            )
-            if asks_p_true or rule.startswith("candidates"):
+            served = self.settings.served_use(rule, wildcards)
+            if not served and self._asks_language_model(rule, wildcards):
                 return self.cards(wildcards)
-            return int(any(source for source, _ in self.settings.models(rule, wildcards).values()))
+            models = self.settings.models(rule, wildcards)
+            return int(any(source for use, (source, _) in models.items() if use != served))
 
         return of_wildcards
+
+    def servers(self, rule: str) -> Callable[[Wildcards], int]:
+        """How many servers a job of this rule asks: that of its language model, or none.
+
+        None either where the rule only puts shards together.
+        """
+
+        def of_wildcards(wildcards: Wildcards) -> int:
+            if rule == "candidates" and self.machine.shards > 1:
+                return 0
+            served = self.settings.served_use(rule, wildcards)
+            return int(bool(served) and self._asks_language_model(rule, wildcards))
+
+        return of_wildcards
+
+    def _asks_language_model(self, rule: str, wildcards: Wildcards) -> bool:
+        """Whether a job of this rule runs the language model, not its tokenizer alone."""
+        if rule == "judgements":
+            return P_TRUE in self.grid.judgements_of(wildcards.recipe)
+        return rule.startswith("candidates")
 
     def memory_mb(self, wildcards: Wildcards, attempt: int) -> int:  # noqa: ARG002  (Snakemake calls it so)
         """What a decoding or scoring job asks for; one that is tried again asks for more."""
@@ -172,16 +192,18 @@ class Plan:
         return lambda wildcards, attempt: first * attempt  # noqa: ARG005
 
     def environment(self, *packages: Path) -> dict[str, str]:
-        """The environment of every job: the hub forbidden, the packages to be found.
+        """The environment of every job: the hub forbidden, the packages and servers to be found.
 
-        It is no setting of a job: going offline after fetching reruns nothing. Folders are named
+        It is no setting of a job: going offline after fetching, or a server's new address, reruns
+        nothing, and no address is written down. Folders are named
         from where jobs start.
         """
         importable = [*packages, plugins.folder(self.path).resolve()]
         folders = [os.path.relpath(folder) for folder in importable if folder.is_dir()]
         before = os.environ.get("PYTHONPATH", "").split(":")
         search_path = ":".join(dict.fromkeys([*folders, *filter(None, before)]))
-        return offline.environment(self.machine.offline) | {"PYTHONPATH": search_path}
+        addresses = served_models.environment(self.machine.servers)
+        return offline.environment(self.machine.offline) | {"PYTHONPATH": search_path} | addresses
 
 
 def path_to_python(interpreter: str) -> str:

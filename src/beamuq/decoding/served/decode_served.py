@@ -7,13 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from beamuq.array_types import Floats, Ints
-from beamuq.decoding.beam_search import Beam, DiverseBeam
+from beamuq.decoding.beam_search import Beam
 from beamuq.decoding.forward_passes import Work, follow_searches
 from beamuq.decoding.generated_token_trie import TokenTrie
-from beamuq.decoding.greedy_and_samples import Greedy, Sample, Shipped
-from beamuq.decoding.most_probable import Exact
 from beamuq.decoding.next_token_distributions import DistributionQuery
-from beamuq.decoding.optimal_set_and_draws import AllAbove, Hybrid, OptimalStratified, Systematic
 from beamuq.decoding.search_state import Candidate, Policy, Prompt, SearchContext
 from beamuq.decoding.searches_and_candidates import (
     candidates_of,
@@ -24,10 +21,8 @@ from beamuq.decoding.searches_and_candidates import (
 )
 from beamuq.decoding.served.listed_reader import ListedReader
 from beamuq.decoding.served.served_model import ServedModel
-from beamuq.decoding.stochastic_beams import Stochastic
 from beamuq.errors import BeamUQError
-
-WHOLE = "every token's probability, and a server lists the most probable ones"
+from beamuq.served_strategies import lacking_over_server
 
 
 def decode_served(
@@ -111,21 +106,12 @@ def check_served_policy(policy: object) -> None:
 
     Raises BeamUQError naming the strategy.
     """
-    if isinstance(policy, Greedy | Beam | DiverseBeam | Exact):
-        return
-    reason = ""
-    if isinstance(policy, Sample) and policy.temperature != 1.0:
-        reason = f"a temperature of {policy.temperature:g} needs {WHOLE}"
-    elif isinstance(policy, Shipped):
-        reason = "the shipped distribution is cut and sharpened, which needs " + WHOLE
-    elif isinstance(policy, Hybrid | OptimalStratified | Stochastic):
-        reason = "draws outside a set need " + WHOLE
-    elif isinstance(policy, Systematic) or (isinstance(policy, AllAbove) and policy.draws):
-        reason = "draws in the order of token ids need " + WHOLE
+    strategy = getattr(policy, "strategy", "")
+    reason = lacking_over_server(strategy) if strategy else None
     if reason:
         raise BeamUQError(
-            f"a served model: strategy {getattr(policy, 'strategy', policy)!r}: {reason}; decode "
-            "in process, or leave this strategy out"
+            f"a served model: strategy {strategy!r}: {reason}; decode in process, or leave this "
+            "strategy out"
         )
 
 
