@@ -146,3 +146,15 @@ def test_only_what_git_tracks_is_packed_and_no_target_of_a_link(
         "src/",
         "workflow/",
     }
+
+
+def test_addresses_of_servers_are_no_part_of_a_crate(finished_demo: Path) -> None:
+    config = finished_demo / "config.yaml"
+    named = config.read_text().replace("servers: {}", 'servers: {near: "http://node07:8000/v1"}')
+    assert named != config.read_text()
+    config.write_text(named)
+    run_crate.main()
+    archive = zipfile.ZipFile(finished_demo / "build/demo.crate.zip")
+    written = archive.read("config.yaml").decode()
+    assert "near: null" in written
+    assert [name for name in archive.namelist() if b"node07:8000" in archive.read(name)] == []

@@ -227,7 +227,7 @@ def _steps(answer: Mapping[str, Any]) -> list[_Step]:
     if answer["top_ids"] is None or answer["top_texts"] is None:
         raise BeamUQError(
             f"candidates: {answer['strategy']!r} of {answer['id']!r} has no alternatives; decode "
-            "it again"
+            "it again (over a server: one that lists ten tokens or more), or drop CCP"
         )
     steps = []
     alternatives = zip(answer["token_ids"], answer["top_ids"], answer["top_texts"], strict=True)
