@@ -111,6 +111,7 @@ def test_what_makes_a_measurement_the_papers_is_compared_or_harmless_with_its_re
         ),
         "datasets.*.max_new_tokens",
         "datasets.*.normalizer",
+        *(f"datasets.*.{name}" for name in ("only_turns", "turns_left_out")),
         *(f"scorers.*.{name}" for name in ("kind", "source", "proxy_for")),
         *(f"main.{name}" for name in ("sample", "beam", "num_candidates", "alpha", "epsilon")),
         "evaluation.max_rejection",
