@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.special import ndtr, ndtri
 
+from beamuq.array_types import Floats
 from beamuq.evaluation import bootstrap
 from beamuq.evaluation.estimates import Estimates
 from beamuq.evaluation.significance import smallest_detectable
@@ -444,7 +445,7 @@ def _questions_of_reference(folder: Path, dataset: str) -> list[str]:
     return [question for question in questions.table["id"].to_pylist() if question in scored]
 
 
-def difference(formula: str, method: str, dataset: str) -> np.ndarray:
+def difference(formula: str, method: str, dataset: str) -> Floats:
     """The value of a difference and of each resample, [1 + resamples]."""
     methods = method.split(" + ")
     parts = []
@@ -498,13 +499,10 @@ def gains() -> pd.DataFrame:
     replicates = []
     for quality, recipe in JUDGES.items():
         for method in (*EIGHT, FIVE):
-            gain = f"{recipe} beamsearch - {recipe} multinomial"
-            values = {name: difference(gain, method, name) for name in MEANS}
-            values["mean"] = np.mean(list(values.values()), axis=0)
-            for dataset, (value, *drawn) in values.items():
+            for dataset, (value, *resampled) in _gains_by_dataset(method, recipe).items():
                 keys = {"quality": quality, "method": method, "dataset": dataset}
                 rows.append(keys | {"value": value, "n": _questions(dataset)})
-                replicates.append(drawn)
+                replicates.append(resampled)
     estimates = Estimates.from_rows(rows, replicates)
     frame = estimates.frame
     in_family = ((frame["dataset"] == "mean") & (frame["method"] != FIVE)).to_numpy()
@@ -513,6 +511,14 @@ def gains() -> pd.DataFrame:
     columns = ["quality", "method", "dataset", "value", "low", "high", "std", "n"]
     summary = estimates.summary()[columns]
     return summary.assign(p=estimates.p(), p_holm=p_holm)
+
+
+def _gains_by_dataset(method: str, recipe: str) -> dict[str, Floats]:
+    """A score's gain on each dataset and in their mean: the value, then its resamples."""
+    gain = f"{recipe} beamsearch - {recipe} multinomial"
+    gains_by_dataset = {dataset: difference(gain, method, dataset) for dataset in MEANS}
+    mean = np.mean(list(gains_by_dataset.values()), axis=0)
+    return {**gains_by_dataset, "mean": mean}
 
 
 def _questions(dataset: str) -> int:

@@ -328,8 +328,7 @@ def without_samples(rows: Sequence[Row]) -> list[Row]:
 
 def checked(options: argparse.Namespace, pythons: Mapping[str, Path]) -> Report:
     """Start the servers one after another, and compare each."""
-    machine = load_machine(read_yaml(ROOT / "config.yaml"))
-    root = options.data_root or machine.data_root
+    root = options.data_root or load_machine(read_yaml(ROOT / "config.yaml")).data_root
     prompts = question_prompts(options.questions, None if root is None else Path(root))
     torch.set_num_threads(1)
     model, tokenizer = load_causal(MODEL, dtype=torch.float32, device=torch.device("cpu"))
@@ -346,11 +345,10 @@ def checked(options: argparse.Namespace, pythons: Mapping[str, Path]) -> Report:
     )
     if "vllm" in pythons:
         python = pythons["vllm"]
-        found_vllm = measured(vllm_server(python), "vLLM", prompts, local.rows)
-        report.servers.append(found_vllm)
+        over_vllm = measured(vllm_server(python), "vLLM", prompts, local.rows)
+        report.servers.append(over_vllm)
         if not options.no_kill:
-            seconds = found_vllm.seconds_per_question
-            report.death = killed(python, prompts, local.rows, seconds)
+            report.death = killed(python, prompts, local.rows, over_vllm.seconds_per_question)
     if "llama.cpp" in pythons:
         count = options.llama_questions
         rows = without_samples(local.rows[:count])

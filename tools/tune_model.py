@@ -121,11 +121,9 @@ def train(settings: dict[str, Any], out: Path, *, checkpoint_every: int) -> None
     """
     identity = described(settings)
     torch.use_deterministic_algorithms(True)
-    folder = Path(settings["model"])
-    model, tokenizer = load_causal(folder, dtype=torch.float32, device=torch.device("cpu"))
-    texts = []
-    for data in settings["data"]:
-        texts += texts_of(*_named(data), tokenizer, context_window(model))
+    cpu = torch.device("cpu")
+    model, tokenizer = load_causal(Path(settings["model"]), dtype=torch.float32, device=cpu)
+    texts = _texts_of_files(settings["data"], tokenizer, context_window(model))
     steps = steps_of(len(texts), settings)
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings["rate"])
     first = _resume(out, identity, model, optimizer)
@@ -140,6 +138,14 @@ def train(settings: dict[str, Any], out: Path, *, checkpoint_every: int) -> None
             _write_model(out / f"epoch-{epoch}", model, tokenizer)
         if rest == 0 or (step + 1) % checkpoint_every == 0:
             _write_checkpoint(out, identity, step + 1, model, optimizer)
+
+
+def _texts_of_files(files: Sequence[str], tokenizer: Any, window: int | None) -> list[Text]:
+    """The texts of all files, each written ADAPTER=FILE."""
+    texts = []
+    for data in files:
+        texts += texts_of(*_named(data), tokenizer, window)
+    return texts
 
 
 def _take_step(model: Any, optimizer: Any, batch: Sequence[Text], rate: float) -> float:

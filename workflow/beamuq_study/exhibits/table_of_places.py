@@ -34,7 +34,9 @@ def places(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     ]
     confidence = study.evaluation.confidence
     beside = [
-        cell.title(study) for cell, found in by_cell.items() if _is_beside_map(found, confidence)
+        cell.title(study)
+        for cell, coordinates in by_cell.items()
+        if _is_beside_map(coordinates, confidence)
     ]
     facts = {"beside": "; ".join(beside) or "none"}
     n_by_cell = {cell: len(inputs.candidates(cell).ids) for cell in chosen}
@@ -42,22 +44,22 @@ def places(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     return table(study, estimates, ("Cell",), body, columns, facts=facts)
 
 
-def _is_beside_map(found: dict[str, Floats], confidence: float) -> bool:
+def _is_beside_map(coordinates: dict[str, Floats], confidence: float) -> bool:
     """Whether the map does not apply to a cell with these coordinates."""
     tail = (1 - confidence) / 2
-    mass_low = float(np.quantile(found["mass"][1:], tail))
-    held_high = float(np.quantile(found["held"][1:], 1 - tail))
+    mass_low = float(np.quantile(coordinates["mass"][1:], tail))
+    held_high = float(np.quantile(coordinates["held"][1:], 1 - tail))
     return claims_more_than_held(mass_low, held_high)
 
 
-def _estimates(cell: Cell, found: dict[str, Floats], n: int) -> Estimates:
+def _estimates(cell: Cell, coordinates: dict[str, Floats], n: int) -> Estimates:
     """The coordinates of a cell on the map, each an estimate of n questions."""
     rows = []
     for name in TITLES:
-        value = float(found[name][0])
+        value = float(coordinates[name][0])
         note = UNKNOWN if np.isnan(value) else ""
         rows.append({**cell.place, "metric": name, "value": value, "n": n, "note": note})
-    return Estimates.from_rows(rows, [found[name][1:] for name in TITLES])
+    return Estimates.from_rows(rows, [coordinates[name][1:] for name in TITLES])
 
 
 def exhibits(_: Study) -> list[Exhibit]:

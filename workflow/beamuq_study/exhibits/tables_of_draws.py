@@ -215,8 +215,8 @@ def _parts_of_gain(study: Study, inputs: Inputs, cell: Cell) -> Estimates:
     is_real = frame["kappa"].isna() & (frame["power"] == 1)
     of_size = parts.rows(is_real & (frame["M"] == study.main.num_candidates))
     summary = of_size.summary(study.evaluation.confidence)
-    kept = summary[["metric", "value", "low", "high", "n", "note"]]
-    rows = [{**cell.place, "method": METHOD, **row} for row in records(kept)]
+    numbers = summary[["metric", "value", "low", "high", "n", "note"]]
+    rows = [{**cell.place, "method": METHOD, **row} for row in records(numbers)]
     return Estimates.from_rows(rows, [row["value"] for row in rows])
 
 
