@@ -115,6 +115,16 @@ def test_the_ten_alternatives_are_those_in_process_and_entropies_are_not_known()
             assert row == pytest.approx(expected, abs=1e-5)
 
 
+def test_alternatives_that_are_not_all_listed_are_not_known() -> None:
+    in_process = decoded(served_tiny.pair()[0], [Greedy()])
+    with served_tiny.opened(max_logprobs=10) as (_, server):
+        over_server = decoded(server, [Greedy()])
+    assert_same(over_server, in_process, 1e-5)
+    unknown = [mine for mine in over_server if mine.top_ids is None]
+    assert unknown
+    assert all(mine.top_logprobs is None for mine in unknown)
+
+
 def test_a_batch_of_any_size_takes_two_requests_a_step_at_most() -> None:
     with served_tiny.opened(max_logprobs=-1) as (server, model):
         before = len(server.completions)

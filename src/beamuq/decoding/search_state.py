@@ -48,8 +48,9 @@ class Candidate:
     ``terminated`` is False for an answer cut at the largest length. Greedy, shipped and the first
     beam of each beam search also carry, per step, the entropy in nats of the full distribution and
     the ten most probable tokens with their log-probabilities, most probable first; a chosen token
-    outside the ten is appended as the eleventh. The first candidate of each strategy carries what
-    its search took.
+    outside the ten is appended as the eleventh. Over a server there are no entropies, and no
+    alternatives where it lists too few. The first candidate of each strategy carries what its
+    search took.
     """
 
     prompt_id: str

@@ -115,7 +115,8 @@ def _with_step_statistics(
 ) -> Candidate:
     """A candidate with the entropies and alternatives along its path, its own among these.
 
-    It has no entropies where one is NaN: a server's list is no whole distribution.
+    It has no entropies where one is NaN, and no alternatives where a step has none: a server's list
+    is no whole distribution, and may be too short.
     """
     parents = trie.parent[path].tolist()
     if any(parent not in statistics for parent in parents):  # a plug-in's subclass of Beam
@@ -126,9 +127,12 @@ def _with_step_statistics(
     entropies: list[float] = []
     top_ids: list[tuple[int, ...]] = []
     top_logprobs: list[tuple[float, ...]] = []
-    chosen = zip(candidate.token_ids, candidate.token_logprobs.tolist(), strict=True)
-    for parent, (token, logprob) in zip(parents, chosen, strict=True):
+    have_alternatives = True
+    for parent, token, logprob in zip(
+        parents, candidate.token_ids, candidate.token_logprobs.tolist(), strict=True
+    ):
         entropy, ids, logprobs = statistics.at(parent)
+        have_alternatives &= bool(ids)
         if token not in ids:
             ids = (*ids, token)
             logprobs = (*logprobs, logprob)
@@ -138,6 +142,6 @@ def _with_step_statistics(
     return replace(
         candidate,
         entropies=None if np.isnan(entropies).any() else np.array(entropies),
-        top_ids=tuple(top_ids),
-        top_logprobs=tuple(top_logprobs),
+        top_ids=tuple(top_ids) if have_alternatives else None,
+        top_logprobs=tuple(top_logprobs) if have_alternatives else None,
     )

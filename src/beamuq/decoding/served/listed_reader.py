@@ -131,11 +131,13 @@ class ListedReader:
             distribution = self._distributions[node]
             if distribution.needs_ending(length, self._exactness):
                 self._note_ending(node, missing)
-            elif self._is_too_short(node, length, query.top):
-                if distribution.length < self._most_listed:
+            elif distribution.length < self._most_listed:
+                if self._is_too_short(node, length, query.top):
                     missing.longer.add(node)
-                elif not (is_beams and self._cannot_matter(query, node)):
-                    raise self._too_few(node, length, query.top)
+            elif self._is_too_short(node, query.top, query.top):
+                does_not_matter = is_beams and self._cannot_matter(query, node)
+                if not does_not_matter:
+                    raise self._too_few(node, query.top)
 
     def _is_too_short(self, node: int, length: int, top: int) -> bool:
         """Whether a list has not ``length`` tokens and ``top`` that go on, or may end in a tie."""
@@ -147,7 +149,7 @@ class ListedReader:
         if len(listed) < length or len(going) < top:
             return True
         # another token of the same log p may have a smaller id
-        may_tie = not listed[length - 1] > distribution.edge
+        may_tie = length > 0 and not listed[length - 1] > distribution.edge
         if top:
             may_tie |= not going[top - 1] > distribution.edge
         return may_tie and distribution.length < self._most_listed
@@ -155,10 +157,8 @@ class ListedReader:
     def _cannot_matter(self, query: DistributionQuery, node: int) -> bool:
         """Whether no unlisted continuation of a node is among a question's best that go on.
 
-        Then none is among all of the best either. The alternatives must be listed all the same.
+        Then none is among all of the best either.
         """
-        if len(self._distributions[node].list_of(self._exactness).tokens) < _length_of_list(query):
-            return False
         question = self._nodes.question(node)
         best: list[float] = []
         for member in query.nodes.tolist():
@@ -169,15 +169,12 @@ class ListedReader:
         most = self._nodes.total(node) + self._distributions[node].bound
         return len(best) >= query.top and best[query.top - 1] > most
 
-    def _too_few(self, node: int, length: int, top: int) -> BeamUQError:
-        distribution = self._distributions[node]
-        needed = f"{top} that go on, beside those that end an answer"
-        if len(distribution.list_of(self._exactness).tokens) < length:
-            needed = f"{length}, the alternatives of a step, where those that end it count as one"
+    def _too_few(self, node: int, top: int) -> BeamUQError:
         return BeamUQError(
-            f"{self._nodes.place(node)}: {self._server.name} lists {distribution.length} tokens, "
-            f"too few for {needed}; start the server with more log-probabilities (vLLM: "
-            "--max-logprobs -1), or search with fewer beams"
+            f"{self._nodes.place(node)}: {self._server.name} lists "
+            f"{self._distributions[node].length} tokens, too few for {top} beside those that end "
+            "an answer; start the server with more log-probabilities (vLLM: --max-logprobs -1), or "
+            "search with fewer beams"
         )
 
     def _note_ending(self, node: int, missing: _Missing) -> None:
@@ -313,17 +310,18 @@ class ListedReader:
             query.positions = np.zeros(len(drawn))
         if not _length_of_list(query):
             return
-        lists = [
-            self._distributions[node].list_of(self._exactness) for node in query.nodes.tolist()
-        ]
-        tokens, logprobs = _table(lists)
+        distributions = [self._distributions[node] for node in query.nodes.tolist()]
+        tokens, logprobs = _table([member.list_of(self._exactness) for member in distributions])
         if query.top:
             query.tokens = tokens
             query.logprobs = logprobs
         if query.statistics:
-            query.entropies = np.full(len(lists), np.nan)  # of a whole distribution alone
+            query.entropies = np.full(len(distributions), np.nan)  # of a whole distribution alone
             query.top_tokens = tokens[:, :ALTERNATIVES]
-            query.top_logprobs = logprobs[:, :ALTERNATIVES]
+            query.top_logprobs = logprobs[:, :ALTERNATIVES].copy()
+            are_whole = np.array([member.is_whole for member in distributions], dtype=bool)
+            are_enough = (logprobs > -np.inf).sum(axis=1) >= ALTERNATIVES
+            query.top_logprobs[~are_whole & ~are_enough] = np.nan
 
 
 def _check_query(query: DistributionQuery) -> None:
