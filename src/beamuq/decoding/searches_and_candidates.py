@@ -128,8 +128,9 @@ def _with_step_statistics(
     top_ids: list[tuple[int, ...]] = []
     top_logprobs: list[tuple[float, ...]] = []
     have_alternatives = True
-    chosen = zip(candidate.token_ids, candidate.token_logprobs.tolist(), strict=True)
-    for parent, (token, logprob) in zip(parents, chosen, strict=True):
+    for parent, token, logprob in zip(
+        parents, candidate.token_ids, candidate.token_logprobs.tolist(), strict=True
+    ):
         entropy, ids, logprobs = statistics.at(parent)
         have_alternatives &= bool(ids)
         if token not in ids:
