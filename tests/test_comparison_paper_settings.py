@@ -105,6 +105,7 @@ def test_what_makes_a_measurement_the_papers_is_compared_or_harmless_with_its_re
         path for path in compared if re.match(r"(models|datasets|scorers|main|evaluation)\.", path)
     } == {
         *(f"models.*.{name}" for name in ("source", "style", "enable_thinking", "temperature")),
+        "models.*.tokenizer",
         *(
             f"datasets.*.{name}"
             for name in ("adapter", "source", "config", "split", "few_shot_split", "few_shot")

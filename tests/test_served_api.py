@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from transformers import AutoTokenizer
@@ -18,8 +19,9 @@ import served_tiny
 from beamuq import cli
 from beamuq.api import open_models
 from beamuq.api.calibration_file import read_calibration
+from beamuq.api.candidates_of_model import BATCH
 from beamuq.api.server_identity import read_server
-from beamuq.errors import BeamUQError
+from beamuq.errors import BeamUQError, ServerLostError
 from beamuq.io import file_sha256
 from beamuq.models.model_folder import model_identity, tokenizer_hash
 from beamuq.models.served import http_requests
@@ -209,6 +211,41 @@ def test_a_killed_server_gives_one_line_and_no_address() -> None:
     assert str(error.value).startswith("the model server: ")
     assert "\n" not in str(error.value)
     assert "127.0.0.1" not in str(error.value)
+
+
+def test_what_was_decoded_before_a_server_died_is_kept_in_the_error() -> None:
+    faults = Faults()
+    with served_tiny.fake(faults=faults) as server:
+        whole = beamuq.decode(source(server), served_tiny.folder(), PROMPTS, batch=1, **OPTIONS)
+        first = len(server.completions)
+        beamuq.decode(source(server), served_tiny.folder(), PROMPTS[1:], batch=1, **OPTIONS)
+        of_one_prompt = len(server.completions) - first
+        faults.dies_after = len(server.completions) + of_one_prompt + 1
+        with pytest.raises(ServerLostError, match="1 of 2 prompts are decoded") as error:
+            beamuq.decode(source(server), served_tiny.folder(), PROMPTS, batch=1, **OPTIONS)
+    assert error.value.finished == whole[1:]  # the longer prompt comes first
+
+
+def test_scores_of_questions_answered_before_a_server_died_are_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"id": str(number), "question": f"What is {number}?"} for number in range(BATCH + 1)]
+    (tmp_path / "questions.json").write_text(json.dumps(rows))
+    faults = Faults()
+    with served_tiny.fake(faults=faults) as server:
+        for _ in range(2):  # the first time with the handshake
+            first = len(server.completions)
+            beamuq.ask_all(rows[:BATCH], source(server), tokenizer=served_tiny.folder(), **ASK)
+        faults.dies_after = 2 * len(server.completions) - first + 1
+        words = ["ask", "--questions", str(tmp_path / "questions.json")]
+        words += ["--model", source(server), "--tokenizer", str(served_tiny.folder())]
+        words += ["--width=3", "--max-new-tokens=3", "--similarity=lexical", "--shots=none"]
+        words += ["--output", str(tmp_path / "scores.csv")]
+        with pytest.raises(SystemExit):
+            cli.main(words)
+    message = capsys.readouterr().err
+    assert f"the scores of the first {BATCH} questions are in" in message
+    assert pd.read_csv(tmp_path / "scores.csv")["id"].nunique() == BATCH
 
 
 # -- calibrate and decide --------------------------------------------------------------------------

@@ -12,11 +12,12 @@ import sys
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import beamuq
 from beamuq import __version__
-from beamuq.errors import BeamUQError, exit_with_one_line
+from beamuq.errors import BeamUQError, ServerLostError, exit_with_one_line
 from beamuq.models.devices import DEVICES, DTYPES
 from beamuq.secret_masking import mask_output
 
@@ -192,7 +193,9 @@ def _ask(options: argparse.Namespace) -> None:
         raise BeamUQError("question: give one, or with --questions a file of them")
     if options.output and not asks_file:
         raise BeamUQError("output: is of --questions; leave it out, or give a file of questions")
-    ask: Callable[..., Any] = beamuq.ask_all if asks_file else beamuq.ask
+    ask: Callable[..., Any] = beamuq.ask
+    if asks_file:
+        ask = partial(_ask_file, output=options.output)
     answered = ask(
         options.questions if asks_file else options.question,
         options.model,
@@ -219,6 +222,22 @@ def _ask(options: argparse.Namespace) -> None:
         _print(answered.as_json() + "\n")
     else:
         _print(answered.as_text(verbose=options.verbose) + "\n")
+
+
+def _ask_file(questions: str, model: str, *, output: str | None, **options: Any) -> pd.DataFrame:
+    """As ``ask_all``; what was answered before a model server was lost is written."""
+    from beamuq.api.rows import write
+
+    try:
+        return beamuq.ask_all(questions, model, **options)
+    except ServerLostError as error:
+        if error.finished is None or output is None:
+            raise
+        write(error.finished, output)
+        count = error.finished["id"].nunique()
+        raise BeamUQError(
+            f"{error.__cause__}; the scores of the first {count} questions are in {output}"
+        ) from error
 
 
 # -- score -----------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from beamuq.secret_masking import masked
 
@@ -23,6 +24,18 @@ class BeamUQError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__("".join(map(_printable, masked(message))))
+
+
+class ServerLostError(BeamUQError):
+    """A model server that answers no more.
+
+    ``finished`` is what was complete before: rows of :func:`beamuq.decode` in their order, or the
+    frame of :func:`beamuq.ask_all`; ``None`` where nothing was.
+    """
+
+    def __init__(self, message: str, finished: Any = None) -> None:
+        super().__init__(message)
+        self.finished = finished
 
 
 def _printable(character: str) -> str:

@@ -35,7 +35,7 @@ from beamuq.api.server_identity import read_server, server_text
 from beamuq.array_types import Floats
 from beamuq.beam_mass_theorem import corrected_threshold, covered_mass
 from beamuq.config_errors import StrictModel, validated
-from beamuq.errors import BeamUQError, nearest
+from beamuq.errors import BeamUQError, ServerLostError, nearest
 from beamuq.methods import candidate_weights
 from beamuq.models.conversations import Message, around
 from beamuq.prompts import prompt_template as templates
@@ -432,11 +432,20 @@ def ask_all(rows: Rows, model: Any = DEMO_MODEL, **options: Any) -> pd.DataFrame
     # once: reading them, and hashing a model in memory, takes as long as a batch
     options["similarity"] = open_similarity(options.get("similarity", "auto"), **machine)
     loaded = open_model(model, tokenizer=options.pop("tokenizer", None), **machine)
-    frames = []
+    frames: list[pd.DataFrame] = []
     starts = range(0, len(questions), BATCH)
     for start in tqdm(starts, desc="batches of questions", disable=None):
         batch = questions[start : start + BATCH]
-        answers = ask([row.question for row in batch], loaded, **options)  # type: ignore[arg-type]
+        try:
+            answers = ask([row.question for row in batch], loaded, **options)  # type: ignore[arg-type]
+        except ServerLostError as error:
+            if not frames:
+                raise
+            raise ServerLostError(
+                f"{error}; {start} of {len(questions)} questions are answered: their scores are "
+                "the error's 'finished'",
+                pd.concat(frames, ignore_index=True),
+            ) from error
         frames += [row.scores(answer) for row, answer in zip(batch, answers, strict=True)]
     return pd.concat(frames, ignore_index=True)
 

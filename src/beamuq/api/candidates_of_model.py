@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from beamuq.api.open_models import LoadedModel, check_models_extra, check_pair, open_served
 from beamuq.api.prompts_as_tokens import PromptTokens, listed_prompts, prompt_as_tokens
 from beamuq.api.rows import check_settings
-from beamuq.errors import BeamUQError
+from beamuq.errors import BeamUQError, ServerLostError
 from beamuq.models import prompt_tokens
 from beamuq.models.served.server_address import is_server
 
@@ -161,22 +161,30 @@ def decoded_rows(
     policies = _policies(samples, beams)
     if draws != "race":
         policies = _with_draws_of_server(policies, loaded, endings, draws)
-    candidates = _candidates(
-        loaded.model,
-        prompts_read,
-        batch,
-        policies=policies,
-        stop_ids=endings.stop_ids,
-        seed=seed,
-        max_new_tokens=max_new_tokens,
-        merge_stop_tokens=endings.bare,
-        work=work,
-    )
-    rows, doubts = _rows_and_doubts(loaded.tokenizer, prompts_read, candidates, samples, endings)
-    if loaded.server is not None:
-        facts = {"model": loaded.name, "model_hash": None, "server": json.loads(loaded.server)}
-        rows = [row | facts for row in rows]
-    return rows, doubts
+    candidates: list[list[Candidate]] = [[] for _ in prompts_read]
+    try:
+        _decode_into(
+            candidates,
+            loaded.model,
+            prompts_read,
+            batch,
+            policies=policies,
+            stop_ids=endings.stop_ids,
+            seed=seed,
+            max_new_tokens=max_new_tokens,
+            merge_stop_tokens=endings.bare,
+            work=work,
+        )
+    except ServerLostError as error:
+        finished, _ = _rows_and_doubts(loaded, prompts_read, candidates, samples, endings)
+        if not finished:
+            raise
+        raise ServerLostError(
+            f"{error}; {len(finished)} of {len(prompts_read)} prompts are decoded: their rows are "
+            "the error's 'finished'",
+            finished,
+        ) from error
+    return _rows_and_doubts(loaded, prompts_read, candidates, samples, endings)
 
 
 def _opened(model: Any, tokenizer: Any) -> LoadedModel:
@@ -214,17 +222,26 @@ def _with_draws_of_server(
 
 
 def _rows_and_doubts(
-    tokenizer: Any,
+    loaded: LoadedModel,
     prompts: Sequence[PromptTokens],
     candidates: Sequence[Sequence[Candidate]],
     samples: int,
     endings: _Endings,
 ) -> tuple[list[Row], list[list[str]]]:
-    """What :func:`decoded_rows` returns, of candidates in the order answer, samples, beams."""
+    """What :func:`decoded_rows` returns, of candidates in the order answer, samples, beams.
+
+    A prompt without candidates, which was not decoded, is left out.
+    """
+    tokenizer = loaded.tokenizer
+    facts: Row = {}
+    if loaded.server is not None:
+        facts = {"model": loaded.name, "model_hash": None, "server": json.loads(loaded.server)}
     rows = []
     doubts = []
     for number, prompt in enumerate(prompts, start=1):
         members = candidates[number - 1]
+        if not members:
+            continue
         records = [_record(member, tokenizer, endings) for member in members]
         row: Row = {"id": str(number)}
         if prompt.question is not None:
@@ -234,7 +251,7 @@ def _rows_and_doubts(
             row["answer"]["token_entropies"] = members[0].entropies.tolist()
         row["samples"] = records[1 : 1 + samples]
         row["beams"] = records[1 + samples :]
-        rows.append(row)
+        rows.append(row | facts)
         doubts.append(_doubts(tokenizer, records, endings))
     return rows, doubts
 
@@ -285,26 +302,25 @@ def _policies(samples: int, beams: int) -> list[Policy]:
     return policies
 
 
-def _candidates(
+def _decode_into(
+    candidates: Sequence[list[Candidate]],
     model: Any,
     prompts: Sequence[PromptTokens],
     batch: int,
     *,
     policies: Sequence[Policy],
     **options: Any,
-) -> list[list[Candidate]]:
-    """The candidates of each prompt, decoded ``batch`` at a time."""
+) -> None:
+    """Fill the candidates of each prompt, decoded ``batch`` prompts at a time."""
     from beamuq import decoding
 
     numbered = [
         decoding.Prompt(str(number), prompt.token_ids)
         for number, prompt in enumerate(prompts, start=1)
     ]
-    candidates: dict[str, list[Candidate]] = {prompt.id: [] for prompt in numbered}
     for members in decoding.compose_batches(numbered, batch):
         for candidate in decoding.decode(model, members, policies, **options):
-            candidates[candidate.prompt_id].append(candidate)
-    return list(candidates.values())
+            candidates[int(candidate.prompt_id) - 1].append(candidate)
 
 
 def check_stop(stop: Any) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from beamuq.errors import BeamUQError, reason
+from beamuq.errors import BeamUQError, ServerLostError, reason
 from beamuq.models.served.server_address import KEY, ServerAddress
 
 RETRIED = (408, 409, 425, 429)
@@ -116,7 +116,7 @@ class ServerRequests:
                     time.sleep(min(max(wait, failure.wait), self._patience.longest))
                     wait = min(2 * wait, self._patience.longest)
             tries = self._patience.retries + 1
-            raise BeamUQError(
+            raise ServerLostError(
                 f"the model server: {failure} ({tries} tries); see that it runs, then run again"
             )
 
@@ -133,7 +133,7 @@ class ServerRequests:
                 raise _FailedTryError("it closed the connection") from error
         except TimeoutError as error:
             self.close()
-            raise BeamUQError(
+            raise ServerLostError(
                 f"the model server: no answer within {timeout:g} seconds; ask it for less at once, "
                 f"or set {TIMEOUT} to more seconds"
             ) from error
