@@ -20,12 +20,14 @@ export BEAMUQ_API_KEY VLLM_API_KEY
 vllm serve "$model" --host 127.0.0.1 --port "$port" --tensor-parallel-size "$SLURM_GPUS" \
   --max-logprobs -1 --logprobs-mode raw_logprobs > "$log" 2>&1 &
 server=$!
-trap 'kill "$server"' EXIT
+address=$(mktemp --suffix=.yaml)
+trap 'kill "$server"; rm "$address"' EXIT
+echo "servers: {$name: http://127.0.0.1:$port/v1}" > "$address"
 
 until curl --silent --fail --output /dev/null "http://127.0.0.1:$port/health"; do
   kill -0 "$server" || { tail "$log"; exit 1; }
   sleep 10
 done
 
-snakemake --cores "$SLURM_CPUS_PER_TASK" --config "study=$study" device=cpu \
-  "servers={$name: http://127.0.0.1:$port/v1}"
+# in a file of its own: a command line goes into Snakemake's log
+snakemake --cores "$SLURM_CPUS_PER_TASK" --configfile config.yaml "$address" --config "study=$study" device=cpu
