@@ -168,6 +168,7 @@ def test_the_table_has_both_numbers_of_every_cell(six_empty: Results) -> None:
         "answer_source": "greedy",
         "metric": "PRR",
         "method": "Dissimilarity",
+        "setting": "",
     }
     wanted = rows[
         (rows[[*keys, "variant"]] == [*keys.values(), "beamsearch"]).all(axis=1)
