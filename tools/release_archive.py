@@ -189,17 +189,20 @@ def _taken_out(archive: Path, folder: Path, manifest: Manifest, study: Study) ->
 
 
 def _exhibits(study: Study) -> dict[str, Exhibit]:
-    """The study's exhibits that print no question, by the path of their CSV in the archive."""
+    """The study's exhibits that an archive can make, by the path of their CSV in it.
+
+    Neither those that print questions nor those that judge texts by whole references.
+    """
     declared = [list_of_exhibits.exhibit(label, study) for label in study.exhibits]
     return {
         f"{exhibit.kind}s/{exhibit.label}.csv": exhibit
         for exhibit in declared
-        if not exhibit.shows_questions
+        if not (exhibit.shows_questions or exhibit.judges_texts)
     }
 
 
 def _csvs(results: Path, study: Study) -> dict[str, str]:
-    """The CSVs of the study's exhibits that print no question, by their names in the archive."""
+    """The CSVs of the study's exhibits that an archive can make, by their names in the archive."""
     folder = {"table": results / "tables", "figure": results.parents[1] / "figures" / results.name}
     return {
         name: (folder[exhibit.kind] / f"{exhibit.label}.csv").read_text("utf-8")

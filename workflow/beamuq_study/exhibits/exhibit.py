@@ -154,6 +154,8 @@ class Exhibit:
     quality: bool = True
     judged_by: str = ""  # the quality whose table it reads; "": the study's main one
     shows_questions: bool = False  # it prints texts of a dataset
+    # It compares texts with whole references, which an archive of a release does not hold.
+    judges_texts: bool = False
     # Other files that it reads, such as prompt templates
     files: Callable[[Study], list[Path]] = _no_files
     module: str = ""  # that of its specification, on whose code the rule that makes it depends

@@ -438,5 +438,6 @@ def exhibits(_: Study) -> list[Exhibit]:
             reads=CANDIDATES,
             build=beams_by_probability,
             quality=False,
+            judges_texts=True,
         ),
     ]
