@@ -309,6 +309,15 @@ def test_an_exact_tie_of_beams_and_samples_is_drawn_as_one_on_an_axis_of_some_wi
     assert high >= beams_minus_samples.LEAST_WIDTH / 2
 
 
+def test_a_forest_has_a_row_for_no_dataset_that_a_model_lacks() -> None:
+    places = [("a", "mean"), ("a", "one"), ("a", "two"), ("b", "mean"), ("b", "two")]
+    data = pd.DataFrame(places, columns=["model", "dataset"])
+    data = data.assign(difference=0.1, low=0.0, high=0.2, significant=False)
+    ax = on_axes(beams_minus_samples.draw_forest, data)
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    assert names == ["a", "one", "two", "Mean", "b", "two", "Mean"]
+
+
 def test_the_one_point_of_a_method_that_scores_all_alike_is_drawn() -> None:
     data = frame(
         variant="beamsearch", part=["curve"], shown=[1.0], wrong=[0.3], low=[0.2], high=[0.4]

@@ -290,12 +290,7 @@ def draw_forest(
     datasets are called. The axis is at least ``LEAST_WIDTH`` wide; differences within 1e-12 of 0
     are ties.
     """
-    datasets = [name for name in dict.fromkeys(data["dataset"]) if name != MEAN]
-    rows = [
-        (model, dataset)
-        for model in dict.fromkeys(data["model"])
-        for dataset in (TITLE_ROW, *datasets, MEAN)
-    ]
+    rows = _rows_of_forest(data)
     ax.axvline(0, color=figure_style.GREY, linewidth=0.8)
     for look in LOOKS.values():
         ax.plot([], [], look.marker, color=look.colour, markersize=look.size, label=look.title)
@@ -307,6 +302,17 @@ def draw_forest(
     ax.spines["left"].set_visible(False)
     ax.locator_params(axis="x", nbins=3)
     ax.set_ylim(-len(rows) + 0.2, 0.8)
+
+
+def _rows_of_forest(data: pd.DataFrame) -> list[tuple[str, str]]:
+    """Each model's title, the datasets that it has, in the order of all, and its mean."""
+    order = [name for name in dict.fromkeys(data["dataset"]) if name != MEAN]
+    rows = []
+    for model, of_model in data.groupby("model", sort=False):
+        own = set(of_model["dataset"])
+        datasets = [dataset for dataset in order if dataset in own]
+        rows += [(str(model), dataset) for dataset in (TITLE_ROW, *datasets, MEAN)]
+    return rows
 
 
 def _draw_difference(row: Mapping[str, Any], y: int, ax: figure_style.Axes) -> None:
