@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 
 import exhibits_study
+from beamuq.array_types import Floats
+from beamuq.beam_mass_theorem import printed_threshold
+from beamuq.evaluation.candidate_sets import equal_bins
+from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.exhibits.method_groups import CONSISTENCY
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.stages import beams_map
 from exhibits_study import BASE, CONTENT, Results
@@ -107,7 +112,10 @@ def test_sharpness_counts_what_the_candidates_hold(results: Mapped) -> None:
     texts = rows[(rows["strategy"] == "sample T=1.0") & (rows["rank"] < 10)].groupby("id")["text"]
     repeats = 1 - texts.nunique() / 10
     assert frame.loc[("coqa", "repeats"), "value"] == pytest.approx(repeats.mean())
-    assert 0 < frame.loc[("coqa", "covered mass"), "value"] <= 1
+    mass = covered_mass(results, "coqa")
+    assert frame.loc[("coqa", "covered mass"), "value"] == pytest.approx(mass.mean())
+    above = np.mean(mass > printed_threshold(10))
+    assert frame.loc[("coqa", "share above the threshold"), "value"] == pytest.approx(above)
     assert frame.loc[("coqa", "right"), "value"] == 0  # none says "Lighthouse"
     quality = exhibits_study.quality_values(BASE, "coqa", 24)
     assert frame.loc[("coqa", "quality"), "value"] == pytest.approx(quality.mean())
@@ -122,6 +130,30 @@ def test_bins_of_mass_hold_every_question_of_a_cell_once(results: Mapped) -> Non
     assert len(counts) == 4
     frame = built.frame
     assert set(frame["metric"]) == {"beams - samples"}
+
+
+def test_the_gain_in_a_bin_is_of_its_questions_alone(results: Mapped) -> None:
+    found = results.built("gains_over_draws_by_mass").frame
+    gains = found[found["dataset"] == "coqa"].set_index("setting")["value"]
+    cell = Cell(BASE, "coqa", "draws", "cosine")
+    item = list_of_exhibits.exhibit("gains_over_draws_by_mass", results.study)
+    scored = results.inputs(item.artifacts(results.study)).scores(cell)
+    forms = [(D, "beamsearch", ""), *((D, "multinomial", draw) for draw in DRAWS)]
+    for number, part in enumerate(equal_bins(covered_mass(results, "coqa"), 4), 1):
+        prr_of_bin = scored.prr(part.members, "any", forms, resamples=1).frame["value"]
+        beams, *samples = prr_of_bin
+        assert gains[str(number)] == pytest.approx(beams - np.mean(samples), nan_ok=True)
+    assert gains.notna().any()
+
+
+def covered_mass(results: Results, dataset: str) -> Floats:
+    """The probability of ten beams, by question in the order of the questions."""
+    needs = [Artifact("candidates", dataset, BASE, "draws"), Artifact("questions", dataset)]
+    candidates, questions = map(results.inputs(needs).frame, needs)
+    beams = candidates[candidates["strategy"] == "beam M=10"]
+    mass = np.exp(beams["logprob"]).groupby(beams["id"]).sum()
+    asked = [key for key in questions["id"] if key in mass.index]
+    return np.asarray(mass.loc[asked], dtype=np.float64)
 
 
 def test_a_study_without_draws_is_told_what_these_tables_need(tmp_path: Path) -> None:

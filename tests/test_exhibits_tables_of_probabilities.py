@@ -10,9 +10,11 @@ import pytest
 
 import exhibits_study
 from beamuq.errors import BeamUQError
+from beamuq.evaluation.candidate_sets import equal_bins
 from beamuq.evaluation.estimates import MEAN
 from beamuq_study.errors_where_u_is_known import METHOD
 from beamuq_study.exhibits import list_of_exhibits, tables_of_probabilities
+from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import Artifact
 from exhibits_study import BASE, DATASETS, SIZE, Results
 
@@ -113,6 +115,16 @@ def test_gains_by_mass_are_of_all_questions_once_and_by_the_gold_label(results: 
     labels = labels[labels["answer_source"] == "greedy"]["value"]
     assert np.average(right["value"], weights=right["n"]) == pytest.approx(labels.mean())
     assert set(built.frame["dataset"]) == {"commonsenseqa", "arc-challenge"}
+    needs = list_of_exhibits.exhibit("gain_by_mass_gold", STUDY).artifacts(STUDY)
+    inputs = gold_alone.inputs(needs)
+    cell = Cell(BASE, gold.dataset, "main", "cosine")
+    scored = inputs.scores(cell, "gold_label")
+    values = found.set_index(["setting", "metric", "variant"])["value"]
+    for number, part in enumerate(equal_bins(inputs.candidates(cell).mass("beam M=10", 10)), 1):
+        place = f"mass {number}"
+        assert values[place, "accuracy", ""] == scored.quality[part.members].mean()
+        in_bin = prr(scored, part.members, "")
+        assert values[place, "PRR", "beamsearch"] == pytest.approx(in_bin, nan_ok=True)
 
 
 def test_the_order_of_beams_by_hand() -> None:

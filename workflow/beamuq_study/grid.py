@@ -11,7 +11,7 @@ from typing import Literal
 from beamuq.errors import BeamUQError, hint
 from beamuq.methods.dissimilarity_estimators import check_kind, lacks
 from beamuq.methods.registry import JUDGEMENTS, resolve
-from beamuq.strategy_names import kind_of, of_kind
+from beamuq.strategy_names import kind_of, of_kind, samples_of
 from beamuq_study.parquet_tables import NAMED_BY, Artifact
 from beamuq_study.produced_answers import strategy_of
 from beamuq_study.study_config import Study
@@ -150,9 +150,16 @@ class _Needs:
         )
 
 
-def with_methods(study: Study, methods: Iterable[str]) -> list[Cell]:
-    """The cells of the main recipe, if it scores ``methods``."""
-    return select(study, methods=methods, has=lambda recipe: recipe == study.main.recipe)
+def with_methods(
+    study: Study, methods: Iterable[str], scoring_keys: Iterable[str] = ()
+) -> list[Cell]:
+    """The cells of the main recipe, if it scores ``methods`` and has these ``scoring_keys``."""
+    return select(
+        study,
+        methods=methods,
+        scoring_keys=scoring_keys,
+        has=lambda recipe: recipe == study.main.recipe,
+    )
 
 
 def with_budgets(
@@ -169,6 +176,15 @@ def draws(study: Study, recipe: str) -> int:
     """How many disjoint draws of the main M a recipe's samples hold; 1 where there are not two."""
     sample = study.recipes[recipe].sample
     return max(1, sample.size // study.main.num_candidates) if sample else 1
+
+
+def settings_of_draws(study: Study, recipe: str) -> list[str]:
+    """The settings under which scores of each of the :func:`draws` are stored."""
+    main = study.main
+    return [
+        samples_of(main.sample, main.num_candidates, number + 1)
+        for number in range(draws(study, recipe))
+    ]
 
 
 def nearest(study: Study, cells: Sequence[Cell], model: str = "", dataset: str = "") -> list[Cell]:

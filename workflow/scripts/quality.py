@@ -12,7 +12,7 @@ from beamuq.models.model_folder import identities
 from beamuq.scorers.named_options import GOLD_LABEL, named_options
 from beamuq.scorers.quality_metrics import LEARNED, QUALITY, Learned, quality_values
 from beamuq_study import parquet_tables
-from beamuq_study.produced_answers import produced_texts
+from beamuq_study.produced_answers import on_one_line, produced_texts
 from beamuq_study.provenance import newline_ended, provenance, read_cell
 from beamuq_study.rule_programs import run_program
 
@@ -94,7 +94,7 @@ def _answers(
                     f"{candidates}: question {question!r} is not in {questions.path}; make both "
                     "anew"
                 )
-            compared = " ".join(text.split()) if one_line else text
+            compared = on_one_line(text) if one_line else text
             answers.append(Answer(source, rows[question], compared))
     return answers
 

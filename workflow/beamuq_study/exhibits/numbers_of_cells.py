@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from beamuq.errors import BeamUQError
+from beamuq.evaluation.candidate_sets import QuestionBin, equal_bins
 from beamuq.evaluation.estimates import KEYS, MEAN, Estimates, joined
 from beamuq_study.exhibits.method_groups import OVER_BEAMS, OVER_SAMPLES
+from beamuq_study.exhibits.table_formats import decimal
 from beamuq_study.exhibits.table_of_numbers import Keys, frame_of
 from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import ALL
@@ -68,6 +71,12 @@ def gains_over_draws(estimates: Estimates, draws: Sequence[str]) -> Estimates:
     beams = estimates.where(variant=OVER_BEAMS, setting="")
     samples = estimates.where(variant=OVER_SAMPLES, setting=draws).mean_over_draws("")
     return beams.minus(samples, on=set(KEYS) - {"variant"})
+
+
+def bins_of_mass(study: Study, inputs: Inputs, cell: Cell, count: int) -> list[QuestionBin]:
+    """About equally many of a cell's questions each, by the mass that the main beams cover."""
+    mass = inputs.candidates(cell).mass(study.main.beam, study.main.num_candidates)
+    return equal_bins(mass, count, partial(decimal, digits=2))
 
 
 def left_out(estimates: Estimates) -> str:

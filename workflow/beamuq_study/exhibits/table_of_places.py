@@ -18,7 +18,7 @@ from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Study
 
 TITLES = {"mass": "Covered mass", "held": "Right answer among the beams", "kappa": "κ"}
-UNKNOWN = "κ: too few questions have a right answer among the beams"
+UNKNOWN = "κ: too few questions have a right and a wrong answer among those found"
 
 
 def places(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-import pandas as pd
 
 from beamuq.beam_mass_theorem import printed_threshold
-from beamuq.evaluation.candidate_sets import QuestionBin, equal_bins
+from beamuq.evaluation.candidate_sets import QuestionBin
 from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.evaluation.question_scores import QuestionScores
-from beamuq.strategy_names import samples_of
 from beamuq_study import grid
 from beamuq_study.errors_where_u_is_known import GAIN, METHOD, NOISE, TARGET
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibit, Row, Table
@@ -22,9 +20,9 @@ from beamuq_study.exhibits.figure_of_beams_map import (
     right_under_references,
 )
 from beamuq_study.exhibits.method_groups import CONSISTENCY, OVER_BEAMS, OVER_SAMPLES
-from beamuq_study.exhibits.numbers_of_cells import gains_over_draws, measured
-from beamuq_study.exhibits.table_formats import decimal
+from beamuq_study.exhibits.numbers_of_cells import bins_of_mass, gains_over_draws, measured
 from beamuq_study.exhibits.table_of_numbers import Column, records, table
+from beamuq_study.exhibits.table_of_places import UNKNOWN
 from beamuq_study.grid import Cell
 from beamuq_study.result_files import Inputs
 from beamuq_study.stages.beams_map import BEAMS
@@ -68,13 +66,6 @@ def _split(study: Study, chosen: Sequence[Cell]) -> tuple[list[Cell], list[Cell]
     drawn = [cell for cell in chosen if study.scoring[cell.recipe].every_draw]
     mapped = [cell for cell in chosen if study.scoring[cell.recipe].beams_map]
     return drawn, mapped
-
-
-def _draws(study: Study, cell: Cell) -> list[str]:
-    """The settings of the scores of each draw."""
-    main = study.main
-    count = grid.draws(study, cell.recipe)
-    return [samples_of(main.sample, main.num_candidates, draw + 1) for draw in range(count)]
 
 
 def _rows(study: Study, cells: Sequence[Cell], estimates: Estimates) -> list[Row]:
@@ -134,7 +125,7 @@ def _known_place(study: Study, inputs: Inputs, cell: Cell) -> Estimates:
     for metric, name in zip(ON_MAP, ("kappa", "mass"), strict=True):
         ends = {end: place[f"{name}_{end}"] for end in ("low", "high")}
         row = {**cell.place, "metric": metric, "value": place[name], "n": place["n"], **ends}
-        note = "" if np.isfinite(place[name]) else "κ is not known: no reference was found"
+        note = "" if np.isfinite(place[name]) else UNKNOWN
         rows.append(row | {"note": note})
     return Estimates.from_rows(rows, [row["value"] for row in rows])
 
@@ -182,7 +173,7 @@ def _columns_of_gains(study: Study) -> list[Column]:
 
 def _gains(study: Study, inputs: Inputs, cell: Cell, quality: Quality) -> list[Estimates]:
     """By one quality what each method gains, and the mean over the five."""
-    draws = _draws(study, cell)
+    draws = grid.settings_of_draws(study, cell.recipe)
     forms = [
         {"method": method, "variant": variant, "setting": setting}
         for method in CONSISTENCY
@@ -198,7 +189,7 @@ def _spread(study: Study, inputs: Inputs, cell: Cell) -> Estimates:
     """The standard deviation of PRR between draws, of Dissimilarity by the main quality."""
     forms = [
         {"method": METHOD, "variant": OVER_SAMPLES, "setting": setting}
-        for setting in _draws(study, cell)
+        for setting in grid.settings_of_draws(study, cell.recipe)
     ]
     prr = measured(study, inputs, [cell], forms).frame
     spread = float(prr["value"].std(ddof=1))
@@ -229,7 +220,7 @@ def gains_by_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table
     rows = []
     for cell in chosen:
         scored = inputs.scores(cell)
-        for number, part in enumerate(_bins(study, inputs, cell, scored), 1):
+        for number, part in enumerate(bins_of_mass(study, inputs, cell, BINS), 1):
             place = cell.place | {"setting": str(number)}
             gain = _gain_within(study, inputs, cell, scored, part)
             estimates.append(gain.assign(**place, metric=GAIN, variant=""))
@@ -239,19 +230,11 @@ def gains_by_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table
     return table(study, joined(estimates), ("Mass", "n"), rows, [column])
 
 
-def _bins(study: Study, inputs: Inputs, cell: Cell, scored: QuestionScores) -> list[QuestionBin]:
-    """About equally many of a cell's questions each, by the mass that the main beams cover."""
-    sets = inputs.candidates(cell)
-    mass_by_id = pd.Series(sets.mass(study.main.beam, study.main.num_candidates), sets.ids)
-    mass = np.asarray(mass_by_id.loc[scored.ids], dtype=np.float64)
-    return equal_bins(mass, BINS, partial(decimal, digits=2))
-
-
 def _gain_within(
     study: Study, inputs: Inputs, cell: Cell, scored: QuestionScores, part: QuestionBin
 ) -> Estimates:
     """What Dissimilarity gains on the questions of a bin, by the main quality."""
-    draws = _draws(study, cell)
+    draws = grid.settings_of_draws(study, cell.recipe)
     forms = [(METHOD, OVER_BEAMS, ""), *((METHOD, OVER_SAMPLES, draw) for draw in draws)]
     subset = f"draws, mass {part.lowest!r} to {part.highest!r}"
     prr = scored.prr(part.members, subset, forms, **inputs.resampling)

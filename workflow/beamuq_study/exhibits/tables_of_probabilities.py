@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from beamuq.array_types import Bools, Floats
-from beamuq.evaluation.candidate_sets import CandidateSets, equal_bins
+from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import MEAN, Estimates, joined
 from beamuq.evaluation.question_scores import QuestionScores, ScoreKey
 from beamuq.scorers.named_options import GOLD_LABEL
@@ -22,10 +22,16 @@ from beamuq_study.data.dataset_adapters import normalizer_of
 from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibit, Row, Table
 from beamuq_study.exhibits.method_groups import OVER_BEAMS, OVER_SAMPLES
-from beamuq_study.exhibits.numbers_of_cells import beam_gains, left_out, measured, with_mean
-from beamuq_study.exhibits.table_formats import decimal
+from beamuq_study.exhibits.numbers_of_cells import (
+    beam_gains,
+    bins_of_mass,
+    left_out,
+    measured,
+    with_mean,
+)
 from beamuq_study.exhibits.table_of_numbers import Column, Keys, table
 from beamuq_study.grid import Cell
+from beamuq_study.produced_answers import on_one_line
 from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Quality, Study
 
@@ -139,9 +145,7 @@ HALVES = ("half 1", "half 2")
 
 
 def _with_powers(study: Study) -> Sequence[Cell]:
-    main = study.main.recipe
-    is_main = partial(str.__eq__, main)
-    return grid.select(study, methods=[DISSIMILARITY], scoring_keys=["powers"], has=is_main)
+    return grid.with_methods(study, [DISSIMILARITY], scoring_keys=["powers"])
 
 
 class _OfHalf(NamedTuple):
@@ -288,8 +292,7 @@ def gain_by_mass_gold(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> T
     body = []
     for cell in chosen:
         scored = inputs.scores(cell, GOLD_LABEL)
-        mass = inputs.candidates(cell).mass(study.main.beam, study.main.num_candidates)
-        for place, part in enumerate(equal_bins(mass, BINS, partial(decimal, digits=2)), 1):
+        for place, part in enumerate(bins_of_mass(study, inputs, cell, BINS), 1):
             keys = {**cell.place, "setting": f"mass {place}"}
             parts.append(_gain_in_bin(scored, part.members, keys, inputs))
             titles = (part.title, str(int(part.members.sum())))
@@ -374,7 +377,7 @@ def _quality_of_beams(
     """[rows] the quality of each beam's text, judged as a produced answer is."""
     texts = beams["text"]
     if not study.newline_stops:
-        texts = texts.map(lambda text: " ".join(text.split()))
+        texts = texts.map(on_one_line)
     question_rows = questions.loc[beams["id"]]
     learned = Learned(options=[list(options) for options in question_rows["options"]])
     return quality_values(

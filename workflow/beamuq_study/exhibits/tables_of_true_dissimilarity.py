@@ -230,10 +230,7 @@ def draw_spread_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> T
 def _spread_of_draws(study: Study, inputs: Inputs, cell: Cell) -> Estimates:
     """PRR of draws, statistics over them, and beams; settings end in the recipe."""
     prr = inputs.estimates([cell], metric="PRR", answer_source="greedy", subset=ALL, method=METHOD)
-    settings = [
-        strategy_names.samples_of(study.main.sample, study.main.num_candidates, number + 1)
-        for number in range(grid.draws(study, cell.recipe))
-    ]
+    settings = grid.settings_of_draws(study, cell.recipe)
     spread = errors_where_u_is_known.spread(
         prr.where(variant="uniform", setting=settings), prr.where(variant=OVER_BEAMS, setting="")
     )

@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 
 from beamuq.evaluation.estimates import KEYS, Estimates
-from beamuq.strategy_names import samples_of
 from beamuq_study import grid
 from beamuq_study.comparison.claims.case import Case, measured_at, question_count
 from beamuq_study.comparison.claims.claims_of_methods import Form, method_ahead
@@ -61,11 +60,7 @@ def beams_ahead_of_draws(
 def _gains_over_draws(case: Case, methods: Sequence[str], quality: str) -> Estimates:
     """In each cell beams minus the mean over draws of samples, the mean over methods."""
     study = case.results.study
-    main = study.main
-    draws = [
-        samples_of(main.sample, main.num_candidates, draw + 1)
-        for draw in range(grid.draws(study, main.recipe))
-    ]
+    draws = grid.settings_of_draws(study, study.main.recipe)
     prr = case.estimates("greedy", quality, metric="PRR", method=methods, setting=["", *draws])
     places = [cell.place | {"method": method} for cell in case.cells for method in methods]
     of_beams = pd.DataFrame(places).assign(variant=OVER_BEAMS, setting="")
