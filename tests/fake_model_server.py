@@ -17,6 +17,7 @@ import json
 import socket
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -181,7 +182,7 @@ def processed(logits: Floats, request: Json) -> Floats:
     return result
 
 
-class Answers:
+class Answers(ABC):
     """What both kinds of server share."""
 
     # of a request: its fields, with the server's own values
@@ -244,11 +245,13 @@ class Answers:
         """The ``number`` most probable tokens, the most probable first."""
         return np.argsort(-logprobs, kind="stable")[:number]
 
+    @abstractmethod
     def get(self, path: str) -> Any:
-        raise NotImplementedError
+        """The content of the answer to a GET."""
 
+    @abstractmethod
     def post(self, path: str, body: Json) -> Any:
-        raise NotImplementedError
+        """The content of the answer to a POST."""
 
 
 class VLLM(Answers):

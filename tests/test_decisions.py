@@ -260,6 +260,7 @@ def written(
     longest: int = 20,
     shots: Sequence[dict[str, Any]] = (),
     lexical_by: str = "",
+    server: dict[str, Any] | None = None,
 ) -> tuple[Path, Path]:
     paths = {kind: folder / kind for kind in FILES}
     folder.mkdir(exist_ok=True)
@@ -274,6 +275,8 @@ def written(
             "models_behind": {"similarity of 'cosine' (model)": {"content": "c"}},
         },
     }
+    if server is not None:
+        made["candidates"] |= {"models": {"model": {"content": None}}, "server": server}
     if lexical_by:
         del made["scores"]["models_behind"]
         made["quality"] = {"settings": {"metric": settings().quality, "normalizer": lexical_by}}
@@ -317,6 +320,29 @@ def test_answers_of_another_model_prompt_or_setting_are_refused(
     assert "calibrated on" in own
     _, other = written(tmp_path / "other", tables, **change)
     with pytest.raises(BeamUQError, match=refused):
+        decide(other, made)
+
+
+SERVER = {
+    "kind": "vllm",
+    "version": "0.32.0",
+    "model": "org/llama",
+    "tokenizer": "t",
+    "noise": 0.0,
+    "probes": [[[1, -0.5], [2, -1.5]]],
+}
+
+
+def test_answers_over_a_server_are_decided_by_what_is_known_of_it(tmp_path: Path) -> None:
+    tables = cell(60)
+    _, scored = written(tmp_path / "calibrated", tables, server=SERVER)
+    row = json.loads(scored.read_text().splitlines()[0])
+    assert (row["model_hash"], row["model"]) == (None, "org/llama")
+    assert json.loads(row["server"]) == SERVER
+    made = calibrate(scored, method="Prob")
+    quantised = SERVER | {"probes": [[[1, -0.6], [2, -1.4]]]}
+    _, other = written(tmp_path / "other", tables, server=quantised)
+    with pytest.raises(BeamUQError, match="another quantisation"):
         decide(other, made)
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from beamuq.errors import BeamUQError
 from beamuq_study.overview import overview_tables
 from beamuq_study.parquet_tables import Footer, Loaded
 from beamuq_study.plan.study_on_machine import Plan
@@ -171,3 +172,19 @@ def test_claims_about_datasets_that_a_study_does_not_have_are_not_listed(
 
 def test_no_heading_promises_results_where_there_are_none(study: Study, tmp_path: Path) -> None:
     assert "What was found" not in overview_of(study, tmp_path, [], [("theorem", "not asked")])
+
+
+def test_candidates_of_one_model_from_two_servers_make_no_page(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    overview = program("overview")
+    footers = []
+    for name in ("one", "other"):
+        server = {"kind": "vllm", "version": "1", "model": name, "tokenizer": "t", "noise": 0.0}
+        made = {"server": server | {"probes": []}}
+        footers.append(Footer(Path(name), "candidates", CELL, made))
+    monkeypatch.setattr(overview, "load_study", lambda _: study)
+    monkeypatch.setattr(overview, "check_study", lambda *_: None)
+    monkeypatch.setattr(overview, "_read", lambda *_: overview._Read([], footers, []))
+    with pytest.raises(BeamUQError, match="other: another server gave it than one"):
+        overview.run(study=tmp_path / "study.json", manifests=(), exhibits=(), claims=tmp_path)

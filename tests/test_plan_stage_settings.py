@@ -134,6 +134,26 @@ def test_a_changed_key_reruns_the_rules_that_depend_on_it(
     assert changed(plan, Study.model_validate(content, strict=False)) == rules
 
 
+@pytest.mark.parametrize("key", ["turns_left_out", "only_turns"])
+def test_turns_that_are_asked_reach_the_job_that_chooses_questions(key: str, plan: Plan) -> None:
+    content = plan.study.model_dump(mode="json")
+    content["datasets"]["coqa"][key] = [2]
+    study = Study.model_validate(content, strict=False)
+    assert changed(plan, study, dataset="coqa") == {"questions", "study"}
+    settings = replace(plan, study=study).settings.questions(where(dataset="coqa"))
+    assert settings[key] == [2]
+
+
+def test_keys_that_say_nothing_are_in_no_record_and_no_setting(plan: Plan) -> None:
+    """Else results from before these keys would be made again."""
+    record = plan.study.as_run()
+    for key in ("only_turns", "turns_left_out"):
+        assert all(key not in dataset for dataset in record["datasets"].values())
+    assert all("tokenizer" not in model for model in record["models"].values())
+    assert all("every_draw" not in scoring for scoring in record["scoring"].values())
+    assert "every_draw" not in plan.settings.scores(where())
+
+
 def with_map(plan: Plan, recipe: dict[str, Any] | None = None, **beams_map: Any) -> Plan:
     """The demo with a map of when beams win."""
     content = plan.study.model_dump(mode="json")

@@ -20,7 +20,7 @@ from beamuq import cli
 from beamuq.api import open_models
 from beamuq.api.calibration_file import read_calibration
 from beamuq.api.candidates_of_model import BATCH
-from beamuq.api.server_identity import read_server
+from beamuq.api.server_identity import ServerIdentity, read_server
 from beamuq.errors import BeamUQError, ServerLostError
 from beamuq.io import file_sha256
 from beamuq.models.model_folder import model_identity, tokenizer_hash
@@ -348,6 +348,16 @@ def test_an_identity_is_read_as_it_is_written() -> None:
         identity = read_server(opened.identity)
     assert read_server(identity.as_json()) == identity
     assert identity.differences(identity) == []
+
+
+@pytest.mark.parametrize("fact", ["kind", "model", "tokenizer"])
+def test_servers_are_two_by_kind_model_and_tokenizer_each(fact: str) -> None:
+    before = ServerIdentity(
+        kind="vllm", version="1", model="m", tokenizer="t", noise=0.0, probes=(((1, -0.5),),)
+    )
+    now = before.model_copy(update={fact: "another"})
+    (difference,) = now.differences(before)
+    assert difference.startswith(f"server's {fact} 'another', calibrated with")
 
 
 # -- tokenizers ------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from beamuq.decoding.served.decode_served import check_served_policy
 from beamuq.errors import BeamUQError
 from beamuq.models.load_model import load_tokenizer
 from beamuq.models.served import http_requests
+from beamuq.models.served.opened_server import OpenedServer
 from beamuq.prompts.prompt_template import PROMPTS
 from beamuq.served_strategies import lacking_over_server
 from beamuq_study import parquet_tables, served_models
@@ -255,6 +256,43 @@ def test_p_true_is_not_asked_of_another_server_than_gave_the_answers(
         judge(tmp_path, folder, candidates, served=True)
 
 
+@pytest.mark.usefixtures("server")
+@pytest.mark.parametrize("fact", ["source", "tokenizer"])
+def test_answers_of_another_name_or_tokenizer_are_not_judged(
+    fact: str, folder: Path, tmp_path: Path
+) -> None:
+    candidates = decode(tmp_path, folder, SERVED)
+    footer = json.loads(json.dumps(candidates.provenance))
+    footer["models"]["model"][fact] = "another"
+    rows = candidates.table
+    parquet_tables.write(candidates.path, "candidates", rows, cell=CELL, provenance=footer)
+    with pytest.raises(BeamUQError, match=rf"was made with another {fact} \('another'\)"):
+        judge(tmp_path, folder, candidates, served=True)
+
+
+@pytest.mark.usefixtures("server")
+def test_a_tokenizer_that_changed_since_the_plan_stops_the_job(
+    folder: Path, tmp_path: Path
+) -> None:
+    planned_content = {"content": {"model": "as it was"}}
+    with pytest.raises(BeamUQError, match="has changed since this run was planned"):
+        decode(tmp_path, folder, SERVED, loading=planned_content)
+
+
+def test_a_server_that_becomes_another_between_batches_stops_the_job(
+    folder: Path,
+    tmp_path: Path,
+    server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(OpenedServer, "is_still_as_checked", lambda _: False)
+    with pytest.raises(BeamUQError, match=r"is another than at the start of this job; run again"):
+        decode(tmp_path, folder, SERVED)
+    assert len(list(tmp_path.rglob("batch-*.parquet"))) == 1
+    check_no_trace(server, tmp_path, "".join(capfd.readouterr()))
+
+
 def test_cells_of_one_model_are_of_one_server(
     server: FakeModelServer, folder: Path, tmp_path: Path
 ) -> None:
@@ -310,6 +348,20 @@ def test_a_server_is_planned_without_a_card_and_jobs_at_it_are_counted(
     own = planned(tmp_path, micro_study(tiny_models), device="cuda")
     assert own.servers("candidates")(wildcards) == 0
     assert own.gpus("candidates")(wildcards) == 1
+
+
+def test_a_judge_beside_a_server_is_loaded_on_a_card_in_the_dtype_of_judges(
+    tiny_models: Path, tmp_path: Path
+) -> None:
+    study = served_study(tiny_models)
+    study["scoring"]["main"]["methods"] += ["CCP"]
+    plan = planned(tmp_path, study, device="cuda")
+    wildcards: Any = plan.grid.cells[0]
+    assert plan.gpus("judgements")(wildcards) == 1
+    judged = plan.settings.loading("judgements")(wildcards)
+    assert (judged["device"], judged["dtype"]) == ("cuda", "float32")
+    assert set(judged["content"]) == {"language_model", "nli"}
+    assert set(plan.settings.loading("candidates")(wildcards)) == {"content"}
 
 
 def test_settings_of_jobs_name_the_server_and_not_its_address(

@@ -149,8 +149,7 @@ class Death:
     """What a server's death in the middle of a batch does to a loop over batches."""
 
     batches: int
-    lost: int
-    """Batches that had to be decoded again."""
+    """All, of which the second was killed and decoded again."""
     error: str
     """What the caller was told."""
     agrees: bool
@@ -159,7 +158,7 @@ class Death:
     @property
     def holds(self) -> bool:
         is_one_line = bool(self.error) and "\n" not in self.error
-        return is_one_line and self.lost == 1 and self.agrees
+        return is_one_line and self.agrees
 
 
 def killed(python: Path, prompts: Sequence[str], local: Sequence[Row], seconds: float) -> Death:
@@ -186,7 +185,7 @@ def killed(python: Path, prompts: Sequence[str], local: Sequence[Row], seconds: 
         for batch in batches[1:]:
             rows += decoded(server.url, batch).rows
     agrees = agreement(local[: len(rows)], rows).holds
-    return Death(len(batches), 1 if error else 0, error, agrees)
+    return Death(len(batches), error, agrees)
 
 
 # -- what is measured and shown --------------------------------------------------------------------
@@ -290,8 +289,8 @@ def table(report: Report) -> str:
         f"{report.seconds_of_generate:.2f}; load {report.load_average:.1f}"
     )
     if report.death is not None:
-        lost = f"{report.death.lost} of {report.death.batches} batches lost"
-        rows.append(f"killed in the middle: {lost}; told: {report.death.error}")
+        message = report.death.error or "nothing: the batch was done before"
+        rows.append(f"killed within the second of {report.death.batches} batches; told: {message}")
     failing = [server.name for server in report.servers if not server.tests_pass]
     if failing:
         rows.append(f"the tests of mark server fail on {', '.join(failing)}")

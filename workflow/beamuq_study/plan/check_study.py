@@ -167,10 +167,10 @@ def _check_served_recipes(grid: Grid) -> None:
         served = f"models.{cell.model} is served"
         fix = f"leave it out, or give {cell.model} a recipe of its own"
         for strategy in study.recipes[cell.recipe].strategies():
-            lacking = lacking_over_server(strategy)
-            if lacking:
+            reason = lacking_over_server(strategy)
+            if reason:
                 raise BeamUQError(
-                    f"recipes.{cell.recipe}: {json.dumps(strategy)}: {lacking}, and {served}; {fix}"
+                    f"recipes.{cell.recipe}: {json.dumps(strategy)}: {reason}, and {served}; {fix}"
                 )
         for position, name in enumerate(study.scoring[cell.recipe].methods):
             if ENTROPY in resolve(name).all_needs:

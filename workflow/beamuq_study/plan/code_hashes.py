@@ -19,7 +19,7 @@ READ_BY = {  # what is no Python, by the module that reads it
     LIBRARY / "explorer" / "explorer_page.py": sorted((LIBRARY / "explorer").glob("explorer.*")),
     STUDY / "exhibits" / "captions.py": [STUDY / "exhibits" / "captions.txt"],
     STUDY / "exhibits" / "figure_style.py": [
-        STUDY / "exhibits" / of for of in ("figures.mplstyle", "series.yaml")
+        STUDY / "exhibits" / name for name in ("figures.mplstyle", "series.yaml")
     ],
 }
 LIST_OF_EXHIBITS = STUDY / "exhibits" / "list_of_exhibits.py"
@@ -52,9 +52,8 @@ def script_sources(script: str, *modules: str) -> list[Path]:
         path = pending.pop()
         if path is not None and path not in sources:
             sources.add(path)
-            if (
-                path != LIST_OF_EXHIBITS
-            ):  # an exhibit names the module that builds it; others' change nothing in it
+            # an exhibit names the module that builds it; others' change nothing in it
+            if path != LIST_OF_EXHIBITS:
                 pending += _imported(path)
     for module in sources.intersection(READ_BY):
         sources.update(READ_BY[module])

@@ -373,11 +373,13 @@ class StageSettings:
                     content[name] = self._content_without_weights(folder)
                 else:
                     content[name] = self._content(folder, _reads_every_file(rule, used_as))
-            if served:
-                return self._loading_beside_server(rule, wildcards, content)
-            dtype = self.machine.scorer_dtype if rule in ("similarity", "quality") else self.dtype
+            if served and not self.loaded(rule, wildcards):
+                return {"content": content}
+            # beside a server only judges are loaded
+            runs_judges_alone = served or rule in ("similarity", "quality")
+            dtype = self.machine.scorer_dtype if runs_judges_alone else self.dtype
             settings: Settings = {"device": self.device, "dtype": dtype, "content": content}
-            if rule == "judgements" and self.machine.scorer_dtype != self.dtype:
+            if rule == "judgements" and self.machine.scorer_dtype != dtype:
                 settings["scorer_dtype"] = self.machine.scorer_dtype
             return settings
 
@@ -388,16 +390,11 @@ class StageSettings:
         use = LANGUAGE_MODEL.get(rule.removesuffix("_shard"))
         return use if use and self.study.models[wildcards.model].is_served else None
 
-    def _loading_beside_server(
-        self, rule: str, wildcards: Wildcards, content: dict[str, str]
-    ) -> Settings:
-        """What judges are loaded with where a server holds the language model."""
+    def loaded(self, rule: str, wildcards: Wildcards) -> list[str]:
+        """What a rule calls the models that its job loads: none that a server holds."""
         served = self.served_use(rule, wildcards)
         models = self.models(rule, wildcards)
-        if not any(source for name, (source, _) in models.items() if name != served):
-            return {"content": content}
-        dtype = self.machine.scorer_dtype
-        return {"device": self.device, "dtype": dtype, "content": content}
+        return [use for use, (source, _) in models.items() if source and use != served]
 
     def models(self, rule: str, wildcards: Wildcards) -> dict[str, tuple[str | None, str]]:
         """By the rule's name for each model its source, and the scorer or metric.

@@ -153,8 +153,7 @@ class Plan:
             served = self.settings.served_use(rule, wildcards)
             if not served and self._asks_language_model(rule, wildcards):
                 return self.cards(wildcards)
-            models = self.settings.models(rule, wildcards)
-            return int(any(source for use, (source, _) in models.items() if use != served))
+            return int(bool(self.settings.loaded(rule, wildcards)))
 
         return of_wildcards
 
@@ -195,8 +194,7 @@ class Plan:
         """The environment of every job: the hub forbidden, the packages and servers to be found.
 
         It is no setting of a job: going offline after fetching, or a server's new address, reruns
-        nothing, and no address is written down. Folders are named
-        from where jobs start.
+        nothing, and no address is written down. Folders are named from where jobs start.
         """
         importable = [*packages, plugins.folder(self.path).resolve()]
         folders = [os.path.relpath(folder) for folder in importable if folder.is_dir()]
