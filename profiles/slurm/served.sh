@@ -21,7 +21,7 @@ vllm serve "$model" --host 127.0.0.1 --port "$port" --tensor-parallel-size "$SLU
   --max-logprobs -1 --logprobs-mode raw_logprobs > "$log" 2>&1 &
 server=$!
 address=$(mktemp --suffix=.yaml)
-trap 'kill "$server"; rm "$address"' EXIT
+trap 'rm "$address"; kill "$server"' EXIT
 echo "servers: {$name: http://127.0.0.1:$port/v1}" > "$address"
 
 until curl --silent --fail --output /dev/null "http://127.0.0.1:$port/health"; do
