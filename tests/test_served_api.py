@@ -26,6 +26,7 @@ from beamuq.io import file_sha256
 from beamuq.models.model_folder import model_identity, tokenizer_hash
 from beamuq.models.served import http_requests
 from beamuq.models.served.server_address import KEY
+from beamuq.models.served.vllm_protocol import NEUTRAL
 from fake_model_server import FakeModelServer, Faults
 
 PROMPTS = ["Question: Who", "Q: what is two?\nA:"]
@@ -158,6 +159,8 @@ def test_draws_of_the_server_are_asked_for_by_name() -> None:
     assert [len(row["samples"]) for row in rows] == [3, 3]
     assert [body["n"] for body in drawing] == [3, 3]
     assert {body["temperature"] for body in drawing} == {1.0}
+    for body in drawing:
+        assert body.items() >= NEUTRAL.items()  # a server has defaults of its own
     assert all(sample["logprob"] < 0 for row in rows for sample in row["samples"])
 
 
@@ -348,6 +351,10 @@ def test_an_identity_is_read_as_it_is_written() -> None:
         identity = read_server(opened.identity)
     assert read_server(identity.as_json()) == identity
     assert identity.differences(identity) == []
+    for name in ("kind", "model", "tokenizer"):
+        other = identity.model_copy(update={name: "another"})
+        (difference,) = other.differences(identity)
+        assert difference.startswith(f"server's {name} 'another', calibrated with ")
 
 
 @pytest.mark.parametrize("fact", ["kind", "model", "tokenizer"])

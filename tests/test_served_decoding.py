@@ -35,6 +35,7 @@ from beamuq.decoding.served.listed_distribution import ListedDistribution
 from beamuq.decoding.served.served_model import TokenList
 from beamuq.decoding.served.server_draws import ServerSample
 from beamuq.errors import BeamUQError
+from beamuq.models.served import server_protocol
 from fake_model_server import Faults
 from small_batch import assert_same
 from tiny import forced_logprobs, plain_logits
@@ -286,6 +287,30 @@ def test_lists_that_come_short_once_are_asked_for_again() -> None:
         faults.short_lists = 2
         over_server = decoded(server, [Beam(4)])
     assert_same(over_server, in_process, 1e-5)
+
+
+def test_lists_that_stay_short_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_protocol, "WAITS", (0.0, 0.0))
+    faults = Faults()
+    with served_tiny.opened(faults=faults) as (_, server):
+        faults.short_lists = 10**6
+        with pytest.raises(BeamUQError, match=r"lists 1 tokens where 20 were asked for"):
+            server.most_probable([(5, 6)], 20)
+
+
+def test_a_server_that_no_longer_names_tokens_is_noticed() -> None:
+    faults = Faults()
+    with served_tiny.opened(max_logprobs=-1, faults=faults) as (_, server):
+        faults.ignores = {"logprob_token_ids"}
+        with pytest.raises(BeamUQError, match=r"tells no log-probability of token \d+"):
+            server.named([(5, 6)], list(range(100)))
+
+
+def test_a_listed_token_beyond_the_vocabulary_is_refused() -> None:
+    with served_tiny.opened() as (_, server):
+        server.vocabulary = 5
+        with pytest.raises(BeamUQError, match=r"lists token \d+, and the model has 5"):
+            server.most_probable([(3, 4)], 20)
 
 
 def distribution(logprobs: Floats, length: int, merged: Sequence[int]) -> ListedDistribution:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import served_tiny
 from beamuq.errors import BeamUQError
+from beamuq.models.served import http_requests
 from beamuq.models.served.http_requests import (
     TIMEOUT,
     Patience,
@@ -49,6 +51,18 @@ def test_a_status_that_stays_is_told_in_one_line_after_all_tries() -> None:
     ):
         requests_to(server).post(PATH, BODY)
     assert len(server.completions) == 3
+
+
+def test_the_wait_between_tries_doubles_up_to_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    clock = SimpleNamespace(sleep=waits.append, monotonic=time.monotonic)
+    monkeypatch.setattr(http_requests, "time", clock)
+    with (
+        served_tiny.fake(faults=Faults(statuses=[500] * 9)) as server,
+        pytest.raises(BeamUQError, match="5 tries"),
+    ):
+        requests_to(server, retries=4).post(PATH, BODY)
+    assert waits == [0.01, 0.02, 0.04, 0.05]
 
 
 def test_what_the_server_refuses_is_not_sent_again() -> None:
@@ -234,6 +248,19 @@ def test_credentials_in_an_address_are_refused_and_not_shown(source: str) -> Non
 def test_what_is_no_address_is_refused_with_its_form(source: str) -> None:
     with pytest.raises(BeamUQError, match=r"no address; write server:http://HOST:PORT/v1"):
         parse_address(source)
+
+
+def test_an_error_that_quotes_the_address_does_not_show_it() -> None:
+    with served_tiny.fake() as server:
+        reply = requests_to(server).post(PATH, BODY | {"model": server.root})
+        port = server.root.rpartition(":")[2]
+    assert reply.status == 404
+    assert "does not exist" in reply.message
+    assert "127.0.0.1" not in reply.message
+    assert port not in reply.message
+    address = parse_address("server:http://host.example:81/llm/v1")
+    shown = address.without_address("POST http://host.example:81/llm/v1, by host.example")
+    assert shown == "POST http://the server/v1, by the server"
 
 
 def test_an_address_is_read_and_shows_no_host() -> None:

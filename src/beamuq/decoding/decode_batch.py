@@ -20,10 +20,9 @@ from beamuq.decoding.next_token_distributions import NextTokenDistributions
 from beamuq.decoding.output_layer import OutputLayer
 from beamuq.decoding.search_state import Candidate, Policy, Prompt, SearchContext
 from beamuq.decoding.searches_and_candidates import (
-    candidates_of,
+    candidates_of_batch,
     check_policies,
     check_prompts,
-    effort_of,
     started,
 )
 from beamuq.decoding.self_check import RUNNERS, checked
@@ -97,12 +96,7 @@ def decode(
             searches = [started(policy, context) for policy in policies]
             runner.prefill()
             statistics, efforts = runner.follow(searches, distributions)
-        candidates: list[Candidate] = []
-        for question in range(len(piece)):
-            for number, search in enumerate(searches):
-                effort = effort_of(efforts, number, search, question)
-                candidates += candidates_of(context, stop_ids, search, question, statistics, effort)
-        return candidates
+        return candidates_of_batch(context, stop_ids, searches, statistics, efforts)
 
     pieces = _in_pieces(prompts, decoded, work)
     return [candidate for candidates in pieces for candidate in candidates]

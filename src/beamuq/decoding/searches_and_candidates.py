@@ -71,14 +71,30 @@ def started(policy: Policy, context: SearchContext) -> SearchState:
     return policy.start(context) if ours else CheckedSearch(policy, context)
 
 
-def effort_of(efforts: Efforts, number: int, search: SearchState, question: int) -> Effort:
+def candidates_of_batch(
+    context: SearchContext,
+    stop_ids: frozenset[int],
+    searches: Sequence[SearchState],
+    statistics: StepStatistics,
+    efforts: Efforts,
+) -> list[Candidate]:
+    """All searches' answers, ordered by prompt, search and rank."""
+    candidates: list[Candidate] = []
+    for question in range(len(context.prompts)):
+        for number, search in enumerate(searches):
+            effort = _effort_of(efforts, number, search, question)
+            candidates += _candidates_of(context, stop_ids, search, question, statistics, effort)
+    return candidates
+
+
+def _effort_of(efforts: Efforts, number: int, search: SearchState, question: int) -> Effort:
     """What the ``search`` of that ``number`` took for a ``question``, and its proof."""
     proof = search.proof(question) if isinstance(search, ProvenState) else (None, None)
     rows = int(efforts.rows[number, question])
     return Effort(rows, int(efforts.passes[number, question]), *proof)
 
 
-def candidates_of(
+def _candidates_of(
     context: SearchContext,
     stop_ids: frozenset[int],
     search: SearchState,

@@ -13,10 +13,9 @@ from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.next_token_distributions import DistributionQuery
 from beamuq.decoding.search_state import Candidate, Policy, Prompt, SearchContext
 from beamuq.decoding.searches_and_candidates import (
-    candidates_of,
+    candidates_of_batch,
     check_policies,
     check_prompts,
-    effort_of,
     started,
 )
 from beamuq.decoding.served.listed_reader import ListedReader
@@ -65,12 +64,7 @@ def decode_served(
     work.prompt_tokens += sum(len(prompt.token_ids) for prompt in prompts)
     work.decoded_rows += max(0, reader.prefixes - len(prompts))
     work.pieces = [(len(prompts), work.rows_at_once)]
-    candidates: list[Candidate] = []
-    for question in range(len(prompts)):
-        for number, search in enumerate(searches):
-            effort = effort_of(efforts, number, search, question)
-            candidates += candidates_of(context, stop_ids, search, question, statistics, effort)
-    return candidates
+    return candidates_of_batch(context, stop_ids, searches, statistics, efforts)
 
 
 def next_token_logprobs_served(
@@ -96,7 +90,7 @@ def next_token_logprobs_served(
     logprobs = np.full((len(prompts), len(token_ids)), -np.inf)
     for row, prefix in enumerate(prefixes):
         listed = model.most_probable([prefix], model.vocabulary)[0]
-        by_token = dict(zip(listed.tokens.tolist(), listed.logprobs.tolist(), strict=True))
+        by_token = listed.by_token()
         logprobs[row] = [by_token.get(token, -np.inf) for token in token_ids]
     return logprobs
 

@@ -23,6 +23,10 @@ class TokenList:
     tokens: Ints
     logprobs: Floats
 
+    def by_token(self) -> dict[int, float]:
+        """Log p by token id."""
+        return dict(zip(self.tokens.tolist(), self.logprobs.tolist(), strict=True))
+
 
 @dataclass(frozen=True)
 class Drawn:
@@ -38,7 +42,7 @@ class ServedModel(ABC):
     ``vocabulary`` is how many tokens the model has, ``window`` the most tokens of a prompt and its
     answer, ``most_listed`` how many of the most probable tokens the server lists, ``most_named``
     of how many named tokens it tells the log-probabilities in one request (0: of none).
-    ``server_draws`` says whether samples are drawn by the server.
+    ``can_draw``: whether the server draws answers up to a stop token.
     """
 
     name: str
@@ -48,7 +52,7 @@ class ServedModel(ABC):
     window: int | None
     most_listed: int
     most_named: int
-    server_draws: bool = False
+    can_draw: bool = False
 
     @abstractmethod
     def most_probable(self, prefixes: Sequence[Prefix], length: int) -> list[TokenList]:
@@ -70,5 +74,6 @@ class ServedModel(ABC):
     ) -> list[Drawn]:
         """Independent answers at temperature 1, of at most ``steps`` tokens, the stop included.
 
+        ``seed`` is of 64 bits.
         Raises as `most_probable`, and where the server does not draw up to a stop token.
         """

@@ -58,7 +58,7 @@ class ServerDrawsState:
         answers = policy.server.draw(
             prompt.token_ids,
             policy.size,
-            seed=key & ((1 << 63) - 1),
+            seed=key,
             steps=self._context.steps,
             stop_ids=policy.stop_ids,
         )

@@ -49,19 +49,14 @@ PATIENCE = Patience()
 
 @dataclass(frozen=True)
 class Reply:
-    """What a server answered: its status, and its content, parsed from JSON; None: empty."""
+    """What a server answered: its status, and its content, parsed from JSON; None: empty.
+
+    ``message``: what an error says, in short and without the server's address.
+    """
 
     status: int
     content: Any
-
-    @property
-    def message(self) -> str:
-        """What an error says, in short."""
-        content = self.content
-        if isinstance(content, Mapping):
-            error = content.get("error", content.get("message", content.get("detail", content)))
-            content = error.get("message", error) if isinstance(error, Mapping) else error
-        return " ".join(str(content).split())[:_SHOWN]
+    message: str
 
 
 class _FailedTryError(Exception):
@@ -204,10 +199,11 @@ class ServerRequests:
                     "the model server: answers with something else than JSON; give the address "
                     "of the server itself, up to /v1"
                 ) from None
-        reply = Reply(status, content)
+        message = "" if status == http.client.OK else _message(content)
+        reply = Reply(status, content, self._address.without_address(message)[:_SHOWN])
         is_fault = status >= http.client.INTERNAL_SERVER_ERROR and status not in FINAL
         if status in RETRIED or is_fault:
-            why = f": {self._address.without_address(reply.message)}" if content else ""
+            why = f": {reply.message}" if content else ""
             raise _FailedTryError(f"status {status}{why}", _wait_of(response))
         if status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
             raise BeamUQError(
@@ -222,6 +218,14 @@ class ServerRequests:
         if isinstance(error, http.client.IncompleteRead):
             return "its answer broke off"
         return self._address.without_address(reason(error))
+
+
+def _message(content: Any) -> str:
+    """What the content of an error says."""
+    if isinstance(content, Mapping):
+        error = content.get("error", content.get("message", content.get("detail", content)))
+        content = error.get("message", error) if isinstance(error, Mapping) else error
+    return " ".join(str(content).split())
 
 
 def _read_all(response: http.client.HTTPResponse, deadline: float) -> bytes:

@@ -12,12 +12,12 @@ from beamuq.models.served.server_protocol import (
     OTHER,
     ServerProtocol,
     as_list,
+    as_logprob,
+    as_window,
+    in_order,
     mapping,
-    refusal,
     sorted_list,
 )
-
-COMPLETION = "/completion"
 
 
 class LlamaCppProtocol(ServerProtocol):
@@ -26,6 +26,8 @@ class LlamaCppProtocol(ServerProtocol):
     ``properties`` are those of ``/props``, ``entry`` is the model's part of ``/v1/models``.
     """
 
+    path = "/completion"
+    length_field = "n_probs"
     kind = "llama.cpp"
 
     def __init__(
@@ -36,25 +38,16 @@ class LlamaCppProtocol(ServerProtocol):
         self.model = str(entry.get("id") or properties.get("model_alias") or "")
         settings = properties.get("default_generation_settings")
         length = settings.get("n_ctx") if isinstance(settings, Mapping) else None
-        self._window = length if isinstance(length, int) and length > 0 else None
-
-    @property
-    def window(self) -> int | None:
-        return self._window
+        self.window = as_window(length)
 
     def lists(
         self, prefixes: Sequence[Prefix], length: int, *, temperature: float = 0.0
     ) -> list[TokenList]:
-        fields = {"n_probs": length, "temperature": temperature}
-        answers = self._completed(prefixes, fields)
+        answers = self._answers(prefixes, {"n_probs": length, "temperature": temperature})
         return [sorted_list(_entries(answer), length) for answer in answers]
 
-    def list_refused(self, prefix: Prefix, length: int) -> str | None:
-        reply = self.requests.post(COMPLETION, self._body([prefix]) | {"n_probs": length})
-        return None if reply.status == 200 else reply.message
-
     def read_as(self, prefixes: Sequence[Prefix]) -> list[Sequence[int] | int]:
-        answers = self._completed(prefixes, {"n_probs": 1})
+        answers = self._answers(prefixes, {"n_probs": 1})
         return [int(answer.get("tokens_evaluated", -1)) for answer in answers]
 
     def tokenized(self, text: str) -> list[int] | None:
@@ -86,22 +79,13 @@ class LlamaCppProtocol(ServerProtocol):
             "post_sampling_probs": False,
         }
 
-    def _completed(
+    def _answers(
         self, prefixes: Sequence[Prefix], fields: Mapping[str, Any]
     ) -> list[Mapping[str, Any]]:
         """The answers to prompts of one request, in order."""
-        reply = self.requests.post(COMPLETION, {**self._body(prefixes), **fields})
-        if reply.status != 200:
-            raise refusal(reply)
-        content = reply.content
-        members = [content] if isinstance(content, Mapping) else as_list(content, COMPLETION)
-        answers = [mapping(member, COMPLETION) for member in members]
-        by_index = {answer.get("index"): answer for answer in answers}
-        if len(answers) != len(prefixes) or set(by_index) != set(range(len(prefixes))):
-            raise BeamUQError(
-                f"the model server: {len(answers)} answers for {len(prefixes)} prompts; {OTHER}"
-            )
-        return [by_index[number] for number in range(len(prefixes))]
+        content = self._completed(prefixes, fields)
+        members = [content] if isinstance(content, Mapping) else as_list(content, self.path)
+        return in_order(members, len(prefixes), self.path)
 
 
 def _entries(answer: Mapping[str, Any]) -> dict[int, float]:
@@ -111,8 +95,7 @@ def _entries(answer: Mapping[str, Any]) -> dict[int, float]:
     entries = {}
     for listed in as_list(first.get("top_logprobs"), "top_logprobs"):
         token = mapping(listed, "top_logprobs").get("id")
-        logprob = listed.get("logprob")
         if not isinstance(token, int):
             raise BeamUQError(f"the model server: lists a token without its id; {OTHER}")
-        entries[token] = float("nan") if logprob is None else float(logprob)
+        entries[token] = as_logprob(listed.get("logprob"))
     return entries

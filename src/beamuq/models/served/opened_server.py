@@ -11,21 +11,19 @@ import numpy as np
 
 from beamuq.array_types import Floats
 from beamuq.decoding.context_window import context_window
-from beamuq.decoding.next_token_distributions import LEAST
 from beamuq.decoding.served.served_model import Drawn, Prefix, ServedModel, TokenList
 from beamuq.errors import BeamUQError, reason
 from beamuq.models.model_folder import CONFIG
 from beamuq.models.served.http_requests import Patience, ServerRequests
-from beamuq.models.served.probe_distance import tolerance
+from beamuq.models.served.probe_distance import distance, tolerance
 from beamuq.models.served.server_address import GIVE_FOLDER, parse_address
 from beamuq.models.served.server_handshake import (
     NOISY,
     Handshake,
-    difference,
     protocol_of,
     shake_hands,
 )
-from beamuq.models.served.server_protocol import ServerProtocol
+from beamuq.models.served.server_protocol import ServerProtocol, check_numbers, without_rounding
 
 
 class OpenedServer(ServedModel):
@@ -91,12 +89,8 @@ class OpenedServer(ServedModel):
                 )
             rows.append([entries[token] for token in tokens])
         logprobs = np.array(rows, dtype=np.float64)
-        if np.isnan(logprobs).any():
-            raise BeamUQError(
-                "the model server: its log-probabilities are NaN; serve the model in another dtype"
-            )
-        logprobs[logprobs < LEAST] = -np.inf
-        return np.minimum(logprobs, 0.0)
+        check_numbers(logprobs)
+        return without_rounding(logprobs)
 
     def draw(
         self, prefix: Prefix, size: int, *, seed: int, steps: int, stop_ids: frozenset[int]
@@ -108,9 +102,7 @@ class OpenedServer(ServedModel):
         probe = self.handshake.probes[0]
         length = len(probe)
         listed = self._protocol.complete_lists([self.handshake.first_probe], length, length)[0]
-        tokens, logprobs = zip(*probe, strict=True)
-        before = TokenList(np.array(tokens), np.array(logprobs))
-        return difference(before, listed) <= tolerance(self.handshake.noise)
+        return distance(dict(probe), listed.by_token()) <= tolerance(self.handshake.noise)
 
     def _check_ids(self, listed: TokenList) -> None:
         """Refuse ids beyond the vocabulary."""

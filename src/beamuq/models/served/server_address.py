@@ -32,8 +32,12 @@ class ServerAddress:
     model: str = ""
 
     def without_address(self, text: str) -> str:
-        """A text of another library in which the host is not named."""
-        return text.replace(self.host, "the server") if self.host else text
+        """A text of a library or of the server in which neither host nor port nor path stands."""
+        root = f"{self.host}:{self.port}"
+        for part in (f"{root}{self.path}", root, self.host, self.path):
+            if part:
+                text = text.replace(part, "the server")
+        return text
 
 
 def is_server(source: object) -> bool:

@@ -184,11 +184,7 @@ def _shortened(listed: TokenList) -> tuple[tuple[int, float], ...]:
 
 def difference(one: TokenList, other: TokenList) -> float:
     """The largest difference, in nats, of two lists of one distribution."""
-    return distance(_by_token(one), _by_token(other))
-
-
-def _by_token(listed: TokenList) -> dict[int, float]:
-    return dict(zip(listed.tokens.tolist(), listed.logprobs.tolist(), strict=True))
+    return distance(one.by_token(), other.by_token())
 
 
 def _check_tokenizer(protocol: ServerProtocol, tokenizer: Any) -> None:

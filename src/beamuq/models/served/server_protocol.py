@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from beamuq.array_types import Floats
 from beamuq.decoding.next_token_distributions import LEAST
 from beamuq.decoding.served.served_model import Drawn, Prefix, TokenList
 from beamuq.errors import BeamUQError
-from beamuq.models.served.http_requests import Reply, ServerRequests
+from beamuq.models.served.http_requests import ServerRequests
 
 MASS = 1e-3
 """How far above 1 the mass of a list may lie, by rounding."""
@@ -30,9 +31,15 @@ class ServerProtocol(ABC):
     ``kind`` and ``version`` say which it is, ``model`` is the id of the model that is asked.
     """
 
+    path: str
+    """Where tokens are asked for."""
+    length_field: str
+    """The field of a request that says how many tokens are listed."""
     kind: str
     version: str
     model: str
+    window: int | None
+    """The most tokens of a prompt and its answer; None: the server does not say."""
     can_name = False
     """Whether the protocol has a field for named tokens."""
     can_draw = False
@@ -40,11 +47,6 @@ class ServerProtocol(ABC):
 
     def __init__(self, requests: ServerRequests) -> None:
         self.requests = requests
-
-    @property
-    @abstractmethod
-    def window(self) -> int | None:
-        """The most tokens of a prompt and its answer; None: the server does not say."""
 
     @abstractmethod
     def lists(
@@ -80,9 +82,11 @@ class ServerProtocol(ABC):
             "the server that was checked, and that no other client asks it at the same time"
         )
 
-    @abstractmethod
     def list_refused(self, prefix: Prefix, length: int) -> str | None:
         """What the server says against a list of so many tokens; None: it gives one."""
+        body = self._body([prefix]) | {self.length_field: length}
+        reply = self.requests.post(self.path, body)
+        return None if reply.status == 200 else reply.message
 
     @abstractmethod
     def read_as(self, prefixes: Sequence[Prefix]) -> list[Sequence[int] | int]:
@@ -105,10 +109,16 @@ class ServerProtocol(ABC):
     ) -> list[Drawn]:
         """Answers that the server draws at temperature 1."""
 
+    @abstractmethod
+    def _body(self, prefixes: Sequence[Prefix]) -> dict[str, Any]:
+        """A request for the most probable next token after each prefix."""
 
-def refusal(reply: Reply) -> BeamUQError:
-    """The error of a request that the server refuses."""
-    return BeamUQError(f"the model server: status {reply.status}: {reply.message}")
+    def _completed(self, prefixes: Sequence[Prefix], fields: Mapping[str, Any]) -> Any:
+        """What the server answers to a request with further fields; raises where it refuses it."""
+        reply = self.requests.post(self.path, self._body(prefixes) | dict(fields))
+        if reply.status != 200:
+            raise BeamUQError(f"the model server: status {reply.status}: {reply.message}")
+        return reply.content
 
 
 def sorted_list(entries: Mapping[int, float], length: int) -> TokenList:
@@ -121,10 +131,7 @@ def sorted_list(entries: Mapping[int, float], length: int) -> TokenList:
     logprobs = np.fromiter(entries.values(), dtype=np.float64, count=len(entries))
     if not len(tokens):
         raise BeamUQError("the model server: lists no next token; it must give log-probabilities")
-    if np.isnan(logprobs).any():
-        raise BeamUQError(
-            "the model server: its log-probabilities are NaN; serve the model in another dtype"
-        )
+    check_numbers(logprobs)
     order = np.lexsort((tokens, -logprobs))[:length]
     tokens = tokens[order]
     logprobs = logprobs[order]
@@ -133,10 +140,45 @@ def sorted_list(entries: Mapping[int, float], length: int) -> TokenList:
             "the model server: its list is of no probabilities, as their sum is above 1; let it "
             "give raw log-probabilities (vLLM: --logprobs-mode raw_logprobs)"
         )
-    logprobs = np.where(logprobs < LEAST, -np.inf, np.minimum(logprobs, 0.0))
+    logprobs = without_rounding(logprobs)
     if logprobs[0] == -np.inf:
         raise BeamUQError("the model server: lists no possible token; mend the model's weights")
     return TokenList(tokens, logprobs)
+
+
+def check_numbers(logprobs: Floats) -> None:
+    """Raise BeamUQError where a log p is NaN."""
+    if np.isnan(logprobs).any():
+        raise BeamUQError(
+            "the model server: its log-probabilities are NaN; serve the model in another dtype"
+        )
+
+
+def without_rounding(logprobs: Floats) -> Floats:
+    """Log-probabilities of at most 0; -inf where a server writes the least that it can."""
+    return np.where(logprobs < LEAST, -np.inf, np.minimum(logprobs, 0.0))
+
+
+def in_order(members: Sequence[Any], count: int, what: str) -> list[Mapping[str, Any]]:
+    """Answers by their indices; raises BeamUQError unless they are so many, one of each index."""
+    answers = [mapping(member, what) for member in members]
+    by_index = {answer.get("index"): answer for answer in answers}
+    if len(answers) != count or set(by_index) != set(range(count)):
+        raise BeamUQError(
+            f"the model server: {what}: {len(answers)} answers where {count} were asked for, or of "
+            f"other indices; {OTHER}"
+        )
+    return [by_index[number] for number in range(count)]
+
+
+def as_logprob(value: Any) -> float:
+    """A log p; null, as JSON has it in the place of NaN, is NaN."""
+    return float(value) if isinstance(value, int | float) else float("nan")
+
+
+def as_window(value: Any) -> int | None:
+    """A context window; None: the value is none."""
+    return value if isinstance(value, int) and value > 0 else None
 
 
 def mapping(value: Any, what: str) -> Mapping[str, Any]:

@@ -12,12 +12,13 @@ from beamuq.models.served.server_protocol import (
     OTHER,
     ServerProtocol,
     as_list,
+    as_logprob,
+    as_window,
+    in_order,
     mapping,
-    refusal,
     sorted_list,
 )
 
-COMPLETIONS = "/v1/completions"
 TOKEN = "token_id:"
 NEUTRAL: Mapping[str, Any] = {
     "top_p": 1.0,
@@ -37,6 +38,8 @@ class VLLMProtocol(ServerProtocol):
     ``entry`` is the model's part of ``/v1/models``.
     """
 
+    path = "/v1/completions"
+    length_field = "logprobs"
     can_name = True
     can_draw = True
 
@@ -45,12 +48,7 @@ class VLLMProtocol(ServerProtocol):
         self.kind = "vllm" if entry.get("owned_by") == "vllm" else "completions"
         self.version = version
         self.model = str(entry.get("id", ""))
-        length = entry.get("max_model_len")
-        self._window = length if isinstance(length, int) and length > 0 else None
-
-    @property
-    def window(self) -> int | None:
-        return self._window
+        self.window = as_window(entry.get("max_model_len"))
 
     def lists(
         self, prefixes: Sequence[Prefix], length: int, *, temperature: float = 0.0
@@ -58,18 +56,13 @@ class VLLMProtocol(ServerProtocol):
         steps = self._first_steps(prefixes, {"logprobs": length, "temperature": temperature})
         return [sorted_list(entries, length) for entries in steps]
 
-    def list_refused(self, prefix: Prefix, length: int) -> str | None:
-        reply = self.requests.post(COMPLETIONS, self._body([prefix]) | {"logprobs": length})
-        return None if reply.status == 200 else reply.message
-
     def named(self, prefixes: Sequence[Prefix], tokens: Sequence[int]) -> list[dict[int, float]]:
         fields = {"logprobs": len(tokens), "logprob_token_ids": list(tokens)}
         return self._first_steps(prefixes, fields)
 
     def read_as(self, prefixes: Sequence[Prefix]) -> list[Sequence[int] | int]:
-        body = self._body(prefixes) | {"logprobs": 1, "return_token_ids": True}
-        content = self._completed(body)
-        choices = _in_order(content, len(prefixes))
+        content = self._completed(prefixes, {"logprobs": 1, "return_token_ids": True})
+        choices = self._choices(content, len(prefixes))
         read = [choice.get("prompt_token_ids") for choice in choices]
         if all(isinstance(ids, list) for ids in read):
             return [list(ids or ()) for ids in read]
@@ -87,10 +80,10 @@ class VLLMProtocol(ServerProtocol):
     def _tokenized_prompt(self, text: str) -> list[int] | None:
         """The ids of a prompt that is a text, where the server tells them."""
         body = self._body([[0]]) | {"prompt": text, "logprobs": 1, "return_token_ids": True}
-        reply = self.requests.post(COMPLETIONS, body)
+        reply = self.requests.post(self.path, body)
         if reply.status != 200:
             return None
-        choices = mapping(reply.content, COMPLETIONS).get("choices")
+        choices = mapping(reply.content, self.path).get("choices")
         first = choices[0] if isinstance(choices, list) and choices else {}
         ids = first.get("prompt_token_ids") if isinstance(first, Mapping) else None
         return list(ids) if isinstance(ids, list) else None
@@ -107,7 +100,7 @@ class VLLMProtocol(ServerProtocol):
             "stop_token_ids": sorted(stop_ids),
             "logprobs": 0,
         }
-        choices = _in_order(self._completed(self._body([prefix]) | drawing), size)
+        choices = self._choices(self._completed([prefix], drawing), size)
         return [_drawn(choice, steps, stop_ids) for choice in choices]
 
     def _body(self, prefixes: Sequence[Prefix]) -> dict[str, Any]:
@@ -124,34 +117,20 @@ class VLLMProtocol(ServerProtocol):
         self, prefixes: Sequence[Prefix], fields: Mapping[str, Any]
     ) -> list[dict[int, float]]:
         """Log p by token id at the first step after each prefix, of one request."""
-        content = self._completed({**self._body(prefixes), **fields})
-        choices = _in_order(content, len(prefixes))
+        choices = self._choices(self._completed(prefixes, fields), len(prefixes))
         return [_entries(choice) for choice in choices]
 
-    def _completed(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        reply = self.requests.post(COMPLETIONS, body)
-        if reply.status != 200:
-            raise refusal(reply)
-        return mapping(reply.content, COMPLETIONS)
-
-
-def _in_order(content: Mapping[str, Any], count: int) -> list[Mapping[str, Any]]:
-    """The choices of an answer by their indices; raises BeamUQError unless they are so many."""
-    choices = [mapping(choice, "choices") for choice in as_list(content.get("choices"), "choices")]
-    by_index = {choice.get("index"): choice for choice in choices}
-    if len(choices) != count or set(by_index) != set(range(count)):
-        raise BeamUQError(
-            f"the model server: {len(choices)} choices for {count} prompts, or of other indices; "
-            f"{OTHER}"
-        )
-    return [by_index[number] for number in range(count)]
+    def _choices(self, content: Any, count: int) -> list[Mapping[str, Any]]:
+        """So many choices of an answer, in order."""
+        choices = mapping(content, self.path).get("choices")
+        return in_order(as_list(choices, "choices"), count, "choices")
 
 
 def _entries(choice: Mapping[str, Any]) -> dict[int, float]:
     """Log p by token id of a choice's first step."""
     steps = mapping(choice.get("logprobs"), "logprobs").get("top_logprobs")
     listed = mapping(as_list(steps, "top_logprobs")[0] if steps else None, "top_logprobs")
-    return {_token(name): _number(value) for name, value in listed.items()}
+    return {_token(name): as_logprob(value) for name, value in listed.items()}
 
 
 def _token(name: Any) -> int:
@@ -164,16 +143,12 @@ def _token(name: Any) -> int:
     )
 
 
-def _number(value: Any) -> float:
-    """A log p; null, as JSON has it in the place of NaN, is NaN."""
-    return float(value) if isinstance(value, int | float) else float("nan")
-
-
 def _drawn(choice: Mapping[str, Any], steps: int, stop_ids: frozenset[int]) -> Drawn:
     """A drawn answer, up to its first stop token."""
     parts = mapping(choice.get("logprobs"), "logprobs")
     tokens = [_token(name) for name in as_list(parts.get("tokens"), "tokens")]
-    logprobs = [_number(value) for value in as_list(parts.get("token_logprobs"), "token_logprobs")]
+    values = as_list(parts.get("token_logprobs"), "token_logprobs")
+    logprobs = [as_logprob(value) for value in values]
     places = [place for place, token in enumerate(tokens) if token in stop_ids]
     end = places[0] + 1 if places else len(tokens)
     is_complete = bool(places) or end == steps
