@@ -95,15 +95,6 @@ def calibrate(
     placed_rows.sort(key=lambda placed: placed.row.id)  # the draws depend on the order of rows
     answers = labelled_answers(placed_rows, quality_threshold, named(rows))
     facts = facts_of(placed_rows)
-    threshold = guaranteed_threshold(
-        answers.scores,
-        ~answers.right,
-        answers.groups,
-        risk=risk,
-        confidence=confidence,
-        tried=tried,
-        seed=SEED,
-    )
     measures = _cross_fitted_reliability(answers, probability)
     calibration = CalibrationFile(
         method=method,
@@ -119,7 +110,15 @@ def calibrate(
         n=len(answers.groups),
         groups=len(set(answers.groups)),
         right=float(answers.right.mean()),
-        threshold=threshold,
+        threshold=guaranteed_threshold(
+            answers.scores,
+            ~answers.right,
+            answers.groups,
+            risk=risk,
+            confidence=confidence,
+            tried=tried,
+            seed=SEED,
+        ),
         map=_map(answers, probability),
         ece=measures["ece"],
         brier=measures["brier"],

@@ -130,9 +130,9 @@ def check_request(request: Mapping[str, Any], place: str, temperature: float) ->
 
     Raises BeamUQError naming the first.
     """
-    given = settings_of(request)
-    _check_no_truth_values(given, place)
-    settings = _in_effect(given, place)
+    stated = settings_of(request)
+    _check_no_truth_values(stated, place)
+    settings = _in_effect(stated, place)
     value = settings.get("temperature", temperature)
     _check_is_number("temperature", value, place)
     if value != temperature:

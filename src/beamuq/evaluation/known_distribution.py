@@ -260,10 +260,10 @@ def coordinates(logprob: Floats, right: Bools, counts: Counts, M: int) -> dict[s
     places, _, _ = _most_probable(probability, outcomes, M)
     held = np.take_along_axis(right & outcomes, places, axis=1)
     holds = held.any(axis=1)
-    found = covered(probability, outcomes, M, counts)
-    found["held"] = np.asarray(holds @ counts / counts.sum(axis=0))
-    found["kappa"] = estimate_kappa(outcome_logprob, outcomes, right, counts)
-    return found
+    values = covered(probability, outcomes, M, counts)
+    values["held"] = np.asarray(holds @ counts / counts.sum(axis=0))
+    values["kappa"] = estimate_kappa(outcome_logprob, outcomes, right, counts)
+    return values
 
 
 def claims_more_than_held(mass_low: float, held_high: float) -> bool:

@@ -198,8 +198,8 @@ def _ours_of_place(results: ComparisonInputs, rows: pd.DataFrame) -> OursOfPlace
     paper_n = sum(place.questions.values())
     if why_absent := _why_absent(results, place):
         nothing = dict.fromkeys(OURS, np.nan) | {"note": "", "why": ""}
-        absent = pd.DataFrame(nothing | {"absent": why_absent, "paper_n": paper_n}, rows.index)
-        return OursOfPlace(absent, np.nan)
+        missing = pd.DataFrame(nothing | {"absent": why_absent, "paper_n": paper_n}, rows.index)
+        return OursOfPlace(missing, np.nan)
     stored = _stored_keys(results.study, rows)
     measured = (
         _accuracy(results, place, stored)

@@ -79,9 +79,9 @@ class ListedDistribution:
     @property
     def ending_bounds(self) -> tuple[float, float]:
         """The least and the most log p that the merged ending can have; -inf: none."""
-        known = self._named_endings | self._listed_endings
-        low_mass = math.fsum(math.exp(logprob) for logprob in known.values())
-        missing = 0 if self.is_whole else len(self._merged) - len(known)
+        logprobs = self._named_endings | self._listed_endings
+        low_mass = math.fsum(math.exp(logprob) for logprob in logprobs.values())
+        missing = 0 if self.is_whole else len(self._merged) - len(logprobs)
         high_mass = low_mass
         if missing:
             high_mass += min(missing * math.exp(self.bound), self._mass_left)
