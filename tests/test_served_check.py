@@ -42,8 +42,19 @@ def test_equal_rows_agree() -> None:
     assert same.holds
 
 
+def test_a_long_text_may_differ_by_more_than_a_short_one() -> None:
+    def sampled(tokens: int, logprob: float) -> list[dict[str, Any]]:
+        sample = {"token_ids": list(range(tokens)), "logprob": logprob}
+        return [{**row((99, -0.5), samples=()), "samples": [sample]}]
+
+    long = agreement(sampled(20, -60.0), sampled(20, -60.00015))
+    assert long.logprob_difference == pytest.approx(1.5e-4)
+    assert long.holds
+    assert not agreement(sampled(2, -60.0), sampled(2, -60.00015)).holds
+
+
 def test_beams_that_change_places_agree_only_where_they_tie() -> None:
-    near = agreement([row((0, 0), (1, -1.00000), (2, -1.00001))], [row((0, 0), (2, -1), (1, -1))])
+    near = agreement([row((0, 0), (1, -1.00000), (2, -1.000005))], [row((0, 0), (2, -1), (1, -1))])
     assert (near.beams_in_order, near.beams_as_set, near.differing) == (0, 1, ["1"])
     assert near.holds
     far = agreement([row((0, 0), (1, -1.0), (2, -1.5))], [row((0, 0), (2, -1.5), (1, -1.0))])

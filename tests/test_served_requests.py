@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from types import SimpleNamespace
@@ -35,6 +36,15 @@ def _no_key(monkeypatch: pytest.MonkeyPatch) -> None:
 def requests_to(server: FakeModelServer, **patience: Any) -> ServerRequests:
     options = {"retries": 2, "first": 0.01, "longest": 0.05, "connect": 2.0} | patience
     return ServerRequests(parse_address(f"server:{server.url}"), Patience(**options))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_connection_is_closed_with_what_held_it() -> None:
+    with served_tiny.fake() as server:
+        requests = requests_to(server)
+        requests.post(PATH, BODY)
+        del requests
+        gc.collect()
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504])

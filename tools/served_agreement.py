@@ -9,7 +9,9 @@ from typing import Any
 
 Row = Mapping[str, Any]
 LOGPROB_TOLERANCE = 1e-4
-"""nats by which log-probabilities over vLLM may differ."""
+"""nats by which log-probabilities of beams over vLLM may differ."""
+TOKEN_TOLERANCE = 1e-5
+"""nats a token by which those of any text may: samples are longer and less probable than beams."""
 
 
 @dataclass
@@ -25,6 +27,8 @@ class Agreement:
     samples_drawn: int = 0
     logprob_difference: float = 0.0
     """The largest of a text that both have, nats."""
+    token_difference: float = 0.0
+    """The largest of a text that both have, divided by its tokens."""
     rank_difference: float = 0.0
     """The largest of the beams of one rank, nats: where beams are another, how near a tie."""
     mass_difference: float = 0.0
@@ -44,7 +48,9 @@ class Agreement:
         for text, logprob in logprobs_of(served).items():
             if text in local_logprobs:
                 difference = abs(logprob - local_logprobs[text])
+                per_token = difference / len(text)
                 self.logprob_difference = max(self.logprob_difference, difference)
+                self.token_difference = max(self.token_difference, per_token)
 
     def _add_beams(self, local: Row, served: Row) -> None:
         local_beams = [tokens(beam) for beam in local["beams"]]
@@ -61,9 +67,11 @@ class Agreement:
 
     @property
     def holds(self) -> bool:
-        """Whether all tokens are the same but for near ties, and log p within the tolerance."""
-        is_near = max(self.logprob_difference, self.rank_difference) <= LOGPROB_TOLERANCE
-        return is_near and self.greedy == self.questions and self.samples == self.samples_drawn
+        """Whether all tokens are the same but for near ties, and log p within the tolerances."""
+        has_same_tokens = self.greedy == self.questions and self.samples == self.samples_drawn
+        beams_are_near = self.rank_difference <= LOGPROB_TOLERANCE
+        texts_are_near = self.token_difference <= TOKEN_TOLERANCE
+        return has_same_tokens and beams_are_near and texts_are_near
 
 
 def tokens(record: Row) -> tuple[int, ...]:

@@ -152,13 +152,13 @@ class Death:
     """All, of which the second was killed and decoded again."""
     error: str
     """What the caller was told."""
-    agrees: bool
-    """Whether all rows, those after its return too, are as in process."""
+    agreement: Agreement
+    """All rows, those after its return too, beside those in process."""
 
     @property
     def holds(self) -> bool:
         is_one_line = bool(self.error) and "\n" not in self.error
-        return is_one_line and self.agrees
+        return is_one_line and self.agreement.holds
 
 
 def killed(python: Path, prompts: Sequence[str], local: Sequence[Row], seconds: float) -> Death:
@@ -184,8 +184,7 @@ def killed(python: Path, prompts: Sequence[str], local: Sequence[Row], seconds: 
     with server.running():
         for batch in batches[1:]:
             rows += decoded(server.url, batch).rows
-    agrees = agreement(local[: len(rows)], rows).holds
-    return Death(len(batches), error, agrees)
+    return Death(len(batches), error, agreement(local[: len(rows)], rows))
 
 
 # -- what is measured and shown --------------------------------------------------------------------
@@ -291,6 +290,8 @@ def table(report: Report) -> str:
     if report.death is not None:
         message = report.death.error or "nothing: the batch was done before"
         rows.append(f"killed within the second of {report.death.batches} batches; told: {message}")
+        agrees = "are" if report.death.agreement.holds else "are NOT"
+        rows.append(f"its answers before and after {agrees} those in process")
     failing = [server.name for server in report.servers if not server.tests_pass]
     if failing:
         rows.append(f"the tests of mark server fail on {', '.join(failing)}")

@@ -91,6 +91,9 @@ class ServerRequests:
         """
         return self._request("POST", path, json.dumps(body).encode())
 
+    def __del__(self) -> None:
+        self.close()
+
     def close(self) -> None:
         """Close the connection; the next request opens another."""
         if self._connection is not None:
