@@ -147,7 +147,7 @@ def test_numbers_of_ones_own_are_drawn_and_so_are_undefined_ones(draw: Callable[
     on_axes(draw, data.assign(**{column: np.nan}))
 
 
-def test_a_curve_is_broken_where_its_value_is_undefined_and_has_the_band_that_there_is() -> None:
+def test_a_curve_is_broken_where_its_value_is_undefined_and_has_the_ends_that_there_are() -> None:
     data = frame(
         method="Dissimilarity", variant="beamsearch", M=[1, 2, 3, 4], value=[0.1, np.nan, 0.3, 0.4]
     )
@@ -155,10 +155,12 @@ def test_a_curve_is_broken_where_its_value_is_undefined_and_has_the_band_that_th
         of_scores.draw_curves,
         data.assign(low=[0.0, np.nan, np.nan, 0.2], high=[0.2, np.nan, np.nan, 0.5]),
     )
-    (line,) = ax.lines
+    low, high, line = ax.lines
     np.testing.assert_array_equal(line.get_ydata(), [0.1, np.nan, 0.3, 0.4])
     assert line.get_label() == "beams"
-    assert np.nanmax(ax.collections[0].get_paths()[0].vertices[:, 1]) <= 0.5
+    np.testing.assert_array_equal(low.get_ydata(), [0.0, np.nan, np.nan, 0.2])
+    np.testing.assert_array_equal(high.get_ydata(), [0.2, np.nan, np.nan, 0.5])
+    assert low.get_linewidth() < line.get_linewidth() / 2
 
 
 def test_bars_have_their_heights_and_intervals_and_say_where_there_is_none() -> None:
@@ -270,6 +272,8 @@ def test_a_panel_of_fewer_than_twenty_questions_is_called_an_illustration(
         STUDY, data, ["panel"], "{panel}", draw_by_bin, {}, figure_style.Layout(("x", "y"))
     ).draw("title", "")
     assert shown.axes[0].get_title() == title
+    note = shown.texts[-1].get_text()
+    assert ("fewer than 20 questions" in note) == ("illustration" in title)
 
 
 def test_a_panel_of_which_nothing_was_run_is_no_illustration() -> None:
@@ -316,6 +320,20 @@ def test_a_forest_has_a_row_for_no_dataset_that_a_model_lacks() -> None:
     ax = on_axes(beams_minus_samples.draw_forest, data)
     names = [label.get_text() for label in ax.get_yticklabels()]
     assert names == ["a", "one", "two", "Mean", "b", "two", "Mean"]
+
+
+@pytest.mark.parametrize(
+    ("guaranteed", "drawn"), [(["b"], ["b"]), ([], ["Dissimilarity"]), (["b", "c"], ["b", "c"])]
+)
+def test_of_risk_the_methods_are_drawn_that_have_a_threshold_else_those_to_start_with(
+    guaranteed: list[str], drawn: list[str]
+) -> None:
+    methods = ["a", "b", "c", "Dissimilarity"]
+    data = frame(method=[*methods, *guaranteed])
+    data["part"] = ["curve"] * len(methods) + ["guaranteed"] * len(guaranteed)
+    assert of_scores._methods_drawn(data) == drawn
+    unknown = data[~data["method"].isin(["Dissimilarity", *guaranteed])]
+    assert of_scores._methods_drawn(unknown) == list(unknown["method"])
 
 
 def test_the_one_point_of_a_method_that_scores_all_alike_is_drawn() -> None:

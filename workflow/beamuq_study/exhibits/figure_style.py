@@ -32,13 +32,15 @@ Draw: TypeAlias = "Callable[[pd.DataFrame, Axes], None]"
 """Draws rows of a frame on axes."""
 
 WIDTH = 5.5  # inches, the paper's text block
-FEW = 20  # questions; a panel of fewer carries the word "illustration"
+FEW = 20  # questions; a panel of fewer carries the word below, which the footnote explains
+ILLUSTRATION = "illustration"
 TITLE_CHARACTERS = 76  # on a line of the figure's title
 NOTE_CHARACTERS = 92  # on a line of its footnote
 LINE_HEIGHT = 0.15  # inches, of a title or a footnote
 LEGEND_ROW_HEIGHT = 0.2  # inches
 BINS_WIDTH = 0.8  # of the marks in one bin together; bins are 1 apart
 APART = 0.35  # by how much the bin "All" stands apart from the others
+END_WIDTH = 0.5  # points, of the lines through the ends of intervals
 UNDEFINED = "n/a"
 
 _SERIES = read_yaml(Path(__file__).with_name("series.yaml"))
@@ -95,16 +97,16 @@ def series(
 
 
 def line(
-    ax: Axes, data: pd.DataFrame, look: SeriesStyle, x: str, y: str = "value", *, band: bool = True
+    ax: Axes, data: pd.DataFrame, look: SeriesStyle, x: str, y: str = "value", *, ends: bool = True
 ) -> None:
-    """A line through column ``y`` against ``x``, with a ``band`` from ``low`` to ``high``.
+    """A line through column ``y`` against ``x``, and thin ones through ``low`` and ``high``.
 
-    Both are broken at NaN.
+    All are broken at NaN. ``ends=False``: without the thin ones. Lines, not a band: where bands of
+    several series overlap their colours mix, and no end is seen.
     """
-    if band:
-        ax.fill_between(
-            data[x], data["low"], data["high"], color=look.colour, alpha=0.15, linewidth=0
-        )
+    if ends:
+        for end in ("low", "high"):
+            ax.plot(data[x], data[end], color=look.colour, linestyle=look.line, linewidth=END_WIDTH)
     ax.plot(
         data[x],
         data[y],
@@ -113,6 +115,11 @@ def line(
         linestyle=look.line,
         marker=look.marker,
     )
+
+
+def thin_lines(study: Study) -> str:
+    """What thin lines are, for the footnote of a figure that has them."""
+    return f"Thin lines: {100 * study.evaluation.confidence:g} % intervals."
 
 
 def points(
@@ -303,7 +310,8 @@ class _Panels:
         rows = -(-len(parts) // layout.across)
         columns = -(-len(parts) // rows)  # rows of like length
         heights = _heights(layout.height, rows)
-        figure, legend_top = _canvas(sum(heights), title, layout.before + note, layout.legend_rows)
+        explained = layout.before + self._explained_illustration(parts) + note
+        figure, legend_top = _canvas(sum(heights), title, explained, layout.legend_rows)
         grid = figure.subplots(
             nrows=len(heights),
             ncols=columns,
@@ -338,9 +346,20 @@ class _Panels:
         first_row = {str(column): value for column, value in part.iloc[0].items()}
         words = {column: self._title_of(value) for column, value in first_row.items()}
         lines = [self.name.format_map(words) or ax.get_title()]
-        if 0 < self.layout.questions(part) < FEW:
-            lines.append("illustration")
+        if self._is_illustration(part):
+            lines.append(ILLUSTRATION)
         ax.set_title("\n".join(filter(None, lines)), parse_math=False)
+
+    def _is_illustration(self, part: pd.DataFrame) -> bool:
+        return not part.empty and 0 < self.layout.questions(part) < FEW
+
+    def _explained_illustration(self, parts: Sequence[pd.DataFrame]) -> str:
+        """The sentence on the word, where a panel carries it."""
+        if not any(map(self._is_illustration, parts)):
+            return ""
+        return (
+            f"{ILLUSTRATION.capitalize()}: fewer than {FEW} questions, too few to conclude from. "
+        )
 
     def _title_of(self, value: Any) -> str:
         return self.titles.get(value, captions.method_title(value))

@@ -40,8 +40,8 @@ REASONS = figure_style.looks("reasons")
 GAINS = figure_style.looks("gains")
 CONDITIONS = figure_style.looks("conditions")
 BY_ROWS = figure_style.looks("rows")
-BANDED = ("samples", "beams, unnormalised")
-"""The series by decoded rows that have a band."""
+WITH_ENDS = ("samples", "beams, unnormalised")
+"""The series by decoded rows whose intervals are drawn."""
 LARGEST = 15  # M of the figure of reasons
 OFFSETS = (-0.6, 0.0, 0.6)  # of the marks of each part at one M
 BINS = 5  # of questions
@@ -77,7 +77,12 @@ def why_beams_win(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figur
     data = estimates.summary(study.evaluation.confidence).rename(columns={"metric": "part"})
     data[["M", "draws"]] = data["setting"].str.split(" ", expand=True).astype(int)
     data = data[[*PLACE, "part", "M", "draws", "value", "low", "high", "n", "note"]]
-    layout = Layout(("Number of candidates M", "Difference in PRR"), height=2.4, legend_rows=2)
+    layout = Layout(
+        ("Number of candidates M", "Difference in PRR"),
+        height=2.4,
+        legend_rows=2,
+        before=f"{figure_style.thin_lines(study)} ",
+    )
     name = "{dataset}\n{model}\nn = {n}"
     return figure_style.figure(study, data, PLACE, name, draw_reasons, facts, layout)
 
@@ -99,8 +104,9 @@ def _parts_of_gain(results: EstimatorsOfCell, beams: Mapping[int, str]) -> Estim
 
 
 def draw_reasons(data: pd.DataFrame, ax: Axes) -> None:
-    """The parts of the gain by M: one draw is a line with a band, several are open marks with bars.
+    """The parts of the gain by M: one draw is a line between thin ones.
 
+    Several draws are open marks with bars.
     ``data`` has ``part``, ``M``, ``draws`` (of samples), ``value``, ``low``, ``high``.
     """
     ax.axhline(0, color=GREY, linewidth=0.6)
@@ -314,6 +320,7 @@ def matched_rows(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
         legend_rows=3,
         sharex=False,
         sharey=False,
+        before=f"{figure_style.thin_lines(study)} ",
     )
     name = "{dataset}, {model}\nn = {n}"
     all_facts = {**facts, **_facts_of_points(data)}
@@ -347,7 +354,7 @@ def draw_by_rows(data: pd.DataFrame, ax: Axes) -> None:
     ``data`` has ``estimator``, ``M``, ``rows``, ``value``, ``low`` and ``high``.
     """
     for part, look in figure_style.series(data.sort_values("M"), BY_ROWS, "estimator"):
-        figure_style.line(ax, part, look, "rows", band=look.title in BANDED)
+        figure_style.line(ax, part, look, "rows", ends=look.title in WITH_ENDS)
     for value in data[data["estimator"] == TRUE_DISSIMILARITY]["value"].dropna():
         ax.axhline(value, color=BLACK, linewidth=0.8, linestyle=":", label=TRUE_DISSIMILARITY)
     ax.set_xlim(left=0)
