@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -98,13 +98,25 @@ class Table:
         return [(title, list(rows)) for title, rows in by_group]
 
 
+def _nothing(_: matplotlib.figure.Figure) -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class Figure:
-    """A figure: the frame drawn, and what draws it with a title and a footnote."""
+    """A figure: the frame drawn, and what draws it with a title and a footnote.
+
+    ``finish`` adds what needs the final layout, such as texts that give way to marks.
+    """
 
     data: pd.DataFrame
     draw: Callable[[str, str], matplotlib.figure.Figure]
     facts: Facts = field(default_factory=dict)
+    finish: Callable[[matplotlib.figure.Figure], None] = _nothing
+
+    def with_facts(self, facts: Facts) -> Figure:
+        """The figure with further facts for its caption."""
+        return replace(self, facts={**self.facts, **facts})
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ LEGEND_ROW_HEIGHT = 0.2  # inches
 BINS_WIDTH = 0.8  # of the marks in one bin together; bins are 1 apart
 APART = 0.35  # by how much the bin "All" stands apart from the others
 END_WIDTH = 0.5  # points, of the lines through the ends of intervals
+SLIVER = 0.05  # of all questions; a bin of fewer, which are few, sets no axis
 UNDEFINED = "n/a"
 
 _SERIES = read_yaml(Path(__file__).with_name("series.yaml"))
@@ -167,7 +168,8 @@ def draw_by_bin(
     ``data`` has ``bins`` (as printed; "All" stands apart), ``by`` (which series, of whose values
     ``looks`` says how they look), ``column`` (NaN: "n/a" stands there), ``low``, ``high`` (NaN: no
     interval, a point is open) and ``n``. ``percent``: shares, of which the axis has percents, from
-    0 to a little above the highest.
+    0 to a little above the highest; of bins of very few questions (:func:`is_little`) a value or an
+    interval may end beyond it, and a value does so with an arrow.
     """
     places = _mark_bins(ax, data, bins)
     parts = list(series(data.astype({column: float, "low": float, "high": float}), looks, by))
@@ -180,12 +182,41 @@ def draw_by_bin(
             _draw_points(ax, x, part, look, column)
         _mark_undefined(ax, x[part[column].isna().to_numpy()])
     if percent:
-        _set_percents(ax, np.nanmax([0.0, *data[column], *data["high"]]), from_zero=bars)
+        setting = data[~is_little(data, bins)]
+        _set_percents(ax, np.nanmax([0.0, *setting[column], *setting["high"]]), from_zero=bars)
+        _mark_beyond(ax, places[data[bins]].to_numpy(), data[column].to_numpy(np.float64))
     else:
         ax.axhline(0, color=BLACK, linewidth=0.6)
         if data[column].isna().all():
             # Nothing gives the axis a scale, and "n/a" would be set far outside it.
             ax.set_ylim(-0.05, 1)
+
+
+def is_little(data: pd.DataFrame, bins: str) -> pd.Series[bool]:
+    """By row whether its bin has so few of the questions that it sets no axis: few, and a sliver.
+
+    None is, where there is no bin of all.
+    """
+    n = data["n"].astype(float)
+    everything = n[data[bins] == "All"].max()
+    return (n < FEW) & (n < SLIVER * everything)
+
+
+def beyond_axis(data: pd.DataFrame, bins: str) -> str:
+    """The sentence on what may end beyond the axis, for the footnote; "" where nothing does."""
+    little = data.loc[is_little(data, bins), [bins, "n"]].drop_duplicates()
+    if little.empty:
+        return ""
+    named = [f"{name} (n = {n})" for name, n in little.to_numpy()]
+    return f"Intervals may end beyond the axis at {captions.listing(named)}. "
+
+
+def _mark_beyond(ax: Axes, places: NDArray[np.float64], values: NDArray[np.float64]) -> None:
+    """An arrow with its number at each value above the axis."""
+    _, top = ax.get_ylim()
+    for place, value in zip(places, values, strict=True):
+        if value > top:
+            ax.text(place, top, f"{100 * value:.0f}↑", ha="center", va="top", fontsize=7)
 
 
 def _mark_bins(ax: Axes, data: pd.DataFrame, bins: str) -> pd.Series[float]:
@@ -260,6 +291,8 @@ class Layout:
     before: str = ""  # stands before the footnote
     # What values of the frame are called in titles of panels, beside models, datasets and methods
     titles: Mapping[str, str] = field(default_factory=dict)
+    # Draws on a panel what needs the final layout
+    finish: Draw | None = None
     # How many questions the rows of a panel are of
     questions: Callable[[pd.DataFrame], float] = most_questions
 
@@ -282,7 +315,7 @@ def figure(
     panels = _Panels(data, by, name, draw, _titles(study, layout), layout)
     missing = int(data["value"].isna().sum()) if "value" in data else 0
     undefined = f"{missing} of {len(data)} points are undefined and left out." if missing else ""
-    return Figure(data, panels.figure, {"undefined": undefined, **facts})
+    return Figure(data, panels.figure, {"undefined": undefined, **facts}, panels.finish)
 
 
 def _titles(study: Study, layout: Layout) -> dict[str, str]:
@@ -332,6 +365,13 @@ class _Panels:
         if layout.legend_rows:
             _add_legend(figure, list(grid.flat), legend_top, layout.legend_rows)
         return figure
+
+    def finish(self, figure: matplotlib.figure.Figure) -> None:
+        """Draw what needs the final layout."""
+        if self.layout.finish is None:
+            return
+        for ax, part in zip(figure.axes, self._parts(), strict=False):
+            self.layout.finish(part, ax)
 
     def _parts(self) -> list[pd.DataFrame]:
         """The rows of each panel."""
@@ -447,6 +487,7 @@ def laid_out(built: Built) -> matplotlib.figure.Figure:
     for ax in figure.axes:
         # The solver's last digits differ between processes, and ids are made of them.
         ax.set_position(Bbox(ax.get_position().get_points().round(9)))
+    built.shown.finish(figure)
     return figure
 
 

@@ -83,10 +83,14 @@ class ByCandidates:
             for method, variant, setting in _forms_by_size(study, chosen[0], self.looks)
         ]
         data = _points(study, measured(study, inputs, chosen, forms))
-        draw = partial(draw_curves, looks=self.looks)
         facts = {"methods": captions.listing(self.methods)}
+        return self.drawn(study, data).with_facts(facts)
+
+    def drawn(self, study: Study, data: pd.DataFrame) -> Figure:
+        """The figure of its frame alone."""
+        draw = partial(draw_curves, looks=self.looks)
         layout = Layout(AXES, height=2.2, before=f"{figure_style.thin_lines(study)} ")
-        return figure_style.figure(study, data, self.by, self.name, draw, facts, layout)
+        return figure_style.figure(study, data, self.by, self.name, draw, {}, layout)
 
     def exhibit(self, label: str) -> Exhibit:
         """The figure under a label, of the paper's model and dataset."""
@@ -98,6 +102,10 @@ class ByCandidates:
             self.build,
             near=(MODELS[0], DATASET),
         )
+
+
+BY_CANDIDATES = ByCandidates(LOOKS, ["method"], "{method}\nall {n} questions")
+WITH_ENTROPY = ByCandidates(ENTROPY_LOOKS, [], "all {n} questions")
 
 
 def cells_with_curves(study: Study) -> list[Cell]:
@@ -127,11 +135,15 @@ def across_cells(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
         values = scored.prr(first, f"first {MOST_QUESTIONS}", forms, **inputs.resampling)
         parts.append(values.assign(**cell.place))
     data = _points(study, joined(parts))
+    return drawn_across_cells(study, data).with_facts({"most": MOST_QUESTIONS})
+
+
+def drawn_across_cells(study: Study, data: pd.DataFrame) -> Figure:
+    """The figure of its frame alone."""
     name = "{dataset}\n{model}\nfirst {n} questions"
     by = ["model", "dataset"]
-    facts = {"most": MOST_QUESTIONS}
     layout = Layout(AXES, sharey=False, before=f"{figure_style.thin_lines(study)} ")
-    return figure_style.figure(study, data, by, name, draw_curves, facts, layout)
+    return figure_style.figure(study, data, by, name, draw_curves, {}, layout)
 
 
 def draw_curves(data: pd.DataFrame, ax: Axes, looks: Looks = LOOKS) -> None:
@@ -237,8 +249,13 @@ def by_length(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     data = pd.concat(parts, ignore_index=True)[columns]
     titles = [study.datasets[cell.dataset].title for cell in chosen]
     facts = {"datasets": captions.listing(titles), "bins": BINS}
+    return drawn_by_length(study, data).with_facts(facts)
+
+
+def drawn_by_length(study: Study, data: pd.DataFrame) -> Figure:
+    """The figure of its frame alone."""
     layout = Layout(("Length (tokens); below, n", "PRR"), height=2.2, sharex=False)
-    return figure_style.figure(study, data, ["dataset"], "{dataset}", draw_by_bin, facts, layout)
+    return figure_style.figure(study, data, ["dataset"], "{dataset}", draw_by_bin, {}, layout)
 
 
 def _prr_by_length(study: Study, cell: Cell, inputs: Inputs) -> list[pd.DataFrame]:
@@ -445,9 +462,14 @@ def reliability(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     data = right.merge(stated[[*keys, "probability"]], on=keys)
     data = data[[*keys, "probability", "right", "low", "high", "n"]]
     facts = {"n": int(rows.loc[rows["metric"] == "brier", "n"].max())}
+    return drawn_reliability(study, data).with_facts(facts)
+
+
+def drawn_reliability(study: Study, data: pd.DataFrame) -> Figure:
+    """The figure of its frame alone."""
     labels = ("Mean p(right)", "Share right")
     layout = Layout(labels, height=1.5, across=ACROSS, questions=questions_in_bins)
-    return figure_style.figure(study, data, ["method"], "{method}", draw_reliability, facts, layout)
+    return figure_style.figure(study, data, ["method"], "{method}", draw_reliability, {}, layout)
 
 
 def questions_in_bins(part: pd.DataFrame) -> float:
@@ -497,8 +519,8 @@ def exhibits(_: Study) -> list[Exhibit]:
         beyond_paper=True,
     )
     return [
-        ByCandidates(LOOKS, ["method"], "{method}\nall {n} questions").exhibit("abl_nsamples"),
-        ByCandidates(ENTROPY_LOOKS, [], "all {n} questions").exhibit("sement_different_nsamples"),
+        BY_CANDIDATES.exhibit("abl_nsamples"),
+        WITH_ENTROPY.exhibit("sement_different_nsamples"),
         drawn(
             "rebuttal_nsamples_across_data",
             cells=cells_with_curves,
