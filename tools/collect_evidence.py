@@ -81,7 +81,7 @@ def _collect_exhibits(study: Study, results: Path, into: Path) -> list[str]:
             _copy(results / f"tables/{label}.{ending}", into / f"tables/{label}.{ending}")
         for ending in ("csv", "txt"):
             _copy(figures / f"{label}.{ending}", into / f"figures/{label}.{ending}")
-        _picture(figures / f"{label}.png", into / f"figures/{label}.png")
+        picture(figures / f"{label}.png", into / f"figures/{label}.png")
         points = into / f"figures/{label}.csv"
         if points.is_file() and points.stat().st_size > LARGEST:
             points.unlink()
@@ -200,8 +200,8 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def _picture(source: Path, target: Path) -> None:
-    """A figure in few bytes."""
+def picture(source: Path, target: Path) -> None:
+    """Copy a figure, in few bytes."""
     if source.is_file():
         target.parent.mkdir(parents=True, exist_ok=True)
         in_few_colours(Image.open(source).convert("RGB")).save(target, optimize=True)

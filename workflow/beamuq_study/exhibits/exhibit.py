@@ -128,6 +128,7 @@ class Built:
     caption: str
     footnote: str
     shown: Table | Figure
+    study: str = ""  # its title
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -198,12 +199,17 @@ class Exhibit:
         title = captions.titled(study, title)
         if isinstance(shown, Table) and shown.reasons:
             sentences.append(f"Without a value or an interval: {'; '.join(shown.reasons)}.")
-        scorers = list(dict.fromkeys(file.scorer for file in artifacts if file.scorer))
-        proxies = captions.footnote(study, scorers, quality=self.quality)
+        proxies = self.footnote(study)
         warning = captions.DEMO_WARNING if study.demo else ""
         empty = inputs.empty_sentence(artifacts, self.answer_source)
         parts = [f"{title}.", *sentences, proxies, warning, empty]
-        return Built(self.label, title, " ".join(filter(None, parts)), proxies, shown)
+        return Built(self.label, title, " ".join(filter(None, parts)), proxies, shown, study.title)
+
+    def footnote(self, study: Study) -> str:
+        """The sentence on the proxies among what it rests on; "" where there are none."""
+        artifacts = self._artifacts(study, self._chosen(study))
+        scorers = list(dict.fromkeys(file.scorer for file in artifacts if file.scorer))
+        return captions.footnote(study, scorers, quality=self.quality)
 
     def _measures(self, study: Study, metric: str) -> bool:
         metrics = study.evaluation.metrics

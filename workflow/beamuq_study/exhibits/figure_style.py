@@ -182,8 +182,7 @@ def draw_by_bin(
             _draw_points(ax, x, part, look, column)
         _mark_undefined(ax, x[part[column].isna().to_numpy()])
     if percent:
-        setting = data[~is_little(data, bins)]
-        _set_percents(ax, np.nanmax([0.0, *setting[column], *setting["high"]]), from_zero=bars)
+        _set_percents(ax, _top_of_percents(data, column, bins), from_zero=bars)
         _mark_beyond(ax, places[data[bins]].to_numpy(), data[column].to_numpy(np.float64))
     else:
         ax.axhline(0, color=BLACK, linewidth=0.6)
@@ -202,13 +201,22 @@ def is_little(data: pd.DataFrame, bins: str) -> pd.Series[bool]:
     return (n < FEW) & (n < SLIVER * everything)
 
 
-def beyond_axis(data: pd.DataFrame, bins: str) -> str:
-    """The sentence on what may end beyond the axis, for the footnote; "" where nothing does."""
-    little = data.loc[is_little(data, bins), [bins, "n"]].drop_duplicates()
-    if little.empty:
+def beyond_axis(data: pd.DataFrame, column: str, bins: str) -> str:
+    """The sentence on the bins that end beyond an axis of percents; "" where none does."""
+    ends = data[[column, "high"]].astype(float).max(axis=1)
+    is_beyond = is_little(data, bins) & (ends > _top_of_percents(data, column, bins))
+    named = data.loc[is_beyond, [bins, "n"]].drop_duplicates()
+    if named.empty:
         return ""
-    named = [f"{name} (n = {n})" for name, n in little.to_numpy()]
-    return f"Intervals may end beyond the axis at {captions.listing(named)}. "
+    listed = captions.listing([f"{name} (n = {n})" for name, n in named.to_numpy()])
+    return f"Beyond the axis: intervals at {listed}. "
+
+
+def _top_of_percents(data: pd.DataFrame, column: str, bins: str) -> float:
+    """Where an axis of percents ends, as a share: a little above all but bins of very few."""
+    setting = data[~is_little(data, bins)]
+    highest = np.nanmax([0.0, *setting[column], *setting["high"]])
+    return float(min(1.04, max(0.05, 1.08 * highest)))
 
 
 def _mark_beyond(ax: Axes, places: NDArray[np.float64], values: NDArray[np.float64]) -> None:
@@ -259,13 +267,12 @@ def _mark_undefined(ax: Axes, places: pd.Series[float]) -> None:
         ax.text(place, 0.01, UNDEFINED, ha="center", va="bottom", rotation=90, fontsize=7)
 
 
-def _set_percents(ax: Axes, highest: float, *, from_zero: bool) -> None:
-    """Percents along the vertical axis, up to a little above ``highest``, a share."""
+def _set_percents(ax: Axes, top: float, *, from_zero: bool) -> None:
+    """Percents along the vertical axis, up to ``top``, a share."""
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
     ax.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))  # whole percents
     ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=None))
-    top = min(1.04, max(0.05, 1.08 * highest))
     bottom = 0 if from_zero else -0.03 * top  # a point at 0 is seen whole
     ax.set_ylim(bottom, top)
 

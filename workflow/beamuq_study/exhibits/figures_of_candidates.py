@@ -86,7 +86,7 @@ def drawn_redundancy(study: Study, data: pd.DataFrame) -> Figure:
     layout = Layout(
         (LENGTH, "Texts that repeat (%)"),
         height=2.3,
-        before=figure_style.beyond_axis(data, "length"),
+        before=figure_style.beyond_axis(data, "redundancy", "length"),
     )
     return figure_style.figure(study, data, [], "", draw, {}, layout)
 
@@ -116,7 +116,9 @@ def drawn_thresholds(study: Study, data: pd.DataFrame) -> Figure:
         percent=True,
     )
     layout = Layout(
-        (LENGTH, "Questions above (%)"), height=2.3, before=figure_style.beyond_axis(data, "length")
+        (LENGTH, "Questions above (%)"),
+        height=2.3,
+        before=figure_style.beyond_axis(data, "share", "length"),
     )
     return figure_style.figure(study, data, [], "", draw, {}, layout)
 

@@ -411,16 +411,17 @@ def draw_risk_coverage(
     """
     for risk in risks:
         ax.axhline(risk, color=GREY, linestyle=":", linewidth=0.6, label="allowed share (α)")
-    ax.plot(
-        [],
-        [],
-        markersize=6,
-        markeredgecolor=BLACK,
-        linestyle="",
-        marker="o",
-        color="white",
-        label="guaranteed threshold",
-    )
+    if (data["part"] == "guaranteed").any():
+        ax.plot(
+            [],
+            [],
+            markersize=6,
+            markeredgecolor=BLACK,
+            linestyle="",
+            marker="o",
+            color="white",
+            label="guaranteed threshold",
+        )
     for form, look in figure_style.series(data, FORMS, "variant"):
         _draw_risk_curve(ax, form[form["part"] == "curve"], look)
         points = form[form["part"] == "guaranteed"]

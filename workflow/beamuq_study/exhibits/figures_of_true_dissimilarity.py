@@ -165,7 +165,7 @@ def gain_by_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
 
 def drawn_gains(study: Study, data: pd.DataFrame) -> Figure:
     """The figure of its frame alone; three panels stand side by side, of more two in a row."""
-    labels = ("Bin of covered mass; below, n", "PRR − PRR of samples")
+    labels = ("Covered mass; below, n", "PRR − PRR of samples")
     is_one_row = data[PLACE].drop_duplicates().shape[0] == ONE_ROW
     layout = Layout(labels, across=ONE_ROW if is_one_row else 2, sharex=False)
     name = "{dataset}\n{model}"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 POINT = 1 / 72  # inches
 GAP = 3.0  # points, between a text and what it names
+PAD = 1.0  # points, kept free around a text
 STEP = 3.0  # points, by which further places are tried
 FARTHEST = 30  # steps
 LEADER_FROM = 7.0  # points; a text that stands farther off has a line to what it names
@@ -92,7 +93,7 @@ class LabelPlaces:
         box = next(free, None) or min(inside, key=self._covered, default=text.get_window_extent())
         ((x, y),) = self.ax.transData.inverted().transform([0.5 * (box.min + box.max)])
         text.set(ha="center", va="center", position=(round(x, DIGITS), round(y, DIGITS)))
-        self.taken.append(box)
+        self.taken.append(box.padded(PAD * self._pixels))
         return box
 
     def _covered(self, box: Bbox) -> float:
