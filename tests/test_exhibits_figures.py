@@ -26,7 +26,12 @@ from beamuq_study.comparison import beams_minus_samples
 from beamuq_study.exhibits import figure_style, list_of_exhibits
 from beamuq_study.exhibits import figures_of_scores as of_scores
 from beamuq_study.exhibits.exhibit import Built
-from beamuq_study.exhibits.figure_of_beams_map import draw_map
+from beamuq_study.exhibits.figure_of_beams_map import (
+    draw_map,
+    finish_map,
+    sides_of_points,
+    values_at_points,
+)
 from beamuq_study.exhibits.figure_style import draw_by_bin
 from beamuq_study.exhibits.figures_of_candidates import (
     draw_candidates,
@@ -40,6 +45,7 @@ from beamuq_study.exhibits.figures_of_true_dissimilarity import (
     draw_conditions,
     draw_gains,
     draw_reasons,
+    drawn_gains,
 )
 from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import Artifact
@@ -130,6 +136,74 @@ OWN: dict[Any, tuple[str, pd.DataFrame]] = {
         frame(part=["question", "sample", "beam"], text=["?", "$", ""], value=[0, 0, 0.5]),
     ),
 }
+
+
+def own_cell(mass: float, kappa: float, dataset: str, half: float = 0.01) -> pd.DataFrame:
+    """The row of a cell of the study on the map, with intervals."""
+    ends = {"mass_low": mass - half, "mass_high": mass + half}
+    ends |= {"kappa_low": kappa - 0.1, "kappa_high": kappa + 0.1}
+    place = {"model": BASE, "dataset": dataset, "mass": mass, "kappa": kappa}
+    return pd.DataFrame([{"what": "cell of the study", "value": np.nan, **place, **ends}])
+
+
+def test_each_point_of_the_map_is_named_and_covers_no_number() -> None:
+    _, grid = OWN[draw_map]
+    grid = grid.assign(value=[-0.1, 0.1, -0.2, 0.2])
+    places = [(0.2, 0.5), (0.2, 1.0), (0.9, 0.5), (0.9, 0.52), (0.21, 0.51)]
+    cells = [own_cell(*place, f"d{number}") for number, place in enumerate(places)]
+    data = pd.concat([grid, *cells], ignore_index=True)
+    names = {(BASE, f"d{number}"): f"data {number}" for number in range(len(places))}
+    ax = on_axes(draw_map, data)
+    numbers = [text.get_text() for text in ax.texts]
+    finish_map(data, ax, names)
+    assert [text.get_text() for text in ax.texts] == [*numbers, *names.values()]
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert not [pair for pair in itertools.combinations(boxes, 2) if pair[0].overlaps(pair[1])]
+    points = ax.transData.transform(places)
+    assert not [box for box in boxes for point in points if box.contains(*point)]
+
+
+def test_points_are_counted_by_side_of_the_line_at_the_edge_if_their_intervals_reach_the_map() -> (
+    None
+):
+    _, grid = OWN[draw_map]
+    grid = grid.assign(value=[-0.1, -0.1, 0.1, 0.1])
+    places = [(0.3, 0.7), (0.8, 0.7), (0.195, 0.7), (0.1, 0.7), (0.8, 0.2)]
+    cells = [own_cell(*place, f"d{number}") for number, place in enumerate(places)]
+    data = pd.concat([grid, *cells], ignore_index=True).assign(quality="q", panel="mean")
+    values = values_at_points(data)
+    np.testing.assert_allclose(values, [-0.1 + 0.2 / 7, 0.1 - 0.2 / 7, -0.1, np.nan, np.nan])
+    assert "q: beams ahead at 1, samples at 2, 2 off the map" in sides_of_points(data)
+
+
+def test_a_bin_of_very_few_questions_sets_no_axis_and_says_so() -> None:
+    data = frame(
+        length=["1", "2", "All"],
+        variant="multinomial",
+        value=[0.9, 0.05, 0.06],
+        low=0.0,
+        high=[1.0, 0.08, 0.07],
+        n=[3, 900, 903],
+    )
+    ax = on_axes(draw_by_bin, data, percent=True)
+    assert ax.get_ylim()[1] == pytest.approx(1.08 * 0.08)
+    assert [text.get_text() for text in ax.texts] == ["90↑"]
+    assert "1 (n = 3)" in figure_style.beyond_axis(data, "value", "length")
+    small = data.assign(n=[3, 11, 14])
+    assert on_axes(draw_by_bin, small, percent=True).get_ylim()[1] == pytest.approx(1.04)
+    assert figure_style.beyond_axis(small, "value", "length") == ""
+
+
+def test_the_axis_of_shares_of_candidates_ends_at_one() -> None:
+    _, data = OWN[draw_candidates]
+    assert on_axes(draw_candidates, data).get_xlim() == (0, 1)
+
+
+def test_three_panels_of_gains_leave_no_place_empty() -> None:
+    _, data = OWN[draw_gains]
+    parts = [data.assign(model=BASE, dataset=name) for name in ("triviaqa", "coqa", "mean")]
+    figure = drawn_gains(STUDY, pd.concat(parts)).draw("title", "")
+    assert [ax.axison for ax in figure.axes] == [True] * 3
 
 
 def test_a_cell_of_the_study_is_on_the_map_wherever_its_kappa_lies() -> None:

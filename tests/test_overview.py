@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+import beamuq
 from beamuq.errors import BeamUQError
 from beamuq_study.overview import overview_tables
 from beamuq_study.parquet_tables import Footer, Loaded
@@ -102,7 +103,7 @@ def test_the_page_opens_with_results_and_links_every_exhibit_there_is(
         path.with_suffix(".svg").write_text(f"<svg>{title}</svg>")
         path.with_suffix(".txt").write_text(f"[demo] {path.stem} & more. What it shows.")
         path.with_suffix(".html").write_text(
-            f"{title}\n<p>Best is bold.</p>\n<div>.669</div>\n</body>"
+            f"{title}\n<p>Best is bold.</p>\n<div>.669</div>\n<footer>of a table</footer>\n</body>"
         )
     claims = results / "claims.csv"
     rows = [
@@ -124,7 +125,8 @@ def test_the_page_opens_with_results_and_links_every_exhibit_there_is(
         "<summary>Models",
     ]
     assert [page.index(part) for part in parts] == sorted(page.index(part) for part in parts)
-    assert not re.search("Samples win|<summary>Options", page)
+    assert not re.search("Samples win|<summary>Options|of a table", page)
+    assert f"<footer>{study.title} · beamuq {beamuq.__version__}</footer>" in page
     linked = {
         "comparison.html",
         "explorer.html",
