@@ -65,7 +65,8 @@ OWN = "cell of the study"
 NO_MAP = "no map"
 PRINTED = (1.0, 0.5)  # κ in the table
 MARKER = 3.0  # points, of a cell's mark
-TEXT_SIZE = 5.5  # points, of numbers and names on the map
+NARROW_TEXT = 5.5  # points, of numbers and names on one of two maps in a row
+WIDE_TEXT = 6.5  # points, of those on a map as wide as the figure
 BOX_ALPHA = 0.85  # of the box behind a text: a line below it is not read as part of it
 NUMBER_WIDTH = 0.11  # of mass; nearer ones are not printed
 LIMIT = 0.1  # a larger difference in PRR has the same colour
@@ -161,17 +162,20 @@ def when_beams_win(
 def drawn_map(study: Study, data: pd.DataFrame, across: int) -> Figure:
     """The figure of its frame alone, ``across`` panels in a row."""
     sides = sides_of_points(data)
+    text_size = NARROW_TEXT if across > 1 else WIDE_TEXT
+    names = _names_of_points(study, data)
     layout = Layout(
         (f"Mass that {study.main.num_candidates} beams cover", "κ (below 1: overconfident)"),
         across=across,
         height=2.3 if across > 1 else 2.6,
         legend_rows=2,
         before=f"{sides}\n",
-        finish=partial(finish_map, names=_names_of_points(study, data)),
+        finish=partial(finish_map, names=names, text_size=text_size),
     )
     name = "{panel}, n = {n}; quality: {quality}"
     by = ["panel", "quality"]
-    return figure_style.figure(study, data, by, name, draw_map, {"sides": sides}, layout)
+    draw = partial(draw_map, text_size=text_size)
+    return figure_style.figure(study, data, by, name, draw, {"sides": sides}, layout)
 
 
 def sides_of_points(data: pd.DataFrame) -> str:
@@ -346,8 +350,10 @@ def right_under_references(outcomes: pd.DataFrame, dataset: Dataset) -> list[flo
     return right
 
 
-def draw_map(data: pd.DataFrame, ax: Axes) -> None:
+def draw_map(data: pd.DataFrame, ax: Axes, text_size: float = NARROW_TEXT) -> None:
     """A difference by covered ``mass`` and ``kappa``: its colour and number; cells with bars.
+
+    ``text_size``: of the numbers, in points.
 
     ``data`` has ``what`` ("beams - samples", or a cell of the study, whose ``value`` is empty),
     ``mass``, ``kappa``, and their ends ``mass_low`` …; ``value``, ``low``, ``high``, of a full
@@ -355,7 +361,7 @@ def draw_map(data: pd.DataFrame, ax: Axes) -> None:
     """
     grid = data[data["what"] == GAIN]
     if len(grid):
-        _draw_grid(grid, ax)
+        _draw_grid(grid, ax, text_size)
     own = data[(data["what"] == OWN) & data["kappa"].notna()]
     ax.errorbar(
         own["mass"],
@@ -375,7 +381,7 @@ def draw_map(data: pd.DataFrame, ax: Axes) -> None:
     ax.autoscale(axis="y")  # room above and below the numbers, and for cells off the map
 
 
-def _draw_grid(grid: pd.DataFrame, ax: Axes) -> None:
+def _draw_grid(grid: pd.DataFrame, ax: Axes, text_size: float) -> None:
     """The map: colours, the lines where beams and samples are equal, and numbers."""
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -396,25 +402,30 @@ def _draw_grid(grid: pd.DataFrame, ax: Axes) -> None:
                 masses, kappas, values, levels=[0], colors=BLACK, linestyles=line, linewidths=width
             )
     printed = masses[np.diff(masses, prepend=-1.0) >= NUMBER_WIDTH]
-    _print_numbers(grid[grid["mass"].isin(printed)], ax, leftmost=masses[0])
+    _print_numbers(grid[grid["mass"].isin(printed)], ax, masses[0], text_size)
     ax.plot([], [], color=BLACK, label="beams = samples")
     ax.plot([], [], color=BLACK, linestyle="--", linewidth=0.8, label="ends of its interval")
     ax.plot([], [], color=figure_style.BEAMS, marker="s", linestyle="", label="beams ahead")
     ax.plot([], [], color=figure_style.SAMPLES, marker="s", linestyle="", label="samples ahead")
 
 
-def _print_numbers(places: pd.DataFrame, ax: Axes, leftmost: float) -> None:
+def _print_numbers(places: pd.DataFrame, ax: Axes, leftmost: float, text_size: float) -> None:
     """The value at each place; those of the ``leftmost`` mass begin there, others are centred."""
     box = {"facecolor": "white", "alpha": BOX_ALPHA, "linewidth": 0, "pad": 0.6}
     for mass, kappa, value in places[["mass", "kappa", "value"]].to_numpy():
         side = "left" if mass == leftmost else "center"
-        ax.text(mass, kappa, signed(value), ha=side, va="center", fontsize=TEXT_SIZE, bbox=box)
+        ax.text(mass, kappa, signed(value), ha=side, va="center", fontsize=text_size, bbox=box)
 
 
-def finish_map(data: pd.DataFrame, ax: Axes, names: Mapping[tuple[str, str], str]) -> None:
+def finish_map(
+    data: pd.DataFrame,
+    ax: Axes,
+    names: Mapping[tuple[str, str], str],
+    text_size: float = NARROW_TEXT,
+) -> None:
     """Move the numbers that a point covers, and name each point beside it; the layout is final.
 
-    ``names``: of a point, by model and dataset.
+    ``names``: of a point, by model and dataset; ``text_size``: of a name, in points.
     """
     own = data[(data["what"] == OWN) & data["kappa"].notna()]
     ends = own[[name + end for end in ENDS for name in ("mass", "kappa")]].to_numpy(np.float64)
@@ -431,7 +442,7 @@ def finish_map(data: pd.DataFrame, ax: Axes, names: Mapping[tuple[str, str], str
     box = {"facecolor": "white", "alpha": BOX_ALPHA, "linewidth": 0, "pad": 0.6}
     for place, (mass, kappa) in zip(own[PLACE].to_numpy(), centres, strict=True):
         name = names[tuple(place)]
-        text = ax.text(mass, kappa, name, fontsize=TEXT_SIZE, style="italic", bbox=box, zorder=6)
+        text = ax.text(mass, kappa, name, fontsize=text_size, style="italic", bbox=box, zorder=6)
         places.name(text, (mass, kappa), MARKER)
 
 
