@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.path import Path
 from matplotlib.transforms import Bbox
 
 from beamuq.array_types import Floats
@@ -19,22 +20,30 @@ if TYPE_CHECKING:
 POINT = 1 / 72  # inches
 GAP = 3.0  # points, between a text and what it names
 PAD = 1.0  # points, kept free around a text
+EDGE = 3.0  # points, of a text below which a line may run
 STEP = 3.0  # points, by which further places are tried
 FARTHEST = 30  # steps
 LEADER_FROM = 7.0  # points; a text that stands farther off has a line to what it names
 DIGITS = 6  # of a position: its last digits differ between processes
-DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
+DIRECTIONS = (
+    *((1, 0), (-1, 0), (0, 1), (0, -1)),
+    *((1, 1), (-1, 1), (1, -1), (-1, -1)),
+    *((1, 0.5), (1, -0.5), (-1, 0.5), (-1, -0.5)),
+    *((0.5, 1), (0.5, -1), (-0.5, 1), (-0.5, -1)),
+)
+"""In which a text is moved: shares of its reach to the right and up."""
 
 
 @dataclass
 class LabelPlaces:
     """Places texts on axes whose layout is final, one after the other, each over nothing.
 
-    ``taken``: what no text may cover, in pixels; it grows by each text that is placed.
+    ``taken``: what no text may cover, in pixels; ``texts``: those of it that were placed.
     """
 
     ax: Axes
     taken: list[Bbox] = field(default_factory=list)
+    texts: list[Bbox] = field(default_factory=list)
 
     @property
     def _pixels(self) -> float:
@@ -63,7 +72,9 @@ class LabelPlaces:
         radius = 0.5 * marker * self._pixels
         mark = _around(centre, radius, radius)
         size = text.get_window_extent()
-        box = self._put(text, self._beside(mark, size.width, size.height))
+        places = list(self._beside(mark, size.width, size.height))
+        seen = [box for box in places if not self._is_hidden(centre, box)]
+        box = self._put(text, iter(seen or places))
         nearest = np.clip(centre, box.min, box.max)
         if np.hypot(*(nearest - centre)) > LEADER_FROM * self._pixels:
             ends = self.ax.transData.inverted().transform([centre, nearest]).round(DIGITS)
@@ -93,8 +104,15 @@ class LabelPlaces:
         box = next(free, None) or min(inside, key=self._covered, default=text.get_window_extent())
         ((x, y),) = self.ax.transData.inverted().transform([0.5 * (box.min + box.max)])
         text.set(ha="center", va="center", position=(round(x, DIGITS), round(y, DIGITS)))
-        self.taken.append(box.padded(PAD * self._pixels))
+        self.texts.append(box.padded(PAD * self._pixels))
+        self.taken.append(self.texts[-1])
         return box
+
+    def _is_hidden(self, centre: Floats, box: Bbox) -> bool:
+        """Whether the line from a mark to a box runs below another text, more than at its edge."""
+        leader = Path([centre, np.clip(centre, box.min, box.max)])
+        inner = [text.padded(-EDGE * self._pixels) for text in self.texts]
+        return any(leader.intersects_bbox(text, filled=False) for text in inner)
 
     def _covered(self, box: Bbox) -> float:
         """How much of what is taken a box covers, in square pixels."""
