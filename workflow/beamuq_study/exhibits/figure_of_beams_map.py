@@ -218,7 +218,7 @@ def _reaches(points: pd.DataFrame, name: str, places: Floats) -> Bools:
     values = points[name].astype(np.float64)
     lows = points[f"{name}_low"].astype(np.float64).fillna(values)
     highs = points[f"{name}_high"].astype(np.float64).fillna(values)
-    return ((highs >= places[0]) & (lows <= places[-1])).to_numpy()
+    return np.asarray((highs >= places[0]) & (lows <= places[-1]), np.bool_)
 
 
 def _names_of_points(study: Study, data: pd.DataFrame) -> dict[tuple[str, str], str]:
@@ -428,22 +428,27 @@ def finish_map(
     ``names``: of a point, by model and dataset; ``text_size``: of a name, in points.
     """
     own = data[(data["what"] == OWN) & data["kappa"].notna()]
+    places = LabelPlaces(ax)
+    _keep_points_free(own, places)
+    for number in list(ax.texts):
+        places.move(number)
+    box = {"facecolor": "white", "alpha": BOX_ALPHA, "linewidth": 0, "pad": 0.6}
+    for model, dataset, mass, kappa in own[[*PLACE, "mass", "kappa"]].to_numpy():
+        name = names[model, dataset]
+        text = ax.text(mass, kappa, name, fontsize=text_size, style="italic", bbox=box, zorder=6)
+        places.name(text, (mass, kappa), MARKER)
+
+
+def _keep_points_free(own: pd.DataFrame, places: LabelPlaces) -> None:
+    """Take the place of each point and its bars."""
     ends = own[[name + end for end in ENDS for name in ("mass", "kappa")]].to_numpy(np.float64)
     centres, lows, highs = ends[:, :2], ends[:, 2:4], ends[:, 4:]
-    places = LabelPlaces(ax)
     places.take_points(
         centres,
         np.where(np.isnan(lows), centres, lows),
         np.where(np.isnan(highs), centres, highs),
         MARKER + 1,
     )
-    for number in list(ax.texts):
-        places.move(number)
-    box = {"facecolor": "white", "alpha": BOX_ALPHA, "linewidth": 0, "pad": 0.6}
-    for place, (mass, kappa) in zip(own[PLACE].to_numpy(), centres, strict=True):
-        name = names[tuple(place)]
-        text = ax.text(mass, kappa, name, fontsize=text_size, style="italic", bbox=box, zorder=6)
-        places.name(text, (mass, kappa), MARKER)
 
 
 # -- table -----------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -183,7 +183,7 @@ def draw_by_bin(
         _mark_undefined(ax, x[part[column].isna().to_numpy()])
     if percent:
         _set_percents(ax, _top_of_percents(data, column, bins), from_zero=bars)
-        _mark_beyond(ax, places[data[bins]].to_numpy(), data[column].to_numpy(np.float64))
+        _mark_beyond(ax, places[data[bins]], data[column].astype(float))
     else:
         ax.axhline(0, color=BLACK, linewidth=0.6)
         if data[column].isna().all():
@@ -219,7 +219,7 @@ def _top_of_percents(data: pd.DataFrame, column: str, bins: str) -> float:
     return float(min(1.04, max(0.05, 1.08 * highest)))
 
 
-def _mark_beyond(ax: Axes, places: NDArray[np.float64], values: NDArray[np.float64]) -> None:
+def _mark_beyond(ax: Axes, places: Iterable[float], values: Iterable[float]) -> None:
     """An arrow with its number at each value above the axis."""
     _, top = ax.get_ylim()
     for place, value in zip(places, values, strict=True):

@@ -287,11 +287,17 @@ def risk_coverage(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figur
     data = _curves_and_thresholds(test, decided, thresholds)
     sentence = _sentence_of_thresholds(decided, thresholds)
     methods = _methods_drawn(data)
-    drawn = data[data["method"].isin(methods)]
-    if len(drawn) < len(data):
+    if len(methods) < data["method"].nunique():
         sentence += f" {_sentence_of_methods(data, methods)}"
-    draw = partial(draw_risk_coverage, risks=risks, top=_top_of_risks(drawn, risks))
     facts = {"risks": _percents(risks), "thresholds": sentence, "drawn": test.resamples}
+    return _drawn_risk(study, data, methods, sentence).with_facts(facts)
+
+
+def _drawn_risk(study: Study, data: pd.DataFrame, methods: Sequence[str], sentence: str) -> Figure:
+    """The figure of its frame, of which some methods are drawn, with a sentence below it."""
+    risks = study.decisions.risks
+    drawn = data[data["method"].isin(methods)]
+    draw = partial(draw_risk_coverage, risks=risks, top=_top_of_risks(drawn, risks))
     layout = Layout(
         ("Share shown", "Share of it wrong"),
         height=1.5 if len(methods) > ACROSS else 2.0,
@@ -299,7 +305,7 @@ def risk_coverage(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figur
         before=f"{figure_style.thin_lines(study)} {sentence} ",
         legend_rows=2,
     )
-    shown = figure_style.figure(study, drawn, ["method"], "{method}", draw, facts, layout)
+    shown = figure_style.figure(study, drawn, ["method"], "{method}", draw, {}, layout)
     return replace(shown, data=data)
 
 

@@ -90,7 +90,7 @@ class LabelPlaces:
         half_width = 0.5 * (mark.width if is_moved else width)
         half_height = 0.5 * (mark.height if is_moved else height)
         reach = (0.0, 0.0) if is_moved else (half_width, half_height)
-        middle = 0.5 * (mark.min + mark.max)
+        middle = _middle(mark)
         for step, (right, up) in itertools.product(range(FARTHEST), DIRECTIONS):
             distance = (GAP + STEP * step) * self._pixels
             shift = np.array([right * (reach[0] + distance), up * (reach[1] + distance)])
@@ -102,7 +102,7 @@ class LabelPlaces:
         inside = [box for box in places if _is_within(box, page)]
         free = (box for box in inside if not box.count_overlaps(self.taken))
         box = next(free, None) or min(inside, key=self._covered, default=text.get_window_extent())
-        ((x, y),) = self.ax.transData.inverted().transform([0.5 * (box.min + box.max)])
+        ((x, y),) = self.ax.transData.inverted().transform([_middle(box)])
         text.set(ha="center", va="center", position=(round(x, DIGITS), round(y, DIGITS)))
         self.texts.append(box.padded(PAD * self._pixels))
         self.taken.append(self.texts[-1])
@@ -125,8 +125,14 @@ def _around(centre: Floats, half_width: float, half_height: float) -> Bbox:
     return Bbox([centre - half, centre + half])
 
 
+def _middle(box: Bbox) -> Floats:
+    return np.asarray(np.mean(box.get_points(), axis=0), np.float64)
+
+
 def _is_within(box: Bbox, page: Bbox) -> bool:
-    return bool((box.min >= page.min).all() and (box.max <= page.max).all())
+    low, high = box.get_points()
+    page_low, page_high = page.get_points()
+    return bool((low >= page_low).all() and (high <= page_high).all())
 
 
 def without_common_words(titles: Sequence[str]) -> list[str]:
