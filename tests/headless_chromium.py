@@ -80,6 +80,21 @@ class Page:
             "document.body?.dataset.ready ? done() : setTimeout(look, 20); look(); })"
         )
 
+    def show(self, address: str, width: int) -> None:
+        """Go to an address in a window of some pixels' width and wait until it is whole."""
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=1000,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+        self.call("Page.navigate", url=address)
+        self.evaluate(
+            "new Promise(done => document.readyState === 'complete' ? done()"
+            " : addEventListener('load', () => done()))"
+        )
+
     def evaluate(self, expression: str) -> Any:
         """The value of an expression in the page, awaited if it is a promise."""
         found = self.call(

@@ -486,3 +486,23 @@ def test_the_step_writes_every_file_and_the_same_results_give_the_same_bytes(
     assert re.findall(r'src="(.{18})', again["html"]) == ["data:image/svg+xml"]
     assert not re.search(r"<(?:script|link|iframe)\b", again["html"])
     assert len(pd.read_csv(out / "csv")) == 1958 + 2 * 69
+
+
+@pytest.mark.parametrize("is_compared", [True, False])
+def test_of_numbers_of_which_none_is_compared_the_page_has_one_sentence(
+    folder: Path, tmp_path: Path, *, is_compared: bool
+) -> None:
+    of = folder / "study.json"
+    of.write_text(one_model().model_dump_json(), encoding="utf-8")
+    comparison = compare_with_paper(one_model(), of, folder)
+    status = number_statuses.DIFFERS if is_compared else "not comparable"
+    numbers = comparison.numbers.assign(status=status, detectable=0.1)
+    tables = comparison.tables if is_compared else comparison.tables[:0]
+    (svg := tmp_path / "paired.svg").write_text("<svg><title>t</title></svg>")
+    svg.with_suffix(".txt").write_text("t. What it shows.")
+    changed = replace(comparison, numbers=numbers, tables=tables)
+    page = comparison_page.html(changed, Drawing.read(svg))
+    assert ("<p>None of the 1,958 can be compared;" in page) == (not is_compared)
+    assert ("<summary>tab:qa_mean_prr: 120 differs" in page) == is_compared
+    assert ("z = difference" in page) == is_compared
+    assert page.count("<footer>") == 1

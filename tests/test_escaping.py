@@ -121,7 +121,9 @@ def test_every_text_of_a_page_is_escaped_nothing_is_loaded_and_it_is_the_same_ea
     frame = pd.DataFrame(
         {"a_name": [hostile, "total"], "n": [1234, 5], "share": [0.25, 50.0], "empty": ["–", 3]}
     )
-    values = {"title": hostile, "warning": hostile, "table": html_pages.PageTable(frame)}
+    table = html_pages.PageTable(frame)
+    values = {"title": hostile, "study": hostile, "warning": hostile, "has_gpu": False}
+    values |= {"rules": table, "cells": table}
     text = html_pages.render("ledger.html.jinja", **values)
     assert re.findall('href="(.*?)"', text) == ["overview.html"]  # a link, which loads nothing
     assert not any(word in text for word in ("<script>", "49", "\x00", "src=", "url(", "@import"))

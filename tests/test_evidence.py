@@ -13,17 +13,20 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from PIL import Image
 
+import redraw_evidence
 import sync_evidence
 from beamuq.errors import BeamUQError
 from beamuq_study import parquet_tables
 from beamuq_study.escaped_text import csv_text
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.exhibits.exhibit import CSV_COLUMNS
+from beamuq_study.exhibits.figure_of_beams_map import sides_of_points
 from beamuq_study.parquet_tables import Artifact, Loaded, read
 from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Study, load_study
-from collect_evidence import NO_TEXT, cells, collect, shortened
+from collect_evidence import NO_TEXT, cells, collect, in_few_colours, shortened
 from evidence_differences import EVIDENCE, Scored, recomputed
 from sync_evidence import MAP, PAGES, packaged_map, written
 
@@ -314,5 +317,29 @@ def test_a_folder_that_is_no_evidence_is_not_deleted(tmp_path: Path) -> None:
     assert (tmp_path / "mine").is_dir()
 
 
+def test_a_published_picture_keeps_its_colours() -> None:
+    generator = np.random.default_rng(0)
+    noise = Image.fromarray(generator.integers(0, 256, (60, 60, 3), dtype=np.uint8))
+    assert in_few_colours(noise).mode == "RGB", "256 colours would change it"
+    plain = Image.new("RGB", (60, 60), "#0072B2")
+    plain.paste("#D55E00", (0, 0, 30, 30))
+    few = in_few_colours(plain)
+    assert few.mode == "P"
+    assert few.convert("RGB").tobytes() == plain.tobytes()
+
+
+def test_every_published_figure_can_be_drawn_again() -> None:
+    for folder, label in redraw_evidence.published():
+        has_points = (folder / f"figures/{label}.csv").is_file()
+        assert label in (redraw_evidence.DRAWN if has_points else redraw_evidence.OF_SCORES), label
+
+
+def test_the_published_captions_of_the_map_count_the_points_that_the_pictures_show() -> None:
+    for label in ("when_beams_win", "when_beams_win_by_dataset"):
+        points = pd.read_csv(EVIDENCE / f"small/figures/{label}.csv")
+        caption = (EVIDENCE / f"small/figures/{label}.txt").read_text(encoding="utf-8")
+        assert sides_of_points(points) in caption
+
+
 def test_evidence_is_small() -> None:
-    assert sum(path.stat().st_size for path in EVIDENCE.rglob("*") if path.is_file()) < 12_000_000
+    assert sum(path.stat().st_size for path in EVIDENCE.rglob("*") if path.is_file()) < 14_000_000

@@ -26,7 +26,12 @@ from beamuq_study.comparison import beams_minus_samples
 from beamuq_study.exhibits import figure_style, list_of_exhibits
 from beamuq_study.exhibits import figures_of_scores as of_scores
 from beamuq_study.exhibits.exhibit import Built
-from beamuq_study.exhibits.figure_of_beams_map import draw_map
+from beamuq_study.exhibits.figure_of_beams_map import (
+    draw_map,
+    finish_map,
+    sides_of_points,
+    values_at_points,
+)
 from beamuq_study.exhibits.figure_style import draw_by_bin
 from beamuq_study.exhibits.figures_of_candidates import (
     draw_candidates,
@@ -40,6 +45,7 @@ from beamuq_study.exhibits.figures_of_true_dissimilarity import (
     draw_conditions,
     draw_gains,
     draw_reasons,
+    drawn_gains,
 )
 from beamuq_study.grid import Cell
 from beamuq_study.parquet_tables import Artifact
@@ -132,6 +138,74 @@ OWN: dict[Any, tuple[str, pd.DataFrame]] = {
 }
 
 
+def own_cell(mass: float, kappa: float, dataset: str, half: float = 0.01) -> pd.DataFrame:
+    """The row of a cell of the study on the map, with intervals."""
+    ends = {"mass_low": mass - half, "mass_high": mass + half}
+    ends |= {"kappa_low": kappa - 0.1, "kappa_high": kappa + 0.1}
+    place = {"model": BASE, "dataset": dataset, "mass": mass, "kappa": kappa}
+    return pd.DataFrame([{"what": "cell of the study", "value": np.nan, **place, **ends}])
+
+
+def test_each_point_of_the_map_is_named_and_covers_no_number() -> None:
+    _, grid = OWN[draw_map]
+    grid = grid.assign(value=[-0.1, 0.1, -0.2, 0.2])
+    places = [(0.2, 0.5), (0.2, 1.0), (0.9, 0.5), (0.9, 0.52), (0.21, 0.51)]
+    cells = [own_cell(*place, f"d{number}") for number, place in enumerate(places)]
+    data = pd.concat([grid, *cells], ignore_index=True)
+    names = {(BASE, f"d{number}"): f"data {number}" for number in range(len(places))}
+    ax = on_axes(draw_map, data)
+    numbers = [text.get_text() for text in ax.texts]
+    finish_map(data, ax, names)
+    assert [text.get_text() for text in ax.texts] == [*numbers, *names.values()]
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert not [pair for pair in itertools.combinations(boxes, 2) if pair[0].overlaps(pair[1])]
+    points = ax.transData.transform(places)
+    assert not [box for box in boxes for point in points if box.contains(*point)]
+
+
+def test_points_are_counted_by_side_of_the_line_at_the_edge_if_their_intervals_reach_the_map() -> (
+    None
+):
+    _, grid = OWN[draw_map]
+    grid = grid.assign(value=[-0.1, -0.1, 0.1, 0.1])
+    places = [(0.3, 0.7), (0.8, 0.7), (0.195, 0.7), (0.1, 0.7), (0.8, 0.2)]
+    cells = [own_cell(*place, f"d{number}") for number, place in enumerate(places)]
+    data = pd.concat([grid, *cells], ignore_index=True).assign(quality="q", panel="mean")
+    values = values_at_points(data)
+    np.testing.assert_allclose(values, [-0.1 + 0.2 / 7, 0.1 - 0.2 / 7, -0.1, np.nan, np.nan])
+    assert "q: beams ahead at 1, samples at 2, 2 off the map" in sides_of_points(data)
+
+
+def test_a_bin_of_very_few_questions_sets_no_axis_and_says_so() -> None:
+    data = frame(
+        length=["1", "2", "All"],
+        variant="multinomial",
+        value=[0.9, 0.05, 0.06],
+        low=0.0,
+        high=[1.0, 0.08, 0.07],
+        n=[3, 900, 903],
+    )
+    ax = on_axes(draw_by_bin, data, percent=True)
+    assert ax.get_ylim()[1] == pytest.approx(1.08 * 0.08)
+    assert [text.get_text() for text in ax.texts] == ["90↑"]
+    assert "1 (n = 3)" in figure_style.beyond_axis(data, "value", "length")
+    small = data.assign(n=[3, 11, 14])
+    assert on_axes(draw_by_bin, small, percent=True).get_ylim()[1] == pytest.approx(1.04)
+    assert figure_style.beyond_axis(small, "value", "length") == ""
+
+
+def test_the_axis_of_shares_of_candidates_ends_at_one() -> None:
+    _, data = OWN[draw_candidates]
+    assert on_axes(draw_candidates, data).get_xlim() == (0, 1)
+
+
+def test_three_panels_of_gains_leave_no_place_empty() -> None:
+    _, data = OWN[draw_gains]
+    parts = [data.assign(model=BASE, dataset=name) for name in ("triviaqa", "coqa", "mean")]
+    figure = drawn_gains(STUDY, pd.concat(parts)).draw("title", "")
+    assert [ax.axison for ax in figure.axes] == [True] * 3
+
+
 def test_a_cell_of_the_study_is_on_the_map_wherever_its_kappa_lies() -> None:
     _, data = OWN[draw_map]
     own = data.iloc[:1].assign(what="cell of the study", kappa=0.0, value=np.nan)
@@ -147,7 +221,7 @@ def test_numbers_of_ones_own_are_drawn_and_so_are_undefined_ones(draw: Callable[
     on_axes(draw, data.assign(**{column: np.nan}))
 
 
-def test_a_curve_is_broken_where_its_value_is_undefined_and_has_the_band_that_there_is() -> None:
+def test_a_curve_is_broken_where_its_value_is_undefined_and_has_the_ends_that_there_are() -> None:
     data = frame(
         method="Dissimilarity", variant="beamsearch", M=[1, 2, 3, 4], value=[0.1, np.nan, 0.3, 0.4]
     )
@@ -155,10 +229,12 @@ def test_a_curve_is_broken_where_its_value_is_undefined_and_has_the_band_that_th
         of_scores.draw_curves,
         data.assign(low=[0.0, np.nan, np.nan, 0.2], high=[0.2, np.nan, np.nan, 0.5]),
     )
-    (line,) = ax.lines
+    low, high, line = ax.lines
     np.testing.assert_array_equal(line.get_ydata(), [0.1, np.nan, 0.3, 0.4])
     assert line.get_label() == "beams"
-    assert np.nanmax(ax.collections[0].get_paths()[0].vertices[:, 1]) <= 0.5
+    np.testing.assert_array_equal(low.get_ydata(), [0.0, np.nan, np.nan, 0.2])
+    np.testing.assert_array_equal(high.get_ydata(), [0.2, np.nan, np.nan, 0.5])
+    assert low.get_linewidth() < line.get_linewidth() / 2
 
 
 def test_bars_have_their_heights_and_intervals_and_say_where_there_is_none() -> None:
@@ -270,6 +346,8 @@ def test_a_panel_of_fewer_than_twenty_questions_is_called_an_illustration(
         STUDY, data, ["panel"], "{panel}", draw_by_bin, {}, figure_style.Layout(("x", "y"))
     ).draw("title", "")
     assert shown.axes[0].get_title() == title
+    note = shown.texts[-1].get_text()
+    assert ("fewer than 20 questions" in note) == ("illustration" in title)
 
 
 def test_a_panel_of_which_nothing_was_run_is_no_illustration() -> None:
@@ -316,6 +394,20 @@ def test_a_forest_has_a_row_for_no_dataset_that_a_model_lacks() -> None:
     ax = on_axes(beams_minus_samples.draw_forest, data)
     names = [label.get_text() for label in ax.get_yticklabels()]
     assert names == ["a", "one", "two", "Mean", "b", "two", "Mean"]
+
+
+@pytest.mark.parametrize(
+    ("guaranteed", "drawn"), [(["b"], ["b"]), ([], ["Dissimilarity"]), (["b", "c"], ["b", "c"])]
+)
+def test_of_risk_the_methods_are_drawn_that_have_a_threshold_else_those_to_start_with(
+    guaranteed: list[str], drawn: list[str]
+) -> None:
+    methods = ["a", "b", "c", "Dissimilarity"]
+    data = frame(method=[*methods, *guaranteed])
+    data["part"] = ["curve"] * len(methods) + ["guaranteed"] * len(guaranteed)
+    assert of_scores._methods_drawn(data) == drawn
+    unknown = data[~data["method"].isin(["Dissimilarity", *guaranteed])]
+    assert of_scores._methods_drawn(unknown) == list(unknown["method"])
 
 
 def test_the_one_point_of_a_method_that_scores_all_alike_is_drawn() -> None:

@@ -83,6 +83,21 @@ def test_jobs_are_summed_with_their_shards_and_attempts_and_those_without_a_reco
     assert len(rows.loc[""]) == 2, "a figure is of no cell"
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_page_has_a_table_of_rules_and_one_of_cells_and_no_column_of_zeros(
+    jobs: list[Job], device: str
+) -> None:
+    costs = program("job_costs")
+    measured = costs.measured_jobs(RESULTS, jobs).assign(device=device)
+    tables = costs.page_tables(costs.ledger(measured))
+    rules, cells = tables["rules"].frame, tables["cells"].frame
+    assert list(rules["rule"]) == ["candidates", "quality", "figure", "total"]
+    assert list(cells["recipe"]) == ["main", "beam_widths"]
+    assert not {"model", "dataset", "recipe"} & set(rules)
+    assert "rule" not in cells
+    assert tables["has_gpu"] == ("gpu_seconds" in rules) == (device == "cuda")
+
+
 def test_what_was_fetched_for_the_study_is_in_the_total(jobs: list[Job]) -> None:
     fetched = Path("resources/models/org--name/fetched.json")
     write_record(

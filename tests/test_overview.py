@@ -11,11 +11,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+import beamuq
 from beamuq.errors import BeamUQError
 from beamuq_study.overview import overview_tables
 from beamuq_study.parquet_tables import Footer, Loaded
 from beamuq_study.plan.study_on_machine import Plan
 from beamuq_study.study_config import Study
+from headless_chromium import chromium
 from run_job import program
 
 CELL = {"model": "smollm2-135m-plain", "dataset": "coqa", "recipe": "main"}
@@ -102,7 +104,7 @@ def test_the_page_opens_with_results_and_links_every_exhibit_there_is(
         path.with_suffix(".svg").write_text(f"<svg>{title}</svg>")
         path.with_suffix(".txt").write_text(f"[demo] {path.stem} & more. What it shows.")
         path.with_suffix(".html").write_text(
-            f"{title}\n<p>Best is bold.</p>\n<div>.669</div>\n</body>"
+            f"{title}\n<p>Best is bold.</p>\n<div>.669</div>\n<footer>of a table</footer>\n</body>"
         )
     claims = results / "claims.csv"
     rows = [
@@ -124,7 +126,8 @@ def test_the_page_opens_with_results_and_links_every_exhibit_there_is(
         "<summary>Models",
     ]
     assert [page.index(part) for part in parts] == sorted(page.index(part) for part in parts)
-    assert not re.search("Samples win|<summary>Options", page)
+    assert not re.search("Samples win|<summary>Options|of a table", page)
+    assert f"<footer>{study.title} · beamuq {beamuq.__version__}</footer>" in page
     linked = {
         "comparison.html",
         "explorer.html",
@@ -153,6 +156,29 @@ def overview_of(study: Study, folder: Path, names: list[str], claims: list[tuple
     frame = pd.DataFrame(rows, columns=["id", "claim", "outcome", "model", "where"])
     frame.to_csv(folder / "claims.csv")
     return program("overview").page(study, exhibits, folder / "claims.csv", folder, {})
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [420, 1400])
+def test_a_page_is_no_wider_than_its_window_its_figures_shrink_and_its_tables_scroll(
+    study: Study, tmp_path: Path, width: int
+) -> None:
+    svg = '<svg xmlns="http://www.w3.org/2000/svg" width="900" height="300"><title>t</title></svg>'
+    (tmp_path / "paired.svg").write_text(svg)
+    (tmp_path / "paired.txt").write_text("t. What it shows.")
+    made_of = {"Models": pd.DataFrame({f"a long column {n}": ["x" * 20] for n in range(30)})}
+    pd.DataFrame({"id": [], "claim": [], "outcome": [], "model": [], "where": []}).to_csv(
+        claims := tmp_path / "claims.csv"
+    )
+    text = program("overview").page(study, (tmp_path / "paired.pdf",), claims, tmp_path, made_of)
+    (page := tmp_path / "overview.html").write_text(text.replace("<details>", "<details open>"))
+    with chromium(tmp_path / "profile") as shown:
+        shown.show(page.as_uri(), width)
+        assert shown.evaluate("document.documentElement.scrollWidth") <= width
+        assert shown.evaluate("document.images[0].getBoundingClientRect().width") <= width
+        assert shown.evaluate(
+            "[...document.querySelectorAll('.scroll')].some(e => e.scrollWidth > e.clientWidth)"
+        )
 
 
 def test_a_study_of_one_s_own_opens_with_its_first_table(study: Study, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from PIL import Image
+from PIL import Image, ImageChops
 
 from beamuq import io
 from beamuq.errors import BeamUQError
@@ -38,6 +38,7 @@ from beamuq_study.study_config import Study, load_study
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("comparison_claims.csv", "ledger.csv", "study.json")
 LARGEST = 400_000  # bytes of the points of a figure: those of curves are more
+LARGEST_SHIFT = 8  # of 255, that a colour of a picture in few colours may be off
 NO_TEXT = {"question": "", "context": [], "history": [], "options": [], "references": []}
 
 
@@ -80,7 +81,7 @@ def _collect_exhibits(study: Study, results: Path, into: Path) -> list[str]:
             _copy(results / f"tables/{label}.{ending}", into / f"tables/{label}.{ending}")
         for ending in ("csv", "txt"):
             _copy(figures / f"{label}.{ending}", into / f"figures/{label}.{ending}")
-        _picture(figures / f"{label}.png", into / f"figures/{label}.png")
+        picture(figures / f"{label}.png", into / f"figures/{label}.png")
         points = into / f"figures/{label}.csv"
         if points.is_file() and points.stat().st_size > LARGEST:
             points.unlink()
@@ -199,13 +200,24 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def _picture(source: Path, target: Path) -> None:
-    """A figure in 256 colours that keep those of its legend, and a third of the bytes."""
+def picture(source: Path, target: Path) -> None:
+    """Copy a figure, in few bytes."""
     if source.is_file():
         target.parent.mkdir(parents=True, exist_ok=True)
-        picture = Image.open(source).convert("RGB")
-        coverage = Image.Quantize.MAXCOVERAGE
-        picture.quantize(256, coverage, dither=Image.Dither.NONE).save(target, optimize=True)
+        in_few_colours(Image.open(source).convert("RGB")).save(target, optimize=True)
+
+
+def in_few_colours(picture: Image.Image) -> Image.Image:
+    """A picture in 256 colours, a third of the bytes; whole where these would change its colours.
+
+    A colour is changed where a pixel's differs by more than ``LARGEST_SHIFT``: then a thin line may
+    come to have the hue of another series.
+    """
+    coverage = Image.Quantize.MAXCOVERAGE
+    few = picture.quantize(256, coverage, dither=Image.Dither.NONE)
+    shift = ImageChops.difference(picture, few.convert("RGB"))
+    largest = max(high for _, high in shift.getextrema())
+    return few if largest <= LARGEST_SHIFT else picture
 
 
 def _write(path: Path, loaded: Loaded) -> None:

@@ -1,7 +1,7 @@
 """HTML pages that open offline, from the package's templates: every text escaped, nothing loaded.
 
-The same values give the same bytes: a template is given only what it shows, and no time, path or
-version.
+The same values give the same bytes: a template is given only what it shows, and no time or path.
+The footer names the study and the version of this package, no date: results hold none.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import jinja2
 import numpy as np
 import pandas as pd
 
+from beamuq import __version__
 from beamuq.html_text import printable
 
 CLASSED = ("status", "outcome")
@@ -32,6 +33,7 @@ _TEMPLATES = jinja2.Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
+_TEMPLATES.globals["version"] = __version__
 
 
 @dataclass(frozen=True)

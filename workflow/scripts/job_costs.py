@@ -30,9 +30,26 @@ def run(*, study: Path, exhibits: tuple[Path, ...], csv: Path, markdown: Path, h
     io.write_text(markdown, "".join(f"{markdown_line(cells)}\n" for cells in lines))
     title = captions.titled(content, f"{content.title}: what it cost")
     warning = captions.DEMO_WARNING if content.demo else ""
+    tables = page_tables(rows)
     io.write_text(
-        html, render("ledger.html.jinja", title=title, warning=warning, table=PageTable(rows))
+        html,
+        render("ledger.html.jinja", title=title, study=content.title, warning=warning, **tables),
     )
+
+
+def page_tables(rows: pd.DataFrame) -> dict[str, Any]:
+    """What the page shows of the sums: by rule, with the total, and by cell.
+
+    The column of seconds on a GPU goes where all are 0.
+    """
+    has_gpu = bool(rows["gpu_seconds"].any())
+    shown = rows if has_gpu else rows.drop(columns="gpu_seconds")
+    is_cell = shown["model"] != ""
+    return {
+        "has_gpu": has_gpu,
+        "rules": PageTable(shown[~is_cell].drop(columns=CELL)),
+        "cells": PageTable(shown[is_cell].drop(columns="rule")),
+    }
 
 
 def measured_jobs(results: Path, counted: Iterable[Job]) -> pd.DataFrame:

@@ -104,6 +104,7 @@ def page(
     return render(
         "overview.html.jinja",
         title=captions.titled(study, study.title),
+        study=study.title,
         warning=captions.DEMO_WARNING if study.demo else "",
         table=_shown(first_tables[0]) if first_tables else None,
         drawings=[Drawing.read(path) for path in first_figures[:MOST_FIGURES]],
@@ -140,7 +141,8 @@ def _hashes(manifest: Mapping[str, Any]) -> dict[str, str]:
 
 def _shown(table: Path) -> dict[str, Any]:
     """A table's page of this package in its parts: the caption and the table are markup already."""
-    parts = re.search(r"<p>(.*?)</p>\n(.*)\n</body>", table.read_text(encoding="utf-8"), re.DOTALL)
+    text = table.read_text(encoding="utf-8")
+    parts = re.search(r"<p>(.*?)</p>\n(.*?)\n(?:<footer>.*</footer>\n)?</body>", text, re.DOTALL)
     assert parts is not None
     caption = parts[1].removeprefix(f"{escape(title_of(table))}. ")
     return {"title": title_of(table), "caption": Markup(caption), "body": Markup(parts[2])}

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from beamuq import __version__
 from beamuq.errors import BeamUQError
 from beamuq.html_text import escape
 from beamuq.methods.registry import PRINTED_VARIANTS, TITLES
@@ -94,6 +95,7 @@ def page(
     back = f'<nav><a href="{escape(overview)}">← Overview</a></nav>' if overview else ""
     contents = {
         "TITLE": escape(title),
+        "VERSION": __version__,
         "BACK": back,
         "CSS": _file("explorer.css"),
         "DATA": _compressed(explorer_data(title, notes, sections)),

@@ -111,6 +111,7 @@ def html(comparison: Comparison, forest: Drawing) -> str:
     return render(
         "comparison.html.jinja",
         title=title,
+        study=study.title,
         warning=captions.DEMO_WARNING if study.demo else "",
         forest=forest,
         means=_means(comparison.differences),
@@ -151,6 +152,7 @@ def _of_numbers(comparison: Comparison) -> dict[str, Any]:
     is_compared = numbers["status"].isin([NOT_SHOWN, DIFFERS])
     compared = int(is_compared.sum())
     tables = comparison.tables[comparison.tables["table"] != mean_differences.ALL_TABLES]
+    compared_tables = set(numbers.loc[is_compared, "table"])
     z_limit = rules.limits["z"]
     reasons = _counted(numbers[numbers["reason"] != ""], ["status", "reason"])
     return {
@@ -168,17 +170,24 @@ def _of_numbers(comparison: Comparison) -> dict[str, Any]:
         "statuses": _table(_legend("status", rules.statuses, numbers)),
         "reasons": _table(reasons.sort_values("rows", ascending=False, kind="stable")),
         "tables": [
-            _numbers(str(name), part) for name, part in numbers.groupby("table", sort=False)
+            _numbers(str(name), part)
+            for name, part in numbers.groupby("table", sort=False)
+            if name in compared_tables
         ],
-        "entropy": _table(_entropy(comparison.numbers)),
+        "nothing_compared": [
+            name for name in numbers["table"].unique() if name not in compared_tables
+        ],
+        "entropy": _entropy(comparison.numbers),
     }
 
 
-def _entropy(numbers: pd.DataFrame) -> pd.DataFrame:
-    """Statuses of sampled Semantic Entropy by formulation."""
+def _entropy(numbers: pd.DataFrame) -> PageTable | None:
+    """Statuses of sampled Semantic Entropy by formulation; None where none is compared."""
     sampled = (numbers["method"] == "SemanticEntropy") & (numbers["variant"] != "beamsearch")
     entropy = numbers[sampled].replace({"formulation": number_statuses.FORMULATIONS})
-    return _counted(entropy, ["formulation", "status"])
+    if not entropy["status"].isin([NOT_SHOWN, DIFFERS]).any():
+        return None
+    return _table(_counted(entropy, ["formulation", "status"]))
 
 
 def _legend(column: str, meanings: Mapping[str, str], rows: pd.DataFrame) -> pd.DataFrame:

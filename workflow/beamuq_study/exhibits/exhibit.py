@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -98,13 +98,25 @@ class Table:
         return [(title, list(rows)) for title, rows in by_group]
 
 
+def _nothing(_: matplotlib.figure.Figure) -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class Figure:
-    """A figure: the frame drawn, and what draws it with a title and a footnote."""
+    """A figure: the frame drawn, and what draws it with a title and a footnote.
+
+    ``finish`` adds what needs the final layout, such as texts that give way to marks.
+    """
 
     data: pd.DataFrame
     draw: Callable[[str, str], matplotlib.figure.Figure]
     facts: Facts = field(default_factory=dict)
+    finish: Callable[[matplotlib.figure.Figure], None] = _nothing
+
+    def with_facts(self, facts: Facts) -> Figure:
+        """The figure with further facts for its caption."""
+        return replace(self, facts={**self.facts, **facts})
 
 
 @dataclass(frozen=True)
@@ -116,6 +128,7 @@ class Built:
     caption: str
     footnote: str
     shown: Table | Figure
+    study: str = ""  # its title
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -186,12 +199,17 @@ class Exhibit:
         title = captions.titled(study, title)
         if isinstance(shown, Table) and shown.reasons:
             sentences.append(f"Without a value or an interval: {'; '.join(shown.reasons)}.")
-        scorers = list(dict.fromkeys(file.scorer for file in artifacts if file.scorer))
-        proxies = captions.footnote(study, scorers, quality=self.quality)
+        proxies = self.footnote(study)
         warning = captions.DEMO_WARNING if study.demo else ""
         empty = inputs.empty_sentence(artifacts, self.answer_source)
         parts = [f"{title}.", *sentences, proxies, warning, empty]
-        return Built(self.label, title, " ".join(filter(None, parts)), proxies, shown)
+        return Built(self.label, title, " ".join(filter(None, parts)), proxies, shown, study.title)
+
+    def footnote(self, study: Study) -> str:
+        """The sentence on the proxies among what it rests on; "" where there are none."""
+        artifacts = self._artifacts(study, self._chosen(study))
+        scorers = list(dict.fromkeys(file.scorer for file in artifacts if file.scorer))
+        return captions.footnote(study, scorers, quality=self.quality)
 
     def _measures(self, study: Study, metric: str) -> bool:
         metrics = study.evaluation.metrics

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from beamuq.array_types import Floats
+from beamuq.array_types import Bools, Floats
 from beamuq.evaluation.bootstrap import interval
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import MEAN, Estimates, joined
@@ -21,6 +21,7 @@ from beamuq_study.errors_where_u_is_known import GAIN, NOISE, TARGET
 from beamuq_study.exhibits import figure_style
 from beamuq_study.exhibits.exhibit import Exhibit, Figure, Row, Table
 from beamuq_study.exhibits.figure_style import BLACK, Axes, Layout
+from beamuq_study.exhibits.label_places import LabelPlaces, without_common_words
 from beamuq_study.exhibits.numbers_of_cells import means
 from beamuq_study.exhibits.table_formats import decimal, signed
 from beamuq_study.exhibits.table_of_numbers import Column, Keys, table
@@ -63,6 +64,10 @@ COLUMNS = [
 OWN = "cell of the study"
 NO_MAP = "no map"
 PRINTED = (1.0, 0.5)  # κ in the table
+MARKER = 3.0  # points, of a cell's mark
+NARROW_TEXT = 5.5  # points, of numbers and names on one of two maps in a row
+WIDE_TEXT = 6.5  # points, of those on a map as wide as the figure
+BOX_ALPHA = 0.85  # of the box behind a text: a line below it is not read as part of it
 NUMBER_WIDTH = 0.11  # of mass; nearer ones are not printed
 LIMIT = 0.1  # a larger difference in PRR has the same colour
 
@@ -151,10 +156,81 @@ def when_beams_win(
         "beside": _beside_the_map(study, points),
         "undefined": f"{int(points['kappa'].isna().sum())} cells have no κ and are left out.",
     }
-    labels = (f"Mass that {study.main.num_candidates} beams cover", "κ (below 1: overconfident)")
-    layout = Layout(labels, across=2, height=2.3, legend_rows=2)
+    return drawn_map(study, data, across=2 if by_dataset else 1).with_facts(facts)
+
+
+def drawn_map(study: Study, data: pd.DataFrame, across: int) -> Figure:
+    """The figure of its frame alone, ``across`` panels in a row."""
+    sides = sides_of_points(data)
+    text_size = NARROW_TEXT if across > 1 else WIDE_TEXT
+    names = _names_of_points(study, data)
+    layout = Layout(
+        (f"Mass that {study.main.num_candidates} beams cover", "κ (below 1: overconfident)"),
+        across=across,
+        height=2.3 if across > 1 else 2.6,
+        legend_rows=2,
+        before=f"{sides}\n",
+        finish=partial(finish_map, names=names, text_size=text_size),
+    )
     name = "{panel}, n = {n}; quality: {quality}"
-    return figure_style.figure(study, data, ["panel", "quality"], name, draw_map, facts, layout)
+    by = ["panel", "quality"]
+    draw = partial(draw_map, text_size=text_size)
+    return figure_style.figure(study, data, by, name, draw, {"sides": sides}, layout)
+
+
+def sides_of_points(data: pd.DataFrame) -> str:
+    """At how many points of a figure's frame the map has beams ahead and samples, by quality.
+
+    By the point itself, not by its interval; a point that does not reach the map is counted apart.
+    """
+    phrases = []
+    for quality, panels in data.groupby("quality", sort=False):
+        parts = [values_at_points(panel) for _, panel in panels.groupby("panel", sort=False)]
+        values = np.concatenate(parts)
+        ahead = f"beams ahead at {(values > 0).sum()}, samples at {(values < 0).sum()}"
+        phrases.append(f"{quality}: {ahead}, {np.isnan(values).sum()} off the map")
+    return f"Points by side of the line: {'; '.join(phrases)}." if phrases else ""
+
+
+def values_at_points(panel: pd.DataFrame) -> Floats:
+    """What a panel's map has at each of its points, between its places.
+
+    NaN where a point's intervals do not reach the map; at its edge where they do, and the point
+    itself does not.
+    """
+    own = panel[(panel["what"] == OWN) & panel["kappa"].notna()]
+    grid = panel[panel["what"] == GAIN]
+    if grid.empty:
+        return np.full(len(own), np.nan)
+    wide = grid.pivot(index="kappa", columns="mass", values="value").astype(np.float64)
+    masses = wide.columns.to_numpy(np.float64)
+    kappas = wide.index.to_numpy(np.float64)
+    is_reached = _reaches(own, "mass", masses) & _reaches(own, "kappa", kappas)
+    values = []
+    for mass, kappa in own[["mass", "kappa"]].to_numpy(np.float64):
+        by_kappa = [np.interp(mass, masses, row) for row in wide.to_numpy()]
+        values.append(np.interp(kappa, kappas, by_kappa))
+    return np.where(is_reached, np.array(values, np.float64), np.nan)
+
+
+def _reaches(points: pd.DataFrame, name: str, places: Floats) -> Bools:
+    """Whether the interval of each point, or the point where there is none, reaches the places."""
+    values = points[name].astype(np.float64)
+    lows = points[f"{name}_low"].astype(np.float64).fillna(values)
+    highs = points[f"{name}_high"].astype(np.float64).fillna(values)
+    return np.asarray((highs >= places[0]) & (lows <= places[-1]), np.bool_)
+
+
+def _names_of_points(study: Study, data: pd.DataFrame) -> dict[tuple[str, str], str]:
+    """What the point of each model and dataset is called, without words that all models have."""
+    own = data[data["what"] == OWN]
+    models = list(own["model"].unique())
+    styles = without_common_words([study.models[model].title for model in models])
+    style_by_model = dict(zip(models, styles, strict=True))
+    return {
+        (model, dataset): f"{study.datasets[dataset].title} {style_by_model[model]}".strip()
+        for model, dataset in own[PLACE].drop_duplicates().to_numpy()
+    }
 
 
 def _grid(
@@ -274,8 +350,10 @@ def right_under_references(outcomes: pd.DataFrame, dataset: Dataset) -> list[flo
     return right
 
 
-def draw_map(data: pd.DataFrame, ax: Axes) -> None:
+def draw_map(data: pd.DataFrame, ax: Axes, text_size: float = NARROW_TEXT) -> None:
     """A difference by covered ``mass`` and ``kappa``: its colour and number; cells with bars.
+
+    ``text_size``: of the numbers, in points.
 
     ``data`` has ``what`` ("beams - samples", or a cell of the study, whose ``value`` is empty),
     ``mass``, ``kappa``, and their ends ``mass_low`` …; ``value``, ``low``, ``high``, of a full
@@ -283,7 +361,7 @@ def draw_map(data: pd.DataFrame, ax: Axes) -> None:
     """
     grid = data[data["what"] == GAIN]
     if len(grid):
-        _draw_grid(grid, ax)
+        _draw_grid(grid, ax, text_size)
     own = data[(data["what"] == OWN) & data["kappa"].notna()]
     ax.errorbar(
         own["mass"],
@@ -294,7 +372,7 @@ def draw_map(data: pd.DataFrame, ax: Axes) -> None:
         zorder=5,
         color=BLACK,
         marker="D",
-        markersize=3,
+        markersize=MARKER,
         linestyle="",
         elinewidth=0.5,
     )
@@ -303,7 +381,7 @@ def draw_map(data: pd.DataFrame, ax: Axes) -> None:
     ax.autoscale(axis="y")  # room above and below the numbers, and for cells off the map
 
 
-def _draw_grid(grid: pd.DataFrame, ax: Axes) -> None:
+def _draw_grid(grid: pd.DataFrame, ax: Axes, text_size: float) -> None:
     """The map: colours, the lines where beams and samples are equal, and numbers."""
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -324,19 +402,53 @@ def _draw_grid(grid: pd.DataFrame, ax: Axes) -> None:
                 masses, kappas, values, levels=[0], colors=BLACK, linestyles=line, linewidths=width
             )
     printed = masses[np.diff(masses, prepend=-1.0) >= NUMBER_WIDTH]
-    _print_numbers(grid[grid["mass"].isin(printed)], ax, leftmost=masses[0])
+    _print_numbers(grid[grid["mass"].isin(printed)], ax, masses[0], text_size)
     ax.plot([], [], color=BLACK, label="beams = samples")
     ax.plot([], [], color=BLACK, linestyle="--", linewidth=0.8, label="ends of its interval")
     ax.plot([], [], color=figure_style.BEAMS, marker="s", linestyle="", label="beams ahead")
     ax.plot([], [], color=figure_style.SAMPLES, marker="s", linestyle="", label="samples ahead")
 
 
-def _print_numbers(places: pd.DataFrame, ax: Axes, leftmost: float) -> None:
+def _print_numbers(places: pd.DataFrame, ax: Axes, leftmost: float, text_size: float) -> None:
     """The value at each place; those of the ``leftmost`` mass begin there, others are centred."""
-    box = {"facecolor": "white", "alpha": 0.6, "linewidth": 0, "pad": 0.6}
+    box = {"facecolor": "white", "alpha": BOX_ALPHA, "linewidth": 0, "pad": 0.6}
     for mass, kappa, value in places[["mass", "kappa", "value"]].to_numpy():
         side = "left" if mass == leftmost else "center"
-        ax.text(mass, kappa, signed(value), ha=side, va="center", fontsize=5.5, bbox=box)
+        ax.text(mass, kappa, signed(value), ha=side, va="center", fontsize=text_size, bbox=box)
+
+
+def finish_map(
+    data: pd.DataFrame,
+    ax: Axes,
+    names: Mapping[tuple[str, str], str],
+    text_size: float = NARROW_TEXT,
+) -> None:
+    """Move the numbers that a point covers, and name each point beside it; the layout is final.
+
+    ``names``: of a point, by model and dataset; ``text_size``: of a name, in points.
+    """
+    own = data[(data["what"] == OWN) & data["kappa"].notna()]
+    places = LabelPlaces(ax)
+    _keep_points_free(own, places)
+    for number in list(ax.texts):
+        places.move(number)
+    box = {"facecolor": "white", "alpha": BOX_ALPHA, "linewidth": 0, "pad": 0.6}
+    for model, dataset, mass, kappa in own[[*PLACE, "mass", "kappa"]].to_numpy():
+        name = names[model, dataset]
+        text = ax.text(mass, kappa, name, fontsize=text_size, style="italic", bbox=box, zorder=6)
+        places.name(text, (mass, kappa), MARKER)
+
+
+def _keep_points_free(own: pd.DataFrame, places: LabelPlaces) -> None:
+    """Take the place of each point and its bars."""
+    ends = own[[name + end for end in ENDS for name in ("mass", "kappa")]].to_numpy(np.float64)
+    centres, lows, highs = ends[:, :2], ends[:, 2:4], ends[:, 4:]
+    places.take_points(
+        centres,
+        np.where(np.isnan(lows), centres, lows),
+        np.where(np.isnan(highs), centres, highs),
+        MARKER + 1,
+    )
 
 
 # -- table -----------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,13 +32,16 @@ Draw: TypeAlias = "Callable[[pd.DataFrame, Axes], None]"
 """Draws rows of a frame on axes."""
 
 WIDTH = 5.5  # inches, the paper's text block
-FEW = 20  # questions; a panel of fewer carries the word "illustration"
+FEW = 20  # questions; a panel of fewer carries the word below, which the footnote explains
+ILLUSTRATION = "illustration"
 TITLE_CHARACTERS = 76  # on a line of the figure's title
 NOTE_CHARACTERS = 92  # on a line of its footnote
 LINE_HEIGHT = 0.15  # inches, of a title or a footnote
 LEGEND_ROW_HEIGHT = 0.2  # inches
 BINS_WIDTH = 0.8  # of the marks in one bin together; bins are 1 apart
 APART = 0.35  # by how much the bin "All" stands apart from the others
+END_WIDTH = 0.5  # points, of the lines through the ends of intervals
+SLIVER = 0.05  # of all questions; a bin of fewer, which are few, sets no axis
 UNDEFINED = "n/a"
 
 _SERIES = read_yaml(Path(__file__).with_name("series.yaml"))
@@ -95,16 +98,16 @@ def series(
 
 
 def line(
-    ax: Axes, data: pd.DataFrame, look: SeriesStyle, x: str, y: str = "value", *, band: bool = True
+    ax: Axes, data: pd.DataFrame, look: SeriesStyle, x: str, y: str = "value", *, ends: bool = True
 ) -> None:
-    """A line through column ``y`` against ``x``, with a ``band`` from ``low`` to ``high``.
+    """A line through column ``y`` against ``x``, and thin ones through ``low`` and ``high``.
 
-    Both are broken at NaN.
+    All are broken at NaN. ``ends=False``: without the thin ones. Lines, not a band: where bands of
+    several series overlap their colours mix, and no end is seen.
     """
-    if band:
-        ax.fill_between(
-            data[x], data["low"], data["high"], color=look.colour, alpha=0.15, linewidth=0
-        )
+    if ends:
+        for end in ("low", "high"):
+            ax.plot(data[x], data[end], color=look.colour, linestyle=look.line, linewidth=END_WIDTH)
     ax.plot(
         data[x],
         data[y],
@@ -113,6 +116,11 @@ def line(
         linestyle=look.line,
         marker=look.marker,
     )
+
+
+def thin_lines(study: Study) -> str:
+    """What thin lines are, for the footnote of a figure that has them."""
+    return f"Thin lines: {100 * study.evaluation.confidence:g} % intervals."
 
 
 def points(
@@ -160,7 +168,8 @@ def draw_by_bin(
     ``data`` has ``bins`` (as printed; "All" stands apart), ``by`` (which series, of whose values
     ``looks`` says how they look), ``column`` (NaN: "n/a" stands there), ``low``, ``high`` (NaN: no
     interval, a point is open) and ``n``. ``percent``: shares, of which the axis has percents, from
-    0 to a little above the highest.
+    0 to a little above the highest; of bins of very few questions (:func:`is_little`) a value or an
+    interval may end beyond it, and a value does so with an arrow.
     """
     places = _mark_bins(ax, data, bins)
     parts = list(series(data.astype({column: float, "low": float, "high": float}), looks, by))
@@ -173,12 +182,49 @@ def draw_by_bin(
             _draw_points(ax, x, part, look, column)
         _mark_undefined(ax, x[part[column].isna().to_numpy()])
     if percent:
-        _set_percents(ax, np.nanmax([0.0, *data[column], *data["high"]]), from_zero=bars)
+        _set_percents(ax, _top_of_percents(data, column, bins), from_zero=bars)
+        _mark_beyond(ax, places[data[bins]], data[column].astype(float))
     else:
         ax.axhline(0, color=BLACK, linewidth=0.6)
         if data[column].isna().all():
             # Nothing gives the axis a scale, and "n/a" would be set far outside it.
             ax.set_ylim(-0.05, 1)
+
+
+def is_little(data: pd.DataFrame, bins: str) -> pd.Series[bool]:
+    """By row whether its bin has so few of the questions that it sets no axis: few, and a sliver.
+
+    None is, where there is no bin of all.
+    """
+    n = data["n"].astype(float)
+    everything = n[data[bins] == "All"].max()
+    return (n < FEW) & (n < SLIVER * everything)
+
+
+def beyond_axis(data: pd.DataFrame, column: str, bins: str) -> str:
+    """The sentence on the bins that end beyond an axis of percents; "" where none does."""
+    ends = data[[column, "high"]].astype(float).max(axis=1)
+    is_beyond = is_little(data, bins) & (ends > _top_of_percents(data, column, bins))
+    named = data.loc[is_beyond, [bins, "n"]].drop_duplicates()
+    if named.empty:
+        return ""
+    listed = captions.listing([f"{name} (n = {n})" for name, n in named.to_numpy()])
+    return f"Beyond the axis: intervals at {listed}. "
+
+
+def _top_of_percents(data: pd.DataFrame, column: str, bins: str) -> float:
+    """Where an axis of percents ends, as a share: a little above all but bins of very few."""
+    setting = data[~is_little(data, bins)]
+    highest = np.nanmax([0.0, *setting[column], *setting["high"]])
+    return float(min(1.04, max(0.05, 1.08 * highest)))
+
+
+def _mark_beyond(ax: Axes, places: Iterable[float], values: Iterable[float]) -> None:
+    """An arrow with its number at each value above the axis."""
+    _, top = ax.get_ylim()
+    for place, value in zip(places, values, strict=True):
+        if value > top:
+            ax.text(place, top, f"{100 * value:.0f}↑", ha="center", va="top", fontsize=7)
 
 
 def _mark_bins(ax: Axes, data: pd.DataFrame, bins: str) -> pd.Series[float]:
@@ -221,13 +267,12 @@ def _mark_undefined(ax: Axes, places: pd.Series[float]) -> None:
         ax.text(place, 0.01, UNDEFINED, ha="center", va="bottom", rotation=90, fontsize=7)
 
 
-def _set_percents(ax: Axes, highest: float, *, from_zero: bool) -> None:
-    """Percents along the vertical axis, up to a little above ``highest``, a share."""
+def _set_percents(ax: Axes, top: float, *, from_zero: bool) -> None:
+    """Percents along the vertical axis, up to ``top``, a share."""
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
     ax.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))  # whole percents
     ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=None))
-    top = min(1.04, max(0.05, 1.08 * highest))
     bottom = 0 if from_zero else -0.03 * top  # a point at 0 is seen whole
     ax.set_ylim(bottom, top)
 
@@ -253,6 +298,8 @@ class Layout:
     before: str = ""  # stands before the footnote
     # What values of the frame are called in titles of panels, beside models, datasets and methods
     titles: Mapping[str, str] = field(default_factory=dict)
+    # Draws on a panel what needs the final layout
+    finish: Draw | None = None
     # How many questions the rows of a panel are of
     questions: Callable[[pd.DataFrame], float] = most_questions
 
@@ -275,7 +322,7 @@ def figure(
     panels = _Panels(data, by, name, draw, _titles(study, layout), layout)
     missing = int(data["value"].isna().sum()) if "value" in data else 0
     undefined = f"{missing} of {len(data)} points are undefined and left out." if missing else ""
-    return Figure(data, panels.figure, {"undefined": undefined, **facts})
+    return Figure(data, panels.figure, {"undefined": undefined, **facts}, panels.finish)
 
 
 def _titles(study: Study, layout: Layout) -> dict[str, str]:
@@ -303,7 +350,8 @@ class _Panels:
         rows = -(-len(parts) // layout.across)
         columns = -(-len(parts) // rows)  # rows of like length
         heights = _heights(layout.height, rows)
-        figure, legend_top = _canvas(sum(heights), title, layout.before + note, layout.legend_rows)
+        explained = layout.before + self._explained_illustration(parts) + note
+        figure, legend_top = _canvas(sum(heights), title, explained, layout.legend_rows)
         grid = figure.subplots(
             nrows=len(heights),
             ncols=columns,
@@ -325,6 +373,13 @@ class _Panels:
             _add_legend(figure, list(grid.flat), legend_top, layout.legend_rows)
         return figure
 
+    def finish(self, figure: matplotlib.figure.Figure) -> None:
+        """Draw what needs the final layout."""
+        if self.layout.finish is None:
+            return
+        for ax, part in zip(figure.axes, self._parts(), strict=False):
+            self.layout.finish(part, ax)
+
     def _parts(self) -> list[pd.DataFrame]:
         """The rows of each panel."""
         if not self.by or self.data.empty:
@@ -338,9 +393,20 @@ class _Panels:
         first_row = {str(column): value for column, value in part.iloc[0].items()}
         words = {column: self._title_of(value) for column, value in first_row.items()}
         lines = [self.name.format_map(words) or ax.get_title()]
-        if 0 < self.layout.questions(part) < FEW:
-            lines.append("illustration")
+        if self._is_illustration(part):
+            lines.append(ILLUSTRATION)
         ax.set_title("\n".join(filter(None, lines)), parse_math=False)
+
+    def _is_illustration(self, part: pd.DataFrame) -> bool:
+        return not part.empty and 0 < self.layout.questions(part) < FEW
+
+    def _explained_illustration(self, parts: Sequence[pd.DataFrame]) -> str:
+        """The sentence on the word, where a panel carries it."""
+        if not any(map(self._is_illustration, parts)):
+            return ""
+        return (
+            f"{ILLUSTRATION.capitalize()}: fewer than {FEW} questions, too few to conclude from. "
+        )
 
     def _title_of(self, value: Any) -> str:
         return self.titles.get(value, captions.method_title(value))
@@ -428,6 +494,7 @@ def laid_out(built: Built) -> matplotlib.figure.Figure:
     for ax in figure.axes:
         # The solver's last digits differ between processes, and ids are made of them.
         ax.set_position(Bbox(ax.get_position().get_points().round(9)))
+    built.shown.finish(figure)
     return figure
 
 

@@ -76,10 +76,19 @@ def redundancy(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
         for variant, strategy in _main_strategies(study).items()
     }
     data = _means_by_length(study, sets, values, ("variant", "redundancy"))
-    draw = partial(draw_by_bin, column="redundancy", percent=True)
     facts = {"repeated": percent(float(values[OVER_BEAMS].mean()), 1)}
-    layout = Layout((LENGTH, "Texts that repeat (%)"), height=2.3)
-    return figure_style.figure(study, data, [], "", draw, facts, layout)
+    return drawn_redundancy(study, data).with_facts(facts)
+
+
+def drawn_redundancy(study: Study, data: pd.DataFrame) -> Figure:
+    """The figure of its frame alone."""
+    draw = partial(draw_by_bin, column="redundancy", percent=True)
+    layout = Layout(
+        (LENGTH, "Texts that repeat (%)"),
+        height=2.3,
+        before=figure_style.beyond_axis(data, "redundancy", "length"),
+    )
+    return figure_style.figure(study, data, [], "", draw, {}, layout)
 
 
 def mass_above_thresholds(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
@@ -91,6 +100,13 @@ def mass_above_thresholds(study: Study, chosen: Sequence[Cell], inputs: Inputs) 
     above = {name: mass > threshold for name, threshold in thresholds.items()}
     data = _means_by_length(study, sets, above, ("threshold", "share"), proportion_interval)
     data.insert(2, "mass_above", data["threshold"].map(thresholds))
+    facts = {f"above_{name}": percent(float(over.mean()), 1) for name, over in above.items()}
+    return drawn_thresholds(study, data).with_facts(facts)
+
+
+def drawn_thresholds(study: Study, data: pd.DataFrame) -> Figure:
+    """The figure of its frame alone."""
+    thresholds = dict(data[["threshold", "mass_above"]].drop_duplicates().to_numpy())
     draw = partial(
         draw_by_bin,
         column="share",
@@ -99,9 +115,12 @@ def mass_above_thresholds(study: Study, chosen: Sequence[Cell], inputs: Inputs) 
         bars=False,
         percent=True,
     )
-    facts = {f"above_{name}": percent(float(over.mean()), 1) for name, over in above.items()}
-    layout = Layout((LENGTH, "Questions above (%)"), height=2.3)
-    return figure_style.figure(study, data, [], "", draw, facts, layout)
+    layout = Layout(
+        (LENGTH, "Questions above (%)"),
+        height=2.3,
+        before=figure_style.beyond_axis(data, "share", "length"),
+    )
+    return figure_style.figure(study, data, [], "", draw, {}, layout)
 
 
 def _looks_with_values(thresholds: Mapping[str, float]) -> figure_style.Looks:
@@ -140,6 +159,11 @@ def covered_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
     parts.append(_probability_by_rank(study, sets))
     columns = ["panel", "variant", "length", "rank", "mean", "low", "high", *QUANTILES, "n"]
     data = pd.concat(parts, ignore_index=True)[columns]
+    return drawn_mass(study, data)
+
+
+def drawn_mass(study: Study, data: pd.DataFrame) -> Figure:
+    """The figure of its frame alone."""
     layout = Layout(height=2.3, sharex=False, sharey=False)
     return figure_style.figure(study, data, ["panel"], "", _draw_mass, {}, layout)
 
@@ -286,8 +310,9 @@ def draw_candidates(data: pd.DataFrame, ax: Axes, rows: int = 0) -> None:
     texts = [one_line(text or EMPTY, LABEL_CHARACTERS) for text in data["text"]]
     ax.set_yticks(data["rank"], texts, parse_math=False, family=FIXED_WIDTH)
     for rank, share, count in data[["rank", "share", "count"]].itertuples(index=False):
-        ax.text(share + 0.02, rank, f"{count}×" if sampled else f"{share:.3f}", va="center")
-    ax.set(ylim=(max(rows, data["rank"].max()) + 0.6, 0.4), xlim=(0, 1.2), xticks=[0, 0.5, 1])
+        number = f"{count}×" if sampled else f"{share:.3f}"
+        ax.text(share + 0.02, rank, number, va="center")  # of a long bar beside the axis
+    ax.set(ylim=(max(rows, data["rank"].max()) + 0.6, 0.4), xlim=(0, 1), xticks=[0, 0.5, 1])
     ax.set_xlabel("Share of samples" if sampled else "Sequence probability p")
 
 

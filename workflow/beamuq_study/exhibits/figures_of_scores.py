@@ -40,7 +40,10 @@ DATASET = "triviaqa"
 METHOD = "Dissimilarity"
 BINS = 5  # of lengths
 MOST_QUESTIONS = 200  # a panel of the figure across cells
-BAND_RESAMPLES = 500  # a band is drawn to the pixel, not to the third digit
+BAND_RESAMPLES = 500  # intervals of curves are drawn to the pixel, not to the third digit
+ACROSS = 4  # panels in a row, of figures with one a method
+DRAWN_ANYWAY = ("Perplexity", METHOD, "CocoaPPL")
+"""The methods whose risk is drawn where none has a guaranteed threshold: those to start with."""
 LITTLE = 0.1  # of so few answers shown the curves may leave the panel
 LOW_TOP = 0.52  # where the axis of shares wrong ends if all are below one half
 FULL_TOP = 1.02
@@ -80,10 +83,14 @@ class ByCandidates:
             for method, variant, setting in _forms_by_size(study, chosen[0], self.looks)
         ]
         data = _points(study, measured(study, inputs, chosen, forms))
-        draw = partial(draw_curves, looks=self.looks)
         facts = {"methods": captions.listing(self.methods)}
-        layout = Layout(AXES, height=2.2)
-        return figure_style.figure(study, data, self.by, self.name, draw, facts, layout)
+        return self.drawn(study, data).with_facts(facts)
+
+    def drawn(self, study: Study, data: pd.DataFrame) -> Figure:
+        """The figure of its frame alone."""
+        draw = partial(draw_curves, looks=self.looks)
+        layout = Layout(AXES, height=2.2, before=f"{figure_style.thin_lines(study)} ")
+        return figure_style.figure(study, data, self.by, self.name, draw, {}, layout)
 
     def exhibit(self, label: str) -> Exhibit:
         """The figure under a label, of the paper's model and dataset."""
@@ -95,6 +102,10 @@ class ByCandidates:
             self.build,
             near=(MODELS[0], DATASET),
         )
+
+
+BY_CANDIDATES = ByCandidates(LOOKS, ["method"], "{method}\nall {n} questions")
+WITH_ENTROPY = ByCandidates(ENTROPY_LOOKS, [], "all {n} questions")
 
 
 def cells_with_curves(study: Study) -> list[Cell]:
@@ -124,16 +135,19 @@ def across_cells(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
         values = scored.prr(first, f"first {MOST_QUESTIONS}", forms, **inputs.resampling)
         parts.append(values.assign(**cell.place))
     data = _points(study, joined(parts))
-    name = "{dataset}\n{model}\nn = {n}"
+    return drawn_across_cells(study, data).with_facts({"most": MOST_QUESTIONS})
+
+
+def drawn_across_cells(study: Study, data: pd.DataFrame) -> Figure:
+    """The figure of its frame alone."""
+    name = "{dataset}\n{model}\nfirst {n} questions"
     by = ["model", "dataset"]
-    facts = {"most": MOST_QUESTIONS}
-    return figure_style.figure(
-        study, data, by, name, draw_curves, facts, Layout(AXES, sharey=False)
-    )
+    layout = Layout(AXES, sharey=False, before=f"{figure_style.thin_lines(study)} ")
+    return figure_style.figure(study, data, by, name, draw_curves, {}, layout)
 
 
 def draw_curves(data: pd.DataFrame, ax: Axes, looks: Looks = LOOKS) -> None:
-    """A value against the number of candidates: a line and a band a series.
+    """A value against the number of candidates: a line a series, between thin ones.
 
     ``data`` has ``method``, ``variant``, ``M``, ``value`` (NaN: undefined, and the line is broken),
     ``low`` and ``high`` (NaN: no interval). ``looks``: how each pair of method and variant that may
@@ -166,7 +180,7 @@ def _points(study: Study, values: Estimates) -> pd.DataFrame:
 
 
 def curves_of_rejection(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
-    """Mean quality of what is retained against the share rejected, with bootstrap bands.
+    """Mean quality of what is retained against the share rejected, with bootstrap intervals.
 
     Of ties it is the expected value.
     """
@@ -177,14 +191,18 @@ def curves_of_rejection(study: Study, chosen: Sequence[Cell], inputs: Inputs) ->
     data = pd.concat(curves, ignore_index=True)[columns]
     draw = partial(draw_rejection_curves, max_rejection=study.evaluation.max_rejection[0])
     facts = {"drawn": resamples, "methods": captions.listing(GRAPH)}
-    layout = Layout(("Share rejected", "Mean quality retained"), height=2.2)
+    layout = Layout(
+        ("Share rejected", "Mean quality retained"),
+        height=2.2,
+        before=f"{figure_style.thin_lines(study)} ",
+    )
     return figure_style.figure(study, data, ["method"], "{method}\nn = {n}", draw, facts, layout)
 
 
 def _rejection_curves(
     study: Study, cell: Cell, scored: QuestionScores, resamples: int
 ) -> list[pd.DataFrame]:
-    """The curve of each form of the graph methods, with its band."""
+    """The curve of each form of the graph methods, with its interval."""
     name = f"prr_curves {cell.model}"
     counts = bootstrap.resample_counts(scored.groups, resamples, study.seed, name)
     curves = []
@@ -198,8 +216,8 @@ def _rejection_curves(
 def draw_rejection_curves(data: pd.DataFrame, ax: Axes, max_rejection: float | None = None) -> None:
     """Mean quality of the retained answers against the share rejected, beside two other orders.
 
-    ``data`` has ``variant``, ``rejected``, ``quality``, ``low`` and ``high`` (NaN: no band),
-    ``oracle``, ``random``; ``max_rejection``: where PRR stops, a vertical line.
+    ``data`` has ``variant``, ``rejected``, ``quality``, ``low`` and ``high`` (NaN: no
+    interval), ``oracle``, ``random``; ``max_rejection``: where PRR stops, a vertical line.
     """
     for part, look in figure_style.series(data, VARIANTS, "variant"):
         figure_style.line(ax, part, replace(look, marker=""), "rejected", "quality")
@@ -231,8 +249,13 @@ def by_length(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     data = pd.concat(parts, ignore_index=True)[columns]
     titles = [study.datasets[cell.dataset].title for cell in chosen]
     facts = {"datasets": captions.listing(titles), "bins": BINS}
+    return drawn_by_length(study, data).with_facts(facts)
+
+
+def drawn_by_length(study: Study, data: pd.DataFrame) -> Figure:
+    """The figure of its frame alone."""
     layout = Layout(("Length (tokens); below, n", "PRR"), height=2.2, sharex=False)
-    return figure_style.figure(study, data, ["dataset"], "{dataset}", draw_by_bin, facts, layout)
+    return figure_style.figure(study, data, ["dataset"], "{dataset}", draw_by_bin, {}, layout)
 
 
 def _prr_by_length(study: Study, cell: Cell, inputs: Inputs) -> list[pd.DataFrame]:
@@ -254,7 +277,7 @@ def _prr_by_length(study: Study, cell: Cell, inputs: Inputs) -> list[pd.DataFram
 def risk_coverage(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """Share wrong against share shown, by the distinct scores of the test half, and thresholds.
 
-    Groups of questions count alike; bands are of a bootstrap over groups.
+    Groups of questions count alike; intervals are of a bootstrap over groups.
     """
     (cell,) = chosen
     risks = study.decisions.risks
@@ -263,16 +286,45 @@ def risk_coverage(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figur
     thresholds = _guaranteed_thresholds(decided)
     data = _curves_and_thresholds(test, decided, thresholds)
     sentence = _sentence_of_thresholds(decided, thresholds)
-    draw = partial(draw_risk_coverage, risks=risks, top=_top_of_risks(data, risks))
+    methods = _methods_drawn(data)
+    if len(methods) < data["method"].nunique():
+        sentence += f" {_sentence_of_methods(data, methods)}"
     facts = {"risks": _percents(risks), "thresholds": sentence, "drawn": test.resamples}
+    return _drawn_risk(study, data, methods, sentence).with_facts(facts)
+
+
+def _drawn_risk(study: Study, data: pd.DataFrame, methods: Sequence[str], sentence: str) -> Figure:
+    """The figure of its frame, of which some methods are drawn, with a sentence below it."""
+    risks = study.decisions.risks
+    drawn = data[data["method"].isin(methods)]
+    draw = partial(draw_risk_coverage, risks=risks, top=_top_of_risks(drawn, risks))
     layout = Layout(
         ("Share shown", "Share of it wrong"),
-        height=1.5,
-        across=4,
-        before=f"{sentence} ",
+        height=1.5 if len(methods) > ACROSS else 2.0,
+        across=ACROSS,
+        before=f"{figure_style.thin_lines(study)} {sentence} ",
         legend_rows=2,
     )
-    return figure_style.figure(study, data, ["method"], "{method}", draw, facts, layout)
+    shown = figure_style.figure(study, drawn, ["method"], "{method}", draw, {}, layout)
+    return replace(shown, data=data)
+
+
+def _methods_drawn(data: pd.DataFrame) -> list[str]:
+    """The methods that have a guaranteed threshold; where none has, some that stand for all."""
+    guaranteed = list(data.loc[data["part"] == "guaranteed", "method"].unique())
+    if guaranteed:
+        return guaranteed
+    methods = list(data["method"].unique())
+    return [method for method in DRAWN_ANYWAY if method in methods] or methods[:ACROSS]
+
+
+def _sentence_of_methods(data: pd.DataFrame, methods: Sequence[str]) -> str:
+    """Which methods are drawn, of those of which the CSV has the points."""
+    titles = captions.listing([captions.method_title(method) for method in methods])
+    has_threshold = (data["part"] == "guaranteed").any()
+    reason = " that have one" if has_threshold else ""
+    counts = f"{len(methods)} of {data['method'].nunique()} methods"
+    return f"Drawn: {counts}{reason}, {titles}; the CSV file has all."
 
 
 def _curves_and_thresholds(
@@ -359,22 +411,23 @@ def draw_risk_coverage(
     """Share wrong of the most certain answers against the share shown, and guaranteed thresholds.
 
     ``data`` has ``variant`` ("" for a method of one form), ``part`` ("curve" or "guaranteed"),
-    ``shown``, ``wrong``, ``low`` and ``high`` (NaN: no band). ``risks``: each α, a dotted line;
+    ``shown``, ``wrong``, ``low`` and ``high`` (NaN: no interval). ``risks``: each α, a dotted line;
     ``top``: where the vertical axis ends. Thresholds are large marks. A method that scores all
     answers alike shows all or none: its curve is one point, drawn as a mark with a bar.
     """
     for risk in risks:
         ax.axhline(risk, color=GREY, linestyle=":", linewidth=0.6, label="allowed share (α)")
-    ax.plot(
-        [],
-        [],
-        markersize=6,
-        markeredgecolor=BLACK,
-        linestyle="",
-        marker="o",
-        color="white",
-        label="guaranteed threshold",
-    )
+    if (data["part"] == "guaranteed").any():
+        ax.plot(
+            [],
+            [],
+            markersize=6,
+            markeredgecolor=BLACK,
+            linestyle="",
+            marker="o",
+            color="white",
+            label="guaranteed threshold",
+        )
     for form, look in figure_style.series(data, FORMS, "variant"):
         _draw_risk_curve(ax, form[form["part"] == "curve"], look)
         points = form[form["part"] == "guaranteed"]
@@ -416,9 +469,14 @@ def reliability(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     data = right.merge(stated[[*keys, "probability"]], on=keys)
     data = data[[*keys, "probability", "right", "low", "high", "n"]]
     facts = {"n": int(rows.loc[rows["metric"] == "brier", "n"].max())}
+    return drawn_reliability(study, data).with_facts(facts)
+
+
+def drawn_reliability(study: Study, data: pd.DataFrame) -> Figure:
+    """The figure of its frame alone."""
     labels = ("Mean p(right)", "Share right")
-    layout = Layout(labels, height=1.5, across=4, questions=questions_in_bins)
-    return figure_style.figure(study, data, ["method"], "{method}", draw_reliability, facts, layout)
+    layout = Layout(labels, height=1.5, across=ACROSS, questions=questions_in_bins)
+    return figure_style.figure(study, data, ["method"], "{method}", draw_reliability, {}, layout)
 
 
 def questions_in_bins(part: pd.DataFrame) -> float:
@@ -468,8 +526,8 @@ def exhibits(_: Study) -> list[Exhibit]:
         beyond_paper=True,
     )
     return [
-        ByCandidates(LOOKS, ["method"], "{method}\nn = {n}").exhibit("abl_nsamples"),
-        ByCandidates(ENTROPY_LOOKS, [], "n = {n}").exhibit("sement_different_nsamples"),
+        BY_CANDIDATES.exhibit("abl_nsamples"),
+        WITH_ENTROPY.exhibit("sement_different_nsamples"),
         drawn(
             "rebuttal_nsamples_across_data",
             cells=cells_with_curves,

@@ -40,12 +40,13 @@ REASONS = figure_style.looks("reasons")
 GAINS = figure_style.looks("gains")
 CONDITIONS = figure_style.looks("conditions")
 BY_ROWS = figure_style.looks("rows")
-BANDED = ("samples", "beams, unnormalised")
-"""The series by decoded rows that have a band."""
+WITH_ENDS = ("samples", "beams, unnormalised")
+"""The series by decoded rows whose intervals are drawn."""
 LARGEST = 15  # M of the figure of reasons
 OFFSETS = (-0.6, 0.0, 0.6)  # of the marks of each part at one M
 BINS = 5  # of questions
 LEAST = 12  # questions of a bin; where they are fewer there are fewer bins
+ONE_ROW = 3  # panels of gains that stand side by side: two in a row would leave a quarter empty
 LENGTH = "length"
 MASS = "covered mass"
 
@@ -77,9 +78,19 @@ def why_beams_win(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figur
     data = estimates.summary(study.evaluation.confidence).rename(columns={"metric": "part"})
     data[["M", "draws"]] = data["setting"].str.split(" ", expand=True).astype(int)
     data = data[[*PLACE, "part", "M", "draws", "value", "low", "high", "n", "note"]]
-    layout = Layout(("Number of candidates M", "Difference in PRR"), height=2.4, legend_rows=2)
+    return drawn_reasons(study, data).with_facts(facts)
+
+
+def drawn_reasons(study: Study, data: pd.DataFrame) -> Figure:
+    """The figure of its frame alone."""
+    layout = Layout(
+        ("Number of candidates M", "Difference in PRR"),
+        height=2.4,
+        legend_rows=2,
+        before=f"{figure_style.thin_lines(study)} ",
+    )
     name = "{dataset}\n{model}\nn = {n}"
-    return figure_style.figure(study, data, PLACE, name, draw_reasons, facts, layout)
+    return figure_style.figure(study, data, PLACE, name, draw_reasons, {}, layout)
 
 
 def _beams_by_size(study: Study, recipe: str) -> Mapping[int, str]:
@@ -99,8 +110,9 @@ def _parts_of_gain(results: EstimatorsOfCell, beams: Mapping[int, str]) -> Estim
 
 
 def draw_reasons(data: pd.DataFrame, ax: Axes) -> None:
-    """The parts of the gain by M: one draw is a line with a band, several are open marks with bars.
+    """The parts of the gain by M: one draw is a line between thin ones.
 
+    Several draws are open marks with bars.
     ``data`` has ``part``, ``M``, ``draws`` (of samples), ``value``, ``low``, ``high``.
     """
     ax.axhline(0, color=GREY, linewidth=0.6)
@@ -148,10 +160,16 @@ def gain_by_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
     by_cell, facts = measured_in_cells(study, inputs, chosen, measure)
     data = _data_of_gains(study, by_cell)
     all_facts = {**facts, "bins": count, **_counts_of_bins(data)}
-    labels = ("Bin of covered mass; below, n", "PRR − PRR of samples")
-    layout = Layout(labels, across=2, sharex=False)
-    name = "{dataset}, {model}"
-    return figure_style.figure(study, data, PLACE, name, draw_gains, all_facts, layout)
+    return drawn_gains(study, data).with_facts(all_facts)
+
+
+def drawn_gains(study: Study, data: pd.DataFrame) -> Figure:
+    """The figure of its frame alone; three panels stand side by side, of more two in a row."""
+    labels = ("Covered mass; below, n", "PRR − PRR of samples")
+    is_one_row = data[PLACE].drop_duplicates().shape[0] == ONE_ROW
+    layout = Layout(labels, across=ONE_ROW if is_one_row else 2, sharex=False)
+    name = "{dataset}\n{model}"
+    return figure_style.figure(study, data, PLACE, name, draw_gains, {}, layout)
 
 
 def _data_of_gains(study: Study, by_cell: Sequence[_GainsByBin]) -> pd.DataFrame:
@@ -230,10 +248,15 @@ def fair_share(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     data = data[[*PLACE, "by", "bin", "what", "share", "low", "high", "n"]]
     overall = _overall_shares(study, data)
     all_facts = {**facts, "most_probable": most_probable, "overall": overall}
+    return drawn_conditions(study, data).with_facts(all_facts)
+
+
+def drawn_conditions(study: Study, data: pd.DataFrame) -> Figure:
+    """The figure of its frame alone."""
     layout = Layout(("Bin; below, n", "Questions (%)"), height=1.75, across=2, sharex=False)
     by = [*PLACE, "by"]
     name = "{dataset}, {model}\nby {by}"
-    return figure_style.figure(study, data, by, name, draw_conditions, all_facts, layout)
+    return figure_style.figure(study, data, by, name, draw_conditions, {}, layout)
 
 
 def _shares_by_bin(
@@ -307,6 +330,11 @@ def matched_rows(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
     prr = joined([cell.prr for cell in by_cell]).summary(study.evaluation.confidence)
     data = prr.join(pd.concat([cell.rows for cell in by_cell], ignore_index=True))
     data = data[[*PLACE, "estimator", "M", "rows", "value", "low", "high", "n", "note"]]
+    return drawn_by_rows(study, data).with_facts({**facts, **_facts_of_points(data)})
+
+
+def drawn_by_rows(study: Study, data: pd.DataFrame) -> Figure:
+    """The figure of its frame alone."""
     layout = Layout(
         ("Decoded rows per question", "PRR"),
         height=2.3,
@@ -314,10 +342,10 @@ def matched_rows(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
         legend_rows=3,
         sharex=False,
         sharey=False,
+        before=f"{figure_style.thin_lines(study)} ",
     )
     name = "{dataset}, {model}\nn = {n}"
-    all_facts = {**facts, **_facts_of_points(data)}
-    return figure_style.figure(study, data, PLACE, name, draw_by_rows, all_facts, layout)
+    return figure_style.figure(study, data, PLACE, name, draw_by_rows, {}, layout)
 
 
 def _prr_by_rows(results: EstimatorsOfCell, listed: Sequence[Estimator]) -> _ByRows:
@@ -347,7 +375,7 @@ def draw_by_rows(data: pd.DataFrame, ax: Axes) -> None:
     ``data`` has ``estimator``, ``M``, ``rows``, ``value``, ``low`` and ``high``.
     """
     for part, look in figure_style.series(data.sort_values("M"), BY_ROWS, "estimator"):
-        figure_style.line(ax, part, look, "rows", band=look.title in BANDED)
+        figure_style.line(ax, part, look, "rows", ends=look.title in WITH_ENDS)
     for value in data[data["estimator"] == TRUE_DISSIMILARITY]["value"].dropna():
         ax.axhline(value, color=BLACK, linewidth=0.8, linestyle=":", label=TRUE_DISSIMILARITY)
     ax.set_xlim(left=0)

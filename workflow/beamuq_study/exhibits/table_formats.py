@@ -176,7 +176,11 @@ def _latex_cell(cell: TableCell) -> str:
 def html(built: Built) -> str:
     """A page that opens offline: title, caption, table with interval and n at the pointer."""
     return html_pages.render(
-        "exhibit_table.html.jinja", title=built.title, built=built, table=_table(built)
+        "exhibit_table.html.jinja",
+        title=built.title,
+        study=built.study,
+        built=built,
+        table=_table(built),
     )
 
 
