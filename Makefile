@@ -48,6 +48,7 @@ lint: $(STAMP) ## style, types, what is generated, and whether code says one thi
 	python tools/sync_envs.py --check
 	python tools/sync_schemas.py --check
 	python tools/sync_docs.py --check
+	python tools/make_notebooks.py --check
 	python tools/readable.py
 
 unit: $(STAMP) models ## the tests

@@ -98,7 +98,7 @@ def test_links_of_the_built_readme_lead_to_files_of_the_tag(metadata: Message) -
 
 def test_metadata_name_the_repository_and_no_classifier_of_a_licence(metadata: Message) -> None:
     urls = dict(entry.split(", ") for entry in metadata.get_all("Project-URL", []))
-    assert urls["Repository"] == ADDRESS
+    assert urls["Source"] == ADDRESS
     assert metadata["License-Expression"] == "Apache-2.0"
     classifiers = metadata.get_all("Classifier", [])
     assert "Typing :: Typed" in classifiers

@@ -7,7 +7,7 @@ the address. ``--tag`` is the tag that is published: links lead to it, and its v
 package's.
 
 The address is none that this file knows: ``[project.urls]`` in ``pyproject.toml`` may name it as
-``Repository``, and the release workflow gives that of the repository in which it runs. Without
+``Source``, and the release workflow gives that of the repository in which it runs. Without
 either, links stay as they are.
 """
 
@@ -42,7 +42,7 @@ def version() -> str:
 def known_address() -> str:
     """The repository that ``pyproject.toml`` names, or nothing."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return str(project.get("urls", {}).get("Repository", ""))
+    return str(project.get("urls", {}).get("Source", ""))
 
 
 def with_whole_links(page: str, address: str, tag: str) -> str:
@@ -62,7 +62,7 @@ def with_addresses(pyproject: str, address: str, tag: str) -> str:
         return pyproject
     urls = (
         "[project.urls]\n"
-        f'Repository = "{address}"\n'
+        f'Source = "{address}"\n'
         f'Changelog = "{address}/blob/{tag}/CHANGELOG.md"\n'
         f'Issues = "{address}/issues"\n\n'
     )

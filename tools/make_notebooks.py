@@ -32,7 +32,12 @@ NOTEBOOKS = ROOT / "docs/notebooks"
 MODELS = ROOT / "resources/models"
 SECONDS_OF_A_CELL = 1200
 _PLACE = re.compile(r"^<!-- (block|shown): ([^|]+?) \| (.+?) \| (\d+) -->$", re.MULTILINE)
-_BAR = re.compile(r"\r|\d+%\|")
+# a progress bar, and tqdm's word of why it is plain, which names a folder
+_BAR = re.compile(r"\r|\d+%\||TqdmWarning|notebook_tqdm$")
+METADATA = {
+    "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
+    "language_info": {"name": "python"},
+}
 Notebook = nbformat.NotebookNode
 
 
@@ -46,16 +51,14 @@ def notebook(text: Path) -> Notebook:
     for place, block in zip(places, blocks, strict=True):
         cells += _text_cells(source[end : place.start()])
         if place[1] == "shown":
-            cells.append(nbformat.v4.new_markdown_cell(f"```{_language(block)}\n{block.text}```"))
+            cells.append(nbformat.v4.new_markdown_cell(_shown(block)))
         else:
             cells.append(nbformat.v4.new_code_cell(_code(block, blocks)))
         end = place.end()
     cells += _text_cells(source[end:])
     for number, cell in enumerate(cells, 1):
         cell["id"] = f"cell-{number}"
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
-    return nbformat.v4.new_notebook(cells=cells, metadata=metadata)
+    return nbformat.v4.new_notebook(cells=cells, metadata=METADATA)
 
 
 def _block(text: Path, place: re.Match[str]) -> Block:
@@ -75,8 +78,11 @@ def _text_cells(text: str) -> Iterator[Notebook]:
         yield nbformat.v4.new_markdown_cell(text.strip())
 
 
-def _language(block: Block) -> str:
-    return "bash" if block.kind == "run" else "python"
+def _shown(block: Block) -> str:
+    """A block as text, under the name of its file if it has one."""
+    language = "bash" if block.kind == "run" else "python"
+    name = f"`{block.path}`:\n\n" if block.path else ""
+    return f"{name}```{language}\n{block.text}```"
 
 
 def _code(block: Block, blocks: Sequence[Block]) -> str:
@@ -118,6 +124,7 @@ def run(unrun: Notebook, models: Path = MODELS) -> Notebook:
             resources={"metadata": {"path": str(workplace)}},
         )
         client.execute(env=environment)
+    unrun["metadata"] = METADATA
     for cell in unrun.cells:
         cell["metadata"] = {}
         if cell.cell_type == "code":
