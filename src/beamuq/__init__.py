@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     from beamuq.api.calibration import calibrate, decide
     from beamuq.api.calibration_class import Calibration
     from beamuq.api.candidates_of_model import decode
+    from beamuq.api.choose_candidates import choose
+    from beamuq.api.compare_forms import compare
     from beamuq.api.explore_results import explore
     from beamuq.api.generate_hook import beams
     from beamuq.api.generate_output import from_generate
     from beamuq.api.open_models import model_folder
+    from beamuq.api.quality_of_answers import quality
     from beamuq.api.score_candidates import prr, score
 
 __version__ = "0.2.0"
@@ -26,12 +29,15 @@ __all__ = [
     "ask_all",
     "beams",
     "calibrate",
+    "choose",
+    "compare",
     "decide",
     "decode",
     "explore",
     "from_generate",
     "model_folder",
     "prr",
+    "quality",
     "score",
 ]
 
@@ -42,10 +48,13 @@ _MODULES = {
     "calibration": ("calibrate", "decide"),
     "calibration_class": ("Calibration",),
     "candidates_of_model": ("decode",),
+    "choose_candidates": ("choose",),
+    "compare_forms": ("compare",),
     "explore_results": ("explore",),
     "generate_hook": ("beams",),
     "generate_output": ("from_generate",),
     "open_models": ("model_folder",),
+    "quality_of_answers": ("quality",),
     "score_candidates": ("prr", "score"),
 }
 
