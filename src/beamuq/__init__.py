@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from beamuq import plot
     from beamuq.api.advise import advise
     from beamuq.api.ask_model import ask, ask_all
     from beamuq.api.calibration import calibrate, decide
@@ -36,6 +37,7 @@ __all__ = [
     "explore",
     "from_generate",
     "model_folder",
+    "plot",
     "prr",
     "quality",
     "score",
@@ -60,13 +62,15 @@ _MODULES = {
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__all__, "__version__", "plot"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "plot":
+        return importlib.import_module("beamuq.plot")
     for module, names in _MODULES.items():
         if name in names:
             return getattr(importlib.import_module(f"beamuq.api.{module}"), name)
-    near = difflib.get_close_matches(name, __all__, n=1)
+    near = difflib.get_close_matches(name, [*__all__, "plot"], n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise AttributeError(f"module 'beamuq' has no attribute {name!r}{hint}")

@@ -99,26 +99,36 @@ def choose(
         temperature=temperature,
         epsilon=epsilon,
     )
-    scored = scores[(scores["variant"] == form) & (scores["setting"] == "")]
-    by_id = scored.set_index("id")
-    rows_chosen = []
+    chosen = _chosen_rows(records, form, candidates, scores)
+    return pd.DataFrame(chosen).assign(similarity=scorer.name)[list(COLUMNS)]
+
+
+def _chosen_rows(
+    records: Records,
+    form: str,
+    candidates: Sequence[Sequence[tuple[str, str]]],
+    scores: pd.DataFrame,
+) -> list[dict[str, object]]:
+    """A row a question; ``scores``: of each candidate, by its question and its number there."""
+    in_form = scores[(scores["variant"] == form) & (scores["setting"] == "")].set_index("id")
+    rows = []
     for row, (record, listed) in enumerate(zip(records, candidates, strict=True)):
-        own_scores = by_id.loc[[f"{row}/{number}" for number in range(len(listed))]]
-        rows_chosen.append(_chosen(record, form, listed, own_scores))
-    return pd.DataFrame(rows_chosen).assign(similarity=scorer.name)[list(COLUMNS)]
+        own_scores = in_form.loc[[f"{row}/{number}" for number in range(len(listed))]]
+        rows.append(_chosen(record, form, listed, own_scores))
+    return rows
 
 
 def _distinct(record: QuestionRecord, form: str) -> Iterator[tuple[str, str]]:
     """Each distinct text of a question once, and its place: the answer, then the likeliest."""
-    seen = {record.answer.text.strip()}
+    distinct_texts = {record.answer.text.strip()}
     yield "answer", record.answer.text
     name = LISTS[form]
     listed: list[CandidateRecord] = getattr(record, name)
     places = {id(candidate): place for place, candidate in enumerate(listed)}
     for candidate in by_probability(listed) if name == "beams" else listed:
         text = candidate.text.strip()
-        if text not in seen:
-            seen.add(text)
+        if text not in distinct_texts:
+            distinct_texts.add(text)
             yield f"{name}[{places[id(candidate)]}]", candidate.text
 
 

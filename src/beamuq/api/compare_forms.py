@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,9 @@ import pandas as pd
 
 from beamuq.api.paired_columns import check_order, group_column, number_column
 from beamuq.api.score_candidates import Scores, as_scores
-from beamuq.array_types import Floats
+from beamuq.array_types import Counts, Floats
+from beamuq.drawing.curves import draw_values
+from beamuq.drawing.series_on_axes import Axes, axes_or_new
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import (
     Estimate,
@@ -51,6 +53,21 @@ class PairedComparison:
     beams: Estimate
     samples: Estimate
     note: str = ""
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the PRR of each form and the difference, with their intervals; the axes drawn on.
+
+        ``ax``: of matplotlib; None: those of a new figure. Raises BeamUQError without matplotlib.
+        """
+        ax = axes_or_new(ax)
+        rows = [
+            {"name": "samples", "variant": "multinomial", **_drawn(self.samples)},
+            {"name": "beams", "variant": "beamsearch", **_drawn(self.beams)},
+            {"name": "beams − samples", "variant": "", **_drawn(self)},
+        ]
+        draw_values(pd.DataFrame(rows), ax)
+        ax.set_xlabel(f"PRR of {self.method} by {self.quality}, n = {self.n}")
+        return ax
 
     def __repr__(self) -> str:
         name = f"{self.method} {self.setting}".strip()
@@ -122,20 +139,15 @@ def compare(
     """
     frame = as_scores(scores)
     ids = pd.Index(frame["id"].unique())
-    pair = [_scores_of_form(frame, ids, method, form, setting) for form in FORMS]
+    pair = [scores_of_form(frame, ids, method, form, setting) for form in FORMS]
     check_order(scores=pair[0], quality=quality, groups=groups)
     units = list(map(str, ids)) if groups is None else group_column(groups)
     values = _quality_values(ids, quality, units)
-    measured = _measured(
-        [series.to_numpy(np.float64) for series in pair],
-        values,
-        list(zip(map(str, ids), units, strict=True)),
-        max_rejection=max_rejection,
-        resamples=resamples,
-        seed=seed,
-    )
+    name = draws_name("", zip(map(str, ids), units, strict=True))
+    blocks = resample_blocks(units, resamples, seed, name)
+    columns = [series.to_numpy(np.float64) for series in pair]
+    measured = _measured(columns, values, blocks, max_rejection)
     difference = measured.rows([0]).minus(measured.rows([1]))
-    of_beams, of_samples = (_estimate(measured.rows([row]), confidence) for row in (0, 1))
     of_difference = _estimate(difference, confidence)
     p = float(difference.p()[0])
     return PairedComparison(
@@ -149,13 +161,19 @@ def compare(
         p=None if math.isnan(p) else p,
         n=len(ids),
         groups=len(set(units)),
-        beams=of_beams,
-        samples=of_samples,
+        beams=_estimate(measured.rows([0]), confidence),
+        samples=_estimate(measured.rows([1]), confidence),
         note=of_difference.note,
     )
 
 
-def _scores_of_form(
+def _drawn(estimate: Estimate | PairedComparison) -> dict[str, float]:
+    """A value and its interval as numbers; NaN, which is not drawn, where there is none."""
+    parts = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+    return {name: math.nan if part is None else part for name, part in parts.items()}
+
+
+def scores_of_form(
     scores: Scores, ids: pd.Index, method: str, form: str, setting: str
 ) -> pd.Series[float]:
     """The scores of one form by id; raises BeamUQError if a question has none."""
@@ -198,25 +216,17 @@ def _quality_values(ids: pd.Index, quality: npt.ArrayLike, units: Sequence[str])
 
 
 def _measured(
-    scores: Sequence[Floats],
-    quality: Floats,
-    questions: Sequence[tuple[str, str]],
-    *,
-    max_rejection: float,
-    resamples: int,
-    seed: int,
+    scores: Sequence[Floats], quality: Floats, blocks: Iterable[Counts], max_rejection: float
 ) -> Estimates:
-    """PRR of both forms on the same resamples, a row each; ``questions``: each id and group."""
-    rows = [{"metric": "PRR", "variant": form, "n": len(quality)} for form in FORMS]
-    if why := why_undefined("PRR", quality, max_rejection):
-        undefined = [row | {"value": np.nan, "note": why} for row in rows]
-        return Estimates.from_rows(undefined, [np.full(resamples, np.nan)] * len(rows))
-    groups = [group for _, group in questions]
-    blocks = resample_blocks(groups, resamples, seed, draws_name("", questions))
+    """PRR of both forms on the same resamples, a row each; ``blocks`` [N, …]: those resamples."""
     measured = measure_blocks(scores, [Judged(quality)], blocks, ["PRR"], [max_rejection])
     drawn = [by_metric["PRR"] for (by_metric,) in measured]
-    filled = [row | {"value": prr[0]} for row, prr in zip(rows, drawn, strict=True)]
-    return Estimates.from_rows(filled, [prr[1:] for prr in drawn])
+    note = why_undefined("PRR", quality, max_rejection)
+    rows = [
+        {"metric": "PRR", "variant": form, "value": prr[0], "n": len(quality), "note": note}
+        for form, prr in zip(FORMS, drawn, strict=True)
+    ]
+    return Estimates.from_rows(rows, [prr[1:] for prr in drawn])
 
 
 def _estimate(estimates: Estimates, confidence: float) -> Estimate:

@@ -95,16 +95,16 @@ def _answers_of_row(row_id: str, answers: Sequence[str] | None) -> list[str]:
     return list(answers)
 
 
-def _texts_by_row(name: str, given: object, ids: Sequence[str]) -> list[list[str]]:
+def _texts_by_row(name: str, column: object, ids: Sequence[str]) -> list[list[str]]:
     """The texts of each row; raises BeamUQError naming the row that has none."""
-    if isinstance(given, pd.Series):
-        given = given.to_dict() if given.index.name == "id" else given.tolist()
-    parts = plain(given)
+    if isinstance(column, pd.Series):
+        column = column.to_dict() if column.index.name == "id" else column.tolist()
+    parts = plain(column)
     if isinstance(parts, Mapping):
         parts = _in_order_of_ids(name, parts, ids)
     elif isinstance(parts, str) or not isinstance(parts, Iterable):
         raise BeamUQError(
-            f"{name}: a {type(given).__name__}; give a list with one entry a row, or a mapping by "
+            f"{name}: a {type(column).__name__}; give a list with one entry a row, or a mapping by "
             "id"
         )
     listed = list(parts)

@@ -181,8 +181,8 @@ class Scores(pd.DataFrame):
         scores = f"{wide.shape[1]} scores of {len(wide)} questions, higher = more uncertain"
         similarity = ", ".join(self["similarity"].unique())
         without_value = len(self.groupby(["method", "variant", "setting"])) - wide.shape[1]
-        lacking = f"; {without_value} more have no value (column reason)" if without_value else ""
-        return f"{scores}; similarity: {similarity}{lacking}"
+        reasons = f"; {without_value} more have no value (column reason)" if without_value else ""
+        return f"{scores}; similarity: {similarity}{reasons}"
 
     def _no_such_score(self, method: str, form: str | None, setting: str) -> BeamUQError:
         of_method = self[self["method"] == method]
