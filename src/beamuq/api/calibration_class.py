@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from beamuq.api.rows import check_settings
 from beamuq.api.score_series import FACTS, OF_THE_ANSWER, UNNAMED, Origin, origin_of
 from beamuq.api.scored_rows import PlacedRow, ScoredRow, facts_of
 from beamuq.config_errors import validated
+from beamuq.drawing.series_on_axes import Axes
 from beamuq.errors import BeamUQError
 
 FORM = {"variant": "form", "setting": "setting"}
@@ -172,6 +173,18 @@ class Calibration:
             warnings.warn(warning, stacklevel=2)
         table = decisions.table
         return table.set_index(scores.index) if isinstance(scores, pd.Series) else table
+
+    def plot(
+        self, new_scores: npt.ArrayLike | None = None, axes: Sequence[Axes] = ()
+    ) -> list[Axes]:
+        """Draw risk against coverage with the threshold, reliability, and the scores.
+
+        ``new_scores`` [N], such as those to decide on, are drawn beside those calibrated on.
+        ``axes``: three of matplotlib; without them those of a new figure. They are returned.
+
+        Raises BeamUQError before ``fit``, or without matplotlib.
+        """
+        return self._fitted().plot(new_scores, axes)
 
     def __repr__(self) -> str:
         if self._calibration is None:

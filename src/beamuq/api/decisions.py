@@ -37,6 +37,9 @@ class Decisions:
     shift_p: float | None
     warnings: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        return "\n".join([*self.told(), repr(self.table)])
+
     def told(self) -> list[str]:
         """How many are shown, the test, and each warning."""
         shown = f"{int(self.table['shown'].sum())} of {len(self.table)} shown"

@@ -40,8 +40,8 @@ REASONS = figure_style.looks("reasons")
 GAINS = figure_style.looks("gains")
 CONDITIONS = figure_style.looks("conditions")
 BY_ROWS = figure_style.looks("rows")
-BANDED = ("samples", "beams, unnormalised")
-"""The series by decoded rows that have a band."""
+WITH_ENDS = ("samples", "beams, unnormalised")
+"""The series by decoded rows whose intervals are drawn."""
 LARGEST = 15  # M of the figure of reasons
 OFFSETS = (-0.6, 0.0, 0.6)  # of the marks of each part at one M
 BINS = 5  # of questions
@@ -347,7 +347,7 @@ def draw_by_rows(data: pd.DataFrame, ax: Axes) -> None:
     ``data`` has ``estimator``, ``M``, ``rows``, ``value``, ``low`` and ``high``.
     """
     for part, look in figure_style.series(data.sort_values("M"), BY_ROWS, "estimator"):
-        figure_style.line(ax, part, look, "rows", band=look.title in BANDED)
+        figure_style.line(ax, part, look, "rows", ends=look.title in WITH_ENDS)
     for value in data[data["estimator"] == TRUE_DISSIMILARITY]["value"].dropna():
         ax.axhline(value, color=BLACK, linewidth=0.8, linestyle=":", label=TRUE_DISSIMILARITY)
     ax.set_xlim(left=0)
