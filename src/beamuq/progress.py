@@ -25,9 +25,10 @@ def progress_bar(total: int, label: str, unit: str, done: int = 0) -> tqdm[NoRet
 def watched_bar(total: int, label: str, unit: str) -> Iterator[tqdm[NoReturn]]:
     """A bar where somebody looks on, on a terminal or in a notebook; silent elsewhere.
 
-    None of a job of under two seconds.
+    None of a job of under two seconds, or without a ``label``.
     """
-    with tqdm(total=total, desc=label, unit=unit, disable=not is_watched(), delay=2) as bar:
+    silent = not (label and is_watched())
+    with tqdm(total=total, desc=label, unit=unit, disable=silent, delay=2) as bar:
         yield bar
 
 

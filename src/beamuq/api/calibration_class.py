@@ -147,10 +147,11 @@ class Calibration:
         return self
 
     def decide(self, scores: npt.ArrayLike, *, force: bool = False) -> pd.DataFrame:
-        """Show or withhold each answer: a frame of value, right_low, right_high, shown, reason.
+        """Show or withhold each answer, by its score.
 
-        right_low, right_high: two probabilities that it is right. ``scores`` [N]: as for ``fit``;
-        one that is missing is withheld. As ``beamuq decide`` does, it compares method, form,
+        A frame of value, right (the probability that it is right), right_low and right_high (the
+        two that it is made of), shown and reason. ``scores`` [N]: as for ``fit``; one that is
+        missing is withheld. As ``beamuq decide`` does, it compares method, form,
         setting, similarity, settings, number of candidates, model, prompt and version with those of
         the calibration, warns of each that the scores or the calibration do not say, of scores that
         are not distributed as the calibration's or out of their range, and where these are the

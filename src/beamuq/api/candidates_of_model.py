@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -334,12 +334,11 @@ def _decode_into(
         decoding.Prompt(str(number), prompt.token_ids)
         for number, prompt in enumerate(prompts, start=1)
     ]
-    with watched_bar(len(numbered), bar, "prompt") if bar else nullcontext() as shown:
+    with watched_bar(len(numbered), bar, "prompt") as shown:
         for members in decoding.compose_batches(numbered, batch):
             for candidate in decoding.decode(model, members, policies, **options):
                 candidates[int(candidate.prompt_id) - 1].append(candidate)
-            if shown is not None:
-                shown.update(len(members))
+            shown.update(len(members))
 
 
 @contextmanager

@@ -145,7 +145,7 @@ def compare(
     values = _quality_values(ids, quality, units)
     name = draws_name("", zip(map(str, ids), units, strict=True))
     blocks = resample_blocks(units, resamples, seed, name)
-    columns = [series.to_numpy(np.float64) for series in pair]
+    columns = [np.asarray(series.to_numpy(), dtype=np.float64) for series in pair]
     measured = _measured(columns, values, blocks, max_rejection)
     difference = measured.rows([0]).minus(measured.rows([1]))
     of_difference = _estimate(difference, confidence)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from beamuq.array_types import Floats
 from beamuq.drawing.series_on_axes import (
     BLACK,
     FORMS,
@@ -143,14 +144,12 @@ def draw_values(data: pd.DataFrame, ax: Axes, looks: Looks = FORMS) -> None:
     ax.set_ylim(-len(data) + 0.4, 0.6)
 
 
-def draw_distribution(
-    scores: Sequence[float], ax: Axes, look: SeriesStyle, *, title: str = ""
-) -> None:
+def draw_distribution(scores: Floats, ax: Axes, look: SeriesStyle) -> None:
     """The share of scores [N] up to each value, as steps."""
     ax.ecdf(
         scores,
         color=look.colour,
         linestyle=look.line,
-        label=f"{title or look.title}, n = {len(scores)}",
+        label=f"{look.title}, n = {len(scores)}",
     )
     ax.set_ylim(0, FULL_TOP)
