@@ -34,6 +34,8 @@ SECONDS_OF_A_CELL = 1200
 _PLACE = re.compile(r"^<!-- (block|shown): ([^|]+?) \| (.+?) \| (\d+) -->$", re.MULTILINE)
 # a progress bar, and tqdm's word of why it is plain, which names a folder
 _BAR = re.compile(r"\r|\d+%\||TqdmWarning|notebook_tqdm$")
+# the file and line of a cell that warns
+_CELL = re.compile(r"\S*ipykernel_\d+/\d+\.py:\d+: ")
 METADATA = {
     "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
     "language_info": {"name": "python"},
@@ -140,7 +142,7 @@ def _outputs(outputs: Sequence[Any]) -> Iterator[Any]:
         lines = "".join(pieces).splitlines(keepends=True)
         text = "".join(line for line in lines if name == "stdout" or not _BAR.search(line))
         if text:
-            yield nbformat.v4.new_output("stream", name=name, text=text)
+            yield nbformat.v4.new_output("stream", name=name, text=_CELL.sub("", text))
     for output in outputs:
         if output.output_type == "stream":
             continue
