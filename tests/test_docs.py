@@ -24,6 +24,7 @@ FOLLOWED = [
     "your_own_answers.md",
     "what_scores_mean.md",
     "decide.md",
+    "when_beams_win.md",
     "reference/answers.md",
     "reference/candidates.md",
 ]

@@ -38,7 +38,13 @@ def constraints() -> dict[str, str]:
 
 def test_every_pin_can_be_had_on_the_oldest_python_of_readme() -> None:
     # Some packages exclude the first releases of 3.11, which Debian 12 still has.
-    found = {name: importlib.metadata.metadata(name)["Requires-Python"] for name in constraints()}
+    # Not all of them are installed: some are for an older Python, or for Linux alone.
+    found = {
+        distribution.name: distribution.metadata["Requires-Python"]
+        for distribution in importlib.metadata.distributions()
+        if canonicalize_name(distribution.name) in constraints()
+    }
+    assert len(found) > 0.9 * len(constraints())
     assert [
         name for name, said in found.items() if said and "3.11.0" not in SpecifierSet(said)
     ] == []

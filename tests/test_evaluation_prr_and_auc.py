@@ -54,6 +54,20 @@ def plain_average_precision(uncertainty: Floats, quality: Floats) -> float:
     return total / right
 
 
+def test_no_metric_exceeds_1_by_rounding() -> None:
+    """An area, and the oracle's, are sums in two orders: of the best order either may be larger."""
+    random = np.random.default_rng(0)
+    for number in range(300):
+        n = int(random.integers(4, 30))
+        quality = random.random(n).round(2) if number % 2 else random.integers(0, 2, n) * 1.0
+        if np.ptp(quality) == 0 or (quality > 0.5).all():
+            continue
+        best = -quality if number % 3 else -quality + 1e-4 * random.random(n)
+        measured = Evaluator(quality, np.ones((n, 1), dtype=np.int64)).measure(best)
+        assert measured["PRR"][0] == pytest.approx(1)
+        assert max(measured[metric][0] for metric in ("PRR", "PR-AUC")) <= 1
+
+
 def test_prr_by_hand() -> None:
     # N = 4, k = 2. By score: quality 1, 0, 1, 0 → (2/4 + 2/3)/2 = 7/12; oracle 1, 1, 0, 0: the same
     # 2/4, 2/3

@@ -22,7 +22,9 @@ LAYERS = (
     "scorers",
     "evaluation",
     "explorer",
+    "drawing",
     "api",
+    "plot",
     "cli",
     "__main__",
 )

@@ -7,15 +7,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from beamuq import plot
     from beamuq.api.advise import advise
     from beamuq.api.ask_model import ask, ask_all
     from beamuq.api.calibration import calibrate, decide
     from beamuq.api.calibration_class import Calibration
     from beamuq.api.candidates_of_model import decode
+    from beamuq.api.choose_candidates import choose
+    from beamuq.api.compare_forms import compare
     from beamuq.api.explore_results import explore
     from beamuq.api.generate_hook import beams
     from beamuq.api.generate_output import from_generate
     from beamuq.api.open_models import model_folder
+    from beamuq.api.quality_of_answers import quality
     from beamuq.api.score_candidates import prr, score
 
 __version__ = "0.2.0"
@@ -26,12 +30,16 @@ __all__ = [
     "ask_all",
     "beams",
     "calibrate",
+    "choose",
+    "compare",
     "decide",
     "decode",
     "explore",
     "from_generate",
     "model_folder",
+    "plot",
     "prr",
+    "quality",
     "score",
 ]
 
@@ -42,22 +50,27 @@ _MODULES = {
     "calibration": ("calibrate", "decide"),
     "calibration_class": ("Calibration",),
     "candidates_of_model": ("decode",),
+    "choose_candidates": ("choose",),
+    "compare_forms": ("compare",),
     "explore_results": ("explore",),
     "generate_hook": ("beams",),
     "generate_output": ("from_generate",),
     "open_models": ("model_folder",),
+    "quality_of_answers": ("quality",),
     "score_candidates": ("prr", "score"),
 }
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__all__, "__version__", "plot"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "plot":
+        return importlib.import_module("beamuq.plot")
     for module, names in _MODULES.items():
         if name in names:
             return getattr(importlib.import_module(f"beamuq.api.{module}"), name)
-    near = difflib.get_close_matches(name, __all__, n=1)
+    near = difflib.get_close_matches(name, [*__all__, "plot"], n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise AttributeError(f"module 'beamuq' has no attribute {name!r}{hint}")

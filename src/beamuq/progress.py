@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 from tqdm import tqdm
@@ -17,3 +19,27 @@ def progress_bar(total: int, label: str, unit: str, done: int = 0) -> tqdm[NoRet
     return tqdm(
         total=total, initial=done, desc=label, unit=unit, mininterval=seconds, delay=seconds
     )
+
+
+@contextmanager
+def watched_bar(total: int, label: str, unit: str) -> Iterator[tqdm[NoReturn]]:
+    """A bar where somebody looks on, on a terminal or in a notebook; silent elsewhere.
+
+    None of a job of under two seconds, or without a ``label``.
+    """
+    silent = not (label and is_watched())
+    with tqdm(total=total, desc=label, unit=unit, disable=silent, delay=2) as bar:
+        yield bar
+
+
+def is_watched() -> bool:
+    """Whether what is written to standard error is seen at once: a terminal or a notebook."""
+    return sys.stderr.isatty() or _in_notebook()
+
+
+def _in_notebook() -> bool:
+    """Whether this process is a notebook's kernel."""
+    shell = sys.modules.get("IPython")
+    if shell is None:
+        return False
+    return type(shell.get_ipython()).__name__ == "ZMQInteractiveShell"

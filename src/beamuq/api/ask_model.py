@@ -38,6 +38,7 @@ from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError, ServerLostError, nearest
 from beamuq.methods import candidate_weights
 from beamuq.models.conversations import Message, around
+from beamuq.progress import is_watched
 from beamuq.prompts import prompt_template as templates
 from beamuq.scorers.quality_metrics import answer_f1
 from beamuq.written_texts import WholeText
@@ -434,7 +435,8 @@ def ask_all(rows: Rows, model: Any = DEMO_MODEL, **options: Any) -> pd.DataFrame
     loaded = open_model(model, tokenizer=options.pop("tokenizer", None), **machine)
     frames: list[pd.DataFrame] = []
     starts = range(0, len(questions), BATCH)
-    for start in tqdm(starts, desc="batches of questions", disable=None):
+    silent = not is_watched()
+    for start in tqdm(starts, desc="batches of questions", disable=silent):
         batch = questions[start : start + BATCH]
         try:
             answers = ask([row.question for row in batch], loaded, **options)  # type: ignore[arg-type]

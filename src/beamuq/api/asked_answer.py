@@ -45,8 +45,8 @@ class Asked:
         sha256 of the model's files, and of the prompt around the question with the settings that
         change scores; of a conversation of its system prompt.
     decision
-        By a calibration: method, score, right_low and right_high (its two probabilities), shown,
-        reason, warnings; or None.
+        By a calibration: method, value, right (the probability that it is right), right_low and
+        right_high (the two that it is made of), shown, reason, warnings; or None.
     messages
         How many a conversation has, whose last one is the question; 0: a question alone was asked.
     stop
@@ -254,11 +254,11 @@ class Asked:
 
 def _decision_as_text(decision: Mapping[str, Any]) -> str:
     ends = [f"{decision[end]:.2f}" for end in ("right_low", "right_high")]
-    between = " or ".join(dict.fromkeys(ends))
+    between = f" ({' or '.join(ends)})" if len(set(ends)) > 1 else ""
     shown = "shown" if decision["shown"] else "withheld"
     if decision["reason"]:
         shown += f" ({decision['reason']})"
-    return f"p(right) {between} by {decision['method']}; {shown}"
+    return f"p(right) {decision['right']:.2f}{between} by {decision['method']}; {shown}"
 
 
 def _shown(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from beamuq.api.rows import check_settings
 from beamuq.api.score_series import FACTS, OF_THE_ANSWER, UNNAMED, Origin, origin_of
 from beamuq.api.scored_rows import PlacedRow, ScoredRow, facts_of
 from beamuq.config_errors import validated
+from beamuq.drawing.series_on_axes import Axes
 from beamuq.errors import BeamUQError
 
 FORM = {"variant": "form", "setting": "setting"}
@@ -146,10 +147,11 @@ class Calibration:
         return self
 
     def decide(self, scores: npt.ArrayLike, *, force: bool = False) -> pd.DataFrame:
-        """Show or withhold each answer: a frame of value, right_low, right_high, shown, reason.
+        """Show or withhold each answer, by its score.
 
-        right_low, right_high: two probabilities that it is right. ``scores`` [N]: as for ``fit``;
-        one that is missing is withheld. As ``beamuq decide`` does, it compares method, form,
+        A frame of value, right (the probability that it is right), right_low and right_high (the
+        two that it is made of), shown and reason. ``scores`` [N]: as for ``fit``; one that is
+        missing is withheld. As ``beamuq decide`` does, it compares method, form,
         setting, similarity, settings, number of candidates, model, prompt and version with those of
         the calibration, warns of each that the scores or the calibration do not say, of scores that
         are not distributed as the calibration's or out of their range, and where these are the
@@ -172,6 +174,18 @@ class Calibration:
             warnings.warn(warning, stacklevel=2)
         table = decisions.table
         return table.set_index(scores.index) if isinstance(scores, pd.Series) else table
+
+    def plot(
+        self, new_scores: npt.ArrayLike | None = None, axes: Sequence[Axes] = ()
+    ) -> list[Axes]:
+        """Draw risk against coverage with the threshold, reliability, and the scores.
+
+        ``new_scores`` [N], such as those to decide on, are drawn beside those calibrated on.
+        ``axes``: three of matplotlib; without them those of a new figure. They are returned.
+
+        Raises BeamUQError before ``fit``, or without matplotlib.
+        """
+        return self._fitted().plot(new_scores, axes)
 
     def __repr__(self) -> str:
         if self._calibration is None:

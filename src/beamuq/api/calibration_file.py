@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field, field_validator, model_validator
 
+from beamuq.api.calibration_plot import plot_calibration
 from beamuq.api.score_settings import settings_in_json
 from beamuq.api.server_identity import WEIGHTS_UNKNOWN, ServerIdentity
 from beamuq.config_errors import StrictModel, validated
+from beamuq.drawing.series_on_axes import Axes
 from beamuq.errors import reading
 from beamuq.evaluation.bootstrap import Estimate
 from beamuq.evaluation.guaranteed_threshold import GuaranteedThreshold, Share
@@ -129,6 +133,18 @@ class CalibrationFile(StrictModel):
         """Write it, atomically."""
         content = self.model_dump(exclude={"server"} if self.server is None else None)
         write_text(Path(path), json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+    def plot(
+        self, new_scores: npt.ArrayLike | None = None, axes: Sequence[Axes] = ()
+    ) -> list[Axes]:
+        """Draw risk against coverage with the threshold, reliability, and the scores.
+
+        Three axes, which are returned: :func:`beamuq.api.calibration_plot.plot_calibration`.
+        """
+        return plot_calibration(self, new_scores, axes)
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         form = f" + {self.form}" if self.form else ""

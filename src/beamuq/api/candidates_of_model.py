@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from beamuq.api.rows import check_settings
 from beamuq.errors import BeamUQError, ServerLostError
 from beamuq.models import prompt_tokens
 from beamuq.models.served.server_address import is_server
+from beamuq.progress import watched_bar
 
 if TYPE_CHECKING:
     from beamuq.decoding import Candidate, Policy, Work
@@ -39,6 +41,7 @@ def decode(
     seed: int = 0,
     batch: int = BATCH,
     draws: str = "race",
+    threads: int | None = 1,
     work: Work | None = None,
 ) -> list[dict[str, Any]]:
     """The greedy answer, samples and beams of every prompt, as rows that ``beamuq.score`` takes.
@@ -77,6 +80,9 @@ def decode(
     draws
         race: our samples, the same in process and over a server; server: a server draws them, with
         fewer requests where distributions are flat, and they are others.
+    threads
+        Of torch on a CPU, while this call decodes; None: as many as torch has. One was measured
+        best where other jobs run (docs/your_own_answers.md).
     work
         What decoding took is added to it.
 
@@ -112,7 +118,9 @@ def decode(
         seed=seed,
         batch=batch,
         draws=draws,
+        threads=threads,
         work=work,
+        bar="prompts",
     )
     _warn_of_doubts(doubts)
     return rows
@@ -143,14 +151,19 @@ def decoded_rows(
     seed: int = 0,
     batch: int = BATCH,
     draws: str = "race",
+    threads: int | None = None,
     work: Work | None = None,
     places: Sequence[str] | None = None,
+    bar: str = "",
 ) -> tuple[list[Row], list[list[str]]]:
     """What :func:`decode` returns, and for each row why its texts may be no answers.
 
-    Nothing is warned of. ``places`` name the prompts in errors.
+    Nothing is warned of. ``places`` name the prompts in errors. ``threads``: None: those that torch
+    has. ``bar``: of a progress bar the label; "": none.
     """
     check_models_extra()
+    if threads is not None:
+        check_settings(threads=threads)
     loaded = _opened(model, tokenizer)
     check_settings(samples=samples, beams=beams, max_new_tokens=max_new_tokens, batch=batch)
     check_stop(stop)
@@ -163,18 +176,20 @@ def decoded_rows(
         policies = _with_draws_of_server(policies, loaded, endings, draws)
     candidates: list[list[Candidate]] = [[] for _ in prompts_read]
     try:
-        _decode_into(
-            candidates,
-            loaded.model,
-            prompts_read,
-            batch,
-            policies=policies,
-            stop_ids=endings.stop_ids,
-            seed=seed,
-            max_new_tokens=max_new_tokens,
-            merge_stop_tokens=endings.bare,
-            work=work,
-        )
+        with threads_of_torch(threads):
+            _decode_into(
+                candidates,
+                loaded.model,
+                prompts_read,
+                batch,
+                bar,
+                policies=policies,
+                stop_ids=endings.stop_ids,
+                seed=seed,
+                max_new_tokens=max_new_tokens,
+                merge_stop_tokens=endings.bare,
+                work=work,
+            )
     except ServerLostError as error:
         finished, _ = _rows_and_doubts(loaded, prompts_read, candidates, samples, endings)
         if not finished:
@@ -307,6 +322,7 @@ def _decode_into(
     model: Any,
     prompts: Sequence[PromptTokens],
     batch: int,
+    bar: str,
     *,
     policies: Sequence[Policy],
     **options: Any,
@@ -318,9 +334,31 @@ def _decode_into(
         decoding.Prompt(str(number), prompt.token_ids)
         for number, prompt in enumerate(prompts, start=1)
     ]
-    for members in decoding.compose_batches(numbered, batch):
-        for candidate in decoding.decode(model, members, policies, **options):
-            candidates[int(candidate.prompt_id) - 1].append(candidate)
+    with watched_bar(len(numbered), bar, "prompt") as shown:
+        for members in decoding.compose_batches(numbered, batch):
+            for candidate in decoding.decode(model, members, policies, **options):
+                candidates[int(candidate.prompt_id) - 1].append(candidate)
+            shown.update(len(members))
+
+
+@contextmanager
+def threads_of_torch(threads: int | None) -> Iterator[None]:
+    """So many threads of torch within, afterwards as many as before; None: leave them."""
+    if threads is None:
+        yield
+        return
+    import torch
+
+    from beamuq.models.devices import MOST_THREADS
+
+    if threads > MOST_THREADS:
+        raise BeamUQError(f"threads: {threads}: must be from 1 to {MOST_THREADS}")
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def check_stop(stop: Any) -> None:

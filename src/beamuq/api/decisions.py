@@ -11,7 +11,7 @@ from scipy.special import bdtrc
 
 from beamuq.api.calibration_file import CalibrationFile
 from beamuq.array_types import Bools, Floats
-from beamuq.evaluation.probability_of_being_right import probabilities
+from beamuq.evaluation.probability_of_being_right import merged, probabilities
 
 LEAST_SHIFT_P = 0.01
 """p of the two-sample test below which new scores are said to come from elsewhere."""
@@ -24,9 +24,11 @@ CALIBRATED_ON = "these are the scores that were calibrated on: the guarantee is 
 
 @dataclass(frozen=True)
 class Decisions:
-    """What is shown of new answers. ``table``: id, value, right_low, right_high, shown, reason.
+    """What is shown of new answers. The columns of ``table`` are id, value, right, right_low,
+    right_high, shown and reason.
 
-    right_low, right_high: Venn–Abers' two probabilities that the answer is right.
+    right: the probability that the answer is right, the number to show; right_low, right_high:
+    Venn–Abers' two, of which it is made (:func:`.merged`).
 
     shift_p: of the two-sample Kolmogorov–Smirnov test of the ``n`` new scores against the
     calibration's; None of none.
@@ -36,6 +38,9 @@ class Decisions:
     n: int
     shift_p: float | None
     warnings: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return "\n".join([*self.told(), repr(self.table)])
 
     def told(self) -> list[str]:
         """How many are shown, the test, and each warning."""
@@ -77,7 +82,10 @@ def decisions_of(
 
 
 def decision_table(calibration: CalibrationFile, scores: Sequence[float] | Floats) -> pd.DataFrame:
-    """value, right_low, right_high, shown and reason of scores [N]; NaN: none, and withheld."""
+    """value, right, right_low, right_high, shown and reason of scores [N].
+
+    NaN: no score, and withheld.
+    """
     values = np.array(scores, dtype=np.float64)
     has_score = ~np.isnan(values)
     low = np.full(len(values), np.nan)
@@ -91,6 +99,7 @@ def decision_table(calibration: CalibrationFile, scores: Sequence[float] | Float
     return pd.DataFrame(
         {
             "value": values,
+            "right": merged(low, high) if calibration.map.kind == "venn_abers" else low,
             "right_low": low,
             "right_high": high,
             "shown": shown,

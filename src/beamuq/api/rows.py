@@ -204,7 +204,7 @@ def by_question(scores: pd.DataFrame) -> str:
     Below, by reason, what has no value, and by note what has one.
     """
     name = scores["method"] + _after_if_any(" ", scores["setting"])
-    scores = scores.assign(name=name, full_name=name + _after_if_any(" + ", scores["variant"]))
+    scores = scores.assign(name=name, full_name=score_names(scores))
     label_columns = [column for column in ANSWER_LABELS if column in scores]
     labels = scores.drop_duplicates("id").set_index("id")[label_columns]
     log_p = "; Prob is −log p" if "Prob" in set(scores["method"]) else ""
@@ -218,6 +218,12 @@ def by_question(scores: pd.DataFrame) -> str:
     lines += _methods_by_text(scores, "reason", "no value:")
     lines += _methods_by_text(scores, "note", "with a note:")
     return "\n".join(lines) + "\n"
+
+
+def score_names(scores: pd.DataFrame) -> pd.Series[str]:
+    """What each row's score is called: ``Prob``, ``Dissimilarity + beamsearch``."""
+    name = scores["method"] + _after_if_any(" ", scores["setting"])
+    return name + _after_if_any(" + ", scores["variant"])
 
 
 def _after_if_any(separator: str, texts: pd.Series[str]) -> list[str]:

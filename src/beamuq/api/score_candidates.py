@@ -30,13 +30,14 @@ from beamuq.api.candidate_records import (
 )
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.paired_columns import check_order, group_column, number_column
-from beamuq.api.rows import Rows, check_settings
+from beamuq.api.rows import Rows, check_settings, score_names
 from beamuq.api.score_series import ScoreSeries, score_series
 from beamuq.api.score_settings import ScoreSettings, scored_with
 from beamuq.array_types import Bools, Floats
 from beamuq.errors import BeamUQError, hint
 from beamuq.evaluation.bootstrap import Estimate, estimate, resample_blocks
 from beamuq.evaluation.prr_and_auc import Judged, measure_blocks, why_undefined
+from beamuq.html_text import escape
 from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import certified_interval, certified_pair_interval
 from beamuq.methods.method_inputs import UNKNOWN, Answer, Evidence, Pairs, missing_part
@@ -61,6 +62,10 @@ COLUMNS = (
     "scored_with",
     "version",
 )
+KEYS = ("id", "method", "variant", "setting", "value")
+"""What a frame of scores needs, to be looked up by method."""
+SHOWN_COLUMNS = (*KEYS, "similarity", "reason", "scored_with")
+"""A frame that has these shows itself a row a question."""
 KINDS = ("answer", "samples", "beams")  # what a method compares the answer with
 BLOCK_PAIRS = 250_000  # of texts, given to a similarity at once
 SUMS = ("answer.logprob", "answer.length", "logprob", "weights")
@@ -129,6 +134,56 @@ class Scores(pd.DataFrame):
         first_form = rows["variant"].min()  # "" before beamsearch before multinomial
         return score_series(rows[rows["variant"] == first_form], method)
 
+    def wide(self) -> pd.DataFrame:
+        """A row a question, a column a score: ``Prob``, ``Dissimilarity + beamsearch``.
+
+        Ids in their order, as the index; higher = more uncertain; NaN: this question has no value.
+        A score that no question has is left out: the column ``reason`` of its rows says why.
+
+        Raises BeamUQError naming an id that has a score twice, or a column that is missing.
+        """
+        _check_columns(self)
+        table = pd.DataFrame({"id": self["id"], "name": score_names(self), "value": self["value"]})
+        repeated = table[table.duplicated(["id", "name"])]
+        if len(repeated):
+            row = repeated.iloc[0]
+            raise BeamUQError(
+                f"scores: id {row['id']!r}: {row['name']} stands twice; give each question its own "
+                "id"
+            )
+        ids = pd.Index(table["id"].unique(), name="id")
+        names = table.loc[table["value"].notna(), "name"].unique()
+        values = table.pivot(index="id", columns="name", values="value")
+        return values.reindex(index=ids, columns=names).rename_axis(columns=None)
+
+    def __repr__(self) -> str:
+        if not self._is_whole():
+            return super().__repr__()
+        with pd.option_context("display.max_rows", 10, "display.width", 100):
+            return f"{self._heading()}\n{self.wide().round(3)!r}"
+
+    def _repr_html_(self) -> str | None:
+        table: Any = self.wide().round(3) if self._is_whole() else pd.DataFrame(self)
+        html: str | None = table._repr_html_()
+        if html is None or not self._is_whole():
+            return html
+        return f"<p>{escape(self._heading())}</p>\n{html}"
+
+    def _is_whole(self) -> bool:
+        """Whether it is a frame as ``score`` gives it, or some rows of one."""
+        if self.empty or not set(SHOWN_COLUMNS) <= set(self.columns):
+            return False
+        return not pd.DataFrame(self).duplicated(list(KEYS[:4])).any()
+
+    def _heading(self) -> str:
+        """What is shown above the table of values."""
+        wide = self.wide()
+        scores = f"{wide.shape[1]} scores of {len(wide)} questions, higher = more uncertain"
+        similarity = ", ".join(self["similarity"].unique())
+        without_value = len(self.groupby(["method", "variant", "setting"])) - wide.shape[1]
+        reasons = f"; {without_value} more have no value (column reason)" if without_value else ""
+        return f"{scores}; similarity: {similarity}{reasons}"
+
     def _no_such_score(self, method: str, form: str | None, setting: str) -> BeamUQError:
         of_method = self[self["method"] == method]
         if of_method.empty:
@@ -142,6 +197,27 @@ class Scores(pd.DataFrame):
         if setting:
             score_name += f" of setting {setting!r}"
         return BeamUQError(f"{method!r}: no such column or {score_name}: {reason}")
+
+
+def _check_columns(scores: pd.DataFrame) -> None:
+    for name in KEYS:
+        if name not in scores.columns:
+            raise BeamUQError(
+                f"scores: column {name!r} is missing; give the frame as beamuq.score returns it"
+            )
+
+
+def as_scores(scores: object) -> Scores:
+    """A frame of ``score``, also one that was read from a file.
+
+    Raises BeamUQError if it is none.
+    """
+    if not isinstance(scores, pd.DataFrame):
+        raise BeamUQError(
+            f"scores: a {type(scores).__name__}; give the frame that beamuq.score returns"
+        )
+    _check_columns(scores)
+    return scores if isinstance(scores, Scores) else Scores(scores)
 
 
 def score(
@@ -585,7 +661,7 @@ def prr(
 
     Returns
     -------
-    value, low, high and std: at most 1, 0 for a random order, negative for a worse
+    value, low, high, std and n: at most 1, 0 for a random order, negative for a worse
     one; None where undefined (constant quality), and ``note`` says why.
 
     Raises BeamUQError if lengths or the order of two series differ, or a score or quality is
@@ -610,12 +686,12 @@ def prr(
     _check_all_there("scores", score_column)
     _check_all_there("quality", quality_column)
     if why := why_undefined("PRR", quality_column, max_rejection):
-        return Estimate(None, None, None, None, why)
+        return Estimate(None, None, None, None, why, count)
     blocks = resample_blocks(units, resamples, seed, "prr")
     values = measure_blocks(
         [score_column], [Judged(quality_column)], blocks, ["PRR"], [max_rejection]
     )[0][0]["PRR"]
-    return estimate(float(values[0]), values[1:], confidence)
+    return estimate(float(values[0]), values[1:], confidence, count)
 
 
 def _check_all_there(name: str, column: Floats) -> None:

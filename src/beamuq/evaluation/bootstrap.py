@@ -29,13 +29,44 @@ class Interval:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its interval; None where undefined."""
+    """A value with its interval; None where undefined. ``n``: of how many answers, if it is told.
+
+    It shows itself as ``Estimate(.357 [.214, .489], n = 200)``.
+    """
 
     value: float | None
     low: float | None
     high: float | None
     std: float | None
     note: str = ""
+    n: int | None = None
+
+    def __repr__(self) -> str:
+        return f"Estimate({self.in_words()})"
+
+    def in_words(self) -> str:
+        """The value, its interval and n, as a sentence has them."""
+        size = "" if self.n is None else f", n = {self.n}"
+        if self.value is None:
+            return f"{self.note or 'undefined'}{size}"
+        return f"{three_decimals(self.value)}{interval_in_words(self.low, self.high)}{size}"
+
+
+def three_decimals(value: float) -> str:
+    """A number as the paper prints it: ``.357``, ``-.012``, ``1.000``."""
+    text = f"{value:.3f}"
+    if text == "-0.000":
+        return ".000"
+    if text.startswith(("0.", "-0.")):
+        return text.replace("0.", ".", 1)
+    return text
+
+
+def interval_in_words(low: float | None, high: float | None) -> str:
+    """An interval behind its value, or that there is none."""
+    if low is None or high is None:
+        return " (no interval)"
+    return f" [{three_decimals(low)}, {three_decimals(high)}]"
 
 
 def resample_counts(
@@ -128,9 +159,11 @@ def interval(replicates: npt.ArrayLike, confidence: float = 0.95) -> Interval:
     return Interval(float(low), float(high), float(defined.std(ddof=1)), note)
 
 
-def estimate(value: float, replicates: Floats, confidence: float = 0.95) -> Estimate:
-    """A value with the interval of its replicates [R]; NaN: undefined."""
+def estimate(
+    value: float, replicates: Floats, confidence: float = 0.95, n: int | None = None
+) -> Estimate:
+    """A value of ``n`` answers with the interval of its replicates [R]; NaN: undefined."""
     if np.isnan(value):
-        return Estimate(None, None, None, None, "undefined in at least one part")
+        return Estimate(None, None, None, None, "undefined in at least one part", n)
     ends = interval(replicates, confidence)
-    return Estimate(value, ends.low, ends.high, ends.std, ends.note)
+    return Estimate(value, ends.low, ends.high, ends.std, ends.note, n)

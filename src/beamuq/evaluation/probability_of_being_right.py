@@ -15,9 +15,12 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from beamuq.array_types import Bools, Floats
 from beamuq.evaluation.bootstrap import Estimate, estimate, resample_blocks
+from beamuq.evaluation.candidate_sets import groups_of
+from beamuq.evaluation.intervals import proportion_interval
 
 Calibrator = Literal["venn_abers", "isotonic"]
 CALIBRATORS: tuple[Calibrator, ...] = ("venn_abers", "isotonic")
@@ -183,6 +186,32 @@ def _measures_of_bins(
         - measures["uncertainty"]
     )
     return measures
+
+
+def reliability_by_bin(
+    p: Floats, right: Bools, groups: Sequence[str], confidence: float = 0.95
+) -> pd.DataFrame:
+    """Of probabilities [N] in each bin that has any: how many answers are right, of labels [N].
+
+    Columns ``bin``, ``probability`` (their mean), ``right`` (the share), ``low`` and ``high``
+    (Wilson's interval of it, by groups [N]) and ``n``.
+    """
+    rows = []
+    for name, members in zip(BIN_NAMES, in_bins(p), strict=True):
+        if not members.any():
+            continue
+        low, high = proportion_interval(right[members], groups_of(groups, members), confidence)
+        rows.append(
+            {
+                "bin": name,
+                "probability": float(p[members].mean()),
+                "right": float(right[members].astype(np.float64).mean()),
+                "low": low,
+                "high": high,
+                "n": int(members.sum()),
+            }
+        )
+    return pd.DataFrame(rows, columns=["bin", "probability", "right", "low", "high", "n"])
 
 
 def in_bins(p: Floats) -> Bools:

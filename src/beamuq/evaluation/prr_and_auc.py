@@ -69,9 +69,11 @@ def rejection_bands(
 def prediction_rejection_ratio(area: Floats, oracle: Floats, random: Floats) -> Floats:
     """(AUC_unc − AUC_rnd) / (AUC_oracle − AUC_rnd) (eq. prr).
 
-    1 for the oracle's order, 0 for a random one.
+    1 for the oracle's order, 0 for a random one. The area of an order that is as good as the
+    oracle's is summed in another order than the oracle's, and may exceed it by the last digit: so
+    it counts as the oracle's.
     """
-    return (area - random) / (oracle - random)
+    return (np.minimum(area, oracle) - random) / (oracle - random)
 
 
 def prr_to(max_rejection: float) -> str:
@@ -181,7 +183,8 @@ class QualitiesEvaluator:
             by_metric |= zip(names, prrs, strict=True)
         for metric in ("ROC-AUC", "PR-AUC"):
             if metric in parts:
-                by_metric[metric] = np.concatenate(parts[metric], axis=-1)
+                values = np.concatenate(parts[metric], axis=-1)
+                by_metric[metric] = np.minimum(values, 1.0)  # a sum may exceed 1 by the last digit
         return [
             {metric: values[number] for metric, values in by_metric.items()}
             for number in range(len(self._quality))

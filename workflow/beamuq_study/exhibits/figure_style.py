@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,10 +12,24 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from beamuq import io
 from beamuq.config_errors import read_yaml
+from beamuq.drawing.series_on_axes import (
+    BEAMS,
+    BLACK,
+    COLOURS,
+    GREY,
+    SAMPLES,
+    VARIANTS,
+    Axes,
+    Looks,
+    SeriesStyle,
+    error_lengths,
+    line,
+    points,
+    series,
+)
 from beamuq.evaluation.estimates import MEAN
 from beamuq_study.escaped_text import csv_text
 from beamuq_study.exhibits import captions
@@ -24,10 +38,8 @@ from beamuq_study.exhibits.exhibit import Built, Figure
 from beamuq_study.study_config import Study
 
 if TYPE_CHECKING:
-    import matplotlib.axes
     import matplotlib.figure
 
-Axes: TypeAlias = "matplotlib.axes.Axes"
 Draw: TypeAlias = "Callable[[pd.DataFrame, Axes], None]"
 """Draws rows of a frame on axes."""
 
@@ -40,43 +52,45 @@ LINE_HEIGHT = 0.15  # inches, of a title or a footnote
 LEGEND_ROW_HEIGHT = 0.2  # inches
 BINS_WIDTH = 0.8  # of the marks in one bin together; bins are 1 apart
 APART = 0.35  # by how much the bin "All" stands apart from the others
-END_WIDTH = 0.5  # points, of the lines through the ends of intervals
 SLIVER = 0.05  # of all questions; a bin of fewer, which are few, sets no axis
 UNDEFINED = "n/a"
 
+__all__ = [
+    "BEAMS",
+    "BLACK",
+    "FEW",
+    "GREY",
+    "SAMPLES",
+    "UNDEFINED",
+    "VARIANTS",
+    "Axes",
+    "Draw",
+    "Layout",
+    "Looks",
+    "SeriesStyle",
+    "draw_by_bin",
+    "error_lengths",
+    "figure",
+    "laid_out",
+    "line",
+    "looks",
+    "most_questions",
+    "points",
+    "save",
+    "series",
+    "settings",
+]
+"""With what the library draws, which the modules of figures take from here."""
+
 _SERIES = read_yaml(Path(__file__).with_name("series.yaml"))
-SAMPLES = _SERIES["colours"]["samples"]
-BEAMS = _SERIES["colours"]["beams"]
-BLACK = _SERIES["colours"]["black"]
-GREY = _SERIES["colours"]["grey"]
-
-
-@dataclass(frozen=True)
-class SeriesStyle:
-    """How a series is drawn, told apart without colour by line and marker."""
-
-    title: str
-    colour: str
-    line: str = "-"
-    marker: str = ""
-    hatch: str = ""
-    size: float | None = None  # of the marker, in points
-
-
-Looks: TypeAlias = Mapping[Any, SeriesStyle]
-"""How each series looks, by its value, or its values, in a frame."""
 
 
 def looks(group: str) -> dict[str, SeriesStyle]:
     """How each series of a group of ``series.yaml`` looks."""
-    colours = _SERIES["colours"]
     return {
-        name: SeriesStyle(**look | {"colour": colours[look["colour"]]})
+        name: SeriesStyle(**look | {"colour": COLOURS[look["colour"]]})
         for name, look in _SERIES[group].items()
     }
-
-
-VARIANTS = looks("variants")
 
 
 def settings() -> AbstractContextManager[None]:
@@ -86,70 +100,12 @@ def settings() -> AbstractContextManager[None]:
     return style.context("beamuq_study.exhibits.figures", after_reset=True)
 
 
-# -- series ----------------------------------------------------------------------------------------
-
-
-def series(
-    data: pd.DataFrame, looks: Looks, *by: str
-) -> Iterator[tuple[pd.DataFrame, SeriesStyle]]:
-    """The rows of each look that has any, and the look, named by values of the columns ``by``."""
-    parts = dict(iter(data.groupby(by[0] if len(by) == 1 else list(by), sort=False)))
-    return ((parts[key], look) for key, look in looks.items() if key in parts)
-
-
-def line(
-    ax: Axes, data: pd.DataFrame, look: SeriesStyle, x: str, y: str = "value", *, ends: bool = True
-) -> None:
-    """A line through column ``y`` against ``x``, and thin ones through ``low`` and ``high``.
-
-    All are broken at NaN. ``ends=False``: without the thin ones. Lines, not a band: where bands of
-    several series overlap their colours mix, and no end is seen.
-    """
-    if ends:
-        for end in ("low", "high"):
-            ax.plot(data[x], data[end], color=look.colour, linestyle=look.line, linewidth=END_WIDTH)
-    ax.plot(
-        data[x],
-        data[y],
-        label=look.title,
-        color=look.colour,
-        linestyle=look.line,
-        marker=look.marker,
-    )
-
-
 def thin_lines(study: Study) -> str:
     """What thin lines are, for the footnote of a figure that has them."""
     return f"Thin lines: {100 * study.evaluation.confidence:g} % intervals."
 
 
-def points(
-    ax: Axes, places: Any, data: pd.DataFrame, look: SeriesStyle, y: str = "value", **style: Any
-) -> None:
-    """Marks at the column ``y`` with bars from ``low`` to ``high``; what is NaN is not drawn.
-
-    ``style``: further arguments of matplotlib's ``errorbar``; ``marker`` and ``label`` go before
-    those of the look.
-    """
-    style.setdefault("marker", look.marker)
-    style.setdefault("label", look.title)
-    ax.errorbar(
-        places,
-        data[y],
-        error_lengths(data, y),
-        linestyle="",
-        color=look.colour,
-        elinewidth=0.8,
-        **style,
-    )
-
-
-def error_lengths(
-    data: pd.DataFrame, y: str = "value", low: str = "low", high: str = "high"
-) -> NDArray[np.float64]:
-    """[2, K] distances from column ``y`` down to ``low`` and up to ``high``; NaN draws nothing."""
-    values, lower, upper = data[[y, low, high]].to_numpy(np.float64).T
-    return np.array(np.maximum([values - lower, upper - values], 0.0))
+# -- bins ------------------------------------------------------------------------------------------
 
 
 def draw_by_bin(

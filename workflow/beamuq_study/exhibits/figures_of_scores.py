@@ -9,6 +9,12 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from beamuq.drawing.curves import (
+    FULL_TOP,
+    draw_rejection_curves,
+    draw_reliability,
+    draw_risk_coverage,
+)
 from beamuq.evaluation import bootstrap, guaranteed_threshold
 from beamuq.evaluation.candidate_sets import equal_bins, groups_of
 from beamuq.evaluation.estimates import Estimates, joined
@@ -19,8 +25,6 @@ from beamuq_study import grid
 from beamuq_study.exhibits import captions, figure_style
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibit, Figure
 from beamuq_study.exhibits.figure_style import (
-    BLACK,
-    GREY,
     SAMPLES,
     VARIANTS,
     Axes,
@@ -46,7 +50,6 @@ DRAWN_ANYWAY = ("Perplexity", METHOD, "CocoaPPL")
 """The methods whose risk is drawn where none has a guaranteed threshold: those to start with."""
 LITTLE = 0.1  # of so few answers shown the curves may leave the panel
 LOW_TOP = 0.52  # where the axis of shares wrong ends if all are below one half
-FULL_TOP = 1.02
 LOOKS: Looks = {(method, variant): look for method in GRAPH for variant, look in VARIANTS.items()}
 ENTROPY_LOOKS: Looks = {
     ("SemanticEntropy", OVER_SAMPLES): SeriesStyle("Semantic Entropy, samples", SAMPLES, ":", "^"),
@@ -55,7 +58,6 @@ ENTROPY_LOOKS: Looks = {
         for variant, look in VARIANTS.items()
     },
 }
-FORMS = VARIANTS | {"": SeriesStyle("answer or samples only", BLACK, "-", "^")}
 FORM = ["method", "variant"]
 COLUMNS = ["model", "dataset", *FORM, "M", "value", "low", "high", "n"]
 AXES = ("Number of candidates M", "PRR")
@@ -211,24 +213,6 @@ def _rejection_curves(
         curve = rejection_bands(scores, scored.quality, counts, study.evaluation.confidence)
         curves.append(curve.assign(method=method, variant=variant, n=len(scored.ids)))
     return curves
-
-
-def draw_rejection_curves(data: pd.DataFrame, ax: Axes, max_rejection: float | None = None) -> None:
-    """Mean quality of the retained answers against the share rejected, beside two other orders.
-
-    ``data`` has ``variant``, ``rejected``, ``quality``, ``low`` and ``high`` (NaN: no
-    interval), ``oracle``, ``random``; ``max_rejection``: where PRR stops, a vertical line.
-    """
-    for part, look in figure_style.series(data, VARIANTS, "variant"):
-        figure_style.line(ax, part, replace(look, marker=""), "rejected", "quality")
-    orders = data.drop_duplicates("rejected")
-    rejected = orders["rejected"]
-    ax.plot(rejected, orders["oracle"], color=BLACK, linewidth=0.9, label="oracle")
-    dashes = (0, (5, 2))
-    ax.plot(rejected, orders["random"], color=GREY, linestyle=dashes, linewidth=0.9, label="random")
-    if max_rejection is not None:
-        ax.axvline(max_rejection, color=BLACK, linestyle=":", linewidth=0.9, label="PRR ends here")
-    ax.set(xlim=(0, 1), xticks=[0, 0.5, 1], xticklabels=["0", "0.5", "1"])
 
 
 # -- length ----------------------------------------------------------------------------------------
@@ -405,56 +389,6 @@ def _percents(risks: Sequence[float]) -> str:
     return captions.listing([f"{100 * risk:g}" for risk in risks]) + " %"
 
 
-def draw_risk_coverage(
-    data: pd.DataFrame, ax: Axes, risks: Sequence[float] = (), top: float = FULL_TOP
-) -> None:
-    """Share wrong of the most certain answers against the share shown, and guaranteed thresholds.
-
-    ``data`` has ``variant`` ("" for a method of one form), ``part`` ("curve" or "guaranteed"),
-    ``shown``, ``wrong``, ``low`` and ``high`` (NaN: no interval). ``risks``: each α, a dotted line;
-    ``top``: where the vertical axis ends. Thresholds are large marks. A method that scores all
-    answers alike shows all or none: its curve is one point, drawn as a mark with a bar.
-    """
-    for risk in risks:
-        ax.axhline(risk, color=GREY, linestyle=":", linewidth=0.6, label="allowed share (α)")
-    if (data["part"] == "guaranteed").any():
-        ax.plot(
-            [],
-            [],
-            markersize=6,
-            markeredgecolor=BLACK,
-            linestyle="",
-            marker="o",
-            color="white",
-            label="guaranteed threshold",
-        )
-    for form, look in figure_style.series(data, FORMS, "variant"):
-        _draw_risk_curve(ax, form[form["part"] == "curve"], look)
-        points = form[form["part"] == "guaranteed"]
-        ax.plot(
-            points["shown"],
-            points["wrong"],
-            markersize=6,
-            markeredgecolor=BLACK,
-            linestyle="",
-            marker=look.marker,
-            color=look.colour,
-            zorder=3,
-            clip_on=False,
-            in_layout=False,
-        )
-    _mark_shares(ax, top)
-
-
-def _draw_risk_curve(ax: Axes, curve: pd.DataFrame, look: SeriesStyle) -> None:
-    if len(curve) == 1:
-        figure_style.points(
-            ax, curve["shown"], curve, look, "wrong", markersize=3.5, clip_on=False, zorder=3
-        )
-    else:
-        figure_style.line(ax, curve, replace(look, marker=""), "shown", "wrong")
-
-
 # -- reliability -----------------------------------------------------------------------------------
 
 
@@ -482,37 +416,6 @@ def drawn_reliability(study: Study, data: pd.DataFrame) -> Figure:
 def questions_in_bins(part: pd.DataFrame) -> float:
     """The questions in all bins of a panel together, by the form that has most."""
     return float(part.groupby("variant")["n"].sum().max())
-
-
-def draw_reliability(data: pd.DataFrame, ax: Axes) -> None:
-    """Share right against stated probability of being right.
-
-    ``data`` has ``variant``, ``probability``, ``right``, ``low``, ``high`` and ``n``, with which
-    marks grow.
-    """
-    ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.6)
-    for part, look in figure_style.series(data, FORMS, "variant"):
-        probability = part["probability"]
-        figure_style.points(ax, probability, part, look, "right", marker="", label="", capsize=0)
-        ax.scatter(
-            probability,
-            part["right"],
-            4 + 40 * part["n"] / part["n"].sum(),
-            look.colour,
-            marker=look.marker,
-            clip_on=False,
-            zorder=3,
-            label=look.title,
-        )
-    _mark_shares(ax, FULL_TOP)
-
-
-def _mark_shares(ax: Axes, top: float) -> None:
-    """Shares along both axes, the vertical one up to ``top``."""
-    ticks = {0.0: "0", 0.5: ".5", 1.0: "1"}
-    upward = ticks if top > 1 else {0.0: "0", 0.2: ".2", 0.4: ".4"}
-    ax.set(xlim=(0, 1.02), ylim=(0, top), xticks=list(ticks), xticklabels=list(ticks.values()))
-    ax.set_yticks(list(upward), list(upward.values()))
 
 
 def exhibits(_: Study) -> list[Exhibit]:

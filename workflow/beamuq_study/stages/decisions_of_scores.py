@@ -17,10 +17,9 @@ from beamuq.evaluation.candidate_sets import groups_of
 from beamuq.evaluation.guaranteed_threshold import guaranteed_threshold
 from beamuq.evaluation.intervals import proportion_interval
 from beamuq.evaluation.probability_of_being_right import (
-    BIN_NAMES,
     cross_fitted,
-    in_bins,
     merged,
+    reliability_by_bin,
     reliability_measures,
 )
 from beamuq_study.stages.metrics_of_scores import Row, by_answer, groups_by_id, quality_of
@@ -216,21 +215,12 @@ class _Cell:
         p = merged(*cross_fitted("venn_abers", values, right, self.groups, seed=self.settings.seed))
         for metric, draws in reliability_measures(p, right, [self.counts]).items():
             yield {"metric": metric, "n": N} | _with_interval(draws, confidence)
-        for name, members in zip(BIN_NAMES, in_bins(p), strict=True):
-            if members.any():
-                low, high = proportion_interval(
-                    self.right[members], groups_of(self.groups, members), confidence
-                )
-                n = int(members.sum())
-                share = float(right[members].mean())
-                yield {"metric": f"p in {name}", "n": n, "value": float(p[members].mean())}
-                yield {
-                    "metric": f"right in {name}",
-                    "n": n,
-                    "value": share,
-                    "low": low,
-                    "high": high,
-                }
+        bins = reliability_by_bin(p, self.right, self.groups, confidence)
+        for row in bins.to_dict("records"):
+            ends = {"low": row["low"], "high": row["high"]}
+            n = {"n": row["n"]}
+            yield {"metric": f"p in {row['bin']}", **n, "value": row["probability"]}
+            yield {"metric": f"right in {row['bin']}", **n, "value": row["right"], **ends}
 
     def labels(self, ids: list[str]) -> Iterator[Row]:
         """What the file for ``beamuq calibrate`` says of each question; groups if there are any."""

@@ -1,0 +1,140 @@
+"""How series look, and lines and marks with intervals on axes."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from beamuq.errors import BeamUQError
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+
+Axes: TypeAlias = "matplotlib.axes.Axes"
+
+# One colour per kind of candidate in every figure (Okabe and Ito's), black for the true
+# dissimilarity; what is not a kind of candidate has one of the last four. Series also differ in
+# line, marker or hatch, so that grey copies stay legible.
+COLOURS = {
+    "samples": "#0072B2",
+    "beams": "#D55E00",
+    "most probable": "#CC79A7",
+    "systematic": "#E69F00",
+    "stratified": "#009E73",
+    "black": "#000000",
+    "grey": "#7F7F7F",
+    "olive": "#8A8A1F",
+    "wine": "#882255",
+}
+SAMPLES = COLOURS["samples"]
+BEAMS = COLOURS["beams"]
+BLACK = COLOURS["black"]
+GREY = COLOURS["grey"]
+END_WIDTH = 0.5  # points, of the lines through the ends of intervals
+
+
+@dataclass(frozen=True)
+class SeriesStyle:
+    """How a series is drawn, told apart without colour by line and marker."""
+
+    title: str
+    colour: str
+    line: str = "-"
+    marker: str = ""
+    hatch: str = ""
+    size: float | None = None  # of the marker, in points
+
+
+Looks: TypeAlias = Mapping[Any, SeriesStyle]
+"""How each series looks, by its value, or its values, in a frame."""
+VARIANTS = {
+    "multinomial": SeriesStyle("samples", SAMPLES, "--", "o"),
+    "beamsearch": SeriesStyle("beams", BEAMS, "-", "s", "////"),
+}
+FORMS = VARIANTS | {"": SeriesStyle("answer or samples only", BLACK, "-", "^")}
+
+
+def axes_or_new(ax: Axes | None) -> Axes:
+    """The axes, or those of a new figure.
+
+    Raises BeamUQError in one line if matplotlib is missing.
+    """
+    check_matplotlib()
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot
+
+    _, new_axes = pyplot.subplots(layout="constrained")
+    return new_axes
+
+
+def check_matplotlib() -> None:
+    """Raise BeamUQError where matplotlib is missing, as in a wheel's core."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise BeamUQError(
+            "drawing needs matplotlib, which is not installed; pip install 'beamuq[plot]'"
+        )
+
+
+def series(
+    data: pd.DataFrame, looks: Looks, *by: str
+) -> Iterator[tuple[pd.DataFrame, SeriesStyle]]:
+    """The rows of each look that has any, and the look, named by values of the columns ``by``."""
+    parts = dict(iter(data.groupby(by[0] if len(by) == 1 else list(by), sort=False)))
+    return ((parts[key], look) for key, look in looks.items() if key in parts)
+
+
+def line(
+    ax: Axes, data: pd.DataFrame, look: SeriesStyle, x: str, y: str = "value", *, ends: bool = True
+) -> None:
+    """A line through column ``y`` against ``x``, and thin ones through ``low`` and ``high``.
+
+    All are broken at NaN. ``ends=False``: without the thin ones. Lines, not a band: where bands of
+    several series overlap their colours mix, and no end is seen.
+    """
+    if ends:
+        for end in ("low", "high"):
+            ax.plot(data[x], data[end], color=look.colour, linestyle=look.line, linewidth=END_WIDTH)
+    ax.plot(
+        data[x],
+        data[y],
+        label=look.title,
+        color=look.colour,
+        linestyle=look.line,
+        marker=look.marker,
+    )
+
+
+def points(
+    ax: Axes, places: Any, data: pd.DataFrame, look: SeriesStyle, y: str = "value", **style: Any
+) -> None:
+    """Marks at the column ``y`` with bars from ``low`` to ``high``; what is NaN is not drawn.
+
+    ``style``: further arguments of matplotlib's ``errorbar``; ``marker`` and ``label`` go before
+    those of the look.
+    """
+    style.setdefault("marker", look.marker)
+    style.setdefault("label", look.title)
+    ax.errorbar(
+        places,
+        data[y],
+        error_lengths(data, y),
+        linestyle="",
+        color=look.colour,
+        elinewidth=0.8,
+        **style,
+    )
+
+
+def error_lengths(
+    data: pd.DataFrame, y: str = "value", low: str = "low", high: str = "high"
+) -> NDArray[np.float64]:
+    """[2, K] distances from column ``y`` down to ``low`` and up to ``high``; NaN draws nothing."""
+    values, lower, upper = data[[y, low, high]].to_numpy(np.float64).T
+    return np.array(np.maximum([values - lower, upper - values], 0.0))

@@ -1,0 +1,260 @@
+"""Figures of one's own scores: rejection, risk against coverage, reliability, gains of beams.
+
+Each function takes arrays, or the frame of ``beamuq.score``, draws on matplotlib's axes ``ax``
+(None: those of a new figure) and returns them. A study draws its figures with the same functions
+(``beamuq.drawing.curves``). Without matplotlib they raise BeamUQError: pip install 'beamuq[plot]'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from beamuq.api.compare_forms import PairedComparison, scores_of_form
+from beamuq.api.paired_columns import check_order, group_column, number_column
+from beamuq.api.score_candidates import as_scores
+from beamuq.array_types import Bools, Floats
+from beamuq.drawing import curves
+from beamuq.drawing.series_on_axes import COLOURS, FORMS, Axes, Looks, SeriesStyle, axes_or_new
+from beamuq.errors import BeamUQError
+from beamuq.evaluation.bootstrap import resample_counts
+from beamuq.evaluation.guaranteed_threshold import risk_coverage as risk_by_coverage
+from beamuq.evaluation.probability_of_being_right import reliability_by_bin
+from beamuq.evaluation.prr_and_auc import rejection_bands
+
+Scored = pd.DataFrame | Mapping[str, npt.ArrayLike] | npt.ArrayLike
+"""Scores: a frame of ``beamuq.score``, several columns by name, or one."""
+LINES = ("-", "--", ":", "-.")
+MARKERS = ("o", "s", "^", "D", "v")
+RESAMPLES = 500  # an interval is drawn to the pixel, not to the third digit
+
+
+def rejection_curves(
+    scores: Scored,
+    quality: npt.ArrayLike,
+    *,
+    method: str = "Dissimilarity",
+    groups: Sequence[object] | None = None,
+    max_rejection: float = 0.5,
+    resamples: int = RESAMPLES,
+    confidence: float = 0.95,
+    seed: int = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Mean quality of what is retained against the share rejected, the most uncertain first.
+
+    ``scores``: a frame of ``beamuq.score``, of which ``method`` is drawn in each form that it has;
+    a mapping from names to columns [N]; or one column [N], higher = more uncertain. ``quality``
+    [N], higher = better. Thin lines are ends of the bootstrap's intervals, over ``groups`` [N] if
+    they are given. Beside them the oracle's order, the random one, and where PRR ends.
+
+    Raises BeamUQError if columns are of different length or order, or a value is missing.
+
+    Examples
+    --------
+    >>> ax = beamuq.plot.rejection_curves([0.9, 0.2, 0.7, 0.1], [0, 1, 0, 1])
+    >>> ax.get_xlabel()
+    'Share rejected'
+    """
+    columns = _Columns(scores, method, groups, quality=quality)
+    counts = resample_counts(columns.groups, resamples, seed, "rejection_curves")
+    parts = []
+    for name, values in columns.scores.items():
+        curve = rejection_bands(values, columns.target, counts, confidence)
+        parts.append(curve.assign(variant=name))
+    ax = axes_or_new(ax)
+    data = pd.concat(parts, ignore_index=True)
+    curves.draw_rejection_curves(data, ax, max_rejection, columns.looks)
+    ax.set(xlabel="Share rejected", ylabel="Mean quality retained")
+    ax.set_title(columns.title)
+    ax.legend()
+    return ax
+
+
+def risk_coverage(
+    scores: Scored,
+    correct: npt.ArrayLike,
+    *,
+    method: str = "Dissimilarity",
+    groups: Sequence[object] | None = None,
+    risks: Sequence[float] = (),
+    threshold: float | None = None,
+    resamples: int = RESAMPLES,
+    confidence: float = 0.95,
+    seed: int = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Share wrong of the most certain answers against the share shown.
+
+    ``scores``, ``groups``: as for :func:`rejection_curves`; a group counts as much as another.
+    ``correct`` [N]: 1 right, 0 wrong. ``risks``: allowed shares wrong, dotted lines. ``threshold``:
+    of a calibration, a mark on the curve at the largest score up to it.
+
+    Raises BeamUQError as :func:`rejection_curves`, and if ``correct`` is neither 0 nor 1.
+
+    Examples
+    --------
+    >>> ax = beamuq.plot.risk_coverage([0.9, 0.2, 0.7, 0.1], [0, 1, 0, 1], risks=[0.1])
+    >>> ax.get_ylabel()
+    'Share of it wrong'
+    """
+    columns = _Columns(scores, method, groups, correct=correct)
+    wrong = ~columns.right()
+    counts = resample_counts(columns.groups, resamples, seed, "risk_coverage")
+    parts = []
+    for name, values in columns.scores.items():
+        curve = risk_by_coverage(values, wrong, columns.groups, counts, confidence)
+        curve = curve.assign(variant=name, part="curve")
+        parts.append(curve)
+        if threshold is not None:
+            shown = curve[curve["score"] <= threshold]
+            parts.append(shown.tail(1).assign(part="guaranteed"))
+    ax = axes_or_new(ax)
+    data = pd.concat(parts, ignore_index=True)
+    curves.draw_risk_coverage(data, ax, risks, looks=columns.looks)
+    ax.set(xlabel="Share shown", ylabel="Share of it wrong")
+    ax.set_title(columns.title)
+    ax.legend()
+    return ax
+
+
+def reliability(
+    probability: Mapping[str, npt.ArrayLike] | npt.ArrayLike,
+    correct: npt.ArrayLike,
+    *,
+    groups: Sequence[object] | None = None,
+    confidence: float = 0.95,
+    ax: Axes | None = None,
+) -> Axes:
+    """Share right against a stated probability of being right, in ten bins, with Wilson's interval.
+
+    ``probability``: a column [N] in [0, 1], or several by name; ``correct`` [N]: 1 right, 0 wrong;
+    ``groups`` [N]. On the diagonal it holds; marks grow with the answers of a bin. Give
+    probabilities of answers that they were not learned from.
+
+    Raises BeamUQError as :func:`risk_coverage`, and if a probability is outside [0, 1].
+
+    Examples
+    --------
+    >>> ax = beamuq.plot.reliability([0.9, 0.2, 0.8, 0.1], [1, 0, 1, 0])
+    >>> ax.get_ylabel()
+    'Share right'
+    """
+    columns = _Columns(probability, "", groups, correct=correct)
+    parts = []
+    for name, values in columns.scores.items():
+        if ((values < 0) | (values > 1)).any():
+            raise BeamUQError(
+                "probability: outside [0, 1]; a score is no probability, calibrate it"
+            )
+        bins = reliability_by_bin(values, columns.right(), columns.groups, confidence)
+        parts.append(bins.assign(variant=name))
+    ax = axes_or_new(ax)
+    curves.draw_reliability(pd.concat(parts, ignore_index=True), ax, columns.looks)
+    ax.set(xlabel="Mean p(right)", ylabel="Share right", title=columns.title)
+    return ax
+
+
+def gains(comparisons: Mapping[str, PairedComparison], *, ax: Axes | None = None) -> Axes:
+    """Beams minus samples in PRR, a row a comparison of ``beamuq.compare``, with its interval.
+
+    ``comparisons``: by the names that stand beside the rows, such as methods or datasets. One that
+    is undefined is an empty row.
+
+    Raises BeamUQError if there is none.
+    """
+    if not comparisons:
+        raise BeamUQError("comparisons: none; give what beamuq.compare returned, by name")
+    rows = [
+        {
+            "name": f"{name} (n = {comparison.n})",
+            "variant": "",
+            "value": comparison.value,
+            "low": comparison.low,
+            "high": comparison.high,
+        }
+        for name, comparison in comparisons.items()
+    ]
+    data = pd.DataFrame(rows).astype({"value": float, "low": float, "high": float})
+    ax = axes_or_new(ax)
+    curves.draw_values(data, ax)
+    ax.set_xlabel("beams − samples in PRR")
+    return ax
+
+
+class _Columns:
+    """Scores by name, what they are judged by and groups, each [N], of the same answers.
+
+    ``target``: the one column in ``judged``, by the name that errors call it.
+    """
+
+    def __init__(
+        self,
+        scores: Scored,
+        method: str,
+        groups: Sequence[object] | None,
+        **judged: npt.ArrayLike,
+    ) -> None:
+        ((self.target_name, target),) = judged.items()
+        columns, self.looks = _named_columns(scores, method)
+        self.scores: dict[str, Floats] = {}
+        for name, column in columns.items():
+            check_order(scores=column, **{self.target_name: target}, groups=groups)
+            self.scores[name] = number_column("scores", column)
+        self.target = number_column(self.target_name, target, truth_values=True)
+        count = len(self.target)
+        self.groups = list(map(str, range(count))) if groups is None else group_column(groups)
+        sizes = {"groups": len(self.groups), self.target_name: count}
+        for values in self.scores.values():
+            _check_complete({"scores": len(values)} | sizes, values, self.target)
+        self.title = (
+            f"{method}, n = {count}" if isinstance(scores, pd.DataFrame) else f"n = {count}"
+        )
+
+    def right(self) -> Bools:
+        """Whether each answer is right; raises BeamUQError where that is neither 0 nor 1."""
+        if not np.isin(self.target, (0, 1)).all():
+            raise BeamUQError(
+                f"{self.target_name}: neither 0 nor 1; of a quality give quality > threshold"
+            )
+        return np.asarray(self.target == 1)
+
+
+def _named_columns(scores: Scored, method: str) -> tuple[Mapping[str, npt.ArrayLike], Looks]:
+    """Columns of scores by name, and how each looks."""
+    if isinstance(scores, pd.DataFrame) and method:
+        frame = as_scores(scores)
+        rows = frame[(frame["method"] == method) & (frame["setting"] == "")]
+        ids = pd.Index(frame["id"].unique())
+        has_value = set(rows.loc[rows["value"].notna(), "variant"])
+        forms = [form for form in FORMS if form in has_value]
+        if not forms:
+            frame.scores_of(method)  # says why there is none
+        return {form: scores_of_form(frame, ids, method, form, "") for form in forms}, FORMS
+    if not isinstance(scores, Mapping):
+        name = str(getattr(scores, "name", None) or "scores")
+        scores = {name: scores}
+    colours = list(COLOURS.values())
+    looks = {
+        name: SeriesStyle(
+            name,
+            colours[place % len(colours)],
+            LINES[place % len(LINES)],
+            MARKERS[place % len(MARKERS)],
+        )
+        for place, name in enumerate(scores)
+    }
+    return scores, looks
+
+
+def _check_complete(sizes: Mapping[str, int], values: Floats, target: Floats) -> None:
+    """Refuse columns of different lengths, none, or with a value that is missing."""
+    if len(set(sizes.values())) > 1 or not len(values):
+        listed = ", ".join(f"{name}: {size}" for name, size in sizes.items())
+        raise BeamUQError(f"{listed}; give one of each per answer")
+    missing = np.flatnonzero(np.isnan(values) | np.isnan(target))
+    if len(missing):
+        raise BeamUQError(f"row {missing[0] + 1}: a value is missing; leave this answer out of all")

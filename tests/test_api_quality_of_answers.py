@@ -1,0 +1,84 @@
+"""Quality of anyone's answers, by a study's metrics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import beamuq
+from beamuq.api.quality_of_answers import quality
+from beamuq.errors import BeamUQError
+from beamuq.scorers.quality_metrics import answer_f1
+
+ROWS: list[dict[str, Any]] = [
+    {"id": "capital", "answer": "It is\nParis", "samples": ["Paris"]},
+    {"id": 7, "answer": "1,000 m", "samples": ["1000 m"]},
+]
+OPTIONS = [["Paris", "Lyon"], ["1000 m", "2000 m"]]
+
+
+def test_answers_are_judged_as_questions_of_ones_own_are() -> None:
+    values = beamuq.quality(ROWS, [["Paris"], "1000 m"])
+    assert list(values.index) == ["capital", "7"]
+    assert values.name == "answer_f1"
+    assert values.tolist() == [
+        answer_f1("It is Paris", ["Paris"]),
+        answer_f1("1,000 m", ["1000 m"]),
+    ]
+    assert values.tolist() == [1, 1]
+
+
+def test_exact_match_reads_numbers_by_their_value() -> None:
+    assert quality(ROWS, [["Paris"], ["1000 m"]], "exact_match").tolist() == [0, 1]
+
+
+def test_gold_label_reads_the_options() -> None:
+    assert quality(ROWS, ["Paris", "2000 m"], "gold_label", options=OPTIONS).tolist() == [1, 0]
+    with pytest.raises(BeamUQError, match="options: missing"):
+        quality(ROWS, ["Paris", "2000 m"], "gold_label")
+
+
+def test_right_answers_may_be_given_by_id_or_stand_in_the_rows() -> None:
+    by_id = quality(ROWS, {7: ["1 km"], "capital": ["Paris"]})
+    assert by_id.tolist() == quality(ROWS, [["Paris"], ["1 km"]]).tolist()
+    in_rows = [row | {"answers": ["Paris"]} for row in ROWS]
+    assert quality(in_rows).tolist() == [1, 0]
+    series = pd.Series({"capital": ["Paris"], "7": ["1000 m"]}).rename_axis("id")[::-1]
+    assert quality(ROWS, series).tolist() == [1, 1]
+
+
+def test_what_is_missing_or_of_another_row_is_named() -> None:
+    with pytest.raises(BeamUQError, match="answers: 1, rows: 2"):
+        quality(ROWS, [["Paris"]])
+    with pytest.raises(BeamUQError, match="answers: id '7': none"):
+        quality(ROWS, [["Paris"], []])
+    with pytest.raises(BeamUQError, match="answers: id '7': missing"):
+        quality(ROWS, {"capital": "Paris"})
+    with pytest.raises(BeamUQError, match="answers: id '8': no row has it"):
+        quality(ROWS, {"capital": "Paris", 7: "x", 8: "y"})
+    with pytest.raises(BeamUQError, match="answers: id 'capital': the row has none"):
+        quality(ROWS)
+    with pytest.raises(BeamUQError, match=r"answers: id '7': 3\.5; give a text"):
+        quality(ROWS, ["Paris", 3.5])  # type: ignore[list-item]
+    with pytest.raises(BeamUQError, match="answers: a str; give a list"):
+        quality(ROWS, "Paris")
+    with pytest.raises(BeamUQError, match="did you mean 'answer_f1'"):
+        quality(ROWS, ["Paris", "x"], "answer_f")
+    with pytest.raises(BeamUQError, match="metric alignscore: give model"):
+        quality(ROWS, ["Paris", "x"], "alignscore")
+
+
+def test_a_metric_of_ones_own_reads_the_answers_as_they_are(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_quality.py").write_text(
+        "def lines(answers, references, normalize, learned):\n"
+        "    return [float('\\n' in answer) for answer in answers]\n",
+        encoding="utf-8",
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    values = quality(ROWS, ["Paris", "x"], "own_quality:lines")
+    assert np.array_equal(values, [1, 0])

@@ -1,0 +1,157 @@
+"""Figures of one's own scores: what they draw, and what they refuse."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import pyplot
+
+import beamuq
+from beamuq.api.compare_forms import PairedComparison
+from beamuq.drawing import curves
+from beamuq.errors import BeamUQError
+from beamuq.evaluation.bootstrap import Estimate
+from beamuq_study.exhibits import figures_of_scores
+
+RANDOM = np.random.default_rng(0)
+SCORES = RANDOM.random(120)
+CORRECT = RANDOM.random(120) > SCORES
+BEAMS = [{"text": "Rome", "logprob": -0.7}, {"text": "Bari", "logprob": -0.9}]
+ROWS = [
+    {"id": str(number), "answer": "Rome", "samples": ["Rome", text], "beams": BEAMS}
+    for number, text in enumerate(("Rome", "Pisa", "Rome", "Bari", "Rome", "Bari"))
+]
+
+
+@pytest.fixture(autouse=True)
+def _without_a_screen() -> Iterator[None]:
+    mpl.use("agg")
+    yield
+    pyplot.close("all")
+
+
+def line(ax: Any, label: str) -> tuple[list[float], list[float]]:
+    (found,) = [drawn for drawn in ax.get_lines() if drawn.get_label() == label]
+    return list(found.get_xdata()), list(found.get_ydata())
+
+
+def comparison(value: float | None) -> PairedComparison:
+    ends = (None, None) if value is None else (value - 0.1, value + 0.1)
+    estimate = Estimate(0.4, 0.3, 0.5, 0.05, n=9)
+    return PairedComparison(
+        *("Dissimilarity", "", "answer_f1", value, *ends, 0.05, 0.2, 9, 9, estimate, estimate)
+    )
+
+
+def test_a_study_draws_with_the_functions_of_the_library() -> None:
+    for name in ("draw_rejection_curves", "draw_risk_coverage", "draw_reliability"):
+        assert getattr(figures_of_scores, name) is getattr(curves, name)
+
+
+def test_rejection_curves_start_at_the_mean_quality_and_lie_below_the_oracle() -> None:
+    _, ax = pyplot.subplots()
+    assert beamuq.plot.rejection_curves(SCORES, CORRECT, resamples=20, ax=ax) is ax
+    rejected, retained = line(ax, "scores")
+    assert (rejected[0], retained[0]) == (0, pytest.approx(CORRECT.mean()))
+    assert (np.array(line(ax, "oracle")[1]) >= np.array(retained) - 1e-12).all()
+    assert ax.get_title() == "n = 120"
+
+
+def test_a_frame_of_scores_is_drawn_in_both_forms() -> None:
+    scores = beamuq.score(ROWS, similarity="lexical", methods="Dissimilarity")
+    ax = beamuq.plot.rejection_curves(scores, [1, 0, 1, 0, 1, 0], resamples=20)
+    labels = ax.get_legend_handles_labels()[1]
+    assert labels == ["samples", "beams", "oracle", "random", "PRR ends here"]
+    assert ax.get_title() == "Dissimilarity, n = 6"
+
+
+def test_several_columns_are_drawn_by_name() -> None:
+    named = {"first": SCORES, "second": SCORES[::-1]}
+    ax = beamuq.plot.risk_coverage(named, CORRECT, resamples=20)
+    assert (
+        line(ax, "first")[1][-1] == line(ax, "second")[1][-1] == pytest.approx(1 - CORRECT.mean())
+    )
+
+
+def test_a_threshold_is_marked_where_the_curve_has_it() -> None:
+    ax = beamuq.plot.risk_coverage(SCORES, CORRECT, threshold=0.5, risks=[0.1], resamples=20)
+    (mark,) = [drawn for drawn in ax.get_lines() if len(drawn.get_xdata()) == 1]
+    shown = SCORES <= 0.5
+    assert mark.get_xdata()[0] == pytest.approx(shown.mean())
+    assert mark.get_ydata()[0] == pytest.approx((~CORRECT[shown]).mean())
+
+
+def test_reliability_draws_the_share_right_of_each_bin() -> None:
+    ax = beamuq.plot.reliability([0.95, 0.95, 0.05, 0.05], [1, 1, 0, 1])
+    (points,) = ax.collections[-1:]
+    assert np.array(points.get_offsets()).tolist() == [[0.05, 0.5], [0.95, 1]]
+
+
+def test_gains_has_a_row_a_comparison() -> None:
+    ax = beamuq.plot.gains({"a": comparison(0.2), "b": comparison(None)})
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["a (n = 9)", "b (n = 9)"]
+
+
+def test_a_comparison_draws_both_forms_and_the_difference() -> None:
+    ax = comparison(0.2).plot()
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert labels == ["samples", "beams", "beams − samples"]
+    assert ax.get_xlabel() == "PRR of Dissimilarity by answer_f1, n = 9"
+
+
+def test_a_calibration_draws_risk_reliability_and_scores() -> None:
+    calibration = beamuq.Calibration(risk=0.3).fit(SCORES / 3, CORRECT | (SCORES < 0.5))
+    risk, reliability, scores = calibration.plot(SCORES / 2)
+    assert risk.get_title() == f"shown up to {calibration.threshold:.3g}, n = 120"
+    assert reliability.get_ylabel() == "Share right"
+    labels = scores.get_legend_handles_labels()[1]
+    assert labels == ["calibrated on, n = 120", "new, n = 120", "threshold"]
+    assert calibration.fitted is not None
+    assert len(calibration.fitted.plot()) == 3
+
+
+def test_a_calibration_of_groups_draws_no_interval() -> None:
+    groups = [str(number // 2) for number in range(120)]
+    calibration = beamuq.Calibration(risk=0.3).fit(SCORES, CORRECT, groups=groups)
+    risk = calibration.plot()[0]
+    thin = [drawn for drawn in risk.get_lines() if drawn.get_linewidth() == 0.5]
+    assert len(thin) == 2
+    assert np.isnan([drawn.get_ydata() for drawn in thin]).all()
+
+
+def test_what_cannot_be_drawn_is_named() -> None:
+    with pytest.raises(BeamUQError, match="scores: 120, groups: 2, quality: 2"):
+        beamuq.plot.rejection_curves(SCORES, [0, 1])
+    with pytest.raises(BeamUQError, match="row 2: a value is missing"):
+        beamuq.plot.rejection_curves([0.1, None, 0.2], [0, 1, 1])
+    with pytest.raises(BeamUQError, match="correct: neither 0 nor 1"):
+        beamuq.plot.risk_coverage(SCORES, SCORES)
+    with pytest.raises(BeamUQError, match=r"outside \[0, 1\]"):
+        beamuq.plot.reliability([1.5, 0.2], [1, 0])
+    named = pd.Series([0.1, 0.2], index=["a", "b"])
+    with pytest.raises(BeamUQError, match="two orders"):
+        beamuq.plot.rejection_curves(named, named[::-1])
+    with pytest.raises(BeamUQError, match="axes: 1; give 3"):
+        beamuq.Calibration().fit(SCORES, CORRECT).plot(axes=[pyplot.gca()])
+
+
+def test_without_matplotlib_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    find_spec = importlib.util.find_spec
+
+    def find_all_but_matplotlib(name: str, package: str | None = None) -> Any:
+        return None if name == "matplotlib" else find_spec(name, package)
+
+    monkeypatch.setattr(importlib.util, "find_spec", find_all_but_matplotlib)
+    for draw in (
+        lambda: beamuq.plot.rejection_curves(SCORES, CORRECT, resamples=2),
+        comparison(0.2).plot,
+        beamuq.Calibration().fit(SCORES, CORRECT).plot,
+    ):
+        with pytest.raises(BeamUQError, match=r"pip install 'beamuq\[plot\]'"):
+            draw()
