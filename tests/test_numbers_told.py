@@ -169,6 +169,24 @@ def test_how_many_other_candidates_are_behind_beams() -> None:
     assert_told(PAGE, f"and {behind} are below")
 
 
+def test_what_candidates_cost_is_told_as_it_was_measured() -> None:
+    of_mean = {"dataset": "mean", "method": "Dissimilarity"}
+    costs = []
+    for variant, setting in (("uniform", "sample T=1.0 M=10"), ("normalised", "beam M=10")):
+        rows, passes = (
+            one("tables/estimators", variant=variant, setting=setting, metric=metric, **of_mean)
+            for metric in ("rows", "passes")
+        )
+        costs.append(f"ten: {rows:.0f}, {passes:.0f}, ")
+    assert_told(README, *costs)
+    performance = (ROOT / "docs/performance.md").read_text(encoding="utf-8")
+    section = performance.split("## What a score costs", maxsplit=1)[1]
+    measured = re.findall(r"^\| (?:answer|ten \w+) \|.*\| (\.\d+) \|$", section, re.MULTILINE)
+    assert len(measured) == 3
+    for candidates, seconds in zip(("none: –, –, ", *costs), measured, strict=True):
+        assert_told(README, f"{candidates}{seconds}")
+
+
 def test_how_many_estimators_are_shown_to_rank_otherwise_than_samples() -> None:
     differences = csv("tables/estimators").query("dataset == 'mean' and metric == 'ΔPRR'")
     shown = differences[differences["p_holm"] < 0.05]
