@@ -77,6 +77,11 @@ def questions(dataset: str) -> pd.DataFrame:
     return pd.read_parquet(FOLDER / f"questions/{dataset}.parquet", columns=["id", "group"])
 
 
+@pytest.mark.parametrize(("name", "most"), [(README, 750), (PAGE, 5000)])
+def test_a_page_has_at_most_so_many_words_tables_included(name: str, most: int) -> None:
+    assert len(re.findall(r"\S*\w\S*", (ROOT / name).read_text(encoding="utf-8"))) <= most
+
+
 # -- answers ---------------------------------------------------------------------------------------
 
 
