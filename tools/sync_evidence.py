@@ -1,4 +1,4 @@
-"""Write what ``evidence/`` says into three pages and the map of ``beamuq advise``.
+"""Write what ``evidence/`` says into four pages and the map of ``beamuq advise``.
 
 ``--check`` compares. A block stands between ``<!-- outcomes NAME -->`` (which claims have which
 outcome), ``<!-- claims NAME -->`` (``ours`` or ``paper`` behind it: these alone), ``<!-- table NAME
@@ -22,7 +22,10 @@ from typing import NamedTuple
 from beamuq_study.exhibits.table_formats import decimal, interval, signed
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = tuple(ROOT / f"docs/{name}.md" for name in ("evidence", "every_claim", "when_beams_win"))
+PAGES = tuple(
+    ROOT / f"docs/{name}.md"
+    for name in ("evidence", "evidence_tables", "every_claim", "when_beams_win")
+)
 MAP = ROOT / "src/beamuq/evaluation/when_beams_win.csv"
 MAPPED = ("dataset", "quality", "power", "mass", "kappa", "value", "low", "high", "n")
 BLOCK = re.compile(r"(<!-- (claims|outcomes|table|cells) (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -26,6 +26,7 @@ from beamuq.api.score_candidates import score
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError, check_ends
 from beamuq.explorer.explorer_page import MOST_QUESTIONS, Pairs, Question, Row, Section, page
+from beamuq.installation import install_command
 from beamuq.io import write_text
 from beamuq.scorers.scorer_protocol import Pair, PairScores, SimilarityScorer, scored
 from beamuq.written_texts import WholeText
@@ -110,8 +111,8 @@ def _study_page(source: Path, questions: int) -> str:
         study = importlib.import_module(STUDY_READER)
     except ModuleNotFoundError as error:
         raise BeamUQError(
-            f"{source}: a study is read by {STUDY_READER}, which needs {error.name}; install it, "
-            "or run in a checkout of the workflow with its folder on PYTHONPATH"
+            f"{source}: a study is read by {STUDY_READER}, which needs {error.name}; "
+            f"{install_command('study')}, and run there"
         ) from error
     return str(study.study_page(source, questions))
 

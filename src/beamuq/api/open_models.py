@@ -14,6 +14,7 @@ from typing import Any
 
 from beamuq.api.server_identity import read_server
 from beamuq.errors import BeamUQError, hint
+from beamuq.installation import install_command
 from beamuq.io import file_sha256
 from beamuq.models import devices
 from beamuq.models.load_model import load_causal, load_tokenizer
@@ -63,7 +64,7 @@ def check_models_extra() -> None:
     for name in ("torch", "transformers"):
         if importlib.util.find_spec(name) is None:
             raise BeamUQError(
-                f"a model needs {name}, which is not installed; pip install 'beamuq[models]'"
+                f"a model needs {name}, which is not installed; {install_command('models')}"
             )
 
 
