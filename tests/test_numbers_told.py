@@ -505,5 +505,4 @@ def test_how_many_of_our_claims_have_which_outcome() -> None:
         "overconfidence-costs-beams": "15 of 15 places shown",
         "optimal-stratified-not-behind": "600 of 600 places shown",
     }
-    assert_told(README, "at 15 of 15 places")
     assert_told(MAP, "at 15 of 15 places", "at 30 of 30 places", "at 600 of 600 places")
