@@ -59,7 +59,7 @@ class PairedComparison:
 
         ``ax``: of matplotlib; None: those of a new figure. Raises BeamUQError without matplotlib.
         """
-        ax = axes_or_new(ax)
+        ax = axes_or_new(ax, height=2)
         rows = [
             {"name": "samples", "variant": "multinomial", **_drawn(self.samples)},
             {"name": "beams", "variant": "beamsearch", **_drawn(self.beams)},
