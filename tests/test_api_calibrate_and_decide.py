@@ -119,6 +119,9 @@ def test_shown_is_at_or_below_the_threshold_and_what_has_no_score_is_withheld(
     assert np.isnan(table["right_low"][2])
     assert "outside the calibrated range" in table["reason"][3]
     assert (table["right_low"][[0, 1, 3]] <= table["right_high"][[0, 1, 3]]).all()
+    assert table["right"][[0, 1, 3]].between(0, 1).all()
+    low, high, right = table.loc[1, ["right_low", "right_high", "right"]]
+    assert right == pytest.approx(high / (1 - low + high))
 
 
 def test_scores_from_elsewhere_are_warned_of_with_p_and_n(made: CalibrationFile) -> None:

@@ -408,3 +408,31 @@ def test_scores_compare_texts_of_several_lines_whole() -> None:
 def test_another_stop_is_refused(stop: Any, loaded: tuple[Any, Any]) -> None:
     with pytest.raises(BeamUQError, match=r"^stop: .*: choose from newline, eos"):
         beamuq.decode(*loaded, ["a b c"], stop=stop)
+
+
+def test_threads_hold_while_a_call_decodes_and_are_as_before_afterwards(
+    loaded: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen: list[int] = []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    monkeypatch.setattr(torch, "set_num_threads", chosen.append)
+    beamuq.decode(*loaded, ["a b c"], beams=1, max_new_tokens=1)
+    assert chosen == [1, 3]
+    beamuq.decode(*loaded, ["a b c"], beams=1, max_new_tokens=1, threads=2)
+    beamuq.decode(*loaded, ["a b c"], beams=1, max_new_tokens=1, threads=None)
+    assert chosen == [1, 3, 2, 3]
+    for threads in (0, 10**6):
+        with pytest.raises(BeamUQError, match="threads"):
+            beamuq.decode(*loaded, ["a b c"], threads=threads)
+
+
+def test_a_bar_counts_prompts_where_somebody_looks_on(
+    loaded: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = {"beams": 1, "max_new_tokens": 1, "batch": 2}
+    beamuq.decode(*loaded, ["a b c", "d e", "f g"], **options)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("beamuq.progress.is_watched", lambda: True)
+    monkeypatch.setattr("beamuq.progress.SILENT_SECONDS", 0)
+    beamuq.decode(*loaded, ["a b c", "d e", "f g"], **options)
+    assert "prompts: 100%" in capsys.readouterr().err

@@ -454,3 +454,35 @@ def test_a_bad_row_is_told_by_place_and_key_in_one_line(row: dict[str, Any], tol
 def test_a_bad_option_is_told_in_one_line(options: dict[str, Any], told: str) -> None:
     with pytest.raises(BeamUQError, match=told):
         score([BARE], **({"similarity": "lexical"} | options))
+
+
+def test_wide_has_a_row_a_question_in_order_and_a_column_a_score() -> None:
+    rows = [FULL | {"id": "z"}, BARE | {"id": "a"}]
+    scores = score(rows, similarity="lexical", methods="Dissimilarity,Prob,PTrue,MTE")
+    wide = scores.wide()
+    assert list(wide.index) == ["z", "a"]
+    assert wide.index.name == "id"
+    names = ["Dissimilarity + multinomial", "Dissimilarity + beamsearch", "Prob", "PTrue", "MTE"]
+    assert list(wide.columns) == names
+    assert wide["Prob"].isna().tolist() == [False, True]
+    assert wide.loc["z", "Dissimilarity + beamsearch"] == scores["Dissimilarity"]["z"]
+    assert type(wide) is pd.DataFrame
+
+
+def test_wide_leaves_out_what_no_question_has_and_names_what_stands_twice() -> None:
+    scores = score([BARE], similarity="lexical", methods="Dissimilarity,Prob")
+    assert list(scores.wide().columns) == ["Dissimilarity + multinomial"]
+    with pytest.raises(BeamUQError, match=r"id 'q2': Dissimilarity \+ multinomial stands twice"):
+        pd.concat([scores, scores]).wide()
+
+
+def test_a_frame_of_scores_shows_itself_a_row_a_question() -> None:
+    scores = score([FULL, BARE], similarity="lexical", methods="Dissimilarity,Prob")
+    heading = "3 scores of 2 questions, higher = more uncertain; similarity: lexical"
+    assert repr(scores).splitlines()[0] == heading
+    assert f"<p>{heading}</p>" in str(scores._repr_html_())
+    one = score([BARE], similarity="lexical", methods="Dissimilarity,Prob")
+    assert "2 more have no value (column reason)" in repr(one)
+    two_columns = scores[["id", "value"]]
+    assert repr(two_columns) == repr(pd.DataFrame(two_columns))
+    assert "q2" in repr(pd.concat([scores, scores]))

@@ -13,7 +13,13 @@ import pytest
 
 import synthetic
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.bootstrap import draws_name, interval, resample_blocks, resample_counts
+from beamuq.evaluation.bootstrap import (
+    Estimate,
+    draws_name,
+    interval,
+    resample_blocks,
+    resample_counts,
+)
 from beamuq_study import parquet_tables
 from beamuq_study.stages.metrics_of_scores import EvaluationSettings, evaluate
 from one_metric import measure
@@ -301,3 +307,14 @@ def test_a_missing_answer_is_refused_by_name(tmp_path: Path, kind: str, message:
     kept = table.filter(pc.not_equal(table["id"], "q0003"))
     with pytest.raises(BeamUQError, match=message):
         run(tmp_path, files(tmp_path, **{kind: kept}))
+
+
+def test_an_estimate_shows_value_interval_and_n() -> None:
+    assert (
+        repr(Estimate(0.357, 0.2141, 0.489, 0.07, n=200)) == "Estimate(.357 [.214, .489], n = 200)"
+    )
+    assert repr(Estimate(-0.0001, -1.25, 1.0, 0.1)) == "Estimate(.000 [-1.250, 1.000])"
+    assert repr(Estimate(0.5, None, None, None, n=4)) == "Estimate(.500 (no interval), n = 4)"
+    assert repr(Estimate(None, None, None, None, "undefined: why", 4)) == (
+        "Estimate(undefined: why, n = 4)"
+    )

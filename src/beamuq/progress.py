@@ -9,6 +9,8 @@ from typing import NoReturn
 
 from tqdm import tqdm
 
+SILENT_SECONDS = 2  # of a bar that somebody looks at: a shorter job shows none
+
 
 def progress_bar(total: int, label: str, unit: str, done: int = 0) -> tqdm[NoReturn]:
     """A bar on a terminal; in a log a line every ten seconds, and none of a shorter job.
@@ -25,10 +27,10 @@ def progress_bar(total: int, label: str, unit: str, done: int = 0) -> tqdm[NoRet
 def watched_bar(total: int, label: str, unit: str) -> Iterator[tqdm[NoReturn]]:
     """A bar where somebody looks on, on a terminal or in a notebook; silent elsewhere.
 
-    None of a job of under two seconds, or without a ``label``.
+    None of a job shorter than ``SILENT_SECONDS``, or without a ``label``.
     """
     silent = not (label and is_watched())
-    with tqdm(total=total, desc=label, unit=unit, disable=silent, delay=2) as bar:
+    with tqdm(total=total, desc=label, unit=unit, disable=silent, delay=SILENT_SECONDS) as bar:
         yield bar
 
 

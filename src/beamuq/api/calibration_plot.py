@@ -91,7 +91,7 @@ class _Answers:
         at_threshold = curve[curve["score"] <= value].tail(1).assign(part="guaranteed")
         data = pd.concat([curve, at_threshold], ignore_index=True)
         draw_risk_coverage(data, ax, risks=(threshold.risk,))
-        title = "no threshold has the guarantee"
+        title = "no guaranteed threshold"
         if threshold.value is not None:
             title = f"shown up to {threshold.value:.3g}"
         ax.set(xlabel="Share shown", ylabel="Share of it wrong", title=f"{title}, n = {n}")

@@ -60,8 +60,8 @@ VARIANTS = {
 FORMS = VARIANTS | {"": SeriesStyle("answer or samples only", BLACK, "-", "^")}
 
 
-def axes_or_new(ax: Axes | None) -> Axes:
-    """The axes, or those of a new figure.
+def axes_or_new(ax: Axes | None, height: float = 4.8) -> Axes:
+    """The axes, or those of a new figure, so many inches high.
 
     Raises BeamUQError in one line if matplotlib is missing.
     """
@@ -70,7 +70,7 @@ def axes_or_new(ax: Axes | None) -> Axes:
         return ax
     from matplotlib import pyplot
 
-    _, new_axes = pyplot.subplots(layout="constrained")
+    _, new_axes = pyplot.subplots(figsize=(6.4, height), layout="constrained")
     return new_axes
 
 

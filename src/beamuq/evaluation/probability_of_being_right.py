@@ -130,7 +130,9 @@ def reliability(
     y = np.asarray(right, dtype=np.float64)
     blocks = resample_blocks(groups, resamples, seed, "reliability")
     measures = reliability_measures(p, y, blocks)
-    return {name: estimate(float(values[0]), values[1:]) for name, values in measures.items()}
+    return {
+        name: estimate(float(values[0]), values[1:], n=len(p)) for name, values in measures.items()
+    }
 
 
 def reliability_measures(
