@@ -253,14 +253,16 @@ SCORE_EXAMPLES = """\
   beamuq score rows.jsonl
   beamuq score rows.jsonl --methods Dissimilarity,CocoaPPL --similarity lexical
   beamuq score rows.jsonl --output scored.jsonl
-  beamuq score theirs.jsonl --answer-key response --samples-key choices.text"""
+  beamuq score theirs.jsonl --answer-key response --samples-key choices.text
+  beamuq score run.eval --shown greedy.eval"""
 
 
 def _add_score_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "rows",
         help="A .jsonl, .json or .parquet file, a question a row; in Python mappings or a frame "
-        "too, with the keys of beamuq.api.candidate_records.QuestionRecord.",
+        "too, with the keys of beamuq.api.candidate_records.QuestionRecord. Or a log of Inspect, "
+        ".eval or .json, see beamuq.from_inspect.",
     )
     _add_similarity(command)
     command.add_argument(
@@ -316,6 +318,18 @@ def _add_score_options(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="The answer is one of its samples: that one is left out of what it is compared with.",
     )
+    command.add_argument(
+        "--shown",
+        metavar="LOG",
+        help="Of a log of Inspect: another one, at temperature 0, whose answers are the shown "
+        "ones; without it the first epoch's are.",
+    )
+    command.add_argument(
+        "--scorer",
+        metavar="NAME",
+        default="",
+        help="Of a log of Inspect with several: whose score is the quality.",
+    )
     _add_device_dtype_threads(command)
     command.add_argument(
         "--long",
@@ -339,6 +353,8 @@ def _score(options: argparse.Namespace) -> None:
         samples_key=options.samples_key,
         skip_invalid=options.skip_invalid,
         leave_one_out=options.leave_one_out,
+        shown=options.shown,
+        scorer=options.scorer,
         device=options.device,
         dtype=options.dtype,
         threads=options.threads,

@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_va
 from beamuq import written_texts
 from beamuq.api.foreign_rows import Keys
 from beamuq.api.rows import Rows, named, no_question, placed_rows_or_errors
+from beamuq.api.rows_left_out import tell_of_rows_left_out
 from beamuq.api.server_identity import server_text
 from beamuq.api.server_responses import read_responses
 from beamuq.api.thoughts_in_texts import marks_of_thoughts
@@ -35,7 +36,6 @@ ROUNDING = 1e-3  # how far sums of someone's rounded log-probabilities may be of
 MOST_CANDIDATES = 500  # every two texts are compared
 MOST_CHARACTERS = 100_000
 MOST_TOKENS = 1_000_000  # of an answer, several to a character
-TOLD_ROWS = 3  # of those left out
 OUR_KEYS = Keys()
 
 
@@ -342,29 +342,12 @@ def read_records(
             raise BeamUQError(f"{place}: id {item.id!r} stands twice; give each question its own")
         records[item.id] = item
         texts += [(f"{place}: {kind}", text) for kind, text in _texts(item)]
-    _tell_of_invalid(invalid, len(records), named(rows))
+    tell_of_rows_left_out(invalid, len(records), named(rows))
     if not records:
         raise no_question(rows)
     if warning := marks_of_thoughts(texts):
         warnings.warn(warning, stacklevel=2)
     return Records(records.values())
-
-
-def _tell_of_invalid(errors: Sequence[BeamUQError], valid: int, where: str) -> None:
-    """Warn of rows that are left out, the first three with their reason.
-
-    Raises the first error where no row is left.
-    """
-    if not errors:
-        return
-    if not valid:
-        raise errors[0]
-    reasons = " | ".join(str(error) for error in errors[:TOLD_ROWS])
-    more = " | …" if len(errors) > TOLD_ROWS else ""
-    warnings.warn(
-        f"{where}: {len(errors)} of {len(errors) + valid} rows left out: {reasons}{more}",
-        stacklevel=3,
-    )
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, Strict
 
+from beamuq.api.inspect_log_file import ENDING, is_content_of_log
+from beamuq.api.inspect_logs import from_inspect
 from beamuq.api.server_forms import vllm_output
 from beamuq.config_errors import validated
 from beamuq.errors import BeamUQError, reading
@@ -127,7 +129,8 @@ class Reader:
 
 
 def _read_json(path: Path) -> Any:
-    return json.loads(path.read_bytes().decode("utf-8-sig"))
+    content = json.loads(path.read_bytes().decode("utf-8-sig"))
+    return from_inspect(path) if is_content_of_log(content) else content
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
@@ -150,6 +153,7 @@ def _read_csv(path: Path) -> pd.DataFrame:
 READERS = {
     ".json": Reader("valid JSON", "give an array of objects", _read_json),
     ".csv": Reader("CSV", "give what score writes", _read_csv),
+    ENDING: Reader("a log of Inspect", "give one that Inspect wrote", from_inspect),
 }
 
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,8 @@ from beamuq.api.candidate_records import (
     read_records,
 )
 from beamuq.api.foreign_rows import Keys
+from beamuq.api.inspect_log_file import is_inspect_log
+from beamuq.api.inspect_logs import from_inspect
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.paired_columns import check_order, group_column, number_column
 from beamuq.api.rows import Rows, check_settings, named
@@ -163,6 +166,8 @@ def score(
     samples_key: str = "",
     skip_invalid: bool = False,
     leave_one_out: bool = False,
+    shown: str | Path | None = None,
+    scorer: str = "",
     device: str = "auto",
     dtype: str = "auto",
     threads: int = 1,
@@ -177,7 +182,8 @@ def score(
     ----------
     rows
         A .jsonl, .json or .parquet file, a question a row; in Python mappings or a frame too, with
-        the keys of beamuq.api.candidate_records.QuestionRecord.
+        the keys of beamuq.api.candidate_records.QuestionRecord. Or a log of Inspect, .eval or
+        .json, see beamuq.from_inspect.
     similarity
         auto, lexical, minilm, nli:MODEL, cross_encoder:MODEL, embedding:MODEL or module:attribute.
     methods
@@ -205,6 +211,11 @@ def score(
         the first is refused.
     leave_one_out
         The answer is one of its samples: that one is left out of what it is compared with.
+    shown
+        Of a log of Inspect: another one, at temperature 0, whose answers are the shown ones;
+        without it the first epoch's are.
+    scorer
+        Of a log of Inspect with several: whose score is the quality.
     device
         Of models; auto: cuda where there is one.
     dtype
@@ -251,6 +262,15 @@ def score(
         equivalence_threshold=equivalence_threshold,
     )
     chosen = _chosen(methods)
+    where = "rows" if isinstance(rows, Records) else named(rows)
+    if shown is not None or scorer or is_inspect_log(rows):
+        rows = from_inspect(
+            rows,
+            shown=shown,
+            scorer=scorer,
+            without_ending=without_ending,
+            skip_invalid=skip_invalid,
+        )
     records = read_records(
         rows,
         without_ending=without_ending,
@@ -259,12 +279,12 @@ def score(
         skip_invalid=skip_invalid,
     )
     if leave_one_out:
-        records = without_the_answers(records, named(rows))
+        records = without_the_answers(records, where)
     else:
         warn_if_answers_are_samples(records)
-    scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
+    opened = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
     settings = _Settings(temperature, epsilon, alpha, equivalence_threshold, without_ending)
-    return _scored(records, chosen, scorer, settings)
+    return _scored(records, chosen, opened, settings)
 
 
 @dataclass(frozen=True)
