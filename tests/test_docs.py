@@ -24,6 +24,7 @@ FOLLOWED = [
     "your_own_answers.md",
     "what_scores_mean.md",
     "decide.md",
+    "where_you_evaluate.md",
     "reference/answers.md",
     "reference/candidates.md",
 ]
