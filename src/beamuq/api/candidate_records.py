@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_va
 
 from beamuq import written_texts
 from beamuq.api.foreign_rows import Keys
+from beamuq.api.lm_eval_rows import is_lm_eval_row, our_row_of_lm_eval
 from beamuq.api.rows import Rows, named, no_question, placed_rows_or_errors
 from beamuq.api.rows_left_out import tell_of_rows_left_out
 from beamuq.api.server_identity import server_text
@@ -364,6 +365,8 @@ class _RecordReader:
         """A row as a record; raises BeamUQError, that of a row that is no mapping too."""
         if isinstance(row, BeamUQError):
             raise row
+        if is_lm_eval_row(row):
+            row = our_row_of_lm_eval(row, place)
         if self.keys.are_foreign:
             row = self.keys.our_row(row, place)
         fields = read_responses(
