@@ -2,6 +2,7 @@
 
 A drawn answer that stands among its samples is compared with itself, and seems the more certain.
 A greedy answer often has the text of a sample too; it was not drawn, and nothing is left out.
+Samples that never differ are told of as well.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Sequence
 from beamuq.api.candidate_records import CandidateRecord, QuestionRecord, Records
 from beamuq.errors import BeamUQError
 
+LEAST_QUESTIONS = 10
+"""Of so many questions whose samples all agree it is asked whether they were drawn."""
 LEAST_P = 1e-3
 """p below which the answers' place among the samples is said to be no chance."""
 
@@ -30,6 +33,20 @@ def warn_if_answers_are_samples(records: Sequence[QuestionRecord]) -> None:
         f"the answer has the text of samples[{place}] in all {len(records)} questions (by chance "
         f"p = {p:.1g}): if it is that sample, it is compared with itself and seems more certain; "
         "leave_one_out (--leave-one-out) leaves that sample out",
+        stacklevel=3,
+    )
+
+
+def warn_if_samples_are_one_draw(records: Sequence[QuestionRecord]) -> None:
+    """Warn where in every question all samples are one text, as greedy answers are."""
+    several = [item for item in records if len(item.samples) > 1]
+    if len(several) < LEAST_QUESTIONS:
+        return
+    if any(len({sample.text.strip() for sample in item.samples}) > 1 for item in several):
+        return
+    warnings.warn(
+        f"in all {len(several)} questions the samples are one text each: greedy answers, or draws "
+        "of one seed, are no samples; ask at temperature 1, without a seed or each with its own",
         stacklevel=3,
     )
 

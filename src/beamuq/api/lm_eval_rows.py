@@ -85,7 +85,11 @@ def _settings(row: Mapping[str, Any], place: str) -> dict[str, Any]:
     stated = request.get("arg_1") if isinstance(request, Mapping) else None
     if not isinstance(stated, Mapping):
         raise BeamUQError(f"{place}: {SETTINGS}: missing; give the line as lm-eval wrote it")
-    return {RENAMED.get(name, name): value for name, value in stated.items() if value is not None}
+    return {
+        RENAMED.get(str(name), str(name)): value
+        for name, value in stated.items()
+        if value is not None
+    }
 
 
 def _temperature(settings: Mapping[str, Any], place: str) -> float:

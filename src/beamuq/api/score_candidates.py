@@ -19,7 +19,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from beamuq import __version__
-from beamuq.api.answer_among_samples import warn_if_answers_are_samples, without_the_answers
+from beamuq.api.answer_among_samples import (
+    warn_if_answers_are_samples,
+    warn_if_samples_are_one_draw,
+    without_the_answers,
+)
 from beamuq.api.candidate_records import (
     LABELS,
     ROUNDING,
@@ -246,7 +250,7 @@ def score(
 
     Raises BeamUQError in one line: a bad row, an unknown method, similarity or model; with
     leave_one_out an answer that is none of its samples. Warns where the answers seem to be one of
-    their samples, by its place.
+    their samples, by its place, and where the samples of no question differ.
 
     Examples
     --------
@@ -282,6 +286,7 @@ def score(
         records = without_the_answers(records, where)
     else:
         warn_if_answers_are_samples(records)
+    warn_if_samples_are_one_draw(records)
     opened = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
     settings = _Settings(temperature, epsilon, alpha, equivalence_threshold, without_ending)
     return _scored(records, chosen, opened, settings)
