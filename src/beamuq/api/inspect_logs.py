@@ -103,9 +103,9 @@ def from_inspect(
 
     Examples
     --------
-    >>> rows = beamuq.from_inspect("facts.json")  # five epochs at temperature 1
+    >>> rows = beamuq.from_inspect("drawn.json", shown="greedy.json")  # five epochs of sums
     >>> rows[0]["answer"]["text"], len(rows[0]["samples"]), rows[0]["quality"]
-    ('Rome', 4, 1.0)
+    ('7', 5, 1.0)
     """
     drawn = _Questions(log, "log", without_ending)
     greedy = None if shown is None else _Questions(shown, "shown", without_ending)
