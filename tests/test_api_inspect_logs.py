@@ -135,6 +135,7 @@ def test_of_several_scorers_one_is_named(tmp_path: Path) -> None:
 def test_further_choices_of_an_output_are_samples_too(tmp_path: Path) -> None:
     def edit(log: Log) -> None:
         log["samples"] = [sample for sample in log["samples"] if sample["epoch"] == 1]
+        stating(seed=7)(log)  # of the one request
         for sample in log["samples"]:
             choice = sample["output"]["choices"][0]
             message = choice["message"] | {"id": sample["id"]}
@@ -142,6 +143,7 @@ def test_further_choices_of_an_output_are_samples_too(tmp_path: Path) -> None:
 
     rows = beamuq.from_inspect(edited(DRAWN, tmp_path, edit))
     assert [len(row["samples"]) for row in rows] == [1, 1, 1]
+    assert json.loads(rows[0]["sampled_with"])["seed"] == 7
 
 
 # -- what is refused -------------------------------------------------------------------------------
@@ -283,6 +285,13 @@ def test_shown_beside_rows_that_are_no_log_is_refused(tmp_path: Path) -> None:
     file.write_text('[{"answer": "Rome", "samples": ["Rome"]}]')
     with pytest.raises(BeamUQError, match=r"rows\.json: no log of Inspect"):
         beamuq.score(file, shown=GREEDY, similarity="lexical")
+
+
+def test_a_broken_file_of_rows_is_told_of_as_rows(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    file.write_text("[{")
+    with pytest.raises(BeamUQError, match=r"rows\.json: .*array of objects"):
+        beamuq.score(file, similarity="lexical")
 
 
 def test_an_eval_file_without_inspect_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,11 @@ def is_inspect_log(value: object) -> bool:
     path = Path(value)
     if path.suffix == ENDING:
         return True
-    return path.suffix == ".json" and path.is_file() and is_content_of_log(_json(path))
+    if path.suffix != ".json" or not path.is_file():
+        return False
+    with suppress(BeamUQError):  # who reads it as rows says what is wrong
+        return is_content_of_log(_json(path))
+    return False
 
 
 def is_content_of_log(content: object) -> bool:

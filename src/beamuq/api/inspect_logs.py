@@ -319,6 +319,9 @@ def _row(key: str, drawn: _Questions, greedy: _Questions | None) -> JsonObject:
             "--epochs 10 --temperature 1"
         )
     stated = sampling_settings(epochs[0].request)
+    seed = fixed_seed(epochs[0].request, f"{epochs[0].place}: config")
+    if seed is not None:
+        stated["seed"] = seed
     return {
         "id": key,
         **_question(shown.sample),
