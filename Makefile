@@ -6,6 +6,8 @@ ENV := .venv
 BIN := $(CURDIR)/$(ENV)/bin
 # a newer transformers alone, put before the environment's
 NEWEST := $(CURDIR)/$(ENV)/newest
+# inspect-ai needs other versions than the pinned ones
+INSPECT := $(CURDIR)/$(ENV)/inspect
 STAMP := $(ENV)/.installed
 export PATH := $(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -15,7 +17,7 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # bytecode is kept, even where the environment says otherwise: each worker would compile every test anew
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo crate exhibits-from-release quick test lint unit evidence slurm census newest rehearsal server models env package docs bench bench-growth clean
+.PHONY: help demo crate exhibits-from-release quick test lint unit evidence slurm census newest inspect rehearsal server models env package docs bench bench-growth clean
 
 help: ## the targets; each makes the environment first, once
 	@sed -n 's/^\([a-z-]*\):.* ## /\1\t/p' Makefile | expand -t 14
@@ -52,7 +54,7 @@ lint: $(STAMP) ## style, types, what is generated, and whether code says one thi
 	python tools/readable.py
 
 unit: $(STAMP) models ## the tests
-	$(PYTEST) -m "not (census or evidence or slurm or rehearsal)"
+	$(PYTEST) -m "not (census or evidence or slurm or rehearsal or inspect)"
 
 evidence: $(STAMP) ## every published table and figure, made again from the published scores
 	$(PYTEST) --dist worksteal -m evidence
@@ -66,6 +68,10 @@ census: $(STAMP) ## which path decodes which class of models
 newest: $(STAMP) ## the engine's tests and the census on pip's newest transformers, where it is newer than the pinned one
 	python tools/newest_transformers.py $(NEWEST)
 	test ! -d $(NEWEST) || BEAMUQ_NEWEST=1 PYTHONPATH=$(NEWEST) $(PYTEST) --dist worksteal -m newest
+
+inspect: $(STAMP) ## logs in Inspect's own format, read by Inspect in an environment of its own
+	test -x $(INSPECT)/bin/pytest || { python -m venv $(INSPECT) && $(INSPECT)/bin/pip install --quiet '.[inspect]' pytest; }
+	PYTHONPATH=src $(INSPECT)/bin/python -m pytest --noconftest -p no:cacheprovider -q tests/test_api_inspect_logs.py
 
 rehearsal: $(STAMP) ## the paper's study, from a stand-in hub to the comparison, by tiny models: many minutes
 	$(PYTEST) -n 0 -m rehearsal

@@ -91,6 +91,73 @@ def test_the_commands_are_the_functions(
     assert "warning" not in told
 
 
+SHIFTED = [row | {"value": row["value"] ** 3 + 0.1} for row in NEW]
+OTHER_MODEL = [row | {"model_hash": "other"} for row in NEW]
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "status"),
+    [
+        (NEW, [], None),
+        (SHIFTED, [], 3),
+        (OTHER_MODEL, [], 2),
+        (OTHER_MODEL, ["--force"], 3),
+    ],
+    ids=["as calibrated", "shifted", "another model", "another model, forced"],
+)
+def test_the_exit_status_of_decide_says_whether_the_guarantee_holds(
+    rows: list[Row],
+    options: list[str],
+    status: int | None,
+    made: CalibrationFile,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    new, file, output = tmp_path / "n.jsonl", tmp_path / "c.json", tmp_path / "decided.csv"
+    made.write(file)
+    command = ["decide", str(written(new, rows)), "--calibration", str(file), *options]
+    ended: Any = None
+    try:
+        main([*command, "--output", str(output)])
+    except SystemExit as end:
+        ended = end.code
+    assert ended == status
+    assert output.exists() == (status != 2)
+    assert capsys.readouterr().err.count("warning: ") == (status == 3) * (1 + (rows is SHIFTED))
+
+
+def test_decide_prints_one_json_object_with_the_p_of_the_test(
+    made: CalibrationFile, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new, file = (
+        written(tmp_path / "n.jsonl", [*NEW, NEW[0] | {"id": "x", "value": None}]),
+        tmp_path / "c",
+    )
+    made.write(file)
+    main(["decide", str(new), "--calibration", str(file), "--json"])
+    content = json.loads(capsys.readouterr().out)
+    expected = beamuq.decide(new, made)
+    assert content["shift"] == {"p": expected.shift_p, "n": 200, "least_p": 0.01}
+    assert content["guarantee_holds"] is True
+    assert (content["shown"], content["answers"]) == (expected.table["shown"].sum(), 201)
+    assert content["decisions"][-1]["value"] is None
+    assert [row["shown"] for row in content["decisions"]] == expected.table["shown"].tolist()
+
+
+def test_json_and_another_format_at_once_are_refused(made: CalibrationFile, tmp_path: Path) -> None:
+    file = tmp_path / "c.json"
+    made.write(file)
+    command = ["decide", str(written(tmp_path / "n.jsonl", NEW)), "--calibration", str(file)]
+    with pytest.raises(SystemExit, match="2"):
+        main([*command, "--json", "--format", "csv"])
+
+
+def test_what_force_let_pass_is_named(made: CalibrationFile) -> None:
+    forced = decide(OTHER_MODEL, made, force=True)
+    assert not forced.guarantee_holds
+    assert [difference.split()[0] for difference in forced.forced] == ["model_hash"]
+
+
 def test_the_order_of_rows_does_not_matter_and_the_threshold_is_that_of_the_pure_function(
     made: CalibrationFile,
 ) -> None:

@@ -27,6 +27,7 @@ from beamuq.models.load_model import load_causal
 from tiny import build_tiny_model, forced_logprobs, likes_newlines
 
 LEXICAL = {"similarity": "lexical"}
+INSPECT_LOGS = Path(__file__).parent / "inspect_logs"
 SHOTS = "".join(f"Question: what is {n}?\nAnswer: {n}\n\n" for n in ("one", "two", "three"))
 PROMPTS = [f"{SHOTS}Question: who is {n}?\nAnswer:" for n in range(16)]
 
@@ -42,6 +43,8 @@ def test_help_names_every_parameter_and_has_an_example_that_runs(
     name: str, loaded: tuple[Any, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    for log in INSPECT_LOGS.glob("*.json"):
+        shutil.copy(log, tmp_path)
     (model, tokenizer), public = loaded, getattr(beamuq, name)
     told = inspect.getdoc(public) or ""
     section = told.partition("Parameters\n----------")[2].partition("Returns\n-------")[0]

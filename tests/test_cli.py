@@ -21,6 +21,7 @@ from beamuq.api.rows import placed_rows, render, write
 from beamuq.api.score_candidates import score
 from beamuq.cli import COMMANDS, FORMATS, command_parser, main
 from beamuq.errors import BeamUQError, exit_with_one_line
+from beamuq.methods.registry import METHODS
 
 ROW = {"id": "a|b", "answer": {"text": "Rome", "logprob": -0.5}, "samples": ["Rome", "Milan"]}
 
@@ -46,12 +47,16 @@ def test_scores_are_printed_in_each_format(file: Path, capsys: pytest.CaptureFix
         main(["score", str(file), "--similarity", "lexical", *options])
         return capsys.readouterr().out.splitlines()
 
+    few = {"Perplexity", "Dissimilarity", "CocoaPPL"}
     expected = score(file, similarity="lexical")
     assert "\n".join(printed("--format", "csv")) + "\n" == expected.to_csv(index=False)
     rows = [json.loads(line) for line in printed("--format", "jsonl")]
     assert {row["method"]: row["value"] for row in rows if row["variant"] == ""}["Prob"] == 0.5
     assert next(row for row in rows if row["method"] == "CCP")["value"] is None
-    head, _, *lines = printed("--long")
+    *lines, last = printed("--long")
+    assert {cells(line.replace("\\|", "!"))[1] for line in lines[2:]} == few
+    assert last.endswith("--methods all")
+    head, _, *lines = printed("--long", "--methods", "all")
     assert cells(head) == [each for each in expected.columns if each != "scored_with"]
     assert [cells(line.replace("\\|", "!"))[:2] for line in lines] == [
         ["a!b", each] for each in expected["method"]
@@ -84,6 +89,29 @@ def test_a_row_is_a_question_and_a_column_a_method_and_what_has_no_value_is_told
     assert told[0] == "higher = more uncertain; Prob is −log p; similarity: lexical"
     reasons = {line.rpartition(": ")[2] for line in told if line.startswith("- ")}
     assert reasons == {"Prob", "Dissimilarity + beamsearch", "CCP"}
+
+
+def test_the_table_shows_the_scores_to_start_with_and_the_file_has_all(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = tmp_path / "all.jsonl"
+    main(["score", str(file), "--similarity", "lexical", "--output", str(written)])
+    printed = capsys.readouterr().out
+    assert "CocoaPPL" in printed
+    assert "SemanticEntropy" not in printed
+    assert printed.endswith("further methods: --methods all\n")
+    assert {row["method"] for _, row in placed_rows(written)} == set(METHODS)
+
+
+def test_where_no_score_to_start_with_has_a_value_all_are_shown(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {"answer": {"text": "Rome", "p_true_logprob": -0.5}}
+    file.write_text(json.dumps(row) + "\n")
+    main(["score", str(file), "--similarity", "lexical"])
+    printed = capsys.readouterr().out
+    assert "| 1   |   0.5 |" in printed
+    assert "further methods" not in printed
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
@@ -231,7 +259,7 @@ def test_the_examples_of_each_command_can_be_read(
 COMMANDS_OWN_OPTIONS = {
     "ask": {"questions", "output", "verbose", "json"},
     "score": {"long", "format", "output"},
-    "decide": {"format", "output"},
+    "decide": {"format", "output", "json"},
 }
 """Options that are no parameters of the function of the command's name."""
 TYPES = {

@@ -25,6 +25,7 @@ FOLLOWED = [
     "what_scores_mean.md",
     "decide.md",
     "when_beams_win.md",
+    "where_you_evaluate.md",
     "reference/answers.md",
     "reference/candidates.md",
 ]

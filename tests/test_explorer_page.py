@@ -294,6 +294,19 @@ def test_what_cannot_be_shown_is_refused_in_one_line(
     assert name in str(caught.value)
 
 
+def test_a_page_opens_on_the_score_with_most_values() -> None:
+    cell = synthetic(6)
+    (packed,) = explorer_data("t", [], [cell])["cells"]
+    assert packed["methods"][packed["opens"]] == ("Dissimilarity", "beamsearch")
+    scores = cell.scores.copy()
+    scores.loc[(scores["method"] == "Dissimilarity") & (scores["id"] == "q-0"), "value"] = np.nan
+    (packed,) = explorer_data("t", [], [replace(cell, scores=scores)])["cells"]
+    assert packed["methods"][packed["opens"]][0] == TITLES.get("Prob", "Prob")
+    without_beams = cell.scores[cell.scores["variant"] != "beamsearch"]
+    (packed,) = explorer_data("t", [], [replace(cell, scores=without_beams)])["cells"]
+    assert packed["methods"][packed["opens"]] == ("Dissimilarity", "multinomial")
+
+
 # -- in a browser ----------------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from beamuq.api.explore_results import explore
     from beamuq.api.generate_hook import beams
     from beamuq.api.generate_output import from_generate
+    from beamuq.api.inspect_logs import from_inspect
     from beamuq.api.open_models import model_folder
     from beamuq.api.quality_of_answers import quality
     from beamuq.api.score_candidates import prr, score
@@ -36,6 +37,7 @@ __all__ = [
     "decode",
     "explore",
     "from_generate",
+    "from_inspect",
     "model_folder",
     "prr",
     "quality",
@@ -54,6 +56,7 @@ _MODULES = {
     "explore_results": ("explore",),
     "generate_hook": ("beams",),
     "generate_output": ("from_generate",),
+    "inspect_logs": ("from_inspect",),
     "open_models": ("model_folder",),
     "quality_of_answers": ("quality",),
     "score_candidates": ("prr", "score"),

@@ -30,7 +30,13 @@ beamuq.ask(...), ...
 From candidates to decisions: score, then calibrate on answers known to
 be right or wrong, then decide.
 A script that completes in your shell, with shtab installed:
-  shtab --shell bash beamuq.cli.command_parser"""
+  shtab --shell bash beamuq.cli.command_parser
+exit status:
+  0  done
+  1  a fault of beamuq, with a traceback
+  2  bad input, a refusal: one line says why, nothing was decided
+  3  of decide: written, but the guarantee does not hold; see its --help
+  130  stopped by Ctrl-C"""
 FORMATS = ("markdown", "csv", "jsonl")
 IMPORTED_OBJECTS = 1_000_000  # about as many as importing torch makes
 
@@ -38,7 +44,8 @@ IMPORTED_OBJECTS = 1_000_000  # about as many as importing torch makes
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and do what it says.
 
-    Exit status 2, with one line on stderr: bad input.
+    Exit status 2, with one line on stderr: bad input. 3: ``decide`` has decided, and the guarantee
+    does not hold.
     """
     is_program = arguments is None
     words = sys.argv[1:] if arguments is None else arguments
@@ -71,7 +78,7 @@ def command_parser(used: Collection[str] | None = None) -> argparse.ArgumentPars
         subparser = commands.add_parser(
             name,
             help=command.summary,
-            epilog=f"examples:\n{command.examples}",
+            epilog=f"examples:\n{command.examples}{command.exit_status}",
             formatter_class=_Help,
         )
         if used is None or name in used:
@@ -245,21 +252,25 @@ def _ask_file(questions: str, model: str, *, output: str | None, **options: Any)
 SCORE_EXAMPLES = """\
   beamuq score rows.jsonl
   beamuq score rows.jsonl --methods Dissimilarity,CocoaPPL --similarity lexical
-  beamuq score rows.jsonl --output scored.jsonl"""
+  beamuq score rows.jsonl --output scored.jsonl
+  beamuq score theirs.jsonl --answer-key response --samples-key choices.text
+  beamuq score run.eval --shown greedy.eval"""
 
 
 def _add_score_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "rows",
         help="A .jsonl, .json or .parquet file, a question a row; in Python mappings or a frame "
-        "too, with the keys of beamuq.api.candidate_records.QuestionRecord.",
+        "too, with the keys of beamuq.api.candidate_records.QuestionRecord. Or a log of Inspect, "
+        ".eval or .json, see beamuq.from_inspect.",
     )
     _add_similarity(command)
     command.add_argument(
         "--methods",
         metavar="NAMES",
         help="Names of methods between commas, or a list; module:attribute for one of your own; "
-        "without it all there are.",
+        "all: all there are. Without it the tables show Perplexity, Dissimilarity and CocoaPPL; "
+        "files, csv and jsonl have all.",
     )
     command.add_argument(
         "--temperature",
@@ -283,6 +294,42 @@ def _add_score_options(command: argparse.ArgumentParser) -> None:
         help="Where a server left out only the ending's log-probability, take the sum of the "
         "others; such scores have a note and no certified interval.",
     )
+    command.add_argument(
+        "--answer-key",
+        metavar="KEY",
+        default="",
+        help="Where another tool's rows have the answer: a key, or a path such as choices.0.text. "
+        "Their other columns are then their own: a misspelt one is not noticed.",
+    )
+    command.add_argument(
+        "--samples-key",
+        metavar="KEY",
+        default="",
+        help="Where they have the samples: a list, or a path such as choices.text.",
+    )
+    command.add_argument(
+        "--skip-invalid",
+        action="store_true",
+        help="Leave out rows that cannot be read, such as one whose answer is null, and warn of "
+        "them; else the first is refused.",
+    )
+    command.add_argument(
+        "--leave-one-out",
+        action="store_true",
+        help="The answer is one of its samples: that one is left out of what it is compared with.",
+    )
+    command.add_argument(
+        "--shown",
+        metavar="LOG",
+        help="Of a log of Inspect: another one, at temperature 0, whose answers are the shown "
+        "ones; without it the first epoch's are.",
+    )
+    command.add_argument(
+        "--scorer",
+        metavar="NAME",
+        default="",
+        help="Of a log of Inspect with several: whose score is the quality.",
+    )
     _add_device_dtype_threads(command)
     command.add_argument(
         "--long",
@@ -302,12 +349,19 @@ def _score(options: argparse.Namespace) -> None:
         alpha=options.alpha,
         equivalence_threshold=options.equivalence_threshold,
         without_ending=options.without_ending,
+        answer_key=options.answer_key,
+        samples_key=options.samples_key,
+        skip_invalid=options.skip_invalid,
+        leave_one_out=options.leave_one_out,
+        shown=options.shown,
+        scorer=options.scorer,
         device=options.device,
         dtype=options.dtype,
         threads=options.threads,
     )
     is_long = options.long and options.format == "markdown"
-    _print_scores(scores, options.output, "long" if is_long else options.format)
+    form = "long" if is_long else options.format
+    _print_scores(scores, options.output, form, shows_few=options.methods is None)
 
 
 # -- calibrate -------------------------------------------------------------------------------------
@@ -390,7 +444,18 @@ def _calibrate(options: argparse.Namespace) -> None:
 # -- decide ----------------------------------------------------------------------------------------
 
 DECIDE_EXAMPLES = """\
-  beamuq decide new.jsonl --calibration my-model.calibration.json"""
+  beamuq decide new.jsonl --calibration my-model.calibration.json
+  beamuq decide new.jsonl --calibration my-model.calibration.json --json"""
+DECIDE_EXIT_STATUS = """
+
+exit status:
+  0  decided, as was calibrated
+  2  refused, nothing is written: bad rows or calibration, or scores of
+     another model, prompt, method, similarity, setting or version
+  3  decided and written, but the guarantee does not hold: the scores are
+     not distributed as the calibration's (p < 0.01), or --force let a
+     difference pass; stderr says which"""
+GUARANTEE_LOST = 3  # the exit status
 
 
 def _add_decide_options(command: argparse.ArgumentParser) -> None:
@@ -403,16 +468,29 @@ def _add_decide_options(command: argparse.ArgumentParser) -> None:
     )
     _add_force(command)
     _add_format_and_output(command)
+    command.add_argument(
+        "--json",
+        action="store_true",
+        help="Print one JSON object: decisions, the test's p, warnings, whether the guarantee "
+        "holds.",
+    )
 
 
 def _decide(options: argparse.Namespace) -> None:
     from beamuq.api.rows import render, write
 
+    if options.json and options.format != "markdown":
+        raise BeamUQError(f"format: {options.format}: is not of --json; give one of both")
     decisions = beamuq.decide(options.rows, options.calibration, force=options.force)
     if options.output:
         write(decisions.table, options.output)
-    _print(render(decisions.table, options.format))
+    if options.json:
+        _print(decisions.as_json() + "\n")
+    else:
+        _print(render(decisions.table, options.format))
     print(*decisions.told(), sep="\n", file=sys.stderr)
+    if not decisions.guarantee_holds:
+        raise SystemExit(GUARANTEE_LOST)
 
 
 # -- advise ----------------------------------------------------------------------------------------
@@ -558,18 +636,38 @@ def _add_format_and_output(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _print_scores(scores: pd.DataFrame, output: str | None, form: str = "markdown") -> None:
-    """Print scores as one of FORMATS, or ``long``: a row a score in Markdown; write them too."""
+def _print_scores(
+    scores: pd.DataFrame, output: str | None, form: str = "markdown", *, shows_few: bool = False
+) -> None:
+    """Print scores as one of FORMATS, or ``long``: a row a score in Markdown; write them too.
+
+    ``shows_few``: of the text for people, which csv and jsonl are not, the few scores to start
+    with.
+    """
     from beamuq.api.rows import by_question, render, write
 
     if output:
         write(scores, output)
-    if form == "markdown":
-        _print(by_question(scores))
-    elif form == "long":
-        _print(render(scores.drop(columns="scored_with"), form))
-    else:
+    if form not in ("markdown", "long"):
         _print(render(scores, form))
+        return
+    printed = _starting_scores(scores) if shows_few else scores
+    if form == "markdown":
+        _print(by_question(printed))
+    else:
+        _print(render(printed.drop(columns="scored_with"), form))
+    left_out = scores[scores["value"].notna()]["method"].nunique()
+    left_out -= printed[printed["value"].notna()]["method"].nunique()
+    if left_out:
+        _print(f"scores of {left_out} further methods: --methods all\n")
+
+
+def _starting_scores(scores: pd.DataFrame) -> pd.DataFrame:
+    """The scores to start with; all of them where none of these has a value."""
+    from beamuq.api.score_candidates import STARTING_METHODS
+
+    few = scores[scores["method"].isin(STARTING_METHODS)]
+    return few if few["value"].notna().any() else scores
 
 
 def _print(text: str) -> None:
@@ -582,12 +680,16 @@ def _print(text: str) -> None:
 
 @dataclass(frozen=True)
 class Command:
-    """A subcommand: a line on it, examples, what adds its options, and what does as they say."""
+    """A subcommand: a line on it, examples, what adds its options, and what does as they say.
+
+    ``exit_status``: what its own mean, below the examples.
+    """
 
     summary: str
     examples: str
     add_options: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], None]
+    exit_status: str = ""
 
 
 COMMANDS = {
@@ -616,6 +718,7 @@ COMMANDS = {
         DECIDE_EXAMPLES,
         _add_decide_options,
         _decide,
+        DECIDE_EXIT_STATUS,
     ),
     "advise": Command(
         "Say where questions of one's own are on the map of when beams win, and what it shows "

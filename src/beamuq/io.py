@@ -106,27 +106,52 @@ def rows_of(
     Raises BeamUQError if it is no such file or damaged, a column occurs twice, one of ``names`` is
     missing, or a line that is not empty is not a JSON object in UTF-8.
     """
-    if path.suffix not in SUFFIXES:
-        raise BeamUQError(f"{path}: must end in {' or '.join(SUFFIXES)}")
-    if not path.is_file():
-        problem = "a folder or a device, no file" if path.exists() else "no such file"
-        raise BeamUQError(f"{path}: {problem}")
+    _check_is_table(path)
     if path.suffix == ".jsonl":
         return _json_lines(path)
     return _parquet(path, names, first)
 
 
+def rows_or_errors(path: Path, first: int = 0) -> Iterator[tuple[str, Row | BeamUQError]]:
+    """As :func:`rows_of`, with the error of a line that is no JSON object in its place."""
+    _check_is_table(path)
+    if path.suffix == ".jsonl":
+        return _json_lines_or_errors(path)
+    return _parquet(path, None, first)
+
+
+def _check_is_table(path: Path) -> None:
+    if path.suffix not in SUFFIXES:
+        raise BeamUQError(f"{path}: must end in {' or '.join(SUFFIXES)}")
+    if not path.is_file():
+        problem = "a folder or a device, no file" if path.exists() else "no such file"
+        raise BeamUQError(f"{path}: {problem}")
+
+
 def _json_lines(path: Path) -> Iterator[tuple[str, Row]]:
+    for place, row in _json_lines_or_errors(path):
+        if isinstance(row, BeamUQError):
+            raise row
+        yield place, row
+
+
+def _json_lines_or_errors(path: Path) -> Iterator[tuple[str, Row | BeamUQError]]:
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             text = line.removeprefix(codecs.BOM_UTF8).strip()
-            if not text:
-                continue
-            place = f"{path}: line {number}"
-            row = parse_json(text, place, "write one object a line")
-            if not isinstance(row, dict):
-                raise BeamUQError(f"{place}: not a JSON object; write one object a line")
-            yield place, row
+            if text:
+                place = f"{path}: line {number}"
+                yield place, _json_object_or_error(text, place)
+
+
+def _json_object_or_error(text: bytes, place: str) -> Row | BeamUQError:
+    try:
+        row = parse_json(text, place, "write one object a line")
+    except BeamUQError as error:
+        return error
+    if not isinstance(row, dict):
+        return BeamUQError(f"{place}: not a JSON object; write one object a line")
+    return row
 
 
 def _parquet(path: Path, names: Sequence[str] | None, first: int) -> Iterator[tuple[str, Row]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from beamuq import __version__
-from beamuq.api.calibration_comparison import check_same
+from beamuq.api.calibration_comparison import Comparison, compare_facts
 from beamuq.api.calibration_file import CalibrationFile, Map, read_calibration
 from beamuq.api.decisions import NO_SCORE, Decisions, decisions_of
 from beamuq.api.rows import Rows, check_settings, named
@@ -179,7 +179,9 @@ def decide(
 
     Returns
     -------
-    The table of decisions, the test of the scores, and warnings.
+    The table of decisions, the test of the scores (``shift_p``), warnings, and
+    ``guarantee_holds``: False where the test finds other scores (p < .01), or force let a
+    difference pass; the command then ends with status 3.
 
     Raises BeamUQError in one line: a bad row or file, or what differs from the calibration.
 
@@ -196,10 +198,12 @@ def decide(
     if not isinstance(calibration, CalibrationFile):
         calibration = read_calibration(calibration)
     placed_rows = rows_of_method(rows, calibration.method, calibration.form, calibration.setting)
-    warnings = check_same(calibration, facts_of(placed_rows), force=force, where=named(rows))
+    comparison = Comparison()
+    compare_facts(comparison, calibration, facts_of(placed_rows))
+    warnings = comparison.warnings(force=force, where=named(rows))
     scored_rows = [placed.row for placed in placed_rows]
     scores = [np.nan if row.value is None else row.value for row in scored_rows]
-    decisions = decisions_of(calibration, scores, warnings)
+    decisions = decisions_of(calibration, scores, warnings, comparison.differences)
     table = decisions.table
     table.insert(0, "id", [row.id for row in scored_rows])
     no_score = table["value"].isna()

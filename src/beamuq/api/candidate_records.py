@@ -10,13 +10,17 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
 from beamuq import written_texts
-from beamuq.api.rows import Rows, no_question, placed_rows
+from beamuq.api.foreign_rows import Keys
+from beamuq.api.lm_eval_rows import is_lm_eval_row, our_row_of_lm_eval
+from beamuq.api.rows import Rows, named, no_question, placed_rows_or_errors
+from beamuq.api.rows_left_out import tell_of_rows_left_out
 from beamuq.api.server_identity import server_text
 from beamuq.api.server_responses import read_responses
 from beamuq.api.thoughts_in_texts import marks_of_thoughts
@@ -33,6 +37,7 @@ ROUNDING = 1e-3  # how far sums of someone's rounded log-probabilities may be of
 MOST_CANDIDATES = 500  # every two texts are compared
 MOST_CHARACTERS = 100_000
 MOST_TOKENS = 1_000_000  # of an answer, several to a character
+OUR_KEYS = Keys()
 
 
 def _at_most_zero(value: float) -> float:
@@ -306,29 +311,39 @@ def read_records(
     without_ending: bool = False,
     temperature: float = 1.0,
     most: int | None = None,
+    keys: Keys = OUR_KEYS,
+    skip_invalid: bool = False,
 ) -> Records:
     """The questions of a ``.jsonl``, ``.json`` or ``.parquet`` file, of mappings, or of a frame.
 
     Candidates may be responses of a server: see :func:`beamuq.api.server_responses.read_responses`.
     Columns that are not a record's are left out, unless one is meant to be: see
-    :func:`beamuq.errors.nearest`. ``most``: only the first.
+    :func:`beamuq.errors.nearest`. ``most``: only the first. ``keys``: where another tool has its
+    answer and samples; its other columns are its own. ``skip_invalid``: a row that cannot be read
+    is warned of and left out.
 
     Raises BeamUQError in one line: the place, the key, the value and the fix. Also for a repeated
-    id and for no rows at all.
+    id, for no rows at all, and where no row can be read.
     """
     if isinstance(rows, Records):
         return rows
+    reader = _RecordReader(without_ending, temperature, keys)
     records: dict[str, QuestionRecord] = {}
     texts: list[tuple[str, str]] = []
-    for number, (place, row) in enumerate(islice(placed_rows(rows), most), start=1):
-        fields = read_responses(row, place, without_ending=without_ending, temperature=temperature)
-        item = _read_record(fields, place, default_id=str(number))
-        check_temperatures(item, place, temperature)
-        _check_can_be_scored(item, fields, place)
+    invalid: list[BeamUQError] = []
+    for number, (place, row) in enumerate(islice(placed_rows_or_errors(rows), most), start=1):
+        try:
+            item = reader.read(row, place, default_id=str(number))
+        except BeamUQError as error:
+            if not skip_invalid:
+                raise
+            invalid.append(error)
+            continue
         if item.id in records:
             raise BeamUQError(f"{place}: id {item.id!r} stands twice; give each question its own")
         records[item.id] = item
         texts += [(f"{place}: {kind}", text) for kind, text in _texts(item)]
+    tell_of_rows_left_out(invalid, len(records), named(rows))
     if not records:
         raise no_question(rows)
     if warning := marks_of_thoughts(texts):
@@ -336,12 +351,46 @@ def read_records(
     return Records(records.values())
 
 
-def _read_record(fields: Mapping[str, Any], place: str, default_id: str) -> QuestionRecord:
-    """A row as a record; raises BeamUQError for a column that is a misspelt field."""
+@dataclass(frozen=True)
+class _RecordReader:
+    """Reads rows, as :func:`read_records` is told to."""
+
+    without_ending: bool
+    temperature: float
+    keys: Keys
+
+    def read(
+        self, row: Mapping[str, Any] | BeamUQError, place: str, default_id: str
+    ) -> QuestionRecord:
+        """A row as a record; raises BeamUQError, that of a row that is no mapping too."""
+        if isinstance(row, BeamUQError):
+            raise row
+        if is_lm_eval_row(row):
+            row = our_row_of_lm_eval(row, place)
+        if self.keys.are_foreign:
+            row = self.keys.our_row(row, place)
+        fields = read_responses(
+            row, place, without_ending=self.without_ending, temperature=self.temperature
+        )
+        if not self.keys.are_foreign:
+            _check_spelling(fields, place)
+        item = _read_record(fields, place, default_id)
+        check_temperatures(item, place, self.temperature)
+        _check_can_be_scored(item, fields, place)
+        return item
+
+
+def _check_spelling(fields: Mapping[str, Any], place: str) -> None:
+    """Refuse a column that is a misspelt field."""
     columns = QuestionRecord.model_fields
     for name in fields:
         if name not in columns and (near := nearest(str(name), columns.keys() - LABELS)):
             raise BeamUQError(f"{place}: {name}: unknown column; did you mean {near!r}?")
+
+
+def _read_record(fields: Mapping[str, Any], place: str, default_id: str) -> QuestionRecord:
+    """A row as a record."""
+    columns = QuestionRecord.model_fields
     # as a row of Parquet has it, null says nothing; but a missing name among others is refused
     content = {
         name: value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ import pandas as pd
 from scipy.special import bdtrc
 
 from beamuq.api.calibration_file import CalibrationFile
+from beamuq.api.rows import json_values
 from beamuq.array_types import Bools, Floats
 from beamuq.evaluation.probability_of_being_right import merged, probabilities
 
@@ -31,13 +33,23 @@ class Decisions:
     Venn–Abers' two, of which it is made (:func:`.merged`).
 
     shift_p: of the two-sample Kolmogorov–Smirnov test of the ``n`` new scores against the
-    calibration's; None of none.
+    calibration's; None of none. forced: in what the scores differ from the calibration's, where
+    ``force`` let that pass.
     """
 
     table: pd.DataFrame
     n: int
     shift_p: float | None
     warnings: tuple[str, ...]
+    forced: tuple[str, ...] = ()
+
+    @property
+    def guarantee_holds(self) -> bool:
+        """False where the test finds other scores (p < .01), or ``force`` let a difference pass."""
+        return not self.forced and not self._scores_shifted()
+
+    def _scores_shifted(self) -> bool:
+        return self.shift_p is not None and self.shift_p < LEAST_SHIFT_P
 
     def __repr__(self) -> str:
         return "\n".join([*self.told(), repr(self.table)])
@@ -49,14 +61,30 @@ class Decisions:
             shown += f"; two-sample test of the scores: p = {self.shift_p:.2g}, n = {self.n}"
         return [shown, *(f"warning: {warning}" for warning in self.warnings)]
 
+    def as_json(self) -> str:
+        """One JSON object: the answers' decisions, the test, and whether the guarantee holds."""
+        content = {
+            "shown": int(self.table["shown"].sum()),
+            "answers": len(self.table),
+            "guarantee_holds": self.guarantee_holds,
+            "shift": {"p": self.shift_p, "n": self.n, "least_p": LEAST_SHIFT_P},
+            "forced": list(self.forced),
+            "warnings": list(self.warnings),
+            "decisions": json_values(self.table),
+        }
+        return json.dumps(content, ensure_ascii=False)
+
 
 def decisions_of(
-    calibration: CalibrationFile, scores: Sequence[float] | Floats, warnings: Sequence[str]
+    calibration: CalibrationFile,
+    scores: Sequence[float] | Floats,
+    warnings: Sequence[str],
+    forced: Sequence[str] = (),
 ) -> Decisions:
     """The decisions of scores [N], NaN: none; their table has no ids.
 
     ``warnings`` are those of the comparison; added are those of scores unlike the calibration's,
-    and of scores that were calibrated on.
+    and of scores that were calibrated on. ``forced``: differences that ``force`` let pass.
     """
     table = decision_table(calibration, scores)
     new_scores = table.loc[table["value"].notna(), "value"].to_numpy()
@@ -78,7 +106,7 @@ def decisions_of(
             f"{overlap} of {len(new_scores)} scores are, to the last digit, such as were "
             "calibrated on, more than by chance: the guarantee is of new answers"
         )
-    return Decisions(table, len(new_scores), shift_p, tuple(all_warnings))
+    return Decisions(table, len(new_scores), shift_p, tuple(all_warnings), tuple(forced))
 
 
 def decision_table(calibration: CalibrationFile, scores: Sequence[float] | Floats) -> pd.DataFrame:

@@ -15,10 +15,12 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, Strict
 
+from beamuq.api.inspect_log_file import ENDING, is_content_of_log
+from beamuq.api.inspect_logs import from_inspect
 from beamuq.api.server_forms import vllm_output
 from beamuq.config_errors import validated
 from beamuq.errors import BeamUQError, reading
-from beamuq.io import atomic, rows_of, write_text
+from beamuq.io import atomic, rows_or_errors, write_text
 from beamuq.strategy_names import LEAST_TEMPERATURE
 
 Rows = str | Path | pd.DataFrame | Iterable[Mapping[str, Any]]
@@ -70,6 +72,14 @@ def placed_rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
     Of CSV, which ``score`` writes for ``calibrate``, every cell is a text, and an empty one is left
     out.
     """
+    for place, row in placed_rows_or_errors(rows):
+        if isinstance(row, BeamUQError):
+            raise row
+        yield place, row
+
+
+def placed_rows_or_errors(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any] | BeamUQError]]:
+    """As :func:`placed_rows`, with the error of a row that is no mapping in its place."""
     if not isinstance(rows, str | Path):
         yield from _placed_mappings(rows, "")
         return
@@ -77,10 +87,12 @@ def placed_rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if path.suffix in READERS:
         yield from _placed_mappings(READERS[path.suffix].read_file(path), f"{rows}: ")
     else:
-        yield from rows_of(path, first=1)
+        yield from rows_or_errors(path, first=1)
 
 
-def _placed_mappings(content: Any, where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _placed_mappings(
+    content: Any, where: str
+) -> Iterator[tuple[str, Mapping[str, Any] | BeamUQError]]:
     if isinstance(content, pd.DataFrame):
         content = [_without_holes(row) for row in content.to_dict("records")]
     if not isinstance(content, Iterable) or _is_object(content):
@@ -90,12 +102,16 @@ def _placed_mappings(content: Any, where: str) -> Iterator[tuple[str, Mapping[st
         )
     for number, row in enumerate(content, start=1):
         mapping = plain(row)
-        if not isinstance(mapping, Mapping):
-            raise BeamUQError(
-                f"{where}row {number}: a {type(row).__name__}; give a list of mappings, one a "
-                "question"
+        place = f"{where}row {number}"
+        if isinstance(mapping, Mapping):
+            yield place, mapping
+        else:
+            yield (
+                place,
+                BeamUQError(
+                    f"{place}: a {type(row).__name__}; give a list of mappings, one a question"
+                ),
             )
-        yield f"{where}row {number}", mapping
 
 
 @dataclass(frozen=True)
@@ -113,7 +129,8 @@ class Reader:
 
 
 def _read_json(path: Path) -> Any:
-    return json.loads(path.read_bytes().decode("utf-8-sig"))
+    content = json.loads(path.read_bytes().decode("utf-8-sig"))
+    return from_inspect(path) if is_content_of_log(content) else content
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
@@ -136,6 +153,7 @@ def _read_csv(path: Path) -> pd.DataFrame:
 READERS = {
     ".json": Reader("valid JSON", "give an array of objects", _read_json),
     ".csv": Reader("CSV", "give what score writes", _read_csv),
+    ENDING: Reader("a log of Inspect", "give one that Inspect wrote", from_inspect),
 }
 
 
@@ -254,12 +272,16 @@ def render(table: pd.DataFrame, form: str) -> str:
         return markdown(table)
     if form == "csv":
         return _csv_text(table)
-    rows = [
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in json_values(table))
+    return lines.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair is no UTF-8
+
+
+def json_values(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a table as JSON has them; a missing value is None."""
+    return [
         {str(key): _none_if_hole(value) for key, value in row.items()}
         for row in table.to_dict("records")
     ]
-    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    return lines.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair is no UTF-8
 
 
 def _csv_text(table: pd.DataFrame) -> str:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from beamuq import __version__
+from beamuq.api.answer_among_samples import (
+    warn_if_answers_are_samples,
+    warn_if_samples_are_one_draw,
+    without_the_answers,
+)
 from beamuq.api.candidate_records import (
     LABELS,
     ROUNDING,
@@ -28,9 +34,12 @@ from beamuq.api.candidate_records import (
     by_probability,
     read_records,
 )
+from beamuq.api.foreign_rows import Keys
+from beamuq.api.inspect_log_file import is_inspect_log
+from beamuq.api.inspect_logs import from_inspect
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.paired_columns import check_order, group_column, number_column
-from beamuq.api.rows import Rows, check_settings, score_names
+from beamuq.api.rows import Rows, check_settings, named, score_names
 from beamuq.api.score_series import ScoreSeries, score_series
 from beamuq.api.score_settings import ScoreSettings, scored_with
 from beamuq.array_types import Bools, Floats
@@ -66,6 +75,9 @@ KEYS = ("id", "method", "variant", "setting", "value")
 """What a frame of scores needs, to be looked up by method."""
 SHOWN_COLUMNS = (*KEYS, "similarity", "reason", "scored_with")
 """A frame that has these shows itself a row a question."""
+ALL_METHODS = "all"
+STARTING_METHODS = ("Perplexity", "Dissimilarity", "CocoaPPL")
+"""What README starts with: the command prints these unless it is told which."""
 KINDS = ("answer", "samples", "beams")  # what a method compares the answer with
 BLOCK_PAIRS = 250_000  # of texts, given to a similarity at once
 SUMS = ("answer.logprob", "answer.length", "logprob", "weights")
@@ -230,6 +242,12 @@ def score(
     alpha: float = 0.9,
     equivalence_threshold: float = 0.8,
     without_ending: bool = False,
+    answer_key: str = "",
+    samples_key: str = "",
+    skip_invalid: bool = False,
+    leave_one_out: bool = False,
+    shown: str | Path | None = None,
+    scorer: str = "",
     device: str = "auto",
     dtype: str = "auto",
     threads: int = 1,
@@ -244,12 +262,13 @@ def score(
     ----------
     rows
         A .jsonl, .json or .parquet file, a question a row; in Python mappings or a frame too, with
-        the keys of beamuq.api.candidate_records.QuestionRecord.
+        the keys of beamuq.api.candidate_records.QuestionRecord. Or a log of Inspect, .eval or
+        .json, see beamuq.from_inspect.
     similarity
         auto, lexical, minilm, nli:MODEL, cross_encoder:MODEL, embedding:MODEL or module:attribute.
     methods
-        Names of methods between commas, or a list; module:attribute for one of your own; without it
-        all there are.
+        Names of methods between commas, or a list; module:attribute for one of your own; all, or
+        without it, all there are.
     temperature
         At which the samples were drawn. Their weights are p^(1 − 1/T), so 1/M each at 1.
     epsilon
@@ -262,6 +281,21 @@ def score(
     without_ending
         Where a server left out only the ending's log-probability, take the sum of the others; such
         scores have a note and no certified interval.
+    answer_key
+        Where another tool's rows have the answer: a key, or a path such as choices.0.text. Their
+        other columns are then their own: a misspelt one is not noticed.
+    samples_key
+        Where they have the samples: a list, or a path such as choices.text.
+    skip_invalid
+        Leave out rows that cannot be read, such as one whose answer is null, and warn of them; else
+        the first is refused.
+    leave_one_out
+        The answer is one of its samples: that one is left out of what it is compared with.
+    shown
+        Of a log of Inspect: another one, at temperature 0, whose answers are the shown ones;
+        without it the first epoch's are.
+    scorer
+        Of a log of Inspect with several: whose score is the quality.
     device
         Of models; auto: cuda where there is one.
     dtype
@@ -290,7 +324,9 @@ def score(
     outcomes of known probability: all beams, or one sample of each text; missing where one of them
     has no log-probability, and of samples at T ≠ 1.
 
-    Raises BeamUQError in one line: a bad row, an unknown method, similarity or model.
+    Raises BeamUQError in one line: a bad row, an unknown method, similarity or model; with
+    leave_one_out an answer that is none of its samples. Warns where the answers seem to be one of
+    their samples, by its place, and where the samples of no question differ.
 
     Examples
     --------
@@ -306,10 +342,30 @@ def score(
         equivalence_threshold=equivalence_threshold,
     )
     chosen = _chosen(methods)
-    records = read_records(rows, without_ending=without_ending, temperature=temperature)
-    scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
+    where = "rows" if isinstance(rows, Records) else named(rows)
+    if shown is not None or scorer or is_inspect_log(rows):
+        rows = from_inspect(
+            rows,
+            shown=shown,
+            scorer=scorer,
+            without_ending=without_ending,
+            skip_invalid=skip_invalid,
+        )
+    records = read_records(
+        rows,
+        without_ending=without_ending,
+        temperature=temperature,
+        keys=Keys(answer_key, samples_key),
+        skip_invalid=skip_invalid,
+    )
+    if leave_one_out:
+        records = without_the_answers(records, where)
+    else:
+        warn_if_answers_are_samples(records)
+    warn_if_samples_are_one_draw(records)
+    opened = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
     settings = _Settings(temperature, epsilon, alpha, equivalence_threshold, without_ending)
-    return _scored(records, chosen, scorer, settings)
+    return _scored(records, chosen, opened, settings)
 
 
 @dataclass(frozen=True)
@@ -395,7 +451,7 @@ def candidates_of(method: Method, variant: str) -> str:
 
 def _chosen(methods: str | Sequence[str] | None) -> list[Method]:
     """The methods asked for, each once, in the order named."""
-    if methods is None:
+    if methods is None or methods == ALL_METHODS:
         return list(METHODS.values())
     names = methods.split(",") if isinstance(methods, str) else methods
     chosen: dict[str, Method] = {}

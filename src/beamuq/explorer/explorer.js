@@ -160,9 +160,9 @@ function openCell(index) {
   find("cell").value = index;
   choices("mass", thirds(cell.mass), "");
   choices("length", thirds(cell.tokens), "");
-  const likely = [before, "Dissimilarity,beamsearch"].map((name) => cell.methods.findIndex((m) => m.join() === name));
+  const same = cell.methods.findIndex((m) => m.join() === before);
   const options = cell.methods.map(([title, form], m) => [title + FORMS[form], m]);
-  choices("method", options.length ? options : [["none", 0]], likely.find((m) => m >= 0) ?? 0);
+  choices("method", options.length ? options : [["none", 0]], same >= 0 ? same : cell.opens);
   find("notes").replaceChildren(...[...data.notes, ...cell.notes].map((note) => make("p", {}, note)));
 }
 

@@ -33,6 +33,9 @@ MOST_COMPARED = 40  # texts of a similarity matrix, which more would make unread
 NOT_COMPARED = "'"  # the character of a pair without similarity
 ZERO = 40  # the code of the character that stands for similarity 0; 100 more stand for 1
 
+PREFERRED = (("Dissimilarity", "beamsearch"), ("Dissimilarity", "multinomial"))
+"""The methods that a page opens on, where no other one has more values."""
+
 Row = Mapping[str, Any]
 Pairs = Mapping[tuple[str, str], tuple[float, bool | None]]
 """Of ordered pairs of texts the similarity, and whether both mean the same (None: not judged)."""
@@ -134,8 +137,8 @@ def _packed_section(section: Section, tokens: dict[str, int]) -> dict[str, Any]:
     (the answer's quality), texts, trees, sets and pairs. All prompts begin with ``prefix``, and
     are given without it. For texts, trees, sets and pairs see :class:`_PackedQuestion`.
 
-    values: for each of ``methods`` a list of scores, one per question. rejection: the largest share
-    of questions that may be rejected.
+    values: for each of ``methods`` a list of scores, one per question. opens: the place among them
+    of the one that is shown first. rejection: the largest share of questions that may be rejected.
 
     ``tokens`` numbers the tokens' texts. Those that it lacks are added.
     """
@@ -166,6 +169,7 @@ def _packed_section(section: Section, tokens: dict[str, int]) -> dict[str, Any]:
         "pairs": [question.pairs for question in packed],
         "methods": list(values),
         "values": list(values.values()),
+        "opens": _shown_first(values),
     }
 
 
@@ -225,6 +229,16 @@ def _values_by_method(
         name = _name_and_input(*map(str, key))
         values[name] = [_six_digits(value) for value in by_id]
     return values
+
+
+def _shown_first(values: Mapping[tuple[str, str], Sequence[float | None]]) -> int:
+    """The place of the method with the most values; of equals Dissimilarity, over beams first."""
+    ranks = []
+    for place, (name, column) in enumerate(values.items()):
+        count = sum(value is not None for value in column)
+        preference = PREFERRED.index(name) if name in PREFERRED else len(PREFERRED)
+        ranks.append((-count, preference, place))
+    return min(ranks)[2] if ranks else 0
 
 
 def _name_and_input(method: str, variant: str, setting: str) -> tuple[str, str]:

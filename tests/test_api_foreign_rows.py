@@ -1,0 +1,166 @@
+"""Rows of other tools are scored as they are; what cannot be read, or is compared with itself, is
+told.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import beamuq
+from beamuq.api.foreign_rows import ABSENT, value_at
+from beamuq.cli import main
+from beamuq.errors import BeamUQError
+
+THEIRS = [
+    {
+        "question_id": 7 + number,
+        "answer": "gold",
+        "response": text,
+        "outputs": [{"text": text}, {"text": other}],
+    }
+    for number, (text, other) in enumerate((("Rome", "Oslo"), ("Bern", "Bern")))
+]
+
+
+def scored(rows: Any, **options: Any) -> dict[str, float]:
+    scores = beamuq.score(rows, similarity="lexical", methods="Dissimilarity", **options)
+    values: dict[str, float] = scores["Dissimilarity"].to_dict()
+    return values
+
+
+def written(path: Path, lines: list[str]) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("a", {"b": [1, 2]}),
+        ("a.b", [1, 2]),
+        ("a.b.1", 2),
+        ("a.b.2", ABSENT),
+        ("c.d", [3, 4]),
+        ("c.0.d", 3),
+        ("c.e", ABSENT),
+        ("x.y", 5),
+        ("a.b.z", ABSENT),
+        ("z", ABSENT),
+    ],
+)
+def test_a_path_leads_into_objects_and_lists(path: str, value: object) -> None:
+    row = {"a": {"b": [1, 2]}, "c": [{"d": 3}, {"d": 4}], "x.y": 5}
+    assert value_at(row, path) == value
+
+
+def test_another_tools_answer_and_samples_are_read_where_they_stand() -> None:
+    assert scored(THEIRS, answer_key="response", samples_key="outputs.text") == {"1": 0.5, "2": 0}
+    assert scored(THEIRS, answer_key="outputs.1.text", samples_key="outputs.text") == {
+        "1": 0.5,
+        "2": 0,
+    }
+
+
+def test_without_keys_a_column_that_is_nearly_one_of_ours_is_still_refused() -> None:
+    with pytest.raises(BeamUQError, match="question_id"):
+        scored(THEIRS)
+
+
+def test_a_key_that_a_row_lacks_is_refused_with_its_line(tmp_path: Path) -> None:
+    file = written(tmp_path / "theirs.jsonl", [json.dumps(row) for row in THEIRS])
+    with pytest.raises(BeamUQError, match=r"theirs\.jsonl: line 1: respons: .*'response'"):
+        scored(file, answer_key="respons", samples_key="outputs.text")
+
+
+NULLS = ['{"answer": "Rome", "samples": ["Rome", "Oslo"]}', "null", '{"answer": null}']
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_null_row_is_refused_with_its_line(number: int, tmp_path: Path) -> None:
+    file = written(tmp_path / "rows.jsonl", [NULLS[0], NULLS[number]])
+    with pytest.raises(BeamUQError, match=r"rows\.jsonl: line 2: .*(null|object)"):
+        scored(file)
+
+
+def test_skip_invalid_leaves_rows_out_and_tells_each(tmp_path: Path) -> None:
+    file = written(tmp_path / "rows.jsonl", [*NULLS, NULLS[0]])
+    with pytest.warns(UserWarning, match=r"2 of 4 rows left out: .*line 2: .*line 3: answer"):
+        values = scored(file, skip_invalid=True)
+    assert values == {"1": 0.5, "4": 0.5}  # a row keeps its number
+
+
+def test_where_no_row_can_be_read_skip_invalid_refuses_too(tmp_path: Path) -> None:
+    file = written(tmp_path / "rows.jsonl", NULLS[1:])
+    with pytest.raises(BeamUQError, match="line 1"):
+        scored(file, skip_invalid=True)
+
+
+def drawn(place: int, questions: int = 8) -> list[dict[str, Any]]:
+    """Questions whose answer is their sample at a place, and has no other sample's text."""
+    rows = []
+    for number in range(questions):
+        samples = [f"{number} {letter}" for letter in "abcdefghij"]
+        rows.append({"answer": samples[place], "samples": samples})
+    return rows
+
+
+def test_answers_that_stand_at_one_place_among_their_samples_are_told_of() -> None:
+    with pytest.warns(UserWarning, match=r"samples\[3\] in all 8 questions .*leave_one_out"):
+        scored(drawn(3))
+
+
+def test_answers_of_the_text_of_some_sample_are_not() -> None:
+    rows = [row | {"answer": row["samples"][place]} for place, row in enumerate(drawn(0))]
+    easy = [{"answer": "Rome", "samples": ["Rome"] * 10} for _ in range(9)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scored(rows)
+        scored(easy)
+
+
+def test_samples_that_differ_in_no_question_are_told_of() -> None:
+    rows = [{"answer": "Rome", "samples": ["Rome"] * 3} for _ in range(10)]
+    with pytest.warns(UserWarning, match="in all 10 questions the samples are one text each"):
+        scored(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scored([*rows, {"answer": "Rome", "samples": ["Rome", "Oslo"]}])
+
+
+def test_leave_one_out_takes_the_answer_out_of_its_samples_once() -> None:
+    rows = [{"answer": "Rome", "samples": ["Oslo", "Rome", "Rome"]}]
+    scores = beamuq.score(rows, similarity="lexical", leave_one_out=True)
+    assert scores["Dissimilarity"].to_dict() == {"1": 0.5}
+    counted = scores[(scores["method"] == "Dissimilarity") & scores["value"].notna()]
+    assert counted["candidates"].tolist() == [2]
+
+
+def test_of_samples_of_one_text_the_one_of_the_answers_probability_is_left_out() -> None:
+    samples = [{"text": "Rome", "logprob": -2.0}, {"text": "Rome", "logprob": -1.0}]
+    rows = [{"answer": samples[1], "samples": [*samples, {"text": "Oslo", "logprob": -3.0}]}]
+    scores = beamuq.score(rows, similarity="lexical", leave_one_out=True)
+    kept = [{"answer": samples[1], "samples": [samples[0], {"text": "Oslo", "logprob": -3.0}]}]
+    expected = beamuq.score(kept, similarity="lexical")
+    assert scores["value"].equals(expected["value"])
+
+
+def test_leave_one_out_refuses_an_answer_that_is_none_of_its_samples(tmp_path: Path) -> None:
+    file = written(tmp_path / "rows.jsonl", ['{"id": "q", "answer": "Bern", "samples": ["Rome"]}'])
+    with pytest.raises(BeamUQError, match=r"rows\.jsonl: id 'q': answer: 'Bern': none"):
+        scored(file, leave_one_out=True)
+
+
+def test_the_command_takes_all_four(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(tmp_path / "theirs.jsonl", [*(json.dumps(row) for row in THEIRS), "null"])
+    options = ["--answer-key", "response", "--samples-key", "outputs.text"]
+    options += ["--skip-invalid", "--leave-one-out", "--methods", "Dissimilarity"]
+    with pytest.warns(UserWarning, match="1 of 3 rows left out"):
+        main(["score", str(file), "--similarity", "lexical", "--format", "jsonl", *options])
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    values = {row["id"]: row["value"] for row in rows if row["variant"] == "multinomial"}
+    assert values == {"1": 1.0, "2": 0.0}
