@@ -208,4 +208,4 @@ def test_samples_and_beams_are_compared_as_the_page_shows(
 
 def test_a_figure_names_the_extra_that_it_lacks(run: Any) -> None:
     code = "import beamuq; beamuq.plot.rejection_curves([1, 2, 3, 4], [1, 0, 1, 0])"
-    assert "pip install 'beamuq[plot]'" in run("python", "-c", code).stderr
+    assert install_command("plot") in run("python", "-c", code).stderr

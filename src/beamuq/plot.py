@@ -2,7 +2,7 @@
 
 Each function takes arrays, or the frame of ``beamuq.score``, draws on matplotlib's axes ``ax``
 (None: those of a new figure) and returns them. A study draws its figures with the same functions
-(``beamuq.drawing.curves``). Without matplotlib they raise BeamUQError: pip install 'beamuq[plot]'.
+(``beamuq.drawing.curves``). Without matplotlib they raise BeamUQError: how to install it.
 """
 
 from __future__ import annotations

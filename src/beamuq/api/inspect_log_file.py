@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field
 from beamuq.api.server_forms.reply import FormPart
 from beamuq.config_errors import validated
 from beamuq.errors import BeamUQError, reading
+from beamuq.installation import install_command
 
 JsonObject = dict[str, Any]
 ENDING = ".eval"
@@ -137,8 +138,8 @@ def _json(path: Path) -> Any:
 def _read_by_inspect(path: Path) -> Any:
     if importlib.util.find_spec("inspect_ai") is None:
         raise BeamUQError(
-            f"{path}: {ENDING} is read by inspect-ai, which is not installed; pip install "
-            "'beamuq[inspect]', or write it in JSON: inspect log convert --to json"
+            f"{path}: {ENDING} is read by inspect-ai, which is not installed; "
+            f"{install_command('inspect')}, or write it in JSON: inspect log convert --to json"
         )
     from inspect_ai.log import read_eval_log
 

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from beamuq.errors import BeamUQError
+from beamuq.installation import install_command
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -78,7 +79,7 @@ def check_matplotlib() -> None:
     """Raise BeamUQError where matplotlib is missing, as in a wheel's core."""
     if importlib.util.find_spec("matplotlib") is None:
         raise BeamUQError(
-            "drawing needs matplotlib, which is not installed; pip install 'beamuq[plot]'"
+            f"drawing needs matplotlib, which is not installed; {install_command('plot')}"
         )
 
 
