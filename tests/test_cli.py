@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 
 import beamuq
+from beamuq import cli
 from beamuq.api.rows import placed_rows, render, write
 from beamuq.api.score_candidates import score
 from beamuq.cli import COMMANDS, FORMATS, command_parser, main
@@ -101,6 +102,18 @@ def test_the_table_shows_the_scores_to_start_with_and_the_file_has_all(
     assert "SemanticEntropy" not in printed
     assert printed.endswith("further methods: --methods all\n")
     assert {row["method"] for _, row in placed_rows(written)} == set(METHODS)
+
+
+def test_scores_of_a_long_file_are_written_and_not_printed(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "MOST_PRINTED", 0)
+    written = tmp_path / "scores.parquet"
+    main(["score", str(file), "--similarity", "lexical", "--output", str(written)])
+    expected = pd.DataFrame(score(file, similarity="lexical"))
+    pd.testing.assert_frame_equal(pd.read_parquet(written), expected)
+    count = expected["id"].nunique()
+    assert capsys.readouterr().out == f"{count} questions scored: {written}\n"
 
 
 def test_where_no_score_to_start_with_has_a_value_all_are_shown(

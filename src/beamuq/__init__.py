@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from beamuq.api.open_models import model_folder
     from beamuq.api.quality_of_answers import quality
     from beamuq.api.score_candidates import prr, score
+    from beamuq.api.score_file import score_file
 
 __version__ = "0.2.0"
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "prr",
     "quality",
     "score",
+    "score_file",
 ]
 
 # imported when first used: no step needs one, and what this file imports is code of every rule
@@ -60,6 +62,7 @@ _MODULES = {
     "open_models": ("model_folder",),
     "quality_of_answers": ("quality",),
     "score_candidates": ("prr", "score"),
+    "score_file": ("score_file",),
 }
 
 

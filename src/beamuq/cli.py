@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import beamuq
@@ -249,6 +250,13 @@ def _ask_file(questions: str, model: str, *, output: str | None, **options: Any)
 
 # -- score -----------------------------------------------------------------------------------------
 
+SCORE_SETTINGS = (
+    *("similarity", "methods", "temperature", "epsilon", "alpha", "equivalence_threshold"),
+    *("without_ending", "answer_key", "samples_key", "skip_invalid", "leave_one_out"),
+    *("device", "dtype", "threads"),
+)
+MOST_PRINTED = 5_000
+"""Questions; of a longer file the scores are written to ``--output`` alone, some at a time."""
 SCORE_EXAMPLES = """\
   beamuq score rows.jsonl
   beamuq score rows.jsonl --methods Dissimilarity,CocoaPPL --similarity lexical
@@ -340,28 +348,28 @@ def _add_score_options(command: argparse.ArgumentParser) -> None:
 
 
 def _score(options: argparse.Namespace) -> None:
-    scores = beamuq.score(
-        options.rows,
-        similarity=options.similarity,
-        methods=options.methods,
-        temperature=options.temperature,
-        epsilon=options.epsilon,
-        alpha=options.alpha,
-        equivalence_threshold=options.equivalence_threshold,
-        without_ending=options.without_ending,
-        answer_key=options.answer_key,
-        samples_key=options.samples_key,
-        skip_invalid=options.skip_invalid,
-        leave_one_out=options.leave_one_out,
-        shown=options.shown,
-        scorer=options.scorer,
-        device=options.device,
-        dtype=options.dtype,
-        threads=options.threads,
-    )
+    settings = {name: getattr(options, name) for name in SCORE_SETTINGS}
+    if _is_long_file(options):
+        count = beamuq.score_file(options.rows, options.output, **settings)
+        _print(f"{count} questions scored: {options.output}\n")
+        return
+    scores = beamuq.score(options.rows, shown=options.shown, scorer=options.scorer, **settings)
     is_long = options.long and options.format == "markdown"
     form = "long" if is_long else options.format
     _print_scores(scores, options.output, form, shows_few=options.methods is None)
+
+
+def _is_long_file(options: argparse.Namespace) -> bool:
+    """Whether rows are written without being held or printed: too many to be looked at."""
+    from beamuq.api.score_file import lines_of
+    from beamuq.io import SUFFIXES
+
+    rows = Path(options.rows)
+    endings = {rows.suffix, Path(options.output or "").suffix}
+    is_printed = options.format != "markdown" or options.long
+    if is_printed or not endings <= set(SUFFIXES) or not rows.is_file():
+        return False
+    return lines_of(rows) > MOST_PRINTED
 
 
 # -- calibrate -------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Annotated, Any
 
@@ -327,28 +327,81 @@ def read_records(
     """
     if isinstance(rows, Records):
         return rows
+    blocks = record_blocks(
+        rows,
+        None,
+        without_ending=without_ending,
+        temperature=temperature,
+        most=most,
+        keys=keys,
+        skip_invalid=skip_invalid,
+    )
+    return next(blocks)
+
+
+def record_blocks(
+    rows: Rows,
+    size: int | None,
+    *,
+    without_ending: bool = False,
+    temperature: float = 1.0,
+    most: int | None = None,
+    keys: Keys = OUR_KEYS,
+    skip_invalid: bool = False,
+) -> Iterator[Records]:
+    """As :func:`read_records`, so many questions at a time; ``size`` None: all at once.
+
+    Ids are compared over all blocks. Rows that are left out are told of behind the last block,
+    thoughts in texts once, with the first block that has them.
+    """
     reader = _RecordReader(without_ending, temperature, keys)
-    records: dict[str, QuestionRecord] = {}
-    texts: list[tuple[str, str]] = []
-    invalid: list[BeamUQError] = []
+    read = _RowsRead()
     for number, (place, row) in enumerate(islice(placed_rows_or_errors(rows), most), start=1):
         try:
             item = reader.read(row, place, default_id=str(number))
         except BeamUQError as error:
             if not skip_invalid:
                 raise
-            invalid.append(error)
+            read.invalid.append(error)
             continue
-        if item.id in records:
-            raise BeamUQError(f"{place}: id {item.id!r} stands twice; give each question its own")
-        records[item.id] = item
-        texts += [(f"{place}: {kind}", text) for kind, text in _texts(item)]
-    tell_of_rows_left_out(invalid, len(records), named(rows))
-    if not records:
+        read.add(item, place)
+        if len(read.block) == size:
+            yield read.taken_block()
+    tell_of_rows_left_out(read.invalid, len(read.ids), named(rows))
+    if not read.ids:
         raise no_question(rows)
-    if warning := marks_of_thoughts(texts):
-        warnings.warn(warning, stacklevel=2)
-    return Records(records.values())
+    if read.block:
+        yield read.taken_block()
+
+
+@dataclass
+class _RowsRead:
+    """What was read of rows so far; ``block`` are the questions that were not taken yet."""
+
+    ids: set[str] = field(default_factory=set)
+    invalid: list[BeamUQError] = field(default_factory=list)
+    block: Records = field(default_factory=lambda: Records())
+    texts: list[tuple[str, str]] = field(default_factory=list)
+    has_warned: bool = False
+
+    def add(self, item: QuestionRecord, place: str) -> None:
+        if item.id in self.ids:
+            raise BeamUQError(f"{place}: id {item.id!r} stands twice; give each question its own")
+        self.ids.add(item.id)
+        self.block.append(item)
+        if not self.has_warned:
+            self.texts += [(f"{place}: {kind}", text) for kind, text in _texts(item)]
+
+    def taken_block(self) -> Records:
+        """The block, of which the next begins anew."""
+        warning = marks_of_thoughts(self.texts)
+        if warning:
+            warnings.warn(warning, stacklevel=3)
+            self.has_warned = True
+        self.texts = []
+        taken = self.block
+        self.block = Records()
+        return taken
 
 
 @dataclass(frozen=True)

@@ -341,7 +341,7 @@ def score(
         alpha=alpha,
         equivalence_threshold=equivalence_threshold,
     )
-    chosen = _chosen(methods)
+    chosen = chosen_methods(methods)
     where = "rows" if isinstance(rows, Records) else named(rows)
     if shown is not None or scorer or is_inspect_log(rows):
         rows = from_inspect(
@@ -364,12 +364,12 @@ def score(
         warn_if_answers_are_samples(records)
     warn_if_samples_are_one_draw(records)
     opened = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
-    settings = _Settings(temperature, epsilon, alpha, equivalence_threshold, without_ending)
-    return _scored(records, chosen, opened, settings)
+    settings = CallSettings(temperature, epsilon, alpha, equivalence_threshold, without_ending)
+    return score_records(records, chosen, opened, settings)
 
 
 @dataclass(frozen=True)
-class _Settings:
+class CallSettings:
     """The numbers of a call of :func:`score`."""
 
     temperature: float
@@ -410,8 +410,8 @@ class _ScoreRow(NamedTuple):
     note: str = ""
 
 
-def _scored(
-    records: Records, methods: Sequence[Method], similarity: Similarity, settings: _Settings
+def score_records(
+    records: Records, methods: Sequence[Method], similarity: Similarity, settings: CallSettings
 ) -> Scores:
     """The frame of all questions, which are compared a block at a time."""
     widest = 1 + max(max(len(item.samples), len(item.beams)) for item in records)
@@ -449,7 +449,7 @@ def candidates_of(method: Method, variant: str) -> str:
     return "answer" if method.scope == "answer" else "samples"
 
 
-def _chosen(methods: str | Sequence[str] | None) -> list[Method]:
+def chosen_methods(methods: str | Sequence[str] | None) -> list[Method]:
     """The methods asked for, each once, in the order named."""
     if methods is None or methods == ALL_METHODS:
         return list(METHODS.values())
@@ -512,7 +512,7 @@ class _Compared:
 
 
 def _evidence(
-    item: QuestionRecord, kind: str, compared: _Compared, settings: _Settings
+    item: QuestionRecord, kind: str, compared: _Compared, settings: CallSettings
 ) -> Evidence:
     """What is known of a question and its candidates of a kind; the rest is ``UNKNOWN``."""
     candidates = _candidates(item, kind)
@@ -546,7 +546,7 @@ def _one_value(value: float | None) -> Floats:
     return UNKNOWN if value is None else np.array([value])
 
 
-def _weights(kind: str, logprob: Floats, settings: _Settings) -> Floats:
+def _weights(kind: str, logprob: Floats, settings: CallSettings) -> Floats:
     """What each candidate counts for, [1, M], from log-probabilities that may hold NaN."""
     mask = np.ones(logprob.shape, dtype=bool)
     if kind == "samples" and settings.temperature == 1:
@@ -559,7 +559,7 @@ def _weights(kind: str, logprob: Floats, settings: _Settings) -> Floats:
 
 
 def _score_rows(
-    item: QuestionRecord, methods: Sequence[Method], compared: _Compared, settings: _Settings
+    item: QuestionRecord, methods: Sequence[Method], compared: _Compared, settings: CallSettings
 ) -> Iterator[_ScoreRow]:
     """A question's score by every method in every form.
 

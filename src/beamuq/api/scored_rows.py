@@ -87,14 +87,14 @@ def rows_of_method(rows: Rows, method: str, form: str | None, setting: str) -> l
 
 
 def _in_all_forms(rows: Rows, method: str, where: str) -> list[PlacedRow]:
-    mappings = list(placed_rows(rows))
-    method_rows = [
-        PlacedRow(place, validated(ScoredRow, dict(mapping), place))
-        for place, mapping in mappings
-        if mapping.get("method") == method
-    ]
+    method_rows: list[PlacedRow] = []
+    methods: dict[str, None] = {}
+    for place, mapping in placed_rows(rows):
+        if mapping.get("method") == method:
+            method_rows.append(PlacedRow(place, validated(ScoredRow, dict(mapping), place)))
+        elif "method" in mapping:
+            methods[str(mapping["method"])] = None
     if not method_rows:
-        methods = {str(mapping["method"]): None for _, mapping in mappings if "method" in mapping}
         fix = "score the rows first: beamuq score FILE --output SCORED"
         if methods:
             fix = hint(method, methods)

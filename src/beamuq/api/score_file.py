@@ -1,0 +1,202 @@
+"""Scores of a file of any length: read, scored and written some questions at a time."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from beamuq.api.answer_among_samples import (
+    warn_if_answers_are_samples,
+    warn_if_samples_are_one_draw,
+    without_the_answers,
+)
+from beamuq.api.candidate_records import LABELS, Records, record_blocks
+from beamuq.api.foreign_rows import Keys
+from beamuq.api.open_models import Similarity, open_similarity
+from beamuq.api.rows import check_settings, render
+from beamuq.api.score_candidates import (
+    COLUMNS,
+    CallSettings,
+    Scores,
+    chosen_methods,
+    score_records,
+)
+from beamuq.errors import BeamUQError
+from beamuq.io import SUFFIXES, atomic
+from beamuq.methods.registry import Method
+from beamuq.progress import watched_bar
+
+BLOCK = 500  # questions scored at once; of usual rows some tens of megabytes
+NUMBERS = {"value", "low", "high", "confidence", "correct", "quality"}
+
+
+def score_file(
+    rows: str | Path,
+    output: str | Path,
+    *,
+    similarity: str | Similarity = "auto",
+    methods: str | Sequence[str] | None = None,
+    temperature: float = 1.0,
+    epsilon: float = 0.0,
+    alpha: float = 0.9,
+    equivalence_threshold: float = 0.8,
+    without_ending: bool = False,
+    answer_key: str = "",
+    samples_key: str = "",
+    skip_invalid: bool = False,
+    leave_one_out: bool = False,
+    device: str = "auto",
+    dtype: str = "auto",
+    threads: int = 1,
+) -> int:
+    """Score a file of any length, in memory that does not grow with it.
+
+    What is written is what ``beamuq.score(rows, ...)`` gives, a row a score. What :func:`score`
+    warns of is looked for in the first 500 questions.
+
+    Parameters
+    ----------
+    rows
+        A .jsonl or .parquet file, a question a row, as :func:`score` takes it.
+    output
+        The file of scores: .parquet or .jsonl. It is there once all is scored, and else as before.
+    similarity, methods, temperature, epsilon, alpha, equivalence_threshold, without_ending
+        As :func:`score` takes them.
+    answer_key, samples_key, skip_invalid, leave_one_out, device, dtype, threads
+        As :func:`score` takes them.
+
+    Returns
+    -------
+    How many questions were scored.
+
+    Raises BeamUQError in one line as :func:`score` does, and for a file of another ending.
+
+    Examples
+    --------
+    >>> count = beamuq.score_file("rows.jsonl", "scores.parquet", similarity="lexical")
+    """
+    rows, output = Path(rows), Path(output)
+    check_settings(
+        temperature=temperature,
+        epsilon=epsilon,
+        alpha=alpha,
+        equivalence_threshold=equivalence_threshold,
+    )
+    for name, path in (("rows", rows), ("output", output)):
+        if path.suffix not in SUFFIXES:
+            raise BeamUQError(f"{name}: {path}: must end in {' or '.join(SUFFIXES)}")
+    blocks = record_blocks(
+        rows,
+        BLOCK,
+        without_ending=without_ending,
+        temperature=temperature,
+        keys=Keys(answer_key, samples_key),
+        skip_invalid=skip_invalid,
+    )
+    scoring = _Scoring(
+        chosen_methods(methods),
+        open_similarity(similarity, device=device, dtype=dtype, threads=threads),
+        CallSettings(temperature, epsilon, alpha, equivalence_threshold, without_ending),
+    )
+    compared = _compared(blocks, str(rows), leave_one_out=leave_one_out)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".beamuq-") as folder:
+        written = _write_blocks(compared, scoring, Path(folder, "scores.parquet"), lines_of(rows))
+        with atomic(output) as temporary:
+            _write_columns(written, temporary, output.suffix)
+    return written.questions
+
+
+def lines_of(rows: Path) -> int:
+    """How many questions a .jsonl or .parquet file has at most, without reading them."""
+    if rows.suffix == ".parquet":
+        return int(pq.read_metadata(rows).num_rows)
+    with rows.open("rb") as file:
+        return sum(1 for _ in file)
+
+
+@dataclass(frozen=True)
+class _Scoring:
+    """What is scored, and how."""
+
+    methods: Sequence[Method]
+    similarity: Similarity
+    settings: CallSettings
+
+    def of(self, records: Records) -> Scores:
+        return score_records(records, self.methods, self.similarity, self.settings)
+
+
+def _compared(blocks: Iterable[Records], where: str, *, leave_one_out: bool) -> Iterator[Records]:
+    """Blocks as they are compared; the first is looked at for what ``score`` warns of."""
+    is_first = True
+    for block in blocks:
+        if leave_one_out:
+            block = without_the_answers(block, where)
+        elif is_first:
+            warn_if_answers_are_samples(block)
+        if is_first:
+            warn_if_samples_are_one_draw(block)
+        is_first = False
+        yield block
+
+
+@dataclass
+class _Written:
+    """A file with all scores, and with a column for every label; ``labels``: which have a value."""
+
+    path: Path
+    questions: int = 0
+    labels: set[str] = field(default_factory=set)
+
+    @property
+    def columns(self) -> list[str]:
+        """Those that ``score`` gives: a label's only where a row has it."""
+        return [*COLUMNS, *(name for name in LABELS if name in self.labels)]
+
+
+def _write_blocks(blocks: Iterable[Records], scoring: _Scoring, path: Path, total: int) -> _Written:
+    """Score each block and append it to a file of Parquet."""
+    schema = pa.schema([(name, _type(name)) for name in (*COLUMNS, *LABELS)])
+    written = _Written(path)
+    with (
+        pq.ParquetWriter(path, schema) as writer,
+        watched_bar(total, "scoring", "question") as bar,
+    ):
+        for block in blocks:
+            frame = scoring.of(block)
+            written.labels.update(name for name in LABELS if name in frame.columns)
+            written.questions += len(block)
+            whole = frame.reindex(columns=[*COLUMNS, *LABELS])
+            writer.write_table(pa.Table.from_pandas(whole, schema, preserve_index=False))
+            bar.update(len(block))
+    return written
+
+
+def _type(name: str) -> pa.DataType:
+    if name == "candidates":
+        return pa.int64()
+    return pa.float64() if name in NUMBERS else pa.string()
+
+
+def _write_columns(written: _Written, output: Path, suffix: str) -> None:
+    """Copy the columns that ``score`` gives to a file of this ending."""
+    with pq.ParquetFile(written.path) as file:
+        blocks = (
+            file.read_row_group(number, columns=written.columns)
+            for number in range(file.num_row_groups)
+        )
+        if suffix == ".parquet":
+            schema = pa.schema([file.schema_arrow.field(name) for name in written.columns])
+            with pq.ParquetWriter(output, schema) as writer:
+                for block in blocks:
+                    writer.write_table(block)
+        else:
+            with output.open("w", encoding="utf-8", newline="\n") as lines:
+                for block in blocks:
+                    lines.write(render(block.to_pandas(), "jsonl"))

@@ -1,0 +1,106 @@
+"""Scores of a file some questions at a time: the same as all at once, in the same memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import beamuq
+from beamuq.api import score_file as module
+from beamuq.errors import BeamUQError
+
+WORDS = ("Rome", "Milan", "Rome in Italy", "Turin")
+
+
+def question(number: int, **more: Any) -> dict[str, Any]:
+    samples = [WORDS[(number * step) % 4] for step in range(1, 4)]
+    return {"id": f"q{number}", "answer": WORDS[number % 4], "samples": samples} | more
+
+
+def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BLOCK", 3)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+@pytest.mark.parametrize("source", [".jsonl", ".parquet"])
+def test_a_file_scored_in_blocks_is_that_scored_at_once(
+    suffix: str, source: str, tmp_path: Path
+) -> None:
+    rows = [question(number) for number in range(8)]
+    rows[7]["correct"] = 1.0  # a label that the first blocks do not have
+    path = lines(tmp_path / "rows.jsonl", rows)
+    if source == ".parquet":
+        path = tmp_path / "rows.parquet"
+        pd.DataFrame(rows).to_parquet(path)
+    output = tmp_path / f"scores{suffix}"
+    assert beamuq.score_file(path, output, similarity="lexical") == 8
+    at_once = beamuq.score(path, similarity="lexical")
+    if suffix == ".parquet":
+        pd.testing.assert_frame_equal(pd.read_parquet(output), pd.DataFrame(at_once))
+    else:
+        expected = tmp_path / "expected.jsonl"
+        from beamuq.api.rows import write
+
+        write(at_once, expected)
+        assert output.read_bytes() == expected.read_bytes()
+
+
+def test_an_id_of_an_earlier_block_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    rows = [question(number) for number in range(5)]
+    path = lines(tmp_path / "rows.jsonl", [*rows, question(0)])
+    output = tmp_path / "scores.parquet"
+    with pytest.raises(BeamUQError, match=r"rows.jsonl: line 6: id 'q0' stands twice"):
+        beamuq.score_file(path, output, similarity="lexical")
+    assert [file.name for file in tmp_path.iterdir()] == ["rows.jsonl"]
+
+
+def test_rows_left_out_are_told_of_over_all_blocks(tmp_path: Path) -> None:
+    rows = [question(number) for number in range(8)]
+    rows[1]["answer"] = rows[6]["answer"] = None
+    path = lines(tmp_path / "rows.jsonl", rows)
+    with pytest.warns(UserWarning, match="2 of 8 rows left out"):
+        count = beamuq.score_file(
+            path, tmp_path / "scores.jsonl", similarity="lexical", skip_invalid=True
+        )
+    assert count == 6
+
+
+def test_rows_without_an_id_have_their_number_in_the_file(tmp_path: Path) -> None:
+    rows = [question(number) for number in range(5)]
+    for row in rows:
+        del row["id"]
+    path = lines(tmp_path / "rows.jsonl", rows)
+    beamuq.score_file(path, tmp_path / "scores.parquet", similarity="lexical")
+    ids = pd.read_parquet(tmp_path / "scores.parquet")["id"].unique()
+    assert list(ids) == ["1", "2", "3", "4", "5"]
+
+
+def test_what_a_study_of_blocks_would_warn_of_is_warned_of_once(tmp_path: Path) -> None:
+    rows = [
+        question(number, answer="<think>so</think> Rome", samples=["<think>a</think> b", "c"])
+        for number in range(8)
+    ]
+    path = lines(tmp_path / "rows.jsonl", rows)
+    with pytest.warns(UserWarning, match="think") as told:
+        beamuq.score_file(path, tmp_path / "scores.parquet", similarity="lexical")
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "output", "message"),
+    [("rows.csv", "scores.parquet", "rows: "), ("rows.jsonl", "scores.csv", "output: ")],
+)
+def test_another_ending_is_refused(rows: str, output: str, message: str, tmp_path: Path) -> None:
+    lines(tmp_path / rows, [question(1)])
+    with pytest.raises(BeamUQError, match=rf"^{message}.* must end in .parquet or .jsonl"):
+        beamuq.score_file(tmp_path / rows, tmp_path / output)
