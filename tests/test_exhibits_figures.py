@@ -175,6 +175,7 @@ def test_points_are_counted_by_side_of_the_line_at_the_edge_if_their_intervals_r
     values = values_at_points(data)
     np.testing.assert_allclose(values, [-0.1 + 0.2 / 7, 0.1 - 0.2 / 7, -0.1, np.nan, np.nan])
     assert "q: beams ahead at 1, samples at 2, 2 off the map" in sides_of_points(data)
+    assert sides_of_points(data.assign(quality="no map")) == ""
 
 
 def test_a_bin_of_very_few_questions_sets_no_axis_and_says_so() -> None:

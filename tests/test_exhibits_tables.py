@@ -295,12 +295,12 @@ def test_hostile_text_is_text_in_each_format() -> None:
     )
     header = ((HOSTILE, HOSTILE, "c"), ("a", HOSTILE, "\x00"))
     table = Table([], (HOSTILE,), header, [Row((HOSTILE,), {}, HOSTILE, cells=cells)])
-    shown = of_cells(title=HOSTILE, caption=HOSTILE, shown=table)
+    shown = of_cells(title=HOSTILE, caption=HOSTILE, shown=table, study=HOSTILE)
     lines = [line for line in table_formats.markdown(shown).splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {5}
     assert all("<b>" not in line and "](" not in line.replace("\\](", "") for line in lines)
     own = {"html", "head", "meta", "title", "style", "body", "nav", "a", "h1", "p", "div", "small"}
-    own |= {"table", "thead", "tbody", "tr", "th", "td"}
+    own |= {"table", "thead", "tbody", "tr", "th", "td", "footer"}
     assert set(re.findall(r"<(\w+)", table_formats.html(shown))) <= own
     tex = table_formats.latex_fragment(shown)
     assert r"\texttt{U+4E2D}" in tex

@@ -160,8 +160,10 @@ def when_beams_win(
 
 
 def drawn_map(study: Study, data: pd.DataFrame, across: int) -> Figure:
-    """The figure of its frame alone, ``across`` panels in a row."""
+    """The figure of its frame alone, ``across`` panels in a row; without a map two."""
     sides = sides_of_points(data)
+    if not sides:
+        across = 2
     text_size = NARROW_TEXT if across > 1 else WIDE_TEXT
     names = _names_of_points(study, data)
     layout = Layout(
@@ -169,7 +171,7 @@ def drawn_map(study: Study, data: pd.DataFrame, across: int) -> Figure:
         across=across,
         height=2.3 if across > 1 else 2.6,
         legend_rows=2,
-        before=f"{sides}\n",
+        before=f"{sides}\n" if sides else "",
         finish=partial(finish_map, names=names, text_size=text_size),
     )
     name = "{panel}, n = {n}; quality: {quality}"
@@ -182,9 +184,11 @@ def sides_of_points(data: pd.DataFrame) -> str:
     """At how many points of a figure's frame the map has beams ahead and samples, by quality.
 
     By the point itself, not by its interval; a point that does not reach the map is counted apart.
+    "" where there is no map.
     """
     phrases = []
-    for quality, panels in data.groupby("quality", sort=False):
+    on_map = data[data["quality"] != NO_MAP]
+    for quality, panels in on_map.groupby("quality", sort=False):
         parts = [values_at_points(panel) for _, panel in panels.groupby("panel", sort=False)]
         values = np.concatenate(parts)
         ahead = f"beams ahead at {(values > 0).sum()}, samples at {(values < 0).sum()}"
