@@ -20,7 +20,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 import exhibits_study
-from beamuq.drawing.series_on_axes import FORMS
+from beamuq.drawing import series_on_axes
 from beamuq.errors import BeamUQError
 from beamuq.methods import METHODS, Method
 from beamuq_study.comparison import beams_minus_samples
@@ -251,7 +251,7 @@ def test_a_figure_calls_candidates_samples_and_beams(name: str, built: dict[str,
 def test_a_kind_of_candidate_has_one_colour_in_every_figure() -> None:
     looks = [
         *figure_style.VARIANTS.values(),
-        *FORMS.values(),
+        *series_on_axes.FORMS.values(),
         *of_scores.ENTROPY_LOOKS.values(),
     ]
     looks += [*BY_ROWS.values(), *GAINS.values()]
