@@ -395,3 +395,17 @@ def test_quality_above_its_threshold_is_right(made: CalibrationFile) -> None:
         quality_threshold=0.5,
     )
     assert found == made
+
+
+def test_a_calibration_and_its_decisions_show_themselves_in_words() -> None:
+    known = [
+        {"id": k, "method": "Prob", "value": k / 300, "correct": int(k < 240)} for k in range(300)
+    ]
+    calibration = beamuq.calibrate(known, method="Prob", risk=0.2)
+    assert repr(calibration) == str(calibration)
+    assert repr(calibration.ece).endswith(", n = 300)")
+    decisions = beamuq.decide([{"id": "new", "method": "Prob", "value": 0.105}], calibration)
+    first, *_, header, row = repr(decisions).splitlines()
+    assert first.startswith("1 of 1 shown; two-sample test of the scores: p = ")
+    assert header.split()[:3] == ["id", "value", "right"]
+    assert row.split()[1] == "new"
