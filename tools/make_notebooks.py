@@ -36,6 +36,8 @@ _PLACE = re.compile(r"^<!-- (block|shown): ([^|]+?) \| (.+?) \| (\d+) -->$", re.
 _BAR = re.compile(r"\r|\d+%\||TqdmWarning|notebook_tqdm$")
 # the file and line of a cell that warns
 _CELL = re.compile(r"\S*ipykernel_\d+/\d+\.py:\d+: ")
+# what a call that draws returns: its picture is beside it
+_AXES = re.compile(r"\[?<Axes")
 METADATA = {
     "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
     "language_info": {"name": "python"},
@@ -144,7 +146,9 @@ def _outputs(outputs: Sequence[Any]) -> Iterator[Any]:
         if text:
             yield nbformat.v4.new_output("stream", name=name, text=_CELL.sub("", text))
     for output in outputs:
-        if output.output_type == "stream":
+        if output.output_type == "stream" or _AXES.match(
+            output.get("data", {}).get("text/plain", "")
+        ):
             continue
         if "execution_count" in output:
             output["execution_count"] = None
