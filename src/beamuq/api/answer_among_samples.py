@@ -53,12 +53,19 @@ def warn_if_samples_are_one_draw(records: Sequence[QuestionRecord]) -> None:
 
 def _common_place(records: Sequence[QuestionRecord]) -> tuple[int | None, float]:
     """The first place that holds the answer's text in all questions, and its p; None: none does."""
-    matches = [_matching_places(item) for item in records]
+    places_by_question = [_matching_places(item) for item in records]
     fewest = min((len(item.samples) for item in records), default=0)
-    places = [place for place in range(fewest) if all(place in match for match in matches)]
+    places = [
+        place
+        for place in range(fewest)
+        if all(place in matching for matching in places_by_question)
+    ]
     if not places:
         return None, 1.0
-    shares = [len(match) / len(item.samples) for match, item in zip(matches, records, strict=True)]
+    shares = [
+        len(matching) / len(item.samples)
+        for matching, item in zip(places_by_question, records, strict=True)
+    ]
     return places[0], fewest * math.prod(shares)
 
 

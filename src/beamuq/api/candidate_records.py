@@ -399,9 +399,9 @@ class _RowsRead:
             warnings.warn(warning, stacklevel=3)
             self.has_warned = True
         self.texts = []
-        taken = self.block
+        block = self.block
         self.block = Records()
-        return taken
+        return block
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,8 @@ class Keys:
 def _value(row: Mapping[str, Any], path: str, place: str, option: str) -> Any:
     value = value_at(row, path)
     if value is ABSENT:
-        known = hint(path, [str(key) for key in row])
-        raise BeamUQError(f"{place}: {path}: no such key; {known}, or change {option}")
+        suggestion = hint(path, [str(key) for key in row])
+        raise BeamUQError(f"{place}: {path}: no such key; {suggestion}, or change {option}")
     if value is None:
         raise BeamUQError(
             f"{place}: {path}: null; give a text, or leave such rows out with skip_invalid "

@@ -233,10 +233,12 @@ class _Questions:
 
     def check_same_model(self, other: _Questions) -> None:
         """Refuse logs of two models."""
-        own, others = self.log.evaluation.model, other.log.evaluation.model
-        if own != others:
+        own_model = self.log.evaluation.model
+        other_model = other.log.evaluation.model
+        if own_model != other_model:
             raise BeamUQError(
-                f"{other.name}: model: {others!r}: the samples are of {own!r}; give logs of one"
+                f"{other.name}: model: {other_model!r}: the samples are of {own_model!r}; give logs "
+                "of one"
             )
 
     def warn_of_unsaid_settings(self) -> None:
@@ -258,16 +260,16 @@ class _Questions:
 
         Raises BeamUQError where models differ.
         """
-        asked = self.log.evaluation.model
-        answering = str(generated[0].sample.output.get("model") or asked)
+        evaluated = self.log.evaluation.model
+        answering = str(generated[0].sample.output.get("model") or evaluated)
         for other in generated:
-            name = str(other.sample.output.get("model") or asked)
+            name = str(other.sample.output.get("model") or evaluated)
             if name != answering:
                 raise BeamUQError(
                     f"{other.place}: output.model: {name!r}: other answers are by {answering!r}; "
                     "give those of one model"
                 )
-        return asked if asked.endswith(answering) else f"{asked} ({answering})"
+        return evaluated if evaluated.endswith(answering) else f"{evaluated} ({answering})"
 
 
 def _check_is_complete(sample: InspectSample, place: str) -> None:

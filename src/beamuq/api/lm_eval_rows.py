@@ -44,12 +44,12 @@ def our_row_of_lm_eval(row: Mapping[str, Any], place: str) -> dict[str, Any]:
     if "top_p" not in settings or "top_k" not in settings:
         warnings.warn(UNSAID, stacklevel=4)
     _check_metric_is_of_first(row, responses[0], place)
-    first, *others = [{"text": text, "temperature": temperature} for text in responses]
+    first, *samples = [{"text": text, "temperature": temperature} for text in responses]
     stated = sampling_settings(settings)
     fields = {
         "id": row["doc_id"],
         "answer": first,
-        "samples": others,
+        "samples": samples,
         "sampled_with": json.dumps(stated, ensure_ascii=False, sort_keys=True, default=str),
     }
     prompt = row["arguments"]["gen_args_0"].get("arg_0")
