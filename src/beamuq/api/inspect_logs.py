@@ -237,8 +237,8 @@ class _Questions:
         other_model = other.log.evaluation.model
         if own_model != other_model:
             raise BeamUQError(
-                f"{other.name}: model: {other_model!r}: the samples are of {own_model!r}; give logs "
-                "of one"
+                f"{other.name}: model: {other_model!r}: the samples are of {own_model!r}; give "
+                "logs of one"
             )
 
     def warn_of_unsaid_settings(self) -> None:
