@@ -161,13 +161,16 @@ class Death:
         return is_one_line and self.agreement.holds
 
 
-def killed(python: Path, prompts: Sequence[str], local: Sequence[Row], seconds: float) -> Death:
+def killed(python: Path, prompts: Sequence[str], model: Any, seconds: float) -> Death:
     """Kill vLLM within the second of three batches, and go on when it is back.
 
-    ``seconds``: what a question takes over the server; a half of the batch's time is waited.
+    ``model``: the one in process, which decodes the same batches: draws depend on a prompt's place
+    in its batch. ``seconds``: what a question takes over the server; a half of the batch's time is
+    waited.
     """
     size = min(BATCH, len(prompts) // 3)
     batches = [prompts[first : first + size] for first in range(0, 3 * size, size)]
+    local = [row for batch in batches for row in decoded(model, batch).rows]
     server = vllm_server(python)
     rows: list[Row] = []
     error = ""
@@ -184,7 +187,7 @@ def killed(python: Path, prompts: Sequence[str], local: Sequence[Row], seconds: 
     with server.running():
         for batch in batches[1:]:
             rows += decoded(server.url, batch).rows
-    return Death(len(batches), error, agreement(local[: len(rows)], rows))
+    return Death(len(batches), error, agreement(local, rows))
 
 
 # -- what is measured and shown --------------------------------------------------------------------
@@ -332,7 +335,8 @@ def checked(options: argparse.Namespace, pythons: Mapping[str, Path]) -> Report:
     prompts = question_prompts(options.questions, None if root is None else Path(root))
     torch.set_num_threads(1)
     model, tokenizer = load_causal(MODEL, dtype=torch.float32, device=torch.device("cpu"))
-    local = decoded((model, tokenizer), prompts)
+    in_process = (model, tokenizer)
+    local = decoded(in_process, prompts)
     report = Report(
         date=date.today().isoformat(),
         machine=platform.processor() or platform.machine(),
@@ -348,7 +352,7 @@ def checked(options: argparse.Namespace, pythons: Mapping[str, Path]) -> Report:
         over_vllm = measured(vllm_server(python), "vLLM", prompts, local.rows)
         report.servers.append(over_vllm)
         if not options.no_kill:
-            report.death = killed(python, prompts, local.rows, over_vllm.seconds_per_question)
+            report.death = killed(python, prompts, in_process, over_vllm.seconds_per_question)
     if "llama.cpp" in pythons:
         count = options.llama_questions
         rows = without_samples(local.rows[:count])
