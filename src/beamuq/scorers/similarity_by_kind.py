@@ -208,7 +208,7 @@ class Lexical:
         return PairScores(entail=np.array([scores[pair] for pair in unordered], dtype=np.float64))
 
 
-@lru_cache(maxsize=1 << 20)
+@lru_cache(maxsize=1 << 16)  # a pair is of one question, and seldom of another
 def _folded_rouge_l(text: str, other: str) -> float:
     first = _folded_stems(text)
     second = _folded_stems(other)
