@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import evidence_map
-from beamuq_study.comparison.comparison_inputs import read_paper_numbers
+from beamuq_study.comparison.comparison_inputs import read_claims, read_paper_numbers
 from beamuq_study.exhibits.table_formats import decimal, signed
 from evidence_differences import ALL, EIGHT, EVIDENCE, FIVE, MEANS, MODEL, paper_gains
 from sync_evidence import BLOCK, ROOT
@@ -371,7 +371,7 @@ def test_the_squared_errors_have_their_base() -> None:
     samples, beams = errors[::2], errors[1::2]
     assert_told(
         PAGE,
-        f"of ten beams is {decimal(beams[0])}, that of ten samples .0039; on CoQA "
+        f"of ten beams is {decimal(beams[0])} on TriviaQA, that of ten samples .0039; on CoQA "
         f"{decimal(beams[1])} and .0075 (n = 500 each)",
     )
     assert samples == [0.0039, 0.0075]
@@ -495,9 +495,14 @@ def test_how_many_of_our_claims_have_which_outcome() -> None:
     by_generate = 1  # denied; a test of its own in evidence
     assert counts == {"undecided": 6, "yes": 3, "no": 2 - by_generate}
     assert_told(
-        README, "Of our eleven claims", "three are shown, all on the map, two denied, six undecided"
+        README,
+        "Of our 25 claims",
+        "three are shown, all on the map, two denied, six undecided, 14 not yet run",
     )
-    assert_told(PAGE, "eleven declared tests six are undecided, two denied, three shown")
+    assert_told(PAGE, "three shown (on the map), two denied, six undecided", "Of our 25 declared")
+    declared = {claim.id for claim in read_claims() if claim.where.startswith("ours")}
+    assert len(declared) + by_generate == 25
+    assert len(declared - set(outcomes.index)) == 14
     shown = set(outcomes[outcomes == "yes"].index)
     places = {row["id"]: row["found"] for row in ours.to_dict("records") if row["id"] in shown}
     assert places == {

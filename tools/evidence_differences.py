@@ -248,6 +248,10 @@ DIFFERENCES = [
     Difference(
         "samples less Perplexity", ("CocoaPPL",), MEANS, "main multinomial - main@Perplexity"
     ),
+    Difference("Prob less beams", (D,), MEANS, "main@Prob - main beamsearch"),
+    Difference(
+        "Prob less beams by exact match", (D,), MEANS, "exact-main@Prob - exact-main beamsearch"
+    ),
 ]
 JUDGES = {"answer_f1": "main", "exact_match": "exact-main"}  # the recipe as each judges it
 PAPER_TABLES = "tab:qa_(llama8b|gemma4b|qwen8b)(it)?"  # by dataset, one of each model

@@ -15,10 +15,11 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NamedTuple
 
+from beamuq_study.comparison.comparison_inputs import read_claims
 from beamuq_study.exhibits.table_formats import decimal, interval, signed
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -63,7 +64,18 @@ def claims(name: str, whose: str = "") -> str:
     lines = []
     for title, section in sections.items():
         lines += _section(f"**{title}** (`evidence/{name}/comparison_claims.csv`)", section)
+    if whose != "paper":
+        lines += _not_yet_run({row["id"] for row in rows})
     return "\n".join(lines)
+
+
+def _not_yet_run(judged: Collection[str]) -> list[str]:
+    """A sentence on those claims of ours that were declared later than the comparison."""
+    waiting = [claim.id for claim in read_claims() if claim.id not in judged]
+    if not waiting:
+        return []
+    listed = ", ".join(f"`{identifier}`" for identifier in waiting)
+    return [f"Declared, and not yet run ({len(waiting)}): {listed}.", ""]
 
 
 def _is_ours(row: Row) -> bool:
