@@ -486,3 +486,9 @@ def test_a_frame_of_scores_shows_itself_a_row_a_question() -> None:
     two_columns = scores[["id", "value"]]
     assert repr(two_columns) == repr(pd.DataFrame(two_columns))
     assert "q2" in repr(pd.concat([scores, scores]))
+
+
+def test_one_right_answer_may_be_a_text() -> None:
+    row = {"answer": "Oslo", "samples": ["Oslo", "Bergen"]}
+    (record,) = read_records([row | {"answers": "Oslo"}])
+    assert record.answers == ["Oslo"]

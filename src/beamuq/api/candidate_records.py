@@ -72,6 +72,11 @@ def _record(value: Any) -> Any:
     )
 
 
+def _as_list(value: Any) -> Any:
+    """A text alone is a list of one."""
+    return [value] if isinstance(value, str) else value
+
+
 def as_number(value: Any) -> Any:
     """True and False are 1 and 0, and a number in CSV is a text."""
     if not isinstance(value, bool | str):
@@ -258,9 +263,11 @@ class QuestionRecord(Labels):
     question: Annotated[
         WholeText | None, Field(description="not used; so that a person can read the file")
     ] = None
-    answers: Annotated[list[WholeText] | None, Field(description="right answers, for advise")] = (
-        None
-    )
+    answers: Annotated[
+        list[WholeText] | None,
+        BeforeValidator(_as_list),
+        Field(description="right answers, or one as a text, for advise"),
+    ] = None
     answer: Annotated[
         AnswerRecord, BeforeValidator(_record), Field(description="the produced answer")
     ]
