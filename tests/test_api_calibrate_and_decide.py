@@ -152,6 +152,14 @@ def test_json_and_another_format_at_once_are_refused(made: CalibrationFile, tmp_
         main([*command, "--json", "--format", "csv"])
 
 
+def test_of_scores_that_were_calibrated_on_no_guarantee_holds(made: CalibrationFile) -> None:
+    again = [{key: value for key, value in row.items() if key != "correct"} for row in ROWS]
+    decisions = decide(again, made)
+    assert decisions.known == len(ROWS)
+    assert not decisions.guarantee_holds
+    assert decide(NEW, made).known == 0
+
+
 def test_what_force_let_pass_is_named(made: CalibrationFile) -> None:
     forced = decide(OTHER_MODEL, made, force=True)
     assert not forced.guarantee_holds

@@ -296,7 +296,7 @@ def test_a_broken_file_of_rows_is_told_of_as_rows(tmp_path: Path) -> None:
 
 def test_an_eval_file_without_inspect_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
-    with pytest.raises(BeamUQError, match=r"drawn\.eval: .*beamuq\[inspect\]"):
+    with pytest.raises(BeamUQError, match=r"drawn\.eval: .*pip install '.*\[inspect\]'"):
         beamuq.from_inspect(LOGS / "drawn.eval")
 
 

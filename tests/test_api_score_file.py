@@ -104,3 +104,20 @@ def test_another_ending_is_refused(rows: str, output: str, message: str, tmp_pat
     lines(tmp_path / rows, [question(1)])
     with pytest.raises(BeamUQError, match=rf"^{message}.* must end in .parquet or .jsonl"):
         beamuq.score_file(tmp_path / rows, tmp_path / output)
+
+
+def test_where_most_rows_cannot_be_read_none_is_left_out(tmp_path: Path) -> None:
+    rows = [question(number) for number in range(5)]
+    for row in rows[:3]:
+        row["answer"] = None
+    path = lines(tmp_path / "rows.jsonl", rows)
+    with pytest.raises(BeamUQError, match=r"3 of 5 rows cannot be read, .*: line 1: "):
+        beamuq.score(path, similarity="lexical", skip_invalid=True)
+
+
+def test_a_file_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(BeamUQError, match=r"none.jsonl: no such file"):
+        beamuq.score_file(tmp_path / "none.jsonl", tmp_path / "scores.parquet")
+    (tmp_path / "bad.parquet").write_bytes(b"no table")
+    with pytest.raises(BeamUQError, match=r"bad.parquet: not a readable Parquet file"):
+        beamuq.score_file(tmp_path / "bad.parquet", tmp_path / "scores.parquet")

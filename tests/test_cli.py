@@ -193,18 +193,9 @@ def test_score_calibrate_and_decide_take_each_others_files(
     )
     main(["calibrate", str(scored), "--method", "Prob", "--output", calibration])
     assert "300 answers in 300 groups, 80.0% right" in capsys.readouterr().out
-    main(
-        [
-            "decide",
-            str(scored),
-            "--calibration",
-            calibration,
-            "--output",
-            str(decided),
-            "--format",
-            "jsonl",
-        ]
-    )
+    decide = ["decide", str(scored), "--calibration", calibration, "--output", str(decided)]
+    with pytest.raises(SystemExit, match="3"):  # of scores that were calibrated on
+        main([*decide, "--format", "jsonl"])
     shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["id"] for row in shown] == [row["id"] for row in rows]
     assert [row["shown"] for row in shown] == sorted((row["shown"] for row in shown), reverse=True)

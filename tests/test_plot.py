@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from beamuq.api.compare_forms import PairedComparison
 from beamuq.drawing import curves
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import Estimate
+from beamuq.installation import install_command
 from beamuq_study.exhibits import figures_of_scores
 
 RANDOM = np.random.default_rng(0)
@@ -153,5 +155,5 @@ def test_without_matplotlib_one_line_says_what_to_install(monkeypatch: pytest.Mo
         comparison(0.2).plot,
         beamuq.Calibration().fit(SCORES, CORRECT).plot,
     ):
-        with pytest.raises(BeamUQError, match=r"pip install 'beamuq\[plot\]'"):
+        with pytest.raises(BeamUQError, match=re.escape(install_command("plot"))):
             draw()

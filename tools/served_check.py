@@ -356,10 +356,16 @@ def checked(options: argparse.Namespace, pythons: Mapping[str, Path]) -> Report:
     if "llama.cpp" in pythons:
         count = options.llama_questions
         rows = without_samples(local.rows[:count])
-        for name, flags in LLAMA_CPP.items():
-            server = llama_cpp_server(pythons["llama.cpp"], *flags)
-            report.servers.append(measured(server, name, prompts[:count], rows))
+        report.servers += over_llama_cpp(pythons["llama.cpp"], prompts[:count], rows)
     return report
+
+
+def over_llama_cpp(python: Path, prompts: Sequence[str], local: Sequence[Row]) -> list[Measured]:
+    """What llama.cpp answers, started in each way that is compared."""
+    return [
+        measured(llama_cpp_server(python, *flags), name, prompts, local)
+        for name, flags in LLAMA_CPP.items()
+    ]
 
 
 def main() -> None:

@@ -457,12 +457,13 @@ DECIDE_EXAMPLES = """\
 DECIDE_EXIT_STATUS = """
 
 exit status:
-  0  decided, as was calibrated
+  0  decided, as was calibrated; nothing is shown where no threshold has the
+     guarantee
   2  refused, nothing is written: bad rows or calibration, or scores of
      another model, prompt, method, similarity, setting or version
   3  decided and written, but the guarantee does not hold: the scores are
-     not distributed as the calibration's (p < 0.01), or --force let a
-     difference pass; stderr says which"""
+     not distributed as the calibration's (p < 0.01), --force let a
+     difference pass, or scores were calibrated on; stderr says which"""
 GUARANTEE_LOST = 3  # the exit status
 
 

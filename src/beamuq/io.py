@@ -106,7 +106,7 @@ def rows_of(
     Raises BeamUQError if it is no such file or damaged, a column occurs twice, one of ``names`` is
     missing, or a line that is not empty is not a JSON object in UTF-8.
     """
-    _check_is_table(path)
+    check_is_table(path)
     if path.suffix == ".jsonl":
         return _json_lines(path)
     return _parquet(path, names, first)
@@ -114,13 +114,14 @@ def rows_of(
 
 def rows_or_errors(path: Path, first: int = 0) -> Iterator[tuple[str, Row | BeamUQError]]:
     """As :func:`rows_of`, with the error of a line that is no JSON object in its place."""
-    _check_is_table(path)
+    check_is_table(path)
     if path.suffix == ".jsonl":
         return _json_lines_or_errors(path)
     return _parquet(path, None, first)
 
 
-def _check_is_table(path: Path) -> None:
+def check_is_table(path: Path) -> None:
+    """Refuse what is no file of rows, by its name and kind."""
     if path.suffix not in SUFFIXES:
         raise BeamUQError(f"{path}: must end in {' or '.join(SUFFIXES)}")
     if not path.is_file():

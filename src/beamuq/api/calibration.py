@@ -180,8 +180,8 @@ def decide(
     Returns
     -------
     The table of decisions, the test of the scores (``shift_p``), warnings, and
-    ``guarantee_holds``: False where the test finds other scores (p < .01), or force let a
-    difference pass; the command then ends with status 3.
+    ``guarantee_holds``: False where the test finds other scores (p < .01), force let a
+    difference pass, or scores were calibrated on; the command then ends with status 3.
 
     Raises BeamUQError in one line: a bad row or file, or what differs from the calibration.
 

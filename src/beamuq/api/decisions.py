@@ -34,7 +34,8 @@ class Decisions:
 
     shift_p: of the two-sample Kolmogorov–Smirnov test of the ``n`` new scores against the
     calibration's; None of none. forced: in what the scores differ from the calibration's, where
-    ``force`` let that pass.
+    ``force`` let that pass. known: how many of the scores were calibrated on, 0 where as few as by
+    chance. threshold: up to which score answers are shown; None: no threshold has the guarantee.
     """
 
     table: pd.DataFrame
@@ -42,11 +43,15 @@ class Decisions:
     shift_p: float | None
     warnings: tuple[str, ...]
     forced: tuple[str, ...] = ()
+    known: int = 0
+    threshold: float | None = None
 
     @property
     def guarantee_holds(self) -> bool:
-        """False where the test finds other scores (p < .01), or ``force`` let a difference pass."""
-        return not self.forced and not self._scores_shifted()
+        """False where the test finds other scores (p < .01), ``force`` let a difference pass, or
+        scores were calibrated on.
+        """
+        return not self.forced and not self.known and not self._scores_shifted()
 
     def _scores_shifted(self) -> bool:
         return self.shift_p is not None and self.shift_p < LEAST_SHIFT_P
@@ -67,6 +72,8 @@ class Decisions:
             "shown": int(self.table["shown"].sum()),
             "answers": len(self.table),
             "guarantee_holds": self.guarantee_holds,
+            "threshold": self.threshold,
+            "known": self.known,
             "shift": {"p": self.shift_p, "n": self.n, "least_p": LEAST_SHIFT_P},
             "forced": list(self.forced),
             "warnings": list(self.warnings),
@@ -99,14 +106,24 @@ def decisions_of(
     outside = int(_outside_range(calibration, new_scores).sum())
     if outside:
         all_warnings.append(f"{outside} of {len(table)} scores lie {OUTSIDE}")
+    known = _overlap(calibration, new_scores)
     if sorted(new_scores.tolist()) == _calibrated_scores(calibration).tolist():
+        known = len(new_scores)
         all_warnings.append(CALIBRATED_ON)
-    elif overlap := _overlap(calibration, new_scores):
+    elif known:
         all_warnings.append(
-            f"{overlap} of {len(new_scores)} scores are, to the last digit, such as were "
+            f"{known} of {len(new_scores)} scores are, to the last digit, such as were "
             "calibrated on, more than by chance: the guarantee is of new answers"
         )
-    return Decisions(table, len(new_scores), shift_p, tuple(all_warnings), tuple(forced))
+    return Decisions(
+        table,
+        len(new_scores),
+        shift_p,
+        tuple(all_warnings),
+        tuple(forced),
+        known,
+        calibration.threshold.value,
+    )
 
 
 def decision_table(calibration: CalibrationFile, scores: Sequence[float] | Floats) -> pd.DataFrame:

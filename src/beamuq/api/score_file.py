@@ -26,8 +26,8 @@ from beamuq.api.score_candidates import (
     chosen_methods,
     score_records,
 )
-from beamuq.errors import BeamUQError
-from beamuq.io import SUFFIXES, atomic
+from beamuq.errors import BeamUQError, reading
+from beamuq.io import SUFFIXES, atomic, check_is_table
 from beamuq.methods.registry import Method
 from beamuq.progress import watched_bar
 
@@ -78,7 +78,10 @@ def score_file(
 
     Examples
     --------
-    >>> count = beamuq.score_file("rows.jsonl", "scores.parquet", similarity="lexical")
+    >>> row = '{"answer": "Rome", "samples": ["Rome", "Milan"]}'
+    >>> _ = Path("rows.jsonl").write_text(row)
+    >>> beamuq.score_file("rows.jsonl", "scores.parquet", similarity="lexical")
+    1
     """
     rows, output = Path(rows), Path(output)
     check_settings(
@@ -113,9 +116,14 @@ def score_file(
 
 
 def lines_of(rows: Path) -> int:
-    """How many questions a .jsonl or .parquet file has at most, without reading them."""
+    """How many questions a .jsonl or .parquet file has at most, without reading them.
+
+    Raises BeamUQError if there is no such file, or it is damaged.
+    """
+    check_is_table(rows)
     if rows.suffix == ".parquet":
-        return int(pq.read_metadata(rows).num_rows)
+        with reading(rows, "a readable Parquet file", "fetch or copy it again"):
+            return int(pq.read_metadata(rows).num_rows)
     with rows.open("rb") as file:
         return sum(1 for _ in file)
 
