@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,7 @@ from beamuq_study.errors_where_u_is_known import GAIN, NOISE, TARGET
 from beamuq_study.exhibits import figure_style
 from beamuq_study.exhibits.exhibit import Exhibit, Figure, Row, Table
 from beamuq_study.exhibits.figure_style import BLACK, Axes, Layout
+from beamuq_study.exhibits.label_places import LabelPlaces, without_common_words
 from beamuq_study.exhibits.numbers_of_cells import means
 from beamuq_study.exhibits.table_formats import decimal, signed
 from beamuq_study.exhibits.table_of_numbers import Column, Keys, table
@@ -36,9 +37,6 @@ from beamuq_study.stages.beams_map import (
     setting,
 )
 from beamuq_study.study_config import Dataset, Study
-
-if TYPE_CHECKING:
-    from beamuq_study.exhibits.label_places import LabelPlaces
 
 MIXED = {
     "stratified optimal_stratified": "Optimal stratified",
@@ -229,8 +227,6 @@ def _reaches(points: pd.DataFrame, name: str, places: Floats) -> Bools:
 
 def _names_of_points(study: Study, data: pd.DataFrame) -> dict[tuple[str, str], str]:
     """What the point of each model and dataset is called, without words that all models have."""
-    from beamuq_study.exhibits.label_places import without_common_words  # imports matplotlib
-
     own = data[data["what"] == OWN]
     models = list(own["model"].unique())
     styles = without_common_words([study.models[model].title for model in models])
@@ -435,8 +431,6 @@ def finish_map(
 
     ``names``: of a point, by model and dataset; ``text_size``: of a name, in points.
     """
-    from beamuq_study.exhibits.label_places import LabelPlaces  # imports matplotlib
-
     own = data[(data["what"] == OWN) & data["kappa"].notna()]
     places = LabelPlaces(ax)
     _keep_points_free(own, places)

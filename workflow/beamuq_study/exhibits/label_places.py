@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.path import Path
-from matplotlib.transforms import Bbox
 
 from beamuq.array_types import Floats
 from beamuq_study.exhibits.figure_style import BLACK, Axes
 
 if TYPE_CHECKING:
     from matplotlib.text import Text
+    from matplotlib.transforms import Bbox
 
 POINT = 1 / 72  # inches
 GAP = 3.0  # points, between a text and what it names
@@ -57,8 +56,8 @@ class LabelPlaces:
         radius = 0.5 * marker * self._pixels
         for centre, low, high in zip(*map(self._on_page, (data, lows, highs)), strict=True):
             self.taken.append(_around(centre, radius, radius))
-            across = Bbox([[low[0], centre[1] - 1], [high[0], centre[1] + 1]])
-            along = Bbox([[centre[0] - 1, low[1]], [centre[0] + 1, high[1]]])
+            across = _box([low[0], centre[1] - 1], [high[0], centre[1] + 1])
+            along = _box([centre[0] - 1, low[1]], [centre[0] + 1, high[1]])
             self.taken += [across, along]
 
     def move(self, text: Text) -> None:
@@ -110,19 +109,28 @@ class LabelPlaces:
 
     def _is_hidden(self, centre: Floats, box: Bbox) -> bool:
         """Whether the line from a mark to a box runs below another text, more than at its edge."""
+        from matplotlib.path import Path
+
         leader = Path([centre, np.clip(centre, box.min, box.max)])
         inner = [text.padded(-EDGE * self._pixels) for text in self.texts]
         return any(leader.intersects_bbox(text, filled=False) for text in inner)
 
     def _covered(self, box: Bbox) -> float:
         """How much of what is taken a box covers, in square pixels."""
-        shared = (Bbox.intersection(box, other) for other in self.taken)
+        shared = (type(box).intersection(box, other) for other in self.taken)
         return sum(part.width * part.height for part in shared if part is not None)
 
 
 def _around(centre: Floats, half_width: float, half_height: float) -> Bbox:
     half = np.array([half_width, half_height])
-    return Bbox([centre - half, centre + half])
+    return _box(centre - half, centre + half)
+
+
+def _box(low: Floats | Sequence[float], high: Floats | Sequence[float]) -> Bbox:
+    """The box between two corners. A table's program, which reads this file, draws nothing."""
+    from matplotlib.transforms import Bbox
+
+    return Bbox([list(low), list(high)])
 
 
 def _middle(box: Bbox) -> Floats:
