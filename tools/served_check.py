@@ -238,7 +238,7 @@ def measured(server: Server, name: str, prompts: Sequence[str], local: Sequence[
     identity = dict(served.rows[0]["server"])
     # lists of the probes, which are long
     identity.pop("probes", None)
-    return Measured(
+    result = Measured(
         name=name,
         start_seconds=server.seconds,
         identity=identity,
@@ -247,6 +247,9 @@ def measured(server: Server, name: str, prompts: Sequence[str], local: Sequence[
         agreement=agreement(local, served.rows),
         tests_pass=tests_pass,
     )
+    # the next server may take an hour
+    print("  ".join(line_of(result)), flush=True)
+    return result
 
 
 def marked_tests(server: Server) -> bool:
