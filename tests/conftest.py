@@ -163,12 +163,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     allowed = any(
         item.get_closest_marker(mark) for mark in os.environ.get("BEAMUQ_MAY_SKIP", "").split()
     )
-    if (
-        report.skipped
-        and not allowed
-        and os.environ.get("BEAMUQ_NO_SKIP") == "1"
-        and not hasattr(report, "wasxfail")
-    ):
+    if report.skipped and not allowed and os.environ.get("BEAMUQ_NO_SKIP") == "1":
         report.outcome = "failed"
         report.longrepr = f"skipped, which BEAMUQ_NO_SKIP forbids: {report.longrepr}"
     return report

@@ -67,14 +67,7 @@ class Page:
 
     def open(self, address: str) -> None:
         """Go to an address and wait until its script says that it is ready."""
-        self.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=1400,
-            height=1000,
-            deviceScaleFactor=1,
-            mobile=False,
-        )
-        self.call("Page.navigate", url=address)
+        self._go(address, 1400)
         self.evaluate(
             "new Promise(done => { const look = () => "
             "document.body?.dataset.ready ? done() : setTimeout(look, 20); look(); })"
@@ -82,6 +75,14 @@ class Page:
 
     def show(self, address: str, width: int) -> None:
         """Go to an address in a window of some pixels' width and wait until it is whole."""
+        self._go(address, width)
+        self.evaluate(
+            "new Promise(done => document.readyState === 'complete' ? done()"
+            " : addEventListener('load', () => done()))"
+        )
+
+    def _go(self, address: str, width: int) -> None:
+        """Go to an address in a window of some pixels' width."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -90,10 +91,6 @@ class Page:
             mobile=False,
         )
         self.call("Page.navigate", url=address)
-        self.evaluate(
-            "new Promise(done => document.readyState === 'complete' ? done()"
-            " : addEventListener('load', () => done()))"
-        )
 
     def evaluate(self, expression: str) -> Any:
         """The value of an expression in the page, awaited if it is a promise."""
