@@ -24,6 +24,7 @@ from beamuq.drawing import series_on_axes
 from beamuq.errors import BeamUQError
 from beamuq.methods import METHODS, Method
 from beamuq_study.comparison import beams_minus_samples
+from beamuq_study.errors_where_u_is_known import GAIN
 from beamuq_study.exhibits import figure_style, list_of_exhibits
 from beamuq_study.exhibits import figures_of_scores as of_scores
 from beamuq_study.exhibits.exhibit import Built
@@ -164,17 +165,20 @@ def test_each_point_of_the_map_is_named_and_covers_no_number() -> None:
     assert not [box for box in boxes for point in points if box.contains(*point)]
 
 
-def test_points_are_counted_by_side_of_the_line_at_the_edge_if_their_intervals_reach_the_map() -> (
-    None
-):
+def test_points_are_counted_by_the_side_that_the_maps_interval_at_them_is_on() -> None:
     _, grid = OWN[draw_map]
-    grid = grid.assign(value=[-0.1, -0.1, 0.1, 0.1])
+    values = np.array([-0.1, -0.1, 0.1, 0.1])
+    grid = grid.assign(value=values, low=values - 0.02, high=values + 0.02)
     places = [(0.3, 0.7), (0.8, 0.7), (0.195, 0.7), (0.1, 0.7), (0.8, 0.2)]
     cells = [own_cell(*place, f"d{number}") for number, place in enumerate(places)]
     data = pd.concat([grid, *cells], ignore_index=True).assign(quality="q", panel="mean")
     values = values_at_points(data)
     np.testing.assert_allclose(values, [-0.1 + 0.2 / 7, 0.1 - 0.2 / 7, -0.1, np.nan, np.nan])
-    assert "q: beams ahead at 1, samples at 2, 2 off the map" in sides_of_points(data)
+    expected = "q: beams ahead at 1, samples at 2, undecided at 0, 2 off the map"
+    assert expected in sides_of_points(data)
+    is_map = data["what"] == GAIN
+    wider = data.assign(low=data["low"].mask(is_map, data["value"] - 0.08))
+    assert "beams ahead at 0, samples at 2, undecided at 1, 2 off" in sides_of_points(wider)
     assert sides_of_points(data.assign(quality="no map")) == ""
 
 

@@ -183,21 +183,28 @@ def drawn_map(study: Study, data: pd.DataFrame, across: int) -> Figure:
 def sides_of_points(data: pd.DataFrame) -> str:
     """At how many points of a figure's frame the map has beams ahead and samples, by quality.
 
-    By the point itself, not by its interval; a point that does not reach the map is counted apart.
-    "" where there is no map.
+    By the map's interval at the point itself: one that holds 0 is undecided. A point that does not
+    reach the map is counted apart. "" where there is no map.
     """
     phrases = []
     on_map = data[data["quality"] != NO_MAP]
     for quality, panels in on_map.groupby("quality", sort=False):
-        parts = [values_at_points(panel) for _, panel in panels.groupby("panel", sort=False)]
-        values = np.concatenate(parts)
-        ahead = f"beams ahead at {(values > 0).sum()}, samples at {(values < 0).sum()}"
-        phrases.append(f"{quality}: {ahead}, {np.isnan(values).sum()} off the map")
+        parts = [panel for _, panel in panels.groupby("panel", sort=False)]
+        lows = np.concatenate([values_at_points(panel, "low") for panel in parts])
+        highs = np.concatenate([values_at_points(panel, "high") for panel in parts])
+        beams = int((lows > 0).sum())
+        samples = int((highs < 0).sum())
+        off_map = int(np.isnan(lows).sum())
+        undecided = len(lows) - beams - samples - off_map
+        phrases.append(
+            f"{quality}: beams ahead at {beams}, samples at {samples}, undecided at {undecided}, "
+            f"{off_map} off the map"
+        )
     return f"Points by side of the line: {'; '.join(phrases)}." if phrases else ""
 
 
-def values_at_points(panel: pd.DataFrame) -> Floats:
-    """What a panel's map has at each of its points, between its places.
+def values_at_points(panel: pd.DataFrame, column: str = "value") -> Floats:
+    """What a ``column`` of a panel's map has at each of its points, between its places.
 
     NaN where a point's intervals do not reach the map; at its edge where they do, and the point
     itself does not.
@@ -206,7 +213,7 @@ def values_at_points(panel: pd.DataFrame) -> Floats:
     grid = panel[panel["what"] == GAIN]
     if grid.empty:
         return np.full(len(own), np.nan)
-    wide = grid.pivot(index="kappa", columns="mass", values="value").astype(np.float64)
+    wide = grid.pivot(index="kappa", columns="mass", values=column).astype(np.float64)
     masses = wide.columns.to_numpy(np.float64)
     kappas = wide.index.to_numpy(np.float64)
     is_reached = _reaches(own, "mass", masses) & _reaches(own, "kappa", kappas)

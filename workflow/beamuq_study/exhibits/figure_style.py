@@ -100,9 +100,10 @@ def settings() -> AbstractContextManager[None]:
     return style.context("beamuq_study.exhibits.figures", after_reset=True)
 
 
-def thin_lines(study: Study) -> str:
-    """What thin lines are, for the footnote of a figure that has them."""
-    return f"Thin lines: {100 * study.evaluation.confidence:g} % intervals."
+def thin_lines(study: Study, series_with_ends: Sequence[str] = ()) -> str:
+    """What thin lines are, for the footnote of a figure that has them; of which series, if few."""
+    named = f" of {captions.listing(list(series_with_ends))}" if series_with_ends else ""
+    return f"Thin lines: {100 * study.evaluation.confidence:g} % intervals{named}."
 
 
 # -- bins ------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ REASONS = figure_style.looks("reasons")
 GAINS = figure_style.looks("gains")
 CONDITIONS = figure_style.looks("conditions")
 BY_ROWS = figure_style.looks("rows")
-WITH_ENDS = ("samples", "beams, unnormalised")
+WITH_ENDS = ("samples", "beams, normalised")
 """The series by decoded rows whose intervals are drawn."""
 LARGEST = 15  # M of the figure of reasons
 OFFSETS = (-0.6, 0.0, 0.6)  # of the marks of each part at one M
@@ -342,7 +342,7 @@ def drawn_by_rows(study: Study, data: pd.DataFrame) -> Figure:
         legend_rows=3,
         sharex=False,
         sharey=False,
-        before=f"{figure_style.thin_lines(study)} ",
+        before=f"{figure_style.thin_lines(study, WITH_ENDS)} ",
     )
     name = "{dataset}, {model}\nn = {n}"
     return figure_style.figure(study, data, PLACE, name, draw_by_rows, {}, layout)
