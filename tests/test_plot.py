@@ -67,9 +67,9 @@ def test_rejection_curves_start_at_the_mean_quality_and_lie_below_the_oracle() -
 
 def test_a_frame_of_scores_is_drawn_in_both_forms() -> None:
     scores = beamuq.score(ROWS, similarity="lexical", methods="Dissimilarity")
-    ax = beamuq.plot.rejection_curves(scores, [1, 0, 1, 0, 1, 0], resamples=20)
+    ax = beamuq.plot.rejection_curves(scores, [1, 0, 1, 0, 1, 0], resamples=20, confidence=0.9)
     labels = ax.get_legend_handles_labels()[1]
-    assert labels == ["samples", "beams", "oracle", "random", "PRR ends here"]
+    assert labels == ["samples", "beams", "oracle", "random", "PRR ends here", "90 % interval"]
     assert ax.get_title() == "Dissimilarity, n = 6"
 
 

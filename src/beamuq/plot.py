@@ -18,7 +18,15 @@ from beamuq.api.paired_columns import check_order, group_column, number_column
 from beamuq.api.score_candidates import as_scores
 from beamuq.array_types import Bools, Floats
 from beamuq.drawing import curves
-from beamuq.drawing.series_on_axes import COLOURS, FORMS, Axes, Looks, SeriesStyle, axes_or_new
+from beamuq.drawing.series_on_axes import (
+    COLOURS,
+    FORMS,
+    Axes,
+    Looks,
+    SeriesStyle,
+    axes_or_new,
+    legend_with_interval,
+)
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import resample_counts
 from beamuq.evaluation.guaranteed_threshold import risk_coverage as risk_by_coverage
@@ -70,7 +78,7 @@ def rejection_curves(
     curves.draw_rejection_curves(data, ax, max_rejection, columns.looks)
     ax.set(xlabel="Share rejected", ylabel="Mean quality retained")
     ax.set_title(columns.title)
-    ax.legend()
+    legend_with_interval(ax, confidence)
     return ax
 
 
@@ -117,7 +125,7 @@ def risk_coverage(
     curves.draw_risk_coverage(data, ax, risks, looks=columns.looks)
     ax.set(xlabel="Share shown", ylabel="Share of it wrong")
     ax.set_title(columns.title)
-    ax.legend()
+    legend_with_interval(ax, confidence)
     return ax
 
 

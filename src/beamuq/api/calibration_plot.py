@@ -12,7 +12,14 @@ import pandas as pd
 from beamuq.api.paired_columns import number_column
 from beamuq.array_types import Bools, Floats
 from beamuq.drawing.curves import draw_distribution, draw_reliability, draw_risk_coverage
-from beamuq.drawing.series_on_axes import BEAMS, BLACK, Axes, SeriesStyle, check_matplotlib
+from beamuq.drawing.series_on_axes import (
+    BEAMS,
+    BLACK,
+    Axes,
+    SeriesStyle,
+    check_matplotlib,
+    legend_with_interval,
+)
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import resample_counts
 from beamuq.evaluation.guaranteed_threshold import risk_coverage
@@ -22,6 +29,7 @@ if TYPE_CHECKING:
     from beamuq.api.calibration_file import CalibrationFile
 
 PANELS = 3
+INTERVAL = 0.95
 MOST_RESAMPLES = 500  # an interval is drawn to the pixel, not to the third digit
 MOST_CELLS = 2_000_000  # of questions times resamples
 KNOWN = SeriesStyle("calibrated on", BLACK)
@@ -84,7 +92,7 @@ class _Answers:
         n = len(self.ids)
         resamples = max(2, min(MOST_RESAMPLES, MOST_CELLS // n))
         counts = resample_counts(self.ids, resamples, 0, "calibration plot")
-        curve = risk_coverage(self.scores, ~self.right, self.ids, counts)
+        curve = risk_coverage(self.scores, ~self.right, self.ids, counts, INTERVAL)
         curve = self._without_interval(curve.assign(variant=self.calibration.form, part="curve"))
         threshold = self.calibration.threshold
         value = -np.inf if threshold.value is None else threshold.value
@@ -95,7 +103,10 @@ class _Answers:
         if threshold.value is not None:
             title = f"shown up to {threshold.value:.3g}"
         ax.set(xlabel="Share shown", ylabel="Share of it wrong", title=f"{title}, n = {n}")
-        ax.legend()
+        if self.has_groups:
+            ax.legend()
+        else:
+            legend_with_interval(ax, INTERVAL)
 
     def draw_reliability(self, ax: Axes) -> None:
         """Share right in bins of the probability of being right."""

@@ -112,6 +112,13 @@ def line(
     )
 
 
+def legend_with_interval(ax: Axes, confidence: float) -> None:
+    """The legend, with an entry for the thin lines of :func:`line`."""
+    name = f"{100 * confidence:g} % interval"
+    ax.plot([], [], color=GREY, linewidth=END_WIDTH, label=name)
+    ax.legend()
+
+
 def points(
     ax: Axes, places: Any, data: pd.DataFrame, look: SeriesStyle, y: str = "value", **style: Any
 ) -> None:
