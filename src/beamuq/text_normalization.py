@@ -18,6 +18,11 @@ _DELETED = str.maketrans("", "", string.punctuation)
 _SPACED = {ord(mark): " " for mark in string.punctuation + "‘’´`"}
 
 
+def on_one_line(text: str) -> str:
+    """A text that a newline did not end, as metrics of texts read it: its lines joined."""
+    return " ".join(text.split())
+
+
 def clean(text: str) -> str:
     """The answer in a generated text, without markup, stop tokens and a repeated "Answer: ".
 

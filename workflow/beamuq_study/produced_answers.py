@@ -62,11 +62,6 @@ def produced_texts(
     return texts
 
 
-def on_one_line(text: str) -> str:
-    """A text that a newline did not end, as metrics of texts read it: its lines joined."""
-    return " ".join(text.split())
-
-
 def needed_pairs(
     candidates: pa.Table,
     answer_source: Sequence[str],

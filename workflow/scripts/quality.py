@@ -11,8 +11,9 @@ from beamuq.models import devices
 from beamuq.models.model_folder import identities
 from beamuq.scorers.named_options import GOLD_LABEL, named_options
 from beamuq.scorers.quality_metrics import LEARNED, QUALITY, Learned, quality_values
+from beamuq.text_normalization import on_one_line
 from beamuq_study import parquet_tables
-from beamuq_study.produced_answers import on_one_line, produced_texts
+from beamuq_study.produced_answers import produced_texts
 from beamuq_study.provenance import newline_ended, provenance, read_cell
 from beamuq_study.rule_programs import run_program
 

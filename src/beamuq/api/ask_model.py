@@ -41,6 +41,7 @@ from beamuq.models.conversations import Message, around
 from beamuq.progress import is_watched
 from beamuq.prompts import prompt_template as templates
 from beamuq.scorers.quality_metrics import answer_f1
+from beamuq.text_normalization import on_one_line
 from beamuq.written_texts import WholeText
 
 DEMO_MODEL = "packaged:smollm2-135m-instruct"
@@ -261,7 +262,7 @@ class _Prompts:
         return f"{STYLES[self.style]}\n{self._rendered('?')}"
 
     def _rendered(self, text: str) -> str:
-        question = {"question": " ".join(text.split()), "options": [], "history": [], "context": []}
+        question = {"question": on_one_line(text), "options": [], "history": [], "context": []}
         return templates.render(self.template, question, self.examples, where=str(self.path))
 
 
@@ -475,8 +476,7 @@ class _QuestionOfRow:
             if label is not None:
                 scores[name] = label
         if self.row.answers is not None and "quality" not in scores:
-            on_one_line = " ".join(answer.answer.split())  # no line is left out
-            scores["quality"] = answer_f1(on_one_line, self.row.answers)
+            scores["quality"] = answer_f1(on_one_line(answer.answer), self.row.answers)
         return scores
 
 

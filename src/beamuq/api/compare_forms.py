@@ -21,10 +21,10 @@ from beamuq.evaluation.bootstrap import (
     draws_name,
     interval_in_words,
     resample_blocks,
-    three_decimals,
 )
 from beamuq.evaluation.estimates import Estimates
 from beamuq.evaluation.prr_and_auc import Judged, measure_blocks, why_undefined
+from beamuq.printed_numbers import decimal
 
 FORMS = {"beamsearch": "beams", "multinomial": "samples"}
 """The two forms that are compared, and what they are called."""
@@ -74,11 +74,11 @@ class PairedComparison:
         heading = f"beams − samples in PRR of {name} by {self.quality}"
         if self.value is None:
             return f"{heading}: {self.note or 'undefined'}, n = {self.n}"
-        p = "" if self.p is None else f", p = {three_decimals(self.p)}"
+        p = "" if self.p is None else f", p = {decimal(self.p)}"
         groups = "" if self.groups == self.n else f" in {self.groups} groups"
         interval = interval_in_words(self.low, self.high)
         return (
-            f"{heading}: {three_decimals(self.value)}{interval}{p}, n = {self.n}{groups}\n"
+            f"{heading}: {decimal(self.value)}{interval}{p}, n = {self.n}{groups}\n"
             f"beams   {self.beams.in_words()}\n"
             f"samples {self.samples.in_words()}"
         )

@@ -14,6 +14,7 @@ from beamuq.api.rows import Rows, plain
 from beamuq.errors import BeamUQError
 from beamuq.row_ids import id_text
 from beamuq.scorers.quality_metrics import FOLDED, LEARNED, QUALITY, Learned, quality_values
+from beamuq.text_normalization import on_one_line
 
 Texts = Sequence[str | Sequence[str]] | Mapping[Any, str | Sequence[str]]
 """Of each row one text or several: in the order of rows, or by id."""
@@ -81,7 +82,7 @@ def quality(
         learned = _opened(metric, model, backbone, device=device, dtype=dtype, threads=threads)
     texts = [record.answer.text for record in records]
     if metric in QUALITY:
-        texts = [" ".join(text.split()) for text in texts]  # no line is left out
+        texts = list(map(on_one_line, texts))
     values = quality_values(metric, texts, right_answers, FOLDED, learned)
     return pd.Series(values, index=pd.Index(ids, name="id"), name=metric)
 

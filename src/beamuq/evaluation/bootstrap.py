@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from beamuq import printed_numbers
 from beamuq.array_types import Bools, Floats, Ints
 
 MOST_UNDEFINED = 0.01  # a larger share of undefined resamples leaves no interval
@@ -49,24 +50,16 @@ class Estimate:
         size = "" if self.n is None else f", n = {self.n}"
         if self.value is None:
             return f"{self.note or 'undefined'}{size}"
-        return f"{three_decimals(self.value)}{interval_in_words(self.low, self.high)}{size}"
-
-
-def three_decimals(value: float) -> str:
-    """A number as the paper prints it: ``.357``, ``-.012``, ``1.000``."""
-    text = f"{value:.3f}"
-    if text == "-0.000":
-        return ".000"
-    if text.startswith(("0.", "-0.")):
-        return text.replace("0.", ".", 1)
-    return text
+        return (
+            f"{printed_numbers.decimal(self.value)}{interval_in_words(self.low, self.high)}{size}"
+        )
 
 
 def interval_in_words(low: float | None, high: float | None) -> str:
     """An interval behind its value, or that there is none."""
     if low is None or high is None:
         return " (no interval)"
-    return f" [{three_decimals(low)}, {three_decimals(high)}]"
+    return f" {printed_numbers.interval(low, high)}"
 
 
 def resample_counts(

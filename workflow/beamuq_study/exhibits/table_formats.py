@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
 
+from beamuq.printed_numbers import decimal as decimal
+from beamuq.printed_numbers import interval as interval
 from beamuq_study import html_pages
 from beamuq_study.escaped_text import latex_text, markdown_line, markdown_text
 from beamuq_study.exhibits.exhibit import Built, Row, Table, TableCell
@@ -14,12 +15,6 @@ LATEX_PACKAGES = r"\usepackage{textcomp,booktabs,array,graphicx}"
 CODE_WIDTH = 0.78  # of the text's, that columns of code share
 
 # -- numbers ---------------------------------------------------------------------------------------
-
-
-def decimal(value: float, digits: int = 3) -> str:
-    """``.543``, ``-.096``, ``1.000``, ``.000`` (never ``-.000``): no zero before the point."""
-    text = f"{value:.{digits}f}"
-    return re.sub(r"^(-?)0\.", r"\1.", text if float(text) else text.lstrip("-"))
 
 
 def signed(value: float, digits: int = 3) -> str:
@@ -31,13 +26,6 @@ def signed(value: float, digits: int = 3) -> str:
 def percent(value: float, digits: int = 0) -> str:
     """``54%`` of a share in [0, 1]."""
     return f"{100 * value:.{digits}f}%"
-
-
-def interval(low: float, high: float, digits: int = 3) -> str:
-    """``[-.012, .345]``; nothing where there is none (NaN)."""
-    if math.isnan(low) or math.isnan(high):
-        return ""
-    return f"[{decimal(low, digits)}, {decimal(high, digits)}]"
 
 
 # -- Markdown --------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from beamuq.evaluation.question_scores import QuestionScores, ScoreKey
 from beamuq.scorers.named_options import GOLD_LABEL
 from beamuq.scorers.quality_metrics import LEARNED, QUALITY, Learned, quality_values
 from beamuq.strategy_names import ablation, number, of_kind
+from beamuq.text_normalization import on_one_line
 from beamuq_study import grid
 from beamuq_study.data.dataset_adapters import normalizer_of
 from beamuq_study.exhibits import captions
@@ -31,7 +32,6 @@ from beamuq_study.exhibits.numbers_of_cells import (
 )
 from beamuq_study.exhibits.table_of_numbers import Column, Keys, table
 from beamuq_study.grid import Cell
-from beamuq_study.produced_answers import on_one_line
 from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Quality, Study
 
