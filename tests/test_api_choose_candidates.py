@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
 import beamuq
+from beamuq.api import choose_candidates
 from beamuq.errors import BeamUQError
 
 BEAMS = [
@@ -37,6 +39,19 @@ def test_the_value_is_what_score_gives_the_chosen_text_as_an_answer() -> None:
 
 
 def test_of_equals_the_answer_is_chosen() -> None:
+    rows = [{"answer": "Rome", "samples": ["Milan", "Rome"]}]
+    assert beamuq.choose(rows, similarity="lexical")["candidate"].tolist() == ["answer"]
+
+
+def test_values_that_differ_by_rounding_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    score = choose_candidates.score
+
+    def rounded(*arguments: Any, **options: Any) -> Any:
+        scores = score(*arguments, **options)
+        scores.loc[scores["variant"] == "multinomial", "value"] = [0.1 + 0.2, 0.3]
+        return scores
+
+    monkeypatch.setattr(choose_candidates, "score", rounded)
     rows = [{"answer": "Rome", "samples": ["Milan", "Rome"]}]
     assert beamuq.choose(rows, similarity="lexical")["candidate"].tolist() == ["answer"]
 
