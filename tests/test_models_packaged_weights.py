@@ -246,6 +246,23 @@ def test_a_gguf_file_becomes_a_float32_model_with_its_tokenizer(
     )
 
 
+def test_the_header_of_a_gguf_file_is_read_once_for_config_tokenizer_and_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny_gguf(tmp_path / "tiny.gguf")
+    reads = []
+
+    class CountedReader(gguf.GGUFReader):  # type: ignore[misc]
+        def __init__(self, path: str) -> None:
+            reads.append(path)
+            super().__init__(path)
+
+    monkeypatch.setattr(gguf, "GGUFReader", CountedReader)
+    packaged_weights.convert_gguf(tmp_path / "tiny.gguf", tmp_path)
+    assert len(reads) == 1
+    assert gguf.GGUFReader is CountedReader  # what others read is not remembered
+
+
 @pytest.mark.packaged
 @pytest.mark.parametrize("name", ["smollm2-135m-instruct", "all-minilm-l6-v2"])
 def test_the_packaged_models_are_those_pinned(name: str) -> None:

@@ -29,11 +29,16 @@ def test_a_recipe_asks_for_what_its_methods_need(grid: Grid) -> None:
 
 
 def test_of_several_recipes_the_first_all_or_the_first_of_each_dataset_are_taken() -> None:
-    widths = [("triviaqa", "beam_widths"), ("arc-challenge", "beam_widths")]
+    widths = [("triviaqa", "beam_widths"), ("commonsenseqa", "beam_widths")]
     references = [("triviaqa", "reference"), ("coqa", "reference")]
+    content = DEMO.model_dump(mode="json")
+    entry = next(entry for entry in content["grid"] if entry["recipe"] == "reference")
+    entry["datasets"] = ["triviaqa", "coqa"]
+    study = Study.model_validate(content)
     taken = {
         take: [
-            (cell.dataset, cell.recipe) for cell in select(DEMO, strategies=["beam M=5"], take=take)
+            (cell.dataset, cell.recipe)
+            for cell in select(study, strategies=["beam M=5"], take=take)
         ]
         for take in ("first", "all", "each")
     }

@@ -150,14 +150,16 @@ def test_make_demo_is_the_plain_command() -> None:
     assert "`snakemake --cores all --config study=demo`" in (ROOT / "README.md").read_text()
 
 
-def test_the_cell_of_the_first_figure_is_decoded_first() -> None:
+def test_the_cell_of_the_first_figure_comes_first_then_those_of_the_main_recipe() -> None:
     plan = Plan.load({"study": "demo", "device": "cpu"})
-    first = [
-        cell
+    priorities = {
+        cell: plan.priority(wildcards_of(cell.model, cell.dataset, cell.recipe))
         for cell in plan.grid.cells
-        if plan.priority(wildcards_of(cell.model, cell.dataset, cell.recipe))
-    ]
-    assert first == [Cell("smollm2-135m-plain", "triviaqa", "main")]
+    }
+    first = Cell("smollm2-135m-plain", "triviaqa", "main")
+    assert [cell for cell, priority in priorities.items() if priority == 2] == [first]
+    assert {cell.recipe for cell, priority in priorities.items() if priority == 1} == {"main"}
+    assert "main" not in {cell.recipe for cell, priority in priorities.items() if priority == 0}
 
 
 def wildcards_of(model: str, dataset: str, recipe: str) -> Any:

@@ -10,6 +10,7 @@ rule evaluation:
         replicates="results/{study}/replicates/{scorer}/{model}/{dataset}/{recipe}.parquet",
     log:
         "logs/{study}/evaluation/{scorer}/{model}/{dataset}/{recipe}.log",
+    priority: plan.priority
     conda:
         "../../envs/analysis.yaml"
     resources:
@@ -50,6 +51,7 @@ rule decisions:
         scored="results/{study}/decisions/{scorer}/{model}/{dataset}/{recipe}.scored.jsonl",
     log:
         "logs/{study}/decisions/{scorer}/{model}/{dataset}/{recipe}.log",
+    priority: plan.priority
     conda:
         "../../envs/analysis.yaml"
     resources:

@@ -3,7 +3,7 @@ rule study:
         study="results/{study}/study.json",
     log:
         "logs/{study}/study.log",
-    priority: 1  # every exhibit waits for it
+    priority: 3  # every exhibit waits for it
     localrule: True
     conda:
         "../../envs/analysis.yaml"
@@ -63,7 +63,7 @@ rule figure:
         caption="figures/{study}/{name}.txt",
     log:
         "logs/{study}/figure/{name}.log",
-    priority: 1  # as soon as what it reads is there, before more is decoded: there is something to look at
+    priority: 2  # as soon as what it reads is there, before more is decoded: there is something to look at
     conda:
         "../../envs/analysis.yaml"
     resources:

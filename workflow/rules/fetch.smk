@@ -3,6 +3,7 @@ rule fetch_model:
         model=update(f"{MODELS}/{{folder}}/fetched.json"),
     log:
         f"logs/{plan.name}/fetch_model/{{folder}}.log",
+    priority: 3  # everything else waits for it
     conda:
         "../../envs/gpu.yaml"
     resources:
@@ -22,6 +23,7 @@ rule fetch_dataset:
         split=update(f"{DATASETS}/{{dataset}}/{{split}}.parquet"),
     log:
         f"logs/{plan.name}/fetch_dataset/{{dataset}}/{{split}}.log",
+    priority: 3  # everything else waits for it
     conda:
         "../../envs/gpu.yaml"
     resources:

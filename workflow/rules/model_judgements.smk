@@ -11,6 +11,7 @@ rule judgements:
         judgements="results/{study}/judgements/{model}/{dataset}/{recipe}.parquet",
     log:
         "logs/{study}/judgements/{model}/{dataset}/{recipe}.log",
+    priority: plan.priority
     conda:
         "../../envs/gpu.yaml"
     resources:

@@ -9,6 +9,7 @@ rule quality:
         quality="results/{study}/quality/{metric}/{model}/{dataset}/{recipe}.parquet",
     log:
         "logs/{study}/quality/{metric}/{model}/{dataset}/{recipe}.log",
+    priority: plan.priority
     conda:
         "../../envs/gpu.yaml"
     resources:

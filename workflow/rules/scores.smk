@@ -10,6 +10,7 @@ rule scores:
         scores="results/{study}/scores/{scorer}/{model}/{dataset}/{recipe}.parquet",
     log:
         "logs/{study}/scores/{scorer}/{model}/{dataset}/{recipe}.log",
+    priority: plan.priority
     conda:
         "../../envs/analysis.yaml"
     resources:

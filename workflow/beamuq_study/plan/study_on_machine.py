@@ -132,8 +132,12 @@ class Plan:
         return {(table.model, table.dataset, table.recipe) for table in first}
 
     def priority(self, wildcards: Wildcards) -> int:
-        """Which decoding comes first: that of the cells of the first figure, then all others."""
-        return int((wildcards.model, wildcards.dataset, wildcards.recipe) in self._first_cells)
+        """Which cells come first: those of the first figure, then those of the main recipe, which
+        most exhibits wait for.
+        """
+        if (wildcards.model, wildcards.dataset, wildcards.recipe) in self._first_cells:
+            return 2
+        return int(wildcards.recipe == self.study.main.recipe)
 
     # -- the machine -------------------------------------------------------------------------------
 
