@@ -17,6 +17,15 @@ from page_blocks import BLOCK, DOCS, blocks
 from run_snakemake import ENVIRONMENT
 
 MODELS = ROOT / "resources/models"
+LIBRARY_PAGES = [
+    "what_scores_mean.md",
+    "decide.md",
+    "when_beams_win.md",
+    "where_you_evaluate.md",
+    "reference/answers.md",
+    "reference/candidates.md",
+]
+"""Pages of the library: each prints what it shows, in the environment of an installed wheel."""
 _NUMBER = re.compile(r"-?\d*\.?\d+(?:e[-+]?\d+)?")
 
 
@@ -44,20 +53,26 @@ def assert_prints(shown: str, printed: str) -> None:
     ), printed
 
 
-def follow(page: str, folder: Path, server: str = "") -> list[str]:
+def follow(page: str, folder: Path, server: str = "", programs: Path | None = None) -> list[str]:
     """Do in ``folder`` what the page says; what each command printed. A failing command fails the
     test.
 
     A block of output has to be what the command before it printed, with or without what it said on
     standard error. ``server``: an address that takes the place of any port of ``localhost``.
+    ``programs``: the bin folder of another environment, whose packages alone can then be imported.
     """
     printed = []
-    environment = os.environ | {
+    environment = {
         "BEAMUQ": str(ROOT),
         "BEAMUQ_MODELS": str(MODELS),
-        "PATH": ENVIRONMENT["PATH"],
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
     }
-    environment |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    if programs is None:
+        environment = os.environ | environment | {"PATH": ENVIRONMENT["PATH"]}
+    else:
+        environment |= {"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(folder)}
+        environment |= {"LANG": "C.UTF-8"}
     options: dict[str, Any] = {
         "cwd": folder,
         "env": environment,

@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 
 from beamuq.installation import install_command
 from beamuq_study.study_config import ROOT
-from docs_blocks import MODELS, assert_prints, blocks
+from docs_blocks import LIBRARY_PAGES, MODELS, assert_prints, blocks, follow
 
 pytestmark = pytest.mark.slow
 EXTRAS = ("torch", "transformers", "snakemake", "matplotlib")
@@ -204,6 +204,14 @@ def test_samples_and_beams_are_compared_as_the_page_shows(
     assert done.returncode == 0, done.stderr
     assert_prints(page[place + 1].text, done.stdout)
     assert "prompts" not in done.stderr  # no bar where nobody looks on
+
+
+@pytest.mark.packaged
+@pytest.mark.parametrize("page", LIBRARY_PAGES)
+def test_a_page_prints_what_it_shows(page: str, with_models: Path, tmp_path: Path) -> None:
+    if not any(MODELS.glob("*/model.safetensors")):
+        pytest.skip("the packaged models are not fetched; run make models")
+    assert follow(page, tmp_path, programs=with_models)
 
 
 def test_a_figure_names_the_extra_that_it_lacks(run: Any) -> None:
