@@ -13,7 +13,7 @@ import pytest
 
 from beamuq.decoding.forward_passes import TreeRunner
 from benchmarks import card as card_benchmark
-from benchmarks import memory, methods
+from benchmarks import memory, methods, products
 from benchmarks.card import DEVICE, HOST, TINY
 
 ONE_CELL = replace(TINY, batches=(2,), prompts=((8, 4),), rows=(1, 4, 64), generate=(2,))
@@ -67,3 +67,17 @@ def test_what_a_score_costs_is_told_for_each_set_of_candidates(
     assert all(cost["rows"] > answer["rows"] for cost in compared)
     assert all(cost["scoring, CPU s"]["Dissimilarity"] > 0 for cost in compared)
     assert "| ten beams | " in capsys.readouterr().out
+
+
+@pytest.mark.packaged
+def test_shares_of_the_product_rate_add_up(tmp_path: Path) -> None:
+    written = tmp_path / "products.json"
+    products.main(["--questions", "2", "--lengths", "40", "--json", str(written)])
+    results = json.loads(written.read_text(encoding="utf-8"))
+    assert results["product rate"] > 1e9
+    without_beams, with_beams = results["cells"]
+    assert with_beams["rows"] > without_beams["rows"]
+    for cell in results["cells"]:
+        assert 0 < cell["share of product rate"] < 1
+        assert 0 < cell["of it prompts"] < 1
+        assert cell["products"] > cell["attention"] > 0
