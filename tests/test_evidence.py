@@ -19,6 +19,7 @@ import redraw_evidence
 import sync_evidence
 from beamuq.errors import BeamUQError
 from beamuq_study import parquet_tables
+from beamuq_study.comparison.comparison_inputs import read_claims
 from beamuq_study.escaped_text import csv_text
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.exhibits.exhibit import CSV_COLUMNS
@@ -280,6 +281,9 @@ def test_a_claim_is_told_with_its_outcome_number_interval_and_n(
     assert "- `mine` Draws win.\n  - m, a: **yes**. 14; n = 7" in written(
         "<!-- claims s ours -->\n<!-- end -->"
     )
+    waiting = written("<!-- waiting ours -->\n<!-- end -->")
+    declared = [claim.id for claim in read_claims() if claim.where.startswith("ours")]
+    assert f"Not yet run ({len(declared)}): `{declared[0]}`, " in waiting
     table = written("<!-- outcomes s -->\n<!-- end -->")
     assert "| outcome | m |" in table
     assert "| yes | `mine` |\n| no | `up` |" in table

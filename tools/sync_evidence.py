@@ -1,9 +1,10 @@
 """Write what ``evidence/`` says into four pages and the map of ``beamuq advise``.
 
 ``--check`` compares. A block stands between ``<!-- outcomes NAME -->`` (which claims have which
-outcome), ``<!-- claims NAME -->`` (``ours`` or ``paper`` behind it: these alone), ``<!-- table NAME
-LABEL TITLE -->`` (without TITLE all columns) or ``<!-- cells … -->`` (see `cells`) and ``<!-- end
--->``. The rest of the page is written by hand.
+outcome), ``<!-- claims NAME -->`` (``ours`` or ``paper`` behind it: these alone), ``<!-- waiting
+ours -->`` (those that no published study was asked about), ``<!-- table NAME LABEL TITLE -->``
+(without TITLE all columns) or ``<!-- cells … -->`` (see `cells`) and ``<!-- end -->``. The rest of
+the page is written by hand.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +30,9 @@ PAGES = tuple(
 )
 MAP = ROOT / "src/beamuq/evaluation/when_beams_win.csv"
 MAPPED = ("dataset", "quality", "power", "mass", "kappa", "value", "low", "high", "n")
-BLOCK = re.compile(r"(<!-- (claims|outcomes|table|cells) (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(
+    r"(<!-- (claims|outcomes|waiting|table|cells) (.+?) -->\n).*?(<!-- end -->)", re.DOTALL
+)
 Row = dict[str, str]  # of a CSV
 OUTCOMES = ("yes", "partly", "no", "undecided", "another model", "too few")
 
@@ -64,18 +67,22 @@ def claims(name: str, whose: str = "") -> str:
     lines = []
     for title, section in sections.items():
         lines += _section(f"**{title}** (`evidence/{name}/comparison_claims.csv`)", section)
-    if whose != "paper":
-        lines += _not_yet_run({row["id"] for row in rows})
     return "\n".join(lines)
 
 
-def _not_yet_run(judged: Collection[str]) -> list[str]:
-    """A sentence on those claims of ours that were declared later than the comparison."""
-    waiting = [claim.id for claim in read_claims() if claim.id not in judged]
-    if not waiting:
-        return []
-    listed = ", ".join(f"`{identifier}`" for identifier in waiting)
-    return [f"Declared, and not yet run ({len(waiting)}): {listed}.", ""]
+def waiting(_whose: str) -> str:
+    """Those claims of ours that no published study has been asked about."""
+    judged = {
+        row["id"]
+        for path in sorted((ROOT / "evidence").glob("*/comparison_claims.csv"))
+        for row in _rows(f"{path.parent.name}/comparison_claims")
+        if row["outcome"] in OUTCOMES
+    }
+    ours = [claim.id for claim in read_claims() if claim.where.startswith("ours")]
+    not_run = [f"`{identifier}`" for identifier in ours if identifier not in judged]
+    if not not_run:
+        return "All have been run.\n"
+    return f"Not yet run ({len(not_run)}): {', '.join(not_run)}.\n"
 
 
 def _is_ours(row: Row) -> bool:
@@ -245,6 +252,7 @@ def _block(block: re.Match[str]) -> str:
 WRITERS: dict[str, Callable[..., str]] = {
     "claims": claims,
     "outcomes": outcomes,
+    "waiting": waiting,
     "table": table,
     "cells": cells,
 }
