@@ -98,6 +98,9 @@ def test_only_cells_whose_every_draw_is_scored_are_asked() -> None:
     assert FIRST in asked
     assert OF_BASE in asked
     assert OF_BASE not in cells(with_draws(), methods=[D], quality="exact_match", less=BASE)
+    tuned_alone = cells(with_draws(), methods=[D], quality="exact_match", untuned=BASE)
+    assert FIRST in tuned_alone
+    assert OF_BASE not in tuned_alone
     assert cells(with_draws(), methods=[D], quality="exact_match", less="absent") == []
     assert cells(with_draws(), methods=["made:up"], quality="exact_match") == []
     assert cells(study(), methods=[D], quality="exact_match") == []

@@ -20,16 +20,24 @@ from beamuq_study.study_config import Study
 
 
 def _with_every_draw(
-    study: Study, methods: Sequence[str], scorer: str = "", less: str = "", **_: Any
+    study: Study,
+    methods: Sequence[str],
+    scorer: str = "",
+    less: str = "",
+    untuned: str = "",
+    **_: Any,
 ) -> list[Cell]:
-    """The main cells where these methods are scored on every draw; ``less``: not of that model."""
+    """The main cells where these methods are scored on every draw; ``less``, ``untuned``: not of
+    those models.
+    """
     recipe = study.main.recipe
     scoring = study.scoring[recipe]
     has_draws = scoring.every_draw and grid.draws(study, recipe) > 1
     has_base = not less or less in grid.models(study, recipe)
     if not has_draws or not has_base or not set(methods) <= set(scoring.methods):
         return []
-    return [cell for cell in grid.recipe_cells(study, recipe, scorer) if cell.model != less]
+    cells = grid.recipe_cells(study, recipe, scorer)
+    return [cell for cell in cells if cell.model not in (less, untuned)]
 
 
 @judge(cells=_with_every_draw)
@@ -40,12 +48,14 @@ def beams_ahead_of_draws(
     families: int = 1,
     scorer: str = "",  # noqa: ARG001  (chooses the cells)
     less: str = "",
+    untuned: str = "",  # noqa: ARG001  (chooses the cells)
 ) -> Verdict:
     """Whether beams rank better than samples, whose PRR is the mean over disjoint draws.
 
     ``methods``: the mean of their gains counts. ``quality``: what judges the answers. ``families``:
     how many such claims are asked together, for Holm's correction. ``scorer``: "" is the main one.
-    ``less``: a model whose gain on the same questions is subtracted.
+    ``less``: a model whose gain on the same questions is subtracted. ``untuned``: a model that the
+    claim is not about, as it speaks of tuned ones.
     """
     case = case.answered()
     gains = _gains_over_draws(case, methods, quality)
