@@ -113,7 +113,9 @@ def test_scores_of_a_long_file_are_written_and_not_printed(
     expected = pd.DataFrame(score(file, similarity="lexical"))
     pd.testing.assert_frame_equal(pd.read_parquet(written), expected)
     count = expected["id"].nunique()
-    assert capsys.readouterr().out == f"{count} questions scored: {written}\n"
+    assert capsys.readouterr().out == (
+        f"{count} questions scored: {written}; similarity: lexical\n"
+    )
 
 
 def test_where_no_score_to_start_with_has_a_value_all_are_shown(

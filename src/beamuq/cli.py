@@ -351,12 +351,21 @@ def _score(options: argparse.Namespace) -> None:
     settings = {name: getattr(options, name) for name in SCORE_SETTINGS}
     if _is_long_file(options):
         count = beamuq.score_file(options.rows, options.output, **settings)
-        _print(f"{count} questions scored: {options.output}\n")
+        similarity = _similarity_in(Path(options.output))
+        _print(f"{count} questions scored: {options.output}; similarity: {similarity}\n")
         return
     scores = beamuq.score(options.rows, shown=options.shown, scorer=options.scorer, **settings)
     is_long = options.long and options.format == "markdown"
     form = "long" if is_long else options.format
     _print_scores(scores, options.output, form, shows_few=options.methods is None)
+
+
+def _similarity_in(scored: Path) -> str:
+    """By which similarity the texts of a file of scores were compared."""
+    from beamuq.io import rows_of
+
+    _, first_row = next(rows_of(scored))
+    return str(first_row["similarity"])
 
 
 def _is_long_file(options: argparse.Namespace) -> bool:
@@ -583,7 +592,7 @@ def _add_similarity(command: argparse.ArgumentParser) -> None:
         metavar="NAME",
         default="auto",
         help="auto, lexical, minilm, nli:MODEL, cross_encoder:MODEL, embedding:MODEL or "
-        "module:attribute.",
+        "module:attribute. auto: minilm where it was fetched, else lexical, with a warning.",
     )
 
 

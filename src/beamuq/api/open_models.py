@@ -7,6 +7,7 @@ import importlib.util
 import os
 import re
 import sys
+import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -272,7 +273,7 @@ def open_similarity(
         ``lexical`` (ROUGE-L of folded words, no model); ``minilm`` (cosine of the packaged
         embeddings); ``nli:MODEL``, ``cross_encoder:MODEL``, ``embedding:MODEL`` with a model as
         :func:`model_folder` takes it; ``module:attribute`` of a scorer outside the package;
-        ``auto``: ``minilm`` where its folder is there, else ``lexical``.
+        ``auto``: ``minilm`` where its folder is there, else ``lexical``, which is warned of once.
     dtype
         ``float32``, ``bfloat16``; ``auto``: float32, as in the official release.
 
@@ -281,7 +282,7 @@ def open_similarity(
     if isinstance(name, Similarity):
         return name
     if name == "auto":
-        name = "minilm" if _has_minilm() else "lexical"
+        name = _similarity_at_hand()
     if name == "lexical":
         return Similarity(name, load_scorer(name), FOLDED_WORDS)
     kind, _, source = name.partition(":")
@@ -303,9 +304,35 @@ def open_similarity(
     return _read_similarity(name, kind, folder, torch_dtype, torch_device, content)
 
 
-def _has_minilm() -> bool:
-    manifest = fetched_models() / "all-minilm-l6-v2/fetched.json"
-    return importlib.util.find_spec("transformers") is not None and manifest.is_file()
+_REASONS_TOLD: set[str] = set()
+"""Why ``auto`` was no ``minilm``, as was warned of in this process."""
+
+
+def _similarity_at_hand() -> str:
+    """What ``auto`` is here; warns, once for each reason, where that is not ``minilm``."""
+    reason = _why_no_minilm()
+    if not reason:
+        return "minilm"
+    if reason not in _REASONS_TOLD:
+        _REASONS_TOLD.add(reason)
+        warnings.warn(
+            f"similarity auto: ROUGE-L of words (lexical) is used, not MiniLM's embeddings: "
+            f"{reason}; scores of one are not comparable with the other's: name the one that you "
+            "want, similarity='minilm' or 'lexical' (--similarity minilm)",
+            stacklevel=4,
+        )
+    return "lexical"
+
+
+def _why_no_minilm() -> str:
+    """Why MiniLM is not at hand; "": it is."""
+    for name in ("torch", "transformers"):
+        if importlib.util.find_spec(name) is None:
+            return f"{name} is not installed ({install_command('models')})"
+    folder = fetched_models() / "all-minilm-l6-v2"
+    if not (folder / MANIFEST).is_file():
+        return f"{folder} is not there (minilm fetches it)"
+    return ""
 
 
 def _own_similarity(name: str) -> Similarity:

@@ -151,6 +151,7 @@ class Scores(pd.DataFrame):
 
         Ids in their order, as the index; higher = more uncertain; NaN: this question has no value.
         A score that no question has is left out: the column ``reason`` of its rows says why.
+        ``attrs["similarity"]`` names what texts were compared by; a Parquet file of it keeps that.
 
         Raises BeamUQError naming an id that has a score twice, or a column that is missing.
         """
@@ -166,7 +167,10 @@ class Scores(pd.DataFrame):
         ids = pd.Index(table["id"].unique(), name="id")
         names = table.loc[table["value"].notna(), "name"].unique()
         values = table.pivot(index="id", columns="name", values="value")
-        return values.reindex(index=ids, columns=names).rename_axis(columns=None)
+        wide = values.reindex(index=ids, columns=names).rename_axis(columns=None)
+        if "similarity" in self.columns:
+            wide.attrs["similarity"] = ", ".join(self["similarity"].unique())
+        return wide
 
     def __repr__(self) -> str:
         if not self._is_whole():
@@ -266,6 +270,7 @@ def score(
         .json, see beamuq.from_inspect.
     similarity
         auto, lexical, minilm, nli:MODEL, cross_encoder:MODEL, embedding:MODEL or module:attribute.
+        auto: minilm where it was fetched, else lexical, with a warning.
     methods
         Names of methods between commas, or a list; module:attribute for one of your own; all, or
         without it, all there are.
