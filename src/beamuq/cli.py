@@ -252,7 +252,8 @@ def _ask_file(questions: str, model: str, *, output: str | None, **options: Any)
 
 SCORE_SETTINGS = (
     *("similarity", "methods", "temperature", "epsilon", "alpha", "equivalence_threshold"),
-    *("without_ending", "answer_key", "samples_key", "skip_invalid", "leave_one_out"),
+    *("without_ending", "answer_key", "samples_key", "answer_logprobs_key"),
+    *("samples_logprobs_key", "skip_invalid", "leave_one_out"),
     *("device", "dtype", "threads"),
 )
 MOST_PRINTED = 5_000
@@ -314,6 +315,20 @@ def _add_score_options(command: argparse.ArgumentParser) -> None:
         metavar="KEY",
         default="",
         help="Where they have the samples: a list, or a path such as choices.text.",
+    )
+    command.add_argument(
+        "--answer-logprobs-key",
+        metavar="KEY",
+        default="",
+        help="Where they have the answer's natural log-probability, a number; or a list of its "
+        "tokens', the ending's included: without that of a chat server's list, say "
+        "--without-ending.",
+    )
+    command.add_argument(
+        "--samples-logprobs-key",
+        metavar="KEY",
+        default="",
+        help="The same of the samples: a list of one number, or one list, a sample.",
     )
     command.add_argument(
         "--skip-invalid",

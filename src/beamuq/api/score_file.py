@@ -48,6 +48,8 @@ def score_file(
     without_ending: bool = False,
     answer_key: str = "",
     samples_key: str = "",
+    answer_logprobs_key: str = "",
+    samples_logprobs_key: str = "",
     skip_invalid: bool = False,
     leave_one_out: bool = False,
     device: str = "auto",
@@ -67,7 +69,9 @@ def score_file(
         The file of scores: .parquet or .jsonl. It is there once all is scored, and else as before.
     similarity, methods, temperature, epsilon, alpha, equivalence_threshold, without_ending
         As :func:`score` takes them.
-    answer_key, samples_key, skip_invalid, leave_one_out, device, dtype, threads
+    answer_key, samples_key, answer_logprobs_key, samples_logprobs_key
+        As :func:`score` takes them.
+    skip_invalid, leave_one_out, device, dtype, threads
         As :func:`score` takes them.
 
     Returns
@@ -98,7 +102,7 @@ def score_file(
         BLOCK,
         without_ending=without_ending,
         temperature=temperature,
-        keys=Keys(answer_key, samples_key),
+        keys=Keys(answer_key, samples_key, answer_logprobs_key, samples_logprobs_key),
         skip_invalid=skip_invalid,
     )
     scoring = _Scoring(
