@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
 import math
@@ -16,6 +15,7 @@ import pandas as pd
 from pydantic import Field
 from tqdm import tqdm
 
+from beamuq.api.answer_identity import hash_of_prompt
 from beamuq.api.asked_answer import Asked, AskedBeam
 from beamuq.api.calibration_comparison import check_same
 from beamuq.api.calibration_file import CalibrationFile, read_calibration
@@ -37,7 +37,7 @@ from beamuq.beam_mass_theorem import corrected_threshold, covered_mass
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError, ServerLostError, nearest
 from beamuq.methods import candidate_weights
-from beamuq.models.conversations import Message, around
+from beamuq.models.conversations import Message, prompt_around
 from beamuq.progress import is_watched
 from beamuq.prompts import prompt_template as templates
 from beamuq.scorers.quality_metrics import answer_f1
@@ -194,7 +194,13 @@ def ask(
     scores = scores[scores["variant"] != "multinomial"]
     answers = []
     for member, identity, row, row_doubts in zip(questions, identities, rows, doubts, strict=True):
-        own_scores = scores[scores["id"] == row["id"]].assign(id="1").reset_index(drop=True)
+        own_scores = scores[scores["id"] == row["id"]].reset_index(drop=True)
+        own_scores = own_scores.assign(
+            id="1",
+            model=identity.model,
+            model_hash=identity.model_hash,
+            prompt_hash=identity.prompt_hash,
+        )
         answers.append(call.answer(member, identity, row, row_doubts, own_scores))
     return answers[0] if is_one else answers
 
@@ -258,7 +264,7 @@ class _Prompts:
     def around(self, question: Question) -> str:
         """The prompt around a question, which is the same for others of its kind."""
         if question.messages:
-            return f"conversation\n{around(question.messages)}"
+            return prompt_around(question.messages)
         return f"{STYLES[self.style]}\n{self._rendered('?')}"
 
     def _rendered(self, text: str) -> str:
@@ -291,11 +297,8 @@ class _Call:
 
     def identity(self, question: Question) -> _Identity:
         """The model, and the hash of the prompt around a question and of unusual settings."""
-        content = self.prompts.around(question)
         settings = self.settings.beside_the_defaults()
-        if settings:
-            content += json.dumps(settings)
-        prompt_hash = hashlib.sha256(content.encode()).hexdigest()
+        prompt_hash = hash_of_prompt(self.prompts.around(question), settings)
         return _Identity(self.model.name, self.model.content, prompt_hash, self.model.server)
 
     def check_calibration(self, identities: Sequence[_Identity], similarity: str) -> None:
@@ -462,13 +465,7 @@ class _QuestionOfRow:
 
     def scores(self, answer: Asked) -> pd.DataFrame:
         """The scores of its answer, as rows of ``score`` with labels."""
-        scores = answer.uncertainties.assign(
-            id=self.row.id,
-            answer=answer.answer,
-            model=answer.model,
-            model_hash=answer.model_hash,
-            prompt_hash=answer.prompt_hash,
-        )
+        scores = answer.uncertainties.assign(id=self.row.id, answer=answer.answer)
         if answer.server is not None:
             scores["server"] = server_text(answer.server)
         for name in ANSWER_LABELS:

@@ -108,10 +108,13 @@ class Labels(AnswerLabels):
     """What a row may say of its answer for ``calibrate`` and ``decide``; ``score`` hands it on."""
 
     model: Annotated[Label | None, Field(description="which gave the answer")] = None
-    model_hash: Annotated[Label | None, Field(description="of the model's files")] = None
-    prompt_hash: Annotated[Label | None, Field(description="of the prompt around the question")] = (
-        None
-    )
+    model_hash: Annotated[
+        Label | None, Field(description="of the model's files, or of a model in memory")
+    ] = None
+    prompt_hash: Annotated[
+        Label | None,
+        Field(description="of the prompt around the question; or any text that changes with it"),
+    ] = None
     server: Annotated[
         str | None,
         BeforeValidator(server_text),

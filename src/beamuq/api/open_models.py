@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from beamuq.api.answer_identity import IN_MEMORY
 from beamuq.api.server_identity import read_server
 from beamuq.errors import BeamUQError, hint
 from beamuq.installation import install_command
@@ -130,7 +131,8 @@ def _check_was_fetched(name: str) -> None:
 class LoadedModel:
     """A language model in memory or behind a server, its tokenizer, and what tells it from others.
 
-    Its name, and the hash of its files, or ``server``, what is known of a server, in JSON.
+    Its name, and the hash of its files or of what is in memory (behind ``IN_MEMORY``), or
+    ``server``, what is known of a server, in JSON.
     """
 
     model: Any
@@ -238,16 +240,21 @@ def _read_model(name: str, folder: Path, dtype: Any, device: Any, content: str) 
     return LoadedModel(model, tokenizer, name, content)
 
 
-def _content(model: Any) -> str:
-    """A hash of a model in memory: its parameters' names, shapes, types and some of the values."""
+def _content(model: Any) -> str | None:
+    """A hash of a model in memory: its parameters' names, shapes, types and some of the values.
+
+    None: some values are elsewhere (offloaded), and it is not known.
+    """
     digest = hashlib.sha256()
     for name, values in model.state_dict().items():
+        if getattr(values, "is_meta", False):
+            return None
         if hasattr(values, "flatten"):
             flat = values.detach().flatten()
             distance = max(1, len(flat) // HASHED_VALUES)
             hashed = flat[::distance][:HASHED_VALUES].cpu().tolist()
             digest.update(f"{name} {tuple(values.shape)} {values.dtype} {hashed}".encode())
-    return digest.hexdigest()
+    return IN_MEMORY + digest.hexdigest()
 
 
 @dataclass(frozen=True)
