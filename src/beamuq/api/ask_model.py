@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 from pydantic import Field
-from tqdm import tqdm
 
 from beamuq.api.answer_identity import hash_of_prompt
 from beamuq.api.asked_answer import Asked, AskedBeam
@@ -38,7 +37,7 @@ from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError, ServerLostError, nearest
 from beamuq.methods import candidate_weights
 from beamuq.models.conversations import Message, prompt_around
-from beamuq.progress import is_watched
+from beamuq.progress import job_progress
 from beamuq.prompts import prompt_template as templates
 from beamuq.scorers.quality_metrics import answer_f1
 from beamuq.text_normalization import on_one_line
@@ -186,6 +185,7 @@ def ask(
         chat=style == "chat",
         stop=stop,
         places=[member.place for member in questions],
+        bar="questions" if len(questions) > BATCH else "",  # ask_all, of one batch, has its own
     )
     methods = list(SHOWN_METHODS)
     if calibration_file is not None and calibration_file.method not in methods:
@@ -438,21 +438,22 @@ def ask_all(rows: Rows, model: Any = DEMO_MODEL, **options: Any) -> pd.DataFrame
     options["similarity"] = open_similarity(options.get("similarity", "auto"), **machine)
     loaded = open_model(model, tokenizer=options.pop("tokenizer", None), **machine)
     frames: list[pd.DataFrame] = []
-    starts = range(0, len(questions), BATCH)
-    silent = not is_watched()
-    for start in tqdm(starts, desc="batches of questions", disable=silent):
-        batch = questions[start : start + BATCH]
-        try:
-            answers = ask([row.question for row in batch], loaded, **options)  # type: ignore[arg-type]
-        except ServerLostError as error:
-            if not frames:
-                raise
-            raise ServerLostError(
-                f"{error}; {start} of {len(questions)} questions are answered: their scores are "
-                "the error's 'finished'",
-                pd.concat(frames, ignore_index=True),
-            ) from error
-        frames += [row.scores(answer) for row, answer in zip(batch, answers, strict=True)]
+    with job_progress(len(questions), "questions", "question") as shown:
+        for start in range(0, len(questions), BATCH):
+            batch = questions[start : start + BATCH]
+            asked = [row.question for row in batch]
+            try:
+                answers = ask(asked, loaded, **options)  # type: ignore[arg-type]
+            except ServerLostError as error:
+                if not frames:
+                    raise
+                raise ServerLostError(
+                    f"{error}; {start} of {len(questions)} questions are answered: their scores "
+                    "are the error's 'finished'",
+                    pd.concat(frames, ignore_index=True),
+                ) from error
+            frames += [row.scores(answer) for row, answer in zip(batch, answers, strict=True)]
+            shown.update(len(batch))
     return pd.concat(frames, ignore_index=True)
 
 

@@ -17,7 +17,7 @@ from beamuq.api.rows import check_settings
 from beamuq.errors import BeamUQError, ServerLostError
 from beamuq.models import prompt_tokens
 from beamuq.models.served.server_address import is_server
-from beamuq.progress import watched_bar
+from beamuq.progress import job_progress
 
 if TYPE_CHECKING:
     from beamuq.decoding import Candidate, Policy, Work
@@ -163,7 +163,7 @@ def decoded_rows(
     """What :func:`decode` returns, and for each row why its texts may be no answers.
 
     Nothing is warned of. ``places`` name the prompts in errors. ``threads``: None: those that torch
-    has. ``bar``: of a progress bar the label; "": none.
+    has. ``bar``: what progress is told under; "": nothing is told.
     """
     check_models_extra()
     if threads is not None:
@@ -350,7 +350,7 @@ def _decode_into(
         decoding.Prompt(str(number), prompt.token_ids)
         for number, prompt in enumerate(prompts, start=1)
     ]
-    with watched_bar(len(numbered), bar, "prompt") as shown:
+    with job_progress(len(numbered), bar, "prompt") as shown:
         for members in decoding.compose_batches(numbered, batch):
             for candidate in decoding.decode(model, members, policies, **options):
                 candidates[int(candidate.prompt_id) - 1].append(candidate)

@@ -29,7 +29,7 @@ from beamuq.api.score_candidates import (
 from beamuq.errors import BeamUQError, reading
 from beamuq.io import SUFFIXES, atomic, check_is_table
 from beamuq.methods.registry import Method
-from beamuq.progress import watched_bar
+from beamuq.progress import job_progress
 
 BLOCK = 500  # questions scored at once; of usual rows some tens of megabytes
 NUMBERS = {"value", "low", "high", "confidence", "correct", "quality"}
@@ -178,7 +178,7 @@ def _write_blocks(blocks: Iterable[Records], scoring: _Scoring, path: Path, tota
     written = _Written(path)
     with (
         pq.ParquetWriter(path, schema) as writer,
-        watched_bar(total, "scoring", "question") as bar,
+        job_progress(total, "scoring", "question") as bar,
     ):
         for block in blocks:
             frame = scoring.of(block)
