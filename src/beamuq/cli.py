@@ -258,6 +258,8 @@ SCORE_SETTINGS = (
 )
 MOST_PRINTED = 5_000
 """Questions; of a longer file the scores are written to ``--output`` alone, some at a time."""
+LARGE_FILE = 10_000_000
+"""Bytes of a file of scores from which it is said that Parquet is smaller."""
 SCORE_EXAMPLES = """\
   beamuq score rows.jsonl
   beamuq score rows.jsonl --methods Dissimilarity,CocoaPPL --similarity lexical
@@ -366,6 +368,7 @@ def _score(options: argparse.Namespace) -> None:
     settings = {name: getattr(options, name) for name in SCORE_SETTINGS}
     if _is_long_file(options):
         count = beamuq.score_file(options.rows, options.output, **settings)
+        _tell_if_large(Path(options.output))
         similarity = _similarity_in(Path(options.output))
         _print(f"{count} questions scored: {options.output}; similarity: {similarity}\n")
         return
@@ -665,7 +668,9 @@ def _add_format_and_output(command: argparse.ArgumentParser) -> None:
         "--format", choices=FORMATS, default="markdown", help="Of what is printed."
     )
     command.add_argument(
-        "--output", metavar="FILE", help="Write all rows there too: .csv, .jsonl or .parquet."
+        "--output",
+        metavar="FILE",
+        help="Write all rows there too: .parquet, the smallest by far, .jsonl or .csv.",
     )
 
 
@@ -681,6 +686,7 @@ def _print_scores(
 
     if output:
         write(scores, output)
+        _tell_if_large(Path(output))
     if form not in ("markdown", "long"):
         _print(render(scores, form))
         return
@@ -693,6 +699,19 @@ def _print_scores(
     left_out -= printed[printed["value"].notna()]["method"].nunique()
     if left_out:
         _print(f"scores of {left_out} further methods: --methods all\n")
+
+
+def _tell_if_large(scored: Path) -> None:
+    """Say on stderr where a large file of scores could be a small one."""
+    if scored.suffix == ".parquet" or not scored.is_file():
+        return
+    size = scored.stat().st_size
+    if size > LARGE_FILE:
+        print(
+            f"{scored}: {size / 1e6:.0f} MB, as each score repeats what it was scored with; as "
+            ".parquet the same columns take about a thirtieth",
+            file=sys.stderr,
+        )
 
 
 def _starting_scores(scores: pd.DataFrame) -> pd.DataFrame:
