@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from beamuq.api.answer_identity import hash_of_prompt
+from beamuq.api.answer_identity import hash_of_prompt, prompt_around
 from beamuq.api.asked_answer import Asked, AskedBeam
 from beamuq.api.calibration_comparison import check_same
 from beamuq.api.calibration_file import CalibrationFile, read_calibration
@@ -36,7 +36,7 @@ from beamuq.beam_mass_theorem import corrected_threshold, covered_mass
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError, ServerLostError, nearest
 from beamuq.methods import candidate_weights
-from beamuq.models.conversations import Message, prompt_around
+from beamuq.models.conversations import Message
 from beamuq.progress import job_progress
 from beamuq.prompts import prompt_template as templates
 from beamuq.scorers.quality_metrics import answer_f1

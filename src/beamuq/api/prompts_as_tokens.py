@@ -9,15 +9,11 @@ from typing import Any
 
 import pandas as pd
 
+from beamuq.api.answer_identity import prompt_around
 from beamuq.api.rows import plain
 from beamuq.errors import BeamUQError
 from beamuq.models import prompt_tokens
-from beamuq.models.conversations import (
-    Message,
-    check_characters,
-    prompt_around,
-    read_conversation,
-)
+from beamuq.models.conversations import Message, check_characters, read_conversation
 
 FORMS = "give a text, a list of token ids or a list of messages"
 

@@ -100,8 +100,8 @@ def _text_of_part(part: Any, where: str) -> str:
     return text
 
 
-def prompt_around(messages: Sequence[Mapping[str, Any]]) -> str:
+def around(messages: Sequence[Mapping[str, Any]]) -> str:
     """The prompt around a conversation: messages of the system and of the developer, in JSON."""
     fixed = [message for message in messages if message["role"] in FIXED]
     pairs = [[message["role"], message["content"]] for message in fixed]
-    return f"conversation\n{json.dumps(pairs, ensure_ascii=False)}"
+    return json.dumps(pairs, ensure_ascii=False)
