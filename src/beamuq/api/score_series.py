@@ -51,10 +51,9 @@ class ScoreSeries(pd.Series):
 
     def _similarity_line(self) -> list[str]:
         """What is shown below the values: of scores that compare texts, by which similarity."""
-        if self.scored_rows is None or "similarity" not in self.scored_rows:
+        if self.scored_rows is None:
             return []
-        rows = self.scored_rows[self.scored_rows["method"].map(_compares_texts)]
-        names = ", ".join(rows["similarity"].unique())
+        names = similarity_of(self.scored_rows, str(self.scored_rows["method"].iloc[0]))
         return [f"similarity: {names}"] if names else []
 
     def __finalize__(self, other: Any, method: str | None = None, **kwargs: Any) -> ScoreSeries:
@@ -68,6 +67,14 @@ class ScoreSeries(pd.Series):
             known_rows = [part_rows for part_rows in rows if part_rows is not None]
             self.scored_rows = pd.concat(known_rows) if len(known_rows) == len(rows) else None
         return self
+
+
+def similarity_of(rows: pd.DataFrame, method: str) -> str:
+    """By which similarity a method's scores compare texts; "": by none, or it is not known."""
+    if "similarity" not in rows or not _compares_texts(method):
+        return ""
+    names = rows.loc[rows["method"] == method, "similarity"].dropna().unique()
+    return ", ".join(names)
 
 
 def _compares_texts(method: str) -> bool:
