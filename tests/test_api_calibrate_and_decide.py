@@ -307,7 +307,9 @@ def test_the_models_name_counts_where_a_hash_is_not_known(made: CalibrationFile)
         check_same(made, told | {"model_hash": None}, force=False, where="x")
     assert check_same(made, {"similarity": "lexical"}, force=False, where="x") == [
         "not known whether the calibration's: model, prompt, settings, candidates; the rows or the "
-        "file lack it"
+        "file lack it: before scoring, give each row 'model' and 'prompt_hash', any text that you "
+        "change with the prompt, and give scores as score returns or writes them, those calibrated "
+        "on too"
     ]
 
 

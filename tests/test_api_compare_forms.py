@@ -94,7 +94,8 @@ def test_a_comparison_shows_value_interval_p_and_n(
     scores: Scores, quality: pd.Series[float]
 ) -> None:
     text = repr(beamuq.compare(scores, quality, "Dissimilarity"))
-    assert text.startswith("beams − samples in PRR of Dissimilarity by exact_match: ")
+    heading = "beams − samples in PRR of Dissimilarity by exact_match, similarity lexical: "
+    assert text.startswith(heading)
     assert ", p = ." in text
     assert "n = 40\nbeams   " in text
 

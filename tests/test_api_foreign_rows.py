@@ -77,6 +77,115 @@ def test_a_key_that_a_row_lacks_is_refused_with_its_line(tmp_path: Path) -> None
         scored(file, answer_key="respons", samples_key="outputs.text")
 
 
+WITH_LOGPROBS = {
+    "response": "Rome",
+    "outputs": [{"text": "Rome", "lp": -0.5}, {"text": "Oslo", "lp": -1.5}],
+    "scores": {"tokens": [-0.3, -0.2], "each": [[-0.3, -0.2], [-1.5]]},
+}
+LOGPROB_KEYS = {
+    "answer_key": "response",
+    "samples_key": "outputs.text",
+    "answer_logprobs_key": "scores.tokens",
+    "samples_logprobs_key": "outputs.lp",
+}
+OUR_ROW = {
+    "answer": {"text": "Rome", "token_logprobs": [-0.3, -0.2]},
+    "samples": [{"text": "Rome", "logprob": -0.5}, {"text": "Oslo", "logprob": -1.5}],
+}
+
+
+@pytest.mark.parametrize("samples_logprobs_key", ["outputs.lp", "scores.each"])
+def test_another_tools_log_probabilities_are_read_where_they_stand(
+    samples_logprobs_key: str,
+) -> None:
+    keys = LOGPROB_KEYS | {"samples_logprobs_key": samples_logprobs_key}
+    theirs = beamuq.score([WITH_LOGPROBS], similarity="lexical", **keys)
+    ours = beamuq.score([OUR_ROW], similarity="lexical")
+    assert theirs.equals(ours)
+    assert theirs["Prob"].to_dict() == {"1": 0.5}
+    assert theirs["Perplexity"].to_dict() == {"1": 0.25}
+
+
+def test_log_probabilities_without_their_ending_are_marked_where_that_is_said() -> None:
+    options = {"similarity": "lexical", "methods": "Prob,CocoaMSP", "without_ending": True}
+    scores = beamuq.score([WITH_LOGPROBS], **options, **LOGPROB_KEYS)
+    with_value = scores[scores["value"].notna()]
+    assert set(with_value["method"]) == {"Prob", "CocoaMSP"}
+    assert (with_value["note"] != "").all()
+    assert with_value["low"].isna().all()
+
+
+def test_a_single_samples_log_probabilities_may_stand_alone_as_it_does() -> None:
+    row = {"answer": "Rome", "drawn": "Oslo", "lp": [-0.5, -0.5]}
+    scores = beamuq.score(
+        [row],
+        similarity="lexical",
+        temperature=0.5,
+        samples_key="drawn",
+        samples_logprobs_key="lp",
+    )
+    assert scores["Dissimilarity"].to_dict() == {"1": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (0.5, r"scores\.tokens: 0\.5: must be a finite natural logarithm"),
+        ([-0.3, float("nan")], r"scores\.tokens\[1\]: nan: must"),
+        ([-0.3, float("-inf")], r"scores\.tokens\[1\]: -inf: must"),
+        ([-0.3, None], r"scores\.tokens\[1\]: null: must"),
+        (True, r"scores\.tokens: True: must"),
+        ("-0.3", r"scores\.tokens: '-0\.3': must"),
+        ([{"token": "Rome", "logprob": -0.3}], r"scores\.tokens\[0\]: \{'token'.*: must"),
+        ([], r"scores\.tokens: \[\]: no token"),
+        (None, r"scores\.tokens: null; give log-probabilities"),
+    ],
+)
+def test_what_is_no_log_probability_of_an_answer_is_refused_with_row_key_and_value(
+    value: object, message: str
+) -> None:
+    row = WITH_LOGPROBS | {"scores": {"tokens": value}}
+    with pytest.raises(BeamUQError, match=f"row 2: {message}"):
+        beamuq.score([WITH_LOGPROBS, row], similarity="lexical", **LOGPROB_KEYS)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([-0.5], r"lps: 1 entries for 2 samples"),
+        ([[-0.5], [-0.1], [-0.2]], r"lps: 3 entries for 2 samples"),
+        (-0.5, r"lps: -0\.5: must be a list of one entry a sample, of 2"),
+        ([-0.5, 2.0], r"lps\[1\]: 2\.0: must be a finite"),
+        ([[-0.5], [-0.1, 1]], r"lps\[1\]\[1\]: 1: must be a finite"),
+    ],
+)
+def test_what_is_not_one_log_probability_a_sample_is_refused_too(
+    value: object, message: str
+) -> None:
+    keys = LOGPROB_KEYS | {"samples_logprobs_key": "lps"}
+    with pytest.raises(BeamUQError, match=f"row 1: {message}"):
+        beamuq.score([WITH_LOGPROBS | {"lps": value}], similarity="lexical", **keys)
+
+
+def test_log_probabilities_that_stand_twice_or_beside_no_text_are_refused() -> None:
+    stated = {"answer": {"text": "Rome", "logprob": -1.0}, "samples": ["Rome"], "lp": -1.0}
+    with pytest.raises(BeamUQError, match="row 1: lp: its text has logprob already"):
+        beamuq.score([stated], similarity="lexical", answer_logprobs_key="lp")
+    with pytest.raises(BeamUQError, match="row 1: lp: no text beside it; say by answer_key"):
+        beamuq.score([{"a": "Rome", "lp": -1.0}], answer_logprobs_key="lp")
+    with pytest.raises(BeamUQError, match="row 1: lp: no list of samples beside it"):
+        beamuq.score([{"answer": "Rome", "lp": [-1.0]}], samples_logprobs_key="lp")
+
+
+def test_a_row_of_a_bad_log_probability_can_be_left_out() -> None:
+    bad = WITH_LOGPROBS | {"scores": {"tokens": [0.5]}}
+    with pytest.warns(UserWarning, match=r"1 of 2 rows left out: row 2: scores\.tokens\[0\]: 0\.5"):
+        scores = beamuq.score(
+            [WITH_LOGPROBS, bad], similarity="lexical", skip_invalid=True, **LOGPROB_KEYS
+        )
+    assert scores["Prob"].to_dict() == {"1": 0.5}
+
+
 NULLS = ['{"answer": "Rome", "samples": ["Rome", "Oslo"]}', "null", '{"answer": null}']
 
 
@@ -155,12 +264,19 @@ def test_leave_one_out_refuses_an_answer_that_is_none_of_its_samples(tmp_path: P
         scored(file, leave_one_out=True)
 
 
-def test_the_command_takes_all_four(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = written(tmp_path / "theirs.jsonl", [*(json.dumps(row) for row in THEIRS), "null"])
+def test_the_command_takes_all_of_these(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with_logprobs = [
+        row | {"lp": -1.0, "outputs": [output | {"lp": -1.0} for output in row["outputs"]]}
+        for row in THEIRS
+    ]
+    lines = [*(json.dumps(row) for row in with_logprobs), "null"]
+    file = written(tmp_path / "theirs.jsonl", lines)
     options = ["--answer-key", "response", "--samples-key", "outputs.text"]
-    options += ["--skip-invalid", "--leave-one-out", "--methods", "Dissimilarity"]
+    options += ["--answer-logprobs-key", "lp", "--samples-logprobs-key", "outputs.lp"]
+    options += ["--skip-invalid", "--leave-one-out", "--methods", "Dissimilarity,Prob"]
     with pytest.warns(UserWarning, match="1 of 3 rows left out"):
         main(["score", str(file), "--similarity", "lexical", "--format", "jsonl", *options])
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     values = {row["id"]: row["value"] for row in rows if row["variant"] == "multinomial"}
     assert values == {"1": 1.0, "2": 0.0}
+    assert [row["value"] for row in rows if row["method"] == "Prob"] == [1.0, 1.0]

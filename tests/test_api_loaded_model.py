@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import itertools
 import math
 import shutil
 from collections.abc import Iterator
@@ -427,6 +428,33 @@ def test_threads_hold_while_a_call_decodes_and_are_as_before_afterwards(
     for threads in (0, 10**6):
         with pytest.raises(BeamUQError, match="threads"):
             beamuq.decode(*loaded, ["a b c"], threads=threads)
+
+
+@pytest.fixture
+def slow_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that goes on by 100 s whenever progress looks at it."""
+    ticks = itertools.count(0, 100)
+    monkeypatch.setattr("beamuq.progress.monotonic", lambda: next(ticks))
+
+
+@pytest.mark.usefixtures("slow_clock")
+def test_a_long_decode_writes_a_plain_line_in_a_log(
+    loaded: tuple[Any, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    beamuq.decode(*loaded, ["a b c", "d e", "f g"], beams=1, max_new_tokens=2, batch=1)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "prompts: 1 of 3 done, 01:40 elapsed, about 03:20 left"
+
+
+@pytest.mark.usefixtures("slow_clock")
+def test_many_questions_write_one_too(
+    loaded: tuple[Any, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("beamuq.api.ask_model.BATCH", 2)
+    rows = [{"question": f"What is {number}?"} for number in range(5)]
+    beamuq.ask_all(rows, loaded, width=1, max_new_tokens=2, **LEXICAL)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "questions: 2 of 5 done, 01:40 elapsed, about 02:30 left"
 
 
 def test_a_bar_counts_prompts_where_somebody_looks_on(

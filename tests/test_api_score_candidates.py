@@ -236,6 +236,18 @@ def test_texts_alone_get_what_needs_no_log_probability_and_reasons_for_the_rest(
     )
 
 
+@pytest.mark.parametrize(
+    ("method", "variant"), [("Prob", ""), ("Perplexity", ""), ("Dissimilarity", "beamsearch")]
+)
+def test_a_reason_that_asks_for_log_probabilities_says_that_the_ending_belongs_to_them(
+    method: str, variant: str
+) -> None:
+    frame = score([BARE | {"beams": ["Rome", "Milan"]}], similarity="lexical")
+    assert "ending token included, which a chat server's tokens may lack" in reason(
+        frame, method, variant
+    )
+
+
 def test_methods_of_probabilities_read_the_beams_and_none_says_certain_of_one() -> None:
     beams = [{"text": "Paris", "logprob": math.log(0.5)}, {"text": "Rome", "logprob": -2.0}]
     row = {"answer": "Paris", "samples": ["Paris", "Rome"], "beams": beams}

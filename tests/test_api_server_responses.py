@@ -139,6 +139,24 @@ def test_an_answer_with_its_ending_has_the_log_probability_of_all_its_tokens_and
     assert why or answer.length in (3, 4)
 
 
+def test_where_a_server_lacks_the_ending_no_reason_asks_for_the_list_that_it_gave() -> None:
+    beams = response(chat("Paris", PARIS), chat("Rome", [("Rome", -2.0)]))
+    row = {
+        "answer": response(chat("Paris", PARIS)),
+        "beams": beams,
+        "request": {"use_beam_search": True, "n": 2},
+    }
+    frame = score([row], similarity="lexical").set_index(["method", "variant", "setting"])
+    for score_name in (
+        *(("Prob", "", ""), ("Perplexity", "", ""), ("CocoaMSP", "beamsearch", "")),
+        *(("Dissimilarity", "beamsearch", ""), ("PRO", "", "")),
+    ):
+        reason = frame.reason[score_name]
+        assert "end-of-sequence token" in reason
+        assert "not log p of the whole answer" in reason
+        assert "give" not in reason
+
+
 def test_the_reason_of_a_score_names_what_the_server_left_out() -> None:
     row = {
         "answer": response(chat("Paris", PARIS)),
@@ -346,7 +364,8 @@ def test_the_page_prints_what_it_shows_and_scores_each_servers_responses(tmp_pat
         server.shutdown()
     for printed in (vllm, llama_cpp, sglang):
         assert re.fullmatch(
-            r"id\n1 +\d\.\d+\n2 +\d\.\d+\nName: CocoaPPL, dtype: float64\n", printed
+            r"id\n1 +\d\.\d+\n2 +\d\.\d+\nName: CocoaPPL, dtype: float64\nsimilarity: minilm\n",
+            printed,
         ), printed
 
 

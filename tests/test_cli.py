@@ -113,7 +113,37 @@ def test_scores_of_a_long_file_are_written_and_not_printed(
     expected = pd.DataFrame(score(file, similarity="lexical"))
     pd.testing.assert_frame_equal(pd.read_parquet(written), expected)
     count = expected["id"].nunique()
-    assert capsys.readouterr().out == f"{count} questions scored: {written}\n"
+    assert capsys.readouterr().out == (
+        f"{count} questions scored: {written}; similarity: lexical\n"
+    )
+
+
+@pytest.mark.parametrize("most_printed", [0, 5000])
+def test_of_a_large_file_it_is_told_that_parquet_is_smaller_and_it_is(
+    most_printed: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = tmp_path / "rows.jsonl"
+    row = json.dumps({"answer": "Rome", "samples": ["Rome", "Milan"]})
+    rows.write_text(f"{row}\n" * 50)
+    monkeypatch.setattr(cli, "MOST_PRINTED", most_printed)
+    monkeypatch.setattr(cli, "LARGE_FILE", 100_000)
+    told = {}
+    for name in ("scores.jsonl", "scores.parquet"):
+        written = tmp_path / name
+        main(["score", str(rows), "--similarity", "lexical", "--output", str(written)])
+        told[name] = capsys.readouterr().err
+    assert "scores.jsonl: 1 MB, as each score repeats" in told["scores.jsonl"]
+    assert told["scores.parquet"] == ""
+    size_of_lines = (tmp_path / "scores.jsonl").stat().st_size
+    assert (tmp_path / "scores.parquet").stat().st_size < size_of_lines / 10
+    pd.testing.assert_frame_equal(
+        pd.read_json(tmp_path / "scores.jsonl", lines=True, dtype={"id": str}),
+        pd.read_parquet(tmp_path / "scores.parquet"),
+        check_dtype=False,
+    )
 
 
 def test_where_no_score_to_start_with_has_a_value_all_are_shown(

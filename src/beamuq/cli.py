@@ -252,11 +252,14 @@ def _ask_file(questions: str, model: str, *, output: str | None, **options: Any)
 
 SCORE_SETTINGS = (
     *("similarity", "methods", "temperature", "epsilon", "alpha", "equivalence_threshold"),
-    *("without_ending", "answer_key", "samples_key", "skip_invalid", "leave_one_out"),
+    *("without_ending", "answer_key", "samples_key", "answer_logprobs_key"),
+    *("samples_logprobs_key", "skip_invalid", "leave_one_out"),
     *("device", "dtype", "threads"),
 )
 MOST_PRINTED = 5_000
 """Questions; of a longer file the scores are written to ``--output`` alone, some at a time."""
+LARGE_FILE = 10_000_000
+"""Bytes of a file of scores from which it is said that Parquet is smaller."""
 SCORE_EXAMPLES = """\
   beamuq score rows.jsonl
   beamuq score rows.jsonl --methods Dissimilarity,CocoaPPL --similarity lexical
@@ -316,6 +319,20 @@ def _add_score_options(command: argparse.ArgumentParser) -> None:
         help="Where they have the samples: a list, or a path such as choices.text.",
     )
     command.add_argument(
+        "--answer-logprobs-key",
+        metavar="KEY",
+        default="",
+        help="Where they have the answer's natural log-probability, a number; or a list of its "
+        "tokens', the ending's included: without that of a chat server's list, say "
+        "--without-ending.",
+    )
+    command.add_argument(
+        "--samples-logprobs-key",
+        metavar="KEY",
+        default="",
+        help="The same of the samples: a list of one number, or one list, a sample.",
+    )
+    command.add_argument(
         "--skip-invalid",
         action="store_true",
         help="Leave out rows that cannot be read, such as one whose answer is null, and warn of "
@@ -351,12 +368,22 @@ def _score(options: argparse.Namespace) -> None:
     settings = {name: getattr(options, name) for name in SCORE_SETTINGS}
     if _is_long_file(options):
         count = beamuq.score_file(options.rows, options.output, **settings)
-        _print(f"{count} questions scored: {options.output}\n")
+        _tell_if_large(Path(options.output))
+        similarity = _similarity_in(Path(options.output))
+        _print(f"{count} questions scored: {options.output}; similarity: {similarity}\n")
         return
     scores = beamuq.score(options.rows, shown=options.shown, scorer=options.scorer, **settings)
     is_long = options.long and options.format == "markdown"
     form = "long" if is_long else options.format
     _print_scores(scores, options.output, form, shows_few=options.methods is None)
+
+
+def _similarity_in(scored: Path) -> str:
+    """By which similarity the texts of a file of scores were compared."""
+    from beamuq.io import rows_of
+
+    _, first_row = next(rows_of(scored))
+    return str(first_row["similarity"])
 
 
 def _is_long_file(options: argparse.Namespace) -> bool:
@@ -583,7 +610,7 @@ def _add_similarity(command: argparse.ArgumentParser) -> None:
         metavar="NAME",
         default="auto",
         help="auto, lexical, minilm, nli:MODEL, cross_encoder:MODEL, embedding:MODEL or "
-        "module:attribute.",
+        "module:attribute. auto: minilm where it was fetched, else lexical, with a warning.",
     )
 
 
@@ -641,7 +668,9 @@ def _add_format_and_output(command: argparse.ArgumentParser) -> None:
         "--format", choices=FORMATS, default="markdown", help="Of what is printed."
     )
     command.add_argument(
-        "--output", metavar="FILE", help="Write all rows there too: .csv, .jsonl or .parquet."
+        "--output",
+        metavar="FILE",
+        help="Write all rows there too: .parquet, the smallest by far, .jsonl or .csv.",
     )
 
 
@@ -657,6 +686,7 @@ def _print_scores(
 
     if output:
         write(scores, output)
+        _tell_if_large(Path(output))
     if form not in ("markdown", "long"):
         _print(render(scores, form))
         return
@@ -669,6 +699,19 @@ def _print_scores(
     left_out -= printed[printed["value"].notna()]["method"].nunique()
     if left_out:
         _print(f"scores of {left_out} further methods: --methods all\n")
+
+
+def _tell_if_large(scored: Path) -> None:
+    """Say on stderr where a large file of scores could be a small one."""
+    if scored.suffix == ".parquet" or not scored.is_file():
+        return
+    size = scored.stat().st_size
+    if size > LARGE_FILE:
+        print(
+            f"{scored}: {size / 1e6:.0f} MB, as each score repeats what it was scored with; as "
+            ".parquet the same columns take about a thirtieth",
+            file=sys.stderr,
+        )
 
 
 def _starting_scores(scores: pd.DataFrame) -> pd.DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
 import math
@@ -14,8 +13,8 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 from pydantic import Field
-from tqdm import tqdm
 
+from beamuq.api.answer_identity import hash_of_prompt, prompt_around
 from beamuq.api.asked_answer import Asked, AskedBeam
 from beamuq.api.calibration_comparison import check_same
 from beamuq.api.calibration_file import CalibrationFile, read_calibration
@@ -37,8 +36,8 @@ from beamuq.beam_mass_theorem import corrected_threshold, covered_mass
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError, ServerLostError, nearest
 from beamuq.methods import candidate_weights
-from beamuq.models.conversations import Message, around
-from beamuq.progress import is_watched
+from beamuq.models.conversations import Message
+from beamuq.progress import job_progress
 from beamuq.prompts import prompt_template as templates
 from beamuq.scorers.quality_metrics import answer_f1
 from beamuq.text_normalization import on_one_line
@@ -186,6 +185,7 @@ def ask(
         chat=style == "chat",
         stop=stop,
         places=[member.place for member in questions],
+        bar="questions" if len(questions) > BATCH else "",  # ask_all, of one batch, has its own
     )
     methods = list(SHOWN_METHODS)
     if calibration_file is not None and calibration_file.method not in methods:
@@ -194,7 +194,13 @@ def ask(
     scores = scores[scores["variant"] != "multinomial"]
     answers = []
     for member, identity, row, row_doubts in zip(questions, identities, rows, doubts, strict=True):
-        own_scores = scores[scores["id"] == row["id"]].assign(id="1").reset_index(drop=True)
+        own_scores = scores[scores["id"] == row["id"]].reset_index(drop=True)
+        own_scores = own_scores.assign(
+            id="1",
+            model=identity.model,
+            model_hash=identity.model_hash,
+            prompt_hash=identity.prompt_hash,
+        )
         answers.append(call.answer(member, identity, row, row_doubts, own_scores))
     return answers[0] if is_one else answers
 
@@ -258,7 +264,7 @@ class _Prompts:
     def around(self, question: Question) -> str:
         """The prompt around a question, which is the same for others of its kind."""
         if question.messages:
-            return f"conversation\n{around(question.messages)}"
+            return prompt_around(question.messages)
         return f"{STYLES[self.style]}\n{self._rendered('?')}"
 
     def _rendered(self, text: str) -> str:
@@ -291,11 +297,8 @@ class _Call:
 
     def identity(self, question: Question) -> _Identity:
         """The model, and the hash of the prompt around a question and of unusual settings."""
-        content = self.prompts.around(question)
         settings = self.settings.beside_the_defaults()
-        if settings:
-            content += json.dumps(settings)
-        prompt_hash = hashlib.sha256(content.encode()).hexdigest()
+        prompt_hash = hash_of_prompt(self.prompts.around(question), settings)
         return _Identity(self.model.name, self.model.content, prompt_hash, self.model.server)
 
     def check_calibration(self, identities: Sequence[_Identity], similarity: str) -> None:
@@ -435,21 +438,22 @@ def ask_all(rows: Rows, model: Any = DEMO_MODEL, **options: Any) -> pd.DataFrame
     options["similarity"] = open_similarity(options.get("similarity", "auto"), **machine)
     loaded = open_model(model, tokenizer=options.pop("tokenizer", None), **machine)
     frames: list[pd.DataFrame] = []
-    starts = range(0, len(questions), BATCH)
-    silent = not is_watched()
-    for start in tqdm(starts, desc="batches of questions", disable=silent):
-        batch = questions[start : start + BATCH]
-        try:
-            answers = ask([row.question for row in batch], loaded, **options)  # type: ignore[arg-type]
-        except ServerLostError as error:
-            if not frames:
-                raise
-            raise ServerLostError(
-                f"{error}; {start} of {len(questions)} questions are answered: their scores are "
-                "the error's 'finished'",
-                pd.concat(frames, ignore_index=True),
-            ) from error
-        frames += [row.scores(answer) for row, answer in zip(batch, answers, strict=True)]
+    with job_progress(len(questions), "questions", "question") as shown:
+        for start in range(0, len(questions), BATCH):
+            batch = questions[start : start + BATCH]
+            asked = [row.question for row in batch]
+            try:
+                answers = ask(asked, loaded, **options)  # type: ignore[arg-type]
+            except ServerLostError as error:
+                if not frames:
+                    raise
+                raise ServerLostError(
+                    f"{error}; {start} of {len(questions)} questions are answered: their scores "
+                    "are the error's 'finished'",
+                    pd.concat(frames, ignore_index=True),
+                ) from error
+            frames += [row.scores(answer) for row, answer in zip(batch, answers, strict=True)]
+            shown.update(len(batch))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -462,13 +466,7 @@ class _QuestionOfRow:
 
     def scores(self, answer: Asked) -> pd.DataFrame:
         """The scores of its answer, as rows of ``score`` with labels."""
-        scores = answer.uncertainties.assign(
-            id=self.row.id,
-            answer=answer.answer,
-            model=answer.model,
-            model_hash=answer.model_hash,
-            prompt_hash=answer.prompt_hash,
-        )
+        scores = answer.uncertainties.assign(id=self.row.id, answer=answer.answer)
         if answer.server is not None:
             scores["server"] = server_text(answer.server)
         for name in ANSWER_LABELS:

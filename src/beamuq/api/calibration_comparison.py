@@ -8,9 +8,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from beamuq import __version__
+from beamuq.api.answer_identity import are_of_one_kind
 from beamuq.api.calibration_file import CalibrationFile
 from beamuq.api.server_identity import WEIGHTS_UNKNOWN, ServerIdentity
 from beamuq.errors import BeamUQError
+
+KEYS_OF_ROWS = {
+    "model": "'model'",
+    "prompt": "'prompt_hash', any text that you change with the prompt",
+}
+"""Of what may be unknown, the keys by which rows say it."""
+
+OTHER_KIND_OF_HASH = (
+    "not known whether the calibration's model: one hash is of a model's files, the other of a "
+    "model in memory; take the model by the same way for both"
+)
 
 
 @dataclass
@@ -43,9 +55,19 @@ class Comparison:
         if self.unknown:
             warnings.append(
                 f"not known whether the calibration's: {', '.join(self.unknown)}; the rows or the "
-                "file lack it"
+                f"file lack it: {self._remedy()}"
             )
         return warnings + self.notes
+
+    def _remedy(self) -> str:
+        """How what is unknown becomes known."""
+        keys = [KEYS_OF_ROWS[name] for name in self.unknown if name in KEYS_OF_ROWS]
+        remedies = []
+        if keys:
+            remedies.append(f"before scoring, give each row {' and '.join(keys)}")
+        if len(keys) < len(self.unknown):
+            remedies.append("give scores as score returns or writes them")
+        return f"{', and '.join(remedies)}, those calibrated on too"
 
 
 def check_same(
@@ -81,15 +103,27 @@ def compare_facts(
 def _compare_names_and_hashes(
     comparison: Comparison, calibration: CalibrationFile, facts: Mapping[str, Any]
 ) -> None:
-    # one model may lie in two places: its name counts where a hash is not known
-    both_have_hash = calibration.model_hash and facts.get("model_hash")
-    for name in ("similarity", "model_hash" if both_have_hash else "model", "prompt_hash"):
+    for name in ("similarity", *_names_of_model(comparison, calibration, facts), "prompt_hash"):
         value = facts.get(name)
         calibrated = getattr(calibration, name)
         if calibrated and value:
             comparison.compare(name, value, calibrated)
         else:
             comparison.unknown.append(name.removesuffix("_hash"))
+
+
+def _names_of_model(
+    comparison: Comparison, calibration: CalibrationFile, facts: Mapping[str, Any]
+) -> list[str]:
+    """By what models are compared; none where their hashes are of two kinds, which is noted."""
+    calibrated_hash = calibration.model_hash
+    model_hash = facts.get("model_hash")
+    if not calibrated_hash or not model_hash:
+        return ["model"]  # one model may lie in two places: its name counts where a hash is missing
+    if are_of_one_kind(calibrated_hash, model_hash):
+        return ["model_hash"]
+    comparison.notes.append(OTHER_KIND_OF_HASH)
+    return []
 
 
 def _compare_servers(

@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_va
 from beamuq import written_texts
 from beamuq.api.foreign_rows import Keys
 from beamuq.api.lm_eval_rows import is_lm_eval_row, our_row_of_lm_eval
+from beamuq.api.log_probability import NO_LOG_PROBABILITY, is_log_probability
 from beamuq.api.rows import Rows, named, no_question, placed_rows_or_errors
 from beamuq.api.rows_left_out import tell_of_rows_left_out
 from beamuq.api.server_identity import server_text
@@ -31,8 +32,6 @@ from beamuq.written_texts import WholeText
 
 LARGEST_VOCABULARY = 10_000_000  # tokens; far above any model's
 MOST_ENTROPY = math.log(LARGEST_VOCABULARY)  # in nats, of the next token
-ABOVE_ZERO = 1e-6  # a sum of someone's rounded log-probabilities may exceed 0 by so much
-LEAST_LOGPROB = -1e9  # in nats; far below any text's, and far above where float64 overflows
 ROUNDING = 1e-3  # how far sums of someone's rounded log-probabilities may be off
 MOST_CANDIDATES = 500  # every two texts are compared
 MOST_CHARACTERS = 100_000
@@ -41,11 +40,8 @@ OUR_KEYS = Keys()
 
 
 def _at_most_zero(value: float) -> float:
-    if not LEAST_LOGPROB <= value <= ABOVE_ZERO:
-        raise ValueError(
-            "must be a finite natural logarithm of a probability, at most 0; leave out what is not "
-            "known"
-        )
+    if not is_log_probability(value):
+        raise ValueError(f"{NO_LOG_PROBABILITY}; leave out what is not known")
     return value
 
 
@@ -112,10 +108,13 @@ class Labels(AnswerLabels):
     """What a row may say of its answer for ``calibrate`` and ``decide``; ``score`` hands it on."""
 
     model: Annotated[Label | None, Field(description="which gave the answer")] = None
-    model_hash: Annotated[Label | None, Field(description="of the model's files")] = None
-    prompt_hash: Annotated[Label | None, Field(description="of the prompt around the question")] = (
-        None
-    )
+    model_hash: Annotated[
+        Label | None, Field(description="of the model's files, or of a model in memory")
+    ] = None
+    prompt_hash: Annotated[
+        Label | None,
+        Field(description="of the prompt around the question; or any text that changes with it"),
+    ] = None
     server: Annotated[
         str | None,
         BeforeValidator(server_text),
@@ -326,8 +325,8 @@ def read_records(
     Candidates may be responses of a server: see :func:`beamuq.api.server_responses.read_responses`.
     Columns that are not a record's are left out, unless one is meant to be: see
     :func:`beamuq.errors.nearest`. ``most``: only the first. ``keys``: where another tool has its
-    answer and samples; its other columns are its own. ``skip_invalid``: a row that cannot be read
-    is warned of and left out.
+    answer, samples and log-probabilities; its other columns are its own. ``skip_invalid``: a row
+    that cannot be read is warned of and left out.
 
     Raises BeamUQError in one line: the place, the key, the value and the fix. Also for a repeated
     id, for no rows at all, and where no row can be read.
@@ -428,7 +427,7 @@ class _RecordReader:
         if is_lm_eval_row(row):
             row = our_row_of_lm_eval(row, place)
         if self.keys.are_foreign:
-            row = self.keys.our_row(row, place)
+            row = self.keys.our_row(row, place, without_ending=self.without_ending)
         fields = read_responses(
             row, place, without_ending=self.without_ending, temperature=self.temperature
         )

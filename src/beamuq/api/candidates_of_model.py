@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,13 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from beamuq.api.open_models import LoadedModel, check_models_extra, check_pair, open_served
+from beamuq.api.answer_identity import common_prompt_hash
+from beamuq.api.open_models import LoadedModel, check_models_extra, open_model, open_served
 from beamuq.api.prompts_as_tokens import PromptTokens, listed_prompts, prompt_as_tokens
 from beamuq.api.rows import check_settings
 from beamuq.errors import BeamUQError, ServerLostError
 from beamuq.models import prompt_tokens
 from beamuq.models.served.server_address import is_server
-from beamuq.progress import watched_bar
+from beamuq.progress import job_progress
 
 if TYPE_CHECKING:
     from beamuq.decoding import Candidate, Policy, Work
@@ -90,8 +92,10 @@ def decode(
     -------
     One row per prompt: id (its number, from 1), question (the text, or the last
     message of a conversation), answer, samples and beams, each with text, token_ids,
-    token_logprobs, logprob and ended; the answer also with token_entropies, in nats. Of a server no
-    entropies, but model, model_hash (null) and server: what tells it from others.
+    token_logprobs, logprob and ended; the answer also with token_entropies, in nats. Further model
+    and model_hash, which ``decide`` compares, and of conversations with one system prompt
+    prompt_hash; around other prompts it is not known: give the rows one, any text that you change
+    with the prompt. Of a server no entropies and no hash, but server: what tells it from others.
 
     Warns where answers begin with a thought, or the greedy one is empty, as where it begins with a
     newline.
@@ -159,7 +163,7 @@ def decoded_rows(
     """What :func:`decode` returns, and for each row why its texts may be no answers.
 
     Nothing is warned of. ``places`` name the prompts in errors. ``threads``: None: those that torch
-    has. ``bar``: of a progress bar the label; "": none.
+    has. ``bar``: what progress is told under; "": nothing is told.
     """
     check_models_extra()
     if threads is not None:
@@ -174,6 +178,7 @@ def decoded_rows(
     policies = _policies(samples, beams)
     if draws != "race":
         policies = _with_draws_of_server(policies, loaded, endings, draws)
+    facts = _facts(loaded, prompts_read, stop=stop, max_new_tokens=max_new_tokens)
     candidates: list[list[Candidate]] = [[] for _ in prompts_read]
     try:
         with threads_of_torch(threads):
@@ -191,7 +196,7 @@ def decoded_rows(
                 work=work,
             )
     except ServerLostError as error:
-        finished, _ = _rows_and_doubts(loaded, prompts_read, candidates, samples, endings)
+        finished, _ = _rows_and_doubts(loaded, prompts_read, candidates, samples, endings, facts)
         if not finished:
             raise
         raise ServerLostError(
@@ -199,7 +204,7 @@ def decoded_rows(
             "the error's 'finished'",
             finished,
         ) from error
-    return _rows_and_doubts(loaded, prompts_read, candidates, samples, endings)
+    return _rows_and_doubts(loaded, prompts_read, candidates, samples, endings, facts)
 
 
 def _opened(model: Any, tokenizer: Any) -> LoadedModel:
@@ -208,8 +213,21 @@ def _opened(model: Any, tokenizer: Any) -> LoadedModel:
         return model
     if is_server(model):
         return open_served(model, tokenizer)
-    check_pair(model, tokenizer)
-    return LoadedModel(model, tokenizer, "", "")
+    return open_model((model, tokenizer))
+
+
+def _facts(
+    loaded: LoadedModel, prompts: Sequence[PromptTokens], *, stop: str, max_new_tokens: int
+) -> Row:
+    """What every row says of itself, for ``decide``: the model and, as far as known, the prompt."""
+    facts: Row = {"model": loaded.name, "model_hash": loaded.content}
+    if loaded.server is not None:
+        facts["server"] = json.loads(loaded.server)
+    parameters = inspect.signature(decode).parameters
+    settings = {"max_new_tokens": max_new_tokens, "stop": stop}
+    unusual = {name: value for name, value in settings.items() if value != parameters[name].default}
+    prompt_hash = common_prompt_hash([prompt.around for prompt in prompts], unusual)
+    return facts if prompt_hash is None else {**facts, "prompt_hash": prompt_hash}
 
 
 def _with_draws_of_server(
@@ -242,15 +260,13 @@ def _rows_and_doubts(
     candidates: Sequence[Sequence[Candidate]],
     samples: int,
     endings: _Endings,
+    facts: Row,
 ) -> tuple[list[Row], list[list[str]]]:
     """What :func:`decoded_rows` returns, of candidates in the order answer, samples, beams.
 
-    A prompt without candidates, which was not decoded, is left out.
+    A prompt without candidates, which was not decoded, is left out. ``facts``: of every row.
     """
     tokenizer = loaded.tokenizer
-    facts: Row = {}
-    if loaded.server is not None:
-        facts = {"model": loaded.name, "model_hash": None, "server": json.loads(loaded.server)}
     rows = []
     doubts = []
     for number, prompt in enumerate(prompts, start=1):
@@ -334,7 +350,7 @@ def _decode_into(
         decoding.Prompt(str(number), prompt.token_ids)
         for number, prompt in enumerate(prompts, start=1)
     ]
-    with watched_bar(len(numbered), bar, "prompt") as shown:
+    with job_progress(len(numbered), bar, "prompt") as shown:
         for members in decoding.compose_batches(numbered, batch):
             for candidate in decoding.decode(model, members, policies, **options):
                 candidates[int(candidate.prompt_id) - 1].append(candidate)

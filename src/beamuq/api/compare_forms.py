@@ -12,6 +12,7 @@ import pandas as pd
 
 from beamuq.api.paired_columns import check_order, group_column, number_column
 from beamuq.api.score_candidates import Scores, as_scores
+from beamuq.api.score_series import similarity_of
 from beamuq.array_types import Counts, Floats
 from beamuq.drawing.curves import draw_values
 from beamuq.drawing.series_on_axes import Axes, axes_or_new
@@ -37,7 +38,8 @@ class PairedComparison:
     value, low, high, std: the difference, above 0 where beams rank better, with the interval and
     the standard deviation of the paired bootstrap; None where it is undefined, and ``note`` says
     why. p: two-sided, of a difference of 0. n questions, in so many ``groups``. beams, samples: the
-    PRR of each. It shows itself in one line.
+    PRR of each. similarity: what texts were compared by, "" where that is not known. It shows
+    itself in words.
     """
 
     method: str
@@ -53,6 +55,7 @@ class PairedComparison:
     beams: Estimate
     samples: Estimate
     note: str = ""
+    similarity: str = ""
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the PRR of each form and the difference, with their intervals; the axes drawn on.
@@ -71,7 +74,8 @@ class PairedComparison:
 
     def __repr__(self) -> str:
         name = f"{self.method} {self.setting}".strip()
-        heading = f"beams − samples in PRR of {name} by {self.quality}"
+        compared = f", similarity {self.similarity}" if self.similarity else ""
+        heading = f"beams − samples in PRR of {name} by {self.quality}{compared}"
         if self.value is None:
             return f"{heading}: {self.note or 'undefined'}, n = {self.n}"
         p = "" if self.p is None else f", p = {decimal(self.p)}"
@@ -164,6 +168,7 @@ def compare(
         beams=_estimate(measured.rows([0]), confidence),
         samples=_estimate(measured.rows([1]), confidence),
         note=of_difference.note,
+        similarity=similarity_of(frame, method),
     )
 
 

@@ -1,4 +1,7 @@
-"""Rows of other tools' files as they are: where their answer and samples stand."""
+"""Rows of other tools' files as they are: where their answer, samples and log-probabilities stand.
+
+Log-probabilities stand beside their texts: a number is of a whole text, a list has one a token.
+"""
 
 from __future__ import annotations
 
@@ -6,39 +9,116 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from beamuq.api.log_probability import NO_LOG_PROBABILITY, is_log_probability
 from beamuq.errors import BeamUQError, hint
 
 ABSENT = object()
+LOGPROB_FIELDS = ("logprob", "token_logprobs")
+GIVE_WHOLE = (
+    f"{NO_LOG_PROBABILITY}; give each text's log p, or a list of one a token, or leave such rows "
+    "out with skip_invalid (--skip-invalid)"
+)
 
 
 @dataclass(frozen=True)
 class Keys:
-    """Under which keys a row has its answer and its samples; "": under our own.
+    """Under which keys a row has its answer, its samples and their log-probabilities.
 
-    A path leads into objects and lists: ``output.text``; ``choices.0.text``, the first choice's;
-    ``choices.text``, all choices' texts. A key that is itself written with points goes first.
+    "": under our own. A path leads into objects and lists: ``output.text``; ``choices.0.text``, the
+    first choice's; ``choices.text``, all choices' texts. A key that is itself written with points
+    goes first.
     """
 
     answer: str = ""
     samples: str = ""
+    answer_logprobs: str = ""
+    samples_logprobs: str = ""
 
     @property
     def are_foreign(self) -> bool:
         """Whether rows are another tool's."""
-        return bool(self.answer or self.samples)
+        return any((self.answer, self.samples, self.answer_logprobs, self.samples_logprobs))
 
-    def our_row(self, row: Mapping[str, Any], place: str) -> dict[str, Any]:
-        """The row with its answer and samples under our own keys.
+    def our_row(
+        self, row: Mapping[str, Any], place: str, *, without_ending: bool = False
+    ) -> dict[str, Any]:
+        """The row with its answer, samples and log-probabilities under our own keys.
 
-        Raises BeamUQError naming the place and the key that is missing, or whose value is null.
+        ``without_ending``: the log-probabilities lack the ending's, and their texts are marked.
+
+        Raises BeamUQError naming the place, the key and the value: one that is missing or null, no
+        log-probability, or not one for each text.
         """
         ours = dict(row)
         if self.answer:
             ours["answer"] = _value(row, self.answer, place, "answer_key")
         if self.samples:
-            samples = _value(row, self.samples, place, "samples_key")
-            ours["samples"] = [samples] if isinstance(samples, str) else samples
+            ours["samples"] = _value(row, self.samples, place, "samples_key")
+        if self.answer_logprobs:
+            logprobs = _value(row, self.answer_logprobs, place, "answer_logprobs_key")
+            where = f"{place}: {self.answer_logprobs}"
+            ours["answer"] = _joined(ours.get("answer"), logprobs, where, without_ending)
+        if self.samples_logprobs:
+            logprobs = _value(row, self.samples_logprobs, place, "samples_logprobs_key")
+            where = f"{place}: {self.samples_logprobs}"
+            ours["samples"] = _joined_each(ours.get("samples"), logprobs, where, without_ending)
+        elif self.samples and isinstance(ours["samples"], str):
+            ours["samples"] = [ours["samples"]]
         return ours
+
+
+def _joined_each(texts: Any, logprobs: Any, where: str, without_ending: bool) -> list[Any]:
+    """Each sample with its log-probabilities; raises BeamUQError unless there are as many."""
+    if isinstance(texts, str):
+        return [_joined(texts, logprobs, where, without_ending)]
+    if not isinstance(texts, list):
+        raise BeamUQError(f"{where}: no list of samples beside it; say samples_key")
+    if not isinstance(logprobs, list):
+        raise BeamUQError(
+            f"{where}: {logprobs!r:.80}: must be a list of one entry a sample, of {len(texts)}"
+        )
+    if len(logprobs) != len(texts):
+        raise BeamUQError(
+            f"{where}: {len(logprobs)} entries for {len(texts)} samples; give one a sample"
+        )
+    return [
+        _joined(text, logprob, f"{where}[{number}]", without_ending)
+        for number, (text, logprob) in enumerate(zip(texts, logprobs, strict=True))
+    ]
+
+
+def _joined(text: Any, logprobs: Any, where: str, without_ending: bool) -> dict[str, Any]:
+    """A text, or our own object with one, and its log-probabilities."""
+    record = {"text": text} if isinstance(text, str) else text
+    if not isinstance(record, Mapping) or not isinstance(record.get("text"), str):
+        raise BeamUQError(
+            f"{where}: no text beside it; say by answer_key or samples_key where the texts stand"
+        )
+    for name in LOGPROB_FIELDS:
+        if record.get(name) is not None:
+            raise BeamUQError(f"{where}: its text has {name} already; give one of both")
+    joined = {**record, **_checked(logprobs, where)}
+    return joined | {"without_ending": True} if without_ending else joined
+
+
+def _checked(logprobs: Any, where: str) -> dict[str, Any]:
+    """The field of log-probabilities: of a whole text, or of its tokens."""
+    if not isinstance(logprobs, list):
+        return {"logprob": _checked_number(logprobs, where)}
+    if not logprobs:
+        raise BeamUQError(f"{where}: []: no token; {GIVE_WHOLE}")
+    numbers = [
+        _checked_number(value, f"{where}[{number}]") for number, value in enumerate(logprobs)
+    ]
+    return {"token_logprobs": numbers}
+
+
+def _checked_number(value: Any, where: str) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and is_log_probability(value):
+        return float(value)
+    shown = "null" if value is None else f"{value!r:.80}"
+    raise BeamUQError(f"{where}: {shown}: {GIVE_WHOLE}")
 
 
 def _value(row: Mapping[str, Any], path: str, place: str, option: str) -> Any:
@@ -47,8 +127,9 @@ def _value(row: Mapping[str, Any], path: str, place: str, option: str) -> Any:
         suggestion = hint(path, [str(key) for key in row])
         raise BeamUQError(f"{place}: {path}: no such key; {suggestion}, or change {option}")
     if value is None:
+        needed = "log-probabilities" if "logprobs" in option else "a text"
         raise BeamUQError(
-            f"{place}: {path}: null; give a text, or leave such rows out with skip_invalid "
+            f"{place}: {path}: null; give {needed}, or leave such rows out with skip_invalid "
             "(--skip-invalid)"
         )
     return value

@@ -7,11 +7,13 @@ import importlib.util
 import os
 import re
 import sys
+import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from beamuq.api.answer_identity import IN_MEMORY
 from beamuq.api.server_identity import read_server
 from beamuq.errors import BeamUQError, hint
 from beamuq.installation import install_command
@@ -129,7 +131,8 @@ def _check_was_fetched(name: str) -> None:
 class LoadedModel:
     """A language model in memory or behind a server, its tokenizer, and what tells it from others.
 
-    Its name, and the hash of its files, or ``server``, what is known of a server, in JSON.
+    Its name, and the hash of its files or of what is in memory (behind ``IN_MEMORY``), or
+    ``server``, what is known of a server, in JSON.
     """
 
     model: Any
@@ -237,16 +240,21 @@ def _read_model(name: str, folder: Path, dtype: Any, device: Any, content: str) 
     return LoadedModel(model, tokenizer, name, content)
 
 
-def _content(model: Any) -> str:
-    """A hash of a model in memory: its parameters' names, shapes, types and some of the values."""
+def _content(model: Any) -> str | None:
+    """A hash of a model in memory: its parameters' names, shapes, types and some of the values.
+
+    None: some values are elsewhere (offloaded), and it is not known.
+    """
     digest = hashlib.sha256()
     for name, values in model.state_dict().items():
+        if getattr(values, "is_meta", False):
+            return None
         if hasattr(values, "flatten"):
             flat = values.detach().flatten()
             distance = max(1, len(flat) // HASHED_VALUES)
             hashed = flat[::distance][:HASHED_VALUES].cpu().tolist()
             digest.update(f"{name} {tuple(values.shape)} {values.dtype} {hashed}".encode())
-    return digest.hexdigest()
+    return IN_MEMORY + digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -272,7 +280,7 @@ def open_similarity(
         ``lexical`` (ROUGE-L of folded words, no model); ``minilm`` (cosine of the packaged
         embeddings); ``nli:MODEL``, ``cross_encoder:MODEL``, ``embedding:MODEL`` with a model as
         :func:`model_folder` takes it; ``module:attribute`` of a scorer outside the package;
-        ``auto``: ``minilm`` where its folder is there, else ``lexical``.
+        ``auto``: ``minilm`` where its folder is there, else ``lexical``, which is warned of once.
     dtype
         ``float32``, ``bfloat16``; ``auto``: float32, as in the official release.
 
@@ -281,7 +289,7 @@ def open_similarity(
     if isinstance(name, Similarity):
         return name
     if name == "auto":
-        name = "minilm" if _has_minilm() else "lexical"
+        name = _similarity_at_hand()
     if name == "lexical":
         return Similarity(name, load_scorer(name), FOLDED_WORDS)
     kind, _, source = name.partition(":")
@@ -303,9 +311,35 @@ def open_similarity(
     return _read_similarity(name, kind, folder, torch_dtype, torch_device, content)
 
 
-def _has_minilm() -> bool:
-    manifest = fetched_models() / "all-minilm-l6-v2/fetched.json"
-    return importlib.util.find_spec("transformers") is not None and manifest.is_file()
+_REASONS_TOLD: set[str] = set()
+"""Why ``auto`` was no ``minilm``, as was warned of in this process."""
+
+
+def _similarity_at_hand() -> str:
+    """What ``auto`` is here; warns, once for each reason, where that is not ``minilm``."""
+    reason = _why_no_minilm()
+    if not reason:
+        return "minilm"
+    if reason not in _REASONS_TOLD:
+        _REASONS_TOLD.add(reason)
+        warnings.warn(
+            f"similarity auto: ROUGE-L of words (lexical) is used, not MiniLM's embeddings: "
+            f"{reason}; scores of one are not comparable with the other's: name the one that you "
+            "want, similarity='minilm' or 'lexical' (--similarity minilm)",
+            stacklevel=4,
+        )
+    return "lexical"
+
+
+def _why_no_minilm() -> str:
+    """Why MiniLM is not at hand; "": it is."""
+    for name in ("torch", "transformers"):
+        if importlib.util.find_spec(name) is None:
+            return f"{name} is not installed ({install_command('models')})"
+    folder = fetched_models() / "all-minilm-l6-v2"
+    if not (folder / MANIFEST).is_file():
+        return f"{folder} is not there (minilm fetches it)"
+    return ""
 
 
 def _own_similarity(name: str) -> Similarity:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from beamuq.api.answer_identity import prompt_around
 from beamuq.api.rows import plain
 from beamuq.errors import BeamUQError
 from beamuq.models import prompt_tokens
@@ -19,10 +20,15 @@ FORMS = "give a text, a list of token ids or a list of messages"
 
 @dataclass(frozen=True)
 class PromptTokens:
-    """A prompt's token ids, and its question: its text or last message; None of a list of ids."""
+    """A prompt's token ids, and its question: its text or last message; None of a list of ids.
+
+    around: of a conversation the prompt around its questions; None: it is not known which part of a
+    text that is.
+    """
 
     token_ids: tuple[int, ...]
     question: str | None
+    around: str | None = None
 
 
 def listed_prompts(prompts: Any) -> list[Any]:
@@ -84,7 +90,8 @@ def prompt_as_tokens(tokenizer: Any, prompt: Any, *, chat: bool, place: str) -> 
             raise BeamUQError(
                 f"{place}: messages: they go through the model's chat template; say chat=True"
             )
-        return PromptTokens(_ids_in_chat(tokenizer, messages, place), messages[-1]["content"])
+        ids_in_chat = _ids_in_chat(tokenizer, messages, place)
+        return PromptTokens(ids_in_chat, messages[-1]["content"], prompt_around(messages))
     ids = tuple(_token_id(part, place) for part in parts)
     written = tokenizer.decode(
         list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False

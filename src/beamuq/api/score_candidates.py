@@ -86,15 +86,19 @@ MINUS_LOG_P = ("Prob", "PTrue", "GNLL")  # the scores that are −log of a proba
 WITHOUT_ENDING = (
     "without the ending's log-probability, which the server left out: not p of the text"
 )
+WITH_ENDING = "the ending token included, which a chat server's tokens may lack"
+"""Without it a sum is not log p of the whole text."""
 
 REASONS = {
     "samples": "needs samples; give them under 'samples'",
     "beams": "needs beams; give them under 'beams'",
     "answer.logprob": (
-        "needs the answer's log-probability; give answer.logprob or answer.token_logprobs"
+        "needs the answer's log-probability; give answer.logprob or answer.token_logprobs, "
+        f"{WITH_ENDING}"
     ),
     "answer.length": (
-        "needs the answer's number of tokens; give answer.token_logprobs or answer.tokens"
+        "needs the answer's number of tokens; give answer.token_logprobs or answer.tokens, "
+        f"{WITH_ENDING}"
     ),
     "answer.mean_entropy": "needs the entropy at each token; give answer.token_entropies",
     "answer.p_true_logprob": "needs the model's own judgement; give answer.p_true_logprob",
@@ -102,10 +106,13 @@ REASONS = {
         "needs NLI labels of alternative tokens, which only a study's judgements step makes"
     ),
     "token_sar": "needs the relevance of every token, which only a study's judgements step makes",
-    "logprob": "needs each candidate's log-probability; give logprob or token_logprobs with it",
+    "logprob": (
+        "needs each candidate's log-probability; give logprob or token_logprobs with it, "
+        f"{WITH_ENDING}"
+    ),
     "weights": (
         "needs each candidate's log-probability for its weight; give logprob or token_logprobs "
-        "with it"
+        f"with it, {WITH_ENDING}"
     ),
     "pairs.same": "needs a judgement of same meaning; give equivalence_threshold",
 }
@@ -151,6 +158,7 @@ class Scores(pd.DataFrame):
 
         Ids in their order, as the index; higher = more uncertain; NaN: this question has no value.
         A score that no question has is left out: the column ``reason`` of its rows says why.
+        ``attrs["similarity"]`` names what texts were compared by; a Parquet file of it keeps that.
 
         Raises BeamUQError naming an id that has a score twice, or a column that is missing.
         """
@@ -166,7 +174,10 @@ class Scores(pd.DataFrame):
         ids = pd.Index(table["id"].unique(), name="id")
         names = table.loc[table["value"].notna(), "name"].unique()
         values = table.pivot(index="id", columns="name", values="value")
-        return values.reindex(index=ids, columns=names).rename_axis(columns=None)
+        wide = values.reindex(index=ids, columns=names).rename_axis(columns=None)
+        if "similarity" in self.columns:
+            wide.attrs["similarity"] = ", ".join(self["similarity"].unique())
+        return wide
 
     def __repr__(self) -> str:
         if not self._is_whole():
@@ -244,6 +255,8 @@ def score(
     without_ending: bool = False,
     answer_key: str = "",
     samples_key: str = "",
+    answer_logprobs_key: str = "",
+    samples_logprobs_key: str = "",
     skip_invalid: bool = False,
     leave_one_out: bool = False,
     shown: str | Path | None = None,
@@ -266,6 +279,7 @@ def score(
         .json, see beamuq.from_inspect.
     similarity
         auto, lexical, minilm, nli:MODEL, cross_encoder:MODEL, embedding:MODEL or module:attribute.
+        auto: minilm where it was fetched, else lexical, with a warning.
     methods
         Names of methods between commas, or a list; module:attribute for one of your own; all, or
         without it, all there are.
@@ -286,6 +300,11 @@ def score(
         other columns are then their own: a misspelt one is not noticed.
     samples_key
         Where they have the samples: a list, or a path such as choices.text.
+    answer_logprobs_key
+        Where they have the answer's natural log-probability, a number; or a list of its tokens',
+        the ending's included: without that of a chat server's list, say without_ending.
+    samples_logprobs_key
+        The same of the samples: a list of one number, or one list, a sample.
     skip_invalid
         Leave out rows that cannot be read, such as one whose answer is null, and warn of them; else
         the first is refused.
@@ -355,7 +374,7 @@ def score(
         rows,
         without_ending=without_ending,
         temperature=temperature,
-        keys=Keys(answer_key, samples_key),
+        keys=Keys(answer_key, samples_key, answer_logprobs_key, samples_logprobs_key),
         skip_invalid=skip_invalid,
     )
     if leave_one_out:
@@ -632,7 +651,8 @@ def _reason(item: QuestionRecord, missing: str, kind: str, temperature: float) -
         return f"{reason} (a server lists the most probable tokens, not whole distributions)"
     for record in _summed(item, missing, kind, temperature):
         if record.total is None and record.left_out:
-            return f"{reason} ({record.left_out})"
+            need, _, _ = reason.partition("; give ")  # what a server gave none of
+            return f"{need} ({record.left_out})"
     return reason
 
 

@@ -29,7 +29,7 @@ from beamuq.api.score_candidates import (
 from beamuq.errors import BeamUQError, reading
 from beamuq.io import SUFFIXES, atomic, check_is_table
 from beamuq.methods.registry import Method
-from beamuq.progress import watched_bar
+from beamuq.progress import job_progress
 
 BLOCK = 500  # questions scored at once; of usual rows some tens of megabytes
 NUMBERS = {"value", "low", "high", "confidence", "correct", "quality"}
@@ -48,6 +48,8 @@ def score_file(
     without_ending: bool = False,
     answer_key: str = "",
     samples_key: str = "",
+    answer_logprobs_key: str = "",
+    samples_logprobs_key: str = "",
     skip_invalid: bool = False,
     leave_one_out: bool = False,
     device: str = "auto",
@@ -67,7 +69,9 @@ def score_file(
         The file of scores: .parquet or .jsonl. It is there once all is scored, and else as before.
     similarity, methods, temperature, epsilon, alpha, equivalence_threshold, without_ending
         As :func:`score` takes them.
-    answer_key, samples_key, skip_invalid, leave_one_out, device, dtype, threads
+    answer_key, samples_key, answer_logprobs_key, samples_logprobs_key
+        As :func:`score` takes them.
+    skip_invalid, leave_one_out, device, dtype, threads
         As :func:`score` takes them.
 
     Returns
@@ -98,7 +102,7 @@ def score_file(
         BLOCK,
         without_ending=without_ending,
         temperature=temperature,
-        keys=Keys(answer_key, samples_key),
+        keys=Keys(answer_key, samples_key, answer_logprobs_key, samples_logprobs_key),
         skip_invalid=skip_invalid,
     )
     scoring = _Scoring(
@@ -174,7 +178,7 @@ def _write_blocks(blocks: Iterable[Records], scoring: _Scoring, path: Path, tota
     written = _Written(path)
     with (
         pq.ParquetWriter(path, schema) as writer,
-        watched_bar(total, "scoring", "question") as bar,
+        job_progress(total, "scoring", "question") as bar,
     ):
         for block in blocks:
             frame = scoring.of(block)

@@ -17,11 +17,14 @@ import pandas as pd
 from beamuq.api.candidate_records import LABELS
 from beamuq.array_types import Floats
 from beamuq.errors import BeamUQError
+from beamuq.methods.registry import METHODS
 
 Row = Mapping[str, Any]
 FACTS = ("method", "variant", "setting", "similarity", "candidates", "scored_with", "version")
 """What a row of ``score`` says of how its value was made."""
 OF_THE_ANSWER = tuple(name for name in LABELS if name.startswith(("model", "prompt", "server")))
+SIMILARITY_PARTS = {"pairs.similarity", "pairs.contradiction", "pairs.same", "sentence_similarity"}
+"""Needs of a method that a similarity fills."""
 NO_METHOD = ("value", "score", "scores")
 """Names of a series of scores that say nothing of the method."""
 ROUNDED = 1e-6  # as a share: of what float32 keeps of a score
@@ -43,6 +46,16 @@ class ScoreSeries(pd.Series):
     def _constructor(self) -> type[ScoreSeries]:
         return ScoreSeries
 
+    def __repr__(self) -> str:
+        return "\n".join([super().__repr__(), *self._similarity_line()])
+
+    def _similarity_line(self) -> list[str]:
+        """What is shown below the values: of scores that compare texts, by which similarity."""
+        if self.scored_rows is None:
+            return []
+        names = similarity_of(self.scored_rows, str(self.scored_rows["method"].iloc[0]))
+        return [f"similarity: {names}"] if names else []
+
     def __finalize__(self, other: Any, method: str | None = None, **kwargs: Any) -> ScoreSeries:
         super().__finalize__(other, method, **kwargs)  # type: ignore[misc]  # which its stubs leave out
         if isinstance(other, pd.Series | pd.DataFrame):
@@ -54,6 +67,22 @@ class ScoreSeries(pd.Series):
             known_rows = [part_rows for part_rows in rows if part_rows is not None]
             self.scored_rows = pd.concat(known_rows) if len(known_rows) == len(rows) else None
         return self
+
+
+def similarity_of(rows: pd.DataFrame, method: str) -> str:
+    """By which similarity a method's scores compare texts; "": by none, or it is not known."""
+    if "similarity" not in rows or not _compares_texts(method):
+        return ""
+    names = rows.loc[rows["method"] == method, "similarity"].dropna().unique()
+    return ", ".join(names)
+
+
+def _compares_texts(method: str) -> bool:
+    """Whether a similarity is in a method's scores, as far as is known."""
+    known_method = METHODS.get(method)
+    if known_method is None:
+        return True
+    return not known_method.all_needs.isdisjoint(SIMILARITY_PARTS)
 
 
 def score_series(rows: pd.DataFrame, name: str) -> ScoreSeries:

@@ -14,8 +14,8 @@ from beamuq.errors import BeamUQError
 FLOOR = -9999.0  # what OpenAI and vLLM write for a token too unlikely to say
 NO_LOGPROBS = "the response has no log-probabilities; ask the server for logprobs"
 NO_ENDING = (
-    "the server left out the ending's log-probability, without which the tokens' sum is the "
-    "probability of no outcome; without_ending scores it all the same"
+    "the server's tokens lack the ending (end-of-sequence token), and the sum of the others is not "
+    "log p of the whole answer; without_ending (--without-ending) scores by it all the same"
 )
 NO_TOKEN = f"a token's log-probability is null or the server's floor of {FLOOR:g}"
 NO_SPELLING = (
