@@ -34,7 +34,8 @@ from sync_evidence import MAP, PAGES, packaged_map, written
 STUDIES = sorted(path.parent for path in EVIDENCE.glob("*/study.json"))
 GIVEN = ("evaluation", "replicates", "scores", "quality", "questions")
 OF_ANSWERED = {"empty_answers", "answered"}
-OF_FURTHER_QUALITIES = {"quality_agreement", "probabilities_alone"}
+OF_DRAWS_BY_QUALITY = {"gains_over_draws"}
+OF_FURTHER_QUALITIES = {"quality_agreement", "probabilities_alone"} | OF_DRAWS_BY_QUALITY
 OF_MAIN_FORMS = {"abl_prauc", "abl_rocauc", "augrc", "topbeam_scoring"}
 OF_NO_MAIN_TABLE = {(name, "beamsearch") for name in ("SAR", "SemanticEntropy", "DegreeMatrix")}
 OF_NO_MAIN_TABLE |= {("DegreeMatrix", "multinomial")}
@@ -117,7 +118,11 @@ def drawn(
 ) -> list[dict[str, Any]]:
     """The replicates of a cell that these exhibits read of it; others would cost minutes."""
     cell = Artifact("evaluation", need.dataset, need.model, need.recipe, need.scorer)
-    main, *further = (quality.metric for quality in study_of(folder).qualities(need.dataset))
+    study = study_of(folder)
+    main, *further = (quality.metric for quality in study.qualities(need.dataset))
+    settings_read = {"main": "nothing with a setting", "reference": "sample "}
+    if study.scoring[need.recipe].every_draw:
+        settings_read["main"] = "sample "
 
     def of_the_answer(forms: list[Scored]) -> list[Scored]:
         return [form for form in forms if answer_source in ("", form.answer_source)]
@@ -127,7 +132,7 @@ def drawn(
         return [form for form in plain if (form.method, form.variant) not in OF_NO_MAIN_TABLE]
 
     def of_others(forms: list[Scored]) -> list[Scored]:
-        read = {"main": "nothing with a setting", "reference": "sample "}.get(need.recipe, "")
+        read = settings_read.get(need.recipe, "")
         with_setting = [
             form for form in of_the_answer(forms) if form.setting and form.setting.startswith(read)
         ]
@@ -144,6 +149,8 @@ def drawn(
         rows += recomputed(folder, cell, of_others, metric, [main]).replicates
     if further and labels & OF_FURTHER_QUALITIES:
         rows += recomputed(folder, cell, of_tables, metric, further).replicates
+    if further and labels & OF_DRAWS_BY_QUALITY:
+        rows += recomputed(folder, cell, of_others, metric, further).replicates
     return rows
 
 

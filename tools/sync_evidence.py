@@ -1,4 +1,4 @@
-"""Write what ``evidence/`` says into four pages and the map of ``beamuq advise``.
+"""Write what ``evidence/`` says into five pages and the map of ``beamuq advise``.
 
 ``--check`` compares. A block stands between ``<!-- outcomes NAME -->`` (which claims have which
 outcome), ``<!-- claims NAME -->`` (``ours`` or ``paper`` behind it: these alone), ``<!-- waiting
@@ -26,7 +26,7 @@ from beamuq_study.exhibits.table_formats import decimal, interval, signed
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = tuple(
     ROOT / f"docs/{name}.md"
-    for name in ("evidence", "evidence_tables", "every_claim", "when_beams_win")
+    for name in ("evidence", "evidence_tables", "every_claim", "when_beams_win", "tuned_models")
 )
 MAP = ROOT / "src/beamuq/evaluation/when_beams_win.csv"
 MAPPED = ("dataset", "quality", "power", "mass", "kappa", "value", "low", "high", "n")
@@ -97,7 +97,7 @@ def _title(row: Row) -> str:
 
 
 def _section(title: str, claims_by_id: dict[str, list[Row]]) -> list[str]:
-    """A list of claims that were asked of a study, and the ids of the others."""
+    """A list of claims that were asked of a study, and the ids of the others; empty: none was."""
     asked_lines = []
     not_asked = []
     for identifier, rows in claims_by_id.items():
@@ -106,7 +106,9 @@ def _section(title: str, claims_by_id: dict[str, list[Row]]) -> list[str]:
             asked_lines += [f"  - {_outcome(row)}" for row in rows]
         else:
             not_asked.append(f"`{identifier}`")
-    lines = [title, "", *asked_lines, ""] if asked_lines else []
+    if not asked_lines:
+        return []
+    lines = [title, "", *asked_lines, ""]
     if not_asked:
         lines += [f"Not asked of this study: {', '.join(not_asked)}.", ""]
     return lines
