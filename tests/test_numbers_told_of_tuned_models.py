@@ -8,12 +8,12 @@ from functools import cache
 
 import pandas as pd
 import pyarrow.parquet as pq
-import pytest
 
 from beamuq.evaluation.significance import smallest_detectable
 from beamuq_study.exhibits.table_formats import decimal, signed
-from evidence_differences import EVIDENCE, POWER
-from test_numbers_told import README, assert_told, page
+from beamuq_study.study_config import STUDIES
+from evidence_differences import ALL, EVIDENCE, FIVE, POWER, paper_gains
+from test_numbers_told import PAGE, README, assert_told, page
 
 FOLDER = EVIDENCE / "tuned"
 TUNED = "docs/tuned_models.md"
@@ -21,7 +21,6 @@ UNTUNED = "smollm2-135m-plain"
 CHECKPOINTS = [f"smollm2-135m-coqa-{epochs}" for epochs in (1, 2, 4)]
 F1 = "answer_f1"
 EXACT = "exact_match"
-TESTS = 6  # three checkpoints by two qualities
 CLAIMS_OF_BOTH = ("pro-ahead-of-perplexity", "dissimilarity-ahead-of-pro")
 
 
@@ -95,69 +94,113 @@ def minus(text: str) -> str:
 def test_how_sure_the_tuned_models_are() -> None:
     above = [
         row_of("tables/sharpness", model=model, metric="share above the threshold")["value"]
-        for model in CHECKPOINTS
+        for model in (UNTUNED, *CHECKPOINTS)
     ]
-    assert above[0] == pytest.approx(0.23, abs=0.005)
-    assert [round(100 * share) for share in above] == [23, 34, 38]
-    (repeats,) = (row_of("tables/sharpness", model=CHECKPOINTS[0], metric="repeats")["value"],)
-    assert round(100 * repeats) == 29
-    assert_told(TUNED, "29 % of the samples are repeats")
-    assert_told(README, "on 23 to 38 % of the questions:")
+    assert [round(100 * share) for share in above] == [6, 23, 34, 38]
+    repeats = asked_of("redundancy-short").set_index("model")["value"]
+    shares = [f"{100 * repeats[model]:.0f} %" for model in CHECKPOINTS]
+    assert_told(TUNED, f"After one epoch {100 * above[1]:.0f} % meet the condition")
+    assert_told(TUNED, f"{shares[0]}, {shares[1]} and {shares[2]} of the samples are repeats")
+    assert_told(README, "on 23 to 38 % of the questions)")
+    assert_told(PAGE, "covered on 23 % of the questions", "for four (38 %)")
+    study = (STUDIES / "tuned.yaml").read_text(encoding="utf-8")
+    assert "on 6 % of these questions" in study
+    assert "23, 34 and 38 %" in study
 
 
 def test_what_the_tuned_models_gain_and_that_nothing_is_shown() -> None:
     by_f1 = [gain(model, F1) for model in CHECKPOINTS]
     by_exact_match = [gain(model, EXACT) for model in CHECKPOINTS]
-    assert [round(row["value"], 2) for row in by_f1] == [0.02, 0.03, 0.04]
-    assert [round(row["value"], 2) for row in by_exact_match] == [0.02, 0.03, 0.03]
-    five = gain(CHECKPOINTS[2], F1, "the five")
-    assert by_f1[2]["low"] > 0
-    assert five["low"] > 0
-    assert max(row["low"] for row in [*by_f1[:2], *by_exact_match]) < 0
+    first, _, last = numbers(by_f1)
+    untuned = numbers([gain(UNTUNED, EXACT)])[0]
+    least, most = (signed(row["value"]) for row in (by_exact_match[0], by_exact_match[2]))
+    assert_told(
+        README,
+        f"{minus(first)} to {minus(last)}, uncorrected",
+        f"by exact match {least} to {most}, untuned {untuned}.",
+    )
     for claim in ("dissimilarity-gains", "five-gain", "dissimilarity-gains-by-rouge-and"):
         ending = "" if claim.endswith("and") else "-by"
         for quality in ("f1", "exact-match"):
             asked = outcomes(f"tuned-{claim}{ending}-{quality}")
             assert asked == dict.fromkeys(CHECKPOINTS, "undecided")
-    first, _, last = numbers(by_f1)
-    assert_told(README, f"{minus(first)} to {minus(last)}")
+
+
+def test_the_five_beside_the_paper_s() -> None:
+    by_f1 = [gain(model, F1, "the five") for model in CHECKPOINTS]
+    one, two, four = (signed(row["value"]) for row in by_f1)
+    in_the_mean = paper_gains(ALL).set_index("method").loc[FIVE, "paper"]
+    on_coqa = paper_gains(["coqa"]).set_index("method").loc[FIVE, "paper"]
+    assert_told(
+        TUNED,
+        f"the five gain {one}, {two} and {four}; the paper's {signed(in_the_mean)} in the mean, "
+        f"{signed(on_coqa)} on CoQA.",
+    )
+    for row in by_f1:
+        assert row["low"] < in_the_mean < on_coqa < row["high"]
+    exact = [gain(model, EXACT, "the five")["value"] for model in CHECKPOINTS]
+    assert_told(TUNED, f"they gain {minus(signed(min(exact)))} to {signed(max(exact))}")
+
+
+def test_gains_by_rouge() -> None:
+    for quality in ("f1", "exact-match"):
+        claims = asked_of(f"tuned-dissimilarity-gains-by-rouge-and-{quality}").set_index("model")
+        one, two, four = (minus(signed(claims["value"][model])) for model in CHECKPOINTS)
+        assert_told(
+            TUNED, f"{one}, {two} and {four} by {quality.replace('-', ' ').replace('f1', 'F1')}"
+        )
 
 
 def test_what_would_have_been_shown_with_power() -> None:
-    spreads = [gain(model, quality)["std"] for model in CHECKPOINTS for quality in (F1, EXACT)]
     z = 2.638  # of a two-sided test at 5 % over six
-    least = [float(smallest_detectable(spread, 0.0, z, POWER)) for spread in spreads]
-    assert (round(min(least), 2), round(max(least), 2)) == (0.06, 0.10)
-    assert_told(TUNED, "a true gain of .06 to .10, by checkpoint and quality")
+    spreads = [
+        gain(model, quality, method)["std"]
+        for model in CHECKPOINTS
+        for quality in (F1, EXACT)
+        for method in ("Dissimilarity", "the five")
+    ]
+    gains = [float(smallest_detectable(spread, 0.0, z, POWER)) for spread in spreads]
+    of_one_test = [
+        asked_of(f"tuned-gain-grows-by-{quality}")["detectable"].to_numpy()
+        for quality in ("f1", "exact-match")
+    ]
+    growth = [3.48 / 2.80 * value for values in of_one_test for value in values]
+    assert_told(
+        TUNED,
+        f"a gain of {decimal(min(gains), 2)} to {decimal(max(gains), 2)}, and a growth of "
+        f"{decimal(min(growth), 2)} to {decimal(max(growth), 2)}",
+    )
 
 
-def test_what_is_told_of_growth_and_of_rouge() -> None:
+def test_what_is_told_of_growth() -> None:
     untuned = gain(UNTUNED, EXACT)
-    assert_told(TUNED, *numbers([untuned]))
+    assert_told(TUNED, f"{numbers([untuned])[0]} (p = {decimal(untuned['p_holm'], 2)} after Holm")
+    gains = csv("tables/gains_over_draws").query("metric == 'beams - samples'")
+    of_table = gains[gains["p_holm"].notna()]
+    assert len(of_table) == 16
+    assert (of_table["p_holm"] < 0.05).sum() == 1
     changes = [gain(model, F1)["value"] - gain(UNTUNED, F1)["value"] for model in CHECKPOINTS]
     assert (round(min(changes), 2), round(max(changes), 2)) == (-0.01, 0.02)
     losses = [untuned["value"] - gain(model, EXACT)["value"] for model in CHECKPOINTS]
     assert (round(min(losses), 2), round(max(losses), 2)) == (0.07, 0.09)
     for quality in ("f1", "exact-match"):
-        asked = asked_of(f"tuned-gain-grows-by-{quality}")
-        assert list(asked["model"]) == CHECKPOINTS
-        assert set(asked["outcome"]) == {"undecided"}
-        assert (asked["high"] < 0).all() == (quality == "exact-match")
-        gains = asked_of(f"tuned-dissimilarity-gains-by-rouge-and-{quality}")["value"]
-        assert (gains.round(2) == 0.02).all() == (quality == "f1")
-        assert (gains < 0).all() == (quality == "exact-match")
+        asked = outcomes(f"tuned-gain-grows-by-{quality}")
+        assert asked == dict.fromkeys(CHECKPOINTS, "undecided")
 
 
 def test_gains_by_covered_mass() -> None:
-    bins = csv("tables/gains_over_draws_by_mass").query("model in @CHECKPOINTS")
-    bins = bins[bins["metric"] == "beams - samples"]
-    assert len(bins) == 12
-    assert (bins["value"] > 0).sum() == 10
-    shown = bins[bins["low"] > 0]
+    bins = csv("tables/gains_over_draws_by_mass").query("metric == 'beams - samples'")
+    assert len(bins) == 16
+    shown = bins[(bins["low"] > 0) & (bins["model"].isin(CHECKPOINTS))]
     assert list(shown["model"]) == [CHECKPOINTS[2]] * 2
     of_four_epochs = bins[bins["model"] == CHECKPOINTS[2]]
-    _, second, third, last = numbers([pd.Series(row) for row in of_four_epochs.to_dict("records")])
-    assert_told(TUNED, f"{second} on the quarter", f"{third} with .74", f"{minus(last)} above")
+    _, second, third, last = (pd.Series(row) for row in of_four_epochs.to_dict("records"))
+    assert_told(
+        TUNED,
+        f"{numbers([second])[0]} on the quarter of questions with .48 to .74 covered (p = "
+        f"{decimal(second['p_holm'], 2)} after Holm over 16), {numbers([third])[0]} with .74 to "
+        f".92 (p = {decimal(third['p_holm'], 2)}), {minus(numbers([last])[0])} above",
+    )
 
 
 def test_which_score_ranks_best() -> None:
@@ -167,14 +210,23 @@ def test_which_score_ranks_best() -> None:
     untuned = prr(UNTUNED, F1)
     assert untuned.index[0] == ("MTE", "")
     assert_told(TUNED, f"MTE does ({decimal(untuned.iloc[0])})")
-    form = ("Dissimilarity", "beamsearch")
-    falls = [decimal(ranked["Perplexity", ""]) for ranked in (untuned, best[2])]
-    rises = [decimal(ranked[form]) for ranked in (untuned, best[2])]
-    assert_told(TUNED, f"from {falls[0]} to {falls[1]}", f"from {rises[0]} to {rises[1]}")
-    for model in (UNTUNED, *CHECKPOINTS):
-        ranked = prr(model, EXACT)
-        for own in (("Prob", ""), ("CocoaMSP", "beamsearch"), ("CocoaMSP", "multinomial")):
-            assert ranked.iloc[0] - ranked[own] < 0.05
+    behind = {
+        quality: [of_the_answer_alone(model, quality) for model in CHECKPOINTS]
+        for quality in (F1, EXACT)
+    }
+    by_f1, by_exact_match = ([decimal(value, 2) for value in values] for values in behind.values())
+    assert_told(
+        TUNED,
+        f"{by_f1[0]}, {by_f1[1]} and {by_f1[2]} behind the best by F1; by exact match "
+        f"{by_exact_match[0]}, {by_exact_match[1]} and {by_exact_match[2]}.",
+    )
+
+
+def of_the_answer_alone(model: str, quality: str) -> float:
+    """How far the best score of the answer alone is behind the best of all in PRR."""
+    ranked = prr(model, quality)
+    alone = max(ranked[name, ""] for name in ("Prob", "Perplexity", "MTE"))
+    return float(ranked.iloc[0] - alone)
 
 
 def test_what_is_told_of_pro() -> None:
@@ -183,9 +235,12 @@ def test_what_is_told_of_pro() -> None:
     assert ahead_of_perplexity == {UNTUNED: "no", **undecided}
     assert ahead_of_pro == {UNTUNED: "undecided", **undecided}
     assert found(CLAIMS_OF_BOTH[0], F1)[0] == "-.172 [-.270, -.074]"
-    assert_told(TUNED, "untuned it is behind by .172 [.074, .270]")
+    assert_told(TUNED, "behind Perplexity untuned, by .172 [.074, .270]")
     by_exact_match = [float(seen.split()[0]) for seen in found(CLAIMS_OF_BOTH[0], EXACT)[1:]]
     assert (round(min(by_exact_match), 2), round(max(by_exact_match), 2)) == (0.15, 0.24)
+    for model in (UNTUNED, *CHECKPOINTS):
+        ranked = prr(model, EXACT)
+        assert ranked["PRO", ""] < ranked["Prob", ""]
     one, two, four = found(CLAIMS_OF_BOTH[1], F1)[1:]
     assert_told(TUNED, f"{one}, {two} and {four}")
 
