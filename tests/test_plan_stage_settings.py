@@ -95,7 +95,7 @@ CHANGES: list[tuple[str, Any, set[str]]] = [
     ("batch_questions", 3, {"candidates"}),
     ("title", "Another", {"study"}),
     ("exhibits", [], set()),
-    ("datasets.triviaqa.questions", 9, {"questions", "candidates", "study"}),
+    ("datasets.triviaqa.questions", 13, {"questions", "candidates", "study"}),
     ("datasets.triviaqa.few_shot", 2, {"questions", "study"}),
     ("datasets.triviaqa.max_new_tokens", 5, {"candidates", "study"}),
     ("datasets.triviaqa.title", "T", {"study"}),
