@@ -9,6 +9,7 @@ import inspect
 import itertools
 import math
 import shutil
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +22,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import beamuq
+from beamuq.api import candidates_of_model
 from beamuq.api.open_models import open_model
 from beamuq.decoding import Work
 from beamuq.errors import BeamUQError
@@ -467,3 +469,17 @@ def test_a_bar_counts_prompts_where_somebody_looks_on(
     monkeypatch.setattr("beamuq.progress.SILENT_SECONDS", 0)
     beamuq.decode(*loaded, ["a b c", "d e", "f g"], **options)
     assert "prompts: 100%" in capsys.readouterr().err
+
+
+def test_many_cut_answers_are_warned_of() -> None:
+    def row(*, ended: bool) -> dict[str, Any]:
+        return {"answer": {"text": "a", "ended": ended}}
+
+    few = [row(ended=False), *(row(ended=True) for _ in range(4))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        candidates_of_model._warn_of_cut_answers(few, 20)
+    with pytest.warns(
+        UserWarning, match="2 of 6 answers had not ended after 20 tokens and are cut"
+    ):
+        candidates_of_model._warn_of_cut_answers([row(ended=False), *few], 20)

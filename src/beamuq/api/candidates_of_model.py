@@ -26,6 +26,7 @@ BATCH = 32  # prompts decoded together: those with a common beginning share it
 STOPS = ("newline", "eos")
 DRAWS = ("race", "server")
 MOST_WARNINGS = 3  # of one call
+MOST_CUT = 0.2  # of the answers, before it is warned of
 Row = dict[str, Any]
 """A prompt's row, as :func:`decode` returns it."""
 
@@ -98,7 +99,7 @@ def decode(
     with the prompt. Of a server no entropies and no hash, but server: what tells it from others.
 
     Warns where answers begin with a thought, or the greedy one is empty, as where it begins with a
-    newline.
+    newline, and where more than a fifth of the answers are cut.
 
     Raises BeamUQError in one line: an empty or too long prompt, a malformed conversation, one that
     the chat template rejects or leaves a part of out, a prompt that leaves a thought open, a number
@@ -127,7 +128,19 @@ def decode(
         bar="prompts",
     )
     _warn_of_doubts(doubts)
+    _warn_of_cut_answers(rows, max_new_tokens)
     return rows
+
+
+def _warn_of_cut_answers(rows: Sequence[Row], max_new_tokens: int) -> None:
+    """Warn the caller of :func:`decode` where many answers are beginnings of answers."""
+    cut = sum(not row["answer"]["ended"] for row in rows)
+    if cut > MOST_CUT * len(rows):
+        warnings.warn(
+            f"{cut} of {len(rows)} answers had not ended after {max_new_tokens} tokens and are "
+            "cut: raise max_new_tokens, or ask for short answers",
+            stacklevel=3,
+        )
 
 
 def _warn_of_doubts(doubts: Sequence[Sequence[str]]) -> None:

@@ -29,6 +29,8 @@ from beamuq.printed_numbers import decimal
 
 FORMS = {"beamsearch": "beams", "multinomial": "samples"}
 """The two forms that are compared, and what they are called."""
+FEW = 100
+"""Questions, or groups of them, of which fewer are called few."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +83,14 @@ class PairedComparison:
         p = "" if self.p is None else f", p = {decimal(self.p)}"
         groups = "" if self.groups == self.n else f" in {self.groups} groups"
         interval = interval_in_words(self.low, self.high)
-        return (
-            f"{heading}: {decimal(self.value)}{interval}{p}, n = {self.n}{groups}\n"
-            f"beams   {self.beams.in_words()}\n"
-            f"samples {self.samples.in_words()}"
-        )
+        few = [] if self.groups >= FEW else [f"few questions: ask some hundreds, not {self.groups}"]
+        lines = [
+            f"{heading}: {decimal(self.value)}{interval}{p}, n = {self.n}{groups}",
+            f"beams   {self.beams.in_words()}",
+            f"samples {self.samples.in_words()}, of this one draw",
+            *few,
+        ]
+        return "\n".join(lines)
 
 
 def compare(
@@ -115,8 +120,8 @@ def compare(
     method
         Whose scores.
     groups
-        What belongs together (a story, a user), and is resampled together; None: each question on
-        its own.
+        What belongs together (a story, a user, a theme), and is resampled together; None: each
+        question on its own.
     setting
         A further formulation of the method.
     max_rejection
@@ -126,7 +131,9 @@ def compare(
 
     Returns
     -------
-    The difference: value, low, high, p and n; and the PRR of each form.
+    The difference: value, low, high, p and n; and the PRR of each form. All are of these samples:
+    another draw (``decode`` with another seed) gives other samples and another difference, which
+    neither the interval nor p contains.
 
     Raises BeamUQError in one line: a method without both forms, a question that lacks a score or a
     quality, columns of other questions or in another order.

@@ -34,9 +34,9 @@ def quality(
 ) -> pd.Series[float]:
     """How right the answer of each row is, by a metric that a study has.
 
-    Answers and right answers are compared as a study compares questions of one's own: letter case,
-    accents and forms of characters do not count, numbers count by their value, and the lines of an
-    answer are joined (docs/reference/answers.md).
+    Answers and right answers are compared as a study compares questions of one's own: letter case
+    and forms of characters do not count, accents do (give both spellings), numbers count by their
+    value, and the lines of an answer are joined (docs/reference/answers.md).
 
     Parameters
     ----------
