@@ -5,6 +5,7 @@ in one line.
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -301,7 +302,7 @@ def test_the_models_name_counts_where_a_hash_is_not_known(made: CalibrationFile)
         "model_hash": "a1",
         "prompt_hash": "b2",
     }
-    told |= {"scored_with": made.scored_with, "candidates": (9, 10)}
+    told |= {"scored_with": made.scored_with, "candidates": (10, 10)}
     assert check_same(made, told, force=False, where="x") == []
     with pytest.raises(BeamUQError, match="model 'elsewhere'"):
         check_same(made, told | {"model_hash": None}, force=False, where="x")
@@ -311,6 +312,30 @@ def test_the_models_name_counts_where_a_hash_is_not_known(made: CalibrationFile)
         "change with the prompt, and give scores as score returns or writes them, those calibrated "
         "on too"
     ]
+
+
+def test_fewer_samples_than_any_calibrated_with_are_told_and_fewer_beams_are_not(
+    made: CalibrationFile,
+) -> None:
+    facts: Row = {"scored_with": made.scored_with, "candidates": (3, 10)}
+    of_samples = made.model_copy(update={"form": "multinomial"})
+    (told,) = [
+        warning
+        for warning in check_same(of_samples, facts, force=False, where="x")
+        if "samples" in warning
+    ]
+    assert told.startswith("some answers have only 3 samples, none calibrated with fewer than 10")
+    of_beams = made.model_copy(update={"form": "beamsearch"})
+    assert "only 3" not in " ".join(check_same(of_beams, facts, force=False, where="x"))
+
+
+def test_answers_without_a_score_are_counted(made: CalibrationFile) -> None:
+    scores = [0.1, math.nan, 0.2, math.nan]
+    decided = decisions_of(made, scores, [])
+    assert "2 of 4 answers have no score: they are not shown, and the test does not see them" in (
+        decided.warnings
+    )
+    assert not decided.table["shown"][[1, 3]].any()
 
 
 def test_a_damaged_file_is_refused_in_one_line(made: CalibrationFile, tmp_path: Path) -> None:
@@ -419,3 +444,19 @@ def test_a_calibration_and_its_decisions_show_themselves_in_words() -> None:
     assert first.startswith("1 of 1 shown; two-sample test of the scores: p = ")
     assert header.split()[:3] == ["id", "value", "right"]
     assert row.split()[1] == "new"
+
+
+def test_a_method_without_a_value_in_either_form_is_told_by_its_reason() -> None:
+    rows = [
+        {
+            "id": number,
+            "method": "CocoaPPL",
+            "variant": variant,
+            "value": None,
+            "reason": "no log p",
+        }
+        for number in (1, 2)
+        for variant in ("beamsearch", "multinomial")
+    ]
+    with pytest.raises(BeamUQError, match=r"no score of CocoaPPL \(no log p\)"):
+        calibrate(rows, method="CocoaPPL", risk=0.1)

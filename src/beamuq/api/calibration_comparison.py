@@ -97,7 +97,7 @@ def compare_facts(
     _compare_settings(comparison, calibration.scored_with, facts.get("scored_with"))
     version = facts.get("version") or __version__
     comparison.compare("version", version, calibration.versions.get("beamuq"))
-    _compare_candidates(comparison, calibration.candidates, facts.get("candidates"))
+    _compare_candidates(comparison, calibration, facts.get("candidates"))
 
 
 def _compare_names_and_hashes(
@@ -165,11 +165,12 @@ def _compare_settings(
 
 
 def _compare_candidates(
-    comparison: Comparison,
-    calibrated: tuple[int, int] | None,
-    candidates: tuple[int, int] | None,
+    comparison: Comparison, calibration: CalibrationFile, candidates: tuple[int, int] | None
 ) -> None:
-    """Compare the most alone: a question may have fewer outcomes."""
+    """Compare the most; of samples fewer than any calibrated with are noted, as where requests
+    failed. Of beams a question may have fewer outcomes.
+    """
+    calibrated = calibration.candidates
     if not calibrated or not candidates:
         comparison.unknown.append("candidates")
         return
@@ -178,4 +179,9 @@ def _compare_candidates(
     if most != calibrated_most:
         comparison.differences.append(
             f"candidates up to {most}, calibrated with up to {calibrated_most}"
+        )
+    elif min(candidates) < min(calibrated) and calibration.form != "beamsearch":
+        comparison.notes.append(
+            f"some answers have only {min(candidates)} samples, none calibrated with fewer than "
+            f"{min(calibrated)}: their scores are noisier than those that the guarantee is of"
         )

@@ -90,8 +90,9 @@ def decisions_of(
 ) -> Decisions:
     """The decisions of scores [N], NaN: none; their table has no ids.
 
-    ``warnings`` are those of the comparison; added are those of scores unlike the calibration's,
-    and of scores that were calibrated on. ``forced``: differences that ``force`` let pass.
+    ``warnings`` are those of the comparison; added are those of scores unlike the calibration's, of
+    missing scores, and of scores that were calibrated on. ``forced``: differences that ``force``
+    let pass.
     """
     table = decision_table(calibration, scores)
     new_scores = table.loc[table["value"].notna(), "value"].to_numpy()
@@ -102,6 +103,12 @@ def decisions_of(
             "the scores are not distributed as the calibration's (two-sample Kolmogorov–Smirnov "
             f"test: p = {shift_p:.2g}, n = {len(new_scores)} and {calibration.n}): neither "
             "probabilities nor the guarantee need hold"
+        )
+    missing = len(table) - len(new_scores)
+    if missing:
+        all_warnings.append(
+            f"{missing} of {len(table)} answers have no score: they are not shown, and the test "
+            "does not see them"
         )
     outside = int(_outside_range(calibration, new_scores).sum())
     if outside:

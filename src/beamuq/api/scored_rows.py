@@ -103,13 +103,12 @@ def _in_all_forms(rows: Rows, method: str, where: str) -> list[PlacedRow]:
 
 
 def _in_only_form(rows: Sequence[PlacedRow], where: str) -> list[PlacedRow]:
-    """The rows of the form that has scores; all of them where none has one."""
+    """The rows of the form that has scores; of one form where none has one."""
     forms = sorted({placed.row.variant for placed in rows if placed.row.value is not None})
-    if not forms:
-        return list(rows)
     if len(forms) > 1:
         raise BeamUQError(f"{where}: in the forms {', '.join(forms)}; choose one with --form")
-    return [placed for placed in rows if placed.row.variant == forms[0]]
+    form = forms[0] if forms else rows[0].row.variant
+    return [placed for placed in rows if placed.row.variant == form]
 
 
 def _check_each_id_once(rows: Sequence[PlacedRow]) -> None:
@@ -166,7 +165,8 @@ def _is_right(placed: PlacedRow, quality_threshold: float | None) -> bool:
         return bool(correct)
     if quality is None:
         raise BeamUQError(
-            f"{place}: correct: missing; give 0 or 1, or 'quality' with --quality-threshold"
+            f"{place}: id {placed.row.id}: correct: missing; give 0 or 1, or 'quality' with "
+            "--quality-threshold; keep answers without either in a file of their own"
         )
     if quality_threshold is None:
         raise BeamUQError(
