@@ -471,15 +471,14 @@ def test_a_bar_counts_prompts_where_somebody_looks_on(
     assert "prompts: 100%" in capsys.readouterr().err
 
 
-def test_many_cut_answers_are_warned_of() -> None:
-    def row(*, ended: bool) -> dict[str, Any]:
-        return {"answer": {"text": "a", "ended": ended}}
+def test_many_cut_answers_are_warned_of(loaded: tuple[Any, Any]) -> None:
+    prompts = ["a b c", "d e", "f g"]
+    with pytest.warns(UserWarning, match="3 of 3 answers had not ended after 1 tokens"):
+        beamuq.decode(*loaded, prompts, beams=1, max_new_tokens=1)
 
-    few = [row(ended=False), *(row(ended=True) for _ in range(4))]
+
+def test_a_fifth_of_cut_answers_is_no_warning() -> None:
+    rows: list[dict[str, Any]] = [{"answer": {"ended": number > 0}} for number in range(5)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        candidates_of_model._warn_of_cut_answers(few, 20)
-    with pytest.warns(
-        UserWarning, match="2 of 6 answers had not ended after 20 tokens and are cut"
-    ):
-        candidates_of_model._warn_of_cut_answers([row(ended=False), *few], 20)
+        candidates_of_model._warn_of_cut_answers(rows, 20)

@@ -162,6 +162,16 @@ def test_the_cell_of_the_first_figure_comes_first_then_those_of_the_main_recipe(
     assert "main" not in {cell.recipe for cell, priority in priorities.items() if priority == 0}
 
 
+def test_every_rule_of_a_cell_has_the_priority_of_its_cell() -> None:
+    without = []
+    for file in sorted((ROOT / "workflow/rules").glob("*.smk")):
+        for block in re.split(r"^(?=rule )", file.read_text(encoding="utf-8"), flags=re.MULTILINE):
+            is_of_a_cell = block.startswith("rule ") and "/{recipe}" in block.partition("log:")[2]
+            if is_of_a_cell and "priority: plan.priority" not in block:
+                without.append(block.partition(":")[0])
+    assert without == []
+
+
 def wildcards_of(model: str, dataset: str, recipe: str) -> Any:
     return SimpleNamespace(model=model, dataset=dataset, recipe=recipe)
 

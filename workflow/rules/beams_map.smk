@@ -8,6 +8,7 @@ rule beams_map:
         beams_map="results/{study}/beams_map/{scorer}/{model}/{dataset}/{recipe}.parquet",
     log:
         "logs/{study}/beams_map/{scorer}/{model}/{dataset}/{recipe}.log",
+    priority: plan.priority
     conda:
         "../../envs/analysis.yaml"
     resources:
