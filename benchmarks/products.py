@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from beamuq.decoding import Greedy, Policy, Prompt, Sample, Work, decode, stop_tokens
+from beamuq.decoding import Greedy, Policy, Sample, Work, decode, stop_tokens
 from benchmarks.common import (
     MODEL,
     NEW_TOKENS,
@@ -63,27 +63,21 @@ def weights(model: Any) -> tuple[int, int]:
     return layers, model.lm_head.weight.numel()
 
 
-def share(
-    model: Any, prompts: Sequence[Prompt], searches: Sequence[Policy], rate: float
-) -> Results:
-    """CPU seconds a question, and the products' share of them."""
-    stops = stop_tokens(AutoTokenizer.from_pretrained(model.name_or_path), model)
-    run = partial(
-        decode, model, prompts, list(searches), stop_ids=stops, seed=0, max_new_tokens=NEW_TOKENS
-    )
+def share(run: Callable[..., Any], model: Any, count: int, rate: float) -> Results:
+    """CPU seconds a question of decoding ``count`` of them, and the products' share of them."""
     work = Work()
     costs = [measured(partial(run, work=work))[1], measured(run)[1], measured(run)[1]]
     cpu = median(costs).cpu
     layers, output = weights(model)
     rows = work.prompt_rows + work.decoded_rows
-    read = len(prompts) + work.decoded_rows  # of a prompt the last token's logits alone are read
+    read = count + work.decoded_rows  # of a prompt the last token's logits alone are read
     products = rows * layers + read * output
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         run()
     return {
-        "prompt tokens": round(work.prompt_tokens / len(prompts)),
-        "rows": round(rows / len(prompts), 1),
-        "CPU seconds": cpu / len(prompts),
+        "prompt tokens": round(work.prompt_tokens / count),
+        "rows": round(rows / count, 1),
+        "CPU seconds": cpu / count,
         "share of product rate": products / rate / cpu,
         "of it prompts": work.prefill_seconds / (work.prefill_seconds + work.decode_seconds),
         **time_by_kind(profiler, cpu),
@@ -121,13 +115,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     loader: Any = AutoModelForCausalLM
     model = loader.from_pretrained(arguments.model, dtype=torch.float32).eval()
     tokenizer = AutoTokenizer.from_pretrained(arguments.model)
+    stops = stop_tokens(tokenizer, model)
+    settings: Any = {"stop_ids": stops, "seed": 0, "max_new_tokens": NEW_TOKENS}
     rate = product_rate()
     print(f"product rate: {rate / 1e9:.1f} billion multiply-adds a second")
     cells = []
     for length in arguments.lengths:
         prompts = questions(tokenizer, length, arguments.questions)
         for name, searches in SEARCHES.items():
-            cells.append({"searches": name, **share(model, prompts, searches, rate)})
+            run = partial(decode, model, prompts, list(searches), **settings)
+            cells.append({"searches": name, **share(run, model, len(prompts), rate)})
             print(row(cells[-1]), flush=True)
     write_json(arguments.json, {**versions(), "product rate": rate, "cells": cells})
 
