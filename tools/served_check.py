@@ -307,7 +307,7 @@ def table(report: Report) -> str:
 def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--questions", type=int, default=100)
-    parser.add_argument("--llama-questions", type=int, default=20)
+    parser.add_argument("--llama-questions", type=int, default=5)
     parser.add_argument("--servers", nargs="+", choices=list(PACKAGES), default=list(PACKAGES))
     parser.add_argument("--data-root", type=Path, help="instead of that of config.yaml")
     parser.add_argument("--no-kill", action="store_true", help="kill no server")
