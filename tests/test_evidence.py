@@ -27,7 +27,7 @@ from beamuq_study.exhibits.figure_of_beams_map import sides_of_points
 from beamuq_study.parquet_tables import Artifact, Loaded, read
 from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Study, load_study
-from collect_evidence import NO_TEXT, cells, collect, in_few_colours, shortened
+from collect_evidence import NO_TEXT, cells, collect, in_few_colours, in_seven_digits, shortened
 from evidence_differences import EVIDENCE, Scored, recomputed
 from sync_evidence import MAP, PAGES, packaged_map, written
 
@@ -317,6 +317,23 @@ def test_published_scores_are_short_and_keep_every_order_and_no_new_tie() -> Non
     assert short[0] == np.float32(0.3)
     assert short[8] == np.float32(-2 / 3)
     assert not scores.astype("float32").rank().equals(scores.rank())
+
+
+@pytest.mark.parametrize(
+    ("cell", "published"),
+    [
+        ("0.0373342760124602", "0.03733428"),
+        ("-1234.56789012345", "-1234.568"),
+        ("3.2e-17", "3.2e-17"),
+        ("1.23456789012e-05", "1.234568e-05"),
+        ("1.0", "1.0"),
+        ("2000", "2000"),
+        ("", ""),
+        ("similarity power=1.0 M=3", "similarity power=1.0 M=3"),
+    ],
+)
+def test_published_tables_have_numbers_of_seven_digits(cell: str, published: str) -> None:
+    assert in_seven_digits(cell) == published
 
 
 def test_a_folder_that_is_no_evidence_is_not_deleted(tmp_path: Path) -> None:

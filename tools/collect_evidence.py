@@ -5,15 +5,17 @@ finished: CSVs and captions of tables and figures, what came of the claims, the 
 file; of each evaluated cell its evaluation, scores, quality and the ids of its empty answers; of
 each dataset the questions' ids and groups. It is laid out like the results folder, so the package's
 own readers read it. Left out: exhibits that print questions; replicates and the points of curves,
-which scores, quality and groups give again; scores under other similarities than the main; of
-recipes of which no exhibit judges the top beam, what is of it; digits of scores that no order hangs
-on. ``CONTENTS.md`` says which cells are in and which are not.
+which scores, quality and groups give again; digits of tables after the seventh; scores under other
+similarities than the main; of recipes of which no exhibit judges the top beam, what is of it;
+digits of scores that no order hangs on. ``CONTENTS.md`` says which cells are in and which are not.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +40,7 @@ from beamuq_study.study_config import Study, load_study
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("comparison_claims.csv", "ledger.csv", "study.json")
 LARGEST = 400_000  # bytes of the points of a figure: those of curves are more
+LONG_NUMBER = re.compile(r"-?\d+\.\d{7,}(e-\d+)?|-?\d\.\d+e-\d+")
 LARGEST_SHIFT = 8  # of 255, that a colour of a picture in few colours may be off
 NO_TEXT = {"question": "", "context": [], "history": [], "options": [], "references": []}
 
@@ -77,10 +80,10 @@ def _collect_exhibits(study: Study, results: Path, into: Path) -> list[str]:
     for label in list_of_exhibits.labels(study):
         if list_of_exhibits.exhibit(label, study).shows_questions:
             continue
-        for ending in ("csv", "md"):
-            _copy(results / f"tables/{label}.{ending}", into / f"tables/{label}.{ending}")
-        for ending in ("csv", "txt"):
-            _copy(figures / f"{label}.{ending}", into / f"figures/{label}.{ending}")
+        _copy(results / f"tables/{label}.md", into / f"tables/{label}.md")
+        _copy(figures / f"{label}.txt", into / f"figures/{label}.txt")
+        _copy_csv(results / f"tables/{label}.csv", into / f"tables/{label}.csv")
+        _copy_csv(figures / f"{label}.csv", into / f"figures/{label}.csv")
         picture(figures / f"{label}.png", into / f"figures/{label}.png")
         points = into / f"figures/{label}.csv"
         if points.is_file() and points.stat().st_size > LARGEST:
@@ -198,6 +201,23 @@ def _copy(source: Path, target: Path) -> None:
     if source.is_file():
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
+
+
+def _copy_csv(source: Path, target: Path) -> None:
+    """Copy a table, its numbers in seven digits: they are of samples of thousands."""
+    if not source.is_file():
+        return
+    with source.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.reader(lines))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("w", encoding="utf-8", newline="") as short:
+        writer = csv.writer(short, lineterminator="\n")
+        writer.writerows([[in_seven_digits(cell) for cell in row] for row in rows])
+
+
+def in_seven_digits(cell: str) -> str:
+    """A decimal number of a table in seven significant digits; other cells as they are."""
+    return f"{float(cell):.7g}" if LONG_NUMBER.fullmatch(cell) else cell
 
 
 def picture(source: Path, target: Path) -> None:
