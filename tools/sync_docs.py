@@ -25,10 +25,10 @@ from pydantic_core import PydanticUndefined
 
 from beamuq import cli
 from beamuq.api import candidate_records
-from beamuq.api.score_candidates import REASONS, candidates_of
+from beamuq.api.score_candidates import REASONS
 from beamuq.methods.dissimilarity_estimators import CUSTOM, WEIGHTINGS, Weighting
 from beamuq.methods.method_inputs import DERIVED, PARTS
-from beamuq.methods.registry import METHODS, Method
+from beamuq.methods.registry import METHODS, Method, candidates_of
 from beamuq_study import machine_config, parquet_tables, study_config
 from beamuq_study.comparison.comparison_inputs import read_claims
 from beamuq_study.exhibits import captions, list_of_exhibits

@@ -319,6 +319,7 @@ def read_records(
     most: int | None = None,
     keys: Keys = OUR_KEYS,
     skip_invalid: bool = False,
+    to_score: bool = True,
 ) -> Records:
     """The questions of a ``.jsonl``, ``.json`` or ``.parquet`` file, of mappings, or of a frame.
 
@@ -326,7 +327,8 @@ def read_records(
     Columns that are not a record's are left out, unless one is meant to be: see
     :func:`beamuq.errors.nearest`. ``most``: only the first. ``keys``: where another tool has its
     answer, samples and log-probabilities; its other columns are its own. ``skip_invalid``: a row
-    that cannot be read is warned of and left out.
+    that cannot be read is warned of and left out. ``to_score``: an answer that nothing can be
+    scored by is refused.
 
     Raises BeamUQError in one line: the place, the key, the value and the fix. Also for a repeated
     id, for no rows at all, and where no row can be read.
@@ -341,6 +343,7 @@ def read_records(
         most=most,
         keys=keys,
         skip_invalid=skip_invalid,
+        to_score=to_score,
     )
     return next(blocks)
 
@@ -354,13 +357,14 @@ def record_blocks(
     most: int | None = None,
     keys: Keys = OUR_KEYS,
     skip_invalid: bool = False,
+    to_score: bool = True,
 ) -> Iterator[Records]:
     """As :func:`read_records`, so many questions at a time; ``size`` None: all at once.
 
     Ids are compared over all blocks. Rows that are left out are told of behind the last block,
     thoughts in texts once, with the first block that has them.
     """
-    reader = _RecordReader(without_ending, temperature, keys)
+    reader = _RecordReader(without_ending, temperature, keys, to_score)
     read = _RowsRead()
     for number, (place, row) in enumerate(islice(placed_rows_or_errors(rows), most), start=1):
         try:
@@ -417,6 +421,7 @@ class _RecordReader:
     without_ending: bool
     temperature: float
     keys: Keys
+    to_score: bool
 
     def read(
         self, row: Mapping[str, Any] | BeamUQError, place: str, default_id: str
@@ -435,7 +440,8 @@ class _RecordReader:
             _check_spelling(fields, place)
         item = _read_record(fields, place, default_id)
         check_temperatures(item, place, self.temperature)
-        _check_can_be_scored(item, fields, place)
+        if self.to_score:
+            _check_can_be_scored(item, fields, place)
         return item
 
 

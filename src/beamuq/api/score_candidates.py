@@ -40,7 +40,7 @@ from beamuq.api.inspect_logs import from_inspect
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.paired_columns import check_order, group_column, number_column
 from beamuq.api.rows import Rows, check_settings, named, score_names
-from beamuq.api.score_series import ScoreSeries, score_series
+from beamuq.api.score_series import ScoreSeries, form_in_words, score_series
 from beamuq.api.score_settings import ScoreSettings, scored_with
 from beamuq.array_types import Bools, Floats
 from beamuq.errors import BeamUQError, hint
@@ -50,7 +50,15 @@ from beamuq.html_text import escape
 from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import certified_interval, certified_pair_interval
 from beamuq.methods.method_inputs import UNKNOWN, Answer, Evidence, Pairs, missing_part
-from beamuq.methods.registry import DIRECTION, FACTORS, METHODS, Method, compute, resolve
+from beamuq.methods.registry import (
+    DIRECTION,
+    FACTORS,
+    METHODS,
+    Method,
+    candidates_of,
+    compute,
+    resolve,
+)
 from beamuq.scorers.scorer_protocol import scored
 
 COLUMNS = (
@@ -183,14 +191,14 @@ class Scores(pd.DataFrame):
         if not self._is_whole():
             return super().__repr__()
         with pd.option_context("display.max_rows", 10, "display.width", 100):
-            return f"{self._heading()}\n{self.wide().round(3)!r}"
+            return f"{self._heading()}\n{self.wide().round(3)!r}\n{self._forms()}"
 
     def _repr_html_(self) -> str | None:
         table: Any = self.wide().round(3) if self._is_whole() else pd.DataFrame(self)
         html: str | None = table._repr_html_()
         if html is None or not self._is_whole():
             return html
-        return f"<p>{escape(self._heading())}</p>\n{html}"
+        return f"<p>{escape(self._heading())}</p>\n{html}\n<p>{escape(self._forms())}</p>"
 
     def _is_whole(self) -> bool:
         """Whether it is a frame as ``score`` gives it, or some rows of one."""
@@ -206,6 +214,15 @@ class Scores(pd.DataFrame):
         without_value = len(self.groupby(["method", "variant", "setting"])) - wide.shape[1]
         reasons = f"; {without_value} more have no value (column reason)" if without_value else ""
         return f"{scores}; similarity: {similarity}{reasons}"
+
+    def _forms(self) -> str:
+        """What is shown below it: of which form each score is, one of a method in one form too."""
+        names: dict[str, list[str]] = {}
+        with_value = pd.DataFrame(self)[self["value"].notna()]
+        for (method, variant), rows in with_value.groupby(["method", "variant"], sort=False):
+            words = form_in_words(str(method), str(variant)) or "form not known"
+            names.setdefault(words, []).extend(dict.fromkeys(score_names(rows)))
+        return "; ".join(f"{words}: {', '.join(listed)}" for words, listed in names.items())
 
     def _no_such_score(self, method: str, form: str | None, setting: str) -> BeamUQError:
         of_method = self[self["method"] == method]
@@ -459,13 +476,6 @@ def _add_labels(frame: Scores, records: Records) -> None:
         labels = {item.id: getattr(item, name) for item in records}
         if any(label is not None for label in labels.values()):
             frame[name] = frame["id"].map(labels)
-
-
-def candidates_of(method: Method, variant: str) -> str:
-    """Which of :data:`KINDS` a method reads in a form."""
-    if variant == "beamsearch" or method.scope == "beams":
-        return "beams"
-    return "answer" if method.scope == "answer" else "samples"
 
 
 def chosen_methods(methods: str | Sequence[str] | None) -> list[Method]:
