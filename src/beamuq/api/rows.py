@@ -44,6 +44,7 @@ SETTINGS: Mapping[str, Any] = {
     "epsilon": Annotated[float, Field(ge=0, le=1)],
     "threshold": Annotated[float, Field(ge=0, le=1)] | None,
     "alpha": Annotated[float, Field(gt=0, le=2)],
+    "draw_size": Annotated[int, Field(ge=1)] | None,
     "equivalence_threshold": Annotated[float, Field(gt=0, le=1)],
     "temperature": Annotated[float, Field(ge=LEAST_TEMPERATURE, le=10)],
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,18 +34,20 @@ from beamuq.api.candidate_records import (
     by_probability,
     read_records,
 )
+from beamuq.api.draws_of_samples import check_draws, draws_of, setting_of_draw
 from beamuq.api.foreign_rows import Keys
 from beamuq.api.inspect_log_file import is_inspect_log
 from beamuq.api.inspect_logs import from_inspect
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.paired_columns import check_order, group_column, number_column
+from beamuq.api.paired_prr import RESAMPLES, measured_prr, names_of_answers, only_estimate
 from beamuq.api.rows import Rows, check_settings, named, score_names
 from beamuq.api.score_series import ScoreSeries, form_in_words, score_series
 from beamuq.api.score_settings import ScoreSettings, scored_with
 from beamuq.array_types import Bools, Floats
 from beamuq.errors import BeamUQError, hint
-from beamuq.evaluation.bootstrap import Estimate, estimate, resample_blocks
-from beamuq.evaluation.prr_and_auc import Judged, measure_blocks, why_undefined
+from beamuq.evaluation.bootstrap import Estimate
+from beamuq.evaluation.prr_and_auc import why_undefined
 from beamuq.html_text import escape
 from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import certified_interval, certified_pair_interval
@@ -270,6 +272,7 @@ def score(
     alpha: float = 0.9,
     equivalence_threshold: float = 0.8,
     without_ending: bool = False,
+    draw_size: int | None = None,
     answer_key: str = "",
     samples_key: str = "",
     answer_logprobs_key: str = "",
@@ -312,6 +315,9 @@ def score(
     without_ending
         Where a server left out only the ending's log-probability, take the sum of the others; such
         scores have a note and no certified interval.
+    draw_size
+        Of samples that are several draws: score the methods over samples on each disjoint draw of
+        so many too, by settings M=10 draw=1, …, of which compare takes the mean of their PRR.
     answer_key
         Where another tool's rows have the answer: a key, or a path such as choices.0.text. Their
         other columns are then their own: a misspelt one is not noticed.
@@ -376,6 +382,7 @@ def score(
         epsilon=epsilon,
         alpha=alpha,
         equivalence_threshold=equivalence_threshold,
+        draw_size=draw_size,
     )
     chosen = chosen_methods(methods)
     where = "rows" if isinstance(rows, Records) else named(rows)
@@ -399,20 +406,28 @@ def score(
     else:
         warn_if_answers_are_samples(records)
     warn_if_samples_are_one_draw(records)
+    if draw_size is not None:
+        check_draws(records, draw_size, where)
     opened = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
-    settings = CallSettings(temperature, epsilon, alpha, equivalence_threshold, without_ending)
+    settings = CallSettings(
+        temperature, epsilon, alpha, equivalence_threshold, without_ending, draw_size
+    )
     return score_records(records, chosen, opened, settings)
 
 
 @dataclass(frozen=True)
 class CallSettings:
-    """The numbers of a call of :func:`score`."""
+    """The numbers of a call of :func:`score`.
+
+    ``draw_size`` adds scores and changes none: it is no part of :meth:`as_json`.
+    """
 
     temperature: float
     epsilon: float
     alpha: float
     equivalence_threshold: float
     without_ending: bool
+    draw_size: int | None = None
 
     def as_json(self, similarity: str, *, with_threshold: bool) -> str:
         """``scored_with``; the threshold only where the similarity has no classes."""
@@ -614,6 +629,29 @@ def _score_rows(
                     yield _with_score(row, item, method, evidence[kind], settings.temperature)
                 else:
                     yield row._replace(reason=REASONS[kind])
+    if settings.draw_size is not None:
+        yield from _rows_of_draws(item, methods, compared, settings, settings.draw_size)
+
+
+def _rows_of_draws(
+    item: QuestionRecord,
+    methods: Sequence[Method],
+    compared: _Compared,
+    settings: CallSettings,
+    size: int,
+) -> Iterator[_ScoreRow]:
+    """A question's score by every method over samples, on each disjoint draw of so many."""
+    for number, samples in enumerate(draws_of(item.samples, size), start=1):
+        drawn = item.model_copy(update={"samples": samples, "beams": []})
+        setting = setting_of_draw(size, number)
+        one_draw = replace(settings, draw_size=None)
+        for row in _score_rows(drawn, _over_samples(methods), compared, one_draw):
+            if row.setting == "" and row.variant != "beamsearch":
+                yield row._replace(setting=setting)
+
+
+def _over_samples(methods: Sequence[Method]) -> list[Method]:
+    return [method for method in methods if candidates_of(method, method.variants[0]) == "samples"]
 
 
 def _with_score(
@@ -725,7 +763,7 @@ def prr(
     *,
     groups: Sequence[object] | None = None,
     max_rejection: float = 0.5,
-    resamples: int = 1000,
+    resamples: int = RESAMPLES,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Estimate:
@@ -743,7 +781,10 @@ def prr(
     max_rejection
         The area goes to this share of rejected answers.
     resamples, confidence, seed
-        Of the percentile bootstrap.
+        Of the percentile bootstrap. Its draws depend on the answers' ids and groups alone, so that
+        the interval is the one that compare gives this score. Ids are those that a series has for
+        its index; lists and arrays have 1, 2, …, as rows without ids do: of rows with ids of their
+        own give the series, not its numbers, to draw as compare does.
 
     Returns
     -------
@@ -762,7 +803,8 @@ def prr(
     score_column = number_column("scores", scores)
     quality_column = number_column("quality", quality, truth_values=True)
     count = len(score_column)
-    units = list(map(str, range(count))) if groups is None else group_column(groups)
+    ids = names_of_answers(count, scores, quality)
+    units = ids if groups is None else group_column(groups)
     if not count == len(quality_column) == len(units):
         counted_groups = "" if groups is None else f", groups: {len(units)}"
         raise BeamUQError(
@@ -773,11 +815,16 @@ def prr(
     _check_all_there("quality", quality_column)
     if why := why_undefined("PRR", quality_column, max_rejection):
         return Estimate(None, None, None, None, why, count)
-    blocks = resample_blocks(units, resamples, seed, "prr")
-    values = measure_blocks(
-        [score_column], [Judged(quality_column)], blocks, ["PRR"], [max_rejection]
-    )[0][0]["PRR"]
-    return estimate(float(values[0]), values[1:], confidence, count)
+    measured = measured_prr(
+        [({}, score_column)],
+        quality_column,
+        ids,
+        units,
+        max_rejection=max_rejection,
+        resamples=resamples,
+        seed=seed,
+    )
+    return only_estimate(measured, confidence)
 
 
 def _check_all_there(name: str, column: Floats) -> None:
