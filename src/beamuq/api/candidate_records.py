@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
 from beamuq import written_texts
-from beamuq.api.foreign_rows import Keys
+from beamuq.api.foreign_rows import Keys, marked_without_ending
 from beamuq.api.lm_eval_rows import is_lm_eval_row, our_row_of_lm_eval
 from beamuq.api.log_probability import NO_LOG_PROBABILITY, is_log_probability
 from beamuq.api.rows import Rows, named, no_question, placed_rows_or_errors
@@ -154,14 +154,28 @@ class CandidateRecord(StrictModel):
     token_ids: Annotated[
         list[int] | None, Field(description="not used; so that a person can follow it")
     ] = None
-    ended: Annotated[bool | None, Field(description="false: cut before its end; not used")] = None
+    ended: Annotated[
+        bool | None,
+        Field(
+            description=(
+                "true: its last token ended it, whose log-probability is counted too; false: cut "
+                "before its end"
+            )
+        ),
+    ] = None
     temperature: Annotated[
         float | None,
         Field(gt=0, description="at which a sample was drawn; score refuses another than its own"),
     ] = None
     without_ending: Annotated[
         bool,
-        Field(description="its log-probability lacks the ending's: scores that need it are marked"),
+        Field(
+            description=(
+                "true: its log-probability lacks the ending's, and scores that need it are marked; "
+                "false: holds it; where neither this nor ended says it of token_logprobs, score "
+                "believes it and warns"
+            )
+        ),
     ] = False
     left_out: Annotated[
         str | None,
@@ -178,6 +192,11 @@ class CandidateRecord(StrictModel):
                     "one of both"
                 )
         return self
+
+    @property
+    def says_ending(self) -> bool:
+        """Whether it says that its log-probabilities hold the ending's, lack it, or have none."""
+        return self.ended is not None or "without_ending" in self.model_fields_set
 
     @property
     def total(self) -> float | None:
@@ -436,6 +455,8 @@ class _RecordReader:
         fields = read_responses(
             row, place, without_ending=self.without_ending, temperature=self.temperature
         )
+        if self.without_ending:
+            fields = marked_without_ending(fields)
         if not self.keys.are_foreign:
             _check_spelling(fields, place)
         item = _read_record(fields, place, default_id)

@@ -183,7 +183,7 @@ def compare(
     names = list(map(str, ids))
     units = names if groups is None else group_column(groups)
     measured = measured_prr(
-        [(column.keys, column.scores.to_numpy(np.float64)) for column in columns],
+        [(column.keys, np.asarray(column.scores, dtype=np.float64)) for column in columns],
         _quality_values(ids, quality, units),
         names,
         units,

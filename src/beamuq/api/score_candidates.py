@@ -24,6 +24,7 @@ from beamuq.api.answer_among_samples import (
     warn_if_samples_are_one_draw,
     without_the_answers,
 )
+from beamuq.api.believed_endings import check_one_is_said, warn_if_endings_are_believed
 from beamuq.api.candidate_records import (
     LABELS,
     ROUNDING,
@@ -272,6 +273,7 @@ def score(
     alpha: float = 0.9,
     equivalence_threshold: float = 0.8,
     without_ending: bool = False,
+    with_ending: bool = False,
     draw_size: int | None = None,
     answer_key: str = "",
     samples_key: str = "",
@@ -313,8 +315,12 @@ def score(
         From which similarity on two texts mean the same, in (0, 1], for a similarity without
         classes.
     without_ending
-        Where a server left out only the ending's log-probability, take the sum of the others; such
+        Log-probabilities lack the ending's (end-of-sequence token's), where a server left out only
+        that, or in rows of your own that do not say otherwise: take the sum of the others. Such
         scores have a note and no certified interval.
+    with_ending
+        Your own lists of tokens' log-probabilities hold the ending's: without this, or "ended"
+        beside a list, that is believed with a warning.
     draw_size
         Of samples that are several draws: score the methods over samples on each disjoint draw of
         so many too, by settings M=10 draw=1, …, of which compare takes the mean of their PRR.
@@ -368,7 +374,8 @@ def score(
 
     Raises BeamUQError in one line: a bad row, an unknown method, similarity or model; with
     leave_one_out an answer that is none of its samples. Warns where the answers seem to be one of
-    their samples, by its place, and where the samples of no question differ.
+    their samples, by its place, where the samples of no question differ, and where nothing says
+    whether lists of log-probabilities hold the ending's.
 
     Examples
     --------
@@ -384,6 +391,7 @@ def score(
         equivalence_threshold=equivalence_threshold,
         draw_size=draw_size,
     )
+    check_one_is_said(with_ending=with_ending, without_ending=without_ending)
     chosen = chosen_methods(methods)
     where = "rows" if isinstance(rows, Records) else named(rows)
     if shown is not None or scorer or is_inspect_log(rows):
@@ -406,6 +414,8 @@ def score(
     else:
         warn_if_answers_are_samples(records)
     warn_if_samples_are_one_draw(records)
+    if not with_ending:
+        warn_if_endings_are_believed(records)
     if draw_size is not None:
         check_draws(records, draw_size, where)
     opened = open_similarity(similarity, device=device, dtype=dtype, threads=threads)

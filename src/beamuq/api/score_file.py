@@ -15,6 +15,7 @@ from beamuq.api.answer_among_samples import (
     warn_if_samples_are_one_draw,
     without_the_answers,
 )
+from beamuq.api.believed_endings import check_one_is_said, warn_if_endings_are_believed
 from beamuq.api.candidate_records import LABELS, Records, record_blocks
 from beamuq.api.draws_of_samples import check_draws
 from beamuq.api.foreign_rows import Keys
@@ -47,6 +48,7 @@ def score_file(
     alpha: float = 0.9,
     equivalence_threshold: float = 0.8,
     without_ending: bool = False,
+    with_ending: bool = False,
     draw_size: int | None = None,
     answer_key: str = "",
     samples_key: str = "",
@@ -71,7 +73,7 @@ def score_file(
         The file of scores: .parquet or .jsonl. It is there once all is scored, and else as before.
     similarity, methods, temperature, epsilon, alpha, equivalence_threshold
         As :func:`score` takes them.
-    without_ending, draw_size
+    without_ending, with_ending, draw_size
         As :func:`score` takes them.
     answer_key, samples_key, answer_logprobs_key, samples_logprobs_key
         As :func:`score` takes them.
@@ -99,6 +101,7 @@ def score_file(
         equivalence_threshold=equivalence_threshold,
         draw_size=draw_size,
     )
+    check_one_is_said(with_ending=with_ending, without_ending=without_ending)
     for name, path in (("rows", rows), ("output", output)):
         if path.suffix not in SUFFIXES:
             raise BeamUQError(f"{name}: {path}: must end in {' or '.join(SUFFIXES)}")
@@ -115,6 +118,8 @@ def score_file(
         open_similarity(similarity, device=device, dtype=dtype, threads=threads),
         CallSettings(temperature, epsilon, alpha, equivalence_threshold, without_ending, draw_size),
     )
+    if not with_ending:
+        blocks = _with_endings_looked_at(blocks)
     compared = _compared(blocks, str(rows), leave_one_out, draw_size)
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".beamuq-") as folder:
@@ -147,6 +152,14 @@ class _Scoring:
 
     def of(self, records: Records) -> Scores:
         return score_records(records, self.methods, self.similarity, self.settings)
+
+
+def _with_endings_looked_at(blocks: Iterator[Records]) -> Iterator[Records]:
+    """The same blocks; the first is looked at for endings that are believed."""
+    first = next(blocks)
+    warn_if_endings_are_believed(first)
+    yield first
+    yield from blocks
 
 
 def _compared(
