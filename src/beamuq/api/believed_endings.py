@@ -26,8 +26,12 @@ def warn_if_endings_are_believed(records: Sequence[QuestionRecord]) -> None:
     """Warn once of lists of tokens' log-probabilities that nothing says to hold the ending's."""
     places = []
     for record in records:
-        listed = {"answer": [record.answer], "samples": record.samples, "beams": record.beams}
-        for kind, candidates in listed.items():
+        by_kind: dict[str, Sequence[CandidateRecord]] = {
+            "answer": [record.answer],
+            "samples": record.samples,
+            "beams": record.beams,
+        }
+        for kind, candidates in by_kind.items():
             if any(_is_believed(candidate) for candidate in candidates):
                 places.append(f"id {record.id!r}: {kind}")
     if not places:
