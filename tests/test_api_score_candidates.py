@@ -36,6 +36,7 @@ FULL: dict[str, Any] = {
         "token_logprobs": [-0.3, -0.1],
         "token_entropies": [1.0, 0.5],
         "p_true_logprob": -0.2,
+        "ended": True,
     },
     "samples": [{"text": text, "logprob": -1.0} for text in ("Paris", "Paris", "Lyon", "Rome")],
     "beams": [
