@@ -105,6 +105,8 @@ def test_a_constant_quality_is_no_difference_and_says_why(scores: Scores) -> Non
     comparison = beamuq.compare(scores, [1] * len(ROWS))
     assert (comparison.value, comparison.low, comparison.p) == (None, None, None)
     assert comparison.note == "undefined: every answer has the same quality"
+    assert comparison == beamuq.compare(scores, [1] * len(ROWS))
+    assert beamuq.prr(scores["Dissimilarity"], [1] * len(ROWS)) == comparison.beams
 
 
 def test_one_seed_gives_one_interval(scores: Scores, quality: pd.Series[float]) -> None:
@@ -207,10 +209,20 @@ def test_a_comparison_says_how_many_draws_were_averaged(
     assert len(one.draws) == 1
 
 
-def test_several_times_as_many_samples_as_beams_are_told_of(quality: pd.Series[float]) -> None:
-    scores = beamuq.score(rows(samples=12), similarity="lexical", methods="Dissimilarity")
-    text = repr(beamuq.compare(scores, quality))
-    assert "12 samples beside 3 beams: with score(rows, draw_size=3)" in text
+@pytest.mark.parametrize(
+    ("samples", "told"),
+    [
+        (12, "12 samples beside 3 beams: score(rows, draw_size=3) compares as many"),
+        (7, "7 samples beside 3 beams: give as many, or a multiple of 3, of which score("),
+    ],
+)
+def test_several_times_as_many_samples_as_beams_are_told_of(
+    samples: int, told: str, quality: pd.Series[float]
+) -> None:
+    drawn = rows(samples=samples)
+    drawn[5]["beams"] = drawn[5]["beams"][:1]  # the most beams count
+    scores = beamuq.score(drawn, similarity="lexical", methods="Dissimilarity")
+    assert told in repr(beamuq.compare(scores, quality))
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,8 @@ class PairedComparison:
     itself in words.
 
     draws: the PRR of each draw of samples, of which ``samples`` is the mean; one where the samples
-    are one draw. sizes: how many beams a question has at least, and how many samples a draw has; 0
-    where that is not known.
+    are one draw, none where it is undefined. sizes: the most beams that a question has, and the
+    fewest samples of a draw; 0 where that is not known.
     """
 
     method: str
@@ -112,10 +112,10 @@ class PairedComparison:
         beams, samples = self.sizes
         if not beams or samples < 2 * beams:
             return []
-        return [
-            f"{samples} samples beside {beams} beams: with score(rows, draw_size={beams}) as many "
-            "are compared, in the mean of several draws"
-        ]
+        several = f"score(rows, draw_size={beams}) compares as many, in the mean of several draws"
+        if samples % beams:
+            several = f"give as many, or a multiple of {beams}, of which {several}"
+        return [f"{samples} samples beside {beams} beams: {several}"]
 
 
 def compare(
@@ -212,21 +212,22 @@ def compare(
         samples=only_estimate(samples, confidence),
         note=of_difference.note,
         similarity=similarity_of(frame, method),
-        draws=tuple(draws.frame["value"]),
-        sizes=(columns[0].candidates, columns[1].candidates),
+        draws=tuple(draws.frame["value"].dropna()),
+        sizes=(columns[0].most, min(column.fewest for column in columns[1:])),
     )
 
 
 @dataclass(frozen=True)
 class _Column:
-    """Scores of one form, or of one draw of samples, by id.
+    """Scores of one form, or of one draw of samples, by id, and from how many candidates.
 
-    ``keys``: form and setting; ``candidates``: the fewest of a question, 0 where that is not known.
+    ``keys``: form and setting; fewest, most: candidates of a question, 0 where that is not known.
     """
 
     keys: dict[str, str]
     scores: pd.Series[float]
-    candidates: int
+    fewest: int
+    most: int
 
 
 def _columns(scores: Scores, ids: pd.Index, method: str, setting: str) -> list[_Column]:
@@ -240,17 +241,12 @@ def _columns(scores: Scores, ids: pd.Index, method: str, setting: str) -> list[_
 
 def _column(scores: Scores, ids: pd.Index, method: str, form: str, setting: str) -> _Column:
     values = scores_of_form(scores, ids, method, form, setting)
-    rows = scores[
-        (scores["method"] == method)
-        & (scores["variant"] == form)
-        & (scores["setting"] == setting)
-        & scores["value"].notna()
-    ]
-    counts = rows["candidates"] if "candidates" in rows else pd.Series([0])
-    fewest = counts.min()
-    return _Column(
-        {"variant": form, "setting": setting}, values, 0 if pd.isna(fewest) else int(fewest)
-    )
+    in_form = (scores["method"] == method) & (scores["variant"] == form)
+    rows = scores[in_form & (scores["setting"] == setting) & scores["value"].notna()]
+    counts = [0]
+    if "candidates" in rows and rows["candidates"].notna().all():
+        counts = [int(count) for count in rows["candidates"]]
+    return _Column({"variant": form, "setting": setting}, values, min(counts), max(counts))
 
 
 def _drawn(estimate: Estimate | PairedComparison) -> dict[str, float]:
