@@ -15,12 +15,13 @@ import synthetic
 from beamuq.api.score_candidates import Scores
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.estimates import Estimates
+from beamuq_study.exhibits.numbers_of_cells import gains_over_draws
 from beamuq_study.stages.metrics_of_scores import EvaluationSettings, evaluate
 
 CITIES = ("Rome", "Bari", "Pisa", "Lecce")
 
 
-def rows(count: int = 40) -> list[dict[str, Any]]:
+def rows(count: int = 40, samples: int = 6) -> list[dict[str, Any]]:
     """Questions with samples and beams; the beams' probabilities sum to less than 1."""
     draw = random.Random(1)
     made = []
@@ -28,8 +29,8 @@ def rows(count: int = 40) -> list[dict[str, Any]]:
         texts = draw.sample(CITIES, 3)
         beams = [{"text": text, "logprob": -1.4 - draw.random()} for text in texts]
         answer = draw.choice(CITIES)
-        samples = draw.choices(CITIES, k=6)
-        made.append({"id": f"q{number}", "answer": answer, "samples": samples, "beams": beams})
+        drawn = draw.choices(CITIES, k=samples)
+        made.append({"id": f"q{number}", "answer": answer, "samples": drawn, "beams": beams})
     return made
 
 
@@ -47,13 +48,14 @@ def quality() -> pd.Series[float]:
 
 
 def of_study(
-    scores: Scores, quality: pd.Series[float], groups: list[str]
+    scores: Scores, quality: pd.Series[float], groups: list[str], draws: tuple[str, ...] = ("",)
 ) -> tuple[pd.DataFrame, Estimates]:
     """The table ``evaluation`` of a study of these scores, and beams minus samples in PRR."""
     ids = list(quality.index)
+    forms = [("beamsearch", ""), *(("multinomial", draw) for draw in draws)]
     values = {
-        ("Dissimilarity", form, ""): scores.scores_of("Dissimilarity", form).to_numpy()
-        for form in ("beamsearch", "multinomial")
+        ("Dissimilarity", form, setting): scores.scores_of("Dissimilarity", form, setting)
+        for form, setting in forms
     }
     judged = {"id": ids, "answer_source": ["greedy"] * len(ids), "value": quality.tolist()}
     evaluation, replicates = evaluate(
@@ -66,8 +68,7 @@ def of_study(
     frame = pd.DataFrame(evaluation).assign(model="m", dataset="d", recipe="r", scorer="s")
     drawn = np.array([row["values"] for row in replicates])
     estimates = Estimates.from_rows(frame.to_dict("records"), drawn)
-    of_beams = estimates.where(variant="beamsearch")
-    return frame, of_beams.minus(estimates.where(variant="multinomial"))
+    return frame, gains_over_draws(estimates, draws)
 
 
 @pytest.mark.parametrize("group_size", [1, 4])
@@ -104,6 +105,8 @@ def test_a_constant_quality_is_no_difference_and_says_why(scores: Scores) -> Non
     comparison = beamuq.compare(scores, [1] * len(ROWS))
     assert (comparison.value, comparison.low, comparison.p) == (None, None, None)
     assert comparison.note == "undefined: every answer has the same quality"
+    assert comparison == beamuq.compare(scores, [1] * len(ROWS))
+    assert beamuq.prr(scores["Dissimilarity"], [1] * len(ROWS)) == comparison.beams
 
 
 def test_one_seed_gives_one_interval(scores: Scores, quality: pd.Series[float]) -> None:
@@ -141,3 +144,124 @@ def test_scores_that_were_read_from_a_file_are_compared(
 ) -> None:
     read = pd.DataFrame(scores.to_dict("records"))
     assert beamuq.compare(read, quality) == beamuq.compare(scores, quality)
+
+
+DRAWS = ("M=4 draw=1", "M=4 draw=2", "M=4 draw=3")
+
+
+@pytest.fixture(scope="module")
+def scores_of_draws() -> Scores:
+    return beamuq.score(
+        rows(samples=12), similarity="lexical", methods="Prob,Dissimilarity", draw_size=4
+    )
+
+
+def test_of_several_draws_the_mean_is_compared_as_in_a_study(
+    scores_of_draws: Scores, quality: pd.Series[float]
+) -> None:
+    groups = [f"story {number // 4}" for number in range(len(quality))]
+    comparison = beamuq.compare(scores_of_draws, quality, groups=groups)
+    _, difference = of_study(scores_of_draws, quality, groups, DRAWS)
+    (row,) = difference.summary().to_dict("records")
+    measured = (comparison.value, comparison.low, comparison.high, comparison.std)
+    assert measured == pytest.approx([row[name] for name in ("value", "low", "high", "std")], 1e-5)
+    assert comparison.p == difference.p()[0]
+
+
+def test_each_draw_is_scored_as_if_its_samples_were_all(
+    scores_of_draws: Scores, quality: pd.Series[float]
+) -> None:
+    comparison = beamuq.compare(scores_of_draws, quality)
+    for number, setting in enumerate(DRAWS):
+        one_draw = [
+            row | {"samples": row["samples"][4 * number : 4 * number + 4]}
+            for row in rows(samples=12)
+        ]
+        alone = beamuq.score(one_draw, similarity="lexical", methods="Dissimilarity")
+        expected = alone.scores_of("Dissimilarity", "multinomial")
+        drawn = scores_of_draws.scores_of("Dissimilarity", "multinomial", setting)
+        assert drawn.tolist() == expected.tolist()
+        assert comparison.draws[number] == beamuq.prr(expected, quality).value
+    assert comparison.samples.value == pytest.approx(np.mean(comparison.draws))
+
+
+def test_draws_add_scores_and_change_none(scores_of_draws: Scores) -> None:
+    plain = beamuq.score(rows(samples=12), similarity="lexical", methods="Prob,Dissimilarity")
+    without_draws = scores_of_draws[scores_of_draws["setting"] == ""]
+    pd.testing.assert_frame_equal(
+        pd.DataFrame(without_draws).reset_index(drop=True), pd.DataFrame(plain)
+    )
+    of_draws = scores_of_draws[scores_of_draws["setting"] != ""]
+    assert set(of_draws["method"]) == {"Dissimilarity"}
+    assert set(of_draws["variant"]) == {"multinomial"}
+
+
+def test_a_comparison_says_how_many_draws_were_averaged(
+    scores: Scores, scores_of_draws: Scores, quality: pd.Series[float]
+) -> None:
+    several = beamuq.compare(scores_of_draws, quality)
+    assert ", mean of 3 draws of 4 (" in repr(several)
+    assert "of this one draw" not in repr(several)
+    drawn = [label.get_text() for label in several.plot().get_yticklabels()]
+    assert drawn == ["samples, mean of 3 draws", "beams", "beams − samples"]
+    one = beamuq.compare(scores, quality)
+    assert "of this one draw" in repr(one)
+    assert len(one.draws) == 1
+
+
+@pytest.mark.parametrize(
+    ("samples", "told"),
+    [
+        (12, "12 samples beside 3 beams: score(rows, draw_size=3) compares as many"),
+        (7, "7 samples beside 3 beams: give as many, or a multiple of 3, of which score("),
+    ],
+)
+def test_several_times_as_many_samples_as_beams_are_told_of(
+    samples: int, told: str, quality: pd.Series[float]
+) -> None:
+    drawn = rows(samples=samples)
+    drawn[5]["beams"] = drawn[5]["beams"][:1]  # the most beams count
+    scores = beamuq.score(drawn, similarity="lexical", methods="Dissimilarity")
+    assert told in repr(beamuq.compare(scores, quality))
+
+
+@pytest.mark.parametrize(
+    ("counts", "told"),
+    [
+        ((12, 10), "id 'b': samples: 10: must be two draws of 4 or more"),
+        ((4, 4), "id 'a': samples: 4: must be two draws of 4 or more"),
+        ((12, 8), "id 'b': samples: 8: 'a' has 12"),
+    ],
+)
+def test_samples_that_do_not_make_whole_draws_are_refused(
+    counts: tuple[int, int], told: str
+) -> None:
+    drawn = [
+        {"id": name, "answer": "Rome", "samples": ["Rome", "Bari"] * (count // 2)}
+        for name, count in zip("ab", counts, strict=True)
+    ]
+    with pytest.raises(BeamUQError, match=told):
+        beamuq.score(drawn, similarity="lexical", draw_size=4)
+    with pytest.raises(BeamUQError, match="draw_size: 0"):
+        beamuq.score(drawn, similarity="lexical", draw_size=0)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_prr_gives_each_form_the_interval_that_the_comparison_gives_it(
+    scores: Scores, quality: pd.Series[float], grouped: bool
+) -> None:
+    groups = [f"story {number // 4}" for number in range(len(quality))] if grouped else None
+    comparison = beamuq.compare(scores, quality, groups=groups)
+    over_beams = scores.scores_of("Dissimilarity", "beamsearch")
+    over_samples = scores.scores_of("Dissimilarity", "multinomial")
+    assert beamuq.prr(over_beams, quality, groups=groups) == comparison.beams
+    assert beamuq.prr(over_samples.to_numpy(), quality, groups=groups) == comparison.samples
+
+
+def test_arrays_are_resampled_as_rows_without_ids_are() -> None:
+    without_ids = [{key: row[key] for key in ("answer", "samples", "beams")} for row in ROWS]
+    scores = beamuq.score(without_ids, similarity="lexical", methods="Dissimilarity")
+    judged = [number % 3 == 0 for number in range(len(ROWS))]
+    comparison = beamuq.compare(scores, judged)
+    over_beams = scores.scores_of("Dissimilarity", "beamsearch").to_numpy()
+    assert beamuq.prr(over_beams, judged) == comparison.beams

@@ -82,3 +82,67 @@ def test_a_metric_of_ones_own_reads_the_answers_as_they_are(
     monkeypatch.syspath_prepend(tmp_path)
     values = quality(ROWS, ["Paris", "x"], "own_quality:lines")
     assert np.array_equal(values, [1, 0])
+
+
+@pytest.mark.parametrize(
+    ("answers", "ids"),
+    [
+        (["It is Paris", "Lyon"], ["1", "2"]),
+        (("It is Paris", "Lyon"), ["1", "2"]),
+        ((text for text in ("It is Paris", "Lyon")), ["1", "2"]),
+        (np.array(["It is Paris", "Lyon"]), ["1", "2"]),
+        (pd.Series(["It is Paris", "Lyon"]), ["1", "2"]),
+        (pd.Series(["It is Paris", "Lyon"], index=["a", "b"]), ["a", "b"]),
+        (pd.Series(["It is Paris", "Lyon"], index=pd.Index([0, 1], name="id")), ["0", "1"]),
+        (pd.DataFrame({"answer": ["It is Paris", "Lyon"]}), ["1", "2"]),
+        (pd.DataFrame({"id": ["a", 7], "answer": ["It is Paris", "Lyon"]}), ["a", "7"]),
+        ([{"id": "a", "answer": "It is Paris"}, {"id": 7, "answer": "Lyon"}], ["a", "7"]),
+    ],
+)
+def test_answers_alone_are_judged_too(answers: Any, ids: list[str]) -> None:
+    assert quality(answers, ["Paris", "Paris"]).to_dict() == dict(zip(ids, [1.0, 0.0], strict=True))
+
+
+def test_a_frame_whose_index_names_the_ids_keeps_them() -> None:
+    answers = pd.DataFrame({"answer": ["Paris"]}, index=pd.Index(["a"], name="id"))
+    assert quality(answers, {"a": "Paris"}).to_dict() == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        (["Paris", None], "row 2: answer: null: give a text"),
+        (["Paris", 7], "row 2: answer: 7: give a text"),
+        (pd.Series(["Paris", np.nan]), "row 2: answer: null: give a text"),
+        (pd.DataFrame({"answer": ["Paris", None]}), "row 2: answer: this key is missing"),
+        (pd.DataFrame({"response": ["Paris", "Lyon"]}), "row 1: answer: this key is missing"),
+        (pd.Series(["Paris", "Lyon"], index=["a", "a"]), "row 2: id 'a' stands twice"),
+        ({"a": "Paris", "b": "Lyon"}, "rows: a dict; give a list"),
+        ({"Paris", "Lyon"}, "rows: a set; give a list"),
+        (3, "rows: a int; give a list"),
+    ],
+)
+def test_what_is_no_answer_is_refused_with_its_row_and_key(answers: Any, told: str) -> None:
+    with pytest.raises(BeamUQError, match=told):
+        quality(answers, ["Paris", "Paris"])
+
+
+def test_series_of_answers_and_right_answers_in_two_orders_are_refused() -> None:
+    answers = pd.Series(["Paris", "Rome"], index=["a", "b"])
+    right_answers = pd.Series(["Rome", "Paris"], index=["b", "a"])
+    with pytest.raises(BeamUQError, match=r"rows, answers: .*two orders"):
+        quality(answers, right_answers)
+    assert quality(answers, right_answers.rename_axis("id")).tolist() == [1, 1]
+
+
+def test_what_choose_picked_is_judged_in_one_call() -> None:
+    samples = ["Rome", "Rome", "Oslo"]
+    rows = [
+        {"id": "a", "answer": "Oslo", "samples": samples, "answers": ["Rome"]},
+        {"id": "b", "answer": "Rome", "samples": samples, "answers": ["Oslo"]},
+    ]
+    best = beamuq.choose(rows, similarity="lexical")
+    right_answers = {"a": "Rome", "b": "Oslo"}
+    assert quality(rows).to_dict() == {"a": 0, "b": 0}
+    assert quality(best, right_answers).to_dict() == {"a": 1, "b": 0}
+    assert quality(best.set_index("id"), right_answers).to_dict() == {"a": 1, "b": 0}

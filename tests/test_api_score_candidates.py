@@ -36,6 +36,7 @@ FULL: dict[str, Any] = {
         "token_logprobs": [-0.3, -0.1],
         "token_entropies": [1.0, 0.5],
         "p_true_logprob": -0.2,
+        "ended": True,
     },
     "samples": [{"text": text, "logprob": -1.0} for text in ("Paris", "Paris", "Lyon", "Rome")],
     "beams": [
@@ -495,6 +496,14 @@ def test_a_frame_of_scores_shows_itself_a_row_a_question() -> None:
     assert f"<p>{heading}</p>" in str(scores._repr_html_())
     one = score([BARE], similarity="lexical", methods="Dissimilarity,Prob")
     assert "2 more have no value (column reason)" in repr(one)
+    forms = (
+        "over samples (multinomial): Dissimilarity + multinomial; "
+        "over beams (beamsearch): Dissimilarity + beamsearch; of the answer alone: Prob"
+    )
+    assert repr(scores).splitlines()[-1] == forms
+    assert f"<p>{forms}</p>" in str(scores._repr_html_())
+    in_one_form = score([FULL], similarity="lexical", methods="LexicalSimilarity,PRO")
+    assert repr(in_one_form).endswith("over samples: LexicalSimilarity; over beams: PRO")
     two_columns = scores[["id", "value"]]
     assert repr(two_columns) == repr(pd.DataFrame(two_columns))
     assert "q2" in repr(pd.concat([scores, scores]))

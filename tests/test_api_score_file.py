@@ -121,3 +121,19 @@ def test_a_file_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "bad.parquet").write_bytes(b"no table")
     with pytest.raises(BeamUQError, match=r"bad.parquet: not a readable Parquet file"):
         beamuq.score_file(tmp_path / "bad.parquet", tmp_path / "scores.parquet")
+
+
+def test_draws_are_scored_in_blocks_too_and_are_as_many_in_all(tmp_path: Path) -> None:
+    samples = ["Rome", "Milan", "Turin", "Rome"]
+    rows = [{"id": f"q{number}", "answer": "Rome", "samples": samples} for number in range(5)]
+    path = lines(tmp_path / "rows.jsonl", rows)
+    output = tmp_path / "scores.parquet"
+    beamuq.score_file(path, output, similarity="lexical", methods="Dissimilarity", draw_size=2)
+    at_once = beamuq.score(path, similarity="lexical", methods="Dissimilarity", draw_size=2)
+    pd.testing.assert_frame_equal(pd.read_parquet(output), pd.DataFrame(at_once))
+    assert {"M=2 draw=1", "M=2 draw=2"} <= set(at_once["setting"])
+    rows[4]["samples"] = [*samples, "Rome", "Rome"]
+    with pytest.raises(BeamUQError, match="id 'q4': samples: 6: 'q0' has 4"):
+        beamuq.score_file(
+            lines(path, rows), output, similarity="lexical", methods="Dissimilarity", draw_size=2
+        )

@@ -78,10 +78,24 @@ def test_the_command_tells_it_and_prints_the_name(
     assert "similarity: lexical" in capsys.readouterr().out
 
 
-def test_one_methods_scores_show_what_texts_were_compared_by() -> None:
+def test_one_methods_scores_show_their_form_and_what_texts_were_compared_by() -> None:
     scores = scored()
-    assert repr(scores["Dissimilarity"]).splitlines()[-1] == "similarity: lexical"
-    assert "similarity" not in repr(scores["Prob"])  # of the answer alone
+    forms = {
+        "multinomial": "over samples (multinomial); similarity: lexical",
+        "beamsearch": "over beams (beamsearch); similarity: lexical",
+    }
+    for form, footer in forms.items():
+        series = scores.scores_of("Dissimilarity", form)
+        assert repr(series).splitlines()[-1] == footer
+        assert repr(series[:1]).splitlines()[-1] == footer
+    assert repr(scores["Dissimilarity"]).splitlines()[-1] == forms["beamsearch"]
+    assert repr(scores["Prob"]).splitlines()[-1] == "of the answer alone"
+
+
+def test_scores_without_their_rows_show_no_form() -> None:
+    series = scored()["Dissimilarity"]
+    assert "over" not in repr(series.to_frame()["Dissimilarity"])
+    assert "over" not in repr(pd.concat([series, pd.Series([0.1], index=["x"])]))
 
 
 def test_a_wide_frame_keeps_the_similarity_and_its_file_too(tmp_path: Path) -> None:

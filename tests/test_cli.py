@@ -300,6 +300,7 @@ TYPES = {
     "float": float,
     "float | None": float,
     "int": int,
+    "int | None": int,
     "bool": None,
 }
 """What an option's value becomes, by the annotation of the parameter; of any other it is a text."""

@@ -119,3 +119,10 @@ def test_groups_of_series_are_named_by_the_same_rule() -> None:
         beamuq.prr(scores, right, groups=[1.0, 1.0, 2.0, float("nan")])
     with pytest.raises(BeamUQError, match="groups: row 4: missing"):
         beamuq.Calibration().fit(scores, right, groups=[1.0, 1.0, 2.0, float("nan")])
+
+
+def test_the_ids_that_a_frames_index_names_are_kept() -> None:
+    table = pd.DataFrame({"answer": ["Rome", "Oslo"], "samples": [["Rome"], ["Bern"]]})
+    by_id = table.set_index(pd.Index(["b", 7], name="id"))
+    assert list(beamuq.score(by_id, similarity="lexical")["id"].unique()) == ["b", "7"]
+    assert list(beamuq.score(table, similarity="lexical")["id"].unique()) == ["1", "2"]

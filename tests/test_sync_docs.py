@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+import pydoc
+import re
 from dataclasses import replace
 
 import pytest
 
+import beamuq
 import sync_docs
 from beamuq.methods import METHODS
+from page_blocks import DOCS
 
 
 def test_a_part_that_is_not_known_is_named_with_its_page() -> None:
@@ -30,3 +35,23 @@ def test_a_part_of_the_evidence_without_a_field_of_a_row_is_named(
     monkeypatch.delitem(sync_docs.FIELDS, "answer.logprob")
     with pytest.raises(SystemExit, match=r"method 'Prob' needs answer\.logprob"):
         sync_docs.candidate_needs()
+
+
+def test_the_python_page_lists_what_the_package_offers() -> None:
+    rows = sync_docs.functions().splitlines()[2:]
+    names = [row.split("`")[1].removeprefix("beamuq.") for row in rows]
+    assert names[: len(beamuq.__all__)] == beamuq.__all__
+    assert all(len(row.split(" | ")[1]) > 20 for row in rows)
+
+
+PYTHON_PAGE = (DOCS / "reference/python.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "path", re.findall(r"^\.\. auto\w+:: (\S+)$", PYTHON_PAGE, flags=re.MULTILINE)
+)
+def test_help_shows_what_the_python_page_has_in_the_site(path: str) -> None:
+    part = pydoc.locate(path)
+    assert part is not None
+    first_line = str(inspect.getdoc(part)).splitlines()[0]
+    assert first_line in pydoc.plain(pydoc.render_doc(part))

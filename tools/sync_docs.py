@@ -23,12 +23,13 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+import beamuq
 from beamuq import cli
 from beamuq.api import candidate_records
-from beamuq.api.score_candidates import REASONS, candidates_of
+from beamuq.api.score_candidates import REASONS
 from beamuq.methods.dissimilarity_estimators import CUSTOM, WEIGHTINGS, Weighting
 from beamuq.methods.method_inputs import DERIVED, PARTS
-from beamuq.methods.registry import METHODS, Method
+from beamuq.methods.registry import METHODS, Method, candidates_of
 from beamuq_study import machine_config, parquet_tables, study_config
 from beamuq_study.comparison.comparison_inputs import read_claims
 from beamuq_study.exhibits import captions, list_of_exhibits
@@ -61,6 +62,7 @@ def _writers() -> dict[str, Callable[[], str]]:
     """By the name of a generated part, what writes it."""
     return {
         **{f"{name}-options": partial(options, name) for name in cli.COMMANDS},
+        "functions": functions,
         "methods": methods,
         "evidence": evidence_parts,
         "estimators": estimators,
@@ -83,6 +85,22 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
+
+
+def functions() -> str:
+    """What the package offers, each with the first sentence of its docstring."""
+    offered = {f"beamuq.{name}": getattr(beamuq, name) for name in beamuq.__all__}
+    drawing = inspect.getmembers(beamuq.plot, inspect.isfunction)
+    for name, function in drawing:
+        if function.__module__ == beamuq.plot.__name__ and not name.startswith("_"):
+            offered[f"beamuq.plot.{name}"] = function
+    rows = [(f"`{name}`", _cell(_text(_first_paragraph(part)))) for name, part in offered.items()]
+    return _table(("", "does"), rows)
+
+
+def _first_paragraph(part: Any) -> str:
+    paragraph, _, _ = (inspect.getdoc(part) or "").partition("\n\n")
+    return " ".join(paragraph.split())
 
 
 def estimators() -> str:

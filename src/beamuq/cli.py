@@ -252,7 +252,8 @@ def _ask_file(questions: str, model: str, *, output: str | None, **options: Any)
 
 SCORE_SETTINGS = (
     *("similarity", "methods", "temperature", "epsilon", "alpha", "equivalence_threshold"),
-    *("without_ending", "answer_key", "samples_key", "answer_logprobs_key"),
+    *("without_ending", "with_ending", "draw_size"),
+    *("answer_key", "samples_key", "answer_logprobs_key"),
     *("samples_logprobs_key", "skip_invalid", "leave_one_out"),
     *("device", "dtype", "threads"),
 )
@@ -302,8 +303,23 @@ def _add_score_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--without-ending",
         action="store_true",
-        help="Where a server left out only the ending's log-probability, take the sum of the "
-        "others; such scores have a note and no certified interval.",
+        help="Log-probabilities lack the ending's (end-of-sequence token's), where a server left "
+        "out only that, or in rows of your own that do not say otherwise: take the sum of the "
+        "others. Such scores have a note and no certified interval.",
+    )
+    command.add_argument(
+        "--with-ending",
+        action="store_true",
+        help="Your own lists of tokens' log-probabilities hold the ending's: without this, or "
+        '"ended" beside a list, that is believed with a warning.',
+    )
+    command.add_argument(
+        "--draw-size",
+        type=int,
+        metavar="M",
+        help="Of samples that are several draws: score the methods over samples on each disjoint "
+        "draw of so many too, by settings M=10 draw=1, …, of which compare takes the mean of their "
+        "PRR.",
     )
     command.add_argument(
         "--answer-key",

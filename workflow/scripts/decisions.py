@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from beamuq import io
-from beamuq.api.score_candidates import candidates_of
 from beamuq.api.score_settings import ScoreSettings, scored_with
 from beamuq.api.server_identity import server_text
-from beamuq.methods.registry import resolve
+from beamuq.methods.registry import candidates_of, resolve
 from beamuq.scorers.quality_metrics import FOLDED
 from beamuq.scorers.similarity_by_kind import FOLDED_WORDS
 from beamuq.strategy_names import parse

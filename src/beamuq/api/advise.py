@@ -8,6 +8,7 @@ from importlib import resources
 import numpy as np
 import pandas as pd
 
+from beamuq.api.believed_endings import warn_if_endings_are_believed
 from beamuq.api.candidate_records import QuestionRecord, read_records
 from beamuq.api.rows import Rows, markdown, named
 from beamuq.array_types import Bools, Floats, Ints
@@ -102,6 +103,7 @@ def advise(rows: Rows) -> Advice:
             f"{named(rows)}: no question has beams that all have a logprob; "
             'give each as {"text": …, "logprob": …}'
         )
+    warn_if_endings_are_believed(usable)
     groups = [record.group or record.id for record in usable]
     counts = np.concatenate([*resample_blocks(groups, RESAMPLES, 0, "advise")], axis=1)
     M = min(MAPPED_M, *(len(record.beams) for record in usable))

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
 from beamuq import written_texts
-from beamuq.api.foreign_rows import Keys
+from beamuq.api.foreign_rows import Keys, marked_without_ending
 from beamuq.api.lm_eval_rows import is_lm_eval_row, our_row_of_lm_eval
 from beamuq.api.log_probability import NO_LOG_PROBABILITY, is_log_probability
 from beamuq.api.rows import Rows, named, no_question, placed_rows_or_errors
@@ -154,14 +154,28 @@ class CandidateRecord(StrictModel):
     token_ids: Annotated[
         list[int] | None, Field(description="not used; so that a person can follow it")
     ] = None
-    ended: Annotated[bool | None, Field(description="false: cut before its end; not used")] = None
+    ended: Annotated[
+        bool | None,
+        Field(
+            description=(
+                "true: its last token ended it, whose log-probability is counted too; false: cut "
+                "before its end"
+            )
+        ),
+    ] = None
     temperature: Annotated[
         float | None,
         Field(gt=0, description="at which a sample was drawn; score refuses another than its own"),
     ] = None
     without_ending: Annotated[
         bool,
-        Field(description="its log-probability lacks the ending's: scores that need it are marked"),
+        Field(
+            description=(
+                "true: its log-probability lacks the ending's, and scores that need it are marked; "
+                "false: holds it; where neither this nor ended says it of token_logprobs, score "
+                "believes it and warns"
+            )
+        ),
     ] = False
     left_out: Annotated[
         str | None,
@@ -178,6 +192,11 @@ class CandidateRecord(StrictModel):
                     "one of both"
                 )
         return self
+
+    @property
+    def says_ending(self) -> bool:
+        """Whether it says that its log-probabilities hold the ending's, lack it, or have none."""
+        return self.ended is not None or "without_ending" in self.model_fields_set
 
     @property
     def total(self) -> float | None:
@@ -319,6 +338,7 @@ def read_records(
     most: int | None = None,
     keys: Keys = OUR_KEYS,
     skip_invalid: bool = False,
+    to_score: bool = True,
 ) -> Records:
     """The questions of a ``.jsonl``, ``.json`` or ``.parquet`` file, of mappings, or of a frame.
 
@@ -326,7 +346,8 @@ def read_records(
     Columns that are not a record's are left out, unless one is meant to be: see
     :func:`beamuq.errors.nearest`. ``most``: only the first. ``keys``: where another tool has its
     answer, samples and log-probabilities; its other columns are its own. ``skip_invalid``: a row
-    that cannot be read is warned of and left out.
+    that cannot be read is warned of and left out. ``to_score``: an answer that nothing can be
+    scored by is refused.
 
     Raises BeamUQError in one line: the place, the key, the value and the fix. Also for a repeated
     id, for no rows at all, and where no row can be read.
@@ -341,6 +362,7 @@ def read_records(
         most=most,
         keys=keys,
         skip_invalid=skip_invalid,
+        to_score=to_score,
     )
     return next(blocks)
 
@@ -354,13 +376,14 @@ def record_blocks(
     most: int | None = None,
     keys: Keys = OUR_KEYS,
     skip_invalid: bool = False,
+    to_score: bool = True,
 ) -> Iterator[Records]:
     """As :func:`read_records`, so many questions at a time; ``size`` None: all at once.
 
     Ids are compared over all blocks. Rows that are left out are told of behind the last block,
     thoughts in texts once, with the first block that has them.
     """
-    reader = _RecordReader(without_ending, temperature, keys)
+    reader = _RecordReader(without_ending, temperature, keys, to_score)
     read = _RowsRead()
     for number, (place, row) in enumerate(islice(placed_rows_or_errors(rows), most), start=1):
         try:
@@ -417,6 +440,7 @@ class _RecordReader:
     without_ending: bool
     temperature: float
     keys: Keys
+    to_score: bool
 
     def read(
         self, row: Mapping[str, Any] | BeamUQError, place: str, default_id: str
@@ -431,11 +455,14 @@ class _RecordReader:
         fields = read_responses(
             row, place, without_ending=self.without_ending, temperature=self.temperature
         )
+        if self.without_ending:
+            fields = marked_without_ending(fields)
         if not self.keys.are_foreign:
             _check_spelling(fields, place)
         item = _read_record(fields, place, default_id)
         check_temperatures(item, place, self.temperature)
-        _check_can_be_scored(item, fields, place)
+        if self.to_score:
+            _check_can_be_scored(item, fields, place)
         return item
 
 

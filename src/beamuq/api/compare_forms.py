@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from beamuq.api.draws_of_samples import settings_of_draws
 from beamuq.api.paired_columns import check_order, group_column, number_column
+from beamuq.api.paired_prr import RESAMPLES, measured_prr, only_estimate
 from beamuq.api.score_candidates import Scores, as_scores
 from beamuq.api.score_series import similarity_of
-from beamuq.array_types import Counts, Floats
+from beamuq.array_types import Floats
 from beamuq.drawing.curves import draw_values
 from beamuq.drawing.series_on_axes import Axes, axes_or_new
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.bootstrap import (
-    Estimate,
-    draws_name,
-    interval_in_words,
-    resample_blocks,
-)
-from beamuq.evaluation.estimates import Estimates
-from beamuq.evaluation.prr_and_auc import Judged, measure_blocks, why_undefined
+from beamuq.evaluation.bootstrap import Estimate, interval_in_words
 from beamuq.printed_numbers import decimal
 
 FORMS = {"beamsearch": "beams", "multinomial": "samples"}
@@ -42,6 +37,10 @@ class PairedComparison:
     why. p: two-sided, of a difference of 0. n questions, in so many ``groups``. beams, samples: the
     PRR of each. similarity: what texts were compared by, "" where that is not known. It shows
     itself in words.
+
+    draws: the PRR of each draw of samples, of which ``samples`` is the mean; one where the samples
+    are one draw, none where it is undefined. sizes: the most beams that a question has, and the
+    fewest samples of a draw; 0 where that is not known.
     """
 
     method: str
@@ -58,6 +57,8 @@ class PairedComparison:
     samples: Estimate
     note: str = ""
     similarity: str = ""
+    draws: tuple[float, ...] = ()
+    sizes: tuple[int, int] = (0, 0)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the PRR of each form and the difference, with their intervals; the axes drawn on.
@@ -66,7 +67,7 @@ class PairedComparison:
         """
         ax = axes_or_new(ax, height=2)
         rows = [
-            {"name": "samples", "variant": "multinomial", **_drawn(self.samples)},
+            {"name": self._samples_name(), "variant": "multinomial", **_drawn(self.samples)},
             {"name": "beams", "variant": "beamsearch", **_drawn(self.beams)},
             {"name": "beams − samples", "variant": "", **_drawn(self)},
         ]
@@ -87,10 +88,34 @@ class PairedComparison:
         lines = [
             f"{heading}: {decimal(self.value)}{interval}{p}, n = {self.n}{groups}",
             f"beams   {self.beams.in_words()}",
-            f"samples {self.samples.in_words()}, of this one draw",
+            f"samples {self.samples.in_words()}, {self._draws_in_words()}",
+            *self._size_in_words(),
             *few,
         ]
         return "\n".join(lines)
+
+    def _samples_name(self) -> str:
+        several = len(self.draws) > 1
+        return f"samples, mean of {len(self.draws)} draws" if several else "samples"
+
+    def _draws_in_words(self) -> str:
+        """Of how many draws the PRR over samples is, and how far these lie apart."""
+        if len(self.draws) < 2:
+            return "of this one draw"
+        _, size = self.sizes
+        each = f" of {size}" if size else ""
+        spread = f"{decimal(min(self.draws))} to {decimal(max(self.draws))}"
+        return f"mean of {len(self.draws)} draws{each} ({spread})"
+
+    def _size_in_words(self) -> list[str]:
+        """That there are several times as many samples as beams, and what to do then."""
+        beams, samples = self.sizes
+        if not beams or samples < 2 * beams:
+            return []
+        several = f"score(rows, draw_size={beams}) compares as many, in the mean of several draws"
+        if samples % beams:
+            several = f"give as many, or a multiple of {beams}, of which {several}"
+        return [f"{samples} samples beside {beams} beams: {several}"]
 
 
 def compare(
@@ -101,14 +126,15 @@ def compare(
     groups: Sequence[object] | None = None,
     setting: str = "",
     max_rejection: float = 0.5,
-    resamples: int = 2000,
+    resamples: int = RESAMPLES,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> PairedComparison:
     """Compare a method over beams with itself over samples: the difference in PRR, paired.
 
     As in a study: both are measured on the same resamples of the questions, or of their groups, so
-    that the difference has an interval of its own and a p.
+    that the difference has an interval of its own and a p. Where ``score`` was given ``draw_size``,
+    the samples are several draws, and the mean of the draws' PRR is what beams are compared with.
 
     Parameters
     ----------
@@ -127,13 +153,15 @@ def compare(
     max_rejection
         The area goes to this share of rejected answers.
     resamples, confidence, seed
-        Of the percentile bootstrap.
+        Of the percentile bootstrap. Its draws are those of prr: each form has the interval there
+        that it has here.
 
     Returns
     -------
-    The difference: value, low, high, p and n; and the PRR of each form. All are of these samples:
-    another draw (``decode`` with another seed) gives other samples and another difference, which
-    neither the interval nor p contains.
+    The difference: value, low, high, p and n; and the PRR of each form, over samples the mean over
+    their draws. All are of these samples: another draw (``decode`` with another seed) gives other
+    samples and another difference, which neither the interval nor p contains. The more draws, the
+    less that matters.
 
     Raises BeamUQError in one line: a method without both forms, a question that lacks a score or a
     quality, columns of other questions or in another order.
@@ -150,16 +178,24 @@ def compare(
     """
     frame = as_scores(scores)
     ids = pd.Index(frame["id"].unique())
-    pair = [scores_of_form(frame, ids, method, form, setting) for form in FORMS]
-    check_order(scores=pair[0], quality=quality, groups=groups)
-    units = list(map(str, ids)) if groups is None else group_column(groups)
-    values = _quality_values(ids, quality, units)
-    name = draws_name("", zip(map(str, ids), units, strict=True))
-    blocks = resample_blocks(units, resamples, seed, name)
-    columns = [np.asarray(series.to_numpy(), dtype=np.float64) for series in pair]
-    measured = _measured(columns, values, blocks, max_rejection)
-    difference = measured.rows([0]).minus(measured.rows([1]))
-    of_difference = _estimate(difference, confidence)
+    columns = _columns(frame, ids, method, setting)
+    check_order(scores=columns[0].scores, quality=quality, groups=groups)
+    names = list(map(str, ids))
+    units = names if groups is None else group_column(groups)
+    measured = measured_prr(
+        [(column.keys, np.asarray(column.scores, dtype=np.float64)) for column in columns],
+        _quality_values(ids, quality, units),
+        names,
+        units,
+        max_rejection=max_rejection,
+        resamples=resamples,
+        seed=seed,
+    )
+    beams = measured.where(variant="beamsearch")
+    draws = measured.where(variant="multinomial")
+    samples = draws.mean_over_draws("")
+    difference = beams.minus(samples)
+    of_difference = only_estimate(difference, confidence)
     p = float(difference.p()[0])
     return PairedComparison(
         method=method,
@@ -172,11 +208,45 @@ def compare(
         p=None if math.isnan(p) else p,
         n=len(ids),
         groups=len(set(units)),
-        beams=_estimate(measured.rows([0]), confidence),
-        samples=_estimate(measured.rows([1]), confidence),
+        beams=only_estimate(beams, confidence),
+        samples=only_estimate(samples, confidence),
         note=of_difference.note,
         similarity=similarity_of(frame, method),
+        draws=tuple(draws.frame["value"].dropna()),
+        sizes=(columns[0].most, min(column.fewest for column in columns[1:])),
     )
+
+
+@dataclass(frozen=True)
+class _Column:
+    """Scores of one form, or of one draw of samples, by id, and from how many candidates.
+
+    ``keys``: form and setting; fewest, most: candidates of a question, 0 where that is not known.
+    """
+
+    keys: dict[str, str]
+    scores: pd.Series[float]
+    fewest: int
+    most: int
+
+
+def _columns(scores: Scores, ids: pd.Index, method: str, setting: str) -> list[_Column]:
+    """The scores over beams, and those over each draw of samples, or over all that there are."""
+    of_method = scores[(scores["method"] == method) & (scores["variant"] == "multinomial")]
+    draws = [] if setting else settings_of_draws(of_method["setting"].unique())
+    settings = [("beamsearch", setting)]
+    settings += [("multinomial", draw) for draw in draws or [setting]]
+    return [_column(scores, ids, method, form, name) for form, name in settings]
+
+
+def _column(scores: Scores, ids: pd.Index, method: str, form: str, setting: str) -> _Column:
+    values = scores_of_form(scores, ids, method, form, setting)
+    in_form = (scores["method"] == method) & (scores["variant"] == form)
+    rows = scores[in_form & (scores["setting"] == setting) & scores["value"].notna()]
+    counts = [0]
+    if "candidates" in rows and rows["candidates"].notna().all():
+        counts = [int(count) for count in rows["candidates"]]
+    return _Column({"variant": form, "setting": setting}, values, min(counts), max(counts))
 
 
 def _drawn(estimate: Estimate | PairedComparison) -> dict[str, float]:
@@ -225,28 +295,3 @@ def _quality_values(ids: pd.Index, quality: npt.ArrayLike, units: Sequence[str])
             f"quality: id {ids[missing[0]]!r}: missing; leave the question out of both"
         )
     return values
-
-
-def _measured(
-    scores: Sequence[Floats], quality: Floats, blocks: Iterable[Counts], max_rejection: float
-) -> Estimates:
-    """PRR of both forms on the same resamples, a row each; ``blocks`` [N, …]: those resamples."""
-    measured = measure_blocks(scores, [Judged(quality)], blocks, ["PRR"], [max_rejection])
-    drawn = [by_metric["PRR"] for (by_metric,) in measured]
-    note = why_undefined("PRR", quality, max_rejection)
-    rows = [
-        {"metric": "PRR", "variant": form, "value": prr[0], "n": len(quality), "note": note}
-        for form, prr in zip(FORMS, drawn, strict=True)
-    ]
-    return Estimates.from_rows(rows, [prr[1:] for prr in drawn])
-
-
-def _estimate(estimates: Estimates, confidence: float) -> Estimate:
-    """The only row of estimates."""
-    (row,) = estimates.summary(confidence).to_dict("records")
-    ends = {name: _none_if_nan(row[name]) for name in ("value", "low", "high", "std")}
-    return Estimate(**ends, note=str(row["note"]), n=int(row["n"]))
-
-
-def _none_if_nan(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)

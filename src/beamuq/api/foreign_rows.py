@@ -14,6 +14,9 @@ from beamuq.errors import BeamUQError, hint
 
 ABSENT = object()
 LOGPROB_FIELDS = ("logprob", "token_logprobs")
+KINDS = ("answer", "samples", "beams")
+SAYING = ("ended", "without_ending")
+"""Keys of a candidate that say whether its log-probabilities hold the ending's."""
 GIVE_WHOLE = (
     f"{NO_LOG_PROBABILITY}; give each text's log p, or a list of one a token, or leave such rows "
     "out with skip_invalid (--skip-invalid)"
@@ -156,3 +159,24 @@ def _step(value: Any, name: str) -> Any:
         return value[int(name)] if int(name) < len(value) else ABSENT
     parts = [_step(part, name) for part in value]
     return ABSENT if ABSENT in parts or not parts else parts
+
+
+def marked_without_ending(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row whose own candidates lack their ending's log-probability, unless they say otherwise."""
+    marked = dict(row)
+    for kind in KINDS:
+        value = row.get(kind)
+        if isinstance(value, list):
+            marked[kind] = [_marked(candidate) for candidate in value]
+        elif value is not None:
+            marked[kind] = _marked(value)
+    return marked
+
+
+def _marked(candidate: Any) -> Any:
+    if not isinstance(candidate, Mapping):
+        return candidate
+    stated = {name for name, value in candidate.items() if value is not None}
+    if stated.isdisjoint(LOGPROB_FIELDS) or not stated.isdisjoint(SAYING):
+        return candidate
+    return {**candidate, "without_ending": True}

@@ -33,6 +33,7 @@ from beamuq.api.server_forms.reply import (
     TEMPERED,
     RawCandidate,
     Request,
+    with_ending_said,
     without_logprob,
     without_nulls,
 )
@@ -221,7 +222,7 @@ class _Questions:
             elif temperature not in (None, 0, 1) and "token_logprobs" in candidate:
                 candidates.append(without_logprob(candidate["text"], TEMPERED))
             else:
-                candidates.append(candidate)
+                candidates.append(with_ending_said(candidate))
         return _Generated(place, sample, candidates, settings)
 
     def check_one_epoch(self) -> None:

@@ -75,6 +75,15 @@ def check_order(**columns: object) -> None:
         _check_two(first, reference.index, name, column.index)
 
 
+def ids_of(column: object) -> list[str] | None:
+    """The ids that a series' index names; None: it has none but 0, 1, 2, …, or is no series."""
+    if not isinstance(column, pd.Series):
+        return None
+    if column.index.name != "id" and _counts_places(column.index):
+        return None
+    return [_label(label) for label in column.index]
+
+
 def _check_two(first: str, left: pd.Index, second: str, right: pd.Index) -> None:
     if left.equals(right):
         return

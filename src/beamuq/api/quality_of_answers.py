@@ -8,8 +8,11 @@ from typing import Any
 
 import pandas as pd
 
+from beamuq.api.answers_alone import Texts as Answers
+from beamuq.api.answers_alone import answer_rows
 from beamuq.api.candidate_records import Records, read_records
 from beamuq.api.open_models import check_models_extra, model_folder
+from beamuq.api.paired_columns import check_order
 from beamuq.api.rows import Rows, plain
 from beamuq.errors import BeamUQError
 from beamuq.row_ids import id_text
@@ -21,7 +24,7 @@ Texts = Sequence[str | Sequence[str]] | Mapping[Any, str | Sequence[str]]
 
 
 def quality(
-    rows: Rows | Records,
+    rows: Rows | Records | Answers,
     answers: Texts | None = None,
     metric: str = "answer_f1",
     *,
@@ -41,7 +44,9 @@ def quality(
     Parameters
     ----------
     rows
-        As for score: what decode returns, or anyone's rows.
+        Answers: a list of texts; a series of them, whose index names the ids; a frame or rows with
+        the key ``answer``, also without samples and beams; what decode returns; or the frame of
+        choose, whose chosen texts (column ``text``) are judged. Without ids they are 1, 2, ….
     answers
         The right answers of each row, a text or a list of texts: in the order of rows, or a mapping
         by id. Without it the key ``answers`` of each row.
@@ -68,8 +73,15 @@ def quality(
     >>> rows = [{"id": "1", "answer": "Rome, of course", "samples": ["Rome", "Milan"]}]
     >>> beamuq.quality(rows, [["Rome"]]).to_dict()
     {'1': 1.0}
+    >>> beamuq.quality(["Rome", "Milan"], ["Rome", "Rome"], "exact_match").tolist()
+    [1.0, 0.0]
+    >>> best = beamuq.choose(rows, similarity="lexical")
+    >>> beamuq.quality(best, [["Rome"]]).to_dict()
+    {'1': 1.0}
     """
-    records = read_records(rows)
+    if isinstance(rows, pd.Series) and _is_in_order(answers):
+        check_order(rows=rows, answers=answers)
+    records = read_records(answer_rows(rows), to_score=False)
     ids = [record.id for record in records]
     if answers is None:
         right_answers = [_answers_of_row(record.id, record.answers) for record in records]
@@ -85,6 +97,11 @@ def quality(
         texts = list(map(on_one_line, texts))
     values = quality_values(metric, texts, right_answers, FOLDED, learned)
     return pd.Series(values, index=pd.Index(ids, name="id"), name=metric)
+
+
+def _is_in_order(column: object) -> bool:
+    """Whether a series' entries are taken in their order, not by id."""
+    return isinstance(column, pd.Series) and column.index.name != "id"
 
 
 def _answers_of_row(row_id: str, answers: Sequence[str] | None) -> list[str]:

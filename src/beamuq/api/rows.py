@@ -44,6 +44,7 @@ SETTINGS: Mapping[str, Any] = {
     "epsilon": Annotated[float, Field(ge=0, le=1)],
     "threshold": Annotated[float, Field(ge=0, le=1)] | None,
     "alpha": Annotated[float, Field(gt=0, le=2)],
+    "draw_size": Annotated[int, Field(ge=1)] | None,
     "equivalence_threshold": Annotated[float, Field(gt=0, le=1)],
     "temperature": Annotated[float, Field(ge=LEAST_TEMPERATURE, le=10)],
 }
@@ -94,8 +95,8 @@ def _placed_mappings(
     content: Any, where: str
 ) -> Iterator[tuple[str, Mapping[str, Any] | BeamUQError]]:
     if isinstance(content, pd.DataFrame):
-        content = [_without_holes(row) for row in content.to_dict("records")]
-    if not isinstance(content, Iterable) or _is_object(content):
+        content = [_without_holes(row) for row in with_ids(content).to_dict("records")]
+    if not isinstance(content, Iterable) or is_object(content):
         raise BeamUQError(
             f"{where or 'rows: '}a {type(content).__name__}; give a list of mappings, one a "
             "question"
@@ -157,16 +158,24 @@ READERS = {
 }
 
 
+def with_ids(table: pd.DataFrame) -> pd.DataFrame:
+    """A frame with the ids that its index names, if it does, in a column."""
+    if table.index.name == "id" and "id" not in table.columns:
+        return table.reset_index()
+    return table
+
+
 def _without_holes(row: Mapping[Any, Any]) -> dict[str, Any]:
     """What a row of a frame says; without an id it says so, as an error then names the row."""
     return {
-        str(key): _none_if_hole(value)
+        str(key): none_if_hole(value)
         for key, value in row.items()
         if key == "id" or not _is_hole(value)
     }
 
 
-def _none_if_hole(value: Any) -> Any:
+def none_if_hole(value: Any) -> Any:
+    """A value of a frame; None where it says nothing."""
     return None if _is_hole(value) else value
 
 
@@ -178,7 +187,7 @@ def _is_hole(value: Any) -> bool:
 PLAIN = (str, int, float, bool)  # of most values, which are taken as they are
 
 
-def _is_object(value: Any) -> bool:
+def is_object(value: Any) -> bool:
     """Whether it is a client's object, of a kind that has parts with names."""
     named_parts = hasattr(value, "model_dump") or isinstance(value, SimpleNamespace)
     return named_parts or (is_dataclass(value) and not isinstance(value, type))
@@ -203,7 +212,7 @@ def _without_client_type(value: Any) -> Any:
     output = None if isinstance(value, dict | list) else vllm_output.as_mapping(value)
     if output is not None:
         return output
-    return _named_parts(value) if _is_object(value) else value
+    return _named_parts(value) if is_object(value) else value
 
 
 def _named_parts(value: Any) -> Any:
@@ -279,7 +288,7 @@ def render(table: pd.DataFrame, form: str) -> str:
 def json_values(table: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows of a table as JSON has them; a missing value is None."""
     return [
-        {str(key): _none_if_hole(value) for key, value in row.items()}
+        {str(key): none_if_hole(value) for key, value in row.items()}
         for row in table.to_dict("records")
     ]
 

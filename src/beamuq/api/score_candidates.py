@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from beamuq.api.answer_among_samples import (
     warn_if_samples_are_one_draw,
     without_the_answers,
 )
+from beamuq.api.believed_endings import check_one_is_said, warn_if_endings_are_believed
 from beamuq.api.candidate_records import (
     LABELS,
     ROUNDING,
@@ -34,23 +35,33 @@ from beamuq.api.candidate_records import (
     by_probability,
     read_records,
 )
+from beamuq.api.draws_of_samples import check_draws, draws_of, setting_of_draw
 from beamuq.api.foreign_rows import Keys
 from beamuq.api.inspect_log_file import is_inspect_log
 from beamuq.api.inspect_logs import from_inspect
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.paired_columns import check_order, group_column, number_column
+from beamuq.api.paired_prr import RESAMPLES, measured_prr, names_of_answers, only_estimate
 from beamuq.api.rows import Rows, check_settings, named, score_names
-from beamuq.api.score_series import ScoreSeries, score_series
+from beamuq.api.score_series import ScoreSeries, form_in_words, score_series
 from beamuq.api.score_settings import ScoreSettings, scored_with
 from beamuq.array_types import Bools, Floats
 from beamuq.errors import BeamUQError, hint
-from beamuq.evaluation.bootstrap import Estimate, estimate, resample_blocks
-from beamuq.evaluation.prr_and_auc import Judged, measure_blocks, why_undefined
+from beamuq.evaluation.bootstrap import Estimate
+from beamuq.evaluation.prr_and_auc import why_undefined
 from beamuq.html_text import escape
 from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import certified_interval, certified_pair_interval
 from beamuq.methods.method_inputs import UNKNOWN, Answer, Evidence, Pairs, missing_part
-from beamuq.methods.registry import DIRECTION, FACTORS, METHODS, Method, compute, resolve
+from beamuq.methods.registry import (
+    DIRECTION,
+    FACTORS,
+    METHODS,
+    Method,
+    candidates_of,
+    compute,
+    resolve,
+)
 from beamuq.scorers.scorer_protocol import scored
 
 COLUMNS = (
@@ -183,14 +194,14 @@ class Scores(pd.DataFrame):
         if not self._is_whole():
             return super().__repr__()
         with pd.option_context("display.max_rows", 10, "display.width", 100):
-            return f"{self._heading()}\n{self.wide().round(3)!r}"
+            return f"{self._heading()}\n{self.wide().round(3)!r}\n{self._forms()}"
 
     def _repr_html_(self) -> str | None:
         table: Any = self.wide().round(3) if self._is_whole() else pd.DataFrame(self)
         html: str | None = table._repr_html_()
         if html is None or not self._is_whole():
             return html
-        return f"<p>{escape(self._heading())}</p>\n{html}"
+        return f"<p>{escape(self._heading())}</p>\n{html}\n<p>{escape(self._forms())}</p>"
 
     def _is_whole(self) -> bool:
         """Whether it is a frame as ``score`` gives it, or some rows of one."""
@@ -206,6 +217,15 @@ class Scores(pd.DataFrame):
         without_value = len(self.groupby(["method", "variant", "setting"])) - wide.shape[1]
         reasons = f"; {without_value} more have no value (column reason)" if without_value else ""
         return f"{scores}; similarity: {similarity}{reasons}"
+
+    def _forms(self) -> str:
+        """What is shown below it: of which form each score is, one of a method in one form too."""
+        names: dict[str, list[str]] = {}
+        with_value = pd.DataFrame(self)[self["value"].notna()].assign(setting="")
+        for (method, variant), rows in with_value.groupby(["method", "variant"], sort=False):
+            words = form_in_words(str(method), str(variant)) or "form not known"
+            names.setdefault(words, []).extend(dict.fromkeys(score_names(rows)))
+        return "; ".join(f"{words}: {', '.join(listed)}" for words, listed in names.items())
 
     def _no_such_score(self, method: str, form: str | None, setting: str) -> BeamUQError:
         of_method = self[self["method"] == method]
@@ -253,6 +273,8 @@ def score(
     alpha: float = 0.9,
     equivalence_threshold: float = 0.8,
     without_ending: bool = False,
+    with_ending: bool = False,
+    draw_size: int | None = None,
     answer_key: str = "",
     samples_key: str = "",
     answer_logprobs_key: str = "",
@@ -293,8 +315,15 @@ def score(
         From which similarity on two texts mean the same, in (0, 1], for a similarity without
         classes.
     without_ending
-        Where a server left out only the ending's log-probability, take the sum of the others; such
+        Log-probabilities lack the ending's (end-of-sequence token's), where a server left out only
+        that, or in rows of your own that do not say otherwise: take the sum of the others. Such
         scores have a note and no certified interval.
+    with_ending
+        Your own lists of tokens' log-probabilities hold the ending's: without this, or "ended"
+        beside a list, that is believed with a warning.
+    draw_size
+        Of samples that are several draws: score the methods over samples on each disjoint draw of
+        so many too, by settings M=10 draw=1, …, of which compare takes the mean of their PRR.
     answer_key
         Where another tool's rows have the answer: a key, or a path such as choices.0.text. Their
         other columns are then their own: a misspelt one is not noticed.
@@ -345,7 +374,8 @@ def score(
 
     Raises BeamUQError in one line: a bad row, an unknown method, similarity or model; with
     leave_one_out an answer that is none of its samples. Warns where the answers seem to be one of
-    their samples, by its place, and where the samples of no question differ.
+    their samples, by its place, where the samples of no question differ, and where nothing says
+    whether lists of log-probabilities hold the ending's.
 
     Examples
     --------
@@ -359,7 +389,9 @@ def score(
         epsilon=epsilon,
         alpha=alpha,
         equivalence_threshold=equivalence_threshold,
+        draw_size=draw_size,
     )
+    check_one_is_said(with_ending=with_ending, without_ending=without_ending)
     chosen = chosen_methods(methods)
     where = "rows" if isinstance(rows, Records) else named(rows)
     if shown is not None or scorer or is_inspect_log(rows):
@@ -382,20 +414,30 @@ def score(
     else:
         warn_if_answers_are_samples(records)
     warn_if_samples_are_one_draw(records)
+    if not with_ending:
+        warn_if_endings_are_believed(records)
+    if draw_size is not None:
+        check_draws(records, draw_size, where)
     opened = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
-    settings = CallSettings(temperature, epsilon, alpha, equivalence_threshold, without_ending)
+    settings = CallSettings(
+        temperature, epsilon, alpha, equivalence_threshold, without_ending, draw_size
+    )
     return score_records(records, chosen, opened, settings)
 
 
 @dataclass(frozen=True)
 class CallSettings:
-    """The numbers of a call of :func:`score`."""
+    """The numbers of a call of :func:`score`.
+
+    ``draw_size`` adds scores and changes none: it is no part of :meth:`as_json`.
+    """
 
     temperature: float
     epsilon: float
     alpha: float
     equivalence_threshold: float
     without_ending: bool
+    draw_size: int | None = None
 
     def as_json(self, similarity: str, *, with_threshold: bool) -> str:
         """``scored_with``; the threshold only where the similarity has no classes."""
@@ -459,13 +501,6 @@ def _add_labels(frame: Scores, records: Records) -> None:
         labels = {item.id: getattr(item, name) for item in records}
         if any(label is not None for label in labels.values()):
             frame[name] = frame["id"].map(labels)
-
-
-def candidates_of(method: Method, variant: str) -> str:
-    """Which of :data:`KINDS` a method reads in a form."""
-    if variant == "beamsearch" or method.scope == "beams":
-        return "beams"
-    return "answer" if method.scope == "answer" else "samples"
 
 
 def chosen_methods(methods: str | Sequence[str] | None) -> list[Method]:
@@ -604,6 +639,29 @@ def _score_rows(
                     yield _with_score(row, item, method, evidence[kind], settings.temperature)
                 else:
                     yield row._replace(reason=REASONS[kind])
+    if settings.draw_size is not None:
+        yield from _rows_of_draws(item, methods, compared, settings, settings.draw_size)
+
+
+def _rows_of_draws(
+    item: QuestionRecord,
+    methods: Sequence[Method],
+    compared: _Compared,
+    settings: CallSettings,
+    size: int,
+) -> Iterator[_ScoreRow]:
+    """A question's score by every method over samples, on each disjoint draw of so many."""
+    for number, samples in enumerate(draws_of(item.samples, size), start=1):
+        drawn = item.model_copy(update={"samples": samples, "beams": []})
+        setting = setting_of_draw(size, number)
+        one_draw = replace(settings, draw_size=None)
+        for row in _score_rows(drawn, _over_samples(methods), compared, one_draw):
+            if row.setting == "" and row.variant != "beamsearch":
+                yield row._replace(setting=setting)
+
+
+def _over_samples(methods: Sequence[Method]) -> list[Method]:
+    return [method for method in methods if candidates_of(method, method.variants[0]) == "samples"]
 
 
 def _with_score(
@@ -715,7 +773,7 @@ def prr(
     *,
     groups: Sequence[object] | None = None,
     max_rejection: float = 0.5,
-    resamples: int = 1000,
+    resamples: int = RESAMPLES,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Estimate:
@@ -733,7 +791,10 @@ def prr(
     max_rejection
         The area goes to this share of rejected answers.
     resamples, confidence, seed
-        Of the percentile bootstrap.
+        Of the percentile bootstrap. Its draws depend on the answers' ids and groups alone, so that
+        the interval is the one that compare gives this score. Ids are those that a series has for
+        its index; lists and arrays have 1, 2, …, as rows without ids do: of rows with ids of their
+        own give the series, not its numbers, to draw as compare does.
 
     Returns
     -------
@@ -752,7 +813,8 @@ def prr(
     score_column = number_column("scores", scores)
     quality_column = number_column("quality", quality, truth_values=True)
     count = len(score_column)
-    units = list(map(str, range(count))) if groups is None else group_column(groups)
+    ids = names_of_answers(count, scores, quality)
+    units = ids if groups is None else group_column(groups)
     if not count == len(quality_column) == len(units):
         counted_groups = "" if groups is None else f", groups: {len(units)}"
         raise BeamUQError(
@@ -763,11 +825,16 @@ def prr(
     _check_all_there("quality", quality_column)
     if why := why_undefined("PRR", quality_column, max_rejection):
         return Estimate(None, None, None, None, why, count)
-    blocks = resample_blocks(units, resamples, seed, "prr")
-    values = measure_blocks(
-        [score_column], [Judged(quality_column)], blocks, ["PRR"], [max_rejection]
-    )[0][0]["PRR"]
-    return estimate(float(values[0]), values[1:], confidence, count)
+    measured = measured_prr(
+        [({}, score_column)],
+        quality_column,
+        ids,
+        units,
+        max_rejection=max_rejection,
+        resamples=resamples,
+        seed=seed,
+    )
+    return only_estimate(measured, confidence)
 
 
 def _check_all_there(name: str, column: Floats) -> None:

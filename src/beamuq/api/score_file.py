@@ -15,7 +15,9 @@ from beamuq.api.answer_among_samples import (
     warn_if_samples_are_one_draw,
     without_the_answers,
 )
+from beamuq.api.believed_endings import check_one_is_said, warn_if_endings_are_believed
 from beamuq.api.candidate_records import LABELS, Records, record_blocks
+from beamuq.api.draws_of_samples import check_draws
 from beamuq.api.foreign_rows import Keys
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.rows import check_settings, render
@@ -46,6 +48,8 @@ def score_file(
     alpha: float = 0.9,
     equivalence_threshold: float = 0.8,
     without_ending: bool = False,
+    with_ending: bool = False,
+    draw_size: int | None = None,
     answer_key: str = "",
     samples_key: str = "",
     answer_logprobs_key: str = "",
@@ -67,7 +71,9 @@ def score_file(
         A .jsonl or .parquet file, a question a row, as :func:`score` takes it.
     output
         The file of scores: .parquet or .jsonl. It is there once all is scored, and else as before.
-    similarity, methods, temperature, epsilon, alpha, equivalence_threshold, without_ending
+    similarity, methods, temperature, epsilon, alpha, equivalence_threshold
+        As :func:`score` takes them.
+    without_ending, with_ending, draw_size
         As :func:`score` takes them.
     answer_key, samples_key, answer_logprobs_key, samples_logprobs_key
         As :func:`score` takes them.
@@ -93,7 +99,9 @@ def score_file(
         epsilon=epsilon,
         alpha=alpha,
         equivalence_threshold=equivalence_threshold,
+        draw_size=draw_size,
     )
+    check_one_is_said(with_ending=with_ending, without_ending=without_ending)
     for name, path in (("rows", rows), ("output", output)):
         if path.suffix not in SUFFIXES:
             raise BeamUQError(f"{name}: {path}: must end in {' or '.join(SUFFIXES)}")
@@ -108,9 +116,11 @@ def score_file(
     scoring = _Scoring(
         chosen_methods(methods),
         open_similarity(similarity, device=device, dtype=dtype, threads=threads),
-        CallSettings(temperature, epsilon, alpha, equivalence_threshold, without_ending),
+        CallSettings(temperature, epsilon, alpha, equivalence_threshold, without_ending, draw_size),
     )
-    compared = _compared(blocks, str(rows), leave_one_out=leave_one_out)
+    if not with_ending:
+        blocks = _with_endings_looked_at(blocks)
+    compared = _compared(blocks, str(rows), leave_one_out, draw_size)
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".beamuq-") as folder:
         written = _write_blocks(compared, scoring, Path(folder, "scores.parquet"), lines_of(rows))
@@ -144,17 +154,29 @@ class _Scoring:
         return score_records(records, self.methods, self.similarity, self.settings)
 
 
-def _compared(blocks: Iterable[Records], where: str, *, leave_one_out: bool) -> Iterator[Records]:
+def _with_endings_looked_at(blocks: Iterator[Records]) -> Iterator[Records]:
+    """The same blocks; the first is looked at for endings that are believed."""
+    first = next(blocks)
+    warn_if_endings_are_believed(first)
+    yield first
+    yield from blocks
+
+
+def _compared(
+    blocks: Iterable[Records], where: str, leave_one_out: bool, draw_size: int | None
+) -> Iterator[Records]:
     """Blocks as they are compared; the first is looked at for what ``score`` warns of."""
-    is_first = True
+    first: Records | None = None
     for block in blocks:
         if leave_one_out:
             block = without_the_answers(block, where)
-        elif is_first:
+        elif first is None:
             warn_if_answers_are_samples(block)
-        if is_first:
+        if first is None:
             warn_if_samples_are_one_draw(block)
-        is_first = False
+            first = block
+        if draw_size is not None:
+            check_draws([first[0], *block], draw_size, where)
         yield block
 
 

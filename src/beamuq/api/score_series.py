@@ -17,7 +17,7 @@ import pandas as pd
 from beamuq.api.candidate_records import LABELS
 from beamuq.array_types import Floats
 from beamuq.errors import BeamUQError
-from beamuq.methods.registry import METHODS
+from beamuq.methods.registry import METHODS, candidates_of
 
 Row = Mapping[str, Any]
 FACTS = ("method", "variant", "setting", "similarity", "candidates", "scored_with", "version")
@@ -47,14 +47,19 @@ class ScoreSeries(pd.Series):
         return ScoreSeries
 
     def __repr__(self) -> str:
-        return "\n".join([super().__repr__(), *self._similarity_line()])
+        return "\n".join(filter(None, [super().__repr__(), self._origin_in_words()]))
 
-    def _similarity_line(self) -> list[str]:
-        """What is shown below the values: of scores that compare texts, by which similarity."""
-        if self.scored_rows is None:
-            return []
-        names = similarity_of(self.scored_rows, str(self.scored_rows["method"].iloc[0]))
-        return [f"similarity: {names}"] if names else []
+    def _origin_in_words(self) -> str:
+        """What is shown below the values: of which form they are, by which similarity."""
+        rows = self.scored_rows
+        if rows is None or rows.empty:
+            return ""
+        method = str(rows["method"].iloc[0])
+        forms = [form_in_words(method, str(variant)) for variant in rows["variant"].unique()]
+        settings = [f"setting: {setting}" for setting in rows["setting"].unique() if setting]
+        names = similarity_of(rows, method)
+        similarity = f"similarity: {names}" if names else ""
+        return "; ".join(filter(None, [", ".join(filter(None, forms)), *settings, similarity]))
 
     def __finalize__(self, other: Any, method: str | None = None, **kwargs: Any) -> ScoreSeries:
         super().__finalize__(other, method, **kwargs)  # type: ignore[misc]  # which its stubs leave out
@@ -67,6 +72,23 @@ class ScoreSeries(pd.Series):
             known_rows = [part_rows for part_rows in rows if part_rows is not None]
             self.scored_rows = pd.concat(known_rows) if len(known_rows) == len(rows) else None
         return self
+
+
+FORMS_IN_WORDS = {
+    "answer": "of the answer alone",
+    "samples": "over samples",
+    "beams": "over beams",
+}
+
+
+def form_in_words(method: str, variant: str) -> str:
+    """Of which form a score is: ``over beams (beamsearch)``; "": its method is not known."""
+    if method not in METHODS and variant == "":
+        return ""
+    kind = "beams" if variant == "beamsearch" else "samples"
+    if method in METHODS:
+        kind = candidates_of(METHODS[method], variant)
+    return FORMS_IN_WORDS[kind] + (f" ({variant})" if variant else "")
 
 
 def similarity_of(rows: pd.DataFrame, method: str) -> str:

@@ -15,7 +15,7 @@ import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from beamuq.api.sampling_request import (
@@ -39,6 +39,7 @@ from beamuq.api.server_forms.reply import (
     RawCandidate,
     Reply,
     Request,
+    with_ending_said,
     without_nulls,
 )
 from beamuq.errors import BeamUQError
@@ -182,7 +183,7 @@ class _RowReader:
         reply = response.form.read(response.content, place, request)
         if reply.model is not None and reply.model not in self.models:
             self.models.append(reply.model)
-        return reply
+        return replace(reply, candidates=list(map(with_ending_said, reply.candidates)))
 
     def _note_samples(self, reply: Reply, place: str) -> None:
         """Note how samples were drawn, by what the response says of itself.

@@ -177,6 +177,13 @@ def compute(method: Method, evidence: Evidence, setting: str = "") -> Array:
     return np.asarray(np.round(values, DECIMALS) + 0.0)  # no −0.0
 
 
+def candidates_of(method: Method, variant: str) -> str:
+    """What a method compares the answer with in a form: ``answer`` (itself), samples or beams."""
+    if variant == "beamsearch" or method.scope == "beams":
+        return "beams"
+    return "answer" if method.scope == "answer" else "samples"
+
+
 def stored_variant(method: str, printed: str) -> str:
     """The variant in this package's tables of the paper's variant ``printed``.
 

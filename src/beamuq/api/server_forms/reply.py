@@ -224,6 +224,15 @@ def candidate_record(
     return without_logprob(text, why)
 
 
+def with_ending_said(candidate: RawCandidate) -> RawCandidate:
+    """A candidate that was read of a response: its log-probabilities hold the ending's, or it says
+    that they lack it.
+    """
+    if "token_logprobs" not in candidate:
+        return candidate
+    return {"without_ending": False} | candidate
+
+
 def without_logprob(text: str, why: str) -> RawCandidate:
     """A candidate whose log-probability is not known, and why."""
     return {"text": text, "left_out": why}

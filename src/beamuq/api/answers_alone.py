@@ -1,0 +1,60 @@
+"""Answers without samples and beams, as rows: what ``quality`` judges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from beamuq.api.candidate_records import Records
+from beamuq.api.paired_columns import ids_of
+from beamuq.api.rows import Rows, is_object, none_if_hole, plain, with_ids
+from beamuq.errors import BeamUQError
+
+Texts = Iterable[str]
+"""Answers alone, a text each: a list, an array, a series."""
+OF_CHOICE = {"id", "text", "candidate", "answer", "answer_value"}
+"""Columns by which a frame is known as one of ``choose``."""
+
+
+def answer_rows(rows: Rows | Records | Texts) -> Rows | Records:
+    """Rows with an answer each.
+
+    A text is a row. A series has a row each, by the ids that its index names. Of the frame of
+    ``choose`` the answer is the text that was chosen. All else is as it was given.
+
+    Raises BeamUQError for a mapping or a set, which have no order of rows.
+    """
+    if isinstance(rows, pd.Series):
+        return _rows_of_series(rows)
+    if isinstance(rows, pd.DataFrame):
+        return _rows_of_frame(with_ids(rows))
+    if isinstance(rows, Mapping | set | frozenset):
+        raise BeamUQError(
+            f"rows: a {type(rows).__name__}; give a list with an answer a row, or a series of "
+            "answers by id: pandas.Series(answers).rename_axis('id')"
+        )
+    if isinstance(rows, Records | str | Path) or is_object(rows) or not isinstance(rows, Iterable):
+        return rows  # type: ignore[return-value]  # whoever reads it refuses what is no rows
+    return [_row(row) for row in rows]
+
+
+def _rows_of_series(answers: pd.Series[Any]) -> list[dict[str, Any]]:
+    texts = [none_if_hole(text) for text in answers]
+    if ids_of(answers) is None:
+        return [{"answer": text} for text in texts]
+    return [{"id": label, "answer": text} for label, text in zip(answers.index, texts, strict=True)]
+
+
+def _rows_of_frame(table: pd.DataFrame) -> Rows:
+    if not set(table.columns) >= OF_CHOICE:
+        return table
+    texts = [none_if_hole(text) for text in table["text"]]
+    return [{"id": name, "answer": text} for name, text in zip(table["id"], texts, strict=True)]
+
+
+def _row(row: Any) -> Any:
+    """A row as it is; anything else is an answer, or is refused as one."""
+    return row if isinstance(plain(row), Mapping) else {"answer": row}
