@@ -4,7 +4,7 @@
 #
 #   sbatch profiles/slurm/served.sh STUDY NAME meta-llama/Llama-3.3-70B-Instruct
 #
-# Submitted again, it goes on after the last finished batch. No job of this script was ever started on a card.
+# Submitted again, it goes on after the last finished batch. It ran as a job without a card, never on one.
 set -euo pipefail
 study=$1
 name=$2
