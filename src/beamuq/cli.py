@@ -20,6 +20,7 @@ import beamuq
 from beamuq import __version__
 from beamuq.errors import BeamUQError, ServerLostError, exit_with_one_line
 from beamuq.models.devices import DEVICES, DTYPES
+from beamuq.own_program import PROGRAM
 from beamuq.secret_masking import mask_output
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     is_program = arguments is None
     words = sys.argv[1:] if arguments is None else arguments
     if is_program:
+        PROGRAM.is_command = True
         mask_output(results=False)
         warnings.showwarning = _print_warning
         gc.set_threshold(IMPORTED_OBJECTS)  # looking at them would take a third as long
