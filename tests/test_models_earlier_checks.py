@@ -228,15 +228,51 @@ def test_a_folder_that_may_not_be_written_is_checked_each_time(
     assert checks == models
 
 
+QUESTION = "Who wrote Hamlet?"
+PACKAGES = {"torch", "transformers", "scipy", "sklearn", "matplotlib", "datasets", "snakemake"}
+COMMAND = f"""\
+import sys
+from beamuq.cli import main
+main()
+print(sorted({PACKAGES!r} & sys.modules.keys()), file=sys.stderr)
+import scipy.special, transformers
+"""
+FUNCTION = """\
+import sys, scipy.optimize, beamuq
+model, similarity = sys.argv[1:]
+print(beamuq.ask("Who wrote Hamlet?", model, similarity=similarity, device="cpu").as_json())
+"""
+
+
+def printed(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def asked_by_command(model: str, similarity: str) -> subprocess.CompletedProcess[str]:
+    options = ["--model", model, "--similarity", similarity, "--device", "cpu", "--json"]
+    return printed(COMMAND, "ask", QUESTION, *options)
+
+
 def test_the_command_answers_the_same_with_a_remembered_check(folder: Path) -> None:
-    command = [sys.executable, "-m", "beamuq", "ask", "Who wrote Hamlet?", "--json"]
-    command += ["--model", str(folder), "--similarity", "lexical", "--device", "cpu"]
-    answers = []
-    stamps = []
-    for _ in range(2):
-        done = subprocess.run(command, text=True, capture_output=True, check=False)
-        assert done.returncode == 0, done.stderr
-        answers.append(done.stdout)
-        stamps.append((folder / FILE).stat().st_mtime_ns)
-    assert answers[0] == answers[1]
-    assert stamps[0] == stamps[1]  # what was found is not written again
+    first = asked_by_command(str(folder), "lexical")
+    written = (folder / FILE).stat().st_mtime_ns
+    second = asked_by_command(str(folder), "lexical")
+    assert (folder / FILE).stat().st_mtime_ns == written  # what was found is not written again
+    by_function = printed(FUNCTION, str(folder), "lexical")
+    assert first.stdout == second.stdout == by_function.stdout
+
+
+def test_the_command_imports_no_package_that_it_does_not_need(folder: Path) -> None:
+    done = asked_by_command(str(folder), "lexical")
+    assert done.stderr.splitlines()[-1] == "['torch', 'transformers']"
+
+
+@pytest.mark.packaged
+def test_the_packaged_model_is_asked_without_further_packages_and_answers_the_same() -> None:
+    done = asked_by_command("packaged:smollm2-135m-instruct", "minilm")
+    assert done.stderr.splitlines()[-1] == "['torch', 'transformers']"
+    by_function = printed(FUNCTION, "packaged:smollm2-135m-instruct", "minilm")
+    assert done.stdout == by_function.stdout
