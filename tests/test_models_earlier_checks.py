@@ -233,7 +233,9 @@ PACKAGES = {"torch", "transformers", "scipy", "sklearn", "matplotlib", "datasets
 COMMAND = f"""\
 import sys
 from beamuq.cli import main
-main()
+from beamuq.own_program import PROGRAM
+PROGRAM.is_command = True
+main(sys.argv[1:])
 print(sorted({PACKAGES!r} & sys.modules.keys()), file=sys.stderr)
 import scipy.special, transformers
 """
@@ -268,6 +270,18 @@ def test_the_command_answers_the_same_with_a_remembered_check(folder: Path) -> N
 def test_the_command_imports_no_package_that_it_does_not_need(folder: Path) -> None:
     done = asked_by_command(str(folder), "lexical")
     assert done.stderr.splitlines()[-1] == "['torch', 'transformers']"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+def test_an_answer_that_cannot_be_written_is_told_in_one_line(folder: Path) -> None:
+    command = [sys.executable, "-m", "beamuq", "ask", QUESTION, "--model", str(folder)]
+    command += ["--similarity", "lexical", "--device", "cpu"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    *_, line = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert "No space left on device" in line
 
 
 @pytest.mark.packaged

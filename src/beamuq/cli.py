@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import gc
 import inspect
+import os
 import sys
 import warnings
 from collections.abc import Callable, Collection, Sequence
@@ -61,6 +62,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     exit_with_one_line(lambda: COMMANDS[options.command].run(options))
     if is_program:
         gc.freeze()  # or Python's end takes a third as long as importing torch
+        _end_at_once()
+
+
+def _end_at_once() -> None:
+    """End a process that has imported torch, without freeing each object: a seventh of a second."""
+    if "torch" in sys.modules:
+        exit_with_one_line(sys.stdout.flush)
+        os._exit(0)
 
 
 def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
