@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import gc
 import inspect
+import os
 import sys
 import warnings
 from collections.abc import Callable, Collection, Sequence
@@ -20,6 +21,7 @@ import beamuq
 from beamuq import __version__
 from beamuq.errors import BeamUQError, ServerLostError, exit_with_one_line
 from beamuq.models.devices import DEVICES, DTYPES
+from beamuq.own_program import PROGRAM
 from beamuq.secret_masking import mask_output
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     is_program = arguments is None
     words = sys.argv[1:] if arguments is None else arguments
     if is_program:
+        PROGRAM.is_command = True
         mask_output(results=False)
         warnings.showwarning = _print_warning
         gc.set_threshold(IMPORTED_OBJECTS)  # looking at them would take a third as long
@@ -59,6 +62,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     exit_with_one_line(lambda: COMMANDS[options.command].run(options))
     if is_program:
         gc.freeze()  # or Python's end takes a third as long as importing torch
+        _end_at_once()
+
+
+def _end_at_once() -> None:
+    """End a process that has imported torch, without freeing each object: a seventh of a second."""
+    if "torch" in sys.modules:
+        exit_with_one_line(sys.stdout.flush)
+        os._exit(0)
 
 
 def _print_warning(message: Warning | str, *_: object, **__: object) -> None:

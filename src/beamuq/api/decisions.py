@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.special import bdtrc
 
 from beamuq.api.calibration_file import CalibrationFile
 from beamuq.api.rows import json_values
@@ -194,6 +193,8 @@ def _overlap(calibration: CalibrationFile, new_scores: Floats) -> int:
     Chance is judged by values that were calibrated on once: a new answer has one of them with a
     probability of about 2 n₂ / n (Good and Turing), n₂ the values that occur twice among the n.
     """
+    from scipy.special import bdtrc  # ask imports this module too, and needs none of it
+
     scores = np.array(calibration.map.scores, dtype=np.float64)
     times = np.array(calibration.map.n)
     seen_once = int(np.isin(new_scores, scores[times == 1]).sum())

@@ -19,7 +19,7 @@ from beamuq.errors import BeamUQError, hint
 from beamuq.installation import install_command
 from beamuq.io import file_sha256
 from beamuq.models import devices
-from beamuq.models.load_model import load_causal, load_tokenizer
+from beamuq.models.load_model import import_transformers, load_causal, load_tokenizer
 from beamuq.models.model_folder import (
     CONFIG,
     MANIFEST,
@@ -233,6 +233,7 @@ def check_pair(model: Any, tokenizer: Any) -> None:
 
 @lru_cache(maxsize=1)
 def _read_model(name: str, folder: Path, dtype: Any, device: Any, content: str) -> LoadedModel:
+    import_transformers()
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]

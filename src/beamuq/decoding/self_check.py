@@ -97,7 +97,8 @@ class SelfCheck:
 _RESULTS: WeakKeyDictionary[PreTrainedModel, tuple[State, SelfCheck]] = WeakKeyDictionary()
 """The results of this process, each with the state that its model was in.
 
-They are kept nowhere else: another process has other packages, which choose paths.
+Another process has other packages, which choose paths: :mod:`beamuq.models.earlier_checks` keeps
+what the command found under a hash of them.
 """
 
 

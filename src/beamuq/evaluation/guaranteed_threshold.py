@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from pydantic import Field
-from scipy.special import bdtr, betaincinv
 
 from beamuq.array_types import Bools, Counts, Floats, Ints
 from beamuq.evaluation.bootstrap import MOST_UNDEFINED
@@ -162,6 +161,8 @@ def _outcome(
     nothing: GuaranteedThreshold, sequence: _TestSequence, level: float
 ) -> GuaranteedThreshold:
     """The threshold before the first failure, or why there is none; ``nothing`` holds the rest."""
+    from scipy.special import bdtr  # as in upper_bound
+
     passed = bdtr(sequence.wrong, sequence.shown, nothing.risk) <= level
     count = len(passed) if passed.all() else int(np.argmin(passed))
     last = max(count - 1, 0)
@@ -196,6 +197,8 @@ def least_shown(risk: float, level: float) -> int:
 
     The least m with (1 − risk)^m ≤ level.
     """
+    from scipy.special import bdtr  # as in upper_bound
+
     m = max(1, math.ceil(math.log(level) / math.log1p(-risk)))
     if m > 1 and bdtr(0, m - 1, risk) <= level:  # the quotient was rounded up past a whole number
         return m - 1
@@ -212,6 +215,9 @@ def upper_bound(wrong: int, shown: int, level: float) -> float:
 
     1 where all are wrong, or none is shown.
     """
+    # ask imports this module, and needs none of it without a calibration: a tenth of a second
+    from scipy.special import betaincinv
+
     if wrong >= shown:
         return 1.0
     return float(betaincinv(wrong + 1, shown - wrong, 1 - level))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from beamuq.errors import BeamUQError, reading, reason
 from beamuq.machine_memory import machine_memory
+from beamuq.models.earlier_checks import checked_before
 from beamuq.models.model_folder import CONFIG, check_content, check_folder, loaded_weights
+from beamuq.own_program import PROGRAM
 
 if TYPE_CHECKING:
     import torch
@@ -35,13 +39,28 @@ def load_causal(
     """
     from transformers import AutoModelForCausalLM
 
-    from beamuq.decoding.self_check import checked
-
     check_folder(folder)
     model = load_whole(AutoModelForCausalLM, folder, dtype=dtype, device=device, cards=cards)
     tokenizer = load_tokenizer(folder)
-    checked(model)
+    checked_before(model, folder, device=device)
     return model, tokenizer
+
+
+def import_transformers() -> None:
+    """In the command, import transformers' models as where there is no scipy.
+
+    Where there is, they import it for their losses of object detection: a fifth of a second that
+    nobody should wait for. It can be imported afterwards. Where one of both was imported before,
+    nothing is done.
+    """
+    is_first = sys.modules.keys().isdisjoint({"transformers", "scipy"})
+    if not PROGRAM.is_command or not is_first:
+        return
+    sys.modules["scipy"] = None  # type: ignore[assignment]  # Python's way to say: there is none
+    try:
+        importlib.import_module("transformers.modeling_utils")
+    finally:
+        del sys.modules["scipy"]
 
 
 def temper(model: Any, T: float) -> None:
