@@ -503,12 +503,19 @@ def _add_decide_options(command: argparse.ArgumentParser) -> None:
         help="Of beamuq calibrate; in Python its object too.",
     )
     _add_force(command)
+    command.add_argument(
+        "--quality-threshold",
+        type=float,
+        metavar="X",
+        help="Where rows have quality in place of correct: an answer of quality above it is right, "
+        "which is counted and decides nothing.",
+    )
     _add_format_and_output(command)
     command.add_argument(
         "--json",
         action="store_true",
-        help="Print one JSON object: decisions, the test's p, warnings, whether the guarantee "
-        "holds.",
+        help="Print one JSON object: decisions, the test's p, warnings, how many of the shown "
+        "answers are wrong by labels beside them, whether the guarantee holds.",
     )
 
 
@@ -517,7 +524,12 @@ def _decide(options: argparse.Namespace) -> None:
 
     if options.json and options.format != "markdown":
         raise BeamUQError(f"format: {options.format}: is not of --json; give one of both")
-    decisions = beamuq.decide(options.rows, options.calibration, force=options.force)
+    decisions = beamuq.decide(
+        options.rows,
+        options.calibration,
+        force=options.force,
+        quality_threshold=options.quality_threshold,
+    )
     if options.output:
         write(decisions.table, options.output)
     if options.json:

@@ -46,6 +46,7 @@ SETTINGS: Mapping[str, Any] = {
     "alpha": Annotated[float, Field(gt=0, le=2)],
     "equivalence_threshold": Annotated[float, Field(gt=0, le=1)],
     "temperature": Annotated[float, Field(ge=LEAST_TEMPERATURE, le=10)],
+    "quality_threshold": Annotated[float, Field(allow_inf_nan=False)] | None,
 }
 """The type and range of each setting that is a number, wherever it is taken."""
 
