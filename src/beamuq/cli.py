@@ -250,10 +250,14 @@ def _ask_file(questions: str, model: str, *, output: str | None, **options: Any)
 
 # -- score -----------------------------------------------------------------------------------------
 
+KEY_OPTIONS = (
+    *("answer_key", "samples_key", "answer_logprobs_key", "samples_logprobs_key"),
+    *("id_key", "correct_key"),
+)
+"""Where another tool's rows have what a command reads of them."""
 SCORE_SETTINGS = (
     *("similarity", "methods", "temperature", "epsilon", "alpha", "equivalence_threshold"),
-    *("without_ending", "answer_key", "samples_key", "answer_logprobs_key"),
-    *("samples_logprobs_key", "skip_invalid", "leave_one_out"),
+    *("without_ending", *KEY_OPTIONS, "skip_invalid", "leave_one_out"),
     *("device", "dtype", "threads"),
 )
 MOST_PRINTED = 5_000
@@ -265,6 +269,8 @@ SCORE_EXAMPLES = """\
   beamuq score rows.jsonl --methods Dissimilarity,CocoaPPL --similarity lexical
   beamuq score rows.jsonl --output scored.jsonl
   beamuq score theirs.jsonl --answer-key response --samples-key choices.text
+  beamuq score theirs.jsonl --answer-key response --samples-key choices.text \
+    --id-key meta.id --correct-key grade.correct
   beamuq score run.eval --shown greedy.eval"""
 
 
@@ -305,33 +311,7 @@ def _add_score_options(command: argparse.ArgumentParser) -> None:
         help="Where a server left out only the ending's log-probability, take the sum of the "
         "others; such scores have a note and no certified interval.",
     )
-    command.add_argument(
-        "--answer-key",
-        metavar="KEY",
-        default="",
-        help="Where another tool's rows have the answer: a key, or a path such as choices.0.text. "
-        "Their other columns are then their own: a misspelt one is not noticed.",
-    )
-    command.add_argument(
-        "--samples-key",
-        metavar="KEY",
-        default="",
-        help="Where they have the samples: a list, or a path such as choices.text.",
-    )
-    command.add_argument(
-        "--answer-logprobs-key",
-        metavar="KEY",
-        default="",
-        help="Where they have the answer's natural log-probability, a number; or a list of its "
-        "tokens', the ending's included: without that of a chat server's list, say "
-        "--without-ending.",
-    )
-    command.add_argument(
-        "--samples-logprobs-key",
-        metavar="KEY",
-        default="",
-        help="The same of the samples: a list of one number, or one list, a sample.",
-    )
+    _add_keys(command)
     command.add_argument(
         "--skip-invalid",
         action="store_true",
@@ -600,20 +580,67 @@ def _add_explore_options(command: argparse.ArgumentParser) -> None:
         default=0.8,
         help="From which similarity on two texts mean the same.",
     )
+    _add_keys(command)
 
 
 def _explore(options: argparse.Namespace) -> None:
+    keys = {name: getattr(options, name) for name in KEY_OPTIONS}
     path = beamuq.explore(
         options.source,
         output=options.output,
         questions=options.questions,
         similarity=options.similarity,
         equivalence_threshold=options.equivalence_threshold,
+        **keys,
     )
     print(path)
 
 
 # -- options and prints of several commands --------------------------------------------------------
+
+
+def _add_keys(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--answer-key",
+        metavar="KEY",
+        default="",
+        help="Where another tool's rows have the answer: a key, or a path such as choices.0.text. "
+        "Their other columns are then their own: a misspelt one is not noticed.",
+    )
+    command.add_argument(
+        "--samples-key",
+        metavar="KEY",
+        default="",
+        help="Where they have the samples: a list, or a path such as choices.text.",
+    )
+    command.add_argument(
+        "--answer-logprobs-key",
+        metavar="KEY",
+        default="",
+        help="Where they have the answer's natural log-probability, a number; or a list of its "
+        "tokens', the ending's included: without that of a chat server's list, say "
+        "--without-ending.",
+    )
+    command.add_argument(
+        "--samples-logprobs-key",
+        metavar="KEY",
+        default="",
+        help="The same of the samples: a list of one number, or one list, a sample.",
+    )
+    command.add_argument(
+        "--id-key",
+        metavar="KEY",
+        default="",
+        help="Where they have the question's id, a text or a whole number: a key, or a path such "
+        "as meta.id.",
+    )
+    command.add_argument(
+        "--correct-key",
+        metavar="KEY",
+        default="",
+        help="Where they have whether the answer is right: 0 or 1, true or false; null where it is "
+        "not known.",
+    )
 
 
 def _add_similarity(command: argparse.ArgumentParser) -> None:

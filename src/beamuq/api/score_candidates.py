@@ -257,6 +257,8 @@ def score(
     samples_key: str = "",
     answer_logprobs_key: str = "",
     samples_logprobs_key: str = "",
+    id_key: str = "",
+    correct_key: str = "",
     skip_invalid: bool = False,
     leave_one_out: bool = False,
     shown: str | Path | None = None,
@@ -305,6 +307,12 @@ def score(
         the ending's included: without that of a chat server's list, say without_ending.
     samples_logprobs_key
         The same of the samples: a list of one number, or one list, a sample.
+    id_key
+        Where they have the question's id, a text or a whole number: a key, or a path such as
+        meta.id.
+    correct_key
+        Where they have whether the answer is right: 0 or 1, true or false; null where it is not
+        known.
     skip_invalid
         Leave out rows that cannot be read, such as one whose answer is null, and warn of them; else
         the first is refused.
@@ -374,7 +382,14 @@ def score(
         rows,
         without_ending=without_ending,
         temperature=temperature,
-        keys=Keys(answer_key, samples_key, answer_logprobs_key, samples_logprobs_key),
+        keys=Keys(
+            answer=answer_key,
+            samples=samples_key,
+            answer_logprobs=answer_logprobs_key,
+            samples_logprobs=samples_logprobs_key,
+            id=id_key,
+            correct=correct_key,
+        ),
         skip_invalid=skip_invalid,
     )
     if leave_one_out:

@@ -50,6 +50,8 @@ def score_file(
     samples_key: str = "",
     answer_logprobs_key: str = "",
     samples_logprobs_key: str = "",
+    id_key: str = "",
+    correct_key: str = "",
     skip_invalid: bool = False,
     leave_one_out: bool = False,
     device: str = "auto",
@@ -69,7 +71,7 @@ def score_file(
         The file of scores: .parquet or .jsonl. It is there once all is scored, and else as before.
     similarity, methods, temperature, epsilon, alpha, equivalence_threshold, without_ending
         As :func:`score` takes them.
-    answer_key, samples_key, answer_logprobs_key, samples_logprobs_key
+    answer_key, samples_key, answer_logprobs_key, samples_logprobs_key, id_key, correct_key
         As :func:`score` takes them.
     skip_invalid, leave_one_out, device, dtype, threads
         As :func:`score` takes them.
@@ -102,7 +104,14 @@ def score_file(
         BLOCK,
         without_ending=without_ending,
         temperature=temperature,
-        keys=Keys(answer_key, samples_key, answer_logprobs_key, samples_logprobs_key),
+        keys=Keys(
+            answer=answer_key,
+            samples=samples_key,
+            answer_logprobs=answer_logprobs_key,
+            samples_logprobs=samples_logprobs_key,
+            id=id_key,
+            correct=correct_key,
+        ),
         skip_invalid=skip_invalid,
     )
     scoring = _Scoring(

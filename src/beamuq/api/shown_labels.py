@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
 
@@ -38,26 +39,25 @@ class ShownLabels:
         return self.shown - self.labelled
 
     def __str__(self) -> str:
-        found = f"none of the {self.shown} shown has one"
+        text = f"none of the {self.shown} shown has one"
         if self.rate is not None:
-            found = (
+            text = (
                 f"of {self.shown} shown {self.labelled} have one, {self.wrong} of these are wrong: "
                 f"{self.rate:.1%} (95% interval {self.low:.1%} to {self.high:.1%}); "
                 f"{self.without_label} have none"
             )
         if self.quality_alone:
-            found += (
+            text += (
                 f"; {self.quality_alone} have a quality alone: --quality-threshold says from where "
                 "on it is right"
             )
-        return f"labels, not used to decide: {found}"
+        return f"labels, not used to decide: {text}"
 
 
 def labels_of_shown(
     rows: Sequence[PlacedRow], shown: Bools, quality_threshold: float | None
 ) -> ShownLabels | None:
-    """What the labels of rows [N] say of those ``shown`` [N]; None: no row has a
-    label or a quality.
+    """What the labels of rows [N] say of those ``shown`` [N]; None: no row has one, nor a quality.
 
     ``quality_threshold``: an answer of quality above it is right, where a row has no ``correct``.
 
@@ -67,18 +67,15 @@ def labels_of_shown(
     has_quality = any(placed.row.quality is not None for placed in rows)
     if not has_quality and all(label is None for label in labels):
         return None
-    wrong: list[bool] = []
-    groups: list[str] = []
-    quality_alone = 0
-    for placed, is_right, is_shown in zip(rows, labels, shown, strict=True):
-        if is_shown and is_right is not None:
-            wrong.append(not is_right)
-            groups.append(placed.row.group or placed.row.id)
-        elif is_shown and placed.row.quality is not None:
-            quality_alone += 1
-    is_wrong = np.array(wrong, dtype=bool)
-    labels_alone = ShownLabels(int(shown.sum()), len(wrong), int(is_wrong.sum()), quality_alone)
-    if not wrong:
-        return labels_alone
-    low, high = proportion_interval(is_wrong, groups, CONFIDENCE)
-    return replace(labels_alone, rate=float(is_wrong.mean()), low=low, high=high)
+    labelled = np.array([label is not None for label in labels], dtype=bool)
+    quality_alone = sum(
+        placed.row.quality is not None for placed in compress(rows, shown & ~labelled)
+    )
+    counted = shown & labelled
+    wrong = np.array([label is False for label in compress(labels, counted)], dtype=bool)
+    counts = ShownLabels(int(shown.sum()), len(wrong), int(wrong.sum()), quality_alone)
+    if not len(wrong):
+        return counts
+    groups = [placed.row.group or placed.row.id for placed in compress(rows, counted)]
+    low, high = proportion_interval(wrong, groups, CONFIDENCE)
+    return replace(counts, rate=float(wrong.mean()), low=low, high=high)
