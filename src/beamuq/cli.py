@@ -230,6 +230,7 @@ def _ask(options: argparse.Namespace) -> None:
         _print(answered.as_json() + "\n")
     else:
         _print(answered.as_text(verbose=options.verbose) + "\n")
+        _print_footer()
 
 
 def _ask_file(questions: str, model: str, *, output: str | None, **options: Any) -> pd.DataFrame:
@@ -351,6 +352,7 @@ def _score(options: argparse.Namespace) -> None:
         _tell_if_large(Path(options.output))
         similarity = _similarity_in(Path(options.output))
         _print(f"{count} questions scored: {options.output}; similarity: {similarity}\n")
+        _print_footer()
         return
     scores = beamuq.score(options.rows, shown=options.shown, scorer=options.scorer, **settings)
     is_long = options.long and options.format == "markdown"
@@ -454,6 +456,7 @@ def _calibrate(options: argparse.Namespace) -> None:
         output=options.output,
     )
     print(calibration)
+    _print_footer()
 
 
 # -- decide ----------------------------------------------------------------------------------------
@@ -516,6 +519,8 @@ def _decide(options: argparse.Namespace) -> None:
         _print(decisions.as_json() + "\n")
     else:
         _print(render(decisions.table, options.format))
+    if options.format == "markdown" and not options.json:
+        _print_footer()
     print(*decisions.told(), sep="\n", file=sys.stderr)
     if not decisions.guarantee_holds:
         raise SystemExit(GUARANTEE_LOST)
@@ -538,6 +543,7 @@ def _add_advise_options(command: argparse.ArgumentParser) -> None:
 
 def _advise(options: argparse.Namespace) -> None:
     _print(str(beamuq.advise(options.rows)))
+    _print_footer()
 
 
 # -- explore ---------------------------------------------------------------------------------------
@@ -738,6 +744,7 @@ def _print_scores(
     left_out -= printed[printed["value"].notna()]["method"].nunique()
     if left_out:
         _print(f"scores of {left_out} further methods: --methods all\n")
+    _print_footer()
 
 
 def _tell_if_large(scored: Path) -> None:
@@ -759,6 +766,13 @@ def _starting_scores(scores: pd.DataFrame) -> pd.DataFrame:
 
     few = scores[scores["method"].isin(STARTING_METHODS)]
     return few if few["value"].notna().any() else scores
+
+
+def _print_footer() -> None:
+    """When and by which version a result was made, below what is printed for people."""
+    from beamuq.made_date import footer
+
+    _print(f"{footer()}\n")
 
 
 def _print(text: str) -> None:

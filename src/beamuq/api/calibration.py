@@ -24,6 +24,7 @@ from beamuq.evaluation.probability_of_being_right import (
     merged,
     reliability,
 )
+from beamuq.made_date import date_made
 
 RESAMPLES = 1000
 SEED = 0  # of every draw; to choose among several would be to try as many calibrations
@@ -125,6 +126,7 @@ def calibrate(
         ece=measures["ece"],
         brier=measures["brier"],
         versions=_versions(facts["version"]),
+        made=date_made(),
     )
     if output is not None:
         calibration.write(output)

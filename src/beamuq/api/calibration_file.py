@@ -99,7 +99,15 @@ class CalibrationFile(StrictModel):
     brier: Annotated[
         Estimate, Field(description="mean squared error of the probability, cross-fitted")
     ]
-    versions: dict[str, str]
+    versions: Annotated[
+        dict[str, str], Field(description="of beamuq, as the scores say it, and of what it uses")
+    ]
+    made: Annotated[
+        str | None,
+        Field(
+            pattern=r"^\d{4}-\d\d-\d\d$", description="the date, in UTC; of older files left out"
+        ),
+    ] = None
 
     @model_validator(mode="after")
     def _is_of_the_same_answers(self) -> CalibrationFile:
@@ -131,7 +139,8 @@ class CalibrationFile(StrictModel):
 
     def write(self, path: str | Path) -> None:
         """Write it, atomically."""
-        content = self.model_dump(exclude={"server"} if self.server is None else None)
+        unsaid = {name for name in ("server", "made") if getattr(self, name) is None}
+        content = self.model_dump(exclude=unsaid)
         write_text(Path(path), json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
     def plot(

@@ -29,6 +29,7 @@ from beamuq.errors import BeamUQError, check_ends
 from beamuq.explorer.explorer_page import MOST_QUESTIONS, Pairs, Question, Row, Section, page
 from beamuq.installation import install_command
 from beamuq.io import write_text
+from beamuq.made_date import date_made
 from beamuq.scorers.scorer_protocol import Pair, PairScores, SimilarityScorer, scored
 from beamuq.written_texts import WholeText
 
@@ -122,7 +123,7 @@ def explore(
         html = _study_page(source, questions)
     else:
         section = _section_of_file(source, similarity, equivalence_threshold, questions, keys)
-        html = page(source.name, [], [section])
+        html = page(source.name, [], [section], made=date_made())
     beside = source / "explorer.html" if source.is_dir() else source.with_suffix(".explorer.html")
     written = Path(output) if output else beside
     write_text(written, html)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -28,9 +29,11 @@ from beamuq.api.score_candidates import (
 )
 from beamuq.errors import BeamUQError, reading
 from beamuq.io import SUFFIXES, atomic, check_is_table
+from beamuq.made_date import made
 from beamuq.methods.registry import Method
 from beamuq.progress import job_progress
 
+ATTRS = "PANDAS_ATTRS"  # metadata that pandas reads as a frame's attrs
 BLOCK = 500  # questions scored at once; of usual rows some tens of megabytes
 NUMBERS = {"value", "low", "high", "confidence", "correct", "quality"}
 
@@ -213,7 +216,8 @@ def _write_columns(written: _Written, output: Path, suffix: str) -> None:
             for number in range(file.num_row_groups)
         )
         if suffix == ".parquet":
-            schema = pa.schema([file.schema_arrow.field(name) for name in written.columns])
+            fields = [file.schema_arrow.field(name) for name in written.columns]
+            schema = pa.schema(fields, metadata={ATTRS: json.dumps(made())})
             with pq.ParquetWriter(output, schema) as writer:
                 for block in blocks:
                     writer.write_table(block)
