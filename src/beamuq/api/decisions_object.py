@@ -56,7 +56,8 @@ class Decision(StrictModel):
         float | None, Field(description="the probability that it is right: the number to show")
     ]
     right_low: Annotated[
-        float | None, Field(description="of the two that right is made of, the lower")
+        float | None,
+        Field(description="of the two that right is made of, the lower; of isotonic equal to it"),
     ]
     right_high: Annotated[float | None, Field(description="the higher; no confidence interval")]
     shown: Annotated[bool, Field(description="whether its score is at most the threshold")]
@@ -93,10 +94,17 @@ class DecisionsObject(StrictModel):
             )
         ),
     ]
-    shift: ShiftTest
+    shift: Annotated[
+        ShiftTest, Field(description="whether the scores are distributed as the calibration's")
+    ]
     labels: Annotated[
         LabelsOfShown | None,
-        Field(description="null: no row has correct or quality"),
+        Field(
+            description=(
+                "how many of the shown are wrong, by labels beside them; null: no row has correct "
+                "or quality"
+            )
+        ),
     ]
     forced: Annotated[
         list[str],

@@ -40,6 +40,7 @@ from beamuq.api.inspect_logs import from_inspect
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.paired_columns import check_order, group_column, number_column
 from beamuq.api.rows import Rows, check_settings, named, score_names
+from beamuq.api.score_columns import SCORE_COLUMNS
 from beamuq.api.score_series import ScoreSeries, score_series
 from beamuq.api.score_settings import ScoreSettings, scored_with
 from beamuq.array_types import Bools, Floats
@@ -53,24 +54,7 @@ from beamuq.methods.method_inputs import UNKNOWN, Answer, Evidence, Pairs, missi
 from beamuq.methods.registry import DIRECTION, FACTORS, METHODS, Method, compute, resolve
 from beamuq.scorers.scorer_protocol import scored
 
-COLUMNS = (
-    "id",
-    "method",
-    "variant",
-    "setting",
-    "value",
-    "low",
-    "high",
-    "confidence",
-    "range",
-    "direction",
-    "similarity",
-    "reason",
-    "note",
-    "candidates",
-    "scored_with",
-    "version",
-)
+COLUMNS = tuple(SCORE_COLUMNS)
 KEYS = ("id", "method", "variant", "setting", "value")
 """What a frame of scores needs, to be looked up by method."""
 SHOWN_COLUMNS = (*KEYS, "similarity", "reason", "scored_with")
