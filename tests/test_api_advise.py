@@ -161,7 +161,9 @@ def test_the_command_prints_what_the_function_says(
     file = tmp_path / "rows.jsonl"
     file.write_text("\n".join(json.dumps(row) for row in simulated(12, 0.6, 1.0)))
     main(["advise", str(file)])
-    assert capsys.readouterr().out.strip() == str(beamuq.advise(file)).strip()
+    printed, _, last = capsys.readouterr().out.strip().rpartition("\n")
+    assert printed.strip() == str(beamuq.advise(file)).strip()
+    assert last.startswith("made ")
 
 
 @pytest.mark.parametrize(("right", "held"), [("−5", 1.0), ("5", 0.0), ("-5.0", 1.0)])

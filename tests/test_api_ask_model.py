@@ -200,7 +200,9 @@ def test_the_package_offers_the_function_and_the_command_prints_it_as_json(
 ) -> None:
     assert str(beamuq.ask(QUESTION, str(tiny), **OPTIONS)) == str(asked)
     main(["ask", QUESTION, "--model", str(tiny), "--verbose", *ON_THE_LINE])
-    assert capsys.readouterr().out.rstrip("\n") == visible(asked.as_text(verbose=True)).rstrip("\n")
+    printed, _, last = capsys.readouterr().out.rstrip("\n").rpartition("\n")
+    assert printed == visible(asked.as_text(verbose=True)).rstrip("\n")
+    assert last.startswith("made ")
     main(["ask", QUESTION, "--model", str(tiny), "--threshold", "0.5", "--json", *ON_THE_LINE])
     told = json.loads(capsys.readouterr().out)
     assert told["answer"] == asked.answer

@@ -5,6 +5,8 @@ told.
 from __future__ import annotations
 
 import json
+import math
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 
 import beamuq
-from beamuq.api.foreign_rows import ABSENT, value_at
+from beamuq.api.key_paths import ABSENT, hint_of_path, value_at
 from beamuq.cli import main
 from beamuq.errors import BeamUQError
 
@@ -75,6 +77,132 @@ def test_a_key_that_a_row_lacks_is_refused_with_its_line(tmp_path: Path) -> None
     file = written(tmp_path / "theirs.jsonl", [json.dumps(row) for row in THEIRS])
     with pytest.raises(BeamUQError, match=r"theirs\.jsonl: line 1: respons: .*'response'"):
         scored(file, answer_key="respons", samples_key="outputs.text")
+
+
+NESTED = [
+    {
+        "meta": {"uid": uid},
+        "output": {"text": text},
+        "choices": [{"text": text}, {"text": "Oslo"}],
+        "grade": {"ok": ok, "comment": None},
+    }
+    for uid, text, ok in (("a", "Rome", True), (7, "Bern", 0), ("c", "Kyiv", None))
+]
+NESTED_KEYS = {
+    "answer_key": "output.text",
+    "samples_key": "choices.text",
+    "id_key": "meta.uid",
+    "correct_key": "grade.ok",
+}
+
+
+def test_another_tools_ids_and_labels_are_read_where_they_stand() -> None:
+    scores = beamuq.score(NESTED, similarity="lexical", methods="Dissimilarity", **NESTED_KEYS)
+    labels = scores.drop_duplicates("id").set_index("id")["correct"]
+    assert labels.index.tolist() == ["a", "7", "c"]
+    assert labels.tolist()[:2] == [1.0, 0.0]
+    assert math.isnan(labels["c"])
+
+
+def test_the_id_of_a_line_that_is_a_response_is_at_its_key() -> None:
+    choice = {"message": {"content": "Rome"}, "finish_reason": "stop"}
+    response = {"id": "chatcmpl-1", "model": "m", "choices": [choice, choice], "our": {"id": 5}}
+    batch = {"custom_id": "b-1", "response": {"body": response}, "our": {"id": 5}}
+    assert list(scored([response], id_key="our.id")) == ["5"]
+    assert list(scored([batch], id_key="our.id")) == ["5"]
+
+
+def test_keys_of_a_line_of_lm_eval_are_those_that_it_has() -> None:
+    log = Path(__file__).parent / "lm_eval_logs"
+    (line, *_) = (row for path in sorted(log.glob("*.jsonl")) for row in path.open())
+    row = json.loads(line) | {"judged": {"right": 1}, "name": "first"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scores = beamuq.score(
+            [row], similarity="lexical", id_key="name", correct_key="judged.right"
+        )
+    assert set(scores["id"]) == {"first"}
+    assert set(scores["correct"]) == {1.0}
+
+
+@pytest.mark.parametrize("value", ["C", 0.5, 2, [1], "yes"])
+def test_what_is_no_label_is_refused_with_row_path_and_value(value: object) -> None:
+    row = NESTED[0] | {"grade": {"ok": value}}
+    shown = re.escape(repr(value))
+    with pytest.raises(BeamUQError, match=rf"row 1: grade\.ok: {shown}: must be 0 or 1"):
+        scored([row], **NESTED_KEYS)
+
+
+@pytest.mark.parametrize(
+    ("option", "path", "suggestion"),
+    [
+        ("answer_key", "output.txt", "'output.text'"),
+        ("answer_key", "outputs.text", "'output.text'"),
+        ("answer_key", "Output.Text", "'output.text'"),
+        ("answer_key", "choices.0.txt", "'choices.0.text'"),
+        ("answer_key", "choices.5.text", "'choices.0.text' or 'choices.1.text'"),
+        ("samples_key", "choice.text", "'choices.text'"),
+        ("samples_key", "choices.txt", "'choices.text'"),
+        ("id_key", "meta.id", "'meta.uid'"),
+        ("id_key", "uid", "'meta.uid'"),
+        ("correct_key", "grade.okay", "'grade.ok'"),
+    ],
+)
+def test_a_path_that_leads_nowhere_is_named_with_the_nearest_whole_path(
+    option: str, path: str, suggestion: str
+) -> None:
+    with pytest.raises(BeamUQError) as refused:
+        scored(NESTED, **NESTED_KEYS | {option: path})
+    message = str(refused.value)
+    assert message.startswith(f"row 1: {path}: no such key; did you mean {suggestion}? ")
+    assert f"{option} (--{option.replace('_', '-')})" in message
+
+
+def test_where_no_path_is_near_all_are_listed() -> None:
+    with pytest.raises(BeamUQError, match=r"there are: meta, meta\.uid, output, output\.text"):
+        scored(NESTED, **NESTED_KEYS | {"answer_key": "zzz"})
+
+
+def test_every_path_that_is_suggested_leads_somewhere() -> None:
+    row: dict[str, Any] = {"a": [{"b": 1}, {"c": 2}], "d.e": {"f": [[{"g": 1}]]}, "h": []}
+    for path in ("a.x", "a.b", "a.0.x", "a.1.b", "d.e.x", "d.x.f", "h.0", "x.0"):
+        for name in re.findall(r"'([^']+)'", hint_of_path(row, path)):
+            assert value_at(row, name) is not ABSENT, (path, name)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"output": {"text": 5}}, r"row 1: output\.text: 5: give a text"),
+        ({"output": {"text": None}}, r"row 1: output\.text: null"),
+        ({"output": {"text": "x" * 100_001}}, r"row 1: output\.text: "),
+        (
+            {"choices": [{"text": "Rome"}, {"text": 7}]},
+            r"row 1: choices\.text\[1\]: 7: give a text",
+        ),
+        ({"choices": [{"text": "x" * 100_001}]}, r"row 1: choices\.text\[0\]: "),
+        ({"output": {"text": {"txt": "Rome"}}}, r"output\.text\.txt: .*'output\.text\.text'"),
+        ({"meta": {"uid": 1.5}}, r"row 1: meta\.uid: 1\.5"),
+        ({"meta": {"uid": None}}, r"row 1: meta\.uid: null; give a text or a whole number"),
+        ({"meta": {"uid": 7}}, r"row 2: meta\.uid '7' stands twice"),
+    ],
+)
+def test_what_is_wrong_at_a_path_is_named_by_that_path(
+    change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(BeamUQError, match=message):
+        scored([NESTED[0] | change, *NESTED[1:]], **NESTED_KEYS)
+
+
+def test_explore_takes_the_same_keys(tmp_path: Path) -> None:
+    file = written(tmp_path / "theirs.jsonl", [json.dumps(row) for row in NESTED])
+    page = beamuq.explore(file, similarity="lexical", **NESTED_KEYS)
+    assert page.stat().st_size > 1000
+    options = [f"--{name.replace('_', '-')}={path}" for name, path in NESTED_KEYS.items()]
+    main(["explore", str(file), "--similarity", "lexical", *options])
+    (tmp_path / "study").mkdir()
+    with pytest.raises(BeamUQError, match=r"study: answer_key, .* leave them out"):
+        beamuq.explore(tmp_path / "study", answer_key="output.text")
 
 
 WITH_LOGPROBS = {
@@ -266,17 +394,24 @@ def test_leave_one_out_refuses_an_answer_that_is_none_of_its_samples(tmp_path: P
 
 def test_the_command_takes_all_of_these(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with_logprobs = [
-        row | {"lp": -1.0, "outputs": [output | {"lp": -1.0} for output in row["outputs"]]}
+        row
+        | {
+            "judged": {"right": 1},
+            "lp": -1.0,
+            "outputs": [output | {"lp": -1.0} for output in row["outputs"]],
+        }
         for row in THEIRS
     ]
     lines = [*(json.dumps(row) for row in with_logprobs), "null"]
     file = written(tmp_path / "theirs.jsonl", lines)
     options = ["--answer-key", "response", "--samples-key", "outputs.text"]
     options += ["--answer-logprobs-key", "lp", "--samples-logprobs-key", "outputs.lp"]
+    options += ["--id-key", "question_id", "--correct-key", "judged.right"]
     options += ["--skip-invalid", "--leave-one-out", "--methods", "Dissimilarity,Prob"]
     with pytest.warns(UserWarning, match="1 of 3 rows left out"):
         main(["score", str(file), "--similarity", "lexical", "--format", "jsonl", *options])
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     values = {row["id"]: row["value"] for row in rows if row["variant"] == "multinomial"}
-    assert values == {"1": 1.0, "2": 0.0}
+    assert values == {"7": 1.0, "8": 0.0}
+    assert {row["correct"] for row in rows} == {1.0}
     assert [row["value"] for row in rows if row["method"] == "Prob"] == [1.0, 1.0]

@@ -34,6 +34,8 @@ SECONDS_OF_A_CELL = 1200
 _PLACE = re.compile(r"^<!-- (block|shown): ([^|]+?) \| (.+?) \| (\d+) -->$", re.MULTILINE)
 # a progress bar, and tqdm's word of why it is plain, which names a folder
 _BAR = re.compile(r"\r|\d+%\||TqdmWarning|notebook_tqdm$")
+# the line of a command's result that changes from day to day
+_FOOTER = re.compile(r"made \d{4}-\d\d-\d\d \(UTC\) by beamuq ")
 # the file and line of a cell that warns
 _CELL = re.compile(r"\S*ipykernel_\d+/\d+\.py:\d+: ")
 # what a call that draws returns: its picture is beside it
@@ -138,10 +140,11 @@ def run(unrun: Notebook, models: Path = MODELS) -> Notebook:
 
 
 def _outputs(outputs: Sequence[Any]) -> Iterator[Any]:
-    """What a cell gave, without counts and progress bars; pieces of one stream are one."""
+    """What a cell gave, without counts, dates and progress bars; pieces of one stream are one."""
     for name in ("stdout", "stderr"):
         pieces = [output.text for output in outputs if output.get("name") == name]
         lines = "".join(pieces).splitlines(keepends=True)
+        lines = [line for line in lines if not _FOOTER.match(line)]
         text = "".join(line for line in lines if name == "stdout" or not _BAR.search(line))
         if text:
             yield nbformat.v4.new_output("stream", name=name, text=_CELL.sub("", text))

@@ -14,9 +14,10 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
 from functools import partial
 from types import NoneType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import BaseModel
@@ -26,7 +27,11 @@ from pydantic_core import PydanticUndefined
 import beamuq
 from beamuq import cli
 from beamuq.api import candidate_records
+from beamuq.api.calibration_file import CalibrationFile
+from beamuq.api.decisions_object import DecisionsObject
 from beamuq.api.score_candidates import REASONS
+from beamuq.api.score_columns import SCORE_COLUMNS
+from beamuq.evaluation.bootstrap import Estimate
 from beamuq.methods.dissimilarity_estimators import CUSTOM, WEIGHTINGS, Weighting
 from beamuq.methods.method_inputs import DERIVED, PARTS
 from beamuq.methods.registry import METHODS, Method, candidates_of
@@ -70,6 +75,9 @@ def _writers() -> dict[str, Callable[[], str]]:
         "study": partial(keys, study_config.Study, "###"),
         "candidates": candidate_needs,
         "row": partial(keys, candidate_records.QuestionRecord, "###"),
+        "score-columns": score_columns,
+        "calibration": partial(keys, CalibrationFile, "###"),
+        "decisions": partial(keys, DecisionsObject, "###"),
         "tables": schemas,
         "claims": claims,
         "exhibits": exhibits,
@@ -279,33 +287,71 @@ def _field_of(part: str, method: Method) -> str:
     return FIELDS[part]
 
 
-def keys(model: type[BaseModel], heading: str) -> str:
+def score_columns() -> str:
+    """Every column of scores, those of labels too."""
+    labels = {
+        name: field.description or ""
+        for name, field in candidate_records.Labels.model_fields.items()
+    }
+    rows = [(f"`{name}`", _cell(text)) for name, text in (SCORE_COLUMNS | labels).items()]
+    return _table(("column", ""), rows)
+
+
+NOTES_OF_ESTIMATE = {
+    "value": "null: undefined, and note says why",
+    "low": "lower end of the 95 % interval, of the bootstrap over groups",
+    "high": "upper end",
+    "std": "standard deviation over the resamples",
+    "note": "why it is undefined; else empty",
+    "n": "of how many answers",
+}
+"""What the keys of an Estimate mean, which holds numbers of studies too."""
+
+
+def keys(model: type, heading: str) -> str:
     """Every key of a typed model and of the models in it, a table each under a ``heading``."""
     pending = [model]
-    tables: dict[type[BaseModel], str] = {}
+    tables: dict[type, str] = {}
     while pending:
         next_model = pending.pop(0)
         if next_model in tables:
             continue
         tables[next_model] = _keys_of(next_model, heading)
-        for field in next_model.model_fields.values():
+        for field in _fields(next_model).values():
             pending += _models(field.annotation)
     return "\n\n".join(tables.values())
 
 
-def _keys_of(model: type[BaseModel], heading: str) -> str:
+def _fields(model: type) -> dict[str, FieldInfo]:
+    """The keys of a model, which may be a dataclass."""
+    if issubclass(model, BaseModel):
+        return model.model_fields
+    hints = get_type_hints(model, include_extras=True)
+    keys_of_model = {}
+    for field in fields(model):
+        info = FieldInfo.from_annotation(hints[field.name])
+        if field.default is not MISSING:
+            info.default = field.default
+        if model is Estimate:
+            info.description = NOTES_OF_ESTIMATE[field.name]
+        keys_of_model[field.name] = info
+    return keys_of_model
+
+
+def _keys_of(model: type, heading: str) -> str:
     """A heading, the docstring and a table of the keys of one model."""
     description = _text(" ".join((inspect.getdoc(model) or "").split()))
     rows = [
         (f"`{name}`", _cell(_type(field.annotation)), _default(field), _cell(_notes(field)))
-        for name, field in model.model_fields.items()
+        for name, field in _fields(model).items()
     ]
     table = _table(("key", "type", "default", ""), rows)
     return f"{heading} {model.__name__}\n\n{description}\n\n{table}"
 
 
-def _models(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+def _models(annotation: Any) -> list[type]:
+    is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
+    if is_model or (isinstance(annotation, type) and is_dataclass(annotation)):
         return [annotation]
     return [model for argument in get_args(annotation) for model in _models(argument)]
 
@@ -321,6 +367,10 @@ def _type(annotation: Any) -> str:
         return _type(arguments[0])
     if origin is Literal:
         return ", ".join(f"`{value}`" for value in arguments)
+    if origin is tuple and arguments[-1] is Ellipsis:
+        return f"list of {_type(arguments[0])}"
+    if origin is tuple and len(set(arguments)) == 1:
+        return f"list of {len(arguments)} times {_type(arguments[0])}"
     if origin is list:
         return f"list of {_type(arguments[0])}"
     if origin is dict:

@@ -241,6 +241,7 @@ def _ask(options: argparse.Namespace) -> None:
         _print(answered.as_json() + "\n")
     else:
         _print(answered.as_text(verbose=options.verbose) + "\n")
+        _print_footer()
 
 
 def _ask_file(questions: str, model: str, *, output: str | None, **options: Any) -> pd.DataFrame:
@@ -261,11 +262,16 @@ def _ask_file(questions: str, model: str, *, output: str | None, **options: Any)
 
 # -- score -----------------------------------------------------------------------------------------
 
+KEY_OPTIONS = (
+    *("answer_key", "samples_key", "answer_logprobs_key", "samples_logprobs_key"),
+    *("id_key", "correct_key"),
+)
+"""Where another tool's rows have what a command reads of them."""
 SCORE_SETTINGS = (
     *("similarity", "methods", "temperature", "epsilon", "alpha", "equivalence_threshold"),
     *("without_ending", "with_ending", "draw_size"),
-    *("answer_key", "samples_key", "answer_logprobs_key"),
-    *("samples_logprobs_key", "skip_invalid", "leave_one_out"),
+    *KEY_OPTIONS,
+    *("skip_invalid", "leave_one_out"),
     *("device", "dtype", "threads"),
 )
 MOST_PRINTED = 5_000
@@ -277,6 +283,8 @@ SCORE_EXAMPLES = """\
   beamuq score rows.jsonl --methods Dissimilarity,CocoaPPL --similarity lexical
   beamuq score rows.jsonl --output scored.jsonl
   beamuq score theirs.jsonl --answer-key response --samples-key choices.text
+  beamuq score theirs.jsonl --answer-key response --samples-key choices.text \
+    --id-key meta.id --correct-key grade.correct
   beamuq score run.eval --shown greedy.eval"""
 
 
@@ -332,33 +340,7 @@ def _add_score_options(command: argparse.ArgumentParser) -> None:
         "draw of so many too, by settings M=10 draw=1, …, of which compare takes the mean of their "
         "PRR.",
     )
-    command.add_argument(
-        "--answer-key",
-        metavar="KEY",
-        default="",
-        help="Where another tool's rows have the answer: a key, or a path such as choices.0.text. "
-        "Their other columns are then their own: a misspelt one is not noticed.",
-    )
-    command.add_argument(
-        "--samples-key",
-        metavar="KEY",
-        default="",
-        help="Where they have the samples: a list, or a path such as choices.text.",
-    )
-    command.add_argument(
-        "--answer-logprobs-key",
-        metavar="KEY",
-        default="",
-        help="Where they have the answer's natural log-probability, a number; or a list of its "
-        "tokens', the ending's included: without that of a chat server's list, say "
-        "--without-ending.",
-    )
-    command.add_argument(
-        "--samples-logprobs-key",
-        metavar="KEY",
-        default="",
-        help="The same of the samples: a list of one number, or one list, a sample.",
-    )
+    _add_keys(command)
     command.add_argument(
         "--skip-invalid",
         action="store_true",
@@ -398,6 +380,7 @@ def _score(options: argparse.Namespace) -> None:
         _tell_if_large(Path(options.output))
         similarity = _similarity_in(Path(options.output))
         _print(f"{count} questions scored: {options.output}; similarity: {similarity}\n")
+        _print_footer()
         return
     scores = beamuq.score(options.rows, shown=options.shown, scorer=options.scorer, **settings)
     is_long = options.long and options.format == "markdown"
@@ -501,6 +484,7 @@ def _calibrate(options: argparse.Namespace) -> None:
         output=options.output,
     )
     print(calibration)
+    _print_footer()
 
 
 # -- decide ----------------------------------------------------------------------------------------
@@ -530,12 +514,19 @@ def _add_decide_options(command: argparse.ArgumentParser) -> None:
         help="Of beamuq calibrate; in Python its object too.",
     )
     _add_force(command)
+    command.add_argument(
+        "--quality-threshold",
+        type=float,
+        metavar="X",
+        help="Where rows have quality in place of correct: an answer of quality above it is right, "
+        "which is counted and decides nothing.",
+    )
     _add_format_and_output(command)
     command.add_argument(
         "--json",
         action="store_true",
-        help="Print one JSON object: decisions, the test's p, warnings, whether the guarantee "
-        "holds.",
+        help="Print one JSON object: decisions, the test's p, warnings, how many of the shown "
+        "answers are wrong by labels beside them, whether the guarantee holds.",
     )
 
 
@@ -544,13 +535,20 @@ def _decide(options: argparse.Namespace) -> None:
 
     if options.json and options.format != "markdown":
         raise BeamUQError(f"format: {options.format}: is not of --json; give one of both")
-    decisions = beamuq.decide(options.rows, options.calibration, force=options.force)
+    decisions = beamuq.decide(
+        options.rows,
+        options.calibration,
+        force=options.force,
+        quality_threshold=options.quality_threshold,
+    )
     if options.output:
         write(decisions.table, options.output)
     if options.json:
         _print(decisions.as_json() + "\n")
     else:
         _print(render(decisions.table, options.format))
+    if options.format == "markdown" and not options.json:
+        _print_footer()
     print(*decisions.told(), sep="\n", file=sys.stderr)
     if not decisions.guarantee_holds:
         raise SystemExit(GUARANTEE_LOST)
@@ -573,6 +571,7 @@ def _add_advise_options(command: argparse.ArgumentParser) -> None:
 
 def _advise(options: argparse.Namespace) -> None:
     _print(str(beamuq.advise(options.rows)))
+    _print_footer()
 
 
 # -- explore ---------------------------------------------------------------------------------------
@@ -615,20 +614,67 @@ def _add_explore_options(command: argparse.ArgumentParser) -> None:
         default=0.8,
         help="From which similarity on two texts mean the same.",
     )
+    _add_keys(command)
 
 
 def _explore(options: argparse.Namespace) -> None:
+    keys = {name: getattr(options, name) for name in KEY_OPTIONS}
     path = beamuq.explore(
         options.source,
         output=options.output,
         questions=options.questions,
         similarity=options.similarity,
         equivalence_threshold=options.equivalence_threshold,
+        **keys,
     )
     print(path)
 
 
 # -- options and prints of several commands --------------------------------------------------------
+
+
+def _add_keys(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--answer-key",
+        metavar="KEY",
+        default="",
+        help="Where another tool's rows have the answer: a key, or a path such as choices.0.text. "
+        "Their other columns are then their own: a misspelt one is not noticed.",
+    )
+    command.add_argument(
+        "--samples-key",
+        metavar="KEY",
+        default="",
+        help="Where they have the samples: a list, or a path such as choices.text.",
+    )
+    command.add_argument(
+        "--answer-logprobs-key",
+        metavar="KEY",
+        default="",
+        help="Where they have the answer's natural log-probability, a number; or a list of its "
+        "tokens', the ending's included: without that of a chat server's list, say "
+        "--without-ending.",
+    )
+    command.add_argument(
+        "--samples-logprobs-key",
+        metavar="KEY",
+        default="",
+        help="The same of the samples: a list of one number, or one list, a sample.",
+    )
+    command.add_argument(
+        "--id-key",
+        metavar="KEY",
+        default="",
+        help="Where they have the question's id, a text or a whole number: a key, or a path such "
+        "as meta.id.",
+    )
+    command.add_argument(
+        "--correct-key",
+        metavar="KEY",
+        default="",
+        help="Where they have whether the answer is right: 0 or 1, true or false; null where it is "
+        "not known.",
+    )
 
 
 def _add_similarity(command: argparse.ArgumentParser) -> None:
@@ -726,6 +772,7 @@ def _print_scores(
     left_out -= printed[printed["value"].notna()]["method"].nunique()
     if left_out:
         _print(f"scores of {left_out} further methods: --methods all\n")
+    _print_footer()
 
 
 def _tell_if_large(scored: Path) -> None:
@@ -747,6 +794,13 @@ def _starting_scores(scores: pd.DataFrame) -> pd.DataFrame:
 
     few = scores[scores["method"].isin(STARTING_METHODS)]
     return few if few["value"].notna().any() else scores
+
+
+def _print_footer() -> None:
+    """When and by which version a result was made, below what is printed for people."""
+    from beamuq.made_date import footer
+
+    _print(f"{footer()}\n")
 
 
 def _print(text: str) -> None:

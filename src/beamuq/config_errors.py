@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from beamuq.errors import BeamUQError, hint, reading
+from beamuq.errors import BeamUQError, hint, nearest, reading
 
 SECRET = re.compile(
     r"((hf|hub|huggingface|access|api|auth)_?)*(token|key|secret|password|credentials?)",
@@ -38,10 +39,21 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-def validated(kind: type[T] | Any, content: Any, place: str | Path, *, is_json: bool = False) -> T:
+NO_NAMES: Mapping[str, str] = {}
+
+
+def validated(
+    kind: type[T] | Any,
+    content: Any,
+    place: str | Path,
+    *,
+    is_json: bool = False,
+    names: Mapping[str, str] = NO_NAMES,
+) -> T:
     """``content`` as an object of ``kind``, a pydantic model or an annotation: ``list[Claim]``.
 
-    ``is_json``: it is the text of one, in JSON.
+    ``is_json``: it is the text of one, in JSON. ``names``: what whoever wrote it calls a key,
+    ``answer.text``, if otherwise.
 
     Raises BeamUQError in one line, beginning with ``place`` (a file, an option, a row): the key,
     the value and the fix.
@@ -50,25 +62,35 @@ def validated(kind: type[T] | Any, content: Any, place: str | Path, *, is_json: 
     try:
         return adapter.validate_json(content) if is_json else adapter.validate_python(content)
     except ValidationError as error:
-        line = _line_of(error, adapter)
+        line = _line_of(error, adapter, names)
         raise BeamUQError(f"{place}: {line}" if str(place) else line) from error
 
 
-def _line_of(error: ValidationError, adapter: TypeAdapter[Any]) -> str:
+def _line_of(error: ValidationError, adapter: TypeAdapter[Any], names: Mapping[str, str]) -> str:
     """The first problem in one line: key, value and fix, and how many more there are."""
     problems = error.errors(include_url=False)
     # report a misspelt key before the key that is missing for it
     misspelt = [problem for problem in problems if problem["type"] in UNKNOWN_KEY]
     first = misspelt[0] if misspelt else problems[0]
-    key = _written_key(first["loc"])
+    key = _written_key(first["loc"], names)
     value = _written_value(first)
-    message = _message(first, adapter)
+    message = _message(first, adapter, key if names else "")
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return ": ".join(filter(None, (key, value, message))) + more
 
 
-def _written_key(location: tuple[int | str, ...]) -> str:
-    """``datasets[0].title``."""
+def _written_key(location: tuple[int | str, ...], names: Mapping[str, str]) -> str:
+    """``datasets[0].title``; with the longest beginning that has another name by that."""
+    for length in range(len(location), 0, -1):
+        beginning = location[:length]
+        name = names.get(".".join(part for part in beginning if isinstance(part, str)))
+        if name is not None:
+            places = [part for part in beginning if isinstance(part, int)]
+            return _joined_key((name, *places, *location[length:]))
+    return _joined_key(location)
+
+
+def _joined_key(location: tuple[int | str, ...]) -> str:
     parts = [f"[{part}]" if isinstance(part, int) else part for part in location]
     return ".".join(parts).replace(".[", "[")
 
@@ -83,8 +105,8 @@ def _written_value(problem: ErrorDetails) -> str:
     return json.dumps(value, default=str)
 
 
-def _message(problem: ErrorDetails, adapter: TypeAdapter[Any]) -> str:
-    """What is wrong, and the fix."""
+def _message(problem: ErrorDetails, adapter: TypeAdapter[Any], path: str) -> str:
+    """What is wrong, and the fix; with ``path``, an unknown key's, the nearest is a path too."""
     kind = problem["type"]
     location = problem["loc"]
     if kind == "missing":
@@ -95,6 +117,10 @@ def _message(problem: ErrorDetails, adapter: TypeAdapter[Any]) -> str:
         return "must be a text; put it in quotes"
     if kind in UNKNOWN_KEY:
         allowed = _keys_beside(adapter.json_schema(), location)
+        near = nearest(str(location[-1]), allowed)
+        parent, point, _ = path.rpartition(".")
+        if near and parent:
+            return f"unknown key; did you mean {parent + point + near!r}?"
         return f"unknown key; {hint(str(location[-1]), allowed)}"
     return problem["msg"].removeprefix("Value error, ")
 

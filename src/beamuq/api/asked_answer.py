@@ -11,6 +11,7 @@ import pandas as pd
 
 from beamuq.api.rows import number
 from beamuq.errors import BeamUQError, hint
+from beamuq.made_date import made
 
 LEFT_OUT = ("uncertainties", "has_chat_template", "doubts")  # of JSON
 LONG = 10  # tokens of an answer with so many wordings that no width finds most of them
@@ -152,6 +153,7 @@ class Asked:
         content["decided"] = self.decided
         content["uncertainties"] = scores[columns].to_dict("records")
         content["warnings"] = self.warnings
+        content |= made()
         return json.dumps(content, ensure_ascii=False)
 
     @property

@@ -24,6 +24,7 @@ from beamuq.evaluation.probability_of_being_right import (
     merged,
     reliability,
 )
+from beamuq.made_date import date_made
 
 RESAMPLES = 1000
 SEED = 0  # of every draw; to choose among several would be to try as many calibrations
@@ -86,7 +87,9 @@ def calibrate(
     >>> beamuq.calibrate(rows, method="Prob", risk=0.2).threshold.upper <= 0.2
     True
     """
-    check_settings(risk=risk, confidence=confidence, tried=tried)
+    check_settings(
+        risk=risk, confidence=confidence, tried=tried, quality_threshold=quality_threshold
+    )
     if probability not in CALIBRATORS:
         raise BeamUQError(
             f"probability: {probability!r}: unknown; {hint(probability, CALIBRATORS)}"
@@ -123,6 +126,7 @@ def calibrate(
         ece=measures["ece"],
         brier=measures["brier"],
         versions=_versions(facts["version"]),
+        made=date_made(),
     )
     if output is not None:
         calibration.write(output)
@@ -159,13 +163,18 @@ def _versions(scored_by: str | None) -> dict[str, str]:
 
 
 def decide(
-    rows: Rows, calibration: CalibrationFile | str | Path, *, force: bool = False
+    rows: Rows,
+    calibration: CalibrationFile | str | Path,
+    *,
+    force: bool = False,
+    quality_threshold: float | None = None,
 ) -> Decisions:
     """Show or withhold answers, by a calibration, with each one's probability of being right.
 
     A model, prompt, method, similarity, setting or version that is not the calibration's is
     refused; scores that are not distributed as the calibration's, or are its own, all or a part of
-    them, are warned of.
+    them, are warned of. Labels beside the answers decide nothing: by them it is said how many of
+    the shown answers are wrong.
 
     Parameters
     ----------
@@ -176,10 +185,14 @@ def decide(
     force
         Decide even where model, prompt, method, similarity, settings or version are not those that
         were calibrated.
+    quality_threshold
+        Where rows have quality in place of correct: an answer of quality above it is right, which
+        is counted and decides nothing.
 
     Returns
     -------
-    The table of decisions, the test of the scores (``shift_p``), warnings, and
+    The table of decisions, the test of the scores (``shift_p``), warnings, ``labels`` (how many of
+    the shown answers are wrong, with the rate's 95 % interval; None without labels), and
     ``guarantee_holds``: False where the test finds other scores (p < .01), force let a
     difference pass, or scores were calibrated on; the command then ends with status 3.
 
@@ -195,6 +208,7 @@ def decide(
     >>> beamuq.decide(new, calibration).table["shown"].tolist()
     [True]
     """
+    check_settings(quality_threshold=quality_threshold)
     if not isinstance(calibration, CalibrationFile):
         calibration = read_calibration(calibration)
     placed_rows = rows_of_method(rows, calibration.method, calibration.form, calibration.setting)
@@ -210,4 +224,4 @@ def decide(
     table.loc[no_score, "reason"] = [
         row.reason or NO_SCORE for row in scored_rows if row.value is None
     ]
-    return decisions
+    return decisions.with_labels(placed_rows, quality_threshold)

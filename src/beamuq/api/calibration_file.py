@@ -30,7 +30,7 @@ Right = Annotated[int, Field(ge=0)]
 class Map(StrictModel):
     """From a score to the probability of being right: the calibration's answers, by score."""
 
-    kind: Calibrator
+    kind: Annotated[Calibrator, Field(description="how a score becomes a probability")]
     scores: Annotated[tuple[float, ...], Field(min_length=1, description="each once, rising")]
     n: Annotated[tuple[Count, ...], Field(description="answers of each score")]
     right: Annotated[tuple[Right, ...], Field(description="how many of them are right")]
@@ -61,16 +61,18 @@ class CalibrationFile(StrictModel):
     A model, prompt, setting or version that is null is not known and cannot be compared.
     """
 
-    format: Literal["beamuq calibration 2"] = "beamuq calibration 2"
-    method: str
+    format: Annotated[
+        Literal["beamuq calibration 2"], Field(description="by which the file is known")
+    ] = "beamuq calibration 2"
+    method: Annotated[str, Field(description="whose scores were calibrated")]
     form: Annotated[
         str, Field(description="the column variant: multinomial, beamsearch or, of one form, empty")
     ]
     setting: Annotated[
         str, Field(description="the further formulation of the method, mostly empty")
     ]
-    similarity: str
-    model: str | None
+    similarity: Annotated[str, Field(description="by which texts were compared")]
+    model: Annotated[str | None, Field(description="which gave the answers")]
     model_hash: Annotated[str | None, Field(description="sha256 of the model's files")]
     prompt_hash: Annotated[
         str | None, Field(description="sha256 of the prompt around the question")
@@ -90,8 +92,10 @@ class CalibrationFile(StrictModel):
         int, Field(ge=1, description="groups of them; without groups as many as answers")
     ]
     right: Annotated[Share, Field(description="share of right answers")]
-    threshold: GuaranteedThreshold
-    map: Map
+    threshold: Annotated[
+        GuaranteedThreshold, Field(description="up to which score answers are shown")
+    ]
+    map: Annotated[Map, Field(description="from a score to a probability")]
     ece: Annotated[
         Estimate,
         Field(description="expected calibration error, ten bins of equal width, cross-fitted"),
@@ -99,7 +103,15 @@ class CalibrationFile(StrictModel):
     brier: Annotated[
         Estimate, Field(description="mean squared error of the probability, cross-fitted")
     ]
-    versions: dict[str, str]
+    versions: Annotated[
+        dict[str, str], Field(description="of beamuq, as the scores say it, and of what it uses")
+    ]
+    made: Annotated[
+        str | None,
+        Field(
+            pattern=r"^\d{4}-\d\d-\d\d$", description="the date, in UTC; of older files left out"
+        ),
+    ] = None
 
     @model_validator(mode="after")
     def _is_of_the_same_answers(self) -> CalibrationFile:
@@ -131,7 +143,8 @@ class CalibrationFile(StrictModel):
 
     def write(self, path: str | Path) -> None:
         """Write it, atomically."""
-        content = self.model_dump(exclude={"server"} if self.server is None else None)
+        unsaid = {name for name in ("server", "made") if getattr(self, name) is None}
+        content = self.model_dump(exclude=unsaid)
         write_text(Path(path), json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
     def plot(

@@ -345,9 +345,9 @@ def read_records(
     Candidates may be responses of a server: see :func:`beamuq.api.server_responses.read_responses`.
     Columns that are not a record's are left out, unless one is meant to be: see
     :func:`beamuq.errors.nearest`. ``most``: only the first. ``keys``: where another tool has its
-    answer, samples and log-probabilities; its other columns are its own. ``skip_invalid``: a row
-    that cannot be read is warned of and left out. ``to_score``: an answer that nothing can be
-    scored by is refused.
+    answer, samples, log-probabilities, ids and labels; its other columns are its own.
+    ``skip_invalid``: a row that cannot be read is warned of and left out. ``to_score``: an answer
+    that nothing can be scored by is refused.
 
     Raises BeamUQError in one line: the place, the key, the value and the fix. Also for a repeated
     id, for no rows at all, and where no row can be read.
@@ -384,7 +384,7 @@ def record_blocks(
     thoughts in texts once, with the first block that has them.
     """
     reader = _RecordReader(without_ending, temperature, keys, to_score)
-    read = _RowsRead()
+    read = _RowsRead(id_name=keys.id or "id")
     for number, (place, row) in enumerate(islice(placed_rows_or_errors(rows), most), start=1):
         try:
             item = reader.read(row, place, default_id=str(number))
@@ -405,8 +405,12 @@ def record_blocks(
 
 @dataclass
 class _RowsRead:
-    """What was read of rows so far; ``block`` are the questions that were not taken yet."""
+    """What was read of rows so far; ``block`` are the questions that were not taken yet.
 
+    ``id_name``: the key under which the rows have their ids.
+    """
+
+    id_name: str
     ids: set[str] = field(default_factory=set)
     invalid: list[BeamUQError] = field(default_factory=list)
     block: Records = field(default_factory=lambda: Records())
@@ -415,7 +419,9 @@ class _RowsRead:
 
     def add(self, item: QuestionRecord, place: str) -> None:
         if item.id in self.ids:
-            raise BeamUQError(f"{place}: id {item.id!r} stands twice; give each question its own")
+            raise BeamUQError(
+                f"{place}: {self.id_name} {item.id!r} stands twice; give each question its own"
+            )
         self.ids.add(item.id)
         self.block.append(item)
         if not self.has_warned:
@@ -448,18 +454,22 @@ class _RecordReader:
         """A row as a record; raises BeamUQError, that of a row that is no mapping too."""
         if isinstance(row, BeamUQError):
             raise row
-        if is_lm_eval_row(row):
-            row = our_row_of_lm_eval(row, place)
+        names = self.keys.names(row)
+        ours = our_row_of_lm_eval(row, place) if is_lm_eval_row(row) else row
         if self.keys.are_foreign:
-            row = self.keys.our_row(row, place, without_ending=self.without_ending)
+            ours = self.keys.our_row(row, place, without_ending=self.without_ending, base=ours)
         fields = read_responses(
-            row, place, without_ending=self.without_ending, temperature=self.temperature
+            ours,
+            place,
+            without_ending=self.without_ending,
+            temperature=self.temperature,
+            names=names,
         )
         if self.without_ending:
             fields = marked_without_ending(fields)
         if not self.keys.are_foreign:
             _check_spelling(fields, place)
-        item = _read_record(fields, place, default_id)
+        item = _read_record(fields, place, default_id, names)
         check_temperatures(item, place, self.temperature)
         if self.to_score:
             _check_can_be_scored(item, fields, place)
@@ -474,8 +484,10 @@ def _check_spelling(fields: Mapping[str, Any], place: str) -> None:
             raise BeamUQError(f"{place}: {name}: unknown column; did you mean {near!r}?")
 
 
-def _read_record(fields: Mapping[str, Any], place: str, default_id: str) -> QuestionRecord:
-    """A row as a record."""
+def _read_record(
+    fields: Mapping[str, Any], place: str, default_id: str, names: Mapping[str, str]
+) -> QuestionRecord:
+    """A row as a record; ``names``: what its keys are called in messages, if otherwise."""
     columns = QuestionRecord.model_fields
     # as a row of Parquet has it, null says nothing; but a missing name among others is refused
     content = {
@@ -483,7 +495,13 @@ def _read_record(fields: Mapping[str, Any], place: str, default_id: str) -> Ques
         for name, value in fields.items()
         if name in columns and (value is not None or name in ("answer", "id"))
     }
-    item: QuestionRecord = validated(QuestionRecord, {"id": default_id} | content, place)
+    if "answer" not in content:
+        raise BeamUQError(
+            f"{place}: answer: this key is missing; add it, or say with answer_key (--answer-key) "
+            "where another tool's rows have it"
+        )
+    record = {"id": default_id} | content
+    item: QuestionRecord = validated(QuestionRecord, record, place, names=names)
     return item
 
 
@@ -495,7 +513,8 @@ def _check_can_be_scored(item: QuestionRecord, fields: Mapping[str, Any], place:
     unused = f" (not used: {', '.join(names)})" if names else ""
     raise BeamUQError(
         f"{place}: an answer alone cannot be scored; give samples or beams to compare it with, or "
-        f"its token_logprobs{unused}"
+        "its token_logprobs, or say with samples_key (--samples-key) where another tool's rows "
+        f"have samples{unused}"
     )
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from beamuq.api.calibration_file import CalibrationFile
+from beamuq.api.decisions_object import Decision, DecisionsObject, LabelsOfShown, ShiftTest
 from beamuq.api.rows import json_values
+from beamuq.api.scored_rows import PlacedRow
+from beamuq.api.shown_labels import CONFIDENCE, ShownLabels, labels_of_shown
 from beamuq.array_types import Bools, Floats
 from beamuq.evaluation.probability_of_being_right import merged, probabilities
+from beamuq.made_date import made
 
 LEAST_SHIFT_P = 0.01
 """p of the two-sample test below which new scores are said to come from elsewhere."""
@@ -35,6 +39,8 @@ class Decisions:
     calibration's; None of none. forced: in what the scores differ from the calibration's, where
     ``force`` let that pass. known: how many of the scores were calibrated on, 0 where as few as by
     chance. threshold: up to which score answers are shown; None: no threshold has the guarantee.
+    labels: how many of the shown answers are wrong, by labels beside them, which decided nothing;
+    None: no row has one.
     """
 
     table: pd.DataFrame
@@ -44,6 +50,7 @@ class Decisions:
     forced: tuple[str, ...] = ()
     known: int = 0
     threshold: float | None = None
+    labels: ShownLabels | None = None
 
     @property
     def guarantee_holds(self) -> bool:
@@ -59,26 +66,50 @@ class Decisions:
         return "\n".join([*self.told(), repr(self.table)])
 
     def told(self) -> list[str]:
-        """How many are shown, the test, and each warning."""
+        """How many are shown, the test, how many of the shown are wrong, and each warning."""
         shown = f"{int(self.table['shown'].sum())} of {len(self.table)} shown"
         if self.shift_p is not None:
             shown += f"; two-sample test of the scores: p = {self.shift_p:.2g}, n = {self.n}"
-        return [shown, *(f"warning: {warning}" for warning in self.warnings)]
+        labels = [] if self.labels is None else [str(self.labels)]
+        return [shown, *labels, *(f"warning: {warning}" for warning in self.warnings)]
+
+    def with_labels(
+        self, rows: Sequence[PlacedRow], quality_threshold: float | None = None
+    ) -> Decisions:
+        """The same decisions, with what labels of the rows [N] say of the shown answers.
+
+        Raises BeamUQError as :func:`.labels_of_shown`.
+        """
+        shown = self.table["shown"].to_numpy(dtype=bool)
+        return replace(self, labels=labels_of_shown(rows, shown, quality_threshold))
 
     def as_json(self) -> str:
-        """One JSON object: the answers' decisions, the test, and whether the guarantee holds."""
-        content = {
-            "shown": int(self.table["shown"].sum()),
-            "answers": len(self.table),
-            "guarantee_holds": self.guarantee_holds,
-            "threshold": self.threshold,
-            "known": self.known,
-            "shift": {"p": self.shift_p, "n": self.n, "least_p": LEAST_SHIFT_P},
-            "forced": list(self.forced),
-            "warnings": list(self.warnings),
-            "decisions": json_values(self.table),
-        }
-        return json.dumps(content, ensure_ascii=False)
+        """One JSON object, with the keys of :class:`.DecisionsObject`."""
+        content = DecisionsObject(
+            shown=int(self.table["shown"].sum()),
+            answers=len(self.table),
+            guarantee_holds=self.guarantee_holds,
+            threshold=self.threshold,
+            known=self.known,
+            shift=ShiftTest(p=self.shift_p, n=self.n, least_p=LEAST_SHIFT_P),
+            labels=_labels_object(self.labels),
+            forced=list(self.forced),
+            warnings=list(self.warnings),
+            decisions=[Decision(**row) for row in json_values(self.table)],
+            **made(),
+        )
+        return json.dumps(content.model_dump(), ensure_ascii=False)
+
+
+def _labels_object(labels: ShownLabels | None) -> LabelsOfShown | None:
+    if labels is None:
+        return None
+    return LabelsOfShown(
+        used_to_decide=False,
+        without_label=labels.without_label,
+        confidence=CONFIDENCE,
+        **asdict(labels),
+    )
 
 
 def decisions_of(

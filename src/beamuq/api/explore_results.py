@@ -20,6 +20,7 @@ from beamuq.api.candidate_records import (
     by_probability,
     read_records,
 )
+from beamuq.api.foreign_rows import Keys
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.rows import check_settings, placed_rows
 from beamuq.api.score_candidates import score
@@ -28,6 +29,7 @@ from beamuq.errors import BeamUQError, check_ends
 from beamuq.explorer.explorer_page import MOST_QUESTIONS, Pairs, Question, Row, Section, page
 from beamuq.installation import install_command
 from beamuq.io import write_text
+from beamuq.made_date import date_made
 from beamuq.scorers.scorer_protocol import Pair, PairScores, SimilarityScorer, scored
 from beamuq.written_texts import WholeText
 
@@ -41,6 +43,12 @@ def explore(
     questions: int = MOST_QUESTIONS,
     similarity: str = "auto",
     equivalence_threshold: float = 0.8,
+    answer_key: str = "",
+    samples_key: str = "",
+    answer_logprobs_key: str = "",
+    samples_logprobs_key: str = "",
+    id_key: str = "",
+    correct_key: str = "",
 ) -> Path:
     """Go through the questions of a study in a browser.
 
@@ -62,6 +70,22 @@ def explore(
         Of a file that score takes, and as there.
     equivalence_threshold
         From which similarity on two texts mean the same.
+    answer_key
+        Where another tool's rows have the answer: a key, or a path such as choices.0.text. Their
+        other columns are then their own: a misspelt one is not noticed.
+    samples_key
+        Where they have the samples: a list, or a path such as choices.text.
+    answer_logprobs_key
+        Where they have the answer's natural log-probability, a number; or a list of its tokens',
+        the ending's included.
+    samples_logprobs_key
+        The same of the samples: a list of one number, or one list, a sample.
+    id_key
+        Where they have the question's id, a text or a whole number: a key, or a path such as
+        meta.id.
+    correct_key
+        Where they have whether the answer is right: 0 or 1, true or false; null where it is not
+        known.
 
     Returns
     -------
@@ -82,11 +106,24 @@ def explore(
             f"{source}: no such file or folder; give results/STUDY, a cell's Parquet file, or rows"
         )
     check_ends(source)
+    keys = Keys(
+        answer=answer_key,
+        samples=samples_key,
+        answer_logprobs=answer_logprobs_key,
+        samples_logprobs=samples_logprobs_key,
+        id=id_key,
+        correct=correct_key,
+    )
     if source.is_dir() or _is_table_of_a_study(source):
+        if keys.are_foreign:
+            raise BeamUQError(
+                f"{source}: answer_key, samples_key and the like are of another tool's rows, and "
+                "this is of a study; leave them out"
+            )
         html = _study_page(source, questions)
     else:
-        section = _section_of_file(source, similarity, equivalence_threshold, questions)
-        html = page(source.name, [], [section])
+        section = _section_of_file(source, similarity, equivalence_threshold, questions, keys)
+        html = page(source.name, [], [section], made=date_made())
     beside = source / "explorer.html" if source.is_dir() else source.with_suffix(".explorer.html")
     written = Path(output) if output else beside
     write_text(written, html)
@@ -134,11 +171,13 @@ class _RecordingSimilarity:
         return scores
 
 
-def _section_of_file(path: Path, similarity: str, threshold: float, most: int) -> Section:
+def _section_of_file(
+    path: Path, similarity: str, threshold: float, most: int, keys: Keys
+) -> Section:
     """The first questions of a file that ``score`` takes; what follows is not scored."""
     opened = open_similarity(similarity)
     placed = list(placed_rows(path))
-    records = read_records(path, most=most)
+    records = read_records(path, most=most, keys=keys)
     recording = _RecordingSimilarity(opened.scorer, threshold)
     scores = score(
         records, similarity=Similarity(opened.name, recording), equivalence_threshold=threshold
@@ -150,7 +189,7 @@ def _section_of_file(path: Path, similarity: str, threshold: float, most: int) -
         )
     questions = []
     for record, (place, row) in zip(records, placed[:most], strict=True):
-        questions.append(_question(record, _further_keys(place, row), recording.pairs))
+        questions.append(_question(record, _further_keys(place, row, keys), recording.pairs))
     return Section(
         name=path.name,
         title=path.name,
@@ -179,9 +218,9 @@ class _FurtherKeys(StrictModel, extra="ignore"):
     prompt: WholeText = ""
 
 
-def _further_keys(place: str, row: Mapping[str, Any]) -> _FurtherKeys:
-    """Those of a row of ours; a line that is a server's response has keys of its own."""
-    if "answer" not in row:
+def _further_keys(place: str, row: Mapping[str, Any], keys: Keys) -> _FurtherKeys:
+    """Those of a row of ours; a server's response and another tool's row have keys of their own."""
+    if "answer" not in row or keys.are_foreign:
         return _FurtherKeys()
     content = {key: value for key, value in row.items() if value is not None}
     further: _FurtherKeys = validated(_FurtherKeys, content, place)

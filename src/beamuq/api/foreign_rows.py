@@ -1,4 +1,4 @@
-"""Rows of other tools' files as they are: where their answer, samples and log-probabilities stand.
+"""Rows of other tools' files as they are: where their answer, samples, ids and labels stand.
 
 Log-probabilities stand beside their texts: a number is of a whole text, a list has one a token.
 """
@@ -6,17 +6,23 @@ Log-probabilities stand beside their texts: a number is of a whole text, a list 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
+from beamuq.api.key_paths import ABSENT, hint_of_path, value_at
 from beamuq.api.log_probability import NO_LOG_PROBABILITY, is_log_probability
-from beamuq.errors import BeamUQError, hint
+from beamuq.errors import BeamUQError
 
-ABSENT = object()
 LOGPROB_FIELDS = ("logprob", "token_logprobs")
 KINDS = ("answer", "samples", "beams")
 SAYING = ("ended", "without_ending")
 """Keys of a candidate that say whether its log-probabilities hold the ending's."""
+NEEDED = {
+    "id_key": "a text or a whole number",
+    "answer_logprobs_key": "log-probabilities",
+    "samples_logprobs_key": "log-probabilities",
+}
+"""What must stand at a key, by the option that names it; of any other a text."""
 GIVE_WHOLE = (
     f"{NO_LOG_PROBABILITY}; give each text's log p, or a list of one a token, or leave such rows "
     "out with skip_invalid (--skip-invalid)"
@@ -25,34 +31,64 @@ GIVE_WHOLE = (
 
 @dataclass(frozen=True)
 class Keys:
-    """Under which keys a row has its answer, its samples and their log-probabilities.
+    """Under which keys a row has its answer, samples, their log-probabilities, id and label.
 
     "": under our own. A path leads into objects and lists: ``output.text``; ``choices.0.text``, the
     first choice's; ``choices.text``, all choices' texts. A key that is itself written with points
     goes first.
+
+    ``id``, ``correct``: as a row of our own has them; null in the place of ``correct`` is no label.
     """
 
     answer: str = ""
     samples: str = ""
     answer_logprobs: str = ""
     samples_logprobs: str = ""
+    id: str = ""
+    correct: str = ""
 
     @property
     def are_foreign(self) -> bool:
         """Whether rows are another tool's."""
-        return any((self.answer, self.samples, self.answer_logprobs, self.samples_logprobs))
+        return any(getattr(self, key.name) for key in fields(self))
+
+    def names(self, row: Mapping[str, Any]) -> dict[str, str]:
+        """What messages call keys of our own, ``answer.text``: the row's own keys, ``output.text``.
+
+        Behind a text that stands alone there is no further key.
+        """
+        names = {name: getattr(self, name) for name in ("answer", "samples", "id", "correct")}
+        if isinstance(value_at(row, self.answer), str):
+            names["answer.text"] = self.answer
+        samples = value_at(row, self.samples)
+        if isinstance(samples, str) or _are_texts(samples):
+            names["samples.text"] = self.samples
+        for field in LOGPROB_FIELDS:
+            names[f"answer.{field}"] = self.answer_logprobs
+            names[f"samples.{field}"] = self.samples_logprobs
+        return {name: path for name, path in names.items() if path}
 
     def our_row(
-        self, row: Mapping[str, Any], place: str, *, without_ending: bool = False
+        self,
+        row: Mapping[str, Any],
+        place: str,
+        *,
+        without_ending: bool = False,
+        base: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """The row with its answer, samples and log-probabilities under our own keys.
+        """The row with what the keys lead to under our own keys.
 
         ``without_ending``: the log-probabilities lack the ending's, and their texts are marked.
+        ``base``: what the row says without these keys; default: what it has under our own.
 
         Raises BeamUQError naming the place, the key and the value: one that is missing or null, no
-        log-probability, or not one for each text.
+        log-probability, not one for each text, or no label.
         """
-        ours = dict(row)
+        ours = dict(row if base is None else base)
+        if self.id:
+            ours["id"] = _value(row, self.id, place, "id_key")
+        if self.correct:
+            ours["correct"] = _label(row, self.correct, place)
         if self.answer:
             ours["answer"] = _value(row, self.answer, place, "answer_key")
         if self.samples:
@@ -68,6 +104,23 @@ class Keys:
         elif self.samples and isinstance(ours["samples"], str):
             ours["samples"] = [ours["samples"]]
         return ours
+
+
+def _are_texts(samples: Any) -> bool:
+    return isinstance(samples, list) and all(isinstance(sample, str) for sample in samples)
+
+
+def _label(row: Mapping[str, Any], path: str, place: str) -> Any:
+    """0 or 1, true or false; None: null, not known. Raises BeamUQError of any other value."""
+    value = value_at(row, path)
+    if value is ABSENT:
+        raise _no_such_key(row, path, place, "correct_key", "; where it is not known give null")
+    if value is not None and value not in (0, 1, "0", "1"):
+        raise BeamUQError(
+            f"{place}: {path}: {value!r:.80}: must be 0 or 1, true or false, or null where it is "
+            "not known; a quality stands under 'quality'"
+        )
+    return value
 
 
 def _joined_each(texts: Any, logprobs: Any, where: str, without_ending: bool) -> list[Any]:
@@ -127,38 +180,14 @@ def _checked_number(value: Any, where: str) -> float:
 def _value(row: Mapping[str, Any], path: str, place: str, option: str) -> Any:
     value = value_at(row, path)
     if value is ABSENT:
-        suggestion = hint(path, [str(key) for key in row])
-        raise BeamUQError(f"{place}: {path}: no such key; {suggestion}, or change {option}")
+        raise _no_such_key(row, path, place, option)
     if value is None:
-        needed = "log-probabilities" if "logprobs" in option else "a text"
+        needed = NEEDED.get(option, "a text")
         raise BeamUQError(
             f"{place}: {path}: null; give {needed}, or leave such rows out with skip_invalid "
             "(--skip-invalid)"
         )
     return value
-
-
-def value_at(row: Any, path: str) -> Any:
-    """What stands at a path; ``ABSENT``: nothing does."""
-    if isinstance(row, Mapping) and path in row:
-        return row[path]
-    first, _, rest = path.partition(".")
-    value = _step(row, first)
-    if value is ABSENT or not rest:
-        return value
-    return value_at(value, rest)
-
-
-def _step(value: Any, name: str) -> Any:
-    """One step of a path: a key of an object, a place of a list, or a key of all its objects."""
-    if isinstance(value, Mapping):
-        return value.get(name, ABSENT)
-    if not isinstance(value, list):
-        return ABSENT
-    if name.isdigit():
-        return value[int(name)] if int(name) < len(value) else ABSENT
-    parts = [_step(part, name) for part in value]
-    return ABSENT if ABSENT in parts or not parts else parts
 
 
 def marked_without_ending(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,3 +209,14 @@ def _marked(candidate: Any) -> Any:
     if stated.isdisjoint(LOGPROB_FIELDS) or not stated.isdisjoint(SAYING):
         return candidate
     return {**candidate, "without_ending": True}
+
+
+def _no_such_key(
+    row: Mapping[str, Any], path: str, place: str, option: str, beyond: str = ""
+) -> BeamUQError:
+    """The error of a path that leads nowhere, with the nearest paths that the row has."""
+    flag = f"--{option.replace('_', '-')}"
+    return BeamUQError(
+        f"{place}: {path}: no such key; {hint_of_path(row, path)} Give {option} ({flag}) a path of "
+        f"the row{beyond}"
+    )

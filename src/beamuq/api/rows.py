@@ -21,6 +21,7 @@ from beamuq.api.server_forms import vllm_output
 from beamuq.config_errors import validated
 from beamuq.errors import BeamUQError, reading
 from beamuq.io import atomic, rows_or_errors, write_text
+from beamuq.made_date import made
 from beamuq.strategy_names import LEAST_TEMPERATURE
 
 Rows = str | Path | pd.DataFrame | Iterable[Mapping[str, Any]]
@@ -47,6 +48,7 @@ SETTINGS: Mapping[str, Any] = {
     "draw_size": Annotated[int, Field(ge=1)] | None,
     "equivalence_threshold": Annotated[float, Field(gt=0, le=1)],
     "temperature": Annotated[float, Field(ge=LEAST_TEMPERATURE, le=10)],
+    "quality_threshold": Annotated[float, Field(allow_inf_nan=False)] | None,
 }
 """The type and range of each setting that is a number, wherever it is taken."""
 
@@ -311,14 +313,21 @@ def visible(text: str) -> str:
 def write(table: pd.DataFrame, path: str | Path) -> None:
     """Write a table to a file, as its ending says.
 
+    Parquet has the date and the version too: ``attrs`` of the frame that pandas reads. JSON Lines
+    and CSV are rows alone.
+
     Raises BeamUQError if that is none of :data:`FILES`, or the file cannot be written.
     """
     path = Path(path)
     if path.suffix not in FILES:
         raise BeamUQError(f"output: {path}: must end in {', '.join(FILES)}")
     if path.suffix == ".parquet":
+        dated = table.copy(deep=False)
+        dated.attrs = dict(table.attrs)
+        for name, value in made().items():
+            dated.attrs[name] = value
         with atomic(path) as temporary:
-            table.to_parquet(temporary, index=False)
+            dated.to_parquet(temporary, index=False)
     else:
         write_text(path, render(table, path.suffix[1:]))
 

@@ -43,6 +43,7 @@ from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.paired_columns import check_order, group_column, number_column
 from beamuq.api.paired_prr import RESAMPLES, measured_prr, names_of_answers, only_estimate
 from beamuq.api.rows import Rows, check_settings, named, score_names
+from beamuq.api.score_columns import SCORE_COLUMNS
 from beamuq.api.score_series import ScoreSeries, form_in_words, score_series
 from beamuq.api.score_settings import ScoreSettings, scored_with
 from beamuq.array_types import Bools, Floats
@@ -64,24 +65,7 @@ from beamuq.methods.registry import (
 )
 from beamuq.scorers.scorer_protocol import scored
 
-COLUMNS = (
-    "id",
-    "method",
-    "variant",
-    "setting",
-    "value",
-    "low",
-    "high",
-    "confidence",
-    "range",
-    "direction",
-    "similarity",
-    "reason",
-    "note",
-    "candidates",
-    "scored_with",
-    "version",
-)
+COLUMNS = tuple(SCORE_COLUMNS)
 KEYS = ("id", "method", "variant", "setting", "value")
 """What a frame of scores needs, to be looked up by method."""
 SHOWN_COLUMNS = (*KEYS, "similarity", "reason", "scored_with")
@@ -279,6 +263,8 @@ def score(
     samples_key: str = "",
     answer_logprobs_key: str = "",
     samples_logprobs_key: str = "",
+    id_key: str = "",
+    correct_key: str = "",
     skip_invalid: bool = False,
     leave_one_out: bool = False,
     shown: str | Path | None = None,
@@ -334,6 +320,12 @@ def score(
         the ending's included: without that of a chat server's list, say without_ending.
     samples_logprobs_key
         The same of the samples: a list of one number, or one list, a sample.
+    id_key
+        Where they have the question's id, a text or a whole number: a key, or a path such as
+        meta.id.
+    correct_key
+        Where they have whether the answer is right: 0 or 1, true or false; null where it is not
+        known.
     skip_invalid
         Leave out rows that cannot be read, such as one whose answer is null, and warn of them; else
         the first is refused.
@@ -406,7 +398,14 @@ def score(
         rows,
         without_ending=without_ending,
         temperature=temperature,
-        keys=Keys(answer_key, samples_key, answer_logprobs_key, samples_logprobs_key),
+        keys=Keys(
+            answer=answer_key,
+            samples=samples_key,
+            answer_logprobs=answer_logprobs_key,
+            samples_logprobs=samples_logprobs_key,
+            id=id_key,
+            correct=correct_key,
+        ),
         skip_invalid=skip_invalid,
     )
     if leave_one_out:

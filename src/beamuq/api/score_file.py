@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -30,9 +31,11 @@ from beamuq.api.score_candidates import (
 )
 from beamuq.errors import BeamUQError, reading
 from beamuq.io import SUFFIXES, atomic, check_is_table
+from beamuq.made_date import made
 from beamuq.methods.registry import Method
 from beamuq.progress import job_progress
 
+ATTRS = "PANDAS_ATTRS"  # metadata that pandas reads as a frame's attrs
 BLOCK = 500  # questions scored at once; of usual rows some tens of megabytes
 NUMBERS = {"value", "low", "high", "confidence", "correct", "quality"}
 
@@ -54,6 +57,8 @@ def score_file(
     samples_key: str = "",
     answer_logprobs_key: str = "",
     samples_logprobs_key: str = "",
+    id_key: str = "",
+    correct_key: str = "",
     skip_invalid: bool = False,
     leave_one_out: bool = False,
     device: str = "auto",
@@ -75,7 +80,7 @@ def score_file(
         As :func:`score` takes them.
     without_ending, with_ending, draw_size
         As :func:`score` takes them.
-    answer_key, samples_key, answer_logprobs_key, samples_logprobs_key
+    answer_key, samples_key, answer_logprobs_key, samples_logprobs_key, id_key, correct_key
         As :func:`score` takes them.
     skip_invalid, leave_one_out, device, dtype, threads
         As :func:`score` takes them.
@@ -110,7 +115,14 @@ def score_file(
         BLOCK,
         without_ending=without_ending,
         temperature=temperature,
-        keys=Keys(answer_key, samples_key, answer_logprobs_key, samples_logprobs_key),
+        keys=Keys(
+            answer=answer_key,
+            samples=samples_key,
+            answer_logprobs=answer_logprobs_key,
+            samples_logprobs=samples_logprobs_key,
+            id=id_key,
+            correct=correct_key,
+        ),
         skip_invalid=skip_invalid,
     )
     scoring = _Scoring(
@@ -226,7 +238,8 @@ def _write_columns(written: _Written, output: Path, suffix: str) -> None:
             for number in range(file.num_row_groups)
         )
         if suffix == ".parquet":
-            schema = pa.schema([file.schema_arrow.field(name) for name in written.columns])
+            fields = [file.schema_arrow.field(name) for name in written.columns]
+            schema = pa.schema(fields, metadata={ATTRS: json.dumps(made())})
             with pq.ParquetWriter(output, schema) as writer:
                 for block in blocks:
                     writer.write_table(block)

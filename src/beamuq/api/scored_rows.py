@@ -154,24 +154,37 @@ def _check_has_score_and_group(placed: PlacedRow, *, grouped: bool) -> None:
 
 
 def _is_right(placed: PlacedRow, quality_threshold: float | None) -> bool:
+    is_right = label_of(placed, quality_threshold)
+    if is_right is not None:
+        return is_right
     place = placed.place
-    correct = placed.row.correct
     quality = placed.row.quality
-    if correct is not None:
-        if correct not in (0, 1):
-            raise BeamUQError(
-                f"{place}: correct: {correct:g}: must be 0 or 1; for a quality write 'quality'"
-            )
-        return bool(correct)
     if quality is None:
         raise BeamUQError(
             f"{place}: id {placed.row.id}: correct: missing; give 0 or 1, or 'quality' with "
             "--quality-threshold; keep answers without either in a file of their own"
         )
-    if quality_threshold is None:
-        raise BeamUQError(
-            f"{place}: quality: {quality:g}: from where on is it right? give --quality-threshold"
-        )
+    raise BeamUQError(
+        f"{place}: quality: {quality:g}: from where on is it right? give --quality-threshold"
+    )
+
+
+def label_of(placed: PlacedRow, quality_threshold: float | None) -> bool | None:
+    """Whether an answer is right; None: its row has no ``correct``, and no quality to go by.
+
+    Raises BeamUQError naming a ``correct`` that is neither 0 nor 1.
+    """
+    correct = placed.row.correct
+    quality = placed.row.quality
+    if correct is not None:
+        if correct not in (0, 1):
+            raise BeamUQError(
+                f"{placed.place}: correct: {correct:g}: must be 0 or 1; for a quality write "
+                "'quality'"
+            )
+        return bool(correct)
+    if quality is None or quality_threshold is None:
+        return None
     return quality > quality_threshold
 
 

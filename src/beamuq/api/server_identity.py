@@ -18,7 +18,7 @@ class ServerIdentity(StrictModel, strict=False):
     """A server, as far as it can be known: no address, and no hash of its weights."""
 
     kind: Annotated[str, Field(description="vllm, llama.cpp, …")]
-    version: str
+    version: Annotated[str, Field(description="the server's")]
     model: Annotated[str, Field(description="its id at the server")]
     tokenizer: Annotated[str, Field(description="sha256 of the tokenizer's files")]
     noise: Annotated[

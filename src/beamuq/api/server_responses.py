@@ -42,6 +42,7 @@ from beamuq.api.server_forms.reply import (
     with_ending_said,
     without_nulls,
 )
+from beamuq.config_errors import NO_NAMES
 from beamuq.errors import BeamUQError
 
 __all__ = ["NO_ENDING", "NO_LOGPROBS", "NO_SPELLING", "NO_TOKEN", "read_responses"]
@@ -61,7 +62,12 @@ BESIDE_A_RESPONSE = (
 
 
 def read_responses(
-    row: Mapping[str, Any], place: str, *, without_ending: bool = False, temperature: float = 1.0
+    row: Mapping[str, Any],
+    place: str,
+    *,
+    without_ending: bool = False,
+    temperature: float = 1.0,
+    names: Mapping[str, str] = NO_NAMES,
 ) -> dict[str, Any]:
     """A question's row with its responses' candidates, their model and how they were asked for.
 
@@ -70,24 +76,31 @@ def read_responses(
     choice is the answer, the rest are samples; of a beam search the most probable beam is the
     answer, and all are beams. All else stays as it is. ``without_ending``: where only the ending's
     log-probability is left out, the tokens' are taken, and the candidate is marked.
-    ``temperature``: at which the samples were drawn, as ``score`` is told.
+    ``temperature``: at which the samples were drawn, as ``score`` is told. ``names``: what messages
+    call keys of the row, if otherwise; where one is of ``id``, a response's id names no question.
 
     Raises BeamUQError in one line: the ``place``, the key, the value and the fix.
     """
-    return _RowReader(row, place, without_ending, temperature).read()
+    return _RowReader(row, place, without_ending, temperature, names).read()
 
 
 class _RowReader:
     """Reads one row, and keeps what its responses say of the model, the settings and the seeds."""
 
     def __init__(
-        self, row: Mapping[str, Any], place: str, without_ending: bool, temperature: float
+        self,
+        row: Mapping[str, Any],
+        place: str,
+        without_ending: bool,
+        temperature: float,
+        names: Mapping[str, str],
     ) -> None:
         request = row.get("request")
         self.row = row
         self.place = place
         self.temperature = temperature
         self.without_ending = without_ending
+        self.names = names
         self.request: Mapping[str, Any] | None = request if isinstance(request, Mapping) else None
         self.models: list[str] = []
         self.settings: dict[str, object] = {}
@@ -113,14 +126,17 @@ class _RowReader:
         for kind in ("samples", "beams"):
             if self.row.get(kind):
                 raise BeamUQError(
-                    f"{self.place}: {kind}: beside a whole response, whose choices are samples; "
+                    f"{self._place_of(kind)}: beside a whole response, whose choices are samples; "
                     "put the response under answer"
                 )
         reply = self._reply(response, "samples", self.place)
         if len(reply.candidates) > 1 and not reply.beams:
             self._note_samples(reply, self.place)
         row = {name: self.row[name] for name in BESIDE_A_RESPONSE if self.row.get(name) is not None}
-        if name := _name_of(self.row, response.content):
+        name = _name_of(self.row, response.content)
+        if "id" in self.names:
+            row["id"] = self.row["id"]
+        elif name:
             row["id"] = name
         if reply.beams:
             best = max(reply.candidates, key=_logprob)
@@ -129,7 +145,7 @@ class _RowReader:
 
     def _candidates_of(self, kind: str) -> Any:
         """What the row has under a kind, with candidates in the place of responses."""
-        place = f"{self.place}: {kind}"
+        place = self._place_of(kind)
         value = self.row[kind]
         parts = value if isinstance(value, list) else [value]
         responses: list[_Response] = []
@@ -151,6 +167,9 @@ class _RowReader:
         if len(candidates) != 1:
             raise BeamUQError(f"{place}: {len(candidates)} choices; give the one greedy response")
         return _as_answer(candidates[0])
+
+    def _place_of(self, kind: str) -> str:
+        return f"{self.place}: {self.names.get(kind, kind)}"
 
     def _candidates_of_response(
         self, response: _Response, kind: str, place: str
@@ -207,7 +226,8 @@ class _RowReader:
         elif self.request is not None and row.get("beams"):
             check_beams_request(self.request, place)
         if samples and "answer" in self.row:
-            check_seeds(self.request or {}, self.seeds, self.texts_drawn, f"{self.place}: samples")
+            where = self._place_of("samples")
+            check_seeds(self.request or {}, self.seeds, self.texts_drawn, where)
 
     def _model(self, row: Mapping[str, Any]) -> dict[str, str]:
         """``model``, as the responses name it; raises BeamUQError where names differ."""
