@@ -401,6 +401,16 @@ def test_the_spread_of_draws_is_named_with_its_dataset() -> None:
     )
 
 
+def test_the_number_by_hand_is_the_published_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (ROOT / PAGE).read_text(encoding="utf-8")
+    (block,) = re.findall(r"One number by hand, \.438.*?```python\n(.*?)```", text, re.DOTALL)
+    monkeypatch.chdir(ROOT)
+    exec(block, {})
+    assert capsys.readouterr().out == "0.438\n"
+
+
 # -- map -------------------------------------------------------------------------------------------
 
 
