@@ -295,6 +295,48 @@ def test_few_new_answers_are_seldom_taken_for_calibrating_ones() -> None:
     assert told / 200 < 0.03
 
 
+ALIKE = (0.0, 0.04, 0.05, 0.2 / 3)
+"""How alike two of an answer's wrong samples may be to it, a tenth each."""
+
+
+def of_ten_samples(generator: np.random.Generator, n: int, easy: float) -> list[Row]:
+    """Answers with a score of some dozens of values, as of ten samples compared by their words; a
+    share ``easy`` is nearly sure.
+    """
+    p = np.where(generator.random(n) < easy, 0.99, generator.random(n))
+    wrong = 10 - generator.binomial(10, p)
+    scores = wrong / 10 - generator.binomial(wrong, 0.5) * generator.choice(ALIKE, n)
+    right = generator.random(n) < p
+    pairs = zip(scores, right, strict=True)
+    return [
+        {"id": str(k), "method": "Prob", "value": float(score), "correct": int(is_right)}
+        for k, (score, is_right) in enumerate(pairs)
+    ]
+
+
+@pytest.mark.parametrize("easy", [0.5, 0.4, 0.3], ids=["alike", "harder", "much harder"])
+def test_new_answers_of_few_values_are_never_taken_for_calibrating_ones(easy: float) -> None:
+    """Judged by values that occur once, 0, 2 and 10 of 200 files of new answers would be."""
+    taken = 0
+    for seed in range(5):
+        generator = np.random.default_rng(seed)
+        made = calibrate(of_ten_samples(generator, 300, 0.5), method="Prob", risk=0.2)
+        for _ in range(40):
+            scores = [row["value"] for row in of_ten_samples(generator, 100, easy)]
+            taken += decisions_of(made, scores, []).known > 0
+    assert taken == 0
+
+
+def test_where_the_scores_are_distributed_otherwise_equal_ones_are_not_told_beside(
+    made: CalibrationFile,
+) -> None:
+    least_certain = sorted(ROWS, key=lambda row: row["value"])[-100:]
+    decisions = decide(least_certain, made)
+    assert decisions.known == 0
+    assert not decisions.guarantee_holds
+    assert not any("digit" in line for line in decisions.warnings)
+
+
 def test_the_models_name_counts_where_a_hash_is_not_known(made: CalibrationFile) -> None:
     told: Row = {
         "similarity": "lexical",

@@ -22,6 +22,8 @@ LEAST_SHIFT_P = 0.01
 """p of the two-sample test below which new scores are said to come from elsewhere."""
 LEAST_OVERLAP_P = 0.01
 """p below which so many new scores that were calibrated on are said to be no chance."""
+SINGLES_PER_REPEATED = 20
+"""Values calibrated on once, for each that repeats, from which an equal score is no chance."""
 NO_SCORE = "no score"
 OUTSIDE = "outside the calibrated range"
 CALIBRATED_ON = "these are the scores that were calibrated on: the guarantee is of new answers"
@@ -57,10 +59,7 @@ class Decisions:
         """False where the test finds other scores (p < .01), ``force`` let a difference pass, or
         scores were calibrated on.
         """
-        return not self.forced and not self.known and not self._scores_shifted()
-
-    def _scores_shifted(self) -> bool:
-        return self.shift_p is not None and self.shift_p < LEAST_SHIFT_P
+        return not self.forced and not self.known and not _is_shifted(self.shift_p)
 
     def __repr__(self) -> str:
         return "\n".join([*self.told(), repr(self.table)])
@@ -128,7 +127,7 @@ def decisions_of(
     new_scores = table.loc[table["value"].notna(), "value"].to_numpy()
     shift_p = _shift_p(calibration, new_scores)
     all_warnings = list(warnings)
-    if shift_p is not None and shift_p < LEAST_SHIFT_P:
+    if _is_shifted(shift_p):
         all_warnings.append(
             "the scores are not distributed as the calibration's (two-sample Kolmogorov–Smirnov "
             f"test: p = {shift_p:.2g}, n = {len(new_scores)} and {calibration.n}): neither "
@@ -143,7 +142,7 @@ def decisions_of(
     outside = int(_outside_range(calibration, new_scores).sum())
     if outside:
         all_warnings.append(f"{outside} of {len(table)} scores lie {OUTSIDE}")
-    known = _overlap(calibration, new_scores)
+    known = 0 if _is_shifted(shift_p) else _overlap(calibration, new_scores)
     if sorted(new_scores.tolist()) == _calibrated_scores(calibration).tolist():
         known = len(new_scores)
         all_warnings.append(CALIBRATED_ON)
@@ -218,17 +217,27 @@ def _calibrated_scores(calibration: CalibrationFile) -> Floats:
     return np.repeat(np.array(calibration.map.scores, dtype=np.float64), calibration.map.n)
 
 
+def _is_shifted(shift_p: float | None) -> bool:
+    return shift_p is not None and shift_p < LEAST_SHIFT_P
+
+
 def _overlap(calibration: CalibrationFile, new_scores: Floats) -> int:
     """How many new scores are among the calibration's; 0 where that may be chance.
 
     Chance is judged by values that were calibrated on once: a new answer has one of them with a
     probability of about 2 n₂ / n (Good and Turing), n₂ the values that occur twice among the n.
+    That holds of answers like the calibration's. Where values repeat, answers a little harder have
+    more of the rare ones by chance, so there nothing is judged.
     """
     from scipy.special import bdtrc  # ask imports this module too, and needs none of it
 
     scores = np.array(calibration.map.scores, dtype=np.float64)
     times = np.array(calibration.map.n)
-    seen_once = int(np.isin(new_scores, scores[times == 1]).sum())
+    singles = scores[times == 1]
+    repeated = int((times > 1).sum())
+    if len(singles) < SINGLES_PER_REPEATED * repeated:
+        return 0
+    seen_once = int(np.isin(new_scores, singles).sum())
     pairs = int((times == 2).sum())
     by_chance = min(1.0, (2 * pairs + 1) / (calibration.n + 1))
     p = bdtrc(seen_once - 1, len(new_scores), by_chance) if seen_once else 1.0
