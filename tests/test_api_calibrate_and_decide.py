@@ -18,6 +18,7 @@ from beamuq.api.calibration import calibrate, decide
 from beamuq.api.calibration_comparison import check_same
 from beamuq.api.calibration_file import CalibrationFile, read_calibration
 from beamuq.api.decisions import decisions_of
+from beamuq.api.rows import write
 from beamuq.cli import main
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.guaranteed_threshold import guaranteed_threshold
@@ -293,6 +294,37 @@ def test_few_new_answers_are_seldom_taken_for_calibrating_ones() -> None:
         scores = np.round(fresh[start : start + 20], 3)
         told += any("digit" in line for line in decisions_of(made, scores, []).warnings)
     assert told / 200 < 0.03
+
+
+FOUR_NULL = [row | {"correct": None} if k % 150 == 7 else row for k, row in enumerate(ROWS)]
+
+
+@pytest.mark.parametrize("ending", ["rows", "jsonl", "csv", "parquet"])
+def test_calibrate_leaves_out_rows_whose_label_is_null_and_says_so(
+    ending: str, tmp_path: Path
+) -> None:
+    given: Any = FOUR_NULL
+    if ending != "rows":
+        given = tmp_path / f"scored.{ending}"
+        write(pd.DataFrame(FOUR_NULL), given)
+    with pytest.warns(UserWarning, match="4 of 600 without a label left out"):
+        made = calibrate(given, method="CocoaPPL")
+    labelled = [row for row in FOUR_NULL if row["correct"] is not None]
+    assert made == calibrate(labelled, method="CocoaPPL")
+
+
+def test_a_row_without_the_key_of_a_label_is_refused() -> None:
+    with pytest.raises(BeamUQError, match=r"row 1: id q0000: correct: missing.* give null"):
+        calibrate([NEW[0], *ROWS[1:]], method="CocoaPPL")
+
+
+def test_where_every_label_is_null_calibrate_says_so() -> None:
+    no_labels = [row | {"correct": None} for row in ROWS]
+    with (
+        pytest.warns(UserWarning, match="600 of 600"),
+        pytest.raises(BeamUQError, match="correct: null in every row"),
+    ):
+        calibrate(no_labels, method="CocoaPPL")
 
 
 ALIKE = (0.0, 0.04, 0.05, 0.2 / 3)

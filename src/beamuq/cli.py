@@ -420,7 +420,8 @@ def _add_calibrate_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "rows",
         help="What score writes of rows with correct (0 or 1) or quality, and with group where "
-        "questions belong together.",
+        "questions belong together. Rows whose correct or quality is null are left out, which a "
+        "warning says.",
     )
     command.add_argument("--method", metavar="NAME", required=True, help="Whose scores.")
     command.add_argument(
