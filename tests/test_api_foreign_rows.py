@@ -104,6 +104,37 @@ def test_another_tools_ids_and_labels_are_read_where_they_stand() -> None:
     assert math.isnan(labels["c"])
 
 
+@pytest.mark.parametrize(
+    "ungraded", [{"grade": None}, {"grade": {}}, {}], ids=["null", "empty", "absent"]
+)
+def test_a_label_that_is_not_there_in_one_row_is_not_known(ungraded: dict[str, Any]) -> None:
+    rows = [
+        THEIRS[0] | ungraded,
+        THEIRS[1] | {"grade": {"correct": True}},
+    ]
+    scores = beamuq.score(
+        iter(rows),
+        similarity="lexical",
+        methods="Dissimilarity",
+        answer_key="response",
+        samples_key="outputs.text",
+        correct_key="grade.correct",
+    )
+    labels = scores.loc[scores["value"].notna(), "correct"].tolist()
+    assert math.isnan(labels[0])
+    assert labels[1] == 1
+
+
+def test_a_path_of_labels_that_no_row_has_is_refused() -> None:
+    with pytest.raises(BeamUQError, match=r"^row 1: grade\.right: no such key; .*no row has this"):
+        scored(
+            [THEIRS[0], THEIRS[1] | {"grade": {"correct": True}}],
+            answer_key="response",
+            samples_key="outputs.text",
+            correct_key="grade.right",
+        )
+
+
 def test_the_id_of_a_line_that_is_a_response_is_at_its_key() -> None:
     choice = {"message": {"content": "Rome"}, "finish_reason": "stop"}
     response = {"id": "chatcmpl-1", "model": "m", "choices": [choice, choice], "our": {"id": 5}}

@@ -673,8 +673,8 @@ def _add_keys(command: argparse.ArgumentParser) -> None:
         "--correct-key",
         metavar="KEY",
         default="",
-        help="Where they have whether the answer is right: 0 or 1, true or false; null where it is "
-        "not known.",
+        help="Where they have whether the answer is right: 0 or 1, true or false; null, or not "
+        "there, where it is not known.",
     )
 
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
 from beamuq import written_texts
-from beamuq.api.foreign_rows import Keys, marked_without_ending
+from beamuq.api.foreign_rows import Keys, check_labels_path, marked_without_ending
 from beamuq.api.lm_eval_rows import is_lm_eval_row, our_row_of_lm_eval
 from beamuq.api.log_probability import NO_LOG_PROBABILITY, is_log_probability
 from beamuq.api.rows import Rows, named, no_question, placed_rows_or_errors
@@ -383,6 +383,9 @@ def record_blocks(
     Ids are compared over all blocks. Rows that are left out are told of behind the last block,
     thoughts in texts once, with the first block that has them.
     """
+    if keys.correct:
+        rows = list(rows) if isinstance(rows, Iterator) else rows  # they are looked at twice
+        check_labels_path(placed_rows_or_errors(rows), keys.correct)
     reader = _RecordReader(without_ending, temperature, keys, to_score)
     read = _RowsRead(id_name=keys.id or "id")
     for number, (place, row) in enumerate(islice(placed_rows_or_errors(rows), most), start=1):

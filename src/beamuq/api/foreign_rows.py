@@ -5,7 +5,7 @@ Log-probabilities stand beside their texts: a number is of a whole text, a list 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -111,16 +111,36 @@ def _are_texts(samples: Any) -> bool:
 
 
 def _label(row: Mapping[str, Any], path: str, place: str) -> Any:
-    """0 or 1, true or false; None: null, not known. Raises BeamUQError of any other value."""
+    """0 or 1, true or false; None: null or not there, not known.
+
+    Raises BeamUQError of any other value. Whether any row has the path: :func:`check_labels_path`.
+    """
     value = value_at(row, path)
     if value is ABSENT:
-        raise _no_such_key(row, path, place, "correct_key", "; where it is not known give null")
+        return None
     if value is not None and value not in (0, 1, "0", "1"):
         raise BeamUQError(
             f"{place}: {path}: {value!r:.80}: must be 0 or 1, true or false, or null where it is "
             "not known; a quality stands under 'quality'"
         )
     return value
+
+
+def check_labels_path(placed: Iterable[tuple[str, Any]], path: str) -> None:
+    """Raises BeamUQError where a path to labels leads nowhere in every row.
+
+    ``placed``: rows with their places; one that is no mapping has none.
+    """
+    first: tuple[str, Mapping[str, Any]] | None = None
+    for place, row in placed:
+        if not isinstance(row, Mapping):
+            continue
+        if value_at(row, path) is not ABSENT:
+            return
+        first = first or (place, row)
+    if first is not None:
+        place, row = first
+        raise _no_such_key(row, path, place, "correct_key", "; no row has this one")
 
 
 def _joined_each(texts: Any, logprobs: Any, where: str, without_ending: bool) -> list[Any]:
