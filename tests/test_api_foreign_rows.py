@@ -225,6 +225,19 @@ def test_what_is_wrong_at_a_path_is_named_by_that_path(
         scored([NESTED[0] | change, *NESTED[1:]], **NESTED_KEYS)
 
 
+def test_explore_takes_what_is_said_of_endings(tmp_path: Path) -> None:
+    row = {"answer": {"text": "Rome", "token_logprobs": [-0.1]}, "samples": ["Rome", "Oslo"]}
+    file = written(tmp_path / "rows.jsonl", [json.dumps(row)])
+    with pytest.warns(UserWarning, match="say with_ending"):
+        beamuq.explore(file, similarity="lexical")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        main(["explore", str(file), "--similarity", "lexical", "--with-ending"])
+        main(["explore", str(file), "--similarity", "lexical", "--without-ending"])
+    with pytest.raises(BeamUQError, match="both"):
+        beamuq.explore(file, similarity="lexical", with_ending=True, without_ending=True)
+
+
 def test_explore_takes_the_same_keys(tmp_path: Path) -> None:
     file = written(tmp_path / "theirs.jsonl", [json.dumps(row) for row in NESTED])
     page = beamuq.explore(file, similarity="lexical", **NESTED_KEYS)

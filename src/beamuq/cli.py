@@ -319,19 +319,7 @@ def _add_score_options(command: argparse.ArgumentParser) -> None:
         help="From which similarity on two texts mean the same, in (0, 1], for a similarity "
         "without classes.",
     )
-    command.add_argument(
-        "--without-ending",
-        action="store_true",
-        help="Log-probabilities lack the ending's (end-of-sequence token's), where a server left "
-        "out only that, or in rows of your own that do not say otherwise: take the sum of the "
-        "others. Such scores have a note and no certified interval.",
-    )
-    command.add_argument(
-        "--with-ending",
-        action="store_true",
-        help="Your own lists of tokens' log-probabilities hold the ending's: without this, or "
-        '"ended" beside a list, that is believed with a warning.',
-    )
+    _add_endings(command)
     command.add_argument(
         "--draw-size",
         type=int,
@@ -616,6 +604,7 @@ def _add_explore_options(command: argparse.ArgumentParser) -> None:
         help="From which similarity on two texts mean the same.",
     )
     _add_keys(command)
+    _add_endings(command)
 
 
 def _explore(options: argparse.Namespace) -> None:
@@ -626,6 +615,8 @@ def _explore(options: argparse.Namespace) -> None:
         questions=options.questions,
         similarity=options.similarity,
         equivalence_threshold=options.equivalence_threshold,
+        without_ending=options.without_ending,
+        with_ending=options.with_ending,
         **keys,
     )
     print(path)
@@ -675,6 +666,22 @@ def _add_keys(command: argparse.ArgumentParser) -> None:
         default="",
         help="Where they have whether the answer is right: 0 or 1, true or false; null, or not "
         "there, where it is not known.",
+    )
+
+
+def _add_endings(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--without-ending",
+        action="store_true",
+        help="Log-probabilities lack the ending's (end-of-sequence token's), where a server left "
+        "out only that, or in rows of your own that do not say otherwise: take the sum of the "
+        "others. Such scores have a note and no certified interval.",
+    )
+    command.add_argument(
+        "--with-ending",
+        action="store_true",
+        help="Your own lists of tokens' log-probabilities hold the ending's: without this, or "
+        '"ended" beside a list, that is believed with a warning.',
     )
 
 
