@@ -135,6 +135,36 @@ def test_a_path_of_labels_that_no_row_has_is_refused() -> None:
         )
 
 
+def test_an_empty_list_of_choices_is_no_samples() -> None:
+    failed = THEIRS[0] | {"outputs": []}
+    options = {"answer_key": "response", "samples_key": "outputs.text"}
+    with pytest.raises(BeamUQError, match=r"row 1: outputs\.text: an empty list, no samples"):
+        scored([failed, THEIRS[1]], **options)
+    with pytest.warns(UserWarning, match="1 of 3 rows left out"):
+        values = scored([failed, *THEIRS], skip_invalid=True, **options)
+    assert list(values) == ["2", "3"]
+    with_logprob = [row | {"logprob": -0.1} for row in (failed, THEIRS[1])]
+    scores = beamuq.score(
+        with_logprob, similarity="lexical", answer_logprobs_key="logprob", **options
+    )
+    assert scores["Prob"].to_dict() == {"1": 0.1, "2": 0.1}
+
+
+def test_an_answer_behind_an_empty_list_is_said_to_be_that() -> None:
+    failed = THEIRS[0] | {"outputs": []}
+    with pytest.raises(BeamUQError, match="row 1: outputs: an empty list, so there is no outputs"):
+        scored([failed], answer_key="outputs.0.text", samples_key="outputs.text")
+
+
+def test_objects_with_a_text_among_other_keys_are_refused_with_the_path_of_the_text() -> None:
+    choices = [{"index": 0, "text": "Rome"}, {"index": 1, "text": "Oslo"}]
+    row = {"response": "Rome", "choices": choices, "first": choices[0]}
+    with pytest.raises(BeamUQError, match=r"did you mean --samples-key choices\.text\?"):
+        scored([row], answer_key="response", samples_key="choices")
+    with pytest.raises(BeamUQError, match=r"did you mean --answer-key first\.text\?"):
+        scored([row], answer_key="first", samples_key="choices.text")
+
+
 def test_the_id_of_a_line_that_is_a_response_is_at_its_key() -> None:
     choice = {"message": {"content": "Rome"}, "finish_reason": "stop"}
     response = {"id": "chatcmpl-1", "model": "m", "choices": [choice, choice], "our": {"id": 5}}

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
 from beamuq import written_texts
-from beamuq.api.foreign_rows import Keys, check_labels_path, marked_without_ending
+from beamuq.api.foreign_rows import Keys, check_are_texts, check_labels_path, marked_without_ending
 from beamuq.api.lm_eval_rows import is_lm_eval_row, our_row_of_lm_eval
 from beamuq.api.log_probability import NO_LOG_PROBABILITY, is_log_probability
 from beamuq.api.rows import Rows, named, no_question, placed_rows_or_errors
@@ -472,10 +472,11 @@ class _RecordReader:
             fields = marked_without_ending(fields)
         if not self.keys.are_foreign:
             _check_spelling(fields, place)
+        check_are_texts(fields, self.keys, place, AnswerRecord.model_fields)
         item = _read_record(fields, place, default_id, names)
         check_temperatures(item, place, self.temperature)
         if self.to_score:
-            _check_can_be_scored(item, fields, place)
+            _check_can_be_scored(item, fields, place, self.keys.samples)
         return item
 
 
@@ -508,10 +509,17 @@ def _read_record(
     return item
 
 
-def _check_can_be_scored(item: QuestionRecord, fields: Mapping[str, Any], place: str) -> None:
+def _check_can_be_scored(
+    item: QuestionRecord, fields: Mapping[str, Any], place: str, samples_path: str
+) -> None:
     """Refuse an answer without candidates and log-probabilities."""
     if item.samples or item.beams or item.answer.says_something:
         return
+    if samples_path:
+        raise BeamUQError(
+            f"{place}: {samples_path}: an empty list, no samples, and an answer alone cannot be "
+            "scored; leave such rows out with skip_invalid (--skip-invalid)"
+        )
     names = [str(name) for name in fields if name not in QuestionRecord.model_fields]
     unused = f" (not used: {', '.join(names)})" if names else ""
     raise BeamUQError(
