@@ -296,6 +296,17 @@ def test_few_new_answers_are_seldom_taken_for_calibrating_ones() -> None:
     assert told / 200 < 0.03
 
 
+@pytest.mark.parametrize(
+    ("setting", "value", "meant"),
+    [("risk", 10, "0.1 is 10 %"), ("confidence", 95.0, "0.95 is 95 %"), ("risk", 1, "0.01 is 1 %")],
+)
+def test_a_percent_in_the_place_of_a_share_is_refused_with_the_share(
+    setting: str, value: float, meant: str
+) -> None:
+    with pytest.raises(BeamUQError, match=f"{setting}: {value:g}: .* between 0 and 1; {meant}"):
+        calibrate(ROWS, method="CocoaPPL", **{setting: value})  # type: ignore[arg-type]
+
+
 FOUR_NULL = [row | {"correct": None} if k % 150 == 7 else row for k, row in enumerate(ROWS)]
 
 

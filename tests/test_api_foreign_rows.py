@@ -15,6 +15,7 @@ import pytest
 
 import beamuq
 from beamuq.api.key_paths import ABSENT, hint_of_path, value_at
+from beamuq.api.rows import write
 from beamuq.cli import main
 from beamuq.errors import BeamUQError
 
@@ -163,6 +164,19 @@ def test_objects_with_a_text_among_other_keys_are_refused_with_the_path_of_the_t
         scored([row], answer_key="response", samples_key="choices")
     with pytest.raises(BeamUQError, match=r"did you mean --answer-key first\.text\?"):
         scored([row], answer_key="first", samples_key="choices.text")
+
+
+def test_what_was_taken_for_a_response_may_be_another_tools_log() -> None:
+    choices = [{"index": 0, "text": "Rome"}, {"index": 1, "text": "Oslo"}]
+    with pytest.raises(BeamUQError, match=r"another tool's log\? Say with answer_key"):
+        scored([{"response": "Rome", "choices": choices}])
+
+
+def test_scores_in_the_place_of_rows_are_said_to_be_that(tmp_path: Path) -> None:
+    file = tmp_path / "rows.scored.jsonl"
+    write(beamuq.score([OUR_ROW], similarity="lexical", with_ending=True), file)
+    with pytest.raises(BeamUQError, match="a score, as score wrote it; give the rows that were"):
+        beamuq.explore(file, similarity="lexical")
 
 
 def test_the_id_of_a_line_that_is_a_response_is_at_its_key() -> None:

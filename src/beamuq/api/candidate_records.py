@@ -461,13 +461,7 @@ class _RecordReader:
         ours = our_row_of_lm_eval(row, place) if is_lm_eval_row(row) else row
         if self.keys.are_foreign:
             ours = self.keys.our_row(row, place, without_ending=self.without_ending, base=ours)
-        fields = read_responses(
-            ours,
-            place,
-            without_ending=self.without_ending,
-            temperature=self.temperature,
-            names=names,
-        )
+        fields = self._with_responses(ours, place, names)
         if self.without_ending:
             fields = marked_without_ending(fields)
         if not self.keys.are_foreign:
@@ -479,9 +473,36 @@ class _RecordReader:
             _check_can_be_scored(item, fields, place, self.keys.samples)
         return item
 
+    def _with_responses(
+        self, ours: Mapping[str, Any], place: str, names: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """The row with its responses' candidates; of one taken for a response says how it was."""
+        try:
+            return read_responses(
+                ours,
+                place,
+                without_ending=self.without_ending,
+                temperature=self.temperature,
+                names=names,
+            )
+        except BeamUQError as error:
+            if self.keys.are_foreign or ours.get("answer") is not None:
+                raise
+            raise BeamUQError(
+                f"{error}. The row was taken for a server's response; is it another tool's log? "
+                "Say with answer_key (--answer-key) and samples_key (--samples-key) where it has "
+                "both"
+            ) from error
+
+
+COLUMNS_OF_SCORES = {"method", "variant", "value", "scored_with"}
+"""By which a row is known that score wrote."""
+
 
 def _check_spelling(fields: Mapping[str, Any], place: str) -> None:
-    """Refuse a column that is a misspelt field."""
+    """Refuse a column that is a misspelt field, and scores."""
+    if fields.keys() >= COLUMNS_OF_SCORES:
+        raise BeamUQError(f"{place}: a score, as score wrote it; give the rows that were scored")
     columns = QuestionRecord.model_fields
     for name in fields:
         if name not in columns and (near := nearest(str(name), columns.keys() - LABELS)):

@@ -54,11 +54,24 @@ SETTINGS: Mapping[str, Any] = {
 }
 """The type and range of each setting that is a number, wherever it is taken."""
 
+SHARES = ("risk", "confidence")
+"""Settings that are shares, which may be taken for percents."""
+
 
 def check_settings(**settings: Any) -> None:
     """Refuse a number outside its range; raises BeamUQError naming it."""
     for name, value in settings.items():
+        if name in SHARES:
+            _refuse_percent(name, plain(value))
         validated(Annotated[SETTINGS[name], Strict()], plain(value), name)
+
+
+def _refuse_percent(name: str, value: Any) -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and 1 <= value < 100:
+        raise BeamUQError(
+            f"{name}: {value:g}: must lie between 0 and 1; {value / 100:g} is {value:g} %"
+        )
 
 
 def named(rows: Rows) -> str:
