@@ -146,6 +146,21 @@ def test_decide_prints_one_json_object_with_the_p_of_the_test(
     assert [row["shown"] for row in content["decisions"]] == expected.table["shown"].tolist()
 
 
+def test_what_was_promised_is_said_in_words_and_in_json(made: CalibrationFile) -> None:
+    decisions = decide(NEW, made)
+    assert decisions.told()[1] == (
+        "promised: at most 0.1 of the shown wrong (confidence 0.95), CocoaPPL + beamsearch <= "
+        f"{made.threshold.value:.6g}, calibrated on 600 answers"
+    )
+    assert json.loads(decisions.as_json())["promised"] == {
+        "risk": 0.1,
+        "confidence": 0.95,
+        "method": "CocoaPPL",
+        "form": "beamsearch",
+        "n": 600,
+    }
+
+
 def test_json_and_another_format_at_once_are_refused(made: CalibrationFile, tmp_path: Path) -> None:
     file = tmp_path / "c.json"
     made.write(file)

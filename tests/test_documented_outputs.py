@@ -107,6 +107,7 @@ def test_the_keys_of_decisions_are_documented(folder: Path, decisions: dict[str,
     tables = documented()
     assert list(decisions) == list(tables["DecisionsObject"])
     assert list(decisions["shift"]) == list(tables["ShiftTest"])
+    assert list(decisions["promised"]) == list(tables["Promised"])
     assert list(decisions["labels"]) == list(tables["LabelsOfShown"])
     assert {tuple(decision) for decision in decisions["decisions"]} == {tuple(tables["Decision"])}
     with (folder / "decided.csv").open() as file:
@@ -119,7 +120,7 @@ def test_no_object_in_an_object_is_left_out(folder: Path, decisions: dict[str, A
     nested = {name for name, value in calibration.items() if isinstance(value, dict)}
     assert nested == {"threshold", "map", "ece", "brier", "versions"}
     nested = {name for name, value in decisions.items() if isinstance(value, dict)}
-    assert nested == {"shift", "labels"}
+    assert nested == {"shift", "labels", "promised"}
 
 
 def test_something_is_said_of_every_key() -> None:

@@ -10,7 +10,13 @@ import numpy as np
 import pandas as pd
 
 from beamuq.api.calibration_file import CalibrationFile
-from beamuq.api.decisions_object import Decision, DecisionsObject, LabelsOfShown, ShiftTest
+from beamuq.api.decisions_object import (
+    Decision,
+    DecisionsObject,
+    LabelsOfShown,
+    Promised,
+    ShiftTest,
+)
 from beamuq.api.rows import json_values
 from beamuq.api.scored_rows import PlacedRow
 from beamuq.api.shown_labels import CONFIDENCE, ShownLabels, labels_of_shown
@@ -42,7 +48,7 @@ class Decisions:
     ``force`` let that pass. known: how many of the scores were calibrated on, 0 where as few as by
     chance. threshold: up to which score answers are shown; None: no threshold has the guarantee.
     labels: how many of the shown answers are wrong, by labels beside them, which decided nothing;
-    None: no row has one.
+    None: no row has one. promised: what the calibration promises of the shown.
     """
 
     table: pd.DataFrame
@@ -53,6 +59,7 @@ class Decisions:
     known: int = 0
     threshold: float | None = None
     labels: ShownLabels | None = None
+    promised: Promised | None = None
 
     @property
     def guarantee_holds(self) -> bool:
@@ -65,12 +72,24 @@ class Decisions:
         return "\n".join([*self.told(), repr(self.table)])
 
     def told(self) -> list[str]:
-        """How many are shown, the test, how many of the shown are wrong, and each warning."""
+        """How many are shown, the test, labels of the shown, what was promised, each warning."""
         shown = f"{int(self.table['shown'].sum())} of {len(self.table)} shown"
         if self.shift_p is not None:
             shown += f"; two-sample test of the scores: p = {self.shift_p:.2g}, n = {self.n}"
         labels = [] if self.labels is None else [str(self.labels)]
-        return [shown, *labels, *(f"warning: {warning}" for warning in self.warnings)]
+        warned = [f"warning: {warning}" for warning in self.warnings]
+        return [shown, *labels, *self._promised_in_words(), *warned]
+
+    def _promised_in_words(self) -> list[str]:
+        """A line, where a threshold has the guarantee."""
+        if self.promised is None or self.threshold is None:
+            return []
+        form = f" + {self.promised.form}" if self.promised.form else ""
+        return [
+            f"promised: at most {self.promised.risk:.4g} of the shown wrong (confidence "
+            f"{self.promised.confidence:.4g}), {self.promised.method}{form} <= "
+            f"{self.threshold:.6g}, calibrated on {self.promised.n} answers"
+        ]
 
     def with_labels(
         self, rows: Sequence[PlacedRow], quality_threshold: float | None = None
@@ -89,6 +108,7 @@ class Decisions:
             answers=len(self.table),
             guarantee_holds=self.guarantee_holds,
             threshold=self.threshold,
+            promised=self.promised,
             known=self.known,
             shift=ShiftTest(p=self.shift_p, n=self.n, least_p=LEAST_SHIFT_P),
             labels=_labels_object(self.labels),
@@ -159,6 +179,13 @@ def decisions_of(
         tuple(forced),
         known,
         calibration.threshold.value,
+        promised=Promised(
+            risk=calibration.threshold.risk,
+            confidence=calibration.threshold.confidence,
+            method=calibration.method,
+            form=calibration.form,
+            n=calibration.n,
+        ),
     )
 
 
