@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from beamuq.api.candidate_records import QuestionRecord
 from beamuq.cli import main
 from beamuq_study.study_config import ROOT
 
@@ -131,3 +132,10 @@ def test_something_is_said_of_every_key() -> None:
         if not text
     }
     assert silent == set()
+
+
+def test_the_page_lists_every_column_that_counts_in_another_tools_file() -> None:
+    page = (ROOT / "docs/your_own_answers.md").read_text(encoding="utf-8")
+    _, _, behind = page.partition("keep their meaning\n")
+    listed, _, _ = behind.partition("What stands at")
+    assert set(re.findall("`([a-z_]+)`", listed)) == set(QuestionRecord.model_fields)
