@@ -214,11 +214,6 @@ def _section_of_file(
         without_ending=endings.without,
         with_ending=endings.said,
     )
-    notes = _notes_on_missing(scores)
-    if len(placed) > most:
-        notes.append(
-            f"The first {most} of {len(placed)} questions; all of them: --questions {len(placed)}."
-        )
     questions = []
     for record, (place, row) in zip(records, placed[:most], strict=True):
         questions.append(_question(record, _further_keys(place, row, keys), recording.pairs))
@@ -229,8 +224,15 @@ def _section_of_file(
         scores=scores,
         sources={"samples": "given", "beams": "given"},
         similarity=opened.name,
-        notes=notes,
+        notes=_notes_on_missing(scores) + _note_on_first(most, len(placed)),
     )
+
+
+def _note_on_first(most: int, count: int) -> list[str]:
+    """A sentence where the page has only the first ``most`` of ``count`` questions."""
+    if count <= most:
+        return []
+    return [f"The first {most} of {count} questions; all of them: --questions {count}."]
 
 
 def _notes_on_missing(scores: pd.DataFrame) -> list[str]:
