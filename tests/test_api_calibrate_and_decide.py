@@ -18,6 +18,7 @@ from beamuq.api.calibration import calibrate, decide
 from beamuq.api.calibration_comparison import check_same
 from beamuq.api.calibration_file import CalibrationFile, read_calibration
 from beamuq.api.decisions import decisions_of
+from beamuq.api.rows import write
 from beamuq.cli import main
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.guaranteed_threshold import guaranteed_threshold
@@ -143,6 +144,21 @@ def test_decide_prints_one_json_object_with_the_p_of_the_test(
     assert (content["shown"], content["answers"]) == (expected.table["shown"].sum(), 201)
     assert content["decisions"][-1]["value"] is None
     assert [row["shown"] for row in content["decisions"]] == expected.table["shown"].tolist()
+
+
+def test_what_was_promised_is_said_in_words_and_in_json(made: CalibrationFile) -> None:
+    decisions = decide(NEW, made)
+    assert decisions.told()[1] == (
+        "promised: at most 0.1 of the shown wrong (confidence 0.95), CocoaPPL + beamsearch <= "
+        f"{made.threshold.value:.6g}, calibrated on 600 answers"
+    )
+    assert json.loads(decisions.as_json())["promised"] == {
+        "risk": 0.1,
+        "confidence": 0.95,
+        "method": "CocoaPPL",
+        "form": "beamsearch",
+        "n": 600,
+    }
 
 
 def test_json_and_another_format_at_once_are_refused(made: CalibrationFile, tmp_path: Path) -> None:
@@ -293,6 +309,90 @@ def test_few_new_answers_are_seldom_taken_for_calibrating_ones() -> None:
         scores = np.round(fresh[start : start + 20], 3)
         told += any("digit" in line for line in decisions_of(made, scores, []).warnings)
     assert told / 200 < 0.03
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "meant"),
+    [("risk", 10, "0.1 is 10 %"), ("confidence", 95.0, "0.95 is 95 %"), ("risk", 1, "0.01 is 1 %")],
+)
+def test_a_percent_in_the_place_of_a_share_is_refused_with_the_share(
+    setting: str, value: float, meant: str
+) -> None:
+    with pytest.raises(BeamUQError, match=f"{setting}: {value:g}: .* between 0 and 1; {meant}"):
+        calibrate(ROWS, method="CocoaPPL", **{setting: value})  # type: ignore[arg-type]
+
+
+FOUR_NULL = [row | {"correct": None} if k % 150 == 7 else row for k, row in enumerate(ROWS)]
+
+
+@pytest.mark.parametrize("ending", ["rows", "jsonl", "csv", "parquet"])
+def test_calibrate_leaves_out_rows_whose_label_is_null_and_says_so(
+    ending: str, tmp_path: Path
+) -> None:
+    given: Any = FOUR_NULL
+    if ending != "rows":
+        given = tmp_path / f"scored.{ending}"
+        write(pd.DataFrame(FOUR_NULL), given)
+    with pytest.warns(UserWarning, match="4 of 600 without a label left out"):
+        made = calibrate(given, method="CocoaPPL")
+    labelled = [row for row in FOUR_NULL if row["correct"] is not None]
+    assert made == calibrate(labelled, method="CocoaPPL")
+
+
+def test_a_row_without_the_key_of_a_label_is_refused() -> None:
+    with pytest.raises(BeamUQError, match=r"row 1: id q0000: correct: missing.* give null"):
+        calibrate([NEW[0], *ROWS[1:]], method="CocoaPPL")
+
+
+def test_where_every_label_is_null_calibrate_says_so() -> None:
+    no_labels = [row | {"correct": None} for row in ROWS]
+    with (
+        pytest.warns(UserWarning, match="600 of 600"),
+        pytest.raises(BeamUQError, match="correct: null in every row"),
+    ):
+        calibrate(no_labels, method="CocoaPPL")
+
+
+ALIKE = (0.0, 0.04, 0.05, 0.2 / 3)
+"""How alike two of an answer's wrong samples may be to it, a tenth each."""
+
+
+def of_ten_samples(generator: np.random.Generator, n: int, easy: float) -> list[Row]:
+    """Answers with a score of some dozens of values, as of ten samples compared by their words; a
+    share ``easy`` is nearly sure.
+    """
+    p = np.where(generator.random(n) < easy, 0.99, generator.random(n))
+    wrong = 10 - generator.binomial(10, p)
+    scores = wrong / 10 - generator.binomial(wrong, 0.5) * generator.choice(ALIKE, n)
+    right = generator.random(n) < p
+    pairs = zip(scores, right, strict=True)
+    return [
+        {"id": str(k), "method": "Prob", "value": float(score), "correct": int(is_right)}
+        for k, (score, is_right) in enumerate(pairs)
+    ]
+
+
+@pytest.mark.parametrize("easy", [0.5, 0.4, 0.3], ids=["alike", "harder", "much harder"])
+def test_new_answers_of_few_values_are_never_taken_for_calibrating_ones(easy: float) -> None:
+    """Judged by values that occur once, 0, 2 and 10 of 200 files of new answers would be."""
+    taken = 0
+    for seed in range(5):
+        generator = np.random.default_rng(seed)
+        made = calibrate(of_ten_samples(generator, 300, 0.5), method="Prob", risk=0.2)
+        for _ in range(40):
+            scores = [row["value"] for row in of_ten_samples(generator, 100, easy)]
+            taken += decisions_of(made, scores, []).known > 0
+    assert taken == 0
+
+
+def test_where_the_scores_are_distributed_otherwise_equal_ones_are_not_told_beside(
+    made: CalibrationFile,
+) -> None:
+    least_certain = sorted(ROWS, key=lambda row: row["value"])[-100:]
+    decisions = decide(least_certain, made)
+    assert decisions.known == 0
+    assert not decisions.guarantee_holds
+    assert not any("digit" in line for line in decisions.warnings)
 
 
 def test_the_models_name_counts_where_a_hash_is_not_known(made: CalibrationFile) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 import beamuq
 from beamuq.api.key_paths import ABSENT, hint_of_path, value_at
+from beamuq.api.rows import write
 from beamuq.cli import main
 from beamuq.errors import BeamUQError
 
@@ -102,6 +103,80 @@ def test_another_tools_ids_and_labels_are_read_where_they_stand() -> None:
     assert labels.index.tolist() == ["a", "7", "c"]
     assert labels.tolist()[:2] == [1.0, 0.0]
     assert math.isnan(labels["c"])
+
+
+@pytest.mark.parametrize(
+    "ungraded", [{"grade": None}, {"grade": {}}, {}], ids=["null", "empty", "absent"]
+)
+def test_a_label_that_is_not_there_in_one_row_is_not_known(ungraded: dict[str, Any]) -> None:
+    rows = [
+        THEIRS[0] | ungraded,
+        THEIRS[1] | {"grade": {"correct": True}},
+    ]
+    scores = beamuq.score(
+        iter(rows),
+        similarity="lexical",
+        methods="Dissimilarity",
+        answer_key="response",
+        samples_key="outputs.text",
+        correct_key="grade.correct",
+    )
+    labels = scores.loc[scores["value"].notna(), "correct"].tolist()
+    assert math.isnan(labels[0])
+    assert labels[1] == 1
+
+
+def test_a_path_of_labels_that_no_row_has_is_refused() -> None:
+    with pytest.raises(BeamUQError, match=r"^row 1: grade\.right: no such key; .*no row has this"):
+        scored(
+            [THEIRS[0], THEIRS[1] | {"grade": {"correct": True}}],
+            answer_key="response",
+            samples_key="outputs.text",
+            correct_key="grade.right",
+        )
+
+
+def test_an_empty_list_of_choices_is_no_samples() -> None:
+    failed = THEIRS[0] | {"outputs": []}
+    options = {"answer_key": "response", "samples_key": "outputs.text"}
+    with pytest.raises(BeamUQError, match=r"row 1: outputs\.text: an empty list, no samples"):
+        scored([failed, THEIRS[1]], **options)
+    with pytest.warns(UserWarning, match="1 of 3 rows left out"):
+        values = scored([failed, *THEIRS], skip_invalid=True, **options)
+    assert list(values) == ["2", "3"]
+    with_logprob = [row | {"logprob": -0.1} for row in (failed, THEIRS[1])]
+    scores = beamuq.score(
+        with_logprob, similarity="lexical", answer_logprobs_key="logprob", **options
+    )
+    assert scores["Prob"].to_dict() == {"1": 0.1, "2": 0.1}
+
+
+def test_an_answer_behind_an_empty_list_is_said_to_be_that() -> None:
+    failed = THEIRS[0] | {"outputs": []}
+    with pytest.raises(BeamUQError, match="row 1: outputs: an empty list, so there is no outputs"):
+        scored([failed], answer_key="outputs.0.text", samples_key="outputs.text")
+
+
+def test_objects_with_a_text_among_other_keys_are_refused_with_the_path_of_the_text() -> None:
+    choices = [{"index": 0, "text": "Rome"}, {"index": 1, "text": "Oslo"}]
+    row = {"response": "Rome", "choices": choices, "first": choices[0]}
+    with pytest.raises(BeamUQError, match=r"did you mean --samples-key choices\.text\?"):
+        scored([row], answer_key="response", samples_key="choices")
+    with pytest.raises(BeamUQError, match=r"did you mean --answer-key first\.text\?"):
+        scored([row], answer_key="first", samples_key="choices.text")
+
+
+def test_what_was_taken_for_a_response_may_be_another_tools_log() -> None:
+    choices = [{"index": 0, "text": "Rome"}, {"index": 1, "text": "Oslo"}]
+    with pytest.raises(BeamUQError, match=r"another tool's log\? Say with answer_key"):
+        scored([{"response": "Rome", "choices": choices}])
+
+
+def test_scores_in_the_place_of_rows_are_said_to_be_that(tmp_path: Path) -> None:
+    file = tmp_path / "rows.scored.jsonl"
+    write(beamuq.score([OUR_ROW], similarity="lexical", with_ending=True), file)
+    with pytest.raises(BeamUQError, match="a score, as score wrote it; give the rows that were"):
+        beamuq.explore(file, similarity="lexical")
 
 
 def test_the_id_of_a_line_that_is_a_response_is_at_its_key() -> None:
@@ -192,6 +267,19 @@ def test_what_is_wrong_at_a_path_is_named_by_that_path(
 ) -> None:
     with pytest.raises(BeamUQError, match=message):
         scored([NESTED[0] | change, *NESTED[1:]], **NESTED_KEYS)
+
+
+def test_explore_takes_what_is_said_of_endings(tmp_path: Path) -> None:
+    row = {"answer": {"text": "Rome", "token_logprobs": [-0.1]}, "samples": ["Rome", "Oslo"]}
+    file = written(tmp_path / "rows.jsonl", [json.dumps(row)])
+    with pytest.warns(UserWarning, match="say with_ending"):
+        beamuq.explore(file, similarity="lexical")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        main(["explore", str(file), "--similarity", "lexical", "--with-ending"])
+        main(["explore", str(file), "--similarity", "lexical", "--without-ending"])
+    with pytest.raises(BeamUQError, match="both"):
+        beamuq.explore(file, similarity="lexical", with_ending=True, without_ending=True)
 
 
 def test_explore_takes_the_same_keys(tmp_path: Path) -> None:

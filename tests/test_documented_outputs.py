@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from beamuq.api.candidate_records import QuestionRecord
 from beamuq.cli import main
 from beamuq_study.study_config import ROOT
 
@@ -107,6 +108,7 @@ def test_the_keys_of_decisions_are_documented(folder: Path, decisions: dict[str,
     tables = documented()
     assert list(decisions) == list(tables["DecisionsObject"])
     assert list(decisions["shift"]) == list(tables["ShiftTest"])
+    assert list(decisions["promised"]) == list(tables["Promised"])
     assert list(decisions["labels"]) == list(tables["LabelsOfShown"])
     assert {tuple(decision) for decision in decisions["decisions"]} == {tuple(tables["Decision"])}
     with (folder / "decided.csv").open() as file:
@@ -119,7 +121,7 @@ def test_no_object_in_an_object_is_left_out(folder: Path, decisions: dict[str, A
     nested = {name for name, value in calibration.items() if isinstance(value, dict)}
     assert nested == {"threshold", "map", "ece", "brier", "versions"}
     nested = {name for name, value in decisions.items() if isinstance(value, dict)}
-    assert nested == {"shift", "labels"}
+    assert nested == {"shift", "labels", "promised"}
 
 
 def test_something_is_said_of_every_key() -> None:
@@ -130,3 +132,10 @@ def test_something_is_said_of_every_key() -> None:
         if not text
     }
     assert silent == set()
+
+
+def test_the_page_lists_every_column_that_counts_in_another_tools_file() -> None:
+    page = (ROOT / "docs/your_own_answers.md").read_text(encoding="utf-8")
+    _, _, behind = page.partition("keep their meaning\n")
+    listed, _, _ = behind.partition("What stands at")
+    assert set(re.findall("`([a-z_]+)`", listed)) == set(QuestionRecord.model_fields)

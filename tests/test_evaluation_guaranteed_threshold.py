@@ -208,6 +208,7 @@ def test_no_threshold_passes_where_every_answer_is_wrong_half_the_time() -> None
     asked = found(Distribution(identity, lambda u: np.full_like(u, 0.5)), 1000, 1)
     assert asked.value is None
     assert f"{asked.wrong} are wrong; 29 shown answers" in asked.note
+    assert f"fewer than {asked.shown} shown, were not tested" in asked.note
 
 
 def test_the_labels_of_the_part_that_gives_the_thresholds_change_nothing() -> None:
@@ -239,6 +240,7 @@ def test_it_says_when_more_questions_will_not_help(slope: float, said: bool) -> 
     )
     assert threshold.value is None
     assert ("more questions will not help" in threshold.note) == said
+    assert ("more questions may help" in threshold.note) == (not said)
 
 
 def test_risk_is_of_all_answers_up_to_each_uncertainty_and_groups_count_alike() -> None:

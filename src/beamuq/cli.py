@@ -319,19 +319,7 @@ def _add_score_options(command: argparse.ArgumentParser) -> None:
         help="From which similarity on two texts mean the same, in (0, 1], for a similarity "
         "without classes.",
     )
-    command.add_argument(
-        "--without-ending",
-        action="store_true",
-        help="Log-probabilities lack the ending's (end-of-sequence token's), where a server left "
-        "out only that, or in rows of your own that do not say otherwise: take the sum of the "
-        "others. Such scores have a note and no certified interval.",
-    )
-    command.add_argument(
-        "--with-ending",
-        action="store_true",
-        help="Your own lists of tokens' log-probabilities hold the ending's: without this, or "
-        '"ended" beside a list, that is believed with a warning.',
-    )
+    _add_endings(command)
     command.add_argument(
         "--draw-size",
         type=int,
@@ -420,7 +408,8 @@ def _add_calibrate_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "rows",
         help="What score writes of rows with correct (0 or 1) or quality, and with group where "
-        "questions belong together.",
+        "questions belong together. Rows whose correct or quality is null are left out, which a "
+        "warning says.",
     )
     command.add_argument("--method", metavar="NAME", required=True, help="Whose scores.")
     command.add_argument(
@@ -615,6 +604,7 @@ def _add_explore_options(command: argparse.ArgumentParser) -> None:
         help="From which similarity on two texts mean the same.",
     )
     _add_keys(command)
+    _add_endings(command)
 
 
 def _explore(options: argparse.Namespace) -> None:
@@ -625,6 +615,8 @@ def _explore(options: argparse.Namespace) -> None:
         questions=options.questions,
         similarity=options.similarity,
         equivalence_threshold=options.equivalence_threshold,
+        without_ending=options.without_ending,
+        with_ending=options.with_ending,
         **keys,
     )
     print(path)
@@ -672,8 +664,24 @@ def _add_keys(command: argparse.ArgumentParser) -> None:
         "--correct-key",
         metavar="KEY",
         default="",
-        help="Where they have whether the answer is right: 0 or 1, true or false; null where it is "
-        "not known.",
+        help="Where they have whether the answer is right: 0 or 1, true or false; null, or not "
+        "there, where it is not known.",
+    )
+
+
+def _add_endings(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--without-ending",
+        action="store_true",
+        help="Log-probabilities lack the ending's (end-of-sequence token's), where a server left "
+        "out only that, or in rows of your own that do not say otherwise: take the sum of the "
+        "others. Such scores have a note and no certified interval.",
+    )
+    command.add_argument(
+        "--with-ending",
+        action="store_true",
+        help="Your own lists of tokens' log-probabilities hold the ending's: without this, or "
+        '"ended" beside a list, that is believed with a warning.',
     )
 
 

@@ -12,7 +12,13 @@ from beamuq.api.calibration_comparison import Comparison, compare_facts
 from beamuq.api.calibration_file import CalibrationFile, Map, read_calibration
 from beamuq.api.decisions import NO_SCORE, Decisions, decisions_of
 from beamuq.api.rows import Rows, check_settings, named
-from beamuq.api.scored_rows import LabelledAnswers, facts_of, labelled_answers, rows_of_method
+from beamuq.api.scored_rows import (
+    LabelledAnswers,
+    facts_of,
+    labelled_answers,
+    rows_of_method,
+    with_label,
+)
 from beamuq.errors import BeamUQError, hint
 from beamuq.evaluation.bootstrap import Estimate
 from beamuq.evaluation.guaranteed_threshold import guaranteed_threshold
@@ -53,7 +59,7 @@ def calibrate(
     ----------
     rows
         What score writes of rows with correct (0 or 1) or quality, and with group where questions
-        belong together.
+        belong together. Rows whose correct or quality is null are left out, which a warning says.
     method
         Whose scores.
     form
@@ -94,7 +100,7 @@ def calibrate(
         raise BeamUQError(
             f"probability: {probability!r}: unknown; {hint(probability, CALIBRATORS)}"
         )
-    placed_rows = rows_of_method(rows, method, form, setting)
+    placed_rows = with_label(rows_of_method(rows, method, form, setting), named(rows))
     placed_rows.sort(key=lambda placed: placed.row.id)  # the draws depend on the order of rows
     answers = labelled_answers(placed_rows, quality_threshold, named(rows))
     facts = facts_of(placed_rows)

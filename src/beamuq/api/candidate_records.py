@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
 from beamuq import written_texts
-from beamuq.api.foreign_rows import Keys, marked_without_ending
+from beamuq.api.foreign_rows import Keys, check_are_texts, check_labels_path, marked_without_ending
 from beamuq.api.lm_eval_rows import is_lm_eval_row, our_row_of_lm_eval
 from beamuq.api.log_probability import NO_LOG_PROBABILITY, is_log_probability
 from beamuq.api.rows import Rows, named, no_question, placed_rows_or_errors
@@ -383,6 +383,9 @@ def record_blocks(
     Ids are compared over all blocks. Rows that are left out are told of behind the last block,
     thoughts in texts once, with the first block that has them.
     """
+    if keys.correct:
+        rows = list(rows) if isinstance(rows, Iterator) else rows  # they are looked at twice
+        check_labels_path(placed_rows_or_errors(rows), keys.correct)
     reader = _RecordReader(without_ending, temperature, keys, to_score)
     read = _RowsRead(id_name=keys.id or "id")
     for number, (place, row) in enumerate(islice(placed_rows_or_errors(rows), most), start=1):
@@ -458,26 +461,48 @@ class _RecordReader:
         ours = our_row_of_lm_eval(row, place) if is_lm_eval_row(row) else row
         if self.keys.are_foreign:
             ours = self.keys.our_row(row, place, without_ending=self.without_ending, base=ours)
-        fields = read_responses(
-            ours,
-            place,
-            without_ending=self.without_ending,
-            temperature=self.temperature,
-            names=names,
-        )
+        fields = self._with_responses(ours, place, names)
         if self.without_ending:
             fields = marked_without_ending(fields)
         if not self.keys.are_foreign:
             _check_spelling(fields, place)
+        check_are_texts(fields, self.keys, place, AnswerRecord.model_fields)
         item = _read_record(fields, place, default_id, names)
         check_temperatures(item, place, self.temperature)
         if self.to_score:
-            _check_can_be_scored(item, fields, place)
+            _check_can_be_scored(item, fields, place, self.keys.samples)
         return item
+
+    def _with_responses(
+        self, ours: Mapping[str, Any], place: str, names: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """The row with its responses' candidates; of one taken for a response says how it was."""
+        try:
+            return read_responses(
+                ours,
+                place,
+                without_ending=self.without_ending,
+                temperature=self.temperature,
+                names=names,
+            )
+        except BeamUQError as error:
+            if self.keys.are_foreign or ours.get("answer") is not None:
+                raise
+            raise BeamUQError(
+                f"{error}. The row was taken for a server's response; is it another tool's log? "
+                "Say with answer_key (--answer-key) and samples_key (--samples-key) where it has "
+                "both"
+            ) from error
+
+
+COLUMNS_OF_SCORES = {"method", "variant", "value", "scored_with"}
+"""By which a row is known that score wrote."""
 
 
 def _check_spelling(fields: Mapping[str, Any], place: str) -> None:
-    """Refuse a column that is a misspelt field."""
+    """Refuse a column that is a misspelt field, and scores."""
+    if fields.keys() >= COLUMNS_OF_SCORES:
+        raise BeamUQError(f"{place}: a score, as score wrote it; give the rows that were scored")
     columns = QuestionRecord.model_fields
     for name in fields:
         if name not in columns and (near := nearest(str(name), columns.keys() - LABELS)):
@@ -505,10 +530,17 @@ def _read_record(
     return item
 
 
-def _check_can_be_scored(item: QuestionRecord, fields: Mapping[str, Any], place: str) -> None:
+def _check_can_be_scored(
+    item: QuestionRecord, fields: Mapping[str, Any], place: str, samples_path: str
+) -> None:
     """Refuse an answer without candidates and log-probabilities."""
     if item.samples or item.beams or item.answer.says_something:
         return
+    if samples_path:
+        raise BeamUQError(
+            f"{place}: {samples_path}: an empty list, no samples, and an answer alone cannot be "
+            "scored; leave such rows out with skip_invalid (--skip-invalid)"
+        )
     names = [str(name) for name in fields if name not in QuestionRecord.model_fields]
     unused = f" (not used: {', '.join(names)})" if names else ""
     raise BeamUQError(

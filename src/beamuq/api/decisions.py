@@ -10,7 +10,13 @@ import numpy as np
 import pandas as pd
 
 from beamuq.api.calibration_file import CalibrationFile
-from beamuq.api.decisions_object import Decision, DecisionsObject, LabelsOfShown, ShiftTest
+from beamuq.api.decisions_object import (
+    Decision,
+    DecisionsObject,
+    LabelsOfShown,
+    Promised,
+    ShiftTest,
+)
 from beamuq.api.rows import json_values
 from beamuq.api.scored_rows import PlacedRow
 from beamuq.api.shown_labels import CONFIDENCE, ShownLabels, labels_of_shown
@@ -22,6 +28,8 @@ LEAST_SHIFT_P = 0.01
 """p of the two-sample test below which new scores are said to come from elsewhere."""
 LEAST_OVERLAP_P = 0.01
 """p below which so many new scores that were calibrated on are said to be no chance."""
+SINGLES_PER_REPEATED = 20
+"""Values calibrated on once, for each that repeats, from which an equal score is no chance."""
 NO_SCORE = "no score"
 OUTSIDE = "outside the calibrated range"
 CALIBRATED_ON = "these are the scores that were calibrated on: the guarantee is of new answers"
@@ -40,7 +48,7 @@ class Decisions:
     ``force`` let that pass. known: how many of the scores were calibrated on, 0 where as few as by
     chance. threshold: up to which score answers are shown; None: no threshold has the guarantee.
     labels: how many of the shown answers are wrong, by labels beside them, which decided nothing;
-    None: no row has one.
+    None: no row has one. promised: what the calibration promises of the shown.
     """
 
     table: pd.DataFrame
@@ -51,27 +59,37 @@ class Decisions:
     known: int = 0
     threshold: float | None = None
     labels: ShownLabels | None = None
+    promised: Promised | None = None
 
     @property
     def guarantee_holds(self) -> bool:
         """False where the test finds other scores (p < .01), ``force`` let a difference pass, or
         scores were calibrated on.
         """
-        return not self.forced and not self.known and not self._scores_shifted()
-
-    def _scores_shifted(self) -> bool:
-        return self.shift_p is not None and self.shift_p < LEAST_SHIFT_P
+        return not self.forced and not self.known and not _is_shifted(self.shift_p)
 
     def __repr__(self) -> str:
         return "\n".join([*self.told(), repr(self.table)])
 
     def told(self) -> list[str]:
-        """How many are shown, the test, how many of the shown are wrong, and each warning."""
+        """How many are shown, the test, labels of the shown, what was promised, each warning."""
         shown = f"{int(self.table['shown'].sum())} of {len(self.table)} shown"
         if self.shift_p is not None:
             shown += f"; two-sample test of the scores: p = {self.shift_p:.2g}, n = {self.n}"
         labels = [] if self.labels is None else [str(self.labels)]
-        return [shown, *labels, *(f"warning: {warning}" for warning in self.warnings)]
+        warned = [f"warning: {warning}" for warning in self.warnings]
+        return [shown, *labels, *self._promised_in_words(), *warned]
+
+    def _promised_in_words(self) -> list[str]:
+        """A line, where a threshold has the guarantee."""
+        if self.promised is None or self.threshold is None:
+            return []
+        form = f" + {self.promised.form}" if self.promised.form else ""
+        return [
+            f"promised: at most {self.promised.risk:.4g} of the shown wrong (confidence "
+            f"{self.promised.confidence:.4g}), {self.promised.method}{form} <= "
+            f"{self.threshold:.6g}, calibrated on {self.promised.n} answers"
+        ]
 
     def with_labels(
         self, rows: Sequence[PlacedRow], quality_threshold: float | None = None
@@ -90,6 +108,7 @@ class Decisions:
             answers=len(self.table),
             guarantee_holds=self.guarantee_holds,
             threshold=self.threshold,
+            promised=self.promised,
             known=self.known,
             shift=ShiftTest(p=self.shift_p, n=self.n, least_p=LEAST_SHIFT_P),
             labels=_labels_object(self.labels),
@@ -128,7 +147,7 @@ def decisions_of(
     new_scores = table.loc[table["value"].notna(), "value"].to_numpy()
     shift_p = _shift_p(calibration, new_scores)
     all_warnings = list(warnings)
-    if shift_p is not None and shift_p < LEAST_SHIFT_P:
+    if _is_shifted(shift_p):
         all_warnings.append(
             "the scores are not distributed as the calibration's (two-sample Kolmogorov–Smirnov "
             f"test: p = {shift_p:.2g}, n = {len(new_scores)} and {calibration.n}): neither "
@@ -143,7 +162,7 @@ def decisions_of(
     outside = int(_outside_range(calibration, new_scores).sum())
     if outside:
         all_warnings.append(f"{outside} of {len(table)} scores lie {OUTSIDE}")
-    known = _overlap(calibration, new_scores)
+    known = 0 if _is_shifted(shift_p) else _overlap(calibration, new_scores)
     if sorted(new_scores.tolist()) == _calibrated_scores(calibration).tolist():
         known = len(new_scores)
         all_warnings.append(CALIBRATED_ON)
@@ -160,6 +179,13 @@ def decisions_of(
         tuple(forced),
         known,
         calibration.threshold.value,
+        promised=Promised(
+            risk=calibration.threshold.risk,
+            confidence=calibration.threshold.confidence,
+            method=calibration.method,
+            form=calibration.form,
+            n=calibration.n,
+        ),
     )
 
 
@@ -218,17 +244,27 @@ def _calibrated_scores(calibration: CalibrationFile) -> Floats:
     return np.repeat(np.array(calibration.map.scores, dtype=np.float64), calibration.map.n)
 
 
+def _is_shifted(shift_p: float | None) -> bool:
+    return shift_p is not None and shift_p < LEAST_SHIFT_P
+
+
 def _overlap(calibration: CalibrationFile, new_scores: Floats) -> int:
     """How many new scores are among the calibration's; 0 where that may be chance.
 
     Chance is judged by values that were calibrated on once: a new answer has one of them with a
     probability of about 2 n₂ / n (Good and Turing), n₂ the values that occur twice among the n.
+    That holds of answers like the calibration's. Where values repeat, answers a little harder have
+    more of the rare ones by chance, so there nothing is judged.
     """
     from scipy.special import bdtrc  # ask imports this module too, and needs none of it
 
     scores = np.array(calibration.map.scores, dtype=np.float64)
     times = np.array(calibration.map.n)
-    seen_once = int(np.isin(new_scores, scores[times == 1]).sum())
+    singles = scores[times == 1]
+    repeated = int((times > 1).sum())
+    if len(singles) < SINGLES_PER_REPEATED * repeated:
+        return 0
+    seen_once = int(np.isin(new_scores, singles).sum())
     pairs = int((times == 2).sum())
     by_chance = min(1.0, (2 * pairs + 1) / (calibration.n + 1))
     p = bdtrc(seen_once - 1, len(new_scores), by_chance) if seen_once else 1.0

@@ -67,6 +67,16 @@ class Decision(StrictModel):
     ]
 
 
+class Promised(StrictModel):
+    """What the calibration promises of the shown answers together."""
+
+    risk: Annotated[Share, Field(description="at most this share of the shown is wrong")]
+    confidence: Annotated[Share, Field(description="with which that holds, over calibrations")]
+    method: Annotated[str, Field(description="whose scores are compared with the threshold")]
+    form: Annotated[str, Field(description="multinomial, beamsearch or, of one form, empty")]
+    n: Annotated[int, Field(description="answers calibrated on")]
+
+
 class DecisionsObject(StrictModel):
     """The decisions on a file of answers."""
 
@@ -84,6 +94,10 @@ class DecisionsObject(StrictModel):
     threshold: Annotated[
         float | None,
         Field(description="scores up to it are shown; null: no threshold has the guarantee"),
+    ]
+    promised: Annotated[
+        Promised | None,
+        Field(description="by the calibration; nothing of it holds unless guarantee_holds"),
     ]
     known: Annotated[
         int,

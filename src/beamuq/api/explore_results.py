@@ -6,6 +6,7 @@ import importlib
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from beamuq.api.believed_endings import check_one_is_said
 from beamuq.api.candidate_records import (
     CandidateRecord,
     QuestionRecord,
@@ -49,6 +51,8 @@ def explore(
     samples_logprobs_key: str = "",
     id_key: str = "",
     correct_key: str = "",
+    without_ending: bool = False,
+    with_ending: bool = False,
 ) -> Path:
     """Go through the questions of a study in a browser.
 
@@ -84,8 +88,15 @@ def explore(
         Where they have the question's id, a text or a whole number: a key, or a path such as
         meta.id.
     correct_key
-        Where they have whether the answer is right: 0 or 1, true or false; null where it is not
-        known.
+        Where they have whether the answer is right: 0 or 1, true or false; null, or not
+        there, where it is not known.
+    without_ending
+        Log-probabilities lack the ending's (end-of-sequence token's), where a server left out only
+        that, or in rows of your own that do not say otherwise: take the sum of the others. Such
+        scores have a note and no certified interval.
+    with_ending
+        Your own lists of tokens' log-probabilities hold the ending's: without this, or "ended"
+        beside a list, that is believed with a warning.
 
     Returns
     -------
@@ -100,6 +111,7 @@ def explore(
     'rows.explorer.html'
     """
     check_settings(questions=questions, equivalence_threshold=equivalence_threshold)
+    check_one_is_said(with_ending=with_ending, without_ending=without_ending)
     source = Path(source)
     if not source.exists():
         raise BeamUQError(
@@ -120,9 +132,17 @@ def explore(
                 f"{source}: answer_key, samples_key and the like are of another tool's rows, and "
                 "this is of a study; leave them out"
             )
+        if without_ending or with_ending:
+            raise BeamUQError(
+                f"{source}: without_ending, with_ending: of rows, and this is of a study; leave "
+                "them out"
+            )
         html = _study_page(source, questions)
     else:
-        section = _section_of_file(source, similarity, equivalence_threshold, questions, keys)
+        endings = _Endings(without=without_ending, said=with_ending)
+        section = _section_of_file(
+            source, similarity, equivalence_threshold, questions, keys, endings
+        )
         html = page(source.name, [], [section], made=date_made())
     beside = source / "explorer.html" if source.is_dir() else source.with_suffix(".explorer.html")
     written = Path(output) if output else beside
@@ -171,22 +191,29 @@ class _RecordingSimilarity:
         return scores
 
 
+@dataclass(frozen=True)
+class _Endings:
+    """Whether log-probabilities are without their ending's, or said to hold it."""
+
+    without: bool
+    said: bool
+
+
 def _section_of_file(
-    path: Path, similarity: str, threshold: float, most: int, keys: Keys
+    path: Path, similarity: str, threshold: float, most: int, keys: Keys, endings: _Endings
 ) -> Section:
     """The first questions of a file that ``score`` takes; what follows is not scored."""
     opened = open_similarity(similarity)
     placed = list(placed_rows(path))
-    records = read_records(path, most=most, keys=keys)
+    records = read_records(path, most=most, keys=keys, without_ending=endings.without)
     recording = _RecordingSimilarity(opened.scorer, threshold)
     scores = score(
-        records, similarity=Similarity(opened.name, recording), equivalence_threshold=threshold
+        records,
+        similarity=Similarity(opened.name, recording),
+        equivalence_threshold=threshold,
+        without_ending=endings.without,
+        with_ending=endings.said,
     )
-    notes = _notes_on_missing(scores)
-    if len(placed) > most:
-        notes.append(
-            f"The first {most} of {len(placed)} questions; all of them: --questions {len(placed)}."
-        )
     questions = []
     for record, (place, row) in zip(records, placed[:most], strict=True):
         questions.append(_question(record, _further_keys(place, row, keys), recording.pairs))
@@ -197,8 +224,15 @@ def _section_of_file(
         scores=scores,
         sources={"samples": "given", "beams": "given"},
         similarity=opened.name,
-        notes=notes,
+        notes=_notes_on_missing(scores) + _note_on_first(most, len(placed)),
     )
+
+
+def _note_on_first(most: int, count: int) -> list[str]:
+    """A sentence where the page has only the first ``most`` of ``count`` questions."""
+    if count <= most:
+        return []
+    return [f"The first {most} of {count} questions; all of them: --questions {count}."]
 
 
 def _notes_on_missing(scores: pd.DataFrame) -> list[str]:

@@ -5,11 +5,11 @@ Log-probabilities stand beside their texts: a number is of a whole text, a list 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from beamuq.api.key_paths import ABSENT, hint_of_path, value_at
+from beamuq.api.key_paths import ABSENT, empty_list_at, hint_of_path, value_at
 from beamuq.api.log_probability import NO_LOG_PROBABILITY, is_log_probability
 from beamuq.errors import BeamUQError
 
@@ -23,6 +23,8 @@ NEEDED = {
     "samples_logprobs_key": "log-probabilities",
 }
 """What must stand at a key, by the option that names it; of any other a text."""
+OF_EACH_SAMPLE = ("samples_key", "samples_logprobs_key")
+"""Options whose paths lead to one value a sample."""
 GIVE_WHOLE = (
     f"{NO_LOG_PROBABILITY}; give each text's log p, or a list of one a token, or leave such rows "
     "out with skip_invalid (--skip-invalid)"
@@ -111,16 +113,36 @@ def _are_texts(samples: Any) -> bool:
 
 
 def _label(row: Mapping[str, Any], path: str, place: str) -> Any:
-    """0 or 1, true or false; None: null, not known. Raises BeamUQError of any other value."""
+    """0 or 1, true or false; None: null or not there, not known.
+
+    Raises BeamUQError of any other value. Whether any row has the path: :func:`check_labels_path`.
+    """
     value = value_at(row, path)
     if value is ABSENT:
-        raise _no_such_key(row, path, place, "correct_key", "; where it is not known give null")
+        return None
     if value is not None and value not in (0, 1, "0", "1"):
         raise BeamUQError(
             f"{place}: {path}: {value!r:.80}: must be 0 or 1, true or false, or null where it is "
             "not known; a quality stands under 'quality'"
         )
     return value
+
+
+def check_labels_path(placed: Iterable[tuple[str, Any]], path: str) -> None:
+    """Raises BeamUQError where a path to labels leads nowhere in every row.
+
+    ``placed``: rows with their places; one that is no mapping has none.
+    """
+    first: tuple[str, Mapping[str, Any]] | None = None
+    for place, row in placed:
+        if not isinstance(row, Mapping):
+            continue
+        if value_at(row, path) is not ABSENT:
+            return
+        first = first or (place, row)
+    if first is not None:
+        place, row = first
+        raise _no_such_key(row, path, place, "correct_key", "; no row has this one")
 
 
 def _joined_each(texts: Any, logprobs: Any, where: str, without_ending: bool) -> list[Any]:
@@ -178,7 +200,16 @@ def _checked_number(value: Any, where: str) -> float:
 
 
 def _value(row: Mapping[str, Any], path: str, place: str, option: str) -> Any:
+    """What stands at a path; of samples none, where it leads behind an empty list."""
     value = value_at(row, path)
+    empty = empty_list_at(row, path) if value is ABSENT else ""
+    if empty and option in OF_EACH_SAMPLE:
+        return []
+    if empty:
+        raise BeamUQError(
+            f"{place}: {empty}: an empty list, so there is no {path}; leave such rows out with "
+            "skip_invalid (--skip-invalid)"
+        )
     if value is ABSENT:
         raise _no_such_key(row, path, place, option)
     if value is None:
@@ -188,6 +219,28 @@ def _value(row: Mapping[str, Any], path: str, place: str, option: str) -> Any:
             "(--skip-invalid)"
         )
     return value
+
+
+def check_are_texts(
+    fields: Mapping[str, Any], keys: Keys, place: str, known: Container[str]
+) -> None:
+    """Refuse an object with a text and further keys, as a choice is, where a text is needed.
+
+    ``known``: keys of our own of a candidate, which may stand beside the text.
+
+    Raises BeamUQError naming the key and the path of the text.
+    """
+    for kind, path in (("answer", keys.answer), ("samples", keys.samples)):
+        values = fields.get(kind)
+        first = values[0] if isinstance(values, list) and values else values
+        if not path or not isinstance(first, Mapping) or not isinstance(first.get("text"), str):
+            continue
+        others = [str(name) for name in first if name not in known]
+        if others:
+            raise BeamUQError(
+                f"{place}: {path}: an object with {others[0]!r} beside its text; did you mean "
+                f"--{kind}-key {path}.text?"
+            )
 
 
 def marked_without_ending(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -38,6 +38,13 @@ def _step(value: Any, name: str) -> Any:
     return ABSENT if ABSENT in parts or not parts else parts
 
 
+def empty_list_at(row: Any, path: str) -> str:
+    """The beginning of a path that leads to an empty list, behind which is nothing; "": none is."""
+    parts = path.split(".")
+    beginnings = [".".join(parts[:count]) for count in range(1, len(parts))]
+    return next((name for name in beginnings if value_at(row, name) == []), "")
+
+
 def hint_of_path(row: Mapping[str, Any], path: str) -> str:
     """A sentence on a path that leads nowhere: the nearest paths of the row, or else all of them.
 

@@ -32,6 +32,8 @@ FORMS = {
     "beamsearch": "over beams",
 }
 ANSWER_LABELS = ("correct", "quality", "group")
+SAID_WHERE_EMPTY = ("id", "correct", "quality")
+"""Columns of a frame whose holes are kept, as null."""
 # all controls but \t and \n; characters of width 0 that join no letters; lines' ends; of direction
 COMMANDS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
@@ -52,11 +54,24 @@ SETTINGS: Mapping[str, Any] = {
 }
 """The type and range of each setting that is a number, wherever it is taken."""
 
+SHARES = ("risk", "confidence")
+"""Settings that are shares, which may be taken for percents."""
+
 
 def check_settings(**settings: Any) -> None:
     """Refuse a number outside its range; raises BeamUQError naming it."""
     for name, value in settings.items():
+        if name in SHARES:
+            _refuse_percent(name, plain(value))
         validated(Annotated[SETTINGS[name], Strict()], plain(value), name)
+
+
+def _refuse_percent(name: str, value: Any) -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and 1 <= value < 100:
+        raise BeamUQError(
+            f"{name}: {value:g}: must lie between 0 and 1; {value / 100:g} is {value:g} %"
+        )
 
 
 def named(rows: Rows) -> str:
@@ -168,11 +183,14 @@ def with_ids(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _without_holes(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """What a row of a frame says; without an id it says so, as an error then names the row."""
+    """What a row of a frame says; without an id or a label it says so.
+
+    An error then names the row, and a label that is not known is told from one that has no column.
+    """
     return {
         str(key): none_if_hole(value)
         for key, value in row.items()
-        if key == "id" or not _is_hole(value)
+        if key in SAID_WHERE_EMPTY or not _is_hole(value)
     }
 
 

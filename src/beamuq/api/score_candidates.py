@@ -324,8 +324,8 @@ def score(
         Where they have the question's id, a text or a whole number: a key, or a path such as
         meta.id.
     correct_key
-        Where they have whether the answer is right: 0 or 1, true or false; null where it is not
-        known.
+        Where they have whether the answer is right: 0 or 1, true or false; null, or not
+        there, where it is not known.
     skip_invalid
         Leave out rows that cannot be read, such as one whose answer is null, and warn of them; else
         the first is refused.

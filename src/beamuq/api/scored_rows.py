@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -127,6 +128,8 @@ def labelled_answers(
 
     Raises BeamUQError in one line: a missing score, group or label, or all answers in one group.
     """
+    if not rows:
+        raise BeamUQError(f"{where}: correct: null in every row; give some hundreds a label")
     grouped = any(placed.row.group is not None for placed in rows)
     for placed in rows:
         _check_has_score_and_group(placed, grouped=grouped)
@@ -139,6 +142,27 @@ def labelled_answers(
         )
     scores = np.array([placed.row.value for placed in rows], dtype=np.float64)
     return LabelledAnswers(scores, right, groups)
+
+
+def with_label(rows: Sequence[PlacedRow], where: str) -> list[PlacedRow]:
+    """The rows without those whose label is null, of which it warns.
+
+    A row that has neither ``correct`` nor ``quality`` stays, to be refused.
+    """
+    labelled = [placed for placed in rows if not _is_label_null(placed.row)]
+    left_out = len(rows) - len(labelled)
+    if left_out:
+        warnings.warn(
+            f"{where}: {left_out} of {len(rows)} without a label left out; what is promised is of "
+            "answers like the others",
+            stacklevel=3,
+        )
+    return labelled
+
+
+def _is_label_null(row: ScoredRow) -> bool:
+    has_key = bool({"correct", "quality"} & row.model_fields_set)
+    return has_key and row.correct is None and row.quality is None
 
 
 def _check_has_score_and_group(placed: PlacedRow, *, grouped: bool) -> None:
@@ -162,7 +186,7 @@ def _is_right(placed: PlacedRow, quality_threshold: float | None) -> bool:
     if quality is None:
         raise BeamUQError(
             f"{place}: id {placed.row.id}: correct: missing; give 0 or 1, or 'quality' with "
-            "--quality-threshold; keep answers without either in a file of their own"
+            "--quality-threshold; where it is not known give null"
         )
     raise BeamUQError(
         f"{place}: quality: {quality:g}: from where on is it right? give --quality-threshold"

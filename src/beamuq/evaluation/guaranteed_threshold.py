@@ -185,10 +185,13 @@ def _too_few(result: GuaranteedThreshold, unit_name: str) -> str:
 def _none_passes(result: GuaranteedThreshold, wrong_share: float) -> str:
     reason = (
         f"no threshold passes: of the {result.shown} most certain answers {result.wrong} are "
-        f"wrong; {result.least} shown answers without an error would be needed, more with errors"
+        f"wrong; {result.least} shown answers without an error would be needed, more with errors; "
+        f"stricter thresholds, with fewer than {result.shown} shown, were not tested"
     )
     if result.shown and result.wrong / result.shown > wrong_share:
         reason += "; they are wrong more often than the rest, so more questions will not help"
+    else:
+        reason += "; more questions may help, as a smaller share of them is shown first"
     return reason
 
 
