@@ -265,3 +265,28 @@ def test_arrays_are_resampled_as_rows_without_ids_are() -> None:
     comparison = beamuq.compare(scores, judged)
     over_beams = scores.scores_of("Dissimilarity", "beamsearch").to_numpy()
     assert beamuq.prr(over_beams, judged) == comparison.beams
+
+
+def test_what_choose_picked_is_not_ranked_by_scores_of_the_answers() -> None:
+    rows = [
+        {"answer": "Rome", "samples": ["Bari", "Bari"]},
+        {"answer": "Bari", "samples": ["Rome", "Pisa"]},
+        {"answer": "Pisa", "samples": ["Pisa", "Pisa"]},
+        {"answer": "Oslo", "samples": ["Oslo", "Rome"]},
+    ]
+    scores = beamuq.score(rows, similarity="lexical")
+    best = beamuq.choose(rows, similarity="lexical")
+    chosen = beamuq.quality(best, ["Rome", "Rome", "Pisa", "Oslo"])
+    with pytest.raises(BeamUQError, match="quality: of the texts that choose picked"):
+        beamuq.compare(scores, chosen)
+    with pytest.raises(BeamUQError, match="quality: of the texts that choose picked"):
+        beamuq.prr(scores["Dissimilarity"], chosen)
+    assert beamuq.prr(best.set_index("id")["value"], chosen).n == 4
+
+
+def test_several_methods_at_once_are_refused_with_the_way() -> None:
+    rows = [{"answer": "Rome", "samples": ["Rome", "Bari"]}]
+    scores = beamuq.score(rows, similarity="lexical")
+    methods: Any = ["Dissimilarity", "CocoaPPL"]
+    with pytest.raises(BeamUQError, match=r"method: give one; .*beamuq\.plot\.gains"):
+        beamuq.compare(scores, [1], methods)

@@ -513,3 +513,15 @@ def test_one_right_answer_may_be_a_text() -> None:
     row = {"answer": "Oslo", "samples": ["Oslo", "Bergen"]}
     (record,) = read_records([row | {"answers": "Oslo"}])
     assert record.answers == ["Oslo"]
+
+
+def test_a_score_is_had_by_the_name_that_is_printed_and_by_the_form_s_plain_word() -> None:
+    beams = [{"text": "Rome", "logprob": -0.5}, {"text": "Bari", "logprob": -1.5}]
+    rows = [{"answer": "Rome", "samples": ["Rome", "Bari"], "beams": beams}]
+    scores = score(rows, similarity="lexical")
+    over_samples = scores.scores_of("Dissimilarity", "multinomial")
+    assert scores["Dissimilarity + multinomial"].equals(over_samples)
+    assert scores.scores_of("Dissimilarity", "samples").equals(over_samples)
+    over_beams = scores.scores_of("Dissimilarity", "beams")
+    assert scores["Dissimilarity"].equals(over_beams)
+    assert not over_beams.equals(over_samples)

@@ -18,6 +18,10 @@ Texts = Iterable[str]
 OF_CHOICE = {"id", "text", "candidate", "answer", "answer_value"}
 """Columns by which a frame is known as one of ``choose``."""
 
+JUDGED = "judged"
+CHOSEN = "chosen"
+"""What ``quality`` says in ``attrs`` of its series where it judged what was chosen."""
+
 
 def answer_rows(rows: Rows | Records | Texts) -> Rows | Records:
     """Rows with an answer each.
@@ -41,6 +45,20 @@ def answer_rows(rows: Rows | Records | Texts) -> Rows | Records:
     return [_row(row) for row in rows]
 
 
+def is_choice(rows: object) -> bool:
+    """Whether it is a frame of ``choose``."""
+    return isinstance(rows, pd.DataFrame) and set(rows.columns) >= OF_CHOICE
+
+
+def check_is_of_answers(quality: object) -> None:
+    """Raises BeamUQError for the quality of chosen texts, where scores are of the answers."""
+    if isinstance(quality, pd.Series) and quality.attrs.get(JUDGED) == CHOSEN:
+        raise BeamUQError(
+            "quality: of the texts that choose picked, and the scores are of the answers; to rank "
+            "the picked, give prr the column value of choose's frame"
+        )
+
+
 def _rows_of_series(answers: pd.Series[Any]) -> list[dict[str, Any]]:
     texts = [none_if_hole(text) for text in answers]
     if ids_of(answers) is None:
@@ -49,7 +67,7 @@ def _rows_of_series(answers: pd.Series[Any]) -> list[dict[str, Any]]:
 
 
 def _rows_of_frame(table: pd.DataFrame) -> Rows:
-    if not set(table.columns) >= OF_CHOICE:
+    if not is_choice(table):
         return table
     texts = [none_if_hole(text) for text in table["text"]]
     return [{"id": name, "answer": text} for name, text in zip(table["id"], texts, strict=True)]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from beamuq.api.answers_alone import CHOSEN, JUDGED, answer_rows, is_choice
 from beamuq.api.answers_alone import Texts as Answers
-from beamuq.api.answers_alone import answer_rows
 from beamuq.api.candidate_records import Records, read_records
 from beamuq.api.open_models import check_models_extra, model_folder
 from beamuq.api.paired_columns import check_order
@@ -96,7 +96,10 @@ def quality(
     if metric in QUALITY:
         texts = list(map(on_one_line, texts))
     values = quality_values(metric, texts, right_answers, FOLDED, learned)
-    return pd.Series(values, index=pd.Index(ids, name="id"), name=metric)
+    series = pd.Series(values, index=pd.Index(ids, name="id"), name=metric)
+    if is_choice(rows):
+        series.attrs[JUDGED] = CHOSEN
+    return series
 
 
 def _is_in_order(column: object) -> bool:

@@ -24,6 +24,7 @@ from beamuq.api.answer_among_samples import (
     warn_if_samples_are_one_draw,
     without_the_answers,
 )
+from beamuq.api.answers_alone import check_is_of_answers
 from beamuq.api.believed_endings import check_one_is_said, warn_if_endings_are_believed
 from beamuq.api.candidate_records import (
     LABELS,
@@ -68,6 +69,8 @@ from beamuq.scorers.scorer_protocol import scored
 COLUMNS = tuple(SCORE_COLUMNS)
 KEYS = ("id", "method", "variant", "setting", "value")
 """What a frame of scores needs, to be looked up by method."""
+FORM_OF_WORD = {"samples": "multinomial", "beams": "beamsearch"}
+"""What a form is called beside the paper's word for it."""
 SHOWN_COLUMNS = (*KEYS, "similarity", "reason", "scored_with")
 """A frame that has these shows itself a row a question."""
 ALL_METHODS = "all"
@@ -125,24 +128,31 @@ class Scores(pd.DataFrame):
         return Scores
 
     def __getitem__(self, key: Any) -> Any:
-        """A column; or a method's scores, over beams where there are any, else over samples."""
+        """A column; or a method's scores, over beams where there are any, else over samples.
+
+        Also a score by the name that ``wide`` has: ``Dissimilarity + multinomial``.
+        """
         if not isinstance(key, str) or key in self.columns or "method" not in self.columns:
             return super().__getitem__(key)
+        named_rows = self[(score_names(self) == key) & (self["method"] != key)]
+        if len(named_rows):
+            method, variant, setting = named_rows[["method", "variant", "setting"]].iloc[0]
+            return self.scores_of(method, variant, setting)
         return self.scores_of(key)
 
     def scores_of(self, method: str, form: str | None = None, setting: str = "") -> ScoreSeries:
         """A method's scores in one form, by id, with what ``Calibration`` compares.
 
-        Questions without a value are left out. ``form``: ``multinomial`` (over samples),
-        ``beamsearch`` or, of a method in one form, ""; without it over beams where there are any,
-        else over samples. ``setting``: a further formulation.
+        Questions without a value are left out. ``form``: ``multinomial`` or "samples",
+        ``beamsearch`` or "beams", or, of a method in one form, ""; without it over beams where
+        there are any, else over samples. ``setting``: a further formulation.
 
         Raises BeamUQError naming the method, if it has no such score.
         """
         of_method = self[self["method"] == method]
         rows = of_method[(of_method["setting"] == setting) & of_method["value"].notna()]
         if form is not None:
-            rows = rows[rows["variant"] == form]
+            rows = rows[rows["variant"] == FORM_OF_WORD.get(form, form)]
         if rows.empty:
             raise self._no_such_score(method, form, setting)
         first_form = rows["variant"].min()  # "" before beamsearch before multinomial
@@ -808,6 +818,8 @@ def prr(
     >>> beamuq.prr([0.9, 0.2, 0.7, 0.1], [0, 1, 0, 1]).value
     1.0
     """
+    if isinstance(scores, ScoreSeries):
+        check_is_of_answers(quality)
     check_order(scores=scores, quality=quality, groups=groups)
     score_column = number_column("scores", scores)
     quality_column = number_column("quality", quality, truth_values=True)
