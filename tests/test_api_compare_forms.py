@@ -281,6 +281,10 @@ def test_what_choose_picked_is_not_ranked_by_scores_of_the_answers() -> None:
         beamuq.compare(scores, chosen)
     with pytest.raises(BeamUQError, match="quality: of the texts that choose picked"):
         beamuq.prr(scores["Dissimilarity"], chosen)
+    with pytest.raises(BeamUQError, match="quality: of the texts that choose picked"):
+        beamuq.prr(scores.wide()["Dissimilarity + multinomial"], chosen)
+    with pytest.raises(BeamUQError, match="quality: of the texts that choose picked"):
+        beamuq.plot.rejection_curves(scores, chosen)
     assert beamuq.prr(best.set_index("id")["value"], chosen).n == 4
 
 

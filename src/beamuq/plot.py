@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from beamuq.api.answers_alone import check_are_of_the_same
 from beamuq.api.compare_forms import PairedComparison, scores_of_form
 from beamuq.api.paired_columns import check_order, group_column, number_column
 from beamuq.api.score_candidates import as_scores
@@ -207,6 +208,7 @@ class _Columns:
         **judged: npt.ArrayLike,
     ) -> None:
         ((self.target_name, target),) = judged.items()
+        check_are_of_the_same(scores, target)
         columns, self.looks = _named_columns(scores, method)
         self.scores: dict[str, Floats] = {}
         for name, column in columns.items():

@@ -11,6 +11,7 @@ import pandas as pd
 from beamuq.api.candidate_records import Records
 from beamuq.api.paired_columns import ids_of
 from beamuq.api.rows import Rows, is_object, none_if_hole, plain, with_ids
+from beamuq.api.score_series import ScoreSeries
 from beamuq.errors import BeamUQError
 
 Texts = Iterable[str]
@@ -21,6 +22,8 @@ OF_CHOICE = {"id", "text", "candidate", "answer", "answer_value"}
 JUDGED = "judged"
 CHOSEN = "chosen"
 """What ``quality`` says in ``attrs`` of its series where it judged what was chosen."""
+SHOWN = "shown"
+"""What ``wide`` says there, whose scores are of the answers that are shown."""
 
 
 def answer_rows(rows: Rows | Records | Texts) -> Rows | Records:
@@ -45,14 +48,24 @@ def answer_rows(rows: Rows | Records | Texts) -> Rows | Records:
     return [_row(row) for row in rows]
 
 
+def is_scores(rows: object) -> bool:
+    """Whether it is a frame of ``score``."""
+    return isinstance(rows, pd.DataFrame) and set(rows.columns) >= {"id", "method", "value"}
+
+
 def is_choice(rows: object) -> bool:
     """Whether it is a frame of ``choose``."""
     return isinstance(rows, pd.DataFrame) and set(rows.columns) >= OF_CHOICE
 
 
-def check_is_of_answers(quality: object) -> None:
-    """Raises BeamUQError for the quality of chosen texts, where scores are of the answers."""
-    if isinstance(quality, pd.Series) and quality.attrs.get(JUDGED) == CHOSEN:
+def check_are_of_the_same(scores: object, quality: object) -> None:
+    """Raises BeamUQError for the quality of chosen texts beside what ``score`` says of the answers.
+
+    Known are the frame of ``score``, one method's scores of it, and columns of its ``wide()``.
+    """
+    judged_chosen = isinstance(quality, pd.Series) and quality.attrs.get(JUDGED) == CHOSEN
+    of_answers = isinstance(scores, pd.Series | pd.DataFrame) and scores.attrs.get(JUDGED) == SHOWN
+    if judged_chosen and (of_answers or isinstance(scores, ScoreSeries) or is_scores(scores)):
         raise BeamUQError(
             "quality: of the texts that choose picked, and the scores are of the answers; to rank "
             "the picked, give prr the column value of choose's frame"

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from beamuq.api.answers_alone import check_is_of_answers
+from beamuq.api.answers_alone import check_are_of_the_same
 from beamuq.api.draws_of_samples import settings_of_draws
 from beamuq.api.paired_columns import check_order, group_column, number_column
 from beamuq.api.paired_prr import RESAMPLES, measured_prr, only_estimate
@@ -182,7 +182,7 @@ def compare(
             "method: give one; for several {method: beamuq.compare(scores, quality, method)}, "
             "which beamuq.plot.gains draws"
         )
-    check_is_of_answers(quality)
+    check_are_of_the_same(scores, quality)
     frame = as_scores(scores)
     ids = pd.Index(frame["id"].unique())
     columns = _columns(frame, ids, method, setting)

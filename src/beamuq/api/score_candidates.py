@@ -24,7 +24,7 @@ from beamuq.api.answer_among_samples import (
     warn_if_samples_are_one_draw,
     without_the_answers,
 )
-from beamuq.api.answers_alone import check_is_of_answers
+from beamuq.api.answers_alone import JUDGED, SHOWN, check_are_of_the_same
 from beamuq.api.believed_endings import check_one_is_said, warn_if_endings_are_believed
 from beamuq.api.candidate_records import (
     LABELS,
@@ -180,6 +180,7 @@ class Scores(pd.DataFrame):
         names = table.loc[table["value"].notna(), "name"].unique()
         values = table.pivot(index="id", columns="name", values="value")
         wide = values.reindex(index=ids, columns=names).rename_axis(columns=None)
+        wide.attrs[JUDGED] = SHOWN
         if "similarity" in self.columns:
             wide.attrs["similarity"] = ", ".join(self["similarity"].unique())
         return wide
@@ -818,8 +819,7 @@ def prr(
     >>> beamuq.prr([0.9, 0.2, 0.7, 0.1], [0, 1, 0, 1]).value
     1.0
     """
-    if isinstance(scores, ScoreSeries):
-        check_is_of_answers(quality)
+    check_are_of_the_same(scores, quality)
     check_order(scores=scores, quality=quality, groups=groups)
     score_column = number_column("scores", scores)
     quality_column = number_column("quality", quality, truth_values=True)
