@@ -525,3 +525,5 @@ def test_a_score_is_had_by_the_name_that_is_printed_and_by_the_form_s_plain_word
     over_beams = scores.scores_of("Dissimilarity", "beams")
     assert scores["Dissimilarity"].equals(over_beams)
     assert not over_beams.equals(over_samples)
+    with pytest.raises(BeamUQError, match=r"did you mean .Dissimilarity \+ multinomial."):
+        scores["Dissimilarity + multinomal"]

@@ -143,7 +143,7 @@ def explore(
         section = _section_of_file(
             source, similarity, equivalence_threshold, questions, keys, endings
         )
-        html = page(source.name, [], [section], made=date_made())
+        html = page(source.name, [], [section], date=date_made())
     beside = source / "explorer.html" if source.is_dir() else source.with_suffix(".explorer.html")
     written = Path(output) if output else beside
     write_text(written, html)

@@ -134,11 +134,18 @@ class Scores(pd.DataFrame):
         """
         if not isinstance(key, str) or key in self.columns or "method" not in self.columns:
             return super().__getitem__(key)
-        named_rows = self[(score_names(self) == key) & (self["method"] != key)]
-        if len(named_rows):
-            method, variant, setting = named_rows[["method", "variant", "setting"]].iloc[0]
-            return self.scores_of(method, variant, setting)
+        if " " in key:
+            return self._scores_of_name(key)
         return self.scores_of(key)
+
+    def _scores_of_name(self, name: str) -> ScoreSeries:
+        """The score that ``wide`` calls so; raises BeamUQError if there is none."""
+        names = score_names(self)
+        rows = self[names == name]
+        if rows.empty:
+            raise BeamUQError(f"{name!r}: no such column or score; {hint(name, names.unique())}")
+        method, variant, setting = rows[["method", "variant", "setting"]].iloc[0]
+        return self.scores_of(method, variant, setting)
 
     def scores_of(self, method: str, form: str | None = None, setting: str = "") -> ScoreSeries:
         """A method's scores in one form, by id, with what ``Calibration`` compares.

@@ -88,11 +88,11 @@ def page(
     sections: Sequence[Section],
     *,
     overview: str = "",
-    made: str = "",
+    date: str = "",
 ) -> str:
     """The page: it opens from a file, asks for nothing, and shows every text as text.
 
-    ``overview``: the address of the page to go back to, where there is one. ``made``: the date that
+    ``overview``: the address of the page to go back to, where there is one. ``date``: the date that
     its footer names; of a study's page none, so that the same tables give the same bytes.
 
     Raises BeamUQError if there is no question.
@@ -105,7 +105,7 @@ def page(
     contents = {
         "TITLE": escape(title),
         "VERSION": __version__,
-        "MADE": f" · made {escape(made)} (UTC)" if made else "",
+        "MADE": f" · made {escape(date)} (UTC)" if date else "",
         "BACK": back,
         "CSS": _file("explorer.css"),
         "DATA": _compressed(explorer_data(title, notes, sections)),
