@@ -144,8 +144,8 @@ def _one_column(name: str, values: object) -> npt.NDArray[Any]:
     if isinstance(values, pd.DataFrame):
         raise BeamUQError(
             f"{name}: a frame; give one column of it (of score's frame one method's scores, "
-            "scores['Dissimilarity']; each in turn: scores.wide()), or to calibrate and decide give "
-            "all rows to beamuq.calibrate and beamuq.decide"
+            "scores['Dissimilarity']; each in turn: scores.wide()), or to calibrate and decide "
+            "give all rows to beamuq.calibrate and beamuq.decide"
         )
     if isinstance(values, str | bytes | Mapping | set | frozenset) or not isinstance(
         values, Iterable
