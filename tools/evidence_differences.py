@@ -252,6 +252,12 @@ DIFFERENCES = [
     Difference(
         "Prob less beams by exact match", (D,), MEANS, "exact-main@Prob - exact-main beamsearch"
     ),
+    Difference(
+        "Prob less samples by exact match",
+        ("CocoaMSP",),
+        MEANS,
+        "exact-main@Prob - exact-main multinomial",
+    ),
 ]
 JUDGES = {"answer_f1": "main", "exact_match": "exact-main"}  # the recipe as each judges it
 PAPER_TABLES = "tab:qa_(llama8b|gemma4b|qwen8b)(it)?"  # by dataset, one of each model
