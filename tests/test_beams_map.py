@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import synthetic
 from beamuq import strategy_names
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import known_distribution as known
+from beamuq_study import parquet_tables
 from beamuq_study.errors_where_u_is_known import GAIN, NOISE, TARGET
 from beamuq_study.exhibits.figure_of_beams_map import differences
 from beamuq_study.parquet_tables import SCHEMAS
@@ -136,6 +138,15 @@ def test_mass_is_that_of_the_most_probable_outcomes(
     for M in (2, 5):
         mass = np.exp(exact.loc[exact["rank"] < M, "logprob"]).groupby(exact["id"]).sum().mean()
         assert found[M] == pytest.approx(mass)
+
+
+def test_rows_are_written_with_how_many_questions_they_are_of(
+    cell: dict[str, pa.Table], tmp_path: Path
+) -> None:
+    rows = list(map_of_cell(**cell, settings=SETTINGS, name="triviaqa"))
+    written = tmp_path / "map.parquet"
+    parquet_tables.write(written, "beams_map", rows)
+    assert set(pd.read_parquet(written)["n"]) == {len(cell["questions"])}
 
 
 def test_a_real_quality_has_no_kappa_and_an_expected_one_has(rows: pd.DataFrame) -> None:

@@ -227,12 +227,12 @@ class _KnownCell:
 
     def _row(self, values: Floats, place: str) -> Row:
         """A value, the first, and its resamples, at a place on the map."""
+        confidence = self.settings.confidence
         return {
             "answer_source": "greedy",
             "subset": ALL,
             "setting": place,
-            "n": len(self.counts),
-            **asdict(estimate(values[0], values[1:], self.settings.confidence)),
+            **asdict(estimate(values[0], values[1:], confidence, n=len(self.counts))),
             "values": values[1:].astype(np.float32),
         }
 
