@@ -58,8 +58,21 @@ def end_to_end_study(folder: Path) -> dict[str, Any]:
         "questions": 2,
         "scorers": ["nli"],
     }
-    study["grid"] = [{"recipe": "main"} | everything, {"recipe": "strategies"} | one_cell]
-    study["exhibits"] = ["qa_mean_prr", "qa_qwen3", "base_accs", "redundancy"]
+    study["recipes"]["map"] = {
+        "exact": {"sizes": [20]},
+        "all_above": {"p": 0.002, "draws": 20},
+    }
+    study["scoring"]["map"] = {
+        "methods": ["Prob", "Dissimilarity"],
+        "estimators": ["normalised exact", "stratified all_above"],
+        "beams_map": {},
+    }
+    study["grid"] = [
+        {"recipe": "main"} | everything,
+        {"recipe": "strategies"} | one_cell,
+        {"recipe": "map"} | one_cell,
+    ]
+    study["exhibits"] = ["qa_mean_prr", "qa_qwen3", "base_accs", "redundancy", "beams_map"]
     return study
 
 
@@ -79,7 +92,7 @@ def place(workplace: Workplace, tmp_path: Path) -> Workplace:
 
 
 def test_every_exhibit_of_the_study_is_made(workplace: Workplace) -> None:
-    for name in ("qa_mean_prr", "qa_qwen3", "base_accs"):
+    for name in ("qa_mean_prr", "qa_qwen3", "base_accs", "beams_map"):
         for suffix in ("csv", "tex", "md", "html"):
             assert (workplace.folder / f"results/micro/tables/{name}.{suffix}").stat().st_size > 0
     for suffix in ("pdf", "svg", "png", "csv", "txt"):
