@@ -249,13 +249,17 @@ def _write(path: Path, loaded: Loaded) -> None:
     table = parquet_tables.read(path, loaded.kind).table.replace_schema_metadata(
         {b"beamuq": metadata[b"beamuq"]}
     )
-    packing: dict[str, object] = {}
     if loaded.kind == "scores":
         table = _in_order_of_scores(table)
-        keys = [name for name in table.column_names if name != "value"]
-        packing = {"use_dictionary": keys, "use_byte_stream_split": ["value"]}
+    numbers = [field.name for field in table.schema if pa.types.is_floating(field.type)]
     pq.write_table(
-        table, path, compression="zstd", compression_level=19, write_page_checksum=True, **packing
+        table,
+        path,
+        compression="brotli",
+        compression_level=11,
+        use_dictionary=[name for name in table.column_names if name not in numbers],
+        use_byte_stream_split=numbers,
+        write_page_checksum=True,
     )
 
 
