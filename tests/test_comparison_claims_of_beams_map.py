@@ -128,7 +128,7 @@ def test_overconfidence_costs_where_the_lower_kappa_gains_less(cost: float, outc
     [
         ((-0.02, 0.02, 0.02), 0.4, "yes"),
         ((-0.02, -0.02, 0.02), 0.75, "no"),
-        ((0.02, 0.02, 0.02), 0.2, "yes"),
+        ((0.02, 0.02, 0.02), 0.2, "undecided"),
     ],
 )
 def test_the_crossing_is_interpolated_between_masses(
@@ -137,6 +137,12 @@ def test_the_crossing_is_interpolated_between_masses(
     maps = {CELL: made(CELL, lambda _, power, __: gains[POWERS.index(power)])}
     verdict = judged(claims_of_beams_map.crossing_between, maps, kappa=1.0, ends=(0.15, 0.6))
     assert (verdict.outcome, verdict.value) == (outcome, pytest.approx(value, abs=0.01))
+
+
+def test_a_crossing_below_every_mass_of_the_map_may_be_anywhere_below() -> None:
+    maps = {CELL: made(CELL, lambda *_: 0.05, mass={1.0: 0.65, 2.0: 0.75, 3.0: 0.9})}
+    verdict = judged(claims_of_beams_map.crossing_between, maps, kappa=1.0, ends=(0.15, 0.6))
+    assert (verdict.outcome, verdict.low) == ("undecided", 0)
 
 
 def test_a_crossing_that_does_not_come_is_outside() -> None:

@@ -3,15 +3,13 @@
 ``python tools/evidence_map.py`` makes three files of ``evidence/small`` from its published tables,
 in a second: ``map_points.csv``, the covered mass and κ of each cell; ``crossings.csv``, the covered
 mass from which beams are ahead, by κ; ``map_against_labels.csv``, what beams gain under real
-labels beside the map's value at the same place. ``evidence/tuned/map_points.csv`` is of the tuned
-models.
+labels beside the map's value at the same place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,9 +20,7 @@ from beamuq.evaluation.known_distribution import crossing
 from evidence_differences import EVIDENCE, GAINS_FILE, MODEL, D
 
 FOLDER = EVIDENCE / "small"
-TUNED_FOLDER = EVIDENCE / "tuned"
 POINTS_FILE = FOLDER / "map_points.csv"
-TUNED_POINTS_FILE = TUNED_FOLDER / "map_points.csv"
 CROSSINGS_FILE = FOLDER / "crossings.csv"
 LABELS_FILE = FOLDER / "map_against_labels.csv"
 GAIN = "beams - samples"
@@ -42,21 +38,16 @@ Row = dict[str, Any]
 Curve = Callable[[Floats], Floats]  # κ by covered mass
 
 
-def points(folder: Path = FOLDER) -> pd.DataFrame:
+def points() -> pd.DataFrame:
     """Each cell's covered mass and κ, with 95 % intervals over questions."""
-    points = _figure("when_beams_win", folder).query("what != @GAIN")
+    points = _figure("when_beams_win").query("what != @GAIN")
     columns = ["model", "dataset", "n"]
     columns += [name + end for name in ("mass", "kappa") for end in ("", "_low", "_high")]
     return points[columns].drop_duplicates(["model", "dataset"]).reset_index(drop=True)
 
 
-def points_of_tuned_models() -> pd.DataFrame:
-    """The same of the tuned models, and of the untuned one on their questions."""
-    return points(TUNED_FOLDER)
-
-
-def _figure(name: str, folder: Path = FOLDER) -> pd.DataFrame:
-    return pd.read_csv(folder / f"figures/{name}.csv")
+def _figure(name: str) -> pd.DataFrame:
+    return pd.read_csv(FOLDER / f"figures/{name}.csv")
 
 
 @dataclass(frozen=True)
@@ -189,12 +180,7 @@ def _gains_by_labels() -> list[Row]:
     return pd.concat([by_exact[columns], by_own[columns]]).to_dict("records")
 
 
-FILES = {
-    POINTS_FILE: points,
-    CROSSINGS_FILE: crossings,
-    LABELS_FILE: map_against_labels,
-    TUNED_POINTS_FILE: points_of_tuned_models,
-}
+FILES = {POINTS_FILE: points, CROSSINGS_FILE: crossings, LABELS_FILE: map_against_labels}
 
 if __name__ == "__main__":
     for file, rows_of_file in FILES.items():

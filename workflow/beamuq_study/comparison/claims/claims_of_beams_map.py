@@ -168,13 +168,20 @@ def _with_replicates(estimates: Estimates) -> Floats:
 
 
 def _crossing(curve: GainByMass, confidence: float) -> tuple[float, float, float]:
-    """The mass from which beams stay ahead, and its interval; where they never do, a mass of 1."""
+    """The mass from which beams stay ahead, and its interval; where they never do, a mass of 1.
+
+    Where they are ahead from the smallest mass of the map on, the crossing lies at it or anywhere
+    below: the interval then starts at 0.
+    """
     mass, *replicates = (
         crossing(masses, gains) for masses, gains in zip(curve.mass.T, curve.gain.T, strict=True)
     )
-    ends = interval(np.nan_to_num(replicates, nan=1.0), confidence)
-    low = np.nan if ends.low is None else ends.low
-    high = np.nan if ends.high is None else ends.high
+    crossings = np.nan_to_num(replicates, nan=1.0)
+    is_at_edge = crossings == curve.mass.min(axis=0)[1:]
+    lowest = interval(np.where(is_at_edge, 0.0, crossings), confidence)
+    highest = interval(crossings, confidence)
+    low = np.nan if lowest.low is None else lowest.low
+    high = np.nan if highest.high is None else highest.high
     return mass, low, high
 
 
