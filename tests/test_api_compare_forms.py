@@ -203,7 +203,7 @@ def test_a_comparison_says_how_many_draws_were_averaged(
     assert ", mean of 3 draws of 4 (" in repr(several)
     assert "one draw" not in repr(several)
     drawn = [label.get_text() for label in several.plot().get_yticklabels()]
-    assert drawn == ["4 samples, mean of 3 draws", "3 beams", "beams − samples"]
+    assert drawn == ["4 samples,\nmean of 3 draws", "3 beams", "beams − samples"]
     one = beamuq.compare(scores, quality)
     assert len(one.draws) == 1
 

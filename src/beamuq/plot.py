@@ -203,7 +203,7 @@ def gains(
     judges = ", ".join(dict.fromkeys(comparison.quality for comparison in listed))
     similarities = dict.fromkeys(filter(None, (comparison.similarity for comparison in listed)))
     facts = [f"by {judges}", *_similarity_fact(", ".join(similarities))]
-    title_with_facts(ax, _difference_of_all(listed), facts)
+    title_with_facts(ax, _difference_of_all(listed), facts, list(data["name"]))
     ax.set_xlabel("difference in PRR")
     return ax
 

@@ -57,14 +57,14 @@ class PairedDifference:
 
         ``ax``: of matplotlib; None: those of a new figure. Raises BeamUQError without matplotlib.
         """
-        ax = axes_or_new(ax, height=2.4)
+        ax = axes_or_new(ax, height=3)
         difference = Estimate(self.value, self.low, self.high, self.std, self.note, self.n)
         parts = [*self._parts(), Part(self._row_of_difference(), "", difference)]
         rows = [{"name": name, "variant": look, **ends_of(part)} for name, look, part in parts]
         draw_values(pd.DataFrame(rows), ax)
         measure, title = self._measure_and_title()
         ax.set_xlabel(measure)
-        title_with_facts(ax, title, self.facts)
+        title_with_facts(ax, title, self.facts, [part.name for part in parts])
         return ax
 
     @property
@@ -328,8 +328,8 @@ def ends_of(estimate: Estimate | PairedDifference) -> dict[str, float]:
 
 
 def mean_in_words(draws: Sequence[float]) -> str:
-    """What stands behind a name where a value is the mean of several draws."""
-    return f", mean of {len(draws)} draws" if len(draws) > 1 else ""
+    """What stands below a name in a picture where a value is the mean of several draws."""
+    return f",\nmean of {len(draws)} draws" if len(draws) > 1 else ""
 
 
 def draws_in_words(draws: Sequence[float], size: int) -> str:

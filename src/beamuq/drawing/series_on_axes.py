@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -43,6 +44,9 @@ END_WIDTH = 0.5  # points, of the lines through the ends of intervals
 HANDLE_INCHES = 0.6
 LETTER_INCHES = 0.07
 BELOW_LABEL = 4.5
+# of a title: the width of a letter, and the fewest in a line
+TITLE_LETTER_INCHES = 0.08
+LEAST_LETTERS = 20
 
 
 @dataclass(frozen=True)
@@ -140,10 +144,16 @@ def legend_below(ax: Axes) -> None:
     )
 
 
-def title_with_facts(ax: Axes, title: str, facts: Iterable[str]) -> None:
-    """A title, and below it in smaller letters what a reader must know."""
-    lines = [title, ", ".join(facts)]
-    ax.set_title("\n".join(filter(None, lines)), fontsize="medium")
+def title_with_facts(ax: Axes, title: str, facts: Iterable[str], names: Iterable[str] = ()) -> None:
+    """A title, and below it what a reader must know, in as many lines as the axes are narrow.
+
+    ``names``: what stands beside the axes, which takes of their width.
+    """
+    longest = max((len(line) for name in names for line in name.split("\n")), default=0)
+    inches = ax.get_window_extent().width / ax.figure.dpi - LETTER_INCHES * longest
+    letters = max(LEAST_LETTERS, int(inches / TITLE_LETTER_INCHES))
+    lines = [line for text in (title, ", ".join(facts)) for line in textwrap.wrap(text, letters)]
+    ax.set_title("\n".join(lines), fontsize="medium")
 
 
 def points(
