@@ -424,3 +424,16 @@ def test_a_series_of_scores_shows_how_many_candidates_it_is_over(all_scores: Sco
     )
     one_draw = all_scores.scores_of("Dissimilarity", "samples", "M=3 draw=2")
     assert "over 3 samples (multinomial); setting: M=3 draw=2" in repr(one_draw)
+
+
+def test_scores_in_the_place_of_a_quality_are_refused(
+    scores: Scores, quality: pd.Series[float]
+) -> None:
+    with pytest.raises(BeamUQError, match=r"quality: scores of Dissimilarity, .*give scores first"):
+        beamuq.prr(quality, scores["Dissimilarity"])
+    with pytest.raises(BeamUQError, match="quality: scores of Dissimilarity"):
+        beamuq.compare(scores, scores["Dissimilarity"])
+    with pytest.raises(BeamUQError, match="against: scores of Dissimilarity"):
+        beamuq.compare_quality(quality, scores["Dissimilarity"])
+    with pytest.raises(BeamUQError, match=r"a row of a question; .*beamuq\.score\(rows\)\["):
+        beamuq.prr(ROWS, quality)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from beamuq.api.answers_alone import CHOSEN, JUDGED
+from beamuq.api.answers_alone import CHOSEN, JUDGED, check_is_no_score
 from beamuq.api.compare_forms import name_of_quality
 from beamuq.api.paired_columns import check_order, group_column, number_column
 from beamuq.api.paired_differences import QualityComparison
@@ -64,6 +64,8 @@ def compare_quality(
     >>> comparison.value, comparison.worse
     (-1.0, 1)
     """
+    check_is_no_score("quality", quality)
+    check_is_no_score("against", against)
     check_order(quality=quality, against=against, groups=groups)
     columns = [number_column("quality", quality, truth_values=True)]
     columns.append(number_column("against", against, truth_values=True))

@@ -193,7 +193,13 @@ def _number(name: str, row: int, value: object, truth_values: bool) -> float:
             f"{name}: row {row}: {value!r}: a method's name; give its scores, scores[{value!r}]; "
             "of several: {name: beamuq.prr(scores[name], quality) for name in …}"
         )
-    raise _no_numbers(f"{name}: row {row}", f"{value!r:.40}")
+    if name == "scores" and isinstance(value, Mapping):
+        raise BeamUQError(
+            f"{name}: row {row}: a row of a question; score the rows first, and give one method's "
+            "scores: beamuq.score(rows)['Dissimilarity']"
+        )
+    shown = "a series" if isinstance(value, pd.Series) else f"{value!r:.40}"
+    raise _no_numbers(f"{name}: row {row}", shown)
 
 
 def _no_numbers(place: str, what: str) -> BeamUQError:
