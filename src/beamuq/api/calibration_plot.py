@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,9 @@ from beamuq.drawing.curves import draw_distribution, draw_reliability, draw_risk
 from beamuq.drawing.series_on_axes import (
     BEAMS,
     BLACK,
+    FORMS,
     Axes,
+    Looks,
     SeriesStyle,
     check_matplotlib,
     legend_below,
@@ -101,7 +104,7 @@ class _Answers:
         value = -np.inf if threshold.value is None else threshold.value
         at_threshold = curve[curve["score"] <= value].tail(1).assign(part="guaranteed")
         data = pd.concat([curve, at_threshold], ignore_index=True)
-        draw_risk_coverage(data, ax, risks=(threshold.risk,))
+        draw_risk_coverage(data, ax, risks=(threshold.risk,), looks=self._looks())
         title = "no guaranteed threshold"
         if threshold.value is not None:
             title = f"shown up to {threshold.value:.3g}"
@@ -120,7 +123,8 @@ class _Answers:
         is_known = ~np.isnan(p)
         ids = [name for name, has_p in zip(self.ids, is_known, strict=True) if has_p]
         bins = reliability_by_bin(p[is_known], self.right[is_known], ids)
-        draw_reliability(self._without_interval(bins.assign(variant=self.calibration.form)), ax)
+        bins = self._without_interval(bins.assign(variant=self.calibration.form))
+        draw_reliability(bins, ax, self._looks())
         ax.set(xlabel="Mean p(right)", ylabel="Share right")
         title_with_facts(ax, "reliability, cross-fitted", [f"n = {len(ids)}"])
         legend_below(ax)
@@ -139,14 +143,20 @@ class _Answers:
 
     def _facts(self) -> list[str]:
         """Of which scores they are: form and similarity, as far as they are known."""
-        form = form_in_words(
-            self.calibration.method,
-            self.calibration.form,
-            self.calibration.candidates or UNKNOWN_COUNTS,
-            plain=True,
-        )
         similarity = self.calibration.similarity
-        return list(filter(None, [form, similarity and f"similarity {similarity}"]))
+        return list(filter(None, [self._form(), similarity and f"similarity {similarity}"]))
+
+    def _form(self) -> str:
+        """Over how many candidates the scores are, as far as that is known."""
+        counts = self.calibration.candidates or UNKNOWN_COUNTS
+        return form_in_words(self.calibration.method, self.calibration.form, counts, plain=True)
+
+    def _looks(self) -> Looks:
+        """How the one series looks, named after method and form."""
+        form = self.calibration.form
+        look = FORMS.get(form, FORMS[""])
+        title = f"{self.calibration.method} {self._form()}".strip()
+        return {form: replace(look, title=title)}
 
     def _without_interval(self, data: pd.DataFrame) -> pd.DataFrame:
         """The frame as it is; of groups, which are not known, without intervals."""
