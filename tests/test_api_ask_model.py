@@ -16,6 +16,7 @@ import pytest
 import beamuq
 from beamuq.api.ask_model import SHOWN_METHODS, ask
 from beamuq.api.asked_answer import Asked, AskedBeam
+from beamuq.api.asked_object import AskedObject
 from beamuq.api.open_models import fetched_models, model_folder
 from beamuq.api.rows import visible
 from beamuq.cli import main
@@ -205,6 +206,8 @@ def test_the_package_offers_the_function_and_the_command_prints_it_as_json(
     assert last.startswith("made ")
     main(["ask", QUESTION, "--model", str(tiny), "--threshold", "0.5", "--json", *ON_THE_LINE])
     told = json.loads(capsys.readouterr().out)
+    AskedObject.model_validate(told)
+    assert list(told) == list(AskedObject.model_fields)
     assert told["answer"] == asked.answer
     assert told["decided"] == replace(asked, threshold=0.5).decided
     assert told["covered_mass"] == asked.covered_mass
@@ -226,7 +229,9 @@ def test_a_calibration_says_whether_the_answer_is_shown_and_another_model_is_ref
     assert found.decision["shown"]
     assert found.warnings == asked.warnings
     assert "by CocoaPPL; shown" in str(found)
-    assert json.loads(found.as_json())["decision"]["shown"] is True
+    with_decision = json.loads(found.as_json())
+    assert AskedObject.model_validate(with_decision).decision is not None
+    assert with_decision["decision"]["shown"] is True
     other = beamuq.calibrate([row | {"prompt_hash": "other"} for row in rows], method="CocoaPPL")
     with pytest.raises(BeamUQError, match=r"prompt_hash .* calibrated with 'other'; .*--force"):
         ask(QUESTION, str(tiny), calibration=other, **OPTIONS)

@@ -126,7 +126,7 @@ def test_what_cannot_be_compared_is_named(scores: Scores, quality: pd.Series[flo
         beamuq.compare(scores, quality.mask(quality.index == "q3"))
     with pytest.raises(BeamUQError, match="40 questions, quality: 2"):
         beamuq.compare(scores, [0, 1])
-    with pytest.raises(BeamUQError, match="column 'id' is missing"):
+    with pytest.raises(BeamUQError, match=r"what wide\(\) returns; give the frame"):
         beamuq.compare(scores.wide(), quality)
 
 
@@ -201,12 +201,18 @@ def test_a_comparison_says_how_many_draws_were_averaged(
 ) -> None:
     several = beamuq.compare(scores_of_draws, quality)
     assert ", mean of 3 draws of 4 (" in repr(several)
-    assert "of this one draw" not in repr(several)
+    assert "one draw" not in repr(several)
     drawn = [label.get_text() for label in several.plot().get_yticklabels()]
-    assert drawn == ["samples, mean of 3 draws", "beams", "beams − samples"]
+    assert drawn == ["4 samples,\nmean of 3 draws", "3 beams", "beams − samples"]
     one = beamuq.compare(scores, quality)
-    assert "of this one draw" in repr(one)
     assert len(one.draws) == 1
+
+
+def test_one_draw_is_told_of_with_what_to_do(quality: pd.Series[float]) -> None:
+    scores = beamuq.score(rows(samples=4), similarity="lexical", methods="Dissimilarity")
+    text = repr(beamuq.compare(scores, quality))
+    assert ", one draw of 4\n" in text
+    assert "decode(…, samples=20) and score(rows, draw_size=4) give the mean of 5 draws" in text
 
 
 @pytest.mark.parametrize(
@@ -294,3 +300,140 @@ def test_several_methods_at_once_are_refused_with_the_way() -> None:
     methods: Any = ["Dissimilarity", "CocoaPPL"]
     with pytest.raises(BeamUQError, match=r"method: give one; .*beamuq\.plot\.gains"):
         beamuq.compare(scores, [1], methods)
+
+
+@pytest.fixture(scope="module")
+def all_scores() -> Scores:
+    answers = [
+        {"text": row["answer"], "logprob": -0.1 * k, "tokens": 2} for k, row in enumerate(ROWS)
+    ]
+    rows_with_logprob = [
+        row | {"answer": answer} for row, answer in zip(ROWS, answers, strict=True)
+    ]
+    return beamuq.score(
+        rows_with_logprob,
+        similarity="lexical",
+        methods="Prob,Dissimilarity,CocoaPPL,LexicalSimilarity",
+        draw_size=3,
+    )
+
+
+@pytest.mark.parametrize("form", ["samples", "multinomial"])
+def test_two_forms_of_a_method_against_each_other_are_beams_minus_samples(
+    scores: Scores, quality: pd.Series[float], form: str
+) -> None:
+    groups = [f"story {number // 4}" for number in range(len(quality))]
+    of_forms = beamuq.compare(scores, quality, groups=groups)
+    of_scores = beamuq.compare(scores, quality, against=("Dissimilarity", form), groups=groups)
+    ends = (of_forms.value, of_forms.low, of_forms.high, of_forms.p, of_forms.groups)
+    assert (
+        of_scores.value,
+        of_scores.low,
+        of_scores.high,
+        of_scores.p,
+        of_scores.groups,
+    ) == ends
+    assert of_scores.first.prr == of_forms.beams
+    assert of_scores.second.draws == of_forms.draws
+
+
+def test_two_methods_are_compared_on_the_resamples_of_prr(
+    all_scores: Scores, quality: pd.Series[float]
+) -> None:
+    comparison = beamuq.compare(all_scores, quality, "CocoaPPL", against="Prob")
+    assert comparison.first.prr == beamuq.prr(all_scores["CocoaPPL"], quality)
+    assert comparison.second.prr == beamuq.prr(all_scores["Prob"], quality)
+    assert comparison.value == pytest.approx(
+        comparison.first.prr.value - comparison.second.prr.value
+    )
+    reverse = beamuq.compare(all_scores, quality, "Prob", against="CocoaPPL")
+    assert (reverse.value, reverse.low) == pytest.approx((-comparison.value, -comparison.high))
+
+
+def test_a_comparison_of_methods_names_both_with_forms_judge_similarity_and_n(
+    all_scores: Scores, quality: pd.Series[float]
+) -> None:
+    comparison = beamuq.compare(
+        all_scores, quality, ("CocoaPPL", "samples"), against="LexicalSimilarity"
+    )
+    heading, first, second, *_ = repr(comparison).splitlines()
+    assert heading.startswith(
+        "CocoaPPL over 3 samples − LexicalSimilarity over 3 samples in PRR by exact_match, "
+        "similarity lexical: "
+    )
+    assert heading.endswith(", n = 40")
+    assert "mean of 2 draws of 3" in first
+    assert "mean of 2 draws of 3" in second
+    against_prob = beamuq.compare(all_scores, quality, "Dissimilarity", against="Prob").plot()
+    labels = [label.get_text() for label in against_prob.get_yticklabels()]
+    assert labels == ["Dissimilarity\nover 3 beams", "Prob\nof the answer alone", "difference"]
+    title = "Dissimilarity − Prob\nby exact_match, similarity lexical, n = 40"
+    assert against_prob.get_title() == title
+
+
+@pytest.mark.parametrize(
+    ("against", "told"),
+    [
+        ("Prob", "against: Prob of the answer alone, which method is too"),
+        (["CocoaPPL", "Prob"], r"against: \['CocoaPPL', 'Prob'\]; give one score"),
+        (("CocoaPPL", "Prob"), "against: form 'Prob': unknown"),
+        ("CocoaPLL", "did you mean 'CocoaPPL'"),
+        ("Dissimilarity + multinomal", r"did you mean 'Dissimilarity \+ multinomial'"),
+        (pd.Series([0.1]), "against: a Series; give one score"),
+    ],
+)
+def test_what_is_no_other_score_is_refused(
+    all_scores: Scores, quality: pd.Series[float], against: Any, told: str
+) -> None:
+    with pytest.raises(BeamUQError, match=told):
+        beamuq.compare(all_scores, quality, "Prob", against=against)
+
+
+def test_a_score_in_one_form_alone_asks_for_another_one_beside_it(
+    all_scores: Scores, quality: pd.Series[float]
+) -> None:
+    one_form: Any = ("Dissimilarity", "samples")
+    for method in (one_form, "Dissimilarity + multinomial"):
+        with pytest.raises(BeamUQError, match=r"a score in one form; .*against="):
+            beamuq.compare(all_scores, quality, method)
+
+
+def test_a_question_without_one_of_both_scores_is_named(quality: pd.Series[float]) -> None:
+    without_beams = [ROWS[0] | {"beams": []}, *ROWS[1:]]
+    scores = beamuq.score(without_beams, similarity="lexical")
+    with pytest.raises(BeamUQError, match="id 'q0': no Dissimilarity over beams"):
+        beamuq.compare(scores, quality, "LexicalSimilarity", against="Dissimilarity")
+
+
+def test_prr_shows_method_form_judge_and_similarity_of_a_series_that_knows_them(
+    all_scores: Scores, quality: pd.Series[float]
+) -> None:
+    over_samples = all_scores.scores_of("Dissimilarity", "samples")
+    known = "PRR of Dissimilarity over 6 samples by exact_match, similarity lexical: "
+    assert repr(beamuq.prr(over_samples, quality)).startswith(f"Estimate({known}")
+    assert "PRR of Prob of the answer alone by exact_match:" in repr(
+        beamuq.prr(all_scores["Prob"], quality)
+    )
+    assert "PRR" not in repr(beamuq.prr(-over_samples, quality))
+    assert "PRR" not in repr(beamuq.prr(over_samples.to_numpy(), quality))
+
+
+def test_a_series_of_scores_shows_how_many_candidates_it_is_over(all_scores: Scores) -> None:
+    assert repr(all_scores["Dissimilarity"]).endswith(
+        "over 3 beams (beamsearch); similarity: lexical"
+    )
+    one_draw = all_scores.scores_of("Dissimilarity", "samples", "M=3 draw=2")
+    assert "over 3 samples (multinomial); setting: M=3 draw=2" in repr(one_draw)
+
+
+def test_scores_in_the_place_of_a_quality_are_refused(
+    scores: Scores, quality: pd.Series[float]
+) -> None:
+    with pytest.raises(BeamUQError, match=r"quality: scores of Dissimilarity, .*give scores first"):
+        beamuq.prr(quality, scores["Dissimilarity"])
+    with pytest.raises(BeamUQError, match="quality: scores of Dissimilarity"):
+        beamuq.compare(scores, scores["Dissimilarity"])
+    with pytest.raises(BeamUQError, match="against: scores of Dissimilarity"):
+        beamuq.compare_quality(quality, scores["Dissimilarity"])
+    with pytest.raises(BeamUQError, match=r"a row of a question; .*beamuq\.score\(rows\)\["):
+        beamuq.prr(ROWS, quality)  # type: ignore[arg-type]

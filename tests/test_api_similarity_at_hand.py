@@ -81,8 +81,8 @@ def test_the_command_tells_it_and_prints_the_name(
 def test_one_methods_scores_show_their_form_and_what_texts_were_compared_by() -> None:
     scores = scored()
     forms = {
-        "multinomial": "over samples (multinomial); similarity: lexical",
-        "beamsearch": "over beams (beamsearch); similarity: lexical",
+        "multinomial": "over 2 samples (multinomial); similarity: lexical",
+        "beamsearch": "over 1 beam (beamsearch); similarity: lexical",
     }
     for form, footer in forms.items():
         series = scores.scores_of("Dissimilarity", form)

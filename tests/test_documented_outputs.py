@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from beamuq.api.asked_object import AskedDecision, AskedObject, AskedScore, BeamObject
 from beamuq.api.candidate_records import QuestionRecord
 from beamuq.cli import main
 from beamuq_study.study_config import ROOT
@@ -113,6 +114,15 @@ def test_the_keys_of_decisions_are_documented(folder: Path, decisions: dict[str,
     assert {tuple(decision) for decision in decisions["decisions"]} == {tuple(tables["Decision"])}
     with (folder / "decided.csv").open() as file:
         assert next(csv.reader(file)) == list(tables["Decision"])
+
+
+def test_the_keys_of_a_question_are_documented() -> None:
+    """``test_api_ask_model`` holds what is printed against the same object."""
+    tables = documented()
+    assert list(AskedObject.model_fields) == list(tables["AskedObject"])
+    assert list(BeamObject.model_fields) == list(tables["BeamObject"])
+    assert list(AskedScore.model_fields) == list(tables["AskedScore"])
+    assert list(AskedDecision.model_fields) == list(tables["AskedDecision"])
 
 
 def test_no_object_in_an_object_is_left_out(folder: Path, decisions: dict[str, Any]) -> None:

@@ -268,7 +268,17 @@ def test_a_file_that_score_takes_is_scored_and_compared(tmp_path: Path) -> None:
     assert cell["sets"][0][1][4] == [0, 0, 2]
     assert ["Prob", ""] in cell["methods"]
     assert cell["values"][cell["methods"].index(["Prob", ""])] == [0.5, None]
-    assert any("P(True)" in note or "PTrue" in note for note in cell["notes"])
+    assert any("PTrue" in sentence for sentence in cell["without_value"])
+    assert cell["notes"] == []
+
+
+def test_scores_without_a_value_are_told_with_their_form(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps({"answer": "Oslo", "samples": ["Oslo", "Rome"]}))
+    (cell,) = unpacked(explore(file, similarity="lexical").read_text())["cells"]
+    (over_beams,) = [one for one in cell["without_value"] if "needs beams" in one]
+    assert " over beams, one question: needs beams" in over_beams
+    assert "Dissimilarity" in over_beams
 
 
 @pytest.mark.parametrize(
@@ -343,6 +353,17 @@ def rows(of: Page) -> list[str]:
 
 def heading(of: Page) -> str:
     return str(of.evaluate("document.querySelector('#question h2')?.textContent"))
+
+
+@pytest.mark.browser
+def test_scores_without_a_value_stand_folded_above_the_questions(
+    browser: Page, tmp_path: Path
+) -> None:
+    section = replace(synthetic(3), without_value=["No PTrue, 3 questions: needs it."])
+    show(browser, tmp_path, "Toy", [], [section])
+    folded = "document.querySelector('#notes details')"
+    assert browser.evaluate(f"{folded}.open") is False
+    assert "PTrue" in str(browser.evaluate(f"{folded}.textContent"))
 
 
 @pytest.mark.browser

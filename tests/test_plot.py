@@ -47,7 +47,20 @@ def comparison(value: float | None) -> PairedComparison:
     ends = (None, None) if value is None else (value - 0.1, value + 0.1)
     estimate = Estimate(0.4, 0.3, 0.5, 0.05, n=9)
     return PairedComparison(
-        *("Dissimilarity", "", "answer_f1", value, *ends, 0.05, 0.2, 9, 9, estimate, estimate)
+        method="Dissimilarity",
+        setting="",
+        quality="answer_f1",
+        value=value,
+        low=ends[0],
+        high=ends[1],
+        std=0.05,
+        p=0.2,
+        n=9,
+        groups=9,
+        beams=estimate,
+        samples=estimate,
+        similarity="minilm",
+        sizes=(10, 12),
     )
 
 
@@ -69,8 +82,8 @@ def test_a_frame_of_scores_is_drawn_in_both_forms() -> None:
     scores = beamuq.score(ROWS, similarity="lexical", methods="Dissimilarity")
     ax = beamuq.plot.rejection_curves(scores, [1, 0, 1, 0, 1, 0], resamples=20, confidence=0.9)
     labels = ax.get_legend_handles_labels()[1]
-    assert labels == ["samples", "beams", "oracle", "random", "PRR ends here", "90 % interval"]
-    assert ax.get_title() == "Dissimilarity, n = 6"
+    assert labels == ["2 samples", "2 beams", "oracle", "random", "PRR ends here", "90 % interval"]
+    assert ax.get_title() == "Dissimilarity\nsimilarity lexical, n = 6"
 
 
 def test_several_columns_are_drawn_by_name() -> None:
@@ -103,14 +116,75 @@ def test_gains_has_a_row_a_comparison() -> None:
 def test_a_comparison_draws_both_forms_and_the_difference() -> None:
     ax = comparison(0.2).plot()
     labels = [label.get_text() for label in ax.get_yticklabels()]
-    assert labels == ["samples", "beams", "beams − samples"]
-    assert ax.get_xlabel() == "PRR of Dissimilarity by answer_f1, n = 9"
+    assert labels == ["12 samples", "10 beams", "beams − samples"]
+    assert ax.get_title() == "Dissimilarity\nby answer_f1, similarity minilm, n = 9"
+
+
+def test_no_legend_lies_over_the_axes() -> None:
+    scores = beamuq.score(ROWS, similarity="lexical", methods="Dissimilarity")
+    calibration = beamuq.Calibration(risk=0.3).fit(SCORES / 3, CORRECT | (SCORES < 0.5))
+    drawn = [
+        beamuq.plot.rejection_curves(scores, [1, 0, 1, 0, 1, 0], resamples=20),
+        beamuq.plot.risk_coverage(SCORES, CORRECT, resamples=20, risks=[0.1]),
+        beamuq.plot.reliability({"a": SCORES, "b": SCORES[::-1]}, CORRECT),
+        *calibration.plot(SCORES),
+    ]
+    for ax in drawn:
+        ax.figure.canvas.draw()
+        legend = ax.get_legend().get_window_extent()
+        label = ax.xaxis.label.get_window_extent()
+        assert legend.y1 <= label.y0
+        assert legend.y0 >= 0
+
+
+def test_gains_of_what_is_no_comparison_names_the_call() -> None:
+    scores = beamuq.score(ROWS, similarity="lexical", methods="Dissimilarity")
+    given: Any
+    for given in (scores, comparison(0.2), [comparison(0.2)], {"a": scores}, {}):
+        with pytest.raises(
+            BeamUQError, match=r"\{method: beamuq\.compare\(scores, quality, method"
+        ):
+            beamuq.plot.gains(given)
+
+
+def test_gains_say_judge_and_similarity_above_the_rows() -> None:
+    title = beamuq.plot.gains({"a": comparison(0.2), "b": comparison(None)}).get_title()
+    assert title == "beams − samples\nby answer_f1, similarity minilm"
+
+
+def test_a_series_of_scores_is_named_with_its_form() -> None:
+    scores = beamuq.score(ROWS, similarity="lexical", methods="Dissimilarity")
+    quality = beamuq.quality(ROWS, ["Rome"] * 3 + ["Pisa"] * 3, "exact_match")
+    ax = beamuq.plot.rejection_curves(scores["Dissimilarity"], quality, resamples=20)
+    assert "Dissimilarity over 2 beams" in ax.get_legend_handles_labels()[1]
+    assert ax.get_title().endswith("by exact_match, similarity lexical, n = 6")
+
+
+def test_a_frame_or_several_methods_where_one_is_due_are_refused_with_the_call() -> None:
+    scores = beamuq.score(ROWS, similarity="lexical", methods="Dissimilarity,LexicalSimilarity")
+    quality = beamuq.quality(ROWS, ["Rome"] * 6, "exact_match")
+    methods: Any = ["Dissimilarity", "LexicalSimilarity"]
+    for draw in (beamuq.plot.rejection_curves, beamuq.plot.risk_coverage):
+        with pytest.raises(BeamUQError, match=r"\{name: scores\[name\] for name in"):
+            draw(scores, quality, method=methods)
+        with pytest.raises(BeamUQError, match=r"dict\(wide\[\["):
+            draw(scores.wide(), quality)
+    with pytest.raises(BeamUQError, match="probability: a frame; give one column"):
+        beamuq.plot.reliability(scores, quality)
+    with pytest.raises(BeamUQError, match="quality: a frame; give one column of it: what beamuq"):
+        beamuq.plot.rejection_curves(scores, quality.to_frame())
+    with pytest.raises(BeamUQError, match=r"wide\(\)\.items\(\)"):
+        beamuq.prr(scores, quality)
+    with pytest.raises(BeamUQError, match=r"a method's name; give its scores, scores\['Diss"):
+        beamuq.prr(methods, [1, 0])
+    with pytest.raises(BeamUQError, match=r"methods, not columns; .*scores\.wide\(\)"):
+        scores[methods]
 
 
 def test_a_calibration_draws_risk_reliability_and_scores() -> None:
     calibration = beamuq.Calibration(risk=0.3).fit(SCORES / 3, CORRECT | (SCORES < 0.5))
     risk, reliability, scores = calibration.plot(SCORES / 2)
-    assert risk.get_title() == f"shown up to {calibration.threshold:.3g}, n = 120"
+    assert risk.get_title() == f"shown up to {calibration.threshold:.3g}\nn = 120"
     assert reliability.get_ylabel() == "Share right"
     labels = scores.get_legend_handles_labels()[1]
     assert labels == ["calibrated on, n = 120", "new, n = 120", "threshold"]

@@ -27,6 +27,7 @@ from pydantic_core import PydanticUndefined
 import beamuq
 from beamuq import cli
 from beamuq.api import candidate_records
+from beamuq.api.asked_object import AskedObject
 from beamuq.api.calibration_file import CalibrationFile
 from beamuq.api.decisions_object import DecisionsObject
 from beamuq.api.score_candidates import REASONS
@@ -78,6 +79,7 @@ def _writers() -> dict[str, Callable[[], str]]:
         "score-columns": score_columns,
         "calibration": partial(keys, CalibrationFile, "###"),
         "decisions": partial(keys, DecisionsObject, "###"),
+        "asked": partial(keys, AskedObject, "###"),
         "tables": schemas,
         "claims": claims,
         "exhibits": exhibits,

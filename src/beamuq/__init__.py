@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from beamuq.api.candidates_of_model import decode
     from beamuq.api.choose_candidates import choose
     from beamuq.api.compare_forms import compare
+    from beamuq.api.compare_quality import compare_quality
     from beamuq.api.explore_results import explore
     from beamuq.api.generate_hook import beams
     from beamuq.api.generate_output import from_generate
@@ -34,6 +35,7 @@ __all__ = [
     "calibrate",
     "choose",
     "compare",
+    "compare_quality",
     "decide",
     "decode",
     "explore",
@@ -55,6 +57,7 @@ _MODULES = {
     "candidates_of_model": ("decode",),
     "choose_candidates": ("choose",),
     "compare_forms": ("compare",),
+    "compare_quality": ("compare_quality",),
     "explore_results": ("explore",),
     "generate_hook": ("beams",),
     "generate_output": ("from_generate",),

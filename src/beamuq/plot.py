@@ -1,22 +1,32 @@
 """Figures of one's own scores: rejection, risk against coverage, reliability, gains of beams.
 
 Each function takes arrays, or the frame of ``beamuq.score``, draws on matplotlib's axes ``ax``
-(None: those of a new figure) and returns them. A study draws its figures with the same functions
-(``beamuq.drawing.curves``). Without matplotlib they raise BeamUQError: how to install it.
+(None: those of a new figure) and returns them. Above the axes stand the judge, the similarity and
+n, as far as columns say them (a series' name is the judge's); the legend is below: for axes of
+several in one figure make it with ``layout="constrained"``. A study draws its figures with the same
+functions (``beamuq.drawing.curves``). Without matplotlib they raise BeamUQError: how to install it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from beamuq.api.answers_alone import check_are_of_the_same
-from beamuq.api.compare_forms import PairedComparison, scores_of_form
+from beamuq.api.named_scores import ScoreColumn, ScoreKeys, column_of, keys_of
 from beamuq.api.paired_columns import check_order, group_column, number_column
+from beamuq.api.paired_differences import PairedComparison, ScoresComparison, ends_of
 from beamuq.api.score_candidates import as_scores
+from beamuq.api.score_series import (
+    form_in_words,
+    score_in_words,
+    similarity_in_words,
+    similarity_of,
+)
 from beamuq.array_types import Bools, Floats
 from beamuq.drawing import curves
 from beamuq.drawing.series_on_axes import (
@@ -26,7 +36,9 @@ from beamuq.drawing.series_on_axes import (
     Looks,
     SeriesStyle,
     axes_or_new,
+    legend_below,
     legend_with_interval,
+    title_with_facts,
 )
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import resample_counts
@@ -68,7 +80,7 @@ def rejection_curves(
     >>> ax.get_xlabel()
     'Share rejected'
     """
-    columns = _Columns(scores, method, groups, quality=quality)
+    columns = _Columns("scores", scores, method, groups, quality=quality)
     counts = resample_counts(columns.groups, resamples, seed, "rejection_curves")
     parts = []
     for name, values in columns.scores.items():
@@ -78,7 +90,7 @@ def rejection_curves(
     data = pd.concat(parts, ignore_index=True)
     curves.draw_rejection_curves(data, ax, max_rejection, columns.looks)
     ax.set(xlabel="Share rejected", ylabel="Mean quality retained")
-    ax.set_title(columns.title)
+    title_with_facts(ax, columns.title, columns.facts)
     legend_with_interval(ax, confidence)
     return ax
 
@@ -110,7 +122,7 @@ def risk_coverage(
     >>> ax.get_ylabel()
     'Share of it wrong'
     """
-    columns = _Columns(scores, method, groups, correct=correct)
+    columns = _Columns("scores", scores, method, groups, correct=correct)
     wrong = ~columns.right()
     counts = resample_counts(columns.groups, resamples, seed, "risk_coverage")
     parts = []
@@ -125,7 +137,7 @@ def risk_coverage(
     data = pd.concat(parts, ignore_index=True)
     curves.draw_risk_coverage(data, ax, risks, looks=columns.looks)
     ax.set(xlabel="Share shown", ylabel="Share of it wrong")
-    ax.set_title(columns.title)
+    title_with_facts(ax, columns.title, columns.facts)
     legend_with_interval(ax, confidence)
     return ax
 
@@ -152,7 +164,7 @@ def reliability(
     >>> ax.get_ylabel()
     'Share right'
     """
-    columns = _Columns(probability, "", groups, correct=correct)
+    columns = _Columns("probability", probability, "", groups, correct=correct)
     parts = []
     for name, values in columns.scores.items():
         if ((values < 0) | (values > 1)).any():
@@ -163,45 +175,81 @@ def reliability(
         parts.append(bins.assign(variant=name))
     ax = axes_or_new(ax)
     curves.draw_reliability(pd.concat(parts, ignore_index=True), ax, columns.looks)
-    ax.set(xlabel="Mean p(right)", ylabel="Share right", title=columns.title)
+    ax.set(xlabel="Mean p(right)", ylabel="Share right")
+    title_with_facts(ax, columns.title, columns.facts)
+    legend_below(ax)
     return ax
 
 
-def gains(comparisons: Mapping[str, PairedComparison], *, ax: Axes | None = None) -> Axes:
-    """Beams minus samples in PRR, a row a comparison of ``beamuq.compare``, with its interval.
+def gains(
+    comparisons: Mapping[str, PairedComparison | ScoresComparison], ax: Axes | None = None
+) -> Axes:
+    """Differences in PRR, a row a comparison of ``beamuq.compare``, with their intervals.
 
     ``comparisons``: by the names that stand beside the rows, such as methods or datasets. One that
-    is undefined is an empty row.
+    is undefined is an empty row. Each row has its n; what all are by stands above.
 
-    Raises BeamUQError if there is none.
+    Raises BeamUQError if there is none, or what is given is no mapping of comparisons.
     """
-    if not comparisons:
-        raise BeamUQError("comparisons: none; give what beamuq.compare returned, by name")
+    _check_comparisons(comparisons)
+    listed = list(comparisons.values())
     rows = [
-        {
-            "name": f"{name} (n = {comparison.n})",
-            "variant": "",
-            "value": comparison.value,
-            "low": comparison.low,
-            "high": comparison.high,
-        }
+        {"name": f"{name} (n = {comparison.n})", "variant": "", **ends_of(comparison)}
         for name, comparison in comparisons.items()
     ]
-    data = pd.DataFrame(rows).astype({"value": float, "low": float, "high": float})
-    ax = axes_or_new(ax, height=1 + 0.3 * len(data))
+    data = pd.DataFrame(rows)
+    ax = axes_or_new(ax, height=1.3 + 0.3 * len(data))
     curves.draw_values(data, ax)
-    ax.set_xlabel("beams − samples in PRR")
+    judges = ", ".join(dict.fromkeys(comparison.quality for comparison in listed))
+    similarities = dict.fromkeys(filter(None, (comparison.similarity for comparison in listed)))
+    facts = [f"by {judges}", *_similarity_fact(", ".join(similarities))]
+    title_with_facts(ax, _difference_of_all(listed), facts, list(data["name"]))
+    ax.set_xlabel("difference in PRR")
     return ax
+
+
+def _check_comparisons(comparisons: object) -> None:
+    """Refuse what is no mapping of comparisons, with the call that makes one."""
+    one = "method: beamuq.compare(scores, quality, method)"
+    fix = f"give comparisons by name: {{{one} for method in …}}"
+    if not isinstance(comparisons, Mapping):
+        raise BeamUQError(f"comparisons: a {type(comparisons).__name__}; {fix}")
+    for name, comparison in comparisons.items():
+        if not isinstance(comparison, PairedComparison | ScoresComparison):
+            raise BeamUQError(f"comparisons: {name!r}: a {type(comparison).__name__}; {fix}")
+    if not comparisons:
+        raise BeamUQError(f"comparisons: none; {fix}")
+
+
+def _difference_of_all(comparisons: Sequence[PairedComparison | ScoresComparison]) -> str:
+    """What is subtracted from what, as far as all rows have it in common."""
+    names = {comparison.name_of_difference for comparison in comparisons}
+    if len(names) == 1:
+        return names.pop()
+    seconds = {
+        comparison.second.in_words()
+        for comparison in comparisons
+        if isinstance(comparison, ScoresComparison)
+    }
+    if len(seconds) == 1 and all(isinstance(one, ScoresComparison) for one in comparisons):
+        return f"minus {seconds.pop()}"
+    return ""
+
+
+def _similarity_fact(similarity: str) -> list[str]:
+    return [f"similarity {similarity}"] if similarity else []
 
 
 class _Columns:
     """Scores by name, what they are judged by and groups, each [N], of the same answers.
 
-    ``target``: the one column in ``judged``, by the name that errors call it.
+    ``target``: the one column in ``judged``, by the name that errors call it. ``title`` and
+    ``facts``: what stands above a picture.
     """
 
     def __init__(
         self,
+        name: str,
         scores: Scored,
         method: str,
         groups: Sequence[object] | None,
@@ -209,20 +257,26 @@ class _Columns:
     ) -> None:
         ((self.target_name, target),) = judged.items()
         check_are_of_the_same(scores, target)
-        columns, self.looks = _named_columns(scores, method)
+        drawn = _drawn_columns(name, scores, method)
+        self.title = drawn.title
+        self.looks = drawn.looks
         self.scores: dict[str, Floats] = {}
-        for name, column in columns.items():
-            check_order(scores=column, **{self.target_name: target}, groups=groups)
-            self.scores[name] = number_column("scores", column)
+        for key, column in drawn.columns.items():
+            check_order(**{name: column, self.target_name: target}, groups=groups)
+            self.scores[key] = number_column(name, column)
         self.target = number_column(self.target_name, target, truth_values=True)
         count = len(self.target)
         self.groups = list(map(str, range(count))) if groups is None else group_column(groups)
         sizes = {"groups": len(self.groups), self.target_name: count}
         for values in self.scores.values():
-            _check_complete({"scores": len(values)} | sizes, values, self.target)
-        self.title = (
-            f"{method}, n = {count}" if isinstance(scores, pd.DataFrame) else f"n = {count}"
-        )
+            _check_complete({name: len(values)} | sizes, values, self.target)
+        judge = getattr(target, "name", None)
+        of_groups = "" if groups is None else f" in {len(set(self.groups))} groups"
+        self.facts = [
+            *([f"by {judge}"] if judge else []),
+            *_similarity_fact(drawn.similarity),
+            f"n = {count}{of_groups}",
+        ]
 
     def right(self) -> Bools:
         """Whether each answer is right; raises BeamUQError where that is neither 0 nor 1."""
@@ -233,31 +287,68 @@ class _Columns:
         return np.asarray(self.target == 1)
 
 
-def _named_columns(scores: Scored, method: str) -> tuple[Mapping[str, npt.ArrayLike], Looks]:
-    """Columns of scores by name, and how each looks."""
+@dataclass(frozen=True)
+class _Drawn:
+    """Columns by a key, how each looks, what all are of, and what texts were compared by."""
+
+    columns: Mapping[str, npt.ArrayLike]
+    looks: Looks
+    title: str
+    similarity: str
+
+
+def _drawn_columns(name: str, scores: Scored, method: str) -> _Drawn:
     if isinstance(scores, pd.DataFrame) and method:
-        frame = as_scores(scores)
-        rows = frame[(frame["method"] == method) & (frame["setting"] == "")]
-        ids = pd.Index(frame["id"].unique())
-        has_value = set(rows.loc[rows["value"].notna(), "variant"])
-        forms = [form for form in FORMS if form in has_value]
-        if not forms:
-            frame.scores_of(method)  # says why there is none
-        return {form: scores_of_form(frame, ids, method, form, "") for form in forms}, FORMS
-    if not isinstance(scores, Mapping):
-        name = str(getattr(scores, "name", None) or "scores")
-        scores = {name: scores}
+        return _forms_of_frame(scores, method)
+    if isinstance(scores, Mapping):
+        similarities = {similarity_in_words(column) for column in scores.values()}
+        looks = {key: _look(str(key), place) for place, key in enumerate(scores)}
+        return _Drawn(scores, looks, "", ", ".join(sorted(filter(None, similarities))))
+    title = ""
+    if isinstance(scores, pd.Series):
+        title = score_in_words(scores, number_column(name, scores))
+    look = _look(title or name, 0)
+    return _Drawn({name: scores}, {name: look}, title, similarity_in_words(scores))
+
+
+def _look(title: str, place: int) -> SeriesStyle:
+    """How the column at a place looks."""
     colours = list(COLOURS.values())
-    looks = {
-        name: SeriesStyle(
-            name,
-            colours[place % len(colours)],
-            LINES[place % len(LINES)],
-            MARKERS[place % len(MARKERS)],
+    return SeriesStyle(
+        title,
+        colours[place % len(colours)],
+        LINES[place % len(LINES)],
+        MARKERS[place % len(MARKERS)],
+    )
+
+
+def _forms_of_frame(scores: pd.DataFrame, method: object) -> _Drawn:
+    """A method's scores in each form that it has."""
+    if not isinstance(method, str):
+        raise BeamUQError(
+            "method: give one; several by name in the place of scores: "
+            "{name: scores[name] for name in ('CocoaPPL', 'Prob')}"
         )
-        for place, name in enumerate(scores)
-    }
-    return scores, looks
+    frame = as_scores(scores)
+    rows = frame[(frame["method"] == method) & (frame["setting"] == "")]
+    ids = pd.Index(frame["id"].unique())
+    has_value = set(rows.loc[rows["value"].notna(), "variant"])
+    forms = [ScoreKeys(method, form, "") for form in FORMS if form in has_value]
+    if not forms:
+        forms = [keys_of("method", frame, method)]  # or it says why there is none
+    columns: dict[str, npt.ArrayLike] = {}
+    looks: dict[str, SeriesStyle] = {}
+    for keys in forms:
+        column = column_of(frame, ids, keys)
+        columns[keys.form] = column.values
+        looks[keys.form] = replace(FORMS[keys.form], title=_title_of(column))
+    return _Drawn(columns, looks, forms[0].method, similarity_of(frame, forms[0].method))
+
+
+def _title_of(column: ScoreColumn) -> str:
+    """What a legend calls a form: ``10 samples``, ``10 beams``, ``answer alone``."""
+    words = form_in_words(column.keys.method, column.keys.form, column.counts, plain=True)
+    return words.removeprefix("over ").removeprefix("of the ") or FORMS[column.keys.form].title
 
 
 def _check_complete(sizes: Mapping[str, int], values: Floats, target: Floats) -> None:

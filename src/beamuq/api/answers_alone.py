@@ -59,16 +59,27 @@ def is_choice(rows: object) -> bool:
 
 
 def check_are_of_the_same(scores: object, quality: object) -> None:
-    """Raises BeamUQError for the quality of chosen texts beside what ``score`` says of the answers.
+    """Raises BeamUQError for scores as a quality, and for chosen texts' quality beside scores.
 
-    Known are the frame of ``score``, one method's scores of it, and columns of its ``wide()``.
+    Known are the frame of ``score``, one method's scores of it, and columns of its ``wide()``,
+    which are of the answers.
     """
+    check_is_no_score("quality", quality)
     judged_chosen = isinstance(quality, pd.Series) and quality.attrs.get(JUDGED) == CHOSEN
     of_answers = isinstance(scores, pd.Series | pd.DataFrame) and scores.attrs.get(JUDGED) == SHOWN
     if judged_chosen and (of_answers or isinstance(scores, ScoreSeries) or is_scores(scores)):
         raise BeamUQError(
             "quality: of the texts that choose picked, and the scores are of the answers; to rank "
             "the picked, give prr the column value of choose's frame"
+        )
+
+
+def check_is_no_score(name: str, quality: object) -> None:
+    """Raises BeamUQError for a method's scores where a quality is due, as where two are swapped."""
+    if isinstance(quality, ScoreSeries) and quality.scored_rows is not None:
+        raise BeamUQError(
+            f"{name}: scores of {quality.name}, higher where an answer is more uncertain; "
+            "give scores first, and as quality what beamuq.quality returns"
         )
 
 

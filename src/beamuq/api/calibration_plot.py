@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,15 +11,20 @@ import numpy.typing as npt
 import pandas as pd
 
 from beamuq.api.paired_columns import number_column
+from beamuq.api.score_series import UNKNOWN_COUNTS, form_in_words
 from beamuq.array_types import Bools, Floats
 from beamuq.drawing.curves import draw_distribution, draw_reliability, draw_risk_coverage
 from beamuq.drawing.series_on_axes import (
     BEAMS,
     BLACK,
+    FORMS,
     Axes,
+    Looks,
     SeriesStyle,
     check_matplotlib,
+    legend_below,
     legend_with_interval,
+    title_with_facts,
 )
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import resample_counts
@@ -67,7 +73,7 @@ def _three_axes(axes: Sequence[Axes]) -> list[Axes]:
         raise BeamUQError(f"axes: {len(axes)}; give {PANELS}, or none for a new figure")
     from matplotlib import pyplot
 
-    _, new_axes = pyplot.subplots(ncols=PANELS, figsize=(10, 3.2), layout="constrained")
+    _, new_axes = pyplot.subplots(ncols=PANELS, figsize=(10, 4), layout="constrained")
     return list(new_axes)
 
 
@@ -98,13 +104,14 @@ class _Answers:
         value = -np.inf if threshold.value is None else threshold.value
         at_threshold = curve[curve["score"] <= value].tail(1).assign(part="guaranteed")
         data = pd.concat([curve, at_threshold], ignore_index=True)
-        draw_risk_coverage(data, ax, risks=(threshold.risk,))
+        draw_risk_coverage(data, ax, risks=(threshold.risk,), looks=self._looks())
         title = "no guaranteed threshold"
         if threshold.value is not None:
             title = f"shown up to {threshold.value:.3g}"
-        ax.set(xlabel="Share shown", ylabel="Share of it wrong", title=f"{title}, n = {n}")
+        ax.set(xlabel="Share shown", ylabel="Share of it wrong")
+        title_with_facts(ax, title, [f"n = {n}"])
         if self.has_groups:
-            ax.legend()
+            legend_below(ax)
         else:
             legend_with_interval(ax, INTERVAL)
 
@@ -116,8 +123,11 @@ class _Answers:
         is_known = ~np.isnan(p)
         ids = [name for name, has_p in zip(self.ids, is_known, strict=True) if has_p]
         bins = reliability_by_bin(p[is_known], self.right[is_known], ids)
-        draw_reliability(self._without_interval(bins.assign(variant=self.calibration.form)), ax)
-        ax.set(xlabel="Mean p(right)", ylabel="Share right", title="reliability, cross-fitted")
+        bins = self._without_interval(bins.assign(variant=self.calibration.form))
+        draw_reliability(bins, ax, self._looks())
+        ax.set(xlabel="Mean p(right)", ylabel="Share right")
+        title_with_facts(ax, "reliability, cross-fitted", [f"n = {len(ids)}"])
+        legend_below(ax)
 
     def draw_scores(self, ax: Axes, new_scores: Floats | None) -> None:
         """The share of answers up to each score, of those calibrated on and of new ones."""
@@ -127,8 +137,26 @@ class _Answers:
         threshold = self.calibration.threshold.value
         if threshold is not None:
             ax.axvline(threshold, color=BLACK, linestyle=":", linewidth=0.9, label="threshold")
-        ax.set(xlabel=self.calibration.method, ylabel="Share of answers up to it", title="scores")
-        ax.legend()
+        ax.set(xlabel=self.calibration.method, ylabel="Share of answers up to it")
+        title_with_facts(ax, "scores", self._facts())
+        legend_below(ax)
+
+    def _facts(self) -> list[str]:
+        """Of which scores they are: form and similarity, as far as they are known."""
+        similarity = self.calibration.similarity
+        return list(filter(None, [self._form(), similarity and f"similarity {similarity}"]))
+
+    def _form(self) -> str:
+        """Over how many candidates the scores are, as far as that is known."""
+        counts = self.calibration.candidates or UNKNOWN_COUNTS
+        return form_in_words(self.calibration.method, self.calibration.form, counts, plain=True)
+
+    def _looks(self) -> Looks:
+        """How the one series looks, named after method and form."""
+        form = self.calibration.form
+        look = FORMS.get(form, FORMS[""])
+        title = f"{self.calibration.method} {self._form()}".strip()
+        return {form: replace(look, title=title)}
 
     def _without_interval(self, data: pd.DataFrame) -> pd.DataFrame:
         """The frame as it is; of groups, which are not known, without intervals."""

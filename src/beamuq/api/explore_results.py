@@ -26,6 +26,7 @@ from beamuq.api.foreign_rows import Keys
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.rows import check_settings, placed_rows
 from beamuq.api.score_candidates import score
+from beamuq.api.score_series import form_in_words
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError, check_ends
 from beamuq.explorer.explorer_page import MOST_QUESTIONS, Pairs, Question, Row, Section, page
@@ -224,7 +225,8 @@ def _section_of_file(
         scores=scores,
         sources={"samples": "given", "beams": "given"},
         similarity=opened.name,
-        notes=_notes_on_missing(scores) + _note_on_first(most, len(placed)),
+        notes=_note_on_first(most, len(placed)),
+        without_value=_reasons_of_missing(scores),
     )
 
 
@@ -235,14 +237,21 @@ def _note_on_first(most: int, count: int) -> list[str]:
     return [f"The first {most} of {count} questions; all of them: --questions {count}."]
 
 
-def _notes_on_missing(scores: pd.DataFrame) -> list[str]:
-    """A sentence for each reason why methods have no score."""
-    notes = []
-    without_score = scores[scores["reason"] != ""]
-    for reason, rows in without_score.groupby("reason", sort=False):
+def _reasons_of_missing(scores: pd.DataFrame) -> list[str]:
+    """A sentence for each reason why methods have no score, and for each of their forms."""
+    sentences = []
+    without_score = pd.DataFrame(scores[scores["reason"] != ""])
+    forms = [
+        form_in_words(method, variant, plain=True)
+        for method, variant in zip(without_score["method"], without_score["variant"], strict=True)
+    ]
+    by_reason = without_score.assign(form=forms).groupby(["reason", "form"], sort=False)
+    for (reason, form), rows in by_reason:
         methods = ", ".join(dict.fromkeys(rows["method"]))
-        notes.append(f"No {methods} of {rows['id'].nunique()} questions: {reason!s}.")
-    return notes
+        count = rows["id"].nunique()
+        of_questions = f"{count} questions" if count > 1 else "one question"
+        sentences.append(f"No {methods}{f' {form}' if form else ''}, {of_questions}: {reason}.")
+    return sentences
 
 
 class _FurtherKeys(StrictModel, extra="ignore"):

@@ -16,10 +16,24 @@ import pandas as pd
 
 from beamuq.array_types import Floats
 from beamuq.errors import BeamUQError
+from beamuq.methods.registry import METHODS
 from beamuq.row_ids import id_text
 
 NUMBERS = "fiu"  # numpy's kinds: floats, integers with and without sign
 TRUTH = "b"
+SCORES = (
+    "of score's frame one method's scores, scores['Dissimilarity'], or each in turn, "
+    "scores.wide().items(); to calibrate and decide give all rows to beamuq.calibrate and "
+    "beamuq.decide"
+)
+COLUMN = {
+    "quality": "what beamuq.quality returns, a value an answer",
+    "against": "what beamuq.quality returns, a value an answer",
+    "correct": "1 or 0 an answer, such as beamuq.quality(rows, answers) > 0.5",
+    "probability": "a probability an answer, such as 'right' of decisions",
+    "groups": "a name an answer",
+}
+"""What is given where a column is due, instead of a frame."""
 
 
 def number_column(name: str, values: object, *, truth_values: bool = False) -> Floats:
@@ -142,11 +156,7 @@ def _one_column(name: str, values: object) -> npt.NDArray[Any]:
             column[place] = value
         return column
     if isinstance(values, pd.DataFrame):
-        raise BeamUQError(
-            f"{name}: a frame; give one column of it (of score's frame one method's scores, "
-            "scores['Dissimilarity']; each in turn: scores.wide()), or to calibrate and decide "
-            "give all rows to beamuq.calibrate and beamuq.decide"
-        )
+        raise BeamUQError(f"{name}: a frame; give one column of it: {COLUMN.get(name, SCORES)}")
     if isinstance(values, str | bytes | Mapping | set | frozenset) or not isinstance(
         values, Iterable
     ):
@@ -178,7 +188,18 @@ def _number(name: str, row: int, value: object, truth_values: bool) -> float:
             return float(value)
     elif isinstance(value, Real):
         return float(value)
-    raise _no_numbers(f"{name}: row {row}", f"{value!r:.40}")
+    if name == "scores" and isinstance(value, str) and value in METHODS:
+        raise BeamUQError(
+            f"{name}: row {row}: {value!r}: a method's name; give its scores, scores[{value!r}]; "
+            "of several: {name: beamuq.prr(scores[name], quality) for name in …}"
+        )
+    if name == "scores" and isinstance(value, Mapping):
+        raise BeamUQError(
+            f"{name}: row {row}: a row of a question; score the rows first, and give one method's "
+            "scores: beamuq.score(rows)['Dissimilarity']"
+        )
+    shown = "a series" if isinstance(value, pd.Series) else f"{value!r:.40}"
+    raise _no_numbers(f"{name}: row {row}", shown)
 
 
 def _no_numbers(place: str, what: str) -> BeamUQError:

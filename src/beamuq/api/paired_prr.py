@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from beamuq.api.paired_columns import ids_of
 from beamuq.array_types import Floats
@@ -57,11 +58,27 @@ def measured_prr(
     return Estimates.from_rows(rows, [values[1:] for values in drawn])
 
 
-def only_estimate(estimates: Estimates, confidence: float) -> Estimate:
+@dataclass(frozen=True, repr=False)
+class PRR(Estimate):
+    """A PRR with its interval; it shows of which scores, by which quality, where that is known."""
+
+    of_scores: str = field(default="", compare=False)
+
+    def __repr__(self) -> str:
+        heading = f"PRR of {self.of_scores}: " if self.of_scores else ""
+        return f"Estimate({heading}{self.in_words()})"
+
+
+def only_estimate(estimates: Estimates, confidence: float, of_scores: str = "") -> PRR:
     """The only row of estimates, with its interval."""
     (row,) = estimates.summary(confidence).to_dict("records")
     ends = {name: _none_if_nan(row[name]) for name in ("value", "low", "high", "std")}
-    return Estimate(**ends, note=str(row["note"]), n=int(row["n"]))
+    return PRR(**ends, note=str(row["note"]), n=int(row["n"]), of_scores=of_scores)
+
+
+def p_or_none(difference: Estimates) -> float | None:
+    """The two-sided p of the only row of estimates; None where it has no interval."""
+    return _none_if_nan(float(difference.p()[0]))
 
 
 def _none_if_nan(value: float) -> float | None:

@@ -42,14 +42,25 @@ from beamuq.api.inspect_log_file import is_inspect_log
 from beamuq.api.inspect_logs import from_inspect
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.paired_columns import check_order, group_column, number_column
-from beamuq.api.paired_prr import RESAMPLES, measured_prr, names_of_answers, only_estimate
+from beamuq.api.paired_prr import (
+    PRR,
+    RESAMPLES,
+    measured_prr,
+    names_of_answers,
+    only_estimate,
+)
 from beamuq.api.rows import Rows, check_settings, named, score_names
 from beamuq.api.score_columns import SCORE_COLUMNS
-from beamuq.api.score_series import ScoreSeries, form_in_words, score_series
+from beamuq.api.score_series import (
+    ScoreSeries,
+    form_in_words,
+    judged_in_words,
+    kind_of,
+    score_series,
+)
 from beamuq.api.score_settings import ScoreSettings, scored_with
 from beamuq.array_types import Bools, Floats
 from beamuq.errors import BeamUQError, hint
-from beamuq.evaluation.bootstrap import Estimate
 from beamuq.evaluation.prr_and_auc import why_undefined
 from beamuq.html_text import escape
 from beamuq.methods import candidate_weights
@@ -132,11 +143,23 @@ class Scores(pd.DataFrame):
 
         Also a score by the name that ``wide`` has: ``Dissimilarity + multinomial``.
         """
+        if isinstance(key, list):
+            self._check_no_methods(key)
         if not isinstance(key, str) or key in self.columns or "method" not in self.columns:
             return super().__getitem__(key)
         if " " in key:
             return self._scores_of_name(key)
         return self.scores_of(key)
+
+    def _check_no_methods(self, names: Sequence[object]) -> None:
+        """Raises BeamUQError for a list that names methods, whose scores are no columns."""
+        methods = set(super().__getitem__("method")) if "method" in self.columns else set()
+        for name in names:
+            if isinstance(name, str) and name in methods - set(self.columns):
+                raise BeamUQError(
+                    f"{names!r:.60}: methods, not columns; give one, scores[{name!r}], or take "
+                    "several from scores.wide()"
+                )
 
     def _scores_of_name(self, name: str) -> ScoreSeries:
         """The score that ``wide`` calls so; raises BeamUQError if there is none."""
@@ -159,7 +182,7 @@ class Scores(pd.DataFrame):
         of_method = self[self["method"] == method]
         rows = of_method[(of_method["setting"] == setting) & of_method["value"].notna()]
         if form is not None:
-            rows = rows[rows["variant"] == FORM_OF_WORD.get(form, form)]
+            rows = rows[rows["variant"] == _variant_of(form, method, of_method)]
         if rows.empty:
             raise self._no_such_score(method, form, setting)
         first_form = rows["variant"].min()  # "" before beamsearch before multinomial
@@ -244,7 +267,20 @@ class Scores(pd.DataFrame):
         return BeamUQError(f"{method!r}: no such column or {score_name}: {reason}")
 
 
+def _variant_of(form: str, method: str, rows: pd.DataFrame) -> str:
+    """The variant that a form's name means; of a method in one form "samples" may be that one."""
+    in_one_form = set(rows["variant"]) == {""}
+    if in_one_form and kind_of(method, "") == form:
+        return ""
+    return FORM_OF_WORD.get(form, form)
+
+
 def _check_columns(scores: pd.DataFrame) -> None:
+    if scores.attrs.get(JUDGED) == SHOWN:
+        raise BeamUQError(
+            "scores: what wide() returns; give the frame that beamuq.score returns, or to "
+            "beamuq.plot some columns by name: dict(wide[['Prob', 'CocoaPPL + beamsearch']])"
+        )
     for name in KEYS:
         if name not in scores.columns:
             raise BeamUQError(
@@ -793,7 +829,7 @@ def prr(
     resamples: int = RESAMPLES,
     confidence: float = 0.95,
     seed: int = 0,
-) -> Estimate:
+) -> PRR:
     """The prediction–rejection ratio of uncertainty scores, with a bootstrap interval.
 
     As in section 4 of the paper.
@@ -816,7 +852,8 @@ def prr(
     Returns
     -------
     value, low, high, std and n: at most 1, 0 for a random order, negative for a worse
-    one; None where undefined (constant quality), and ``note`` says why.
+    one; None where undefined (constant quality), and ``note`` says why. Of series it shows what
+    they are: ``Estimate(PRR of Dissimilarity over 10 samples by answer_f1: …)``.
 
     Raises BeamUQError if lengths or the order of two series differ, or a score or quality is
     missing or not finite.
@@ -841,8 +878,9 @@ def prr(
         )
     _check_all_there("scores", score_column)
     _check_all_there("quality", quality_column)
+    of_scores = judged_in_words(scores, score_column, quality)
     if why := why_undefined("PRR", quality_column, max_rejection):
-        return Estimate(None, None, None, None, why, count)
+        return PRR(None, None, None, None, why, count, of_scores)
     measured = measured_prr(
         [({}, score_column)],
         quality_column,
@@ -852,7 +890,7 @@ def prr(
         resamples=resamples,
         seed=seed,
     )
-    return only_estimate(measured, confidence)
+    return only_estimate(measured, confidence, of_scores)
 
 
 def _check_all_there(name: str, column: Floats) -> None:

@@ -55,7 +55,10 @@ class ScoreSeries(pd.Series):
         if rows is None or rows.empty:
             return ""
         method = str(rows["method"].iloc[0])
-        forms = [form_in_words(method, str(variant)) for variant in rows["variant"].unique()]
+        forms = [
+            form_in_words(method, str(variant), candidate_counts(of_form))
+            for variant, of_form in rows.groupby("variant", sort=False)
+        ]
         settings = [f"setting: {setting}" for setting in rows["setting"].unique() if setting]
         names = similarity_of(rows, method)
         similarity = f"similarity: {names}" if names else ""
@@ -74,21 +77,108 @@ class ScoreSeries(pd.Series):
         return self
 
 
-FORMS_IN_WORDS = {
-    "answer": "of the answer alone",
-    "samples": "over samples",
-    "beams": "over beams",
-}
+UNKNOWN_COUNTS = (0, 0)
+"""The fewest and the most candidates of a question, where that is not known."""
 
 
-def form_in_words(method: str, variant: str) -> str:
-    """Of which form a score is: ``over beams (beamsearch)``; "": its method is not known."""
+def candidate_counts(rows: pd.DataFrame) -> tuple[int, int]:
+    """The fewest and the most candidates that rows with a value were scored over; else 0, 0."""
+    if "candidates" not in rows:
+        return UNKNOWN_COUNTS
+    counts = rows.loc[rows["value"].notna(), "candidates"]
+    if counts.empty or counts.isna().any():
+        return UNKNOWN_COUNTS
+    return int(counts.min()), int(counts.max())
+
+
+def counted(kind: str, counts: tuple[int, int]) -> str:
+    """``10 beams``, ``4 to 10 samples``; ``beams`` where it is not known how many."""
+    fewest, most = counts
+    if not most:
+        return kind
+    if fewest < most:
+        return f"{fewest} to {most} {kind}"
+    return f"{most} {kind}" if most > 1 else f"{most} {kind.removesuffix('s')}"
+
+
+def form_in_words(
+    method: str, variant: str, counts: tuple[int, int] = UNKNOWN_COUNTS, *, plain: bool = False
+) -> str:
+    """Of which form a score is: ``over 10 beams (beamsearch)``; "": its method is not known.
+
+    ``counts``: of candidates, the fewest and the most. ``plain``: without the paper's word.
+    """
     if method not in METHODS and variant == "":
         return ""
-    kind = "beams" if variant == "beamsearch" else "samples"
+    kind = kind_of(method, variant)
+    words = "of the answer alone" if kind == "answer" else f"over {counted(kind, counts)}"
+    return words if plain or not variant else f"{words} ({variant})"
+
+
+def kind_of(method: str, variant: str) -> str:
+    """What a score compares the answer with: answer, samples or beams.
+
+    A method in one form of which nothing is known is taken to be over samples.
+    """
     if method in METHODS:
-        kind = candidates_of(METHODS[method], variant)
-    return FORMS_IN_WORDS[kind] + (f" ({variant})" if variant else "")
+        return candidates_of(METHODS[method], variant)
+    return "beams" if variant == "beamsearch" else "samples"
+
+
+def score_in_words(scores: object, values: Floats) -> str:
+    """What a score is: ``Dissimilarity over 10 samples``; "" where nothing says it.
+
+    ``values`` [N]: ``scores`` as numbers. The rows of a series count where id and value are theirs;
+    of another series its name.
+    """
+    if not isinstance(scores, pd.Series):
+        return ""
+    rows = scores.scored_rows if isinstance(scores, ScoreSeries) else None
+    if rows is None or rows.empty:
+        return _method_in_name(scores) or ""
+    if not _are_of(rows, scores.index, values):
+        return ""
+    first = rows[["method", "variant", "setting"]].iloc[0]
+    counts = candidate_counts(rows[rows["id"].isin(scores.index)])
+    name = f"{first['method']} {first['setting']}".strip()
+    return f"{name} {form_in_words(first['method'], first['variant'], counts, plain=True)}".strip()
+
+
+def similarity_in_words(scores: object) -> str:
+    """By which similarity scores compare texts, as far as a series or a frame says it; else ""."""
+    if isinstance(scores, ScoreSeries) and scores.scored_rows is not None:
+        rows = scores.scored_rows
+        return ", ".join(filter(None, {similarity_of(rows, name) for name in rows["method"]}))
+    if not isinstance(scores, pd.Series | pd.DataFrame):
+        return ""
+    method, _, _ = str(getattr(scores, "name", "")).partition(" ")
+    return str(scores.attrs.get("similarity", "")) if _compares_texts(method) else ""
+
+
+def judged_in_words(scores: object, values: Floats, quality: object) -> str:
+    """What is measured of scores: ``Dissimilarity over 10 beams by answer_f1, similarity minilm``.
+
+    As far as the two say it; "" where the scores say nothing. ``values`` [N]: them as numbers.
+    """
+    what = score_in_words(scores, values)
+    if not what:
+        return ""
+    judge = getattr(quality, "name", None)
+    judged = f"{what} by {judge}" if judge else what
+    similarity = similarity_in_words(scores)
+    return f"{judged}, similarity {similarity}" if similarity else judged
+
+
+def _are_of(rows: pd.DataFrame, ids: pd.Index, values: Floats) -> bool:
+    """Whether values are those of rows, all of one method in one form."""
+    if len(rows[["method", "variant", "setting"]].drop_duplicates()) > 1:
+        return False
+    by_id = dict(zip(rows["id"], rows["value"], strict=True))
+    own_values = [by_id.get(label, math.nan) for label in ids]
+    return all(
+        math.isclose(own, value, rel_tol=ROUNDED)
+        for own, value in zip(own_values, values, strict=True)
+    )
 
 
 def similarity_of(rows: pd.DataFrame, method: str) -> str:

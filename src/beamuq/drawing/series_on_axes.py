@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Mapping
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -38,6 +39,14 @@ BEAMS = COLOURS["beams"]
 BLACK = COLOURS["black"]
 GREY = COLOURS["grey"]
 END_WIDTH = 0.5  # points, of the lines through the ends of intervals
+# of a legend below the axes: the width of a handle and of a letter, and how many letters' heights
+# the ticks and the label of the axis take
+HANDLE_INCHES = 0.6
+LETTER_INCHES = 0.07
+BELOW_LABEL = 4.5
+# of a title: the width of a letter, and the fewest in a line
+TITLE_LETTER_INCHES = 0.08
+LEAST_LETTERS = 20
 
 
 @dataclass(frozen=True)
@@ -116,7 +125,35 @@ def legend_with_interval(ax: Axes, confidence: float) -> None:
     """The legend, with an entry for the thin lines of :func:`line`."""
     name = f"{100 * confidence:g} % interval"
     ax.plot([], [], color=GREY, linewidth=END_WIDTH, label=name)
-    ax.legend()
+    legend_below(ax)
+
+
+def legend_below(ax: Axes) -> None:
+    """The legend below the axes and their label, never over a curve, in as many columns as fit."""
+    labels = ax.get_legend_handles_labels()[1]
+    longest = max(map(len, labels), default=0)
+    inches = ax.get_window_extent().width / ax.figure.dpi
+    columns = int(inches / (HANDLE_INCHES + LETTER_INCHES * longest))
+    ax.legend(
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0),
+        borderaxespad=BELOW_LABEL,
+        ncols=min(max(columns, 1), 4),
+        fontsize="small",
+        frameon=False,
+    )
+
+
+def title_with_facts(ax: Axes, title: str, facts: Iterable[str], names: Iterable[str] = ()) -> None:
+    """A title, and below it what a reader must know, in as many lines as the axes are narrow.
+
+    ``names``: what stands beside the axes, which takes of their width.
+    """
+    longest = max((len(line) for name in names for line in name.split("\n")), default=0)
+    inches = ax.get_window_extent().width / ax.figure.dpi - LETTER_INCHES * longest
+    letters = max(LEAST_LETTERS, int(inches / TITLE_LETTER_INCHES))
+    lines = [line for text in (title, ", ".join(facts)) for line in textwrap.wrap(text, letters)]
+    ax.set_title("\n".join(lines), fontsize="medium")
 
 
 def points(

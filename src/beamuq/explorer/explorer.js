@@ -163,7 +163,11 @@ function openCell(index) {
   const same = cell.methods.findIndex((m) => m.join() === before);
   const options = cell.methods.map(([title, form], m) => [title + FORMS[form], m]);
   choices("method", options.length ? options : [["none", 0]], same >= 0 ? same : cell.opens);
-  find("notes").replaceChildren(...[...data.notes, ...cell.notes].map((note) => make("p", {}, note)));
+  const sentences = (listed) => listed.map((sentence) => make("p", {}, sentence));
+  const missing = cell.without_value.length
+    ? [make("details", {}, make("summary", {}, "Scores without a value, and why"), ...sentences(cell.without_value))]
+    : [];
+  find("notes").replaceChildren(...sentences([...data.notes, ...cell.notes]), ...missing);
 }
 
 /* The questions that pass every slice, in the order chosen; `keep` is opened if it is among them, else the first. */

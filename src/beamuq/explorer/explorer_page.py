@@ -67,7 +67,8 @@ class Section:
 
     name: part of a link to one of them. scores: as a table of scores, of one produced answer.
     sources: what answer, samples and beams are. similarity, quality: what they are called; an
-    answer is right above ``threshold``. notes: sentences on the section.
+    answer is right above ``threshold``. notes: sentences on the section. without_value: sentences
+    on scores that lack values, which stand folded.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Section:
     threshold: float = 0.5
     max_rejection: float = 0.5
     notes: Sequence[str] = ()
+    without_value: Sequence[str] = ()
 
 
 def page(
@@ -159,6 +161,7 @@ def _packed_section(section: Section, tokens: dict[str, int]) -> dict[str, Any]:
         "name": section.name,
         "title": section.title,
         "notes": list(section.notes),
+        "without_value": list(section.without_value),
         "sources": {name: section.sources.get(name, "") for name in ("answer", "samples", "beams")},
         "similarity": section.similarity,
         "quality": section.quality,
