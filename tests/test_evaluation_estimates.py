@@ -250,3 +250,8 @@ def test_what_has_no_error_is_joined_to_what_has() -> None:
     found = joined([made({"value": 1.0}, resamples=50), count])
     assert found.replicates.shape == (2, 50)
     assert found.summary()["low"].notna().tolist() == [True, False]
+
+
+def test_a_value_without_resamples_has_no_p() -> None:
+    row = {"model": "m", "dataset": "d", "value": 0.1, "low": -0.2, "high": 0.4, "n": 50}
+    assert np.isnan(Estimates.from_rows([row], [0.1]).p()[0])

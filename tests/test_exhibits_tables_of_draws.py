@@ -46,13 +46,16 @@ class Mapped(Results):
         model = rows[-1]
         values = {beams_map.TRUE: 0.5, beams_map.SAMPLES: 0.3, beams_map.BEAMS: 0.4}
         values |= dict.fromkeys(exhibits_study.MIXED, 0.3)
+        spread = {beams_map.BEAMS: 0.5}  # of target, which is beams less the true value
+        generator = np.random.default_rng(0)
         for setting, M in of_truth.items():
             for variant, value in values.items():
                 if (variant == beams_map.TRUE) != (M is None):
                     continue
                 keys = {"quality": "answer_f1", "method": D, "metric": "PRR"}
                 number = {"value": value, "low": value, "high": value, "std": 0.0}
-                drawn = {"values": np.full_like(model["values"], value)}
+                noise = generator.normal(scale=spread.get(variant, 0.01), size=len(model["values"]))
+                drawn = {"values": (value + noise).astype(np.float32)}
                 rows.append(
                     model | keys | number | drawn | {"variant": variant, "setting": setting}
                 )
@@ -103,6 +106,12 @@ def test_the_parts_of_the_gain_are_of_the_map_and_the_spread_of_the_draws(
     assert values["coqa", "sd of draws", D] == pytest.approx(np.std(samples, ddof=1))
     last = [row for row in built.shown.rows if row.group == "ARC-Challenge"]
     assert [cell.text for cell in last[0].cells[-3:-1]] == ["–", "–"]  # no map
+
+
+def test_the_parts_of_the_gain_have_the_p_of_the_map_s_resamples(results: Mapped) -> None:
+    frame = results.built("gains_over_draws").frame.set_index(["dataset", "metric", "method"])
+    assert frame.loc[("coqa", "noise", D), "p_holm"] < 0.5
+    assert frame.loc[("coqa", "target", D), "p_holm"] == 1
 
 
 def test_sharpness_counts_what_the_candidates_hold(results: Mapped) -> None:

@@ -221,14 +221,15 @@ class Estimates:
     def p(self) -> Floats:
         """[rows] two-sided p of a value of 0, by how often resampling crosses it.
 
-        NaN where there is no interval.
+        NaN where there is no interval, or where no resample says how far the value may be off.
         """
         defined = ~np.isnan(self.replicates)
         at_most_0 = (self.replicates <= 0).sum(axis=1)
         at_least_0 = (self.replicates >= 0).sum(axis=1)
         crossed = np.minimum(at_most_0, at_least_0)
         p = np.minimum(1.0, 2 * (crossed + 1) / (defined.sum(axis=1) + 1))
-        return np.where(self.summary()["low"].isna(), np.nan, p)
+        repeated = (self.replicates == self.replicates[:, :1]).all(axis=1)
+        return np.where(self.summary()["low"].isna() | repeated, np.nan, p)
 
     def holm(self, within: Collection[str] = (), tests: int | None = None) -> Floats:
         """[rows] p after Holm's correction over the rows of equal keys ``within``.

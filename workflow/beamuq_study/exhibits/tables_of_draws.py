@@ -208,7 +208,11 @@ def _parts_of_gain(study: Study, inputs: Inputs, cell: Cell) -> Estimates:
     summary = of_size.summary(study.evaluation.confidence)
     numbers = summary[["metric", "value", "low", "high", "n", "note"]]
     rows = [{**cell.place, "method": METHOD, **row} for row in records(numbers)]
-    return Estimates.from_rows(rows, [row["value"] for row in rows])
+    # a map may have fewer resamples than the other gains of the table
+    drawn = of_size.replicates[:, : study.evaluation.resamples]
+    replicates = np.full((len(rows), study.evaluation.resamples), np.nan)
+    replicates[:, : drawn.shape[1]] = drawn
+    return Estimates.from_rows(rows, [*replicates])
 
 
 # -- gains by covered mass -------------------------------------------------------------------------
