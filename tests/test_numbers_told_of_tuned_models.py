@@ -180,8 +180,10 @@ def test_what_is_told_of_growth() -> None:
     assert_told(TUNED, f"{numbers([untuned])[0]} (p = {decimal(untuned['p_holm'], 2)} after Holm")
     gains = csv("tables/gains_over_draws").query("metric == 'beams - samples'")
     of_table = gains[gains["p_holm"].notna()]
-    assert_told(TUNED, f"after Holm over the table's {len(of_table)})")
-    assert (of_table["p_holm"] < 0.05).sum() == 1
+    parts = csv("tables/gains_over_draws").query("metric in ['noise', 'target']")
+    family = len(of_table) + parts["p_holm"].notna().sum()
+    assert_told(TUNED, f"after Holm over the table's {family};")
+    assert not (of_table["p_holm"] < 0.05).any()
     changes = [gain(model, F1)["value"] - gain(UNTUNED, F1)["value"] for model in CHECKPOINTS]
     assert (round(min(changes), 2), round(max(changes), 2)) == (-0.01, 0.02)
     losses = [untuned["value"] - gain(model, EXACT)["value"] for model in CHECKPOINTS]
