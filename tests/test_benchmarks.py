@@ -72,7 +72,7 @@ def test_what_a_score_costs_is_told_for_each_set_of_candidates(
 @pytest.mark.packaged
 def test_shares_of_the_product_rate_add_up(tmp_path: Path) -> None:
     written = tmp_path / "products.json"
-    products.main(["--questions", "2", "--lengths", "40", "--json", str(written)])
+    products.main(["--questions", "1", "--lengths", "40", "--json", str(written)])
     results = json.loads(written.read_text(encoding="utf-8"))
     assert results["product rate"] > 1e9
     without_beams, with_beams = results["cells"]

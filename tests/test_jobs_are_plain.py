@@ -15,7 +15,7 @@ import pytest
 from beamuq.errors import BeamUQError
 from beamuq_study import cost_records
 from beamuq_study.plan.study_on_machine import path_to_python
-from micro import EVALUATION, SIMILARITY, Workplace, micro_study, wait_for
+from micro import CANDIDATES, EVALUATION, Workplace, micro_study, wait_for
 from run_snakemake import snakemake
 
 QUESTIONS = "results/micro/questions/triviaqa.parquet"
@@ -136,7 +136,7 @@ def test_a_job_has_the_environment_of_snakemake(
 
 def test_a_killed_job_is_told_and_its_attempt_counts(prompted: Workplace) -> None:
     with ThreadPoolExecutor() as threads:
-        run: Any = threads.submit(prompted.run, SIMILARITY, fails=True)
+        run: Any = threads.submit(prompted.run, CANDIDATES, fails=True)
         number = wait_for(lambda: prompted.parts() and prompted.process_of("candidates"))
         os.kill(number, signal.SIGKILL)
         said = run.result()
@@ -146,7 +146,7 @@ def test_a_killed_job_is_told_and_its_attempt_counts(prompted: Workplace) -> Non
     record = prompted.folder / "results/micro/costs/candidates/tiny/triviaqa/main.jsonl"
     (killed,) = cost_records.read(record)
     assert killed["state"] == cost_records.RUNNING
-    prompted.run(SIMILARITY)
+    prompted.run(CANDIDATES)
     first, second = cost_records.read(record)
     assert (first["state"], second["state"]) == (cost_records.RUNNING, cost_records.FINISHED)
     log = (prompted.folder / "logs/micro/candidates/tiny/triviaqa/main.log").read_text()
