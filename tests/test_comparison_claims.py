@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -947,3 +948,9 @@ def test_a_size_of_another_model_is_no_verdict_and_settings_of_one_s_own_are_nam
     ]
     assert rows["paper_settings"]["mass-condition"] == "mine is none of the paper's"
     assert set(rows["outcome"][["gpu-days", "every-budget"]]) == {"not asked"}
+
+
+def test_of_tests_asked_together_a_larger_difference_is_the_smallest_detectable() -> None:
+    case = Case(cast(ComparisonInputs, SimpleNamespace(rules=RULES)), ())
+    assert case.detectable(0.01) == pytest.approx(0.0280, abs=1e-4)
+    assert case.detectable(0.01, families=6) == pytest.approx(0.0348, abs=1e-4)

@@ -85,6 +85,7 @@ def test_more_claims_asked_together_need_a_smaller_p() -> None:
     parts = [cell(FIRST, of_draws(0.44, 0.4, 0.4), spread)]
     assert judged(*parts).outcome == "yes"
     assert judged(*parts, families=40).outcome == "undecided"
+    assert judged(*parts, families=40).families == 40
 
 
 def test_a_quality_that_was_not_measured_is_not_asked_about() -> None:

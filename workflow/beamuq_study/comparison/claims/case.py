@@ -179,7 +179,13 @@ class Case:
         if sign is None:
             sign = part_of_share(float(positive.mean()), max(most, MORE_THAN_HALF))
         return Verdict(
-            n, sign, size, significance, opposite or below > 0, value=float(values.mean())
+            n,
+            sign,
+            size,
+            significance,
+            opposite or below > 0,
+            value=float(values.mean()),
+            families=families,
         )
 
     def too_few_resamples(self, resamples: int, tests: int, sides: int) -> bool:
@@ -197,12 +203,13 @@ class Case:
             sign = "yes" if mean > 0 else "no"
         return Verdict(n, sign, value=mean, low=mean - half_width, high=mean + half_width, std=std)
 
-    def detectable(self, std: float) -> float:
+    def detectable(self, std: float, families: int = 1) -> float:
         """The smallest true difference that a two-sided test shows with the power declared.
 
         ``std``: the standard error of the estimate; at 5 % and 80 % the difference is 2.8 of them.
+        ``families``: of so many tests, after Bonferroni's correction.
         """
-        z = normal_quantile(1 - self.tolerances["level"] / 2)
+        z = normal_quantile(1 - self.tolerances["level"] / (2 * families))
         return float(smallest_detectable(std, 0.0, z, self.results.rules.limits["power"]))
 
     def negligible(self, differences: Estimates) -> tuple[list[Within], pd.DataFrame]:

@@ -59,14 +59,16 @@ def _judged(results: ComparisonInputs, claim: Claim, asked_of: ModelAsked) -> di
     except NotAskedError as error:
         return why_not | {"outcome": error.outcome, "found": str(error)}
     is_another_model = claim.sized and asked_of.model not in claim.models
-    is_undecided = verdict.outcome == "undecided"
+    detectable = np.nan
+    if verdict.outcome == "undecided":
+        detectable = case.detectable(verdict.std, verdict.families)
     return {
         "outcome": "another model" if is_another_model else verdict.outcome,
         "value": verdict.value,
         "low": verdict.low,
         "high": verdict.high,
         "n": verdict.n,
-        "detectable": case.detectable(verdict.std) if is_undecided else np.nan,
+        "detectable": detectable,
         "found": "; ".join(case.notes),
         "paper_settings": _paper_settings(results, claim, asked_of.cells, judge.reads),
     }

@@ -25,6 +25,7 @@ class Verdict:
     low: float = np.nan
     high: float = np.nan
     std: float = np.nan  # of the value, where that is what is tested
+    families: int = 1  # as many verdicts like it are asked for together, and corrected for
 
     @property
     def outcome(self) -> Part:
