@@ -92,6 +92,8 @@ MEASURED = {
     "roc-": Measured(metric="ROC-AUC"),
     "answered-": Measured(answered=True),
     "bfloat16-": Measured(folder="small_bfloat16"),
+    "probabilities-exact-": Measured(folder="probabilities", quality="exact_match"),
+    "probabilities-": Measured(folder="probabilities"),
     "pilot-": Measured(left_out=slice(PILOT_QUESTIONS, None)),
     "later-": Measured(left_out=slice(PILOT_QUESTIONS)),
     "": Measured(),
@@ -257,6 +259,18 @@ DIFFERENCES = [
         ("CocoaMSP",),
         MEANS,
         "exact-main@Prob - exact-main multinomial",
+    ),
+    Difference(
+        "PRO less Perplexity",
+        ("PRO",),
+        MEANS,
+        "probabilities-main - probabilities-main@Perplexity",
+    ),
+    Difference(
+        "PRO less Perplexity by exact match",
+        ("PRO",),
+        MEANS,
+        "probabilities-exact-main - probabilities-exact-main@Perplexity",
     ),
 ]
 JUDGES = {"answer_f1": "main", "exact_match": "exact-main"}  # the recipe as each judges it

@@ -3,13 +3,15 @@
 ``python tools/evidence_map.py`` makes three files of ``evidence/small`` from its published tables,
 in a second: ``map_points.csv``, the covered mass and κ of each cell; ``crossings.csv``, the covered
 mass from which beams are ahead, by κ; ``map_against_labels.csv``, what beams gain under real
-labels beside the map's value at the same place.
+labels beside the map's value at the same place. ``evidence/tuned/maps_compared.csv`` sets the map
+of the untuned model beside each tuned model's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,8 @@ FOLDER = EVIDENCE / "small"
 POINTS_FILE = FOLDER / "map_points.csv"
 CROSSINGS_FILE = FOLDER / "crossings.csv"
 LABELS_FILE = FOLDER / "map_against_labels.csv"
+TUNED_FOLDER = EVIDENCE / "tuned"
+MAPS_FILE = TUNED_FOLDER / "maps_compared.csv"
 GAIN = "beams - samples"
 OPEN = ("triviaqa", "webquestions", "coqa")
 CHOICE = ("commonsenseqa", "arc-challenge")
@@ -46,8 +50,8 @@ def points() -> pd.DataFrame:
     return points[columns].drop_duplicates(["model", "dataset"]).reset_index(drop=True)
 
 
-def _figure(name: str) -> pd.DataFrame:
-    return pd.read_csv(FOLDER / f"figures/{name}.csv")
+def _figure(name: str, folder: Path = FOLDER) -> pd.DataFrame:
+    return pd.read_csv(folder / f"figures/{name}.csv")
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,11 @@ def always(kappa: float) -> Curve:
 
 def surface(dataset: str, quality: str) -> Surface:
     """The map of one dataset under one quality."""
-    grid = _figure("when_beams_win_by_dataset").query("what == @GAIN")
+    return _surface_of(_figure("when_beams_win_by_dataset"), dataset, quality)
+
+
+def _surface_of(figure: pd.DataFrame, dataset: str, quality: str) -> Surface:
+    grid = figure.query("what == @GAIN")
     grid = grid[(grid["dataset"] == dataset) & (grid["quality"] == quality)]
     wide = grid.pivot(index="mass", columns="kappa", values=list(ENDS))
     return Surface(
@@ -180,7 +188,44 @@ def _gains_by_labels() -> list[Row]:
     return pd.concat([by_exact[columns], by_own[columns]]).to_dict("records")
 
 
-FILES = {POINTS_FILE: points, CROSSINGS_FILE: crossings, LABELS_FILE: map_against_labels}
+def maps_compared() -> pd.DataFrame:
+    """Beams − samples at the place of each model of study ``tuned``, by the map of the untuned one
+    (``untuned_map``) and by its own (``value``, its interval), at the model's κ.
+
+    A model's own map is of κ = .5 and 1, and interpolated between.
+    """
+    figure = _figure("when_beams_win", TUNED_FOLDER)
+    sharpness = pd.read_csv(TUNED_FOLDER / "tables/sharpness.csv").query("dataset == 'coqa'")
+    places = sharpness.pivot(index="model", columns="metric", values="value").dropna()
+    rows = []
+    for quality in ("similarity", "exact text"):
+        of_untuned = _surface_of(figure, "coqa", quality)
+        for model, place in places.iterrows():
+            mass = place["mass of the most probable"]
+            kappa = place["kappa"]
+            row = {"model": model, "quality": quality, "mass": mass, "kappa": kappa}
+            row["untuned_map"] = of_untuned.at("value", mass, kappa)
+            rows.append(row | _on_own_map(str(model), quality, kappa))
+    return pd.DataFrame(rows)
+
+
+def _on_own_map(model: str, quality: str, kappa: float) -> Row:
+    """A tuned model's gain where its distribution is as it is, by its own map."""
+    gains = pd.read_csv(TUNED_FOLDER / "tables/beams_map.csv").query("metric == @GAIN")
+    is_beams = (gains["method"] == D) & (gains["variant"] == "normalised beam")
+    own = gains[is_beams & (gains["model"] == model) & (gains["dataset"] == "coqa")]
+    place = own["setting"].str.extract(rf"^{quality} power=1\.0 kappa=([\d.]+) M=10$")[0]
+    own = own.assign(kappa=place.astype(float)).dropna(subset="kappa").sort_values("kappa")
+    at_kappa = {end: float(np.interp(kappa, own["kappa"], own[end])) for end in ENDS}
+    return at_kappa | {"n": int(own["n"].max())}
+
+
+FILES = {
+    POINTS_FILE: points,
+    CROSSINGS_FILE: crossings,
+    LABELS_FILE: map_against_labels,
+    MAPS_FILE: maps_compared,
+}
 
 if __name__ == "__main__":
     for file, rows_of_file in FILES.items():
