@@ -41,7 +41,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("comparison_claims.csv", "ledger.csv", "study.json")
 LARGEST = 400_000  # bytes of the points of a figure: those of curves are more
 LONG_NUMBER = re.compile(r"-?\d+\.\d{7,}(e-\d+)?|-?\d\.\d+e-\d+")
-LARGEST_SHIFT = 16  # of 255, that a colour of a picture in few colours may be off: unseen
+LARGEST_SHIFT = 14  # of 255, that a colour of a picture in few colours may be off
 NO_TEXT = {"question": "", "context": [], "history": [], "options": [], "references": []}
 
 
@@ -228,18 +228,16 @@ def picture(source: Path, target: Path) -> None:
 
 
 def in_few_colours(picture: Image.Image) -> Image.Image:
-    """A picture in as few as 64 to 256 colours, a third of the bytes; whole where these would
-    change its colours.
+    """A picture in 256 colours, a third of the bytes; whole where these would change its colours.
 
     A colour is changed where a pixel's differs by more than ``LARGEST_SHIFT``: then a thin line may
     come to have the hue of another series.
     """
-    for colours in (64, 128, 256):
-        few = picture.quantize(colours, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-        shift = ImageChops.difference(picture, few.convert("RGB"))
-        if max(high for _, high in shift.getextrema()) <= LARGEST_SHIFT:
-            return few
-    return picture
+    coverage = Image.Quantize.MAXCOVERAGE
+    few = picture.quantize(256, coverage, dither=Image.Dither.NONE)
+    shift = ImageChops.difference(picture, few.convert("RGB"))
+    largest = max(high for _, high in shift.getextrema())
+    return few if largest <= LARGEST_SHIFT else picture
 
 
 def _write(path: Path, loaded: Loaded) -> None:
