@@ -135,11 +135,12 @@ def test_the_five_beside_the_paper_s() -> None:
     by_f1 = [gain(model, F1, "the five") for model in CHECKPOINTS]
     one, two, four = (signed(row["value"]) for row in by_f1)
     in_the_mean = paper_gains(ALL).set_index("method").loc[FIVE, "paper"]
-    on_coqa = paper_gains(["coqa"]).set_index("method").loc[FIVE, "paper"]
+    by_paper = paper_gains(["coqa"]).set_index("method").loc[FIVE]
+    on_coqa = by_paper["paper"]
     assert_told(
         TUNED,
         f"the five gain {one}, {two} and {four}; the paper's {signed(in_the_mean)} in the mean, "
-        f"{signed(on_coqa)} on CoQA.",
+        f"{signed(on_coqa)} on CoQA (base models: {signed(by_paper['paper_base'])}).",
     )
     for row in by_f1:
         assert row["low"] < in_the_mean < on_coqa < row["high"]
