@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -144,6 +145,32 @@ def test_scores_that_were_read_from_a_file_are_compared(
 ) -> None:
     read = pd.DataFrame(scores.to_dict("records"))
     assert beamuq.compare(read, quality) == beamuq.compare(scores, quality)
+
+
+@pytest.mark.parametrize("draw_size", [None, 3])
+def test_scores_that_pandas_read_back_from_csv_are_compared(
+    quality: pd.Series[float], tmp_path: Path, draw_size: int | None
+) -> None:
+    methods = "LexicalSimilarity,Dissimilarity"
+    scores = beamuq.score(ROWS, similarity="lexical", methods=methods, draw_size=draw_size)
+    file = tmp_path / "scores.csv"
+    scores.to_csv(file, index=False)
+    read = pd.read_csv(file)
+    assert read["setting"].isna().any()
+    assert beamuq.compare(read, quality) == beamuq.compare(scores, quality)
+    others = ("LexicalSimilarity", "Dissimilarity + multinomial")
+    of_read = beamuq.compare(read, quality, others[0], against=others[1])
+    assert of_read == beamuq.compare(scores, quality, others[0], against=others[1])
+
+
+def test_a_missing_score_read_back_from_csv_is_named_with_its_reason(
+    quality: pd.Series[float], tmp_path: Path
+) -> None:
+    without_beams = [ROWS[0] | {"beams": []}, *ROWS[1:]]
+    file = tmp_path / "scores.csv"
+    beamuq.score(without_beams, similarity="lexical").to_csv(file, index=False)
+    with pytest.raises(BeamUQError, match=r"no Dissimilarity over beams \(needs beams"):
+        beamuq.compare(pd.read_csv(file), quality)
 
 
 DRAWS = ("M=4 draw=1", "M=4 draw=2", "M=4 draw=3")

@@ -80,6 +80,8 @@ from beamuq.scorers.scorer_protocol import scored
 COLUMNS = tuple(SCORE_COLUMNS)
 KEYS = ("id", "method", "variant", "setting", "value")
 """What a frame of scores needs, to be looked up by method."""
+EMPTY_TEXTS = ("variant", "setting", "reason", "note")
+"""Columns whose empty text a CSV file, read by pandas, gives back as NaN."""
 FORM_OF_WORD = {"samples": "multinomial", "beams": "beamsearch"}
 """What a form is called beside the paper's word for it."""
 SHOWN_COLUMNS = (*KEYS, "similarity", "reason", "scored_with")
@@ -291,6 +293,8 @@ def _check_columns(scores: pd.DataFrame) -> None:
 def as_scores(scores: object) -> Scores:
     """A frame of ``score``, also one that was read from a file.
 
+    A text that is missing is the empty one: pandas reads that of a CSV file as NaN.
+
     Raises BeamUQError if it is none.
     """
     if not isinstance(scores, pd.DataFrame):
@@ -298,7 +302,12 @@ def as_scores(scores: object) -> Scores:
             f"scores: a {type(scores).__name__}; give the frame that beamuq.score returns"
         )
     _check_columns(scores)
-    return scores if isinstance(scores, Scores) else Scores(scores)
+    empty_texts = {
+        name: scores[name].astype(object).where(scores[name].notna(), "")
+        for name in EMPTY_TEXTS
+        if name in scores.columns and scores[name].isna().any()
+    }
+    return Scores(scores).assign(**empty_texts)
 
 
 def score(
