@@ -243,6 +243,38 @@ def test_one_draw_is_told_of_with_what_to_do(quality: pd.Series[float]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("method", "told"),
+    [
+        (
+            ("SemanticEntropy", "samples", "printed"),
+            "the setting printed is not scored on several draws\n",
+        ),
+        (
+            ("Dissimilarity", "samples", "M=2 draw=2"),
+            "without the setting M=2 draw=2 it is the mean of all draws\n",
+        ),
+    ],
+)
+def test_a_setting_that_draws_do_not_have_gets_no_advice_to_make_draws(
+    method: tuple[str, str, str], told: str, quality: pd.Series[float]
+) -> None:
+    methods = "Dissimilarity,SemanticEntropy"
+    with_logprob = [
+        row | {"samples": [{"text": text, "logprob": -1.0} for text in row["samples"]]}
+        for row in rows(samples=4)
+    ]
+    scores = beamuq.score(with_logprob, similarity="lexical", methods=methods, draw_size=2)
+    text = repr(beamuq.compare(scores, quality, method, against="Dissimilarity"))
+    assert f"one draw of samples: another one changes this; {told}" in text
+    assert "draw_size=" not in text
+
+
+def test_a_setting_without_beams_is_named(all_scores: Scores, quality: pd.Series[float]) -> None:
+    with pytest.raises(BeamUQError, match="Dissimilarity M=3 draw=2: is not scored over beams"):
+        beamuq.compare(all_scores, quality, setting="M=3 draw=2")
+
+
+@pytest.mark.parametrize(
     ("samples", "told"),
     [
         (12, "12 samples beside 3 beams: score(rows, draw_size=3) compares as many"),

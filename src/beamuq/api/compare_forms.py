@@ -209,7 +209,8 @@ def _keys_of_forms(scores: Scores, method: str, setting: str) -> tuple[ScoreKeys
     for keys, kind in ((beams, "beams"), (samples, "samples")):
         if len(rows) and keys.form not in set(rows["variant"]):
             raise BeamUQError(
-                f"{method}: is not scored over {kind}; beams minus samples takes a method that has "
+                f"{keys.method} {setting}".strip()
+                + f": is not scored over {kind}; beams minus samples takes a method that has "
                 "scores over both, such as Dissimilarity; for another method beside it give "
                 "against=…"
             )
