@@ -36,7 +36,7 @@ from beamuq.api.candidate_records import (
     by_probability,
     read_records,
 )
-from beamuq.api.draws_of_samples import check_draws, draws_of, setting_of_draw
+from beamuq.api.draws_of_samples import check_draws, draws_of, setting_of_draw, settings_of_draws
 from beamuq.api.foreign_rows import Keys
 from beamuq.api.inspect_log_file import is_inspect_log
 from beamuq.api.inspect_logs import from_inspect
@@ -220,15 +220,43 @@ class Scores(pd.DataFrame):
     def __repr__(self) -> str:
         if not self._is_whole():
             return super().__repr__()
+        shown = self._without_draws()
         with pd.option_context("display.max_rows", 10, "display.width", 100):
-            return f"{self._heading()}\n{self.wide().round(3)!r}\n{self._forms()}"
+            return f"{shown._heading()}\n{shown.wide().round(3)!r}\n{self._footer()}"
 
     def _repr_html_(self) -> str | None:
-        table: Any = self.wide().round(3) if self._is_whole() else pd.DataFrame(self)
+        if not self._is_whole():
+            plain: Any = pd.DataFrame(self)
+            return str(plain._repr_html_())
+        shown = self._without_draws()
+        table: Any = shown.wide().round(3)
         html: str | None = table._repr_html_()
-        if html is None or not self._is_whole():
-            return html
-        return f"<p>{escape(self._heading())}</p>\n{html}\n<p>{escape(self._forms())}</p>"
+        if html is None:
+            return None
+        return f"<p>{escape(shown._heading())}</p>\n{html}\n<p>{escape(self._footer())}</p>"
+
+    def _hidden_settings(self) -> list[str]:
+        """The settings of single draws, whose columns would fill the page; none where all are."""
+        settings = list(self["setting"].unique())
+        of_draws = settings_of_draws(settings)
+        return of_draws if len(of_draws) < len(settings) else []
+
+    def _without_draws(self) -> Scores:
+        """The rows that are shown."""
+        shown: Scores = self[~self["setting"].isin(self._hidden_settings())]
+        return shown
+
+    def _footer(self) -> str:
+        """What is shown below the table: of which forms the scores are, and what is not shown."""
+        forms = self._without_draws()._forms()
+        settings = self._hidden_settings()
+        if not settings:
+            return forms
+        methods = ", ".join(self.loc[self["setting"].isin(settings), "method"].unique())
+        return (
+            f"{forms}; not shown: each draw of samples, {settings[0]} to {settings[-1]}, of "
+            f"{methods} (columns of scores.wide())"
+        )
 
     def _is_whole(self) -> bool:
         """Whether it is a frame as ``score`` gives it, or some rows of one."""
