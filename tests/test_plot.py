@@ -226,6 +226,18 @@ def test_a_calibration_draws_risk_reliability_and_scores() -> None:
     assert len(calibration.fitted.plot()) == 3
 
 
+@pytest.mark.parametrize(("method", "named"), [("Prob", False), ("Dissimilarity", True)])
+def test_a_calibration_names_the_similarity_of_a_method_that_compares_texts(
+    method: str, named: bool
+) -> None:
+    answer = {"text": "Rome", "logprob": -0.4}
+    rows = [row | {"answer": answer} for row in ROWS]
+    scores = beamuq.score(rows, similarity="lexical", methods=method)
+    calibration = beamuq.Calibration(risk=0.3).fit(scores[method], [1, 0, 1, 0, 1, 0])
+    title = " ".join(calibration.plot()[2].get_title().split())
+    assert ("similarity lexical" in title) == named
+
+
 def test_a_calibration_of_groups_draws_no_interval() -> None:
     groups = [str(number // 2) for number in range(120)]
     calibration = beamuq.Calibration(risk=0.3).fit(SCORES, CORRECT, groups=groups)
