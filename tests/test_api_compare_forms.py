@@ -270,7 +270,8 @@ def test_a_setting_that_draws_do_not_have_gets_no_advice_to_make_draws(
 
 
 def test_a_setting_without_beams_is_named(all_scores: Scores, quality: pd.Series[float]) -> None:
-    with pytest.raises(BeamUQError, match="Dissimilarity M=3 draw=2: is not scored over beams"):
+    told = "Dissimilarity M=3 draw=2: is not scored over beams; leave the setting out"
+    with pytest.raises(BeamUQError, match=told):
         beamuq.compare(all_scores, quality, setting="M=3 draw=2")
 
 

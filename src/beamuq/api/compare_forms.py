@@ -206,14 +206,16 @@ def _keys_of_forms(scores: Scores, method: str, setting: str) -> tuple[ScoreKeys
     beams = ScoreKeys(method, "beamsearch", setting)
     samples = ScoreKeys(method, "multinomial", setting)
     rows = scores[(scores["method"] == method) & (scores["setting"] == setting)]
+    fix = (
+        "beams minus samples takes a method that has scores over both, such as Dissimilarity; for "
+        "another method beside it give against=…"
+    )
+    if setting:
+        fix = "leave the setting out, or give another score beside it: against=…"
     for keys, kind in ((beams, "beams"), (samples, "samples")):
         if len(rows) and keys.form not in set(rows["variant"]):
-            raise BeamUQError(
-                f"{keys.method} {setting}".strip()
-                + f": is not scored over {kind}; beams minus samples takes a method that has "
-                "scores over both, such as Dissimilarity; for another method beside it give "
-                "against=…"
-            )
+            name = f"{method} {setting}".strip()
+            raise BeamUQError(f"{name}: is not scored over {kind}; {fix}")
     return beams, samples
 
 
