@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import beamuq
@@ -29,6 +30,13 @@ def test_over_samples_the_most_frequent_text_is_chosen() -> None:
     (row,) = beamuq.choose([ROW], similarity="lexical", form="multinomial").to_dict("records")
     assert (row["text"], row["candidate"], row["candidates"]) == ("Milan", "samples[0]", 3)
     assert row["value"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(("word", "form"), [("samples", "multinomial"), ("beams", "beamsearch")])
+def test_a_form_may_be_named_as_its_candidates_are(word: str, form: str) -> None:
+    by_word = beamuq.choose([ROW], similarity="lexical", form=word)
+    pd.testing.assert_frame_equal(by_word, beamuq.choose([ROW], similarity="lexical", form=form))
+    assert by_word["form"].tolist() == [form]
 
 
 def test_the_value_is_what_score_gives_the_chosen_text_as_an_answer() -> None:
@@ -65,5 +73,5 @@ def test_a_row_without_candidates_of_the_form_is_named() -> None:
     rows = [ROW, {"id": "b", "answer": "Rome", "samples": ["Milan"]}]
     with pytest.raises(BeamUQError, match=r"id 'b': no Dissimilarity over beams: needs beams"):
         beamuq.choose(rows, similarity="lexical")
-    with pytest.raises(BeamUQError, match="form 'beams'"):
-        beamuq.choose(rows, similarity="lexical", form="beams")
+    with pytest.raises(BeamUQError, match="form 'beam': unknown; did you mean 'beams'"):
+        beamuq.choose(rows, similarity="lexical", form="beam")

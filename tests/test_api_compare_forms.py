@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -146,6 +147,32 @@ def test_scores_that_were_read_from_a_file_are_compared(
     assert beamuq.compare(read, quality) == beamuq.compare(scores, quality)
 
 
+@pytest.mark.parametrize("draw_size", [None, 3])
+def test_scores_that_pandas_read_back_from_csv_are_compared(
+    quality: pd.Series[float], tmp_path: Path, draw_size: int | None
+) -> None:
+    methods = "LexicalSimilarity,Dissimilarity"
+    scores = beamuq.score(ROWS, similarity="lexical", methods=methods, draw_size=draw_size)
+    file = tmp_path / "scores.csv"
+    scores.to_csv(file, index=False)
+    read = pd.read_csv(file)
+    assert read["setting"].isna().any()
+    assert beamuq.compare(read, quality) == beamuq.compare(scores, quality)
+    others = ("LexicalSimilarity", "Dissimilarity + multinomial")
+    of_read = beamuq.compare(read, quality, others[0], against=others[1])
+    assert of_read == beamuq.compare(scores, quality, others[0], against=others[1])
+
+
+def test_a_missing_score_read_back_from_csv_is_named_with_its_reason(
+    quality: pd.Series[float], tmp_path: Path
+) -> None:
+    without_beams = [ROWS[0] | {"beams": []}, *ROWS[1:]]
+    file = tmp_path / "scores.csv"
+    beamuq.score(without_beams, similarity="lexical").to_csv(file, index=False)
+    with pytest.raises(BeamUQError, match=r"no Dissimilarity over beams \(needs beams"):
+        beamuq.compare(pd.read_csv(file), quality)
+
+
 DRAWS = ("M=4 draw=1", "M=4 draw=2", "M=4 draw=3")
 
 
@@ -213,6 +240,39 @@ def test_one_draw_is_told_of_with_what_to_do(quality: pd.Series[float]) -> None:
     text = repr(beamuq.compare(scores, quality))
     assert ", one draw of 4\n" in text
     assert "decode(…, samples=20) and score(rows, draw_size=4) give the mean of 5 draws" in text
+
+
+@pytest.mark.parametrize(
+    ("method", "told"),
+    [
+        (
+            ("SemanticEntropy", "samples", "printed"),
+            "the setting printed is not scored on several draws\n",
+        ),
+        (
+            ("Dissimilarity", "samples", "M=2 draw=2"),
+            "without the setting M=2 draw=2 it is the mean of all draws\n",
+        ),
+    ],
+)
+def test_a_setting_that_draws_do_not_have_gets_no_advice_to_make_draws(
+    method: tuple[str, str, str], told: str, quality: pd.Series[float]
+) -> None:
+    methods = "Dissimilarity,SemanticEntropy"
+    with_logprob = [
+        row | {"samples": [{"text": text, "logprob": -1.0} for text in row["samples"]]}
+        for row in rows(samples=4)
+    ]
+    scores = beamuq.score(with_logprob, similarity="lexical", methods=methods, draw_size=2)
+    text = repr(beamuq.compare(scores, quality, method, against="Dissimilarity"))
+    assert f"one draw of samples: another one changes this; {told}" in text
+    assert "draw_size=" not in text
+
+
+def test_a_setting_without_beams_is_named(all_scores: Scores, quality: pd.Series[float]) -> None:
+    told = "Dissimilarity M=3 draw=2: is not scored over beams; leave the setting out"
+    with pytest.raises(BeamUQError, match=told):
+        beamuq.compare(all_scores, quality, setting="M=3 draw=2")
 
 
 @pytest.mark.parametrize(

@@ -509,6 +509,24 @@ def test_a_frame_of_scores_shows_itself_a_row_a_question() -> None:
     assert "q2" in repr(pd.concat([scores, scores]))
 
 
+def test_a_frame_of_scores_over_draws_names_them_below_and_shows_no_column_of_one() -> None:
+    rows = [BARE | {"samples": ["Rome", "Milan", "Rome", "Bari"]}]
+    methods = "Dissimilarity,LexicalSimilarity"
+    scores = score(rows, similarity="lexical", methods=methods, draw_size=2)
+    text = repr(scores)
+    assert text.startswith("2 scores of 1 questions")
+    *table, footer = text.splitlines()
+    assert "draw=" not in "".join(table)
+    hidden = "M=2 draw=1 to M=2 draw=2, of Dissimilarity, LexicalSimilarity"
+    assert f"not shown: each draw of samples, {hidden} (columns of scores.wide())" in footer
+    html = str(scores._repr_html_())
+    assert html.count("draw=") == 2
+    one_draw = scores[scores["setting"] == "M=2 draw=1"]
+    assert "Dissimilarity M=2 draw=1 + multinomial" in repr(one_draw)
+    assert "not shown" not in repr(one_draw)
+    assert len(scores.wide().columns) == 6
+
+
 def test_one_right_answer_may_be_a_text() -> None:
     row = {"answer": "Oslo", "samples": ["Oslo", "Bergen"]}
     (record,) = read_records([row | {"answers": "Oslo"}])

@@ -306,3 +306,16 @@ def test_the_band_of_a_rejection_curve_is_of_the_questions_that_each_resample_dr
     assert once["low"].tolist() == once["high"].tolist() == pytest.approx(once["quality"].tolist())
     surest = rejection_bands(uncertainty, quality, np.array([[0, 0], [3, 3], [0, 0]]))
     assert surest["low"].tolist() == pytest.approx([1.0, 1.0, 1.0])
+
+
+def test_the_curve_of_several_draws_is_the_mean_of_their_curves_on_each_resample() -> None:
+    quality = np.array([1.0, 0.0, 0.5, 0.0])
+    draws = np.array([[0.1, 0.9, 0.3, 0.2], [0.8, 0.1, 0.7, 0.6]])
+    times = np.array([[2, 1], [0, 1], [1, 1], [1, 1]])
+    together = rejection_bands(draws, quality, times, confidence=1.0)
+    alone = [rejection_bands(draw, quality, times[:, :1]) for draw in draws]
+    first_resample = (alone[0]["low"] + alone[1]["low"]) / 2
+    plain = np.mean([rejection_curves(draw, quality)["quality"] for draw in draws], axis=0)
+    assert together["quality"].tolist() == plain.tolist()
+    assert together["low"].tolist() == np.minimum(first_resample, plain).tolist()
+    assert together["high"].tolist() == np.maximum(first_resample, plain).tolist()

@@ -86,6 +86,40 @@ def test_a_frame_of_scores_is_drawn_in_both_forms() -> None:
     assert ax.get_title() == "Dissimilarity\nsimilarity lexical, n = 6"
 
 
+def test_of_several_draws_of_samples_the_mean_curve_is_drawn() -> None:
+    rows = [row | {"samples": [*row["samples"], "Pisa", "Rome"]} for row in ROWS]
+    scores = beamuq.score(rows, similarity="lexical", methods="Dissimilarity", draw_size=2)
+    quality = [1, 0, 1, 0, 0, 0]
+    ax = beamuq.plot.rejection_curves(scores, quality, resamples=20)
+    assert ax.get_legend_handles_labels()[1][:2] == ["2 samples, mean of 2 draws", "2 beams"]
+    draws = [
+        beamuq.plot.rejection_curves(
+            scores, quality, method=("Dissimilarity", "samples", f"M=2 draw={number}"), resamples=20
+        )
+        for number in (1, 2)
+    ]
+    curves = [line(drawn, "2 samples")[1] for drawn in draws]
+    assert curves[0] != curves[1]
+    mean_curve = line(ax, "2 samples, mean of 2 draws")[1]
+    assert mean_curve == pytest.approx(np.mean(curves, axis=0))
+    over_all = beamuq.plot.risk_coverage(scores, quality, resamples=20)
+    assert over_all.get_legend_handles_labels()[1][0] == "4 samples"
+
+
+@pytest.mark.parametrize(
+    "method",
+    [("Dissimilarity", "samples"), ("Dissimilarity", "multinomial"), "Dissimilarity + multinomial"],
+)
+def test_one_form_of_a_method_is_drawn_alone(method: Any) -> None:
+    scores = beamuq.score(ROWS, similarity="lexical", methods="Dissimilarity")
+    for draw in (beamuq.plot.rejection_curves, beamuq.plot.risk_coverage):
+        ax = draw(scores, [1, 0, 1, 0, 1, 0], method=method, resamples=20)
+        labels = ax.get_legend_handles_labels()[1]
+        assert "2 samples" in labels
+        assert "2 beams" not in labels
+        assert ax.get_title().startswith("Dissimilarity\n")
+
+
 def test_several_columns_are_drawn_by_name() -> None:
     named = {"first": SCORES, "second": SCORES[::-1]}
     ax = beamuq.plot.risk_coverage(named, CORRECT, resamples=20)
@@ -190,6 +224,18 @@ def test_a_calibration_draws_risk_reliability_and_scores() -> None:
     assert labels == ["calibrated on, n = 120", "new, n = 120", "threshold"]
     assert calibration.fitted is not None
     assert len(calibration.fitted.plot()) == 3
+
+
+@pytest.mark.parametrize(("method", "named"), [("Prob", False), ("Dissimilarity", True)])
+def test_a_calibration_names_the_similarity_of_a_method_that_compares_texts(
+    method: str, named: bool
+) -> None:
+    answer = {"text": "Rome", "logprob": -0.4}
+    rows = [row | {"answer": answer} for row in ROWS]
+    scores = beamuq.score(rows, similarity="lexical", methods=method)
+    calibration = beamuq.Calibration(risk=0.3).fit(scores[method], [1, 0, 1, 0, 1, 0])
+    title = " ".join(calibration.plot()[2].get_title().split())
+    assert ("similarity lexical" in title) == named
 
 
 def test_a_calibration_of_groups_draws_no_interval() -> None:

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from beamuq.api.answers_alone import check_are_of_the_same
-from beamuq.api.named_scores import ScoreColumn, ScoreKeys, column_of, keys_of
+from beamuq.api.named_scores import Name, ScoreColumn, ScoreKeys, column_of, columns_of, keys_of
 from beamuq.api.paired_columns import check_order, group_column, number_column
 from beamuq.api.paired_differences import PairedComparison, ScoresComparison, ends_of
-from beamuq.api.score_candidates import as_scores
+from beamuq.api.score_candidates import Scores, as_scores
 from beamuq.api.score_series import (
     form_in_words,
     score_in_words,
@@ -57,7 +58,7 @@ def rejection_curves(
     scores: Scored,
     quality: npt.ArrayLike,
     *,
-    method: str = "Dissimilarity",
+    method: Name = "Dissimilarity",
     groups: Sequence[object] | None = None,
     max_rejection: float = 0.5,
     resamples: int = RESAMPLES,
@@ -67,10 +68,12 @@ def rejection_curves(
 ) -> Axes:
     """Mean quality of what is retained against the share rejected, the most uncertain first.
 
-    ``scores``: a frame of ``beamuq.score``, of which ``method`` is drawn in each form that it has;
-    a mapping from names to columns [N]; or one column [N], higher = more uncertain. ``quality``
-    [N], higher = better. Thin lines are ends of the bootstrap's intervals, over ``groups`` [N] if
-    they are given. Beside them the oracle's order, the random one, and where PRR ends.
+    ``scores``: a frame of ``beamuq.score``, of which ``method`` is drawn in each form that it has,
+    or in one, ``("Dissimilarity", "samples")``; a mapping from names to columns [N]; or one column
+    [N], higher = more uncertain. Where ``score`` was given ``draw_size``, samples have the mean of
+    the draws' curves. ``quality`` [N], higher = better. Thin lines are ends of the bootstrap's
+    intervals, over ``groups`` [N] if they are given. Beside them the oracle's order, the random
+    one, and where PRR ends.
 
     Raises BeamUQError if columns are of different length or order, or a value is missing.
 
@@ -80,11 +83,11 @@ def rejection_curves(
     >>> ax.get_xlabel()
     'Share rejected'
     """
-    columns = _Columns("scores", scores, method, groups, quality=quality)
+    columns = _Columns("scores", scores, method, groups, by_draw=True, quality=quality)
     counts = resample_counts(columns.groups, resamples, seed, "rejection_curves")
     parts = []
-    for name, values in columns.scores.items():
-        curve = rejection_bands(values, columns.target, counts, confidence)
+    for name, draws in columns.draws.items():
+        curve = rejection_bands(np.array(draws), columns.target, counts, confidence)
         parts.append(curve.assign(variant=name))
     ax = axes_or_new(ax)
     data = pd.concat(parts, ignore_index=True)
@@ -99,7 +102,7 @@ def risk_coverage(
     scores: Scored,
     correct: npt.ArrayLike,
     *,
-    method: str = "Dissimilarity",
+    method: Name = "Dissimilarity",
     groups: Sequence[object] | None = None,
     risks: Sequence[float] = (),
     threshold: float | None = None,
@@ -110,7 +113,8 @@ def risk_coverage(
 ) -> Axes:
     """Share wrong of the most certain answers against the share shown.
 
-    ``scores``, ``groups``: as for :func:`rejection_curves`; a group counts as much as another.
+    ``scores``, ``method``, ``groups``: as for :func:`rejection_curves`, but of several draws of
+    samples the scores over all samples are drawn; a group counts as much as another.
     ``correct`` [N]: 1 right, 0 wrong. ``risks``: allowed shares wrong, dotted lines. ``threshold``:
     of a calibration, a mark on the curve at the largest score up to it.
 
@@ -244,31 +248,35 @@ class _Columns:
     """Scores by name, what they are judged by and groups, each [N], of the same answers.
 
     ``target``: the one column in ``judged``, by the name that errors call it. ``title`` and
-    ``facts``: what stands above a picture.
+    ``facts``: what stands above a picture. ``draws``: the columns of each name, several with
+    ``by_draw`` where the samples make several draws.
     """
 
     def __init__(
         self,
         name: str,
         scores: Scored,
-        method: str,
+        method: Name,
         groups: Sequence[object] | None,
+        *,
+        by_draw: bool = False,
         **judged: npt.ArrayLike,
     ) -> None:
         ((self.target_name, target),) = judged.items()
         check_are_of_the_same(scores, target)
-        drawn = _drawn_columns(name, scores, method)
+        drawn = _drawn_columns(name, scores, method, by_draw=by_draw)
         self.title = drawn.title
         self.looks = drawn.looks
-        self.scores: dict[str, Floats] = {}
-        for key, column in drawn.columns.items():
-            check_order(**{name: column, self.target_name: target}, groups=groups)
-            self.scores[key] = number_column(name, column)
+        self.draws: dict[str, list[Floats]] = {}
+        for key, columns in drawn.columns.items():
+            for column in columns:
+                check_order(**{name: column, self.target_name: target}, groups=groups)
+            self.draws[key] = [number_column(name, column) for column in columns]
         self.target = number_column(self.target_name, target, truth_values=True)
         count = len(self.target)
         self.groups = list(map(str, range(count))) if groups is None else group_column(groups)
         sizes = {"groups": len(self.groups), self.target_name: count}
-        for values in self.scores.values():
+        for values in chain.from_iterable(self.draws.values()):
             _check_complete({name: len(values)} | sizes, values, self.target)
         judge = getattr(target, "name", None)
         of_groups = "" if groups is None else f" in {len(set(self.groups))} groups"
@@ -277,6 +285,11 @@ class _Columns:
             *_similarity_fact(drawn.similarity),
             f"n = {count}{of_groups}",
         ]
+
+    @property
+    def scores(self) -> dict[str, Floats]:
+        """The one column of each name, where they are not by draw."""
+        return {key: values for key, (values,) in self.draws.items()}
 
     def right(self) -> Bools:
         """Whether each answer is right; raises BeamUQError where that is neither 0 nor 1."""
@@ -289,26 +302,30 @@ class _Columns:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """Columns by a key, how each looks, what all are of, and what texts were compared by."""
+    """Columns by a key, how each looks, what all are of, and what texts were compared by.
 
-    columns: Mapping[str, npt.ArrayLike]
+    A key has one column, or that of each draw.
+    """
+
+    columns: Mapping[str, Sequence[npt.ArrayLike]]
     looks: Looks
     title: str
     similarity: str
 
 
-def _drawn_columns(name: str, scores: Scored, method: str) -> _Drawn:
+def _drawn_columns(name: str, scores: Scored, method: Name, *, by_draw: bool) -> _Drawn:
     if isinstance(scores, pd.DataFrame) and method:
-        return _forms_of_frame(scores, method)
+        return _forms_of_frame(scores, method, by_draw=by_draw)
     if isinstance(scores, Mapping):
         similarities = {similarity_in_words(column) for column in scores.values()}
         looks = {key: _look(str(key), place) for place, key in enumerate(scores)}
-        return _Drawn(scores, looks, "", ", ".join(sorted(filter(None, similarities))))
+        columns = {key: [column] for key, column in scores.items()}
+        return _Drawn(columns, looks, "", ", ".join(sorted(filter(None, similarities))))
     title = ""
     if isinstance(scores, pd.Series):
         title = score_in_words(scores, number_column(name, scores))
     look = _look(title or name, 0)
-    return _Drawn({name: scores}, {name: look}, title, similarity_in_words(scores))
+    return _Drawn({name: [scores]}, {name: look}, title, similarity_in_words(scores))
 
 
 def _look(title: str, place: int) -> SeriesStyle:
@@ -322,33 +339,43 @@ def _look(title: str, place: int) -> SeriesStyle:
     )
 
 
-def _forms_of_frame(scores: pd.DataFrame, method: object) -> _Drawn:
-    """A method's scores in each form that it has."""
-    if not isinstance(method, str):
+def _forms_of_frame(scores: pd.DataFrame, method: object, *, by_draw: bool) -> _Drawn:
+    """A method's scores in each form that it has, or in the one that is named with it."""
+    if not isinstance(method, str | tuple):
         raise BeamUQError(
             "method: give one; several by name in the place of scores: "
             "{name: scores[name] for name in ('CocoaPPL', 'Prob')}"
         )
     frame = as_scores(scores)
-    rows = frame[(frame["method"] == method) & (frame["setting"] == "")]
     ids = pd.Index(frame["id"].unique())
-    has_value = set(rows.loc[rows["value"].notna(), "variant"])
-    forms = [ScoreKeys(method, form, "") for form in FORMS if form in has_value]
-    if not forms:
-        forms = [keys_of("method", frame, method)]  # or it says why there is none
-    columns: dict[str, npt.ArrayLike] = {}
+    forms = _forms_of_method(frame, method)
+    columns: dict[str, Sequence[npt.ArrayLike]] = {}
     looks: dict[str, SeriesStyle] = {}
     for keys in forms:
-        column = column_of(frame, ids, keys)
-        columns[keys.form] = column.values
-        looks[keys.form] = replace(FORMS[keys.form], title=_title_of(column))
-    return _Drawn(columns, looks, forms[0].method, similarity_of(frame, forms[0].method))
+        draws = columns_of(frame, ids, keys) if by_draw else [column_of(frame, ids, keys)]
+        columns[keys.form] = [draw.values for draw in draws]
+        looks[keys.form] = replace(FORMS[keys.form], title=_title_of(draws))
+    title = f"{forms[0].method} {forms[0].setting}".strip()
+    return _Drawn(columns, looks, title, similarity_of(frame, forms[0].method))
 
 
-def _title_of(column: ScoreColumn) -> str:
-    """What a legend calls a form: ``10 samples``, ``10 beams``, ``answer alone``."""
-    words = form_in_words(column.keys.method, column.keys.form, column.counts, plain=True)
-    return words.removeprefix("over ").removeprefix("of the ") or FORMS[column.keys.form].title
+def _forms_of_method(scores: Scores, method: Name) -> list[ScoreKeys]:
+    """What is drawn; raises BeamUQError if there is no such score."""
+    if isinstance(method, str):
+        rows = scores[(scores["method"] == method) & (scores["setting"] == "")]
+        has_value = set(rows.loc[rows["value"].notna(), "variant"])
+        forms = [ScoreKeys(method, form, "") for form in FORMS if form in has_value]
+        if forms:
+            return forms
+    return [keys_of("method", scores, method)]  # or it says why there is none
+
+
+def _title_of(draws: Sequence[ScoreColumn]) -> str:
+    """What a legend calls a form: ``10 samples, mean of 5 draws``, ``10 beams``."""
+    keys = draws[0].keys
+    words = form_in_words(keys.method, keys.form, draws[0].counts, plain=True)
+    form = words.removeprefix("over ").removeprefix("of the ") or FORMS[keys.form].title
+    return f"{form}, mean of {len(draws)} draws" if len(draws) > 1 else form
 
 
 def _check_complete(sizes: Mapping[str, int], values: Floats, target: Floats) -> None:

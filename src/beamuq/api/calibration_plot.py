@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from beamuq.api.paired_columns import number_column
-from beamuq.api.score_series import UNKNOWN_COUNTS, form_in_words
+from beamuq.api.score_series import UNKNOWN_COUNTS, compares_texts, form_in_words
 from beamuq.array_types import Bools, Floats
 from beamuq.drawing.curves import draw_distribution, draw_reliability, draw_risk_coverage
 from beamuq.drawing.series_on_axes import (
@@ -142,8 +142,10 @@ class _Answers:
         legend_below(ax)
 
     def _facts(self) -> list[str]:
-        """Of which scores they are: form and similarity, as far as they are known."""
+        """Of which scores they are: form and similarity, as far as there are any that are known."""
         similarity = self.calibration.similarity
+        if not compares_texts(self.calibration.method):
+            similarity = ""
         return list(filter(None, [self._form(), similarity and f"similarity {similarity}"]))
 
     def _form(self) -> str:

@@ -17,7 +17,7 @@ from beamuq.api.candidate_records import (
 )
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.rows import FORMS, Rows, check_settings
-from beamuq.api.score_candidates import score
+from beamuq.api.score_candidates import FORM_OF_WORD, score
 from beamuq.errors import BeamUQError, hint
 from beamuq.evaluation.estimates import TIE
 
@@ -55,8 +55,9 @@ def choose(
     similarity
         As for score.
     form
-        beamsearch: among the answer and the beams, weighted by probability; multinomial: among the
-        answer and the samples. Without it over beams where any row has them, else over samples.
+        "beams" (beamsearch): among the answer and the beams, weighted by probability; "samples"
+        (multinomial): among the answer and the samples. Without it over beams where any row has
+        them, else over samples.
     temperature, epsilon
         As for score.
     device, dtype, threads
@@ -83,8 +84,7 @@ def choose(
     records = read_records(rows, temperature=temperature)
     if form is None:
         form = "beamsearch" if any(record.beams for record in records) else "multinomial"
-    if form not in LISTS:
-        raise BeamUQError(f"form {form!r:.40}: unknown; {hint(str(form), LISTS)}")
+    form = _variant_of(form)
     scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
     candidates = [list(_distinct(record, form)) for record in records]
     as_answers = Records(
@@ -101,6 +101,14 @@ def choose(
     )
     chosen = _chosen_rows(records, form, candidates, scores)
     return pd.DataFrame(chosen).assign(similarity=scorer.name)[list(COLUMNS)]
+
+
+def _variant_of(form: object) -> str:
+    """The variant that a form's name means; raises BeamUQError if there is none."""
+    variant = FORM_OF_WORD.get(form, form) if isinstance(form, str) else ""
+    if variant not in LISTS:
+        raise BeamUQError(f"form {form!r:.40}: unknown; {hint(str(form), (*FORM_OF_WORD, *LISTS))}")
+    return variant
 
 
 def _chosen_rows(

@@ -11,8 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from beamuq.api.answers_alone import check_are_of_the_same
-from beamuq.api.draws_of_samples import settings_of_draws
-from beamuq.api.named_scores import Name, ScoreColumn, ScoreKeys, column_of, keys_of
+from beamuq.api.named_scores import Name, ScoreColumn, ScoreKeys, columns_of, keys_of
 from beamuq.api.paired_columns import check_order, group_column, number_column
 from beamuq.api.paired_differences import ComparedScore, PairedComparison, ScoresComparison
 from beamuq.api.paired_prr import RESAMPLES, measured_prr, only_estimate, p_or_none
@@ -133,7 +132,7 @@ def compare(
     frame = as_scores(scores)
     ids = pd.Index(frame["id"].unique())
     first, second = _compared_keys(frame, method, against, setting)
-    sides = [_columns(frame, ids, first), _columns(frame, ids, second)]
+    sides = [columns_of(frame, ids, first), columns_of(frame, ids, second)]
     columns = sides[0] + sides[1]
     check_order(scores=columns[0].values, quality=quality, groups=groups)
     names = list(map(str, ids))
@@ -207,24 +206,17 @@ def _keys_of_forms(scores: Scores, method: str, setting: str) -> tuple[ScoreKeys
     beams = ScoreKeys(method, "beamsearch", setting)
     samples = ScoreKeys(method, "multinomial", setting)
     rows = scores[(scores["method"] == method) & (scores["setting"] == setting)]
+    fix = (
+        "beams minus samples takes a method that has scores over both, such as Dissimilarity; for "
+        "another method beside it give against=…"
+    )
+    if setting:
+        fix = "leave the setting out, or give another score beside it: against=…"
     for keys, kind in ((beams, "beams"), (samples, "samples")):
         if len(rows) and keys.form not in set(rows["variant"]):
-            raise BeamUQError(
-                f"{method}: is not scored over {kind}; beams minus samples takes a method that has "
-                "scores over both, such as Dissimilarity; for another method beside it give "
-                "against=…"
-            )
+            name = f"{method} {setting}".strip()
+            raise BeamUQError(f"{name}: is not scored over {kind}; {fix}")
     return beams, samples
-
-
-def _columns(scores: Scores, ids: pd.Index, keys: ScoreKeys) -> list[ScoreColumn]:
-    """The scores; of samples in several draws those of each draw."""
-    of_form = scores[(scores["method"] == keys.method) & (scores["variant"] == keys.form)]
-    draws = settings_of_draws(of_form["setting"].unique())
-    settings = [keys.setting]
-    if draws and keys.is_over_samples and not keys.setting:
-        settings = draws
-    return [column_of(scores, ids, keys._replace(setting=setting)) for setting in settings]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from beamuq.api.draws_of_samples import settings_of_draws
 from beamuq.api.rows import score_names
 from beamuq.api.score_candidates import FORM_OF_WORD, Scores
 from beamuq.api.score_series import candidate_counts, form_in_words, kind_of
@@ -97,6 +98,16 @@ def column_of(scores: Scores, ids: pd.Index, keys: ScoreKeys) -> ScoreColumn:
             raise BeamUQError(_no_score(scores, label, keys))
     values = pd.Series(series.loc[ids].to_numpy(np.float64), index=ids)
     return ScoreColumn(keys, values, candidate_counts(rows_of(scores, keys)))
+
+
+def columns_of(scores: Scores, ids: pd.Index, keys: ScoreKeys) -> list[ScoreColumn]:
+    """The score as :func:`column_of`; over samples in several draws that of each draw."""
+    of_form = scores[(scores["method"] == keys.method) & (scores["variant"] == keys.form)]
+    draws = settings_of_draws(of_form["setting"].unique())
+    settings = [keys.setting]
+    if draws and keys.is_over_samples and not keys.setting:
+        settings = draws
+    return [column_of(scores, ids, keys._replace(setting=setting)) for setting in settings]
 
 
 def rows_of(scores: pd.DataFrame, keys: ScoreKeys) -> pd.DataFrame:

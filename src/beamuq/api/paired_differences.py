@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from beamuq.api.draws_of_samples import settings_of_draws
 from beamuq.api.score_series import counted, form_in_words
 from beamuq.drawing.curves import draw_values
 from beamuq.drawing.series_on_axes import Axes, axes_or_new, title_with_facts
@@ -171,13 +172,16 @@ class PairedComparison(PairedDifference):
             return lines
         return [
             *lines,
-            *(self._several_in_words() or advice_on_one_draw(self.draws, self.sizes[1])),
+            *(
+                self._several_in_words()
+                or advice_on_one_draw(self.draws, self.sizes[1], self.setting)
+            ),
         ]
 
     def _several_in_words(self) -> list[str]:
         """That there are several times as many samples as beams, and what to do then."""
         beams, samples = self.sizes
-        if not beams or samples < 2 * beams:
+        if self.setting or not beams or samples < 2 * beams:
             return []
         several = f"score(rows, draw_size={beams}) compares as many, in the mean of several draws"
         if samples % beams:
@@ -266,7 +270,9 @@ class ScoresComparison(PairedDifference):
         ]
         if self.value is None:
             return lines
-        advice = [advice_on_one_draw(score.draws, score.candidates[0]) for score in scores]
+        advice = [
+            advice_on_one_draw(score.draws, score.candidates[0], score.setting) for score in scores
+        ]
         return lines + (advice[0] or advice[1])
 
 
@@ -343,12 +349,20 @@ def draws_in_words(draws: Sequence[float], size: int) -> str:
     return f", mean of {len(draws)} draws{number} ({spread})"
 
 
-def advice_on_one_draw(draws: Sequence[float], size: int) -> list[str]:
-    """What to do where samples are one draw of so many, 0: it is not known how many."""
+def advice_on_one_draw(draws: Sequence[float], size: int, setting: str) -> list[str]:
+    """What to do where samples are one draw of so many, 0: it is not known how many.
+
+    ``setting``: of the method; ``score`` gives draws to the one without a setting alone.
+    """
     if len(draws) != 1:
         return []
+    caveat = "one draw of samples: another one changes this"
+    if settings_of_draws([setting]):
+        return [f"{caveat}; without the setting {setting} it is the mean of all draws"]
+    if setting:
+        return [f"{caveat}; the setting {setting} is not scored on several draws"]
     each = size or 10
     return [
-        f"one draw of samples: another one changes this; decode(…, samples={DRAWS * each}) and "
+        f"{caveat}; decode(…, samples={DRAWS * each}) and "
         f"score(rows, draw_size={each}) give the mean of {DRAWS} draws"
     ]

@@ -36,7 +36,7 @@ from beamuq.api.candidate_records import (
     by_probability,
     read_records,
 )
-from beamuq.api.draws_of_samples import check_draws, draws_of, setting_of_draw
+from beamuq.api.draws_of_samples import check_draws, draws_of, setting_of_draw, settings_of_draws
 from beamuq.api.foreign_rows import Keys
 from beamuq.api.inspect_log_file import is_inspect_log
 from beamuq.api.inspect_logs import from_inspect
@@ -80,6 +80,8 @@ from beamuq.scorers.scorer_protocol import scored
 COLUMNS = tuple(SCORE_COLUMNS)
 KEYS = ("id", "method", "variant", "setting", "value")
 """What a frame of scores needs, to be looked up by method."""
+EMPTY_TEXTS = ("variant", "setting", "reason", "note")
+"""Columns whose empty text a CSV file, read by pandas, gives back as NaN."""
 FORM_OF_WORD = {"samples": "multinomial", "beams": "beamsearch"}
 """What a form is called beside the paper's word for it."""
 SHOWN_COLUMNS = (*KEYS, "similarity", "reason", "scored_with")
@@ -218,15 +220,43 @@ class Scores(pd.DataFrame):
     def __repr__(self) -> str:
         if not self._is_whole():
             return super().__repr__()
+        shown = self._without_draws()
         with pd.option_context("display.max_rows", 10, "display.width", 100):
-            return f"{self._heading()}\n{self.wide().round(3)!r}\n{self._forms()}"
+            return f"{shown._heading()}\n{shown.wide().round(3)!r}\n{self._footer()}"
 
     def _repr_html_(self) -> str | None:
-        table: Any = self.wide().round(3) if self._is_whole() else pd.DataFrame(self)
+        if not self._is_whole():
+            plain: Any = pd.DataFrame(self)
+            return str(plain._repr_html_())
+        shown = self._without_draws()
+        table: Any = shown.wide().round(3)
         html: str | None = table._repr_html_()
-        if html is None or not self._is_whole():
-            return html
-        return f"<p>{escape(self._heading())}</p>\n{html}\n<p>{escape(self._forms())}</p>"
+        if html is None:
+            return None
+        return f"<p>{escape(shown._heading())}</p>\n{html}\n<p>{escape(self._footer())}</p>"
+
+    def _hidden_settings(self) -> list[str]:
+        """The settings of single draws, whose columns would fill the page; none where all are."""
+        settings = list(self["setting"].unique())
+        of_draws = settings_of_draws(settings)
+        return of_draws if len(of_draws) < len(settings) else []
+
+    def _without_draws(self) -> Scores:
+        """The rows that are shown."""
+        shown: Scores = self[~self["setting"].isin(self._hidden_settings())]
+        return shown
+
+    def _footer(self) -> str:
+        """What is shown below the table: of which forms the scores are, and what is not shown."""
+        forms = self._without_draws()._forms()
+        settings = self._hidden_settings()
+        if not settings:
+            return forms
+        methods = ", ".join(self.loc[self["setting"].isin(settings), "method"].unique())
+        return (
+            f"{forms}; not shown: each draw of samples, {settings[0]} to {settings[-1]}, of "
+            f"{methods} (columns of scores.wide())"
+        )
 
     def _is_whole(self) -> bool:
         """Whether it is a frame as ``score`` gives it, or some rows of one."""
@@ -291,6 +321,8 @@ def _check_columns(scores: pd.DataFrame) -> None:
 def as_scores(scores: object) -> Scores:
     """A frame of ``score``, also one that was read from a file.
 
+    A text that is missing is the empty one: pandas reads that of a CSV file as NaN.
+
     Raises BeamUQError if it is none.
     """
     if not isinstance(scores, pd.DataFrame):
@@ -298,7 +330,12 @@ def as_scores(scores: object) -> Scores:
             f"scores: a {type(scores).__name__}; give the frame that beamuq.score returns"
         )
     _check_columns(scores)
-    return scores if isinstance(scores, Scores) else Scores(scores)
+    empty_texts = {
+        name: scores[name].astype(object).where(scores[name].notna(), "")
+        for name in EMPTY_TEXTS
+        if name in scores.columns and scores[name].isna().any()
+    }
+    return Scores(scores).assign(**empty_texts)
 
 
 def score(

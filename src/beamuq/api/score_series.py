@@ -152,7 +152,7 @@ def similarity_in_words(scores: object) -> str:
     if not isinstance(scores, pd.Series | pd.DataFrame):
         return ""
     method, _, _ = str(getattr(scores, "name", "")).partition(" ")
-    return str(scores.attrs.get("similarity", "")) if _compares_texts(method) else ""
+    return str(scores.attrs.get("similarity", "")) if compares_texts(method) else ""
 
 
 def judged_in_words(scores: object, values: Floats, quality: object) -> str:
@@ -183,13 +183,13 @@ def _are_of(rows: pd.DataFrame, ids: pd.Index, values: Floats) -> bool:
 
 def similarity_of(rows: pd.DataFrame, method: str) -> str:
     """By which similarity a method's scores compare texts; "": by none, or it is not known."""
-    if "similarity" not in rows or not _compares_texts(method):
+    if "similarity" not in rows or not compares_texts(method):
         return ""
     names = rows.loc[rows["method"] == method, "similarity"].dropna().unique()
     return ", ".join(names)
 
 
-def _compares_texts(method: str) -> bool:
+def compares_texts(method: str) -> bool:
     """Whether a similarity is in a method's scores, as far as is known."""
     known_method = METHODS.get(method)
     if known_method is None:

@@ -51,19 +51,30 @@ def rejection_bands(
 ) -> pd.DataFrame:
     """The curves of :func:`rejection_curves` of uncertainty and quality [N], with a band.
 
+    uncertainty: [N]; or [D, N], of several draws of samples, whose curves' mean is ``quality``.
     counts [N, R]: how often each resample draws each question. Further columns ``low`` and
     ``high``: the bootstrap's band of ``quality``.
     """
-    of_data = rejection_curves(uncertainty, quality)
-    shares = of_data["rejected"].to_numpy()
-    drawn = []
-    for times in counts.T:
-        by_retained = _retained_quality(np.repeat(uncertainty, times), np.repeat(quality, times))
-        retained = np.arange(len(by_retained), 0, -1)
-        rejected = 1.0 - retained / len(by_retained)
-        drawn.append(np.interp(shares, rejected, by_retained[retained - 1]))
-    low, high = np.quantile(drawn, [(1 - confidence) / 2, 1 - (1 - confidence) / 2], axis=0)
-    return of_data.assign(low=low, high=high)
+    draws = np.atleast_2d(uncertainty)
+    curves = [rejection_curves(draw, quality) for draw in draws]
+    mean = np.mean([curve["quality"] for curve in curves], axis=0)
+    shares = curves[0]["rejected"].to_numpy()
+    resampled = [
+        np.mean([_resampled_quality(draw, quality, times, shares) for draw in draws], axis=0)
+        for times in counts.T
+    ]
+    low, high = np.quantile(resampled, [(1 - confidence) / 2, 1 - (1 - confidence) / 2], axis=0)
+    return curves[0].assign(quality=mean, low=low, high=high)
+
+
+def _resampled_quality(
+    uncertainty: Floats, quality: Floats, times: Counts, shares: Floats
+) -> Floats:
+    """Mean quality of what a resample retains at shares rejected; ``times`` [N]: how often each."""
+    by_retained = _retained_quality(np.repeat(uncertainty, times), np.repeat(quality, times))
+    retained = np.arange(len(by_retained), 0, -1)
+    rejected = 1.0 - retained / len(by_retained)
+    return np.interp(shares, rejected, by_retained[retained - 1])
 
 
 def prediction_rejection_ratio(area: Floats, oracle: Floats, random: Floats) -> Floats:
