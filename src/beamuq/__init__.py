@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from beamuq.api.score_candidates import prr, score
     from beamuq.api.score_file import score_file
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = [
     "Calibration",
     "advise",
