@@ -271,7 +271,7 @@ SCORE_SETTINGS = (
     *("similarity", "methods", "temperature", "epsilon", "alpha", "equivalence_threshold"),
     *("without_ending", "with_ending", "draw_size"),
     *KEY_OPTIONS,
-    *("skip_invalid", "leave_one_out"),
+    *("skip_invalid", "skip_invalid_samples", "leave_one_out"),
     *("device", "dtype", "threads"),
 )
 MOST_PRINTED = 5_000
@@ -329,12 +329,7 @@ def _add_score_options(command: argparse.ArgumentParser) -> None:
         "PRR.",
     )
     _add_keys(command)
-    command.add_argument(
-        "--skip-invalid",
-        action="store_true",
-        help="Leave out rows that cannot be read, such as one whose answer is null, and warn of "
-        "them; else the first is refused.",
-    )
+    _add_skip_invalid(command)
     command.add_argument(
         "--leave-one-out",
         action="store_true",
@@ -567,7 +562,9 @@ def _advise(options: argparse.Namespace) -> None:
 
 EXPLORE_EXAMPLES = """\
   beamuq explore results/demo
-  beamuq explore rows.jsonl --output explorer.html"""
+  beamuq explore rows.jsonl --output explorer.html
+  beamuq explore theirs.jsonl --answer-key response --samples-key choices.text \
+    --question-key prompt"""
 
 
 def _add_explore_options(command: argparse.ArgumentParser) -> None:
@@ -604,7 +601,14 @@ def _add_explore_options(command: argparse.ArgumentParser) -> None:
         help="From which similarity on two texts mean the same.",
     )
     _add_keys(command)
+    command.add_argument(
+        "--question-key",
+        metavar="KEY",
+        default="",
+        help="Where they have the question, whose text is shown.",
+    )
     _add_endings(command)
+    _add_skip_invalid(command)
 
 
 def _explore(options: argparse.Namespace) -> None:
@@ -617,6 +621,9 @@ def _explore(options: argparse.Namespace) -> None:
         equivalence_threshold=options.equivalence_threshold,
         without_ending=options.without_ending,
         with_ending=options.with_ending,
+        question_key=options.question_key,
+        skip_invalid=options.skip_invalid,
+        skip_invalid_samples=options.skip_invalid_samples,
         **keys,
     )
     print(path)
@@ -631,13 +638,15 @@ def _add_keys(command: argparse.ArgumentParser) -> None:
         metavar="KEY",
         default="",
         help="Where another tool's rows have the answer: a key, or a path such as choices.0.text. "
+        "Or a whole response of a server, of which endings, log-probabilities and model are read. "
         "Their other columns are then their own: a misspelt one is not noticed.",
     )
     command.add_argument(
         "--samples-key",
         metavar="KEY",
         default="",
-        help="Where they have the samples: a list, or a path such as choices.text.",
+        help="Where they have the samples: a list, or a path such as choices.text; or whole "
+        "responses of a server, one or a list.",
     )
     command.add_argument(
         "--answer-logprobs-key",
@@ -645,7 +654,7 @@ def _add_keys(command: argparse.ArgumentParser) -> None:
         default="",
         help="Where they have the answer's natural log-probability, a number; or a list of its "
         "tokens', the ending's included: without that of a chat server's list, say "
-        "--without-ending.",
+        "--without-ending. Null, or not there, where it is not known.",
     )
     command.add_argument(
         "--samples-logprobs-key",
@@ -666,6 +675,21 @@ def _add_keys(command: argparse.ArgumentParser) -> None:
         default="",
         help="Where they have whether the answer is right: 0 or 1, true or false; null, or not "
         "there, where it is not known.",
+    )
+
+
+def _add_skip_invalid(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--skip-invalid",
+        action="store_true",
+        help="Leave out rows that cannot be read, such as one whose answer is null, and warn of "
+        "them; else the first is refused.",
+    )
+    command.add_argument(
+        "--skip-invalid-samples",
+        action="store_true",
+        help="Leave out samples that cannot be read, such as one that a filter cut, and score "
+        "their rows with the others; a warning counts them. Else the first is refused.",
     )
 
 

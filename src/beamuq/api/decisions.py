@@ -158,16 +158,16 @@ def decisions_of(
     outside = int(_outside_range(calibration, new_scores).sum())
     if outside:
         all_warnings.append(f"{outside} of {len(table)} scores lie {OUTSIDE}")
-    known = KnownScores() if _is_shifted(shift_p) else _known_scores(calibration, new_scores)
-    if known.count:
-        all_warnings.append(_calibrated_on(known, calibration.n, len(new_scores)))
+    overlap = KnownScores() if _is_shifted(shift_p) else _known_scores(calibration, new_scores)
+    if overlap.count:
+        all_warnings.append(_calibrated_on(overlap, calibration.n, len(new_scores)))
     return Decisions(
         table,
         len(new_scores),
         shift_p,
         tuple(all_warnings),
         tuple(forced),
-        known.count,
+        overlap.count,
         calibration.threshold.value,
         promised=Promised(
             risk=calibration.threshold.risk,
@@ -243,16 +243,16 @@ def _known_scores(calibration: CalibrationFile, new_scores: Floats) -> KnownScor
     return known_scores(values, np.array(calibration.map.n), new_scores)
 
 
-def _calibrated_on(known: KnownScores, calibrated: int, count: int) -> str:
+def _calibrated_on(overlap: KnownScores, calibrated: int, count: int) -> str:
     """The warning of scores that were calibrated on."""
-    if known.all_calibrated and count == calibrated:
+    if overlap.all_calibrated and count == calibrated:
         scores = "these are the scores that were calibrated on"
-    elif known.all_calibrated:
+    elif overlap.all_calibrated:
         scores = f"all {calibrated} scores that were calibrated on are among these {count}"
     else:
         scores = (
-            f"{known.count} of {count} scores are, to the last digit, such as were calibrated on, "
-            "more than by chance"
+            f"{overlap.count} of {count} scores are, to the last digit, such as were calibrated "
+            "on, more than by chance"
         )
     return f"{scores}: the guarantee is of new answers"
 
