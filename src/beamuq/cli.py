@@ -399,12 +399,21 @@ CALIBRATE_EXAMPLES = """\
   beamuq calibrate scored.csv --method PTrue --quality-threshold 0.5 --output made.json"""
 
 
+CALIBRATE_EXIT_STATUS = """
+
+exit status:
+  0  calibrated and written, also where no threshold has the guarantee:
+     threshold.value of the file is null then, and decide shows nothing
+  2  refused, nothing is written: bad rows, or more than half without a
+     score of the method"""
+
+
 def _add_calibrate_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "rows",
         help="What score writes of rows with correct (0 or 1) or quality, and with group where "
-        "questions belong together. Rows whose correct or quality is null are left out, which a "
-        "warning says.",
+        "questions belong together. Rows whose correct or quality is null, or that have no score "
+        "of the method, are left out, which a warning says.",
     )
     command.add_argument("--method", metavar="NAME", required=True, help="Whose scores.")
     command.add_argument(
@@ -877,6 +886,7 @@ COMMANDS = {
         CALIBRATE_EXAMPLES,
         _add_calibrate_options,
         _calibrate,
+        CALIBRATE_EXIT_STATUS,
     ),
     "decide": Command(
         "Show or withhold answers, by a calibration, with each one's probability of being right.",
