@@ -26,8 +26,9 @@ def continuous(generator: np.random.Generator, n: int) -> Floats:
 
 
 def some_alike(generator: np.random.Generator, n: int) -> Floats:
-    """A sixth of the answers has the score 0, the others each its own."""
-    return np.where(generator.random(n) < 1 / 6, 0.0, generator.random(n))
+    """A fifth of the answers has one of twelve scores, the others each its own."""
+    is_alike = generator.random(n) < 1 / 5
+    return np.where(is_alike, generator.integers(12, size=n) / 12, generator.random(n))
 
 
 def eleven_values(generator: np.random.Generator, n: int) -> Floats:

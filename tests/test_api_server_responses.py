@@ -365,7 +365,7 @@ def test_the_page_prints_what_it_shows_and_scores_each_servers_responses(tmp_pat
     for printed in (vllm, llama_cpp, sglang):
         assert re.fullmatch(
             r"id\n1 +\d\.\d+\n2 +\d\.\d+\nName: CocoaPPL, dtype: float64\n"
-            r"over (samples \(multinomial\)|beams \(beamsearch\)); similarity: minilm\n",
+            r"over [\d to]+ (samples \(multinomial\)|beams \(beamsearch\)); similarity: minilm\n",
             printed,
         ), printed
 
