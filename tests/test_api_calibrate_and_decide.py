@@ -339,6 +339,36 @@ def test_calibrate_leaves_out_rows_whose_label_is_null_and_says_so(
     assert made == calibrate(labelled, method="CocoaPPL")
 
 
+def test_calibrate_leaves_out_rows_without_a_score_and_says_so() -> None:
+    without = {"value": None, "reason": "no log p"}
+    some = [row | without if k % 150 == 7 else row for k, row in enumerate(ROWS)]
+    with pytest.warns(UserWarning, match=r"4 of 600 without a score of CocoaPPL .*\(no log p\)"):
+        made = calibrate(some, method="CocoaPPL")
+    assert made == calibrate([row for row in some if row["value"] is not None], method="CocoaPPL")
+
+
+@pytest.mark.parametrize(("without_score", "is_refused"), [(300, False), (301, True)])
+def test_where_more_than_half_have_no_score_calibrate_refuses(
+    without_score: int, is_refused: bool
+) -> None:
+    some = [row | {"value": None} for row in ROWS[:without_score]] + ROWS[without_score:]
+    if is_refused:
+        with pytest.raises(BeamUQError, match=r"301 of 600 answers have no score .* than half"):
+            calibrate(some, method="CocoaPPL")
+    else:
+        with pytest.warns(UserWarning, match="300 of 600 without a score"):
+            assert calibrate(some, method="CocoaPPL").n == 300
+
+
+def test_without_a_threshold_calibrate_ends_with_status_0_and_the_file_says_null(
+    tmp_path: Path,
+) -> None:
+    scored = written(tmp_path / "scored.jsonl", [row | {"correct": 0} for row in ROWS])
+    file = tmp_path / "c.json"
+    main(["calibrate", str(scored), "--method", "CocoaPPL", "--output", str(file)])
+    assert json.loads(file.read_text())["threshold"]["value"] is None
+
+
 def test_a_row_without_the_key_of_a_label_is_refused() -> None:
     with pytest.raises(BeamUQError, match=r"row 1: id q0000: correct: missing.* give null"):
         calibrate([NEW[0], *ROWS[1:]], method="CocoaPPL")
@@ -468,7 +498,7 @@ def test_a_damaged_file_is_refused_in_one_line(made: CalibrationFile, tmp_path: 
     [
         ({"correct": 0.5}, "correct: 0.5: must be 0 or 1"),
         ({"correct": None, "quality": 0.5}, "quality: .*--quality-threshold"),
-        ({"value": float("nan")}, "value: no score of CocoaPPL"),
+        ({"value": float("nan")}, "600 of 600 answers have no score of CocoaPPL, more than half"),
         ({"id": "same"}, "id 'same' stands twice"),
         ({"group": "one"}, "all 600 answers are of one group"),
         ({"method": "CocoaPPLL"}, "did you mean 'CocoaPPLL'"),
@@ -488,8 +518,11 @@ def test_answers_that_are_all_right_get_a_threshold() -> None:
 def test_a_csv_is_read_and_a_damaged_one_refused(tmp_path: Path) -> None:
     path = tmp_path / "scored.csv"
     for text, told in (
-        ("id,method,value\n1,Prob,\n", "row 1: value: no score"),
-        ("\ufeffid,method,value\n1,Prob,\n", "row 1: value: no score"),
+        ("id,method,value\n1,Prob,\n", "1 of 1 answers have no score of Prob, more than half"),
+        (
+            "\ufeffid,method,value\n1,Prob,\n",
+            "1 of 1 answers have no score of Prob, more than half",
+        ),
         ('id,method\n1,"Prob\n', "CSV"),
         ("id,method,value,value\n1,Prob,1,2\n", "column 'value' stands twice"),
     ):
@@ -558,5 +591,5 @@ def test_a_method_without_a_value_in_either_form_is_told_by_its_reason() -> None
         for number in (1, 2)
         for variant in ("beamsearch", "multinomial")
     ]
-    with pytest.raises(BeamUQError, match=r"no score of CocoaPPL \(no log p\)"):
+    with pytest.raises(BeamUQError, match=r"no score of CocoaPPL, .*: null \(no log p\)"):
         calibrate(rows, method="CocoaPPL", risk=0.1)

@@ -14,10 +14,13 @@ from typing import Any
 import pytest
 
 import beamuq
+from beamuq.api.candidate_records import read_records
+from beamuq.api.foreign_rows import Keys
 from beamuq.api.key_paths import ABSENT, hint_of_path, value_at
 from beamuq.api.rows import write
 from beamuq.cli import main
 from beamuq.errors import BeamUQError
+from test_explorer_page import unpacked
 
 THEIRS = [
     {
@@ -282,6 +285,36 @@ def test_explore_takes_what_is_said_of_endings(tmp_path: Path) -> None:
         beamuq.explore(file, similarity="lexical", with_ending=True, without_ending=True)
 
 
+def test_explore_shows_the_question_and_leaves_out_what_cannot_be_read(tmp_path: Path) -> None:
+    rows = [row | {"asked": {"text": f"Capital {k}?"}} for k, row in enumerate(NESTED)]
+    rows[0]["choices"] = [{"text": "Rome"}, {"text": None}]
+    file = written(tmp_path / "theirs.jsonl", ["null", *map(json.dumps, rows)])
+    options = [f"--{name.replace('_', '-')}={path}" for name, path in NESTED_KEYS.items()]
+    options += ["--question-key=asked.text", "--similarity=lexical"]
+    with pytest.warns(UserWarning, match="left out") as caught:
+        main(["explore", str(file), *options, "--skip-invalid", "--skip-invalid-samples"])
+    told = [str(warning.message) for warning in caught]
+    assert any("1 of 4 rows left out" in line for line in told)
+    assert any("1 of 6 samples left out, in 1 rows" in line for line in told)
+    page = str(unpacked(file.with_suffix(".explorer.html").read_text()))
+    assert all(f"Capital {k}?" in page for k in range(3))
+
+
+def test_rows_of_ones_own_keep_their_references_in_explore_beside_one_left_out(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        json.dumps({"answer": text, "samples": [text, "Oslo"], "references": [f"{text}!"]})
+        for text in ("Rome", "Bern")
+    ]
+    file = written(tmp_path / "rows.jsonl", [rows[0], "null", rows[1]])
+    with pytest.warns(UserWarning, match="1 of 3 rows left out"):
+        html = beamuq.explore(file, similarity="lexical", skip_invalid=True).read_text()
+    page = str(unpacked(html))
+    assert "Rome!" in page
+    assert "Bern!" in page
+
+
 def test_explore_takes_the_same_keys(tmp_path: Path) -> None:
     file = written(tmp_path / "theirs.jsonl", [json.dumps(row) for row in NESTED])
     page = beamuq.explore(file, similarity="lexical", **NESTED_KEYS)
@@ -354,7 +387,6 @@ def test_a_single_samples_log_probabilities_may_stand_alone_as_it_does() -> None
         ("-0.3", r"scores\.tokens: '-0\.3': must"),
         ([{"token": "Rome", "logprob": -0.3}], r"scores\.tokens\[0\]: \{'token'.*: must"),
         ([], r"scores\.tokens: \[\]: no token"),
-        (None, r"scores\.tokens: null; give log-probabilities"),
     ],
 )
 def test_what_is_no_log_probability_of_an_answer_is_refused_with_row_key_and_value(
@@ -402,6 +434,38 @@ def test_a_row_of_a_bad_log_probability_can_be_left_out() -> None:
     assert scores["Prob"].to_dict() == {"1": 0.5}
 
 
+UNKNOWN = [{"scores": None}, {"scores": {"tokens": None}}, {"scores": {}}]
+
+
+@pytest.mark.parametrize("unknown", UNKNOWN, ids=["parent null", "null", "absent"])
+def test_log_probabilities_that_are_not_there_in_one_row_are_not_known(
+    unknown: dict[str, Any],
+) -> None:
+    keys = LOGPROB_KEYS | {"samples_logprobs_key": "scores.each"}
+    rows = [WITH_LOGPROBS | unknown, WITH_LOGPROBS]
+    scores = beamuq.score(rows, similarity="lexical", with_ending=True, **keys)
+    assert scores["Dissimilarity"].to_dict() == {"1": 0.5, "2": 0.5}
+    assert scores["Prob"].dropna().to_dict() == {"2": 0.5}
+
+
+def test_a_sample_whose_log_probability_is_null_has_none() -> None:
+    row = WITH_LOGPROBS | {"lps": [-0.5, None]}
+    keys = LOGPROB_KEYS | {"samples_logprobs_key": "lps"}
+    (record,) = read_records([row], keys=Keys(**without_suffix(keys)))
+    assert [sample.total for sample in record.samples] == [-0.5, None]
+
+
+@pytest.mark.parametrize("option", ["answer_logprobs_key", "samples_logprobs_key"])
+def test_a_path_of_log_probabilities_that_no_row_has_is_refused(option: str) -> None:
+    keys = LOGPROB_KEYS | {option: "scores.tokns"}
+    with pytest.raises(BeamUQError, match=r"row 1: scores\.tokns: no such key; .*no row has this"):
+        beamuq.score([WITH_LOGPROBS, WITH_LOGPROBS], **keys)
+
+
+def without_suffix(keys: dict[str, str]) -> dict[str, str]:
+    return {name.removesuffix("_key"): path for name, path in keys.items()}
+
+
 NULLS = ['{"answer": "Rome", "samples": ["Rome", "Oslo"]}', "null", '{"answer": null}']
 
 
@@ -417,6 +481,29 @@ def test_skip_invalid_leaves_rows_out_and_tells_each(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=r"2 of 4 rows left out: .*line 2: .*line 3: answer"):
         values = scored(file, skip_invalid=True)
     assert values == {"1": 0.5, "4": 0.5}  # a row keeps its number
+
+
+def test_rows_left_out_are_counted_by_reason_and_the_file_is_named_once(tmp_path: Path) -> None:
+    null_samples = '{"answer": "Rome", "samples": ["Rome", 1]}'
+    lines = [*NULLS[1:], "null", null_samples, null_samples.replace('["Rome", 1]', "[1]")]
+    file = written(tmp_path / "rows.jsonl", [*lines, *[NULLS[0]] * 5])
+    with pytest.warns(UserWarning, match="5 of 10 rows left out") as caught:
+        scored(file, skip_invalid=True)
+    told = str(caught[0].message)
+    assert told.count("rows.jsonl") == 1
+    assert "2 as line 1: not a JSON object" in told
+    assert "2 as line 4: samples[…]: " in told
+    assert "| line 2: answer" in told
+
+
+def test_a_line_that_is_no_object_names_the_option_where_there_is_one(tmp_path: Path) -> None:
+    file = written(tmp_path / "rows.jsonl", NULLS)
+    for command in (beamuq.score, beamuq.explore):
+        with pytest.raises(BeamUQError, match=r"line 2: not a JSON object.* \(--skip-invalid\)"):
+            command(file)  # type: ignore[operator]
+    with pytest.raises(BeamUQError, match="line 2: not a JSON object") as refused:
+        beamuq.advise(file)
+    assert "--skip-invalid" not in str(refused.value)
 
 
 def test_where_no_row_can_be_read_skip_invalid_refuses_too(tmp_path: Path) -> None:

@@ -136,6 +136,25 @@ def test_a_threshold_is_marked_where_the_curve_has_it() -> None:
     assert mark.get_ydata()[0] == pytest.approx((~CORRECT[shown]).mean())
 
 
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_risk_coverage_leaves_out_answers_without_a_label_as_fit_does(missing: object) -> None:
+    labels = [missing if k % 10 == 3 else bool(right) for k, right in enumerate(CORRECT)]
+    groups = [str(k // 2) for k in range(120)]
+    labelled = [k for k in range(120) if k % 10 != 3]
+    with pytest.warns(UserWarning, match="correct: 12 of 120 without a label left out"):
+        ax = beamuq.plot.risk_coverage(SCORES, labels, groups=groups, resamples=20)
+    expected = beamuq.plot.risk_coverage(
+        SCORES[labelled], CORRECT[labelled], groups=[groups[k] for k in labelled], resamples=20
+    )
+    assert line(ax, "scores") == line(expected, "scores")
+    assert ax.get_title() == expected.get_title() == "n = 108 in 60 groups"
+
+
+def test_where_every_label_is_missing_risk_coverage_refuses() -> None:
+    with pytest.raises(BeamUQError, match="correct: missing for every answer"):
+        beamuq.plot.risk_coverage(SCORES, [None] * 120, resamples=20)
+
+
 def test_reliability_draws_the_share_right_of_each_bin() -> None:
     ax = beamuq.plot.reliability([0.95, 0.95, 0.05, 0.05], [1, 1, 0, 1])
     (points,) = ax.collections[-1:]

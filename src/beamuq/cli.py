@@ -271,7 +271,7 @@ SCORE_SETTINGS = (
     *("similarity", "methods", "temperature", "epsilon", "alpha", "equivalence_threshold"),
     *("without_ending", "with_ending", "draw_size"),
     *KEY_OPTIONS,
-    *("skip_invalid", "leave_one_out"),
+    *("skip_invalid", "skip_invalid_samples", "leave_one_out"),
     *("device", "dtype", "threads"),
 )
 MOST_PRINTED = 5_000
@@ -329,12 +329,7 @@ def _add_score_options(command: argparse.ArgumentParser) -> None:
         "PRR.",
     )
     _add_keys(command)
-    command.add_argument(
-        "--skip-invalid",
-        action="store_true",
-        help="Leave out rows that cannot be read, such as one whose answer is null, and warn of "
-        "them; else the first is refused.",
-    )
+    _add_skip_invalid(command)
     command.add_argument(
         "--leave-one-out",
         action="store_true",
@@ -404,12 +399,21 @@ CALIBRATE_EXAMPLES = """\
   beamuq calibrate scored.csv --method PTrue --quality-threshold 0.5 --output made.json"""
 
 
+CALIBRATE_EXIT_STATUS = """
+
+exit status:
+  0  calibrated and written, also where no threshold has the guarantee:
+     threshold.value of the file is null then, and decide shows nothing
+  2  refused, nothing is written: bad rows, or more than half without a
+     score of the method"""
+
+
 def _add_calibrate_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "rows",
         help="What score writes of rows with correct (0 or 1) or quality, and with group where "
-        "questions belong together. Rows whose correct or quality is null are left out, which a "
-        "warning says.",
+        "questions belong together. Rows whose correct or quality is null, or that have no score "
+        "of the method, are left out, which a warning says.",
     )
     command.add_argument("--method", metavar="NAME", required=True, help="Whose scores.")
     command.add_argument(
@@ -567,7 +571,9 @@ def _advise(options: argparse.Namespace) -> None:
 
 EXPLORE_EXAMPLES = """\
   beamuq explore results/demo
-  beamuq explore rows.jsonl --output explorer.html"""
+  beamuq explore rows.jsonl --output explorer.html
+  beamuq explore theirs.jsonl --answer-key response --samples-key choices.text \
+    --question-key prompt"""
 
 
 def _add_explore_options(command: argparse.ArgumentParser) -> None:
@@ -604,7 +610,14 @@ def _add_explore_options(command: argparse.ArgumentParser) -> None:
         help="From which similarity on two texts mean the same.",
     )
     _add_keys(command)
+    command.add_argument(
+        "--question-key",
+        metavar="KEY",
+        default="",
+        help="Where they have the question, whose text is shown.",
+    )
     _add_endings(command)
+    _add_skip_invalid(command)
 
 
 def _explore(options: argparse.Namespace) -> None:
@@ -617,6 +630,9 @@ def _explore(options: argparse.Namespace) -> None:
         equivalence_threshold=options.equivalence_threshold,
         without_ending=options.without_ending,
         with_ending=options.with_ending,
+        question_key=options.question_key,
+        skip_invalid=options.skip_invalid,
+        skip_invalid_samples=options.skip_invalid_samples,
         **keys,
     )
     print(path)
@@ -631,13 +647,15 @@ def _add_keys(command: argparse.ArgumentParser) -> None:
         metavar="KEY",
         default="",
         help="Where another tool's rows have the answer: a key, or a path such as choices.0.text. "
+        "Or a whole response of a server, of which endings, log-probabilities and model are read. "
         "Their other columns are then their own: a misspelt one is not noticed.",
     )
     command.add_argument(
         "--samples-key",
         metavar="KEY",
         default="",
-        help="Where they have the samples: a list, or a path such as choices.text.",
+        help="Where they have the samples: a list, or a path such as choices.text; or whole "
+        "responses of a server, one or a list.",
     )
     command.add_argument(
         "--answer-logprobs-key",
@@ -645,7 +663,7 @@ def _add_keys(command: argparse.ArgumentParser) -> None:
         default="",
         help="Where they have the answer's natural log-probability, a number; or a list of its "
         "tokens', the ending's included: without that of a chat server's list, say "
-        "--without-ending.",
+        "--without-ending. Null, or not there, where it is not known.",
     )
     command.add_argument(
         "--samples-logprobs-key",
@@ -666,6 +684,21 @@ def _add_keys(command: argparse.ArgumentParser) -> None:
         default="",
         help="Where they have whether the answer is right: 0 or 1, true or false; null, or not "
         "there, where it is not known.",
+    )
+
+
+def _add_skip_invalid(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--skip-invalid",
+        action="store_true",
+        help="Leave out rows that cannot be read, such as one whose answer is null, and warn of "
+        "them; else the first is refused.",
+    )
+    command.add_argument(
+        "--skip-invalid-samples",
+        action="store_true",
+        help="Leave out samples that cannot be read, such as one that a filter cut, and score "
+        "their rows with the others; a warning counts them. Else the first is refused.",
     )
 
 
@@ -853,6 +886,7 @@ COMMANDS = {
         CALIBRATE_EXAMPLES,
         _add_calibrate_options,
         _calibrate,
+        CALIBRATE_EXIT_STATUS,
     ),
     "decide": Command(
         "Show or withhold answers, by a calibration, with each one's probability of being right.",

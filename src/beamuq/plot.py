@@ -9,9 +9,10 @@ functions (``beamuq.drawing.curves``). Without matplotlib they raise BeamUQError
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, compress
 
 import numpy as np
 import numpy.typing as npt
@@ -115,8 +116,9 @@ def risk_coverage(
 
     ``scores``, ``method``, ``groups``: as for :func:`rejection_curves`, but of several draws of
     samples the scores over all samples are drawn; a group counts as much as another.
-    ``correct`` [N]: 1 right, 0 wrong. ``risks``: allowed shares wrong, dotted lines. ``threshold``:
-    of a calibration, a mark on the curve at the largest score up to it.
+    ``correct`` [N]: 1 right, 0 wrong; answers where it is missing are left out with a warning, as
+    ``Calibration.fit`` does. ``risks``: allowed shares wrong, dotted lines. ``threshold``: of a
+    calibration, a mark on the curve at the largest score up to it.
 
     Raises BeamUQError as :func:`rejection_curves`, and if ``correct`` is neither 0 nor 1.
 
@@ -126,7 +128,7 @@ def risk_coverage(
     >>> ax.get_ylabel()
     'Share of it wrong'
     """
-    columns = _Columns("scores", scores, method, groups, correct=correct)
+    columns = _Columns("scores", scores, method, groups, leaves_out=True, correct=correct)
     wrong = ~columns.right()
     counts = resample_counts(columns.groups, resamples, seed, "risk_coverage")
     parts = []
@@ -247,9 +249,10 @@ def _similarity_fact(similarity: str) -> list[str]:
 class _Columns:
     """Scores by name, what they are judged by and groups, each [N], of the same answers.
 
-    ``target``: the one column in ``judged``, by the name that errors call it. ``title`` and
-    ``facts``: what stands above a picture. ``draws``: the columns of each name, several with
-    ``by_draw`` where the samples make several draws.
+    ``target``: the one column in ``judged``, by the name that errors call it. ``leaves_out``:
+    answers where that is missing, with a warning. ``title`` and ``facts``: what stands above a
+    picture. ``draws``: the columns of each name, several with ``by_draw`` where the samples make
+    several draws.
     """
 
     def __init__(
@@ -260,6 +263,7 @@ class _Columns:
         groups: Sequence[object] | None,
         *,
         by_draw: bool = False,
+        leaves_out: bool = False,
         **judged: npt.ArrayLike,
     ) -> None:
         ((self.target_name, target),) = judged.items()
@@ -275,6 +279,9 @@ class _Columns:
         self.target = number_column(self.target_name, target, truth_values=True)
         count = len(self.target)
         self.groups = list(map(str, range(count))) if groups is None else group_column(groups)
+        if leaves_out:
+            self._leave_out_unlabelled()
+            count = len(self.target)
         sizes = {"groups": len(self.groups), self.target_name: count}
         for values in chain.from_iterable(self.draws.values()):
             _check_complete({name: len(values)} | sizes, values, self.target)
@@ -290,6 +297,30 @@ class _Columns:
     def scores(self) -> dict[str, Floats]:
         """The one column of each name, where they are not by draw."""
         return {key: values for key, (values,) in self.draws.items()}
+
+    def _leave_out_unlabelled(self) -> None:
+        """Leave out answers without a label, of which it warns.
+
+        Raises BeamUQError where none has one. Where lengths differ, nothing is left out.
+        """
+        is_labelled = ~np.isnan(self.target)
+        count = len(self.target)
+        columns = chain.from_iterable(self.draws.values())
+        lengths = {len(self.groups), *(len(values) for values in columns)}
+        if is_labelled.all() or lengths != {count}:
+            return
+        if not is_labelled.any():
+            raise BeamUQError(f"{self.target_name}: missing for every answer; give some a label")
+        warnings.warn(
+            f"{self.target_name}: {int((~is_labelled).sum())} of {count} without a label left out; "
+            "what is drawn is of answers like the others",
+            stacklevel=4,
+        )
+        self.draws = {
+            key: [values[is_labelled] for values in columns] for key, columns in self.draws.items()
+        }
+        self.groups = list(compress(self.groups, is_labelled))
+        self.target = self.target[is_labelled]
 
     def right(self) -> Bools:
         """Whether each answer is right; raises BeamUQError where that is neither 0 nor 1."""

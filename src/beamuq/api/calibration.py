@@ -18,6 +18,7 @@ from beamuq.api.scored_rows import (
     labelled_answers,
     rows_of_method,
     with_label,
+    with_score,
 )
 from beamuq.errors import BeamUQError, hint
 from beamuq.evaluation.bootstrap import Estimate
@@ -59,7 +60,8 @@ def calibrate(
     ----------
     rows
         What score writes of rows with correct (0 or 1) or quality, and with group where questions
-        belong together. Rows whose correct or quality is null are left out, which a warning says.
+        belong together. Rows whose correct or quality is null, or that have no score of the method,
+        are left out, which a warning says.
     method
         Whose scores.
     form
@@ -81,9 +83,11 @@ def calibrate(
 
     Returns
     -------
-    The calibration, as its file has it; ``print`` shows what was found.
+    The calibration, as its file has it; ``print`` shows what was found. Its threshold.value is None
+    where no threshold has the guarantee.
 
-    Raises BeamUQError in one line: a bad row, no or several forms, or a missing score or label.
+    Raises BeamUQError in one line: a bad row, no or several forms, a missing label, or more than
+    half of the scores missing.
 
     Examples
     --------
@@ -100,7 +104,8 @@ def calibrate(
         raise BeamUQError(
             f"probability: {probability!r}: unknown; {hint(probability, CALIBRATORS)}"
         )
-    placed_rows = with_label(rows_of_method(rows, method, form, setting), named(rows))
+    labelled_rows = with_label(rows_of_method(rows, method, form, setting), named(rows))
+    placed_rows = with_score(labelled_rows, named(rows))
     placed_rows.sort(key=lambda placed: placed.row.id)  # the draws depend on the order of rows
     answers = labelled_answers(placed_rows, quality_threshold, named(rows))
     facts = facts_of(placed_rows)

@@ -118,10 +118,11 @@ class Calibration:
         ``scores``, higher = more uncertain: a list, array or series of finite numbers. A series of
         ``beamuq.score``, such as ``scores["Dissimilarity"]``, says its method, form, settings and
         model, with which later scores are compared; of another series the name is the method's.
-        ``groups`` [N]: what belongs together (a story, a user), as texts or whole numbers.
+        ``groups`` [N]: what belongs together (a story, a user), as texts or whole numbers. Answers
+        whose score or label is missing are left out with a warning.
 
-        Raises BeamUQError if lengths differ, series are of other answers or in another order, or a
-        score, label or group is missing or of another type.
+        Raises BeamUQError if lengths differ, series are of other answers or in another order, a
+        group is missing, more than half of the scores are, or something is of another type.
         """
         check_order(scores=scores, correct=correct, groups=groups)
         values = number_column("scores", scores)

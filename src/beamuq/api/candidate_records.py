@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Annotated, Any
@@ -17,11 +17,21 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
 from beamuq import written_texts
-from beamuq.api.foreign_rows import Keys, check_are_texts, check_labels_path, marked_without_ending
+from beamuq.api.foreign_rows import (
+    Keys,
+    check_are_texts,
+    check_paths_of_what_may_be_unknown,
+    marked_without_ending,
+)
 from beamuq.api.lm_eval_rows import is_lm_eval_row, our_row_of_lm_eval
 from beamuq.api.log_probability import NO_LOG_PROBABILITY, is_log_probability
 from beamuq.api.rows import Rows, named, no_question, placed_rows_or_errors
-from beamuq.api.rows_left_out import tell_of_rows_left_out
+from beamuq.api.rows_left_out import (
+    LeftOut,
+    SampleSkipping,
+    tell_of_rows_left_out,
+    tell_of_samples_left_out,
+)
 from beamuq.api.server_identity import server_text
 from beamuq.api.server_responses import read_responses
 from beamuq.api.thoughts_in_texts import marks_of_thoughts
@@ -327,7 +337,14 @@ class QuestionRecord(Labels):
 
 
 class Records(list[QuestionRecord]):
-    """Questions that were read; given to a function that reads them, they are taken as they are."""
+    """Questions that were read; given to a function that reads them, they are taken as they are.
+
+    ``row_numbers``: of each that was read the number of its row, from 1.
+    """
+
+    def __init__(self, records: Iterable[QuestionRecord] = ()) -> None:
+        super().__init__(records)
+        self.row_numbers: list[int] = []
 
 
 def read_records(
@@ -337,7 +354,8 @@ def read_records(
     temperature: float = 1.0,
     most: int | None = None,
     keys: Keys = OUR_KEYS,
-    skip_invalid: bool = False,
+    skip_invalid: bool | None = None,
+    skip_invalid_samples: bool | None = None,
     to_score: bool = True,
 ) -> Records:
     """The questions of a ``.jsonl``, ``.json`` or ``.parquet`` file, of mappings, or of a frame.
@@ -346,8 +364,9 @@ def read_records(
     Columns that are not a record's are left out, unless one is meant to be: see
     :func:`beamuq.errors.nearest`. ``most``: only the first. ``keys``: where another tool has its
     answer, samples, log-probabilities, ids and labels; its other columns are its own.
-    ``skip_invalid``: a row that cannot be read is warned of and left out. ``to_score``: an answer
-    that nothing can be scored by is refused.
+    ``skip_invalid``: a row that cannot be read is warned of and left out;
+    ``skip_invalid_samples``: a sample of a row that stays. None: the caller has no such option.
+    ``to_score``: an answer that nothing can be scored by is refused.
 
     Raises BeamUQError in one line: the place, the key, the value and the fix. Also for a repeated
     id, for no rows at all, and where no row can be read.
@@ -362,6 +381,7 @@ def read_records(
         most=most,
         keys=keys,
         skip_invalid=skip_invalid,
+        skip_invalid_samples=skip_invalid_samples,
         to_score=to_score,
     )
     return next(blocks)
@@ -375,7 +395,8 @@ def record_blocks(
     temperature: float = 1.0,
     most: int | None = None,
     keys: Keys = OUR_KEYS,
-    skip_invalid: bool = False,
+    skip_invalid: bool | None = None,
+    skip_invalid_samples: bool | None = None,
     to_score: bool = True,
 ) -> Iterator[Records]:
     """As :func:`read_records`, so many questions at a time; ``size`` None: all at once.
@@ -383,27 +404,40 @@ def record_blocks(
     Ids are compared over all blocks. Rows that are left out are told of behind the last block,
     thoughts in texts once, with the first block that has them.
     """
-    if keys.correct:
+    if keys.are_foreign:
         rows = list(rows) if isinstance(rows, Iterator) else rows  # they are looked at twice
-        check_labels_path(placed_rows_or_errors(rows), keys.correct)
-    reader = _RecordReader(without_ending, temperature, keys, to_score)
+        check_paths_of_what_may_be_unknown(placed_rows_or_errors(rows), keys)
+    reader = _RecordReader(without_ending, temperature, keys, to_score, skip_invalid_samples)
     read = _RowsRead(id_name=keys.id or "id")
     for number, (place, row) in enumerate(islice(placed_rows_or_errors(rows), most), start=1):
         try:
-            item = reader.read(row, place, default_id=str(number))
+            question = reader.read(row, place, default_id=str(number))
         except BeamUQError as error:
             if not skip_invalid:
-                raise
-            read.invalid.append(error)
+                raise _naming_option(error, row, skip_invalid) from error
+            read.invalid.append(LeftOut(place, error))
             continue
-        read.add(item, place)
+        read.add(*question, place, number)
         if len(read.block) == size:
             yield read.taken_block()
     tell_of_rows_left_out(read.invalid, len(read.ids), named(rows))
+    tell_of_samples_left_out(read.invalid_samples, read.samples, named(rows))
     if not read.ids:
         raise no_question(rows)
     if read.block:
         yield read.taken_block()
+
+
+def _naming_option(
+    error: BeamUQError, row: Mapping[str, Any] | BeamUQError, skip_invalid: bool | None
+) -> BeamUQError:
+    """The error of a row that is no mapping, with the option that leaves it out, if there is one.
+
+    The errors of other rows name it where it helps.
+    """
+    if skip_invalid is None or isinstance(row, Mapping):
+        return error
+    return BeamUQError(f"{error}, or leave such rows out with skip_invalid (--skip-invalid)")
 
 
 @dataclass
@@ -415,18 +449,25 @@ class _RowsRead:
 
     id_name: str
     ids: set[str] = field(default_factory=set)
-    invalid: list[BeamUQError] = field(default_factory=list)
+    invalid: list[LeftOut] = field(default_factory=list)
+    invalid_samples: list[LeftOut] = field(default_factory=list)
+    samples: int = 0
     block: Records = field(default_factory=lambda: Records())
     texts: list[tuple[str, str]] = field(default_factory=list)
     has_warned: bool = False
 
-    def add(self, item: QuestionRecord, place: str) -> None:
+    def add(
+        self, item: QuestionRecord, samples_left_out: list[BeamUQError], place: str, number: int
+    ) -> None:
         if item.id in self.ids:
             raise BeamUQError(
                 f"{place}: {self.id_name} {item.id!r} stands twice; give each question its own"
             )
         self.ids.add(item.id)
         self.block.append(item)
+        self.block.row_numbers.append(number)
+        self.samples += len(item.samples)
+        self.invalid_samples += [LeftOut(place, error) for error in samples_left_out]
         if not self.has_warned:
             self.texts += [(f"{place}: {kind}", text) for kind, text in _texts(item)]
 
@@ -450,31 +491,44 @@ class _RecordReader:
     temperature: float
     keys: Keys
     to_score: bool
+    skip_invalid_samples: bool | None
 
     def read(
         self, row: Mapping[str, Any] | BeamUQError, place: str, default_id: str
-    ) -> QuestionRecord:
-        """A row as a record; raises BeamUQError, that of a row that is no mapping too."""
+    ) -> tuple[QuestionRecord, list[BeamUQError]]:
+        """A row as a record, and the errors of its samples that are left out.
+
+        Raises BeamUQError, that of a row that is no mapping too, and of one with no sample left.
+        """
         if isinstance(row, BeamUQError):
             raise row
         names = self.keys.names(row)
+        skipping = SampleSkipping(self.skip_invalid_samples)
         ours = our_row_of_lm_eval(row, place) if is_lm_eval_row(row) else row
         if self.keys.are_foreign:
-            ours = self.keys.our_row(row, place, without_ending=self.without_ending, base=ours)
-        fields = self._with_responses(ours, place, names)
+            ours = self.keys.our_row(
+                row, place, without_ending=self.without_ending, base=ours, skipping=skipping
+            )
+        fields = self._with_responses(ours, place, names, skipping)
         if self.without_ending:
             fields = marked_without_ending(fields)
         if not self.keys.are_foreign:
             _check_spelling(fields, place)
         check_are_texts(fields, self.keys, place, AnswerRecord.model_fields)
-        item = _read_record(fields, place, default_id, names)
+        item = _read_record_of_readable_samples(fields, place, default_id, names, skipping)
+        if skipping.errors and not item.samples:
+            raise skipping.errors[0]
         check_temperatures(item, place, self.temperature)
         if self.to_score:
             _check_can_be_scored(item, fields, place, self.keys.samples)
-        return item
+        return item, skipping.errors
 
     def _with_responses(
-        self, ours: Mapping[str, Any], place: str, names: Mapping[str, str]
+        self,
+        ours: Mapping[str, Any],
+        place: str,
+        names: Mapping[str, str],
+        skipping: SampleSkipping,
     ) -> dict[str, Any]:
         """The row with its responses' candidates; of one taken for a response says how it was."""
         try:
@@ -484,6 +538,7 @@ class _RecordReader:
                 without_ending=self.without_ending,
                 temperature=self.temperature,
                 names=names,
+                skipping=skipping,
             )
         except BeamUQError as error:
             if self.keys.are_foreign or ours.get("answer") is not None:
@@ -507,6 +562,38 @@ def _check_spelling(fields: Mapping[str, Any], place: str) -> None:
     for name in fields:
         if name not in columns and (near := nearest(str(name), columns.keys() - LABELS)):
             raise BeamUQError(f"{place}: {name}: unknown column; did you mean {near!r}?")
+
+
+def _read_record_of_readable_samples(
+    fields: Mapping[str, Any],
+    place: str,
+    default_id: str,
+    names: Mapping[str, str],
+    skipping: SampleSkipping,
+) -> QuestionRecord:
+    """As :func:`_read_record`; where the row cannot be read, its samples are read one by one."""
+    try:
+        return _read_record(fields, place, default_id, names)
+    except BeamUQError as error:
+        samples = fields.get("samples")
+        if skipping.is_asked is None or not isinstance(samples, list):
+            raise
+        name = names.get("samples", "samples")
+
+        def read(number: int, sample: Any) -> CandidateRecord:
+            where = f"{place}: {name}[{number}]"
+            return validated(Annotated[CandidateRecord, BeforeValidator(_record)], sample, where)
+
+        one_by_one = SampleSkipping(is_asked=True)
+        readable = [sample for sample, _ in one_by_one.readable(samples, read)]
+        if not one_by_one.errors:
+            raise
+        if not skipping.is_asked:
+            raise skipping.naming_option(error) from error
+        if not readable:
+            raise
+        skipping.errors += one_by_one.errors
+        return _read_record({**fields, "samples": readable}, place, default_id, names)
 
 
 def _read_record(

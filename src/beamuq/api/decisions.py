@@ -17,6 +17,7 @@ from beamuq.api.decisions_object import (
     Promised,
     ShiftTest,
 )
+from beamuq.api.known_scores import KnownScores, known_scores
 from beamuq.api.rows import json_values
 from beamuq.api.scored_rows import PlacedRow
 from beamuq.api.shown_labels import CONFIDENCE, ShownLabels, labels_of_shown
@@ -26,13 +27,8 @@ from beamuq.made_date import made
 
 LEAST_SHIFT_P = 0.01
 """p of the two-sample test below which new scores are said to come from elsewhere."""
-LEAST_OVERLAP_P = 0.01
-"""p below which so many new scores that were calibrated on are said to be no chance."""
-SINGLES_PER_REPEATED = 20
-"""Values calibrated on once, for each that repeats, from which an equal score is no chance."""
 NO_SCORE = "no score"
 OUTSIDE = "outside the calibrated range"
-CALIBRATED_ON = "these are the scores that were calibrated on: the guarantee is of new answers"
 
 
 @dataclass(frozen=True)
@@ -162,22 +158,16 @@ def decisions_of(
     outside = int(_outside_range(calibration, new_scores).sum())
     if outside:
         all_warnings.append(f"{outside} of {len(table)} scores lie {OUTSIDE}")
-    known = 0 if _is_shifted(shift_p) else _overlap(calibration, new_scores)
-    if sorted(new_scores.tolist()) == _calibrated_scores(calibration).tolist():
-        known = len(new_scores)
-        all_warnings.append(CALIBRATED_ON)
-    elif known:
-        all_warnings.append(
-            f"{known} of {len(new_scores)} scores are, to the last digit, such as were "
-            "calibrated on, more than by chance: the guarantee is of new answers"
-        )
+    overlap = KnownScores() if _is_shifted(shift_p) else _known_scores(calibration, new_scores)
+    if overlap.count:
+        all_warnings.append(_calibrated_on(overlap, calibration.n, len(new_scores)))
     return Decisions(
         table,
         len(new_scores),
         shift_p,
         tuple(all_warnings),
         tuple(forced),
-        known,
+        overlap.count,
         calibration.threshold.value,
         promised=Promised(
             risk=calibration.threshold.risk,
@@ -248,27 +238,23 @@ def _is_shifted(shift_p: float | None) -> bool:
     return shift_p is not None and shift_p < LEAST_SHIFT_P
 
 
-def _overlap(calibration: CalibrationFile, new_scores: Floats) -> int:
-    """How many new scores are among the calibration's; 0 where that may be chance.
+def _known_scores(calibration: CalibrationFile, new_scores: Floats) -> KnownScores:
+    values = np.array(calibration.map.scores, dtype=np.float64)
+    return known_scores(values, np.array(calibration.map.n), new_scores)
 
-    Chance is judged by values that were calibrated on once: a new answer has one of them with a
-    probability of about 2 n₂ / n (Good and Turing), n₂ the values that occur twice among the n.
-    That holds of answers like the calibration's. Where values repeat, answers a little harder have
-    more of the rare ones by chance, so there nothing is judged.
-    """
-    from scipy.special import bdtrc  # ask imports this module too, and needs none of it
 
-    scores = np.array(calibration.map.scores, dtype=np.float64)
-    times = np.array(calibration.map.n)
-    singles = scores[times == 1]
-    repeated = int((times > 1).sum())
-    if len(singles) < SINGLES_PER_REPEATED * repeated:
-        return 0
-    seen_once = int(np.isin(new_scores, singles).sum())
-    pairs = int((times == 2).sum())
-    by_chance = min(1.0, (2 * pairs + 1) / (calibration.n + 1))
-    p = bdtrc(seen_once - 1, len(new_scores), by_chance) if seen_once else 1.0
-    return int(np.isin(new_scores, scores).sum()) if p < LEAST_OVERLAP_P else 0
+def _calibrated_on(overlap: KnownScores, calibrated: int, count: int) -> str:
+    """The warning of scores that were calibrated on."""
+    if overlap.all_calibrated and count == calibrated:
+        scores = "these are the scores that were calibrated on"
+    elif overlap.all_calibrated:
+        scores = f"all {calibrated} scores that were calibrated on are among these {count}"
+    else:
+        scores = (
+            f"{overlap.count} of {count} scores are, to the last digit, such as were calibrated "
+            "on, more than by chance"
+        )
+    return f"{scores}: the guarantee is of new answers"
 
 
 def _shift_p(calibration: CalibrationFile, new_scores: Floats) -> float | None:

@@ -24,7 +24,7 @@ from beamuq.api.candidate_records import (
 )
 from beamuq.api.foreign_rows import Keys
 from beamuq.api.open_models import Similarity, open_similarity
-from beamuq.api.rows import check_settings, placed_rows
+from beamuq.api.rows import check_settings, placed_rows_or_errors
 from beamuq.api.score_candidates import score
 from beamuq.api.score_series import form_in_words
 from beamuq.config_errors import StrictModel, validated
@@ -52,8 +52,11 @@ def explore(
     samples_logprobs_key: str = "",
     id_key: str = "",
     correct_key: str = "",
+    question_key: str = "",
     without_ending: bool = False,
     with_ending: bool = False,
+    skip_invalid: bool = False,
+    skip_invalid_samples: bool = False,
 ) -> Path:
     """Go through the questions of a study in a browser.
 
@@ -76,13 +79,15 @@ def explore(
     equivalence_threshold
         From which similarity on two texts mean the same.
     answer_key
-        Where another tool's rows have the answer: a key, or a path such as choices.0.text. Their
+        Where another tool's rows have the answer: a key, or a path such as choices.0.text. Or a
+        whole response of a server, of which endings, log-probabilities and model are read. Their
         other columns are then their own: a misspelt one is not noticed.
     samples_key
-        Where they have the samples: a list, or a path such as choices.text.
+        Where they have the samples: a list, or a path such as choices.text; or whole responses of a
+        server, one or a list.
     answer_logprobs_key
         Where they have the answer's natural log-probability, a number; or a list of its tokens',
-        the ending's included.
+        the ending's included. Null, or not there, where it is not known.
     samples_logprobs_key
         The same of the samples: a list of one number, or one list, a sample.
     id_key
@@ -91,6 +96,8 @@ def explore(
     correct_key
         Where they have whether the answer is right: 0 or 1, true or false; null, or not
         there, where it is not known.
+    question_key
+        Where they have the question, whose text is shown.
     without_ending
         Log-probabilities lack the ending's (end-of-sequence token's), where a server left out only
         that, or in rows of your own that do not say otherwise: take the sum of the others. Such
@@ -98,6 +105,12 @@ def explore(
     with_ending
         Your own lists of tokens' log-probabilities hold the ending's: without this, or "ended"
         beside a list, that is believed with a warning.
+    skip_invalid
+        Leave out rows that cannot be read, such as one whose answer is null, and warn of them; else
+        the first is refused.
+    skip_invalid_samples
+        Leave out samples that cannot be read, such as one that a filter cut, and score their rows
+        with the others; a warning counts them. Else the first is refused.
 
     Returns
     -------
@@ -126,6 +139,7 @@ def explore(
         samples_logprobs=samples_logprobs_key,
         id=id_key,
         correct=correct_key,
+        question=question_key,
     )
     if source.is_dir() or _is_table_of_a_study(source):
         if keys.are_foreign:
@@ -138,12 +152,21 @@ def explore(
                 f"{source}: without_ending, with_ending: of rows, and this is of a study; leave "
                 "them out"
             )
+        if skip_invalid or skip_invalid_samples:
+            raise BeamUQError(
+                f"{source}: skip_invalid, skip_invalid_samples: of rows, and this is of a study; "
+                "leave them out"
+            )
         html = _study_page(source, questions)
     else:
-        endings = _Endings(without=without_ending, said=with_ending)
-        section = _section_of_file(
-            source, similarity, equivalence_threshold, questions, keys, endings
+        reading = _Reading(
+            keys=keys,
+            without_ending=without_ending,
+            with_ending=with_ending,
+            skip_invalid=skip_invalid,
+            skip_invalid_samples=skip_invalid_samples,
         )
+        section = _section_of_file(source, similarity, equivalence_threshold, questions, reading)
         html = page(source.name, [], [section], date=date_made())
     beside = source / "explorer.html" if source.is_dir() else source.with_suffix(".explorer.html")
     written = Path(output) if output else beside
@@ -193,31 +216,42 @@ class _RecordingSimilarity:
 
 
 @dataclass(frozen=True)
-class _Endings:
-    """Whether log-probabilities are without their ending's, or said to hold it."""
+class _Reading:
+    """How rows are read, as the options of ``explore`` say."""
 
-    without: bool
-    said: bool
+    keys: Keys
+    without_ending: bool
+    with_ending: bool
+    skip_invalid: bool
+    skip_invalid_samples: bool
 
 
 def _section_of_file(
-    path: Path, similarity: str, threshold: float, most: int, keys: Keys, endings: _Endings
+    path: Path, similarity: str, threshold: float, most: int, reading: _Reading
 ) -> Section:
     """The first questions of a file that ``score`` takes; what follows is not scored."""
     opened = open_similarity(similarity)
-    placed = list(placed_rows(path))
-    records = read_records(path, most=most, keys=keys, without_ending=endings.without)
+    placed = list(placed_rows_or_errors(path))
+    records = read_records(
+        path,
+        most=most,
+        keys=reading.keys,
+        without_ending=reading.without_ending,
+        skip_invalid=reading.skip_invalid,
+        skip_invalid_samples=reading.skip_invalid_samples,
+    )
     recording = _RecordingSimilarity(opened.scorer, threshold)
     scores = score(
         records,
         similarity=Similarity(opened.name, recording),
         equivalence_threshold=threshold,
-        without_ending=endings.without,
-        with_ending=endings.said,
+        without_ending=reading.without_ending,
+        with_ending=reading.with_ending,
     )
     questions = []
-    for record, (place, row) in zip(records, placed[:most], strict=True):
-        questions.append(_question(record, _further_keys(place, row, keys), recording.pairs))
+    for record, number in zip(records, records.row_numbers, strict=True):
+        further = _further_keys(*placed[number - 1], reading.keys)
+        questions.append(_question(record, further, recording.pairs))
     return Section(
         name=path.name,
         title=path.name,
@@ -261,9 +295,9 @@ class _FurtherKeys(StrictModel, extra="ignore"):
     prompt: WholeText = ""
 
 
-def _further_keys(place: str, row: Mapping[str, Any], keys: Keys) -> _FurtherKeys:
+def _further_keys(place: str, row: Mapping[str, Any] | BeamUQError, keys: Keys) -> _FurtherKeys:
     """Those of a row of ours; a server's response and another tool's row have keys of their own."""
-    if "answer" not in row or keys.are_foreign:
+    if isinstance(row, BeamUQError) or "answer" not in row or keys.are_foreign:
         return _FurtherKeys()
     content = {key: value for key, value in row.items() if value is not None}
     further: _FurtherKeys = validated(_FurtherKeys, content, place)

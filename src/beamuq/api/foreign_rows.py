@@ -11,20 +11,23 @@ from typing import Any
 
 from beamuq.api.key_paths import ABSENT, empty_list_at, hint_of_path, value_at
 from beamuq.api.log_probability import NO_LOG_PROBABILITY, is_log_probability
+from beamuq.api.rows_left_out import SampleSkipping
 from beamuq.errors import BeamUQError
 
 LOGPROB_FIELDS = ("logprob", "token_logprobs")
 KINDS = ("answer", "samples", "beams")
 SAYING = ("ended", "without_ending")
 """Keys of a candidate that say whether its log-probabilities hold the ending's."""
-NEEDED = {
-    "id_key": "a text or a whole number",
-    "answer_logprobs_key": "log-probabilities",
-    "samples_logprobs_key": "log-probabilities",
-}
+NEEDED = {"id_key": "a text or a whole number"}
 """What must stand at a key, by the option that names it; of any other a text."""
-OF_EACH_SAMPLE = ("samples_key", "samples_logprobs_key")
-"""Options whose paths lead to one value a sample."""
+MAY_BE_UNKNOWN = {
+    "question": "question_key",
+    "correct": "correct_key",
+    "answer_logprobs": "answer_logprobs_key",
+    "samples_logprobs": "samples_logprobs_key",
+}
+"""The options whose paths need lead somewhere in some row only, by their key."""
+NO_SKIPPING = SampleSkipping()
 GIVE_WHOLE = (
     f"{NO_LOG_PROBABILITY}; give each text's log p, or a list of one a token, or leave such rows "
     "out with skip_invalid (--skip-invalid)"
@@ -39,7 +42,8 @@ class Keys:
     first choice's; ``choices.text``, all choices' texts. A key that is itself written with points
     goes first.
 
-    ``id``, ``correct``: as a row of our own has them; null in the place of ``correct`` is no label.
+    ``id``, ``correct``, ``question``: as a row of our own has them. Null, or nothing, in the place
+    of a label, a question or log-probabilities: it is not known.
     """
 
     answer: str = ""
@@ -48,6 +52,7 @@ class Keys:
     samples_logprobs: str = ""
     id: str = ""
     correct: str = ""
+    question: str = ""
 
     @property
     def are_foreign(self) -> bool:
@@ -59,7 +64,8 @@ class Keys:
 
         Behind a text that stands alone there is no further key.
         """
-        names = {name: getattr(self, name) for name in ("answer", "samples", "id", "correct")}
+        ours = ("answer", "samples", "id", "correct", "question")
+        names = {name: getattr(self, name) for name in ours}
         if isinstance(value_at(row, self.answer), str):
             names["answer.text"] = self.answer
         samples = value_at(row, self.samples)
@@ -77,11 +83,13 @@ class Keys:
         *,
         without_ending: bool = False,
         base: Mapping[str, Any] | None = None,
+        skipping: SampleSkipping = NO_SKIPPING,
     ) -> dict[str, Any]:
         """The row with what the keys lead to under our own keys.
 
         ``without_ending``: the log-probabilities lack the ending's, and their texts are marked.
         ``base``: what the row says without these keys; default: what it has under our own.
+        ``skipping``: whether a sample without a text is left out beside its log-probability.
 
         Raises BeamUQError naming the place, the key and the value: one that is missing or null, no
         log-probability, not one for each text, or no label.
@@ -95,15 +103,16 @@ class Keys:
             ours["answer"] = _value(row, self.answer, place, "answer_key")
         if self.samples:
             ours["samples"] = _value(row, self.samples, place, "samples_key")
-        if self.answer_logprobs:
-            logprobs = _value(row, self.answer_logprobs, place, "answer_logprobs_key")
+        if self.question:
+            ours["question"] = _known(row, self.question)
+        if (logprobs := _known(row, self.answer_logprobs)) is not None:
             where = f"{place}: {self.answer_logprobs}"
             ours["answer"] = _joined(ours.get("answer"), logprobs, where, without_ending)
-        if self.samples_logprobs:
-            logprobs = _value(row, self.samples_logprobs, place, "samples_logprobs_key")
+        if (logprobs := _known(row, self.samples_logprobs)) is not None:
             where = f"{place}: {self.samples_logprobs}"
-            ours["samples"] = _joined_each(ours.get("samples"), logprobs, where, without_ending)
-        elif self.samples and isinstance(ours["samples"], str):
+            samples = ours.get("samples")
+            ours["samples"] = _joined_each(samples, logprobs, where, without_ending, skipping)
+        if self.samples and isinstance(ours["samples"], str):
             ours["samples"] = [ours["samples"]]
         return ours
 
@@ -115,7 +124,9 @@ def _are_texts(samples: Any) -> bool:
 def _label(row: Mapping[str, Any], path: str, place: str) -> Any:
     """0 or 1, true or false; None: null or not there, not known.
 
-    Raises BeamUQError of any other value. Whether any row has the path: :func:`check_labels_path`.
+    Raises BeamUQError of any other value.
+
+    Whether any row has the path: :func:`check_paths_of_what_may_be_unknown`.
     """
     value = value_at(row, path)
     if value is ABSENT:
@@ -128,24 +139,39 @@ def _label(row: Mapping[str, Any], path: str, place: str) -> Any:
     return value
 
 
-def check_labels_path(placed: Iterable[tuple[str, Any]], path: str) -> None:
-    """Raises BeamUQError where a path to labels leads nowhere in every row.
+def check_paths_of_what_may_be_unknown(placed: Iterable[tuple[str, Any]], keys: Keys) -> None:
+    """Raises BeamUQError where a path to labels or log-probabilities leads nowhere in every row.
 
     ``placed``: rows with their places; one that is no mapping has none.
     """
+    unseen = {key: path for key in MAY_BE_UNKNOWN if (path := getattr(keys, key))}
     first: tuple[str, Mapping[str, Any]] | None = None
     for place, row in placed:
+        if not unseen:
+            return
         if not isinstance(row, Mapping):
             continue
-        if value_at(row, path) is not ABSENT:
-            return
         first = first or (place, row)
-    if first is not None:
+        unseen = {key: path for key, path in unseen.items() if not _leads_somewhere(row, path)}
+    if first is not None and unseen:
         place, row = first
-        raise _no_such_key(row, path, place, "correct_key", "; no row has this one")
+        key, path = next(iter(unseen.items()))
+        raise _no_such_key(row, path, place, MAY_BE_UNKNOWN[key], "; no row has this one")
 
 
-def _joined_each(texts: Any, logprobs: Any, where: str, without_ending: bool) -> list[Any]:
+def _leads_somewhere(row: Mapping[str, Any], path: str) -> bool:
+    return value_at(row, path) is not ABSENT or bool(empty_list_at(row, path))
+
+
+def _known(row: Mapping[str, Any], path: str) -> Any:
+    """What stands at a path; None: nothing, or there is none."""
+    value = value_at(row, path) if path else None
+    return None if value is ABSENT else value
+
+
+def _joined_each(
+    texts: Any, logprobs: Any, where: str, without_ending: bool, skipping: SampleSkipping
+) -> list[Any]:
     """Each sample with its log-probabilities; raises BeamUQError unless there are as many."""
     if isinstance(texts, str):
         return [_joined(texts, logprobs, where, without_ending)]
@@ -159,10 +185,17 @@ def _joined_each(texts: Any, logprobs: Any, where: str, without_ending: bool) ->
         raise BeamUQError(
             f"{where}: {len(logprobs)} entries for {len(texts)} samples; give one a sample"
         )
-    return [
-        _joined(text, logprob, f"{where}[{number}]", without_ending)
-        for number, (text, logprob) in enumerate(zip(texts, logprobs, strict=True))
-    ]
+
+    def joined(number: int, pair: tuple[Any, Any]) -> Any:
+        text, logprob = pair
+        if text is None:
+            raise BeamUQError(f"{where}[{number}]: null beside it in place of a text")
+        if logprob is None:
+            return text
+        return _joined(text, logprob, f"{where}[{number}]", without_ending)
+
+    pairs = zip(texts, logprobs, strict=True)
+    return [sample for _, sample in skipping.readable(pairs, joined)]
 
 
 def _joined(text: Any, logprobs: Any, where: str, without_ending: bool) -> dict[str, Any]:
@@ -203,7 +236,7 @@ def _value(row: Mapping[str, Any], path: str, place: str, option: str) -> Any:
     """What stands at a path; of samples none, where it leads behind an empty list."""
     value = value_at(row, path)
     empty = empty_list_at(row, path) if value is ABSENT else ""
-    if empty and option in OF_EACH_SAMPLE:
+    if empty and option == "samples_key":
         return []
     if empty:
         raise BeamUQError(

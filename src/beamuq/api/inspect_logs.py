@@ -19,7 +19,7 @@ from beamuq.api.inspect_log_file import (
     JsonObject,
     read_inspect_log,
 )
-from beamuq.api.rows_left_out import tell_of_rows_left_out
+from beamuq.api.rows_left_out import LeftOut, tell_of_rows_left_out
 from beamuq.api.sampling_request import (
     NO_TEMPERATURE,
     check_request,
@@ -117,14 +117,14 @@ def from_inspect(
     drawn.warn_of_unsaid_settings()
     quality = _Quality(shown_log, scorer)
     rows: list[JsonObject] = []
-    invalid: list[BeamUQError] = []
+    invalid: list[LeftOut] = []
     for key in drawn.epochs:
         try:
             rows.append(_row(key, drawn, greedy) | quality.labels(shown_log.first(key)))
         except _NoAnswerError as error:
             if not skip_invalid:
                 raise
-            invalid.append(error)
+            invalid.append(LeftOut(drawn.name, error))
     tell_of_rows_left_out(invalid, len(rows), drawn.name)
     return rows
 

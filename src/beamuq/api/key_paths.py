@@ -16,7 +16,10 @@ AS_NEAR = 0.05  # of difflib's ratio, by which a further suggestion may be worse
 
 
 def value_at(row: Any, path: str) -> Any:
-    """What stands at a path; ``ABSENT``: nothing does."""
+    """What stands at a path; ``ABSENT``: nothing does.
+
+    Behind null is null. Of a list null stands for each object that lacks a key others have.
+    """
     if isinstance(row, Mapping) and path in row:
         return row[path]
     first, _, rest = path.partition(".")
@@ -28,6 +31,8 @@ def value_at(row: Any, path: str) -> Any:
 
 def _step(value: Any, name: str) -> Any:
     """One step of a path: a key of an object, a place of a list, or a key of all its objects."""
+    if value is None:
+        return None
     if isinstance(value, Mapping):
         return value.get(name, ABSENT)
     if not isinstance(value, list):
@@ -35,7 +40,9 @@ def _step(value: Any, name: str) -> Any:
     if name.isdigit():
         return value[int(name)] if int(name) < len(value) else ABSENT
     parts = [_step(part, name) for part in value]
-    return ABSENT if ABSENT in parts or not parts else parts
+    if all(part is ABSENT for part in parts):
+        return ABSENT
+    return [None if part is ABSENT else part for part in parts]
 
 
 def empty_list_at(row: Any, path: str) -> str:
@@ -82,8 +89,8 @@ def _parts(value: Any, names_places: bool) -> list[tuple[str, Any]]:
         return []
     if names_places:
         return [(str(place), part) for place, part in enumerate(value)]
-    first = value[0] if value else None
-    return [(str(name), part) for name, part in first.items()] if isinstance(first, dict) else []
+    first = next((part for part in value if isinstance(part, dict)), {})
+    return [(str(name), part) for name, part in first.items()]
 
 
 def _nearest(path: str, paths: list[str]) -> list[str]:

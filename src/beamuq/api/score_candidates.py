@@ -357,6 +357,7 @@ def score(
     id_key: str = "",
     correct_key: str = "",
     skip_invalid: bool = False,
+    skip_invalid_samples: bool = False,
     leave_one_out: bool = False,
     shown: str | Path | None = None,
     scorer: str = "",
@@ -402,13 +403,16 @@ def score(
         Of samples that are several draws: score the methods over samples on each disjoint draw of
         so many too, by settings M=10 draw=1, …, of which compare takes the mean of their PRR.
     answer_key
-        Where another tool's rows have the answer: a key, or a path such as choices.0.text. Their
+        Where another tool's rows have the answer: a key, or a path such as choices.0.text. Or a
+        whole response of a server, of which endings, log-probabilities and model are read. Their
         other columns are then their own: a misspelt one is not noticed.
     samples_key
-        Where they have the samples: a list, or a path such as choices.text.
+        Where they have the samples: a list, or a path such as choices.text; or whole responses of a
+        server, one or a list.
     answer_logprobs_key
         Where they have the answer's natural log-probability, a number; or a list of its tokens',
-        the ending's included: without that of a chat server's list, say without_ending.
+        the ending's included: without that of a chat server's list, say without_ending. Null, or
+        not there, where it is not known.
     samples_logprobs_key
         The same of the samples: a list of one number, or one list, a sample.
     id_key
@@ -420,6 +424,9 @@ def score(
     skip_invalid
         Leave out rows that cannot be read, such as one whose answer is null, and warn of them; else
         the first is refused.
+    skip_invalid_samples
+        Leave out samples that cannot be read, such as one that a filter cut, and score their rows
+        with the others; a warning counts them. Else the first is refused.
     leave_one_out
         The answer is one of its samples: that one is left out of what it is compared with.
     shown
@@ -478,6 +485,11 @@ def score(
     chosen = chosen_methods(methods)
     where = "rows" if isinstance(rows, Records) else named(rows)
     if shown is not None or scorer or is_inspect_log(rows):
+        if skip_invalid_samples:
+            raise BeamUQError(
+                f"{where}: skip_invalid_samples: is not of a log of Inspect, whose samples are "
+                "epochs; leave questions that failed out with skip_invalid (--skip-invalid)"
+            )
         rows = from_inspect(
             rows,
             shown=shown,
@@ -498,6 +510,7 @@ def score(
             correct=correct_key,
         ),
         skip_invalid=skip_invalid,
+        skip_invalid_samples=skip_invalid_samples,
     )
     if leave_one_out:
         records = without_the_answers(records, where)

@@ -60,6 +60,7 @@ def score_file(
     id_key: str = "",
     correct_key: str = "",
     skip_invalid: bool = False,
+    skip_invalid_samples: bool = False,
     leave_one_out: bool = False,
     device: str = "auto",
     dtype: str = "auto",
@@ -82,7 +83,7 @@ def score_file(
         As :func:`score` takes them.
     answer_key, samples_key, answer_logprobs_key, samples_logprobs_key, id_key, correct_key
         As :func:`score` takes them.
-    skip_invalid, leave_one_out, device, dtype, threads
+    skip_invalid, skip_invalid_samples, leave_one_out, device, dtype, threads
         As :func:`score` takes them.
 
     Returns
@@ -124,6 +125,7 @@ def score_file(
             correct=correct_key,
         ),
         skip_invalid=skip_invalid,
+        skip_invalid_samples=skip_invalid_samples,
     )
     scoring = _Scoring(
         chosen_methods(methods),

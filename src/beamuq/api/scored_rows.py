@@ -126,13 +126,17 @@ def labelled_answers(
 ) -> LabelledAnswers:
     """The answers to calibrate on, in the order of rows; without groups each is one of its own.
 
-    Raises BeamUQError in one line: a missing score, group or label, or all answers in one group.
+    Every row has a score. Raises BeamUQError in one line: a missing group or label, or all answers
+    in one group.
     """
     if not rows:
         raise BeamUQError(f"{where}: correct: null in every row; give some hundreds a label")
     grouped = any(placed.row.group is not None for placed in rows)
     for placed in rows:
-        _check_has_score_and_group(placed, grouped=grouped)
+        if grouped and placed.row.group is None:
+            raise BeamUQError(
+                f"{placed.place}: group: missing, other rows have one; give all or none"
+            )
     right = np.array([_is_right(placed, quality_threshold) for placed in rows])
     groups = [placed.row.group or placed.row.id for placed in rows]
     if len(set(groups)) < 2:
@@ -160,21 +164,34 @@ def with_label(rows: Sequence[PlacedRow], where: str) -> list[PlacedRow]:
     return labelled
 
 
+def with_score(rows: Sequence[PlacedRow], where: str) -> list[PlacedRow]:
+    """The rows without those that have no score of the method, of which it warns.
+
+    Raises BeamUQError where more than half have none, naming the first and its reason.
+    """
+    without = [placed for placed in rows if placed.row.value is None]
+    if not without:
+        return list(rows)
+    row = without[0].row
+    reason = f" ({row.reason})" if row.reason else ""
+    count = f"{len(without)} of {len(rows)}"
+    if 2 * len(without) > len(rows):
+        place = without[0].place.removeprefix(f"{where}: ")
+        raise BeamUQError(
+            f"{where}: {count} answers have no score of {row.method}, more than half; score them, "
+            f"or calibrate another method. The first: {place}: value: null{reason}"
+        )
+    warnings.warn(
+        f"{where}: {count} without a score of {row.method} left out{reason}; decide shows none of "
+        "such answers",
+        stacklevel=3,
+    )
+    return [placed for placed in rows if placed.row.value is not None]
+
+
 def _is_label_null(row: ScoredRow) -> bool:
     has_key = bool({"correct", "quality"} & row.model_fields_set)
     return has_key and row.correct is None and row.quality is None
-
-
-def _check_has_score_and_group(placed: PlacedRow, *, grouped: bool) -> None:
-    row = placed.row
-    if row.value is None:
-        reason = f" ({row.reason})" if row.reason else ""
-        raise BeamUQError(
-            f"{placed.place}: value: no score of {row.method}{reason}; score it, or leave this "
-            "answer out"
-        )
-    if grouped and row.group is None:
-        raise BeamUQError(f"{placed.place}: group: missing, other rows have one; give all or none")
 
 
 def _is_right(placed: PlacedRow, quality_threshold: float | None) -> bool:

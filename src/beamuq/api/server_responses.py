@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from beamuq.api.rows_left_out import SampleSkipping
 from beamuq.api.sampling_request import (
     NO_TEMPERATURE,
     asks_for_beams,
@@ -48,6 +49,9 @@ from beamuq.errors import BeamUQError
 __all__ = ["NO_ENDING", "NO_LOGPROBS", "NO_SPELLING", "NO_TOKEN", "read_responses"]
 
 KINDS = ("answer", "samples", "beams")
+CHOICES = ("choices", "outputs")
+"""Keys under which the forms of several answers have them."""
+NO_SKIPPING = SampleSkipping()
 BESIDE_A_RESPONSE = (
     "correct",
     "quality",
@@ -68,6 +72,7 @@ def read_responses(
     without_ending: bool = False,
     temperature: float = 1.0,
     names: Mapping[str, str] = NO_NAMES,
+    skipping: SampleSkipping = NO_SKIPPING,
 ) -> dict[str, Any]:
     """A question's row with its responses' candidates, their model and how they were asked for.
 
@@ -78,10 +83,11 @@ def read_responses(
     log-probability is left out, the tokens' are taken, and the candidate is marked.
     ``temperature``: at which the samples were drawn, as ``score`` is told. ``names``: what messages
     call keys of the row, if otherwise; where one is of ``id``, a response's id names no question.
+    ``skipping``: whether samples that cannot be read, responses or single choices, are left out.
 
     Raises BeamUQError in one line: the ``place``, the key, the value and the fix.
     """
-    return _RowReader(row, place, without_ending, temperature, names).read()
+    return _RowReader(row, place, without_ending, temperature, names, skipping).read()
 
 
 class _RowReader:
@@ -94,6 +100,7 @@ class _RowReader:
         without_ending: bool,
         temperature: float,
         names: Mapping[str, str],
+        skipping: SampleSkipping,
     ) -> None:
         request = row.get("request")
         self.row = row
@@ -101,6 +108,7 @@ class _RowReader:
         self.temperature = temperature
         self.without_ending = without_ending
         self.names = names
+        self.skipping = skipping
         self.request: Mapping[str, Any] | None = request if isinstance(request, Mapping) else None
         self.models: list[str] = []
         self.settings: dict[str, object] = {}
@@ -129,6 +137,7 @@ class _RowReader:
                     f"{self._place_of(kind)}: beside a whole response, whose choices are samples; "
                     "put the response under answer"
                 )
+        response = self._with_readable_choices(response, self.place, keeps_first=True)
         reply = self._reply(response, "samples", self.place)
         if len(reply.candidates) > 1 and not reply.beams:
             self._note_samples(reply, self.place)
@@ -150,8 +159,7 @@ class _RowReader:
         parts = value if isinstance(value, list) else [value]
         responses: list[_Response] = []
         candidates: list[Any] = []
-        for part in parts:
-            response = _response(part, place)
+        for part, response in self._responses(parts, kind, place):
             if response is None:
                 candidates.append(part)
                 continue
@@ -160,13 +168,70 @@ class _RowReader:
             candidates += self._candidates_of_response(response, kind, place)
         if kind == "samples":
             self.texts_drawn = len(parts) - len(responses)
-        if not responses:
+        if not responses and len(candidates) == len(parts):
             return value
         if kind != "answer":
             return candidates
         if len(candidates) != 1:
             raise BeamUQError(f"{place}: {len(candidates)} choices; give the one greedy response")
         return _as_answer(candidates[0])
+
+    def _responses(
+        self, parts: Sequence[Any], kind: str, place: str
+    ) -> list[tuple[Any, _Response | None]]:
+        """Each part of a kind, with the response that it is; None: it is none.
+
+        Samples that cannot be read are left out, where that is asked.
+        """
+        if kind != "samples":
+            return [(part, _response(part, place)) for part in parts]
+
+        def read(_: int, part: Any) -> _Response | None:
+            response = _response(part, place)
+            return response and self._with_readable_choices(response, place)
+
+        return self.skipping.readable(parts, read)
+
+    def _with_readable_choices(
+        self, response: _Response, place: str, *, keeps_first: bool = False
+    ) -> _Response:
+        """A response of samples without the choices that cannot be read.
+
+        ``keeps_first``: the first is the answer. Raises the error of the response where it has no
+        choice that can be read, or the first has to be, or none is left out.
+        """
+        try:
+            self._read(response, "samples", place)
+        except BeamUQError as error:
+            name = response.name_of_choices
+            if name is None or (keeps_first and len(response.content[name]) < 2):
+                raise
+            if not self.skipping.is_asked:
+                raise self.skipping.naming_option(error) from error
+            return self._reduced(response, name, place, keeps_first=keeps_first)
+        return response
+
+    def _reduced(
+        self, response: _Response, name: str, place: str, *, keeps_first: bool
+    ) -> _Response:
+        """A response with the choices that can be read, each by itself."""
+        choices = response.content[name]
+        readable: list[Any] = []
+        errors: list[BeamUQError] = []
+        for number, choice in enumerate(choices):
+            try:
+                self._read(response.with_choices(name, [choice]), "samples", place)
+            except BeamUQError as error:
+                if keeps_first and number == 0:
+                    raise
+                line = str(error).replace(f"{name}[0]", f"{name}[{number}]", 1)
+                errors.append(BeamUQError(line))
+            else:
+                readable.append(choice)
+        if not readable:
+            raise errors[0]
+        self.skipping.errors += errors
+        return response.with_choices(name, readable)
 
     def _place_of(self, kind: str) -> str:
         return f"{self.place}: {self.names.get(kind, kind)}"
@@ -194,15 +259,18 @@ class _RowReader:
 
     def _reply(self, response: _Response, kind: str, place: str) -> Reply:
         """What a response holds; its model is noted."""
+        reply = self._read(response, kind, place)
+        if reply.model is not None and reply.model not in self.models:
+            self.models.append(reply.model)
+        return replace(reply, candidates=list(map(with_ending_said, reply.candidates)))
+
+    def _read(self, response: _Response, kind: str, place: str) -> Reply:
         request = Request(
             stops=stop_strings(self.request or {}),
             tempered=kind == "samples" and self.temperature != 1,
             without_ending=self.without_ending,
         )
-        reply = response.form.read(response.content, place, request)
-        if reply.model is not None and reply.model not in self.models:
-            self.models.append(reply.model)
-        return replace(reply, candidates=list(map(with_ending_said, reply.candidates)))
+        return response.form.read(response.content, place, request)
 
     def _note_samples(self, reply: Reply, place: str) -> None:
         """Note how samples were drawn, by what the response says of itself.
@@ -267,6 +335,15 @@ class _Response:
 
     form: Form
     content: Mapping[str, Any]
+
+    @property
+    def name_of_choices(self) -> str | None:
+        """The key of its list of choices; None: it has none."""
+        return next((name for name in CHOICES if isinstance(self.content.get(name), list)), None)
+
+    def with_choices(self, name: str, choices: Sequence[Any]) -> _Response:
+        """The same response with other choices."""
+        return replace(self, content={**self.content, name: list(choices)})
 
 
 def _response(part: Any, place: str) -> _Response | None:
