@@ -80,8 +80,10 @@ def test_a_line_that_is_a_response_keeps_its_answer() -> None:
             skip_invalid_samples=True,
         )
     assert scores["Dissimilarity"].to_dict() == {"1": 0.5}
-    with pytest.raises(BeamUQError, match=r"choices\[0\]: finish_reason: 'content_filter'"):
-        beamuq.score([response(FILTERED, ROME, OSLO)], skip_invalid_samples=True)
+    for skips in (True, False):
+        with pytest.raises(BeamUQError, match=r"choices\[0\]: .*'content_filter'") as refused:
+            beamuq.score([response(FILTERED, ROME, OSLO)], skip_invalid_samples=skips)
+        assert "--skip-invalid-samples" not in str(refused.value)
 
 
 def test_another_tools_samples_lose_their_log_probabilities_with_their_texts() -> None:

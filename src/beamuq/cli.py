@@ -494,7 +494,8 @@ exit status:
      another model, prompt, method, similarity, setting or version
   3  decided and written, but the guarantee does not hold: the scores are
      not distributed as the calibration's (p < 0.01), --force let a
-     difference pass, or scores were calibrated on; stderr says which"""
+     difference pass, or scores were calibrated on: all of them are here,
+     or, where values seldom repeat, a part; stderr says which"""
 GUARANTEE_LOST = 3  # the exit status
 
 

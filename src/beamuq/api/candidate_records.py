@@ -47,6 +47,7 @@ MOST_CANDIDATES = 500  # every two texts are compared
 MOST_CHARACTERS = 100_000
 MOST_TOKENS = 1_000_000  # of an answer, several to a character
 OUR_KEYS = Keys()
+LEAVE_OUT = "or leave such rows out with skip_invalid (--skip-invalid)"
 
 
 def _at_most_zero(value: float) -> float:
@@ -413,8 +414,10 @@ def record_blocks(
         try:
             question = reader.read(row, place, default_id=str(number))
         except BeamUQError as error:
+            if skip_invalid is False and not isinstance(row, Mapping):
+                raise BeamUQError(f"{error}, {LEAVE_OUT}") from error
             if not skip_invalid:
-                raise _naming_option(error, row, skip_invalid) from error
+                raise
             read.invalid.append(LeftOut(place, error))
             continue
         read.add(*question, place, number)
@@ -426,18 +429,6 @@ def record_blocks(
         raise no_question(rows)
     if read.block:
         yield read.taken_block()
-
-
-def _naming_option(
-    error: BeamUQError, row: Mapping[str, Any] | BeamUQError, skip_invalid: bool | None
-) -> BeamUQError:
-    """The error of a row that is no mapping, with the option that leaves it out, if there is one.
-
-    The errors of other rows name it where it helps.
-    """
-    if skip_invalid is None or isinstance(row, Mapping):
-        return error
-    return BeamUQError(f"{error}, or leave such rows out with skip_invalid (--skip-invalid)")
 
 
 @dataclass

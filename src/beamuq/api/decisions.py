@@ -248,7 +248,10 @@ def _calibrated_on(overlap: KnownScores, calibrated: int, count: int) -> str:
     if overlap.all_calibrated and count == calibrated:
         scores = "these are the scores that were calibrated on"
     elif overlap.all_calibrated:
-        scores = f"all {calibrated} scores that were calibrated on are among these {count}"
+        scores = (
+            f"all {calibrated} scores that were calibrated on are, to the last digit, among these "
+            f"{count}"
+        )
     else:
         scores = (
             f"{overlap.count} of {count} scores are, to the last digit, such as were calibrated "

@@ -145,15 +145,17 @@ def check_paths_of_what_may_be_unknown(placed: Iterable[tuple[str, Any]], keys: 
     ``placed``: rows with their places; one that is no mapping has none.
     """
     unseen = {key: path for key in MAY_BE_UNKNOWN if (path := getattr(keys, key))}
+    if not unseen:
+        return
     first: tuple[str, Mapping[str, Any]] | None = None
     for place, row in placed:
-        if not unseen:
-            return
         if not isinstance(row, Mapping):
             continue
         first = first or (place, row)
         unseen = {key: path for key, path in unseen.items() if not _leads_somewhere(row, path)}
-    if first is not None and unseen:
+        if not unseen:
+            return
+    if first is not None:
         place, row = first
         key, path = next(iter(unseen.items()))
         raise _no_such_key(row, path, place, MAY_BE_UNKNOWN[key], "; no row has this one")

@@ -64,8 +64,9 @@ class SampleSkipping:
 
     def naming_option(self, error: BeamUQError) -> BeamUQError:
         """The error of a sample, with the option that leaves it out, where there is one."""
-        names_it = self.is_asked is None or SKIP_SAMPLES in str(error)
-        return error if names_it else BeamUQError(f"{error}; {SKIP_SAMPLES}")
+        if self.is_asked is None or SKIP_SAMPLES in str(error):
+            return BeamUQError(str(error))
+        return BeamUQError(f"{error}; {SKIP_SAMPLES}")
 
 
 def tell_of_rows_left_out(left_out: Sequence[LeftOut], valid: int, where: str) -> None:

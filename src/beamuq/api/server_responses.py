@@ -206,14 +206,15 @@ class _RowReader:
             name = response.name_of_choices
             if name is None or (keeps_first and len(response.content[name]) < 2):
                 raise
+            if keeps_first:
+                first = response.content[name][:1]
+                self._read(response.with_choices(name, first), "samples", place)
             if not self.skipping.is_asked:
                 raise self.skipping.naming_option(error) from error
-            return self._reduced(response, name, place, keeps_first=keeps_first)
+            return self._reduced(response, name, place)
         return response
 
-    def _reduced(
-        self, response: _Response, name: str, place: str, *, keeps_first: bool
-    ) -> _Response:
+    def _reduced(self, response: _Response, name: str, place: str) -> _Response:
         """A response with the choices that can be read, each by itself."""
         choices = response.content[name]
         readable: list[Any] = []
@@ -222,8 +223,6 @@ class _RowReader:
             try:
                 self._read(response.with_choices(name, [choice]), "samples", place)
             except BeamUQError as error:
-                if keeps_first and number == 0:
-                    raise
                 line = str(error).replace(f"{name}[0]", f"{name}[{number}]", 1)
                 errors.append(BeamUQError(line))
             else:
