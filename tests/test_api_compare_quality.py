@@ -74,3 +74,11 @@ def test_equal_answers_have_no_interval() -> None:
 def test_what_is_no_quality_of_the_same_questions_is_refused(against: Any, told: str) -> None:
     with pytest.raises(BeamUQError, match=told):
         beamuq.compare_quality(QUALITY, against)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_one_judge_beside_an_unnamed_one_is_refused(swapped: bool) -> None:
+    columns: list[Any] = [QUALITY, (QUALITY > 0.5).astype(float).tolist()]
+    first, second = reversed(columns) if swapped else columns
+    with pytest.raises(BeamUQError, match=r"is by answer_f1, \w+ names no judge; give both by one"):
+        beamuq.compare_quality(first, second)

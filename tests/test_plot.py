@@ -181,6 +181,7 @@ def test_no_legend_lies_over_the_axes() -> None:
         beamuq.plot.risk_coverage(SCORES, CORRECT, resamples=20, risks=[0.1]),
         beamuq.plot.reliability({"a": SCORES, "b": SCORES[::-1]}, CORRECT),
         *calibration.plot(SCORES),
+        beamuq.plot.risk_coverage(SCORES, CORRECT, resamples=20, ax=pyplot.figure().gca()),
     ]
     for ax in drawn:
         ax.figure.canvas.draw()

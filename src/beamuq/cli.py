@@ -664,7 +664,7 @@ def _add_keys(command: argparse.ArgumentParser) -> None:
         default="",
         help="Where they have the answer's natural log-probability, a number; or a list of its "
         "tokens', the ending's included: without that of a chat server's list, say "
-        "--without-ending. Null, or not there, where it is not known.",
+        "--without-ending. Null, or not there, where it is not known; at least one row has it.",
     )
     command.add_argument(
         "--samples-logprobs-key",
@@ -684,7 +684,7 @@ def _add_keys(command: argparse.ArgumentParser) -> None:
         metavar="KEY",
         default="",
         help="Where they have whether the answer is right: 0 or 1, true or false; null, or not "
-        "there, where it is not known.",
+        "there, where it is not known; at least one row has it.",
     )
 
 

@@ -127,6 +127,14 @@ def _metric(quality: object, against: object) -> str:
         raise BeamUQError(
             f"quality is by {names[0]}, against by {names[1]}; give both by one metric"
         )
+    if len(known) == 1:
+        judged, unnamed = (
+            ("quality", "against") if names[1] == "quality" else ("against", "quality")
+        )
+        raise BeamUQError(
+            f"{judged} is by {known[0]}, {unnamed} names no judge; give both by one: judge "
+            f"{unnamed} by it too, or both by eye, as two lists"
+        )
     return known[0] if known else "quality"
 
 

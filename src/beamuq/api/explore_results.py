@@ -281,7 +281,8 @@ def _reasons_of_missing(scores: pd.DataFrame) -> list[str]:
     ]
     by_reason = without_score.assign(form=forms).groupby(["reason", "form"], sort=False)
     for (reason, form), rows in by_reason:
-        methods = ", ".join(dict.fromkeys(rows["method"]))
+        names = (rows["method"] + " " + rows["setting"]).str.strip()
+        methods = ", ".join(dict.fromkeys(names))
         count = rows["id"].nunique()
         of_questions = f"{count} questions" if count > 1 else "one question"
         sentences.append(f"No {methods}{f' {form}' if form else ''}, {of_questions}: {reason}.")

@@ -108,14 +108,16 @@ def _check_two(first: str, left: pd.Index, second: str, right: pd.Index) -> None
     if sorted(left_labels) == sorted(right_labels):
         raise BeamUQError(
             f"{first}, {second}: series of the same answers in two orders; give the second as "
-            "second.loc[first.index]"
+            "second.loc[first.index]; of a frame of scores that is "
+            "quality.loc[scores['id'].unique()]"
         )
     if len(left) == len(right) and _one_alone_counts_places(left, right):
         return
     raise BeamUQError(
         f"{first}, {second}: series of different answers "
         f"({_difference(left_labels, right_labels)}); give both of the same answers, as "
-        "second.loc[first.index]; or, if they are in one order, give one as second.to_numpy()"
+        "second.loc[first.index]; or, if they are in one order, give one as second.to_numpy(); "
+        "of a frame of scores, scores[scores['id'].isin(quality.index)]"
     )
 
 

@@ -323,13 +323,18 @@ def as_scores(scores: object) -> Scores:
 
     A text that is missing is the empty one: pandas reads that of a CSV file as NaN.
 
-    Raises BeamUQError if it is none.
+    Raises BeamUQError if it is none, or has no rows.
     """
     if not isinstance(scores, pd.DataFrame):
         raise BeamUQError(
             f"scores: a {type(scores).__name__}; give the frame that beamuq.score returns"
         )
     _check_columns(scores)
+    if scores.empty:
+        raise BeamUQError(
+            "scores: no rows; ids are texts such as '1', and numbers where pandas read them from "
+            "CSV: choose by ids of the same type"
+        )
     empty_texts = {
         name: scores[name].astype(object).where(scores[name].notna(), "")
         for name in EMPTY_TEXTS

@@ -73,15 +73,23 @@ FORMS = VARIANTS | {"": SeriesStyle("answer or samples only", BLACK, "-", "^")}
 def axes_or_new(ax: Axes | None, height: float = 4.8) -> Axes:
     """The axes, or those of a new figure, so many inches high.
 
-    Raises BeamUQError in one line if matplotlib is missing.
+    A figure without a layout gets matplotlib's constrained one, which makes room for what stands
+    outside of its axes. Raises BeamUQError in one line if matplotlib is missing.
     """
     check_matplotlib()
     if ax is not None:
+        _make_room_outside(ax)
         return ax
     from matplotlib import pyplot
 
     _, new_axes = pyplot.subplots(figsize=(6.4, height), layout="constrained")
     return new_axes
+
+
+def _make_room_outside(ax: Axes) -> None:
+    figure = ax.get_figure(root=True)
+    if figure is not None and figure.get_layout_engine() is None:
+        figure.set_layout_engine("constrained")
 
 
 def check_matplotlib() -> None:
