@@ -313,6 +313,7 @@ def test_rows_of_ones_own_keep_their_references_in_explore_beside_one_left_out(
     page = str(unpacked(html))
     assert "Rome!" in page
     assert "Bern!" in page
+    assert "Of 3 rows 1 cannot be read and are left out." in page
 
 
 def test_explore_takes_the_same_keys(tmp_path: Path) -> None:

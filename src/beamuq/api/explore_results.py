@@ -259,7 +259,10 @@ def _section_of_file(
         scores=scores,
         sources={"samples": "given", "beams": "given"},
         similarity=opened.name,
-        notes=_note_on_first(most, len(placed)),
+        notes=[
+            *_note_on_first(most, len(placed)),
+            *_note_on_rows_left_out(records.row_numbers, most, len(placed)),
+        ],
         without_value=_reasons_of_missing(scores),
     )
 
@@ -269,6 +272,18 @@ def _note_on_first(most: int, count: int) -> list[str]:
     if count <= most:
         return []
     return [f"The first {most} of {count} questions; all of them: --questions {count}."]
+
+
+def _note_on_rows_left_out(row_numbers: Sequence[int], most: int, count: int) -> list[str]:
+    """A sentence where rows were left out: of all ``count``, or of those up to the last one shown.
+
+    ``row_numbers``: of the rows shown, from 1, at most ``most``.
+    """
+    looked_at = count if len(row_numbers) < most else row_numbers[-1]
+    left_out = looked_at - len(row_numbers)
+    if not left_out:
+        return []
+    return [f"Of {looked_at} rows {left_out} cannot be read and are left out."]
 
 
 def _reasons_of_missing(scores: pd.DataFrame) -> list[str]:
