@@ -48,7 +48,7 @@ PYTHON_PAGE = (DOCS / "reference/python.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    "path", re.findall(r"^\.\. auto\w+:: (\S+)$", PYTHON_PAGE, flags=re.MULTILINE)
+    "path", re.findall(r"^\.\. auto\w+:: ([\w.]+)(?:\(\))?$", PYTHON_PAGE, flags=re.MULTILINE)
 )
 def test_help_shows_what_the_python_page_has_in_the_site(path: str) -> None:
     part = pydoc.locate(path)
