@@ -952,5 +952,7 @@ def test_a_size_of_another_model_is_no_verdict_and_settings_of_one_s_own_are_nam
 
 def test_of_tests_asked_together_a_larger_difference_is_the_smallest_detectable() -> None:
     case = Case(cast(ComparisonInputs, SimpleNamespace(rules=RULES)), ())
-    assert case.detectable(0.01) == pytest.approx(0.0280, abs=1e-4)
-    assert case.detectable(0.01, families=6) == pytest.approx(0.0348, abs=1e-4)
+    alone = Verdict(100, significance="undecided", sign="yes", std=0.01)
+    assert case.detectable(alone) == pytest.approx(0.0280, abs=1e-4)
+    assert case.detectable(replace(alone, families=6)) == pytest.approx(0.0348, abs=1e-4)
+    assert np.isnan(case.detectable(replace(alone, significance="yes")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -32,7 +33,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairedDifference:
+class PairedDifference(ABC):
     """A difference on the same questions, with the interval and p of a paired bootstrap.
 
     quality: the judge's name. value, low, high, std: the difference, its interval and its standard
@@ -69,9 +70,9 @@ class PairedDifference:
         return ax
 
     @property
+    @abstractmethod
     def name_of_difference(self) -> str:
         """What is subtracted from what: ``beams − samples``."""
-        raise NotImplementedError
 
     @property
     def facts(self) -> list[str]:
@@ -82,21 +83,21 @@ class PairedDifference:
         """What the difference is called in a picture."""
         return self.name_of_difference
 
+    @abstractmethod
     def _parts(self) -> list[Part]:
         """Both values, from the top of the picture."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _measure_and_title(self) -> tuple[str, str]:
         """What the values measure, and what the picture is of."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _heading(self) -> str:
         """What stands before the difference."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _lines(self) -> list[str]:
         """What stands below the difference."""
-        raise NotImplementedError
 
     def _first_line(self) -> str:
         if self.value is None:

@@ -203,14 +203,16 @@ class Case:
             sign = "yes" if mean > 0 else "no"
         return Verdict(n, sign, value=mean, low=mean - half_width, high=mean + half_width, std=std)
 
-    def detectable(self, std: float, families: int = 1) -> float:
+    def detectable(self, verdict: Verdict) -> float:
         """The smallest true difference that a two-sided test shows with the power declared.
 
-        ``std``: the standard error of the estimate; at 5 % and 80 % the difference is 2.8 of them.
-        ``families``: of so many tests, after Bonferroni's correction.
+        At 5 % and 80 % it is 2.8 standard errors; more of a verdict that is corrected for others
+        beside it (Bonferroni). NaN of one that is not undecided.
         """
-        z = normal_quantile(1 - self.tolerances["level"] / (2 * families))
-        return float(smallest_detectable(std, 0.0, z, self.results.rules.limits["power"]))
+        if verdict.outcome != "undecided":
+            return float("nan")
+        z = normal_quantile(1 - self.tolerances["level"] / (2 * verdict.families))
+        return float(smallest_detectable(verdict.std, 0.0, z, self.results.rules.limits["power"]))
 
     def negligible(self, differences: Estimates) -> tuple[list[Within], pd.DataFrame]:
         """Whether each difference's interval is within what is declared negligible; the summary."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from beamuq_study import grid
@@ -59,16 +58,13 @@ def _judged(results: ComparisonInputs, claim: Claim, asked_of: ModelAsked) -> di
     except NotAskedError as error:
         return why_not | {"outcome": error.outcome, "found": str(error)}
     is_another_model = claim.sized and asked_of.model not in claim.models
-    detectable = np.nan
-    if verdict.outcome == "undecided":
-        detectable = case.detectable(verdict.std, verdict.families)
     return {
         "outcome": "another model" if is_another_model else verdict.outcome,
         "value": verdict.value,
         "low": verdict.low,
         "high": verdict.high,
         "n": verdict.n,
-        "detectable": detectable,
+        "detectable": case.detectable(verdict),
         "found": "; ".join(case.notes),
         "paper_settings": _paper_settings(results, claim, asked_of.cells, judge.reads),
     }
