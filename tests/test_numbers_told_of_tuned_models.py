@@ -8,13 +8,14 @@ from functools import cache
 
 import pandas as pd
 import pyarrow.parquet as pq
+import pytest
 
 from beamuq.evaluation.significance import smallest_detectable
 from beamuq_study.comparison.comparison_inputs import read_claims
 from beamuq_study.exhibits.table_formats import decimal, signed
 from beamuq_study.study_config import STUDIES
 from evidence_differences import ALL, EVIDENCE, FIVE, POWER, paper_gains
-from test_numbers_told import PAGE, README, assert_told
+from test_numbers_told import MAP, PAGE, README, assert_told
 
 FOLDER = EVIDENCE / "tuned"
 TUNED = "docs/tuned_models.md"
@@ -192,6 +193,21 @@ def test_what_is_told_of_growth() -> None:
     for quality in ("f1", "exact-match"):
         asked = outcomes(f"tuned-gain-grows-by-{quality}")
         assert asked == dict.fromkeys(CHECKPOINTS, "undecided")
+
+
+def test_what_the_map_s_page_says_of_noise() -> None:
+    table = csv("tables/gains_over_draws")
+    noise = table[(table["metric"] == "noise") & table["model"].isin(CHECKPOINTS)]
+    assert (noise["low"] > 0).all()
+    (after_holm,) = noise["p_holm"].unique()
+    least = 2 / 1001  # two-sided, of the map's 1,000 resamples
+    assert after_holm / least == pytest.approx(round(after_holm / least), abs=1e-3)
+    family = table["p_holm"].notna().sum()
+    assert_told(
+        MAP,
+        f"(p = {decimal(least)}, the least that 1,000 resamples give; {decimal(after_holm, 2)} "
+        f"after Holm over the {family} tests of",
+    )
 
 
 def test_gains_by_covered_mass() -> None:
