@@ -4,7 +4,8 @@ Each function takes arrays, or the frame of ``beamuq.score``, draws on matplotli
 (None: those of a new figure) and returns them. Above the axes stand the judge, the similarity and
 n, as far as columns say them (a series' name is the judge's); the legend is below. A figure without
 a layout gets matplotlib's constrained one, which makes room for both. A study draws its figures
-with the same functions (``beamuq.drawing.curves``). Without matplotlib they raise BeamUQError: how to install it.
+with the same functions (``beamuq.drawing.curves``). Without matplotlib they raise BeamUQError: how
+to install it.
 """
 
 from __future__ import annotations
