@@ -455,7 +455,8 @@ def test_the_crossings_at_kappa_1_are_those_of_the_claim() -> None:
 
 def test_where_labels_leave_the_map_s_value_out() -> None:
     labels = csv("map_against_labels").query("what == 'labels'")
-    assert_told(README, f"labels exclude it at {labels['excluded'].sum()} of {len(labels)} places")
+    excluded = labels["excluded"].sum()
+    assert_told(README, f"labels exclude the map at {excluded} of {len(labels)} places")
     by_exact = labels[labels["judge"] == "exact_match"]
     others = labels[labels["judge"] != "exact_match"]
     excluded = others[others["excluded"]]
@@ -507,8 +508,8 @@ def test_how_many_of_our_claims_have_which_outcome() -> None:
     assert counts == {"undecided": 6, "yes": 3, "no": 2 - by_generate}
     assert_told(
         README,
-        "Of our 25 claims",
-        "three are shown, on the untuned model's map, three denied, 19 undecided.",
+        "Our 25 claims",
+        "three shown, on the untuned model's map, three denied, 19 undecided.",
     )
     assert_told(PAGE, "Of our 25 declared claims three are shown", "three denied, 19 undecided")
     declared = {claim.id for claim in read_claims() if claim.where.startswith("ours")}
