@@ -13,7 +13,7 @@ import pytest
 
 from beamuq.decoding.forward_passes import TreeRunner
 from benchmarks import card as card_benchmark
-from benchmarks import memory, methods, products
+from benchmarks import memory, methods, products, threads
 from benchmarks.card import DEVICE, HOST, TINY
 
 ONE_CELL = replace(TINY, batches=(2,), prompts=((8, 4),), rows=(1, 4, 64), generate=(2,))
@@ -81,3 +81,17 @@ def test_shares_of_the_product_rate_add_up(tmp_path: Path) -> None:
         assert 0 < cell["share of product rate"] < 1
         assert 0 < cell["of it prompts"] < 1
         assert cell["products"] > cell["attention"] > 0
+
+
+@pytest.mark.packaged
+def test_what_threads_cost_is_told_for_each_number_and_repeat(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = tmp_path / "threads.json"
+    asked = ["--threads", "1", "2", "--questions", "2", "--repeats", "2"]
+    threads.main([*asked, "--json", str(written)])
+    cells = json.loads(written.read_text(encoding="utf-8"))["threads"]
+    assert [cell["threads"] for cell in cells] == [1, 2]
+    assert all(len(cell["seconds"]) == 2 for cell in cells)
+    assert all(cell["CPU s"] > 0 for cell in cells)
+    assert "| 2 | " in capsys.readouterr().out
