@@ -192,7 +192,7 @@ def test_what_is_told_of_growth() -> None:
     parts = csv("tables/gains_over_draws").query("metric in ['noise', 'target']")
     family = len(of_table) + parts["p_holm"].notna().sum()
     told = {2: "two", 4: "four"}[repeated_tests(of_table)]
-    assert_told(TUNED, f"after Holm over {family}, {told} of these repeated;")
+    assert_told(TUNED, f"after Holm over {family}, {told} repeated;")
     assert not (of_table.query("dataset != 'coqa-pilot'")["p_holm"] < 0.05).any()
     changes = [gain(model, F1)["value"] - gain(UNTUNED, F1)["value"] for model in CHECKPOINTS]
     assert (round(min(changes), 2), round(max(changes), 2)) == (-0.01, 0.02)
@@ -324,10 +324,35 @@ def test_what_the_pilot_s_turns_gain() -> None:
     one, two, four = (signed(row["value"]) for row in gains(F1))
     assert_told(TUNED, f"gains by F1 {one}, {two} and {four}")
     one, two, four = (minus(text) for text in numbers(gains(EXACT)))
-    assert_told(TUNED, f"exact match {one}, {two} and {four}")
+    two = two.partition(" ")[0]
+    (p,) = (decimal(row["p_holm"], 2) for row in gains(EXACT)[:1])
+    assert_told(TUNED, f"exact match {one} (p = {p} after Holm over 52), {two} and {four}")
 
 
 def test_every_declared_claim_about_tuned_models_is_judged() -> None:
     declared = {claim.id for claim in read_claims() if claim.id.startswith("tuned-")}
     asked = csv("comparison_claims").query("outcome != 'not asked'")["id"]
     assert declared <= set(asked)
+
+
+def test_what_is_told_of_the_error_of_beams_of_tuned_models() -> None:
+    denied = asked_of("smaller-error").set_index("model").loc[CHECKPOINTS]
+    assert set(denied["outcome"]) == {"no"}
+    larger = (-denied["value"]).map(signed)
+    least, most = larger.min(), larger.max()
+    assert_told(README, f"tuned {least} to {most}.")
+    assert_told(PAGE, f"on [tuned models](tuned_models.md) too ({least} to {most})")
+
+
+def test_what_is_told_of_mixtures_on_tuned_models() -> None:
+    table = csv("tables/beams_map")
+    name = "stratified optimal_stratified"
+    place = "answer_f1 power=1.0 M=10"
+    of_mixture = table[(table["variant"] == name) & (table["setting"] == place)]
+    is_gain = of_mixture["metric"] == "beams - samples"
+    of_dissimilarity = of_mixture["method"] == "Dissimilarity"
+    gains = of_mixture[is_gain & of_dissimilarity & of_mixture["model"].isin(CHECKPOINTS)]
+    assert len(gains) == len(CHECKPOINTS)
+    assert (gains["low"] > 0).all()
+    least, most = signed(gains["value"].min()), signed(gains["value"].max())
+    assert_told(MAP, f"(tuned on CoQA, n = 500: {least} to {most}, shown)")
