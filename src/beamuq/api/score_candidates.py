@@ -274,9 +274,12 @@ class Scores(pd.DataFrame):
         return f"{scores}; similarity: {similarity}{reasons}"
 
     def _forms(self) -> str:
-        """What is shown below it: of which form each score is, one of a method in one form too."""
+        """What is shown below it: of which form each score is, one of a method in one form too.
+
+        As many names as the table has columns.
+        """
         names: dict[str, list[str]] = {}
-        with_value = pd.DataFrame(self)[self["value"].notna()].assign(setting="")
+        with_value = pd.DataFrame(self)[self["value"].notna()]
         for (method, variant), rows in with_value.groupby(["method", "variant"], sort=False):
             words = form_in_words(str(method), str(variant)) or "form not known"
             names.setdefault(words, []).extend(dict.fromkeys(score_names(rows)))
