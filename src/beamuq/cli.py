@@ -615,7 +615,8 @@ def _add_explore_options(command: argparse.ArgumentParser) -> None:
         "--question-key",
         metavar="KEY",
         default="",
-        help="Where they have the question, whose text is shown.",
+        help="Where they have the question, whose text is shown: a text, or a list of chat "
+        "messages, of which the user's last is shown.",
     )
     _add_endings(command)
     _add_skip_invalid(command)
@@ -656,7 +657,8 @@ def _add_keys(command: argparse.ArgumentParser) -> None:
         metavar="KEY",
         default="",
         help="Where they have the samples: a list, or a path such as choices.text; or whole "
-        "responses of a server, one or a list.",
+        "responses of a server, one or a list. With the answer's key again, of one response: its "
+        "first choice is the answer, the others are samples.",
     )
     command.add_argument(
         "--answer-logprobs-key",

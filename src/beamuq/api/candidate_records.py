@@ -616,8 +616,8 @@ def _check_can_be_scored(
         return
     if samples_path:
         raise BeamUQError(
-            f"{place}: {samples_path}: an empty list, no samples, and an answer alone cannot be "
-            "scored; leave such rows out with skip_invalid (--skip-invalid)"
+            f"{place}: {samples_path}: no samples, and an answer alone cannot be scored; leave "
+            "such rows out with skip_invalid (--skip-invalid)"
         )
     names = [str(name) for name in fields if name not in QuestionRecord.model_fields]
     unused = f" (not used: {', '.join(names)})" if names else ""

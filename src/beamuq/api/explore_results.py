@@ -84,7 +84,8 @@ def explore(
         other columns are then their own: a misspelt one is not noticed.
     samples_key
         Where they have the samples: a list, or a path such as choices.text; or whole responses of a
-        server, one or a list.
+        server, one or a list. With the answer's key again, of one response: its first choice is the
+        answer, the others are samples.
     answer_logprobs_key
         Where they have the answer's natural log-probability, a number; or a list of its tokens',
         the ending's included. Null, or not there, where it is not known.
@@ -97,7 +98,8 @@ def explore(
         Where they have whether the answer is right: 0 or 1, true or false; null, or not
         there, where it is not known.
     question_key
-        Where they have the question, whose text is shown.
+        Where they have the question, whose text is shown: a text, or a list of chat messages, of
+        which the user's last is shown.
     without_ending
         Log-probabilities lack the ending's (end-of-sequence token's), where a server left out only
         that, or in rows of your own that do not say otherwise: take the sum of the others. Such

@@ -416,7 +416,8 @@ def score(
         other columns are then their own: a misspelt one is not noticed.
     samples_key
         Where they have the samples: a list, or a path such as choices.text; or whole responses of a
-        server, one or a list.
+        server, one or a list. With the answer's key again, of one response: its first choice is the
+        answer, the others are samples.
     answer_logprobs_key
         Where they have the answer's natural log-probability, a number; or a list of its tokens',
         the ending's included: without that of a chat server's list, say without_ending. Null, or
