@@ -291,9 +291,9 @@ SCORE_EXAMPLES = """\
 def _add_score_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "rows",
-        help="A .jsonl, .json or .parquet file, a question a row; in Python mappings or a frame "
-        "too, with the keys of beamuq.api.candidate_records.QuestionRecord. Or a log of Inspect, "
-        ".eval or .json, see beamuq.from_inspect.",
+        help="A .jsonl, .ndjson, .json (an array) or .parquet file, a question a row; in Python "
+        "mappings or a frame too, with the keys of beamuq.api.candidate_records.QuestionRecord. Or "
+        "a log of Inspect, .eval or .json, see beamuq.from_inspect.",
     )
     _add_similarity(command)
     command.add_argument(
@@ -557,9 +557,9 @@ ADVISE_EXAMPLES = """\
 def _add_advise_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "rows",
-        help="A .jsonl, .json or .parquet file as score takes it, a question a row, with beams; in "
-        "Python mappings or a frame too. Its key answers, a list of right ones, tells κ and in how "
-        "many questions one is among the beams.",
+        help="A .jsonl, .ndjson, .json or .parquet file as score takes it, a question a row, with "
+        "beams; in Python mappings or a frame too. Its key answers, a list of right ones, tells κ "
+        "and in how many questions one is among the beams.",
     )
 
 

@@ -382,9 +382,9 @@ def score(
     Parameters
     ----------
     rows
-        A .jsonl, .json or .parquet file, a question a row; in Python mappings or a frame too, with
-        the keys of beamuq.api.candidate_records.QuestionRecord. Or a log of Inspect, .eval or
-        .json, see beamuq.from_inspect.
+        A .jsonl, .ndjson, .json (an array) or .parquet file, a question a row; in Python mappings
+        or a frame too, with the keys of beamuq.api.candidate_records.QuestionRecord. Or a log of
+        Inspect, .eval or .json, see beamuq.from_inspect.
     similarity
         auto, lexical, minilm, nli:MODEL, cross_encoder:MODEL, embedding:MODEL or module:attribute.
         auto: minilm where it was fetched, else lexical, with a warning.

@@ -29,8 +29,8 @@ from beamuq.api.score_candidates import (
     chosen_methods,
     score_records,
 )
-from beamuq.errors import BeamUQError, reading
-from beamuq.io import SUFFIXES, atomic, check_is_table
+from beamuq.errors import reading
+from beamuq.io import SUFFIXES, atomic, check_ending, check_is_table
 from beamuq.made_date import made
 from beamuq.methods.registry import Method
 from beamuq.progress import job_progress
@@ -74,9 +74,10 @@ def score_file(
     Parameters
     ----------
     rows
-        A .jsonl or .parquet file, a question a row, as :func:`score` takes it.
+        A .jsonl, .ndjson or .parquet file, a question a row, as :func:`score` takes it.
     output
-        The file of scores: .parquet or .jsonl. It is there once all is scored, and else as before.
+        The file of scores: .parquet, .jsonl or .ndjson. It is there once all is scored, and else as
+        before.
     similarity, methods, temperature, epsilon, alpha, equivalence_threshold
         As :func:`score` takes them.
     without_ending, with_ending, draw_size
@@ -108,9 +109,20 @@ def score_file(
         draw_size=draw_size,
     )
     check_one_is_said(with_ending=with_ending, without_ending=without_ending)
-    for name, path in (("rows", rows), ("output", output)):
-        if path.suffix not in SUFFIXES:
-            raise BeamUQError(f"{name}: {path}: must end in {' or '.join(SUFFIXES)}")
+    check_ending(
+        rows,
+        SUFFIXES,
+        setting="rows",
+        of_array=(
+            "an array is read whole, by beamuq.score; or write one object of it a line, as .jsonl"
+        ),
+    )
+    check_ending(
+        output,
+        SUFFIXES,
+        setting="output",
+        of_array="give .jsonl, which has one object a line",
+    )
     blocks = record_blocks(
         rows,
         BLOCK,
@@ -144,7 +156,7 @@ def score_file(
 
 
 def lines_of(rows: Path) -> int:
-    """How many questions a .jsonl or .parquet file has at most, without reading them.
+    """How many questions a .jsonl, .ndjson or .parquet file has at most, without reading them.
 
     Raises BeamUQError if there is no such file, or it is damaged.
     """
