@@ -396,7 +396,8 @@ def _is_long_file(options: argparse.Namespace) -> bool:
 
 CALIBRATE_EXAMPLES = """\
   beamuq calibrate scored.jsonl --method CocoaPPL --risk 0.10 --output my-model.calibration.json
-  beamuq calibrate scored.csv --method PTrue --quality-threshold 0.5 --output made.json"""
+  beamuq calibrate scored.csv --method PTrue --quality-threshold 0.5 --output made.json
+  beamuq calibrate scored.jsonl --method CocoaPPL --json"""
 
 
 CALIBRATE_EXIT_STATUS = """
@@ -459,11 +460,20 @@ def _add_calibrate_options(command: argparse.ArgumentParser) -> None:
         help="How a score becomes a probability of being right.",
     )
     command.add_argument(
-        "--output", metavar="FILE", required=True, help="Where to write the calibration, in JSON."
+        "--output",
+        metavar="FILE",
+        help="Where to write the calibration, in JSON; the command needs it, or --json.",
+    )
+    command.add_argument(
+        "--json",
+        action="store_true",
+        help="Print the calibration as one JSON object, as its file has it.",
     )
 
 
 def _calibrate(options: argparse.Namespace) -> None:
+    if options.output is None and not options.json:
+        raise BeamUQError("output: missing; give --output FILE, or --json to print the calibration")
     calibration = beamuq.calibrate(
         options.rows,
         method=options.method,
@@ -476,6 +486,9 @@ def _calibrate(options: argparse.Namespace) -> None:
         probability=options.probability,
         output=options.output,
     )
+    if options.json:
+        _print(f"{calibration.as_json()}\n")
+        return
     print(calibration)
     _print_footer()
 
