@@ -131,6 +131,36 @@ def test_json_lines_may_end_in_ndjson_for_every_command(tmp_path: Path) -> None:
     assert beamuq.explore(path, similarity="lexical").name == "rows.explorer.html"
 
 
+def test_a_prompt_said_of_all_rows_is_one_that_decide_compares(tmp_path: Path) -> None:
+    path = lines(tmp_path / "rows.jsonl", [question(k, correct=k % 2) for k in range(60)])
+    calibration = tmp_path / "c.json"
+    for name, prompt in (("known", "few-shot 1"), ("new", "few-shot 2")):
+        score = ["score", str(path), "--similarity", "lexical", "--prompt-hash", prompt]
+        main([*score, "--output", str(tmp_path / f"{name}.jsonl")])
+    known = str(tmp_path / "known.jsonl")
+    main(["calibrate", known, "--method", "Dissimilarity", "--output", str(calibration)])
+    assert json.loads(calibration.read_text())["prompt_hash"] == "few-shot 1"
+    with pytest.raises(BeamUQError, match="prompt_hash 'few-shot 2', calibrated with 'few-shot 1'"):
+        beamuq.decide(tmp_path / "new.jsonl", calibration)
+
+
+def test_a_prompt_is_said_of_the_rows_of_every_block_and_not_against_a_rows_own(
+    tmp_path: Path,
+) -> None:
+    rows = [question(0, prompt_hash="p"), *(question(number) for number in range(1, 8))]
+    path = lines(tmp_path / "rows.jsonl", rows)
+    output = tmp_path / "scores.parquet"
+    beamuq.score_file(path, output, similarity="lexical", prompt_hash="p")
+    at_once = beamuq.score(path, similarity="lexical", prompt_hash="p")
+    pd.testing.assert_frame_equal(pd.read_parquet(output), pd.DataFrame(at_once))
+    assert set(at_once["prompt_hash"]) == {"p"}
+    for function in (beamuq.score, lambda *rest, **more: beamuq.score_file(*rest, output, **more)):
+        with pytest.raises(
+            BeamUQError, match=r"id 'q0': prompt_hash: 'p', .*\(--prompt-hash\) is 'o'"
+        ):
+            function(path, similarity="lexical", prompt_hash="o")
+
+
 def test_rows_of_an_unknown_ending_are_refused_with_all_that_are_read(tmp_path: Path) -> None:
     path = lines(tmp_path / "rows.txt", [question(1)])
     listed = r".json, .csv, .eval, .parquet, .jsonl or .ndjson"

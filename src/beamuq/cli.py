@@ -271,7 +271,7 @@ SCORE_SETTINGS = (
     *("similarity", "methods", "temperature", "epsilon", "alpha", "equivalence_threshold"),
     *("without_ending", "with_ending", "draw_size"),
     *KEY_OPTIONS,
-    *("skip_invalid", "skip_invalid_samples", "leave_one_out"),
+    *("prompt_hash", "skip_invalid", "skip_invalid_samples", "leave_one_out"),
     *("device", "dtype", "threads"),
 )
 MOST_PRINTED = 5_000
@@ -329,6 +329,13 @@ def _add_score_options(command: argparse.ArgumentParser) -> None:
         "PRR.",
     )
     _add_keys(command)
+    command.add_argument(
+        "--prompt-hash",
+        metavar="TEXT",
+        default="",
+        help="Of rows that do not say it: any text that changes with the prompt around the "
+        "questions, by which decide refuses scores of another prompt than was calibrated.",
+    )
     _add_skip_invalid(command)
     command.add_argument(
         "--leave-one-out",

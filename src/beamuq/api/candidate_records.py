@@ -541,6 +541,26 @@ class _RecordReader:
             ) from error
 
 
+def with_prompt_hash(records: Records, prompt_hash: str, where: str) -> Records:
+    """The same questions, each of this ``prompt_hash``; of "" as they are.
+
+    Raises BeamUQError naming a question that says another one.
+    """
+    if not prompt_hash:
+        return records
+    label = validated(Label, prompt_hash, "prompt_hash")
+    labelled = Records()
+    labelled.row_numbers = list(records.row_numbers)
+    for item in records:
+        if item.prompt_hash not in (None, label):
+            raise BeamUQError(
+                f"{where}: id {item.id!r}: prompt_hash: {item.prompt_hash!r}, and prompt_hash "
+                f"(--prompt-hash) is {label!r}; leave one of both out"
+            )
+        labelled.append(item.model_copy(update={"prompt_hash": label}))
+    return labelled
+
+
 COLUMNS_OF_SCORES = {"method", "variant", "value", "scored_with"}
 """By which a row is known that score wrote."""
 

@@ -35,6 +35,7 @@ from beamuq.api.candidate_records import (
     Records,
     by_probability,
     read_records,
+    with_prompt_hash,
 )
 from beamuq.api.draws_of_samples import check_draws, draws_of, setting_of_draw, settings_of_draws
 from beamuq.api.foreign_rows import Keys
@@ -364,6 +365,7 @@ def score(
     samples_logprobs_key: str = "",
     id_key: str = "",
     correct_key: str = "",
+    prompt_hash: str = "",
     skip_invalid: bool = False,
     skip_invalid_samples: bool = False,
     leave_one_out: bool = False,
@@ -430,6 +432,9 @@ def score(
     correct_key
         Where they have whether the answer is right: 0 or 1, true or false; null, or not
         there, where it is not known.
+    prompt_hash
+        Of rows that do not say it: any text that changes with the prompt around the questions, by
+        which decide refuses scores of another prompt than was calibrated.
     skip_invalid
         Leave out rows that cannot be read, such as one whose answer is null, and warn of them; else
         the first is refused.
@@ -521,6 +526,7 @@ def score(
         skip_invalid=skip_invalid,
         skip_invalid_samples=skip_invalid_samples,
     )
+    records = with_prompt_hash(records, prompt_hash, where)
     if leave_one_out:
         records = without_the_answers(records, where)
     else:

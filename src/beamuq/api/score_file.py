@@ -17,7 +17,7 @@ from beamuq.api.answer_among_samples import (
     without_the_answers,
 )
 from beamuq.api.believed_endings import check_one_is_said, warn_if_endings_are_believed
-from beamuq.api.candidate_records import LABELS, Records, record_blocks
+from beamuq.api.candidate_records import LABELS, Records, record_blocks, with_prompt_hash
 from beamuq.api.draws_of_samples import check_draws
 from beamuq.api.foreign_rows import Keys
 from beamuq.api.open_models import Similarity, open_similarity
@@ -59,6 +59,7 @@ def score_file(
     samples_logprobs_key: str = "",
     id_key: str = "",
     correct_key: str = "",
+    prompt_hash: str = "",
     skip_invalid: bool = False,
     skip_invalid_samples: bool = False,
     leave_one_out: bool = False,
@@ -84,7 +85,7 @@ def score_file(
         As :func:`score` takes them.
     answer_key, samples_key, answer_logprobs_key, samples_logprobs_key, id_key, correct_key
         As :func:`score` takes them.
-    skip_invalid, skip_invalid_samples, leave_one_out, device, dtype, threads
+    prompt_hash, skip_invalid, skip_invalid_samples, leave_one_out, device, dtype, threads
         As :func:`score` takes them.
 
     Returns
@@ -146,7 +147,8 @@ def score_file(
     )
     if not with_ending:
         blocks = _with_endings_looked_at(blocks)
-    compared = _compared(blocks, str(rows), leave_one_out, draw_size)
+    labelled = (with_prompt_hash(block, prompt_hash, str(rows)) for block in blocks)
+    compared = _compared(labelled, str(rows), leave_one_out, draw_size)
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".beamuq-") as folder:
         written = _write_blocks(compared, scoring, Path(folder, "scores.parquet"), lines_of(rows))
