@@ -340,12 +340,14 @@ class QuestionRecord(Labels):
 class Records(list[QuestionRecord]):
     """Questions that were read; given to a function that reads them, they are taken as they are.
 
-    ``row_numbers``: of each that was read the number of its row, from 1.
+    ``row_numbers``: of each that was read the number of its row, from 1. ``samples_left_out``: how
+    many of their samples could not be read.
     """
 
     def __init__(self, records: Iterable[QuestionRecord] = ()) -> None:
         super().__init__(records)
         self.row_numbers: list[int] = []
+        self.samples_left_out = 0
 
 
 def read_records(
@@ -457,6 +459,7 @@ class _RowsRead:
         self.ids.add(item.id)
         self.block.append(item)
         self.block.row_numbers.append(number)
+        self.block.samples_left_out += len(samples_left_out)
         self.samples += len(item.samples)
         self.invalid_samples += [LeftOut(place, error) for error in samples_left_out]
         if not self.has_warned:
@@ -548,9 +551,10 @@ def with_prompt_hash(records: Records, prompt_hash: str, where: str) -> Records:
     """
     if not prompt_hash:
         return records
-    label = validated(Label, prompt_hash, "prompt_hash")
+    label: str = validated(Label, prompt_hash, "prompt_hash")
     labelled = Records()
     labelled.row_numbers = list(records.row_numbers)
+    labelled.samples_left_out = records.samples_left_out
     for item in records:
         if item.prompt_hash not in (None, label):
             raise BeamUQError(

@@ -19,6 +19,7 @@ from beamuq.api.believed_endings import check_one_is_said
 from beamuq.api.candidate_records import (
     CandidateRecord,
     QuestionRecord,
+    Records,
     by_probability,
     read_records,
 )
@@ -264,6 +265,7 @@ def _section_of_file(
         notes=[
             *_note_on_first(most, len(placed)),
             *_note_on_rows_left_out(records.row_numbers, most, len(placed)),
+            *_note_on_samples_left_out(records),
         ],
         without_value=_reasons_of_missing(scores),
     )
@@ -286,6 +288,15 @@ def _note_on_rows_left_out(row_numbers: Sequence[int], most: int, count: int) ->
     if not left_out:
         return []
     return [f"Of {looked_at} rows {left_out} cannot be read and are left out."]
+
+
+def _note_on_samples_left_out(records: Records) -> list[str]:
+    """A sentence where samples of the rows shown were left out."""
+    left_out = records.samples_left_out
+    if not left_out:
+        return []
+    count = left_out + sum(len(record.samples) for record in records)
+    return [f"Of {count} samples {left_out} cannot be read and are left out."]
 
 
 def _reasons_of_missing(scores: pd.DataFrame) -> list[str]:
