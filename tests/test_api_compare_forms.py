@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -484,6 +485,28 @@ def test_a_series_of_scores_shows_how_many_candidates_it_is_over(all_scores: Sco
     )
     one_draw = all_scores.scores_of("Dissimilarity", "samples", "M=3 draw=2")
     assert "over 3 samples (multinomial); setting: M=3 draw=2" in repr(one_draw)
+
+
+@pytest.mark.parametrize("name", [None, math.nan, 0, "None"])
+def test_a_series_whose_name_says_nothing_is_named_in_no_result(
+    name: object, scores: Scores, quality: pd.Series[float]
+) -> None:
+    nameless = pd.Series(scores["Dissimilarity"].to_numpy(), name=name)
+    judged = pd.Series(quality.to_numpy(), name=name)
+    assert repr(beamuq.prr(nameless, judged)).startswith("Estimate(.")
+    known_scores = repr(beamuq.prr(scores["Dissimilarity"], judged))
+    assert "PRR of Dissimilarity over" in known_scores
+    assert " by " not in known_scores
+    axes = beamuq.plot.rejection_curves(nameless, judged)
+    assert axes.get_legend().get_texts()[0].get_text() == "scores"
+    assert beamuq.compare(scores, judged).quality == "quality"
+
+
+def test_scores_that_lost_their_name_are_refused_as_a_quality_by_their_method(
+    scores: Scores, quality: pd.Series[float]
+) -> None:
+    with pytest.raises(BeamUQError, match="quality: scores of Dissimilarity, "):
+        beamuq.prr(quality, scores["Dissimilarity"].rename(None))
 
 
 def test_scores_in_the_place_of_a_quality_are_refused(

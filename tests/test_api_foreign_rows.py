@@ -142,7 +142,7 @@ def test_a_path_of_labels_that_no_row_has_is_refused() -> None:
 def test_an_empty_list_of_choices_is_no_samples() -> None:
     failed = THEIRS[0] | {"outputs": []}
     options = {"answer_key": "response", "samples_key": "outputs.text"}
-    with pytest.raises(BeamUQError, match=r"row 1: outputs\.text: an empty list, no samples"):
+    with pytest.raises(BeamUQError, match=r"row 1: outputs\.text: no samples"):
         scored([failed, THEIRS[1]], **options)
     with pytest.warns(UserWarning, match="1 of 3 rows left out"):
         values = scored([failed, *THEIRS], skip_invalid=True, **options)
@@ -325,6 +325,51 @@ def test_explore_takes_the_same_keys(tmp_path: Path) -> None:
     (tmp_path / "study").mkdir()
     with pytest.raises(BeamUQError, match=r"study: answer_key, .* leave them out"):
         beamuq.explore(tmp_path / "study", answer_key="output.text")
+
+
+SYSTEM = {"role": "system", "content": "Be brief."}
+ASKED = {"role": "user", "content": "Capital of Italy?"}
+TOLD = {"role": "assistant", "content": "Of which?"}
+IN_PARTS = {"role": "user", "content": [{"type": "text", "text": "Capital of Norway?"}]}
+
+
+@pytest.mark.parametrize(
+    ("messages", "shown"),
+    [
+        ([SYSTEM, ASKED], "Capital of Italy?"),
+        ([ASKED, TOLD, IN_PARTS], "Capital of Norway?"),
+        ([SYSTEM, ASKED, TOLD], "Capital of Italy?"),
+    ],
+)
+def test_of_chat_messages_the_users_last_is_the_question_that_is_shown(
+    messages: list[dict[str, Any]], shown: str, tmp_path: Path
+) -> None:
+    row = {"messages": messages, "response": "Rome", "outputs": ["Rome", "Oslo"]}
+    file = written(tmp_path / "theirs.jsonl", [json.dumps(row)])
+    page = beamuq.explore(
+        file,
+        similarity="lexical",
+        answer_key="response",
+        samples_key="outputs",
+        question_key="messages",
+    )
+    assert unpacked(page.read_text())["cells"][0]["questions"] == [shown]
+
+
+@pytest.mark.parametrize("value", [["Capital?"], [SYSTEM], [], [TOLD, "Capital?"]])
+def test_a_list_that_is_no_question_is_refused_with_key_and_fix(
+    value: list[Any], tmp_path: Path
+) -> None:
+    row = {"asked": value, "response": "Rome", "outputs": ["Rome", "Oslo"]}
+    file = written(tmp_path / "theirs.jsonl", [json.dumps(row)])
+    with pytest.raises(BeamUQError, match=r"line 1: asked: a list, .*--question-key"):
+        beamuq.explore(
+            file,
+            similarity="lexical",
+            answer_key="response",
+            samples_key="outputs",
+            question_key="asked",
+        )
 
 
 WITH_LOGPROBS = {

@@ -509,6 +509,15 @@ def test_a_frame_of_scores_shows_itself_a_row_a_question() -> None:
     assert "q2" in repr(pd.concat([scores, scores]))
 
 
+def test_a_frame_counts_as_many_scores_as_it_lists_below() -> None:
+    text = repr(score([FULL], similarity="lexical", methods="all"))
+    count = int(text.split()[0])
+    forms = text.splitlines()[-1].split("; ")
+    listed = [name for form in forms for name in form.partition(": ")[2].split(", ")]
+    assert len(listed) == len(set(listed)) == count
+    assert "GNLL" in "".join(listed)
+
+
 def test_a_frame_of_scores_over_draws_names_them_below_and_shows_no_column_of_one() -> None:
     rows = [BARE | {"samples": ["Rome", "Milan", "Rome", "Bari"]}]
     methods = "Dissimilarity,LexicalSimilarity"

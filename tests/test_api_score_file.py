@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 
 import beamuq
 from beamuq.api import score_file as module
+from beamuq.api.rows import write
+from beamuq.cli import main
 from beamuq.errors import BeamUQError
 
 WORDS = ("Rome", "Milan", "Rome in Italy", "Turin")
@@ -31,7 +34,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BLOCK", 3)
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+@pytest.mark.parametrize("suffix", [".jsonl", ".ndjson", ".parquet"])
 @pytest.mark.parametrize("source", [".jsonl", ".parquet"])
 def test_a_file_scored_in_blocks_is_that_scored_at_once(
     suffix: str, source: str, tmp_path: Path
@@ -49,8 +52,6 @@ def test_a_file_scored_in_blocks_is_that_scored_at_once(
         pd.testing.assert_frame_equal(pd.read_parquet(output), pd.DataFrame(at_once))
     else:
         expected = tmp_path / "expected.jsonl"
-        from beamuq.api.rows import write
-
         write(at_once, expected)
         assert output.read_bytes() == expected.read_bytes()
 
@@ -98,12 +99,78 @@ def test_what_a_study_of_blocks_would_warn_of_is_warned_of_once(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("rows", "output", "message"),
-    [("rows.csv", "scores.parquet", "rows: "), ("rows.jsonl", "scores.csv", "output: ")],
+    [
+        ("rows.csv", "scores.parquet", "rows: .*"),
+        ("rows.jsonl", "scores.csv", "output: .*"),
+        ("rows.json", "scores.parquet", "rows: .* or write one object of it a line"),
+        ("rows.jsonl", "scores.json", "output: .* give .jsonl"),
+    ],
 )
 def test_another_ending_is_refused(rows: str, output: str, message: str, tmp_path: Path) -> None:
     lines(tmp_path / rows, [question(1)])
-    with pytest.raises(BeamUQError, match=rf"^{message}.* must end in .parquet or .jsonl"):
+    with pytest.raises(BeamUQError, match=rf"^{message}") as caught:
         beamuq.score_file(tmp_path / rows, tmp_path / output)
+    assert "must end in .parquet, .jsonl or .ndjson" in str(caught.value)
+
+
+def test_json_lines_may_end_in_ndjson_for_every_command(tmp_path: Path) -> None:
+    rows = [question(number, correct=number % 2) for number in range(60)]
+    path = lines(tmp_path / "rows.ndjson", rows)
+    scored, calibration = tmp_path / "scored.ndjson", tmp_path / "c.json"
+    main(["score", str(path), "--similarity", "lexical", "--output", str(scored)])
+    assert len(pd.read_json(scored, lines=True)) == len(beamuq.score(rows, similarity="lexical"))
+    method = ["--method", "Dissimilarity", "--output", str(calibration)]
+    main(["calibrate", str(scored), *method])
+    decided = tmp_path / "decided.ndjson"
+    new = tmp_path / "new.ndjson"
+    new.write_text(scored.read_text().replace('"id": "q', '"id": "new'))
+    options = ["--calibration", str(calibration), "--output", str(decided)]
+    with contextlib.suppress(SystemExit):  # 3: these scores were calibrated on
+        main(["decide", str(new), *options])
+    assert len(decided.read_text().splitlines()) == 60
+    assert beamuq.explore(path, similarity="lexical").name == "rows.explorer.html"
+
+
+def test_a_prompt_said_of_all_rows_is_one_that_decide_compares(tmp_path: Path) -> None:
+    path = lines(tmp_path / "rows.jsonl", [question(k, correct=k % 2) for k in range(60)])
+    calibration = tmp_path / "c.json"
+    for name, prompt in (("known", "few-shot 1"), ("new", "few-shot 2")):
+        score = ["score", str(path), "--similarity", "lexical", "--prompt-hash", prompt]
+        main([*score, "--output", str(tmp_path / f"{name}.jsonl")])
+    known = str(tmp_path / "known.jsonl")
+    main(["calibrate", known, "--method", "Dissimilarity", "--output", str(calibration)])
+    assert json.loads(calibration.read_text())["prompt_hash"] == "few-shot 1"
+    with pytest.raises(BeamUQError, match="prompt_hash 'few-shot 2', calibrated with 'few-shot 1'"):
+        beamuq.decide(tmp_path / "new.jsonl", calibration)
+
+
+def test_a_prompt_is_said_of_the_rows_of_every_block_and_not_against_a_rows_own(
+    tmp_path: Path,
+) -> None:
+    rows = [question(0, prompt_hash="p"), *(question(number) for number in range(1, 8))]
+    path = lines(tmp_path / "rows.jsonl", rows)
+    output = tmp_path / "scores.parquet"
+    beamuq.score_file(path, output, similarity="lexical", prompt_hash="p")
+    at_once = beamuq.score(path, similarity="lexical", prompt_hash="p")
+    pd.testing.assert_frame_equal(pd.read_parquet(output), pd.DataFrame(at_once))
+    assert set(at_once["prompt_hash"]) == {"p"}
+    for function in (beamuq.score, lambda *rest, **more: beamuq.score_file(*rest, output, **more)):
+        with pytest.raises(
+            BeamUQError, match=r"id 'q0': prompt_hash: 'p', .*\(--prompt-hash\) is 'o'"
+        ):
+            function(path, similarity="lexical", prompt_hash="o")
+
+
+def test_rows_of_an_unknown_ending_are_refused_with_all_that_are_read(tmp_path: Path) -> None:
+    path = lines(tmp_path / "rows.txt", [question(1)])
+    listed = r".json, .csv, .eval, .parquet, .jsonl or .ndjson"
+    with pytest.raises(BeamUQError, match=f"rows.txt: must end in {listed}"):
+        beamuq.score(path, similarity="lexical")
+
+
+def test_a_table_written_as_json_is_refused_with_the_fix(tmp_path: Path) -> None:
+    with pytest.raises(BeamUQError, match=r"output: .*x.json: must end in .*; give .jsonl"):
+        write(pd.DataFrame({"a": [1]}), tmp_path / "x.json")
 
 
 def test_where_most_rows_cannot_be_read_none_is_left_out(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from beamuq.api.calibration import calibrate, decide
 from beamuq.api.calibration_class import Calibration
 from beamuq.api.candidate_records import QuestionRecord, read_records
 from beamuq.api.explore_results import explore
+from beamuq.api.foreign_rows import Keys
 from beamuq.api.rows import plain
 from beamuq.api.score_candidates import score
 from beamuq.api.server_forms.reply import (
@@ -422,6 +423,72 @@ def test_lines_that_are_responses_are_questions_the_first_choice_the_answer(tmp_
     assert frame.value["a", "Prob", ""] == pytest.approx(0.3)
     assert frame.value["a", "Dissimilarity", "multinomial"] == 1
     assert explore(path, similarity="lexical").exists()
+
+
+ONE_KEY = Keys(answer="log.completion", samples="log.completion")
+
+
+def logged(response: Row, **more: Any) -> Row:
+    """A row of another tool with a whole response below a key of its own."""
+    return {"question": "Capital?", "log": {"completion": response}, **more}
+
+
+def drawn_together(*texts: str) -> Row:
+    return chat() | {
+        "id": "chatcmpl-1",
+        "choices": [chat(text=text)["choices"][0] for text in texts],
+    }
+
+
+def test_a_response_by_one_key_for_both_is_divided_as_a_line_that_is_one() -> None:
+    response = drawn_together("Paris", *["Lyon"] * 9, "Nice")
+    rows = [logged(response, correct=1), logged(response, id="mine")]
+    records = read_records(rows, keys=ONE_KEY)
+    assert [item.id for item in records] == ["1", "mine"]
+    assert [(item.question, item.correct) for item in records] == [
+        ("Capital?", 1),
+        ("Capital?", None),
+    ]
+    (as_line,) = read_records([response])
+    for item in records:
+        assert item.answer == as_line.answer
+        assert [sample.text for sample in item.samples] == ["Lyon"] * 9 + ["Nice"]
+        assert item.samples == as_line.samples
+        assert item.model == as_line.model == "m"
+    frame = score(
+        rows, similarity="lexical", answer_key=ONE_KEY.answer, samples_key=ONE_KEY.samples
+    )
+    assert frame["Dissimilarity"].tolist() == [1, 1]
+
+
+def test_a_response_of_beams_by_one_key_for_both_gives_answer_and_beams() -> None:
+    found = [beam("Lyon", [6, 1], -0.9), beam("Paris", [5, 1], -0.2)]
+    response = {"text": "", "meta_info": {"beam_results": found}}
+    (as_line,) = read_records([response])
+    (item,) = read_records([logged(response)], keys=ONE_KEY)
+    assert (item.answer, item.samples, item.beams) == (as_line.answer, [], as_line.beams)
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (logged(drawn_together("Paris")), r"log\.completion: one choice"),
+        (logged("Paris"), r"log\.completion: answer and samples by one key"),
+        (logged([chat(), chat()]), r"log\.completion: .*log\.completion\.0 and leave_one_out"),
+        (logged(drawn_together("a", "b"), beams=["a"]), "beams: beside a response"),
+    ],
+)
+def test_one_key_for_both_that_leads_to_no_answer_with_samples_is_refused(
+    row: Row, told: str
+) -> None:
+    with pytest.raises(BeamUQError, match=f"row 1: {told}"):
+        read_records([row], keys=ONE_KEY)
+
+
+def test_several_choices_by_the_answers_key_alone_are_refused_with_the_other_key() -> None:
+    row = logged(drawn_together("Paris", "Lyon"))
+    with pytest.raises(BeamUQError, match=r"2 choices; .*--samples-key\) log\.completion too"):
+        read_records([row], keys=Keys(answer="log.completion"))
 
 
 def test_objects_are_rows_too_and_frames_and_parquet_hold_responses(tmp_path: Path) -> None:

@@ -293,6 +293,7 @@ def test_the_examples_of_each_command_can_be_read(
 COMMANDS_OWN_OPTIONS = {
     "ask": {"questions", "output", "verbose", "json"},
     "score": {"long", "format", "output"},
+    "calibrate": {"json"},
     "decide": {"format", "output", "json"},
 }
 """Options that are no parameters of the function of the command's name."""

@@ -118,5 +118,5 @@ def test_empty_parquet_missing_file_and_other_endings_are_refused(tmp_path: Path
         read_questions(reader, tmp_path / "a.parquet")
     with pytest.raises(BeamUQError, match=r"b\.parquet: no such file"):
         read_questions(reader, tmp_path / "b.parquet")
-    with pytest.raises(BeamUQError, match=r"a\.csv: must end in \.parquet or \.jsonl"):
+    with pytest.raises(BeamUQError, match=r"a\.csv: must end in \.parquet, \.jsonl or \.ndjson"):
         read_questions(reader, tmp_path / "a.csv")

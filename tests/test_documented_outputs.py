@@ -105,6 +105,26 @@ def test_the_keys_of_a_calibration_are_documented(folder: Path) -> None:
         assert set(content[name]) == set(tables[heading]), name
 
 
+def test_calibrate_prints_with_json_what_its_file_has(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    command = ["calibrate", str(folder / "scored.jsonl"), "--method", "Dissimilarity"]
+    command += ["--risk", "0.5", "--json"]
+    main(command)
+    assert capsys.readouterr().out == (folder / "c.json").read_text()
+    main([*command, "--output", str(folder / "both.json")])
+    assert capsys.readouterr().out == (folder / "both.json").read_text()
+
+
+def test_calibrate_without_a_file_and_without_json_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["calibrate", str(folder / "scored.jsonl"), "--method", "Dissimilarity"])
+    assert "output: missing; give --output FILE, or --json" in capsys.readouterr().err
+
+
 def test_the_keys_of_decisions_are_documented(folder: Path, decisions: dict[str, Any]) -> None:
     tables = documented()
     assert list(decisions) == list(tables["DecisionsObject"])

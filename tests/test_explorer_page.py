@@ -272,6 +272,19 @@ def test_a_file_that_score_takes_is_scored_and_compared(tmp_path: Path) -> None:
     assert cell["notes"] == []
 
 
+def test_samples_that_are_left_out_are_counted_on_the_page(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    lines = [
+        {"answer": "Oslo", "samples": ["Oslo", None, "Rome"]},
+        {"answer": "Oslo", "samples": ["Rome", None, None]},
+    ]
+    file.write_text("\n".join(map(json.dumps, lines)))
+    with pytest.warns(UserWarning, match="3 of 6 samples"):
+        page = explore(file, similarity="lexical", skip_invalid_samples=True)
+    (cell,) = unpacked(page.read_text())["cells"]
+    assert cell["notes"] == ["Of 6 samples 3 cannot be read and are left out."]
+
+
 def test_scores_without_a_value_are_told_with_their_form(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text(json.dumps({"answer": "Oslo", "samples": ["Oslo", "Rome"]}))
@@ -364,6 +377,75 @@ def test_scores_without_a_value_stand_folded_above_the_questions(
     folded = "document.querySelector('#notes details')"
     assert browser.evaluate(f"{folded}.open") is False
     assert "PTrue" in str(browser.evaluate(f"{folded}.textContent"))
+
+
+HEADS = "[...document.querySelectorAll('#heads th')].map(head => head.textContent)"
+HIDDEN = (
+    "[...document.querySelectorAll('#tools label')].filter(label => label.hidden)"
+    ".map(label => label.firstChild.data.trim())"
+)
+CHOOSE = (
+    "(select => {{ select.value = '{}'; select.dispatchEvent(new Event('change')); }})"
+    "(document.querySelector('#{}'))"
+)
+ORDERS = (
+    "[...document.querySelector('#order').options].filter(option => !option.hidden)"
+    ".map(option => option.textContent)"
+)
+
+
+@pytest.mark.browser
+def test_columns_slices_and_orders_without_a_value_are_left_out(
+    browser: Page, tmp_path: Path
+) -> None:
+    show(browser, tmp_path, "Toy", [], [synthetic(3)])
+    every_column = browser.evaluate(HEADS)
+    assert {"Mass", "Tokens", "Off by (%)", "Beams − samples (%)"} <= set(every_column)
+    assert browser.evaluate(HIDDEN) == ["Cell"]
+    plain = [{"text": text, "logprob": None} for text in ("Rome", "Milan")]
+    questions = [
+        replace(question, answer=plain[0], samples=plain, beams=[], pairs={}, quality=None)
+        for question in synthetic(3).questions
+    ]
+    scores = synthetic(3).scores
+    scores = scores[scores["variant"] == "multinomial"]
+    show(browser, tmp_path, "Toy", [], [replace(synthetic(3), questions=questions, scores=scores)])
+    assert browser.evaluate(HEADS) == ["Question", "Answer", "Score"]
+    assert browser.evaluate(HIDDEN) == ["Cell", "Answers", "Covered mass", "Length"]
+    named = ["as asked", "most uncertain first", "most certain first", "by a column"]
+    assert browser.evaluate(ORDERS) == named
+    assert "Covered mass" not in str(browser.evaluate("document.querySelector('dl').textContent"))
+    assert len(rows(browser)) == 3
+    assert browser.complaints() == []
+
+
+@pytest.mark.browser
+def test_a_narrow_page_without_masses_still_has_the_score(browser: Page, tmp_path: Path) -> None:
+    bare = [replace(question, beams=[], quality=None) for question in synthetic(3).questions]
+    show(browser, tmp_path, "Toy", [], [replace(synthetic(3), questions=bare)])
+    browser.call(
+        "Emulation.setDeviceMetricsOverride",
+        width=420,
+        height=900,
+        deviceScaleFactor=1,
+        mobile=False,
+    )
+    wide = "[...document.querySelectorAll('#heads th')].filter(head => head.offsetWidth > 0)"
+    heads = browser.evaluate(f"{wide}.map(head => head.textContent)")
+    assert heads == ["Question", "Answer", "Score"]
+
+
+@pytest.mark.browser
+def test_a_cell_with_fewer_columns_is_left_for_one_with_all(browser: Page, tmp_path: Path) -> None:
+    other = replace(synthetic(3, 2), name="other/data/main", title="Other")
+    bare = [replace(question, beams=[], quality=None) for question in other.questions]
+    show(browser, tmp_path, "Toy", [], [synthetic(3), replace(other, questions=bare)])
+    browser.evaluate(CHOOSE.format(1, "right"))
+    browser.evaluate(CHOOSE.format(1, "cell"))
+    assert "Mass" not in browser.evaluate(HEADS)
+    assert len(rows(browser)) == 3  # no answer is judged here, and none is asked for
+    browser.evaluate(CHOOSE.format(0, "cell"))
+    assert "Mass" in browser.evaluate(HEADS)
 
 
 @pytest.mark.browser

@@ -242,6 +242,24 @@ def test_a_file_that_is_no_yaml_mapping_is_told_in_one_line(
         load_study(tmp_path / "mine.yaml")
 
 
+@pytest.mark.parametrize(
+    ("key", "written", "due"),
+    [
+        ("recipes.repeated_draws", None, "keys with values, or leave the key out"),
+        ("recipes.main.sample.size", None, "a whole number"),
+        ("recipes.reference.all_above.draws", None, "a whole number, or leave the key out"),
+        ("scoring.main.methods.+", "scoring.main.methods[20]", "a text, or remove this entry"),
+        ("grid", None, "a list"),
+        ("title", None, "a text"),
+    ],
+)
+def test_a_key_without_a_value_is_told_with_what_is_due_there(
+    key: str, written: str | None, due: str, tmp_path: Path
+) -> None:
+    message = refused(tmp_path, changed(DEMO, key, None))
+    assert message.endswith(f"mine.yaml: {written or key}: null: nothing stands here; give {due}")
+
+
 def test_an_unknown_study_suggests_a_near_one() -> None:
     with pytest.raises(BeamUQError, match="did you mean 'demo'"):
         study_path("dmo")

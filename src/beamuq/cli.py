@@ -271,7 +271,7 @@ SCORE_SETTINGS = (
     *("similarity", "methods", "temperature", "epsilon", "alpha", "equivalence_threshold"),
     *("without_ending", "with_ending", "draw_size"),
     *KEY_OPTIONS,
-    *("skip_invalid", "skip_invalid_samples", "leave_one_out"),
+    *("prompt_hash", "skip_invalid", "skip_invalid_samples", "leave_one_out"),
     *("device", "dtype", "threads"),
 )
 MOST_PRINTED = 5_000
@@ -291,9 +291,9 @@ SCORE_EXAMPLES = """\
 def _add_score_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "rows",
-        help="A .jsonl, .json or .parquet file, a question a row; in Python mappings or a frame "
-        "too, with the keys of beamuq.api.candidate_records.QuestionRecord. Or a log of Inspect, "
-        ".eval or .json, see beamuq.from_inspect.",
+        help="A .jsonl, .ndjson, .json (an array) or .parquet file, a question a row; in Python "
+        "mappings or a frame too, with the keys of beamuq.api.candidate_records.QuestionRecord. Or "
+        "a log of Inspect, .eval or .json, see beamuq.from_inspect.",
     )
     _add_similarity(command)
     command.add_argument(
@@ -329,6 +329,13 @@ def _add_score_options(command: argparse.ArgumentParser) -> None:
         "PRR.",
     )
     _add_keys(command)
+    command.add_argument(
+        "--prompt-hash",
+        metavar="TEXT",
+        default="",
+        help="Of rows that do not say it: any text that changes with the prompt around the "
+        "questions, by which decide refuses scores of another prompt than was calibrated.",
+    )
     _add_skip_invalid(command)
     command.add_argument(
         "--leave-one-out",
@@ -396,7 +403,8 @@ def _is_long_file(options: argparse.Namespace) -> bool:
 
 CALIBRATE_EXAMPLES = """\
   beamuq calibrate scored.jsonl --method CocoaPPL --risk 0.10 --output my-model.calibration.json
-  beamuq calibrate scored.csv --method PTrue --quality-threshold 0.5 --output made.json"""
+  beamuq calibrate scored.csv --method PTrue --quality-threshold 0.5 --output made.json
+  beamuq calibrate scored.jsonl --method CocoaPPL --json"""
 
 
 CALIBRATE_EXIT_STATUS = """
@@ -459,11 +467,20 @@ def _add_calibrate_options(command: argparse.ArgumentParser) -> None:
         help="How a score becomes a probability of being right.",
     )
     command.add_argument(
-        "--output", metavar="FILE", required=True, help="Where to write the calibration, in JSON."
+        "--output",
+        metavar="FILE",
+        help="Where to write the calibration, in JSON; the command needs it, or --json.",
+    )
+    command.add_argument(
+        "--json",
+        action="store_true",
+        help="Print the calibration as one JSON object, as its file has it.",
     )
 
 
 def _calibrate(options: argparse.Namespace) -> None:
+    if options.output is None and not options.json:
+        raise BeamUQError("output: missing; give --output FILE, or --json to print the calibration")
     calibration = beamuq.calibrate(
         options.rows,
         method=options.method,
@@ -476,6 +493,9 @@ def _calibrate(options: argparse.Namespace) -> None:
         probability=options.probability,
         output=options.output,
     )
+    if options.json:
+        _print(f"{calibration.as_json()}\n")
+        return
     print(calibration)
     _print_footer()
 
@@ -557,9 +577,9 @@ ADVISE_EXAMPLES = """\
 def _add_advise_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "rows",
-        help="A .jsonl, .json or .parquet file as score takes it, a question a row, with beams; in "
-        "Python mappings or a frame too. Its key answers, a list of right ones, tells κ and in how "
-        "many questions one is among the beams.",
+        help="A .jsonl, .ndjson, .json or .parquet file as score takes it, a question a row, with "
+        "beams; in Python mappings or a frame too. Its key answers, a list of right ones, tells κ "
+        "and in how many questions one is among the beams.",
     )
 
 
@@ -615,7 +635,8 @@ def _add_explore_options(command: argparse.ArgumentParser) -> None:
         "--question-key",
         metavar="KEY",
         default="",
-        help="Where they have the question, whose text is shown.",
+        help="Where they have the question, whose text is shown: a text, or a list of chat "
+        "messages, of which the user's last is shown.",
     )
     _add_endings(command)
     _add_skip_invalid(command)
@@ -656,7 +677,8 @@ def _add_keys(command: argparse.ArgumentParser) -> None:
         metavar="KEY",
         default="",
         help="Where they have the samples: a list, or a path such as choices.text; or whole "
-        "responses of a server, one or a list.",
+        "responses of a server, one or a list. With the answer's key again, of one response: its "
+        "first choice is the answer, the others are samples.",
     )
     command.add_argument(
         "--answer-logprobs-key",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +25,20 @@ SECRET = re.compile(
 )
 # pydantic's names, of a model and of a dataclass
 UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
+EXPECTED = {
+    "string_type": "a text",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "keys with values",
+    "mapping_type": "keys with values",
+    "model_type": "keys with values",
+    "model_attributes_type": "keys with values",
+    "dataclass_type": "keys with values",
+}
+"""What is due where nothing stands, by pydantic's name of the problem."""
 A_SECRET = (
     "a secret never stands in a file or on the command line; remove it here, and log in with `hf "
     "auth login`, or put it into the environment as HF_TOKEN"
@@ -115,6 +129,8 @@ def _message(problem: ErrorDetails, adapter: TypeAdapter[Any], path: str) -> str
         return A_SECRET
     if kind == "string_type" and isinstance(problem["input"], bool | int | float):
         return "must be a text; put it in quotes"
+    if problem["input"] is None and kind in (*EXPECTED, "literal_error"):
+        return _message_on_null(problem, adapter)
     if kind in UNKNOWN_KEY:
         allowed = _keys_beside(adapter.json_schema(), location)
         near = nearest(str(location[-1]), allowed)
@@ -123,6 +139,18 @@ def _message(problem: ErrorDetails, adapter: TypeAdapter[Any], path: str) -> str
             return f"unknown key; did you mean {parent + point + near!r}?"
         return f"unknown key; {hint(str(location[-1]), allowed)}"
     return problem["msg"].removeprefix("Value error, ")
+
+
+def _message_on_null(problem: ErrorDetails, adapter: TypeAdapter[Any]) -> str:
+    """What is due where nothing stands, as behind a YAML key without a value."""
+    expected = EXPECTED.get(problem["type"]) or problem["ctx"]["expected"]
+    *around, last = problem["loc"] or ("",)
+    if isinstance(last, int):
+        return f"nothing stands here; give {expected}, or remove this entry"
+    nodes = _nodes_at(adapter.json_schema(), around)
+    is_needed = any(last in node.get("required", ()) for node in nodes)
+    otherwise = "" if is_needed or not problem["loc"] else ", or leave the key out"
+    return f"nothing stands here; give {expected}{otherwise}"
 
 
 def _is_secret(problem: ErrorDetails) -> bool:
@@ -134,8 +162,14 @@ def _is_secret(problem: ErrorDetails) -> bool:
 
 def _keys_beside(schema: dict[str, Any], location: tuple[int | str, ...]) -> list[str]:
     """The keys allowed in place of an unknown one, by the model's JSON schema."""
+    nodes = _nodes_at(schema, location[:-1])
+    return [key for node in nodes for key in node.get("properties", {})]
+
+
+def _nodes_at(schema: dict[str, Any], location: Sequence[int | str]) -> list[dict[str, Any]]:
+    """The nodes of a JSON schema at a place, one for each form that it may have."""
     nodes = _forms(schema, schema)
-    for part in location[:-1]:
+    for part in location:
         inside = [node["properties"][part] for node in nodes if part in node.get("properties", {})]
         for node in nodes:
             inside += [
@@ -144,7 +178,7 @@ def _keys_beside(schema: dict[str, Any], location: tuple[int | str, ...]) -> lis
                 node.get("additionalProperties"),
             ]
         nodes = [form for node in inside if isinstance(node, dict) for form in _forms(schema, node)]
-    return [key for node in nodes for key in node.get("properties", {})]
+    return nodes
 
 
 def _forms(schema: dict[str, Any], node: dict[str, Any]) -> list[dict[str, Any]]:

@@ -19,7 +19,9 @@ from beamuq.config_errors import parse_json
 from beamuq.errors import BeamUQError, check_ends, reading
 from beamuq.written_texts import check_whole
 
-SUFFIXES = (".parquet", ".jsonl")
+JSON_LINES = (".jsonl", ".ndjson")
+SUFFIXES = (".parquet", *JSON_LINES)
+"""Endings of files that are read and written row by row."""
 Row = dict[str, Any]
 
 
@@ -107,7 +109,7 @@ def rows_of(
     missing, or a line that is not empty is not a JSON object in UTF-8.
     """
     check_is_table(path)
-    if path.suffix == ".jsonl":
+    if path.suffix in JSON_LINES:
         return _json_lines(path)
     return _parquet(path, names, first)
 
@@ -115,18 +117,35 @@ def rows_of(
 def rows_or_errors(path: Path, first: int = 0) -> Iterator[tuple[str, Row | BeamUQError]]:
     """As :func:`rows_of`, with the error of a line that is no JSON object in its place."""
     check_is_table(path)
-    if path.suffix == ".jsonl":
+    if path.suffix in JSON_LINES:
         return _json_lines_or_errors(path)
     return _parquet(path, None, first)
 
 
 def check_is_table(path: Path) -> None:
     """Refuse what is no file of rows, by its name and kind."""
-    if path.suffix not in SUFFIXES:
-        raise BeamUQError(f"{path}: must end in {' or '.join(SUFFIXES)}")
+    check_ending(path, SUFFIXES, of_array="write one object a line of its array, as .jsonl")
     if not path.is_file():
         problem = "a folder or a device, no file" if path.exists() else "no such file"
         raise BeamUQError(f"{path}: {problem}")
+
+
+def check_ending(
+    path: Path, endings: Sequence[str], *, setting: str = "", of_array: str = ""
+) -> None:
+    """Refuse a file of another ending.
+
+    ``setting``: whose value it is. ``of_array``: the fix for ``.json``, which is no rows but one
+    array of them.
+
+    Raises BeamUQError naming the file and the endings.
+    """
+    if path.suffix in endings:
+        return
+    listed = f"{', '.join(endings[:-1])} or {endings[-1]}"
+    fix = f"; {of_array}" if path.suffix == ".json" and of_array else ""
+    where = f"{setting}: {path}" if setting else str(path)
+    raise BeamUQError(f"{where}: must end in {listed}{fix}")
 
 
 def _json_lines(path: Path) -> Iterator[tuple[str, Row]]:

@@ -78,9 +78,9 @@ def advise(rows: Rows) -> Advice:
     Parameters
     ----------
     rows
-        A .jsonl, .json or .parquet file as score takes it, a question a row, with beams; in Python
-        mappings or a frame too. Its key answers, a list of right ones, tells κ and in how many
-        questions one is among the beams.
+        A .jsonl, .ndjson, .json or .parquet file as score takes it, a question a row, with beams;
+        in Python mappings or a frame too. Its key answers, a list of right ones, tells κ and in
+        how many questions one is among the beams.
 
     Returns
     -------

@@ -77,8 +77,9 @@ def check_are_of_the_same(scores: object, quality: object) -> None:
 def check_is_no_score(name: str, quality: object) -> None:
     """Raises BeamUQError for a method's scores where a quality is due, as where two are swapped."""
     if isinstance(quality, ScoreSeries) and quality.scored_rows is not None:
+        methods = ", ".join(quality.scored_rows["method"].unique())
         raise BeamUQError(
-            f"{name}: scores of {quality.name}, higher where an answer is more uncertain; "
+            f"{name}: scores of {methods}, higher where an answer is more uncertain; "
             "give scores first, and as quality what beamuq.quality returns"
         )
 

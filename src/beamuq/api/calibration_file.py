@@ -141,11 +141,15 @@ class CalibrationFile(StrictModel):
             )
         return self
 
-    def write(self, path: str | Path) -> None:
-        """Write it, atomically."""
+    def as_json(self) -> str:
+        """The text of its file, one JSON object."""
         unsaid = {name for name in ("server", "made") if getattr(self, name) is None}
         content = self.model_dump(exclude=unsaid)
-        write_text(Path(path), json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        return json.dumps(content, indent=1, ensure_ascii=False)
+
+    def write(self, path: str | Path) -> None:
+        """Write it, atomically."""
+        write_text(Path(path), f"{self.as_json()}\n")
 
     def plot(
         self, new_scores: npt.ArrayLike | None = None, axes: Sequence[Axes] = ()

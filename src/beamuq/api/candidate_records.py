@@ -340,12 +340,14 @@ class QuestionRecord(Labels):
 class Records(list[QuestionRecord]):
     """Questions that were read; given to a function that reads them, they are taken as they are.
 
-    ``row_numbers``: of each that was read the number of its row, from 1.
+    ``row_numbers``: of each that was read the number of its row, from 1. ``samples_left_out``: how
+    many of their samples could not be read.
     """
 
     def __init__(self, records: Iterable[QuestionRecord] = ()) -> None:
         super().__init__(records)
         self.row_numbers: list[int] = []
+        self.samples_left_out = 0
 
 
 def read_records(
@@ -457,6 +459,7 @@ class _RowsRead:
         self.ids.add(item.id)
         self.block.append(item)
         self.block.row_numbers.append(number)
+        self.block.samples_left_out += len(samples_left_out)
         self.samples += len(item.samples)
         self.invalid_samples += [LeftOut(place, error) for error in samples_left_out]
         if not self.has_warned:
@@ -541,6 +544,27 @@ class _RecordReader:
             ) from error
 
 
+def with_prompt_hash(records: Records, prompt_hash: str, where: str) -> Records:
+    """The same questions, each of this ``prompt_hash``; of "" as they are.
+
+    Raises BeamUQError naming a question that says another one.
+    """
+    if not prompt_hash:
+        return records
+    label: str = validated(Label, prompt_hash, "prompt_hash")
+    labelled = Records()
+    labelled.row_numbers = list(records.row_numbers)
+    labelled.samples_left_out = records.samples_left_out
+    for item in records:
+        if item.prompt_hash not in (None, label):
+            raise BeamUQError(
+                f"{where}: id {item.id!r}: prompt_hash: {item.prompt_hash!r}, and prompt_hash "
+                f"(--prompt-hash) is {label!r}; leave one of both out"
+            )
+        labelled.append(item.model_copy(update={"prompt_hash": label}))
+    return labelled
+
+
 COLUMNS_OF_SCORES = {"method", "variant", "value", "scored_with"}
 """By which a row is known that score wrote."""
 
@@ -616,8 +640,8 @@ def _check_can_be_scored(
         return
     if samples_path:
         raise BeamUQError(
-            f"{place}: {samples_path}: an empty list, no samples, and an answer alone cannot be "
-            "scored; leave such rows out with skip_invalid (--skip-invalid)"
+            f"{place}: {samples_path}: no samples, and an answer alone cannot be scored; leave "
+            "such rows out with skip_invalid (--skip-invalid)"
         )
     names = [str(name) for name in fields if name not in QuestionRecord.model_fields]
     unused = f" (not used: {', '.join(names)})" if names else ""

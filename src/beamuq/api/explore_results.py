@@ -19,6 +19,7 @@ from beamuq.api.believed_endings import check_one_is_said
 from beamuq.api.candidate_records import (
     CandidateRecord,
     QuestionRecord,
+    Records,
     by_probability,
     read_records,
 )
@@ -84,7 +85,8 @@ def explore(
         other columns are then their own: a misspelt one is not noticed.
     samples_key
         Where they have the samples: a list, or a path such as choices.text; or whole responses of a
-        server, one or a list.
+        server, one or a list. With the answer's key again, of one response: its first choice is the
+        answer, the others are samples.
     answer_logprobs_key
         Where they have the answer's natural log-probability, a number; or a list of its tokens',
         the ending's included. Null, or not there, where it is not known.
@@ -97,7 +99,8 @@ def explore(
         Where they have whether the answer is right: 0 or 1, true or false; null, or not
         there, where it is not known.
     question_key
-        Where they have the question, whose text is shown.
+        Where they have the question, whose text is shown: a text, or a list of chat messages, of
+        which the user's last is shown.
     without_ending
         Log-probabilities lack the ending's (end-of-sequence token's), where a server left out only
         that, or in rows of your own that do not say otherwise: take the sum of the others. Such
@@ -262,6 +265,7 @@ def _section_of_file(
         notes=[
             *_note_on_first(most, len(placed)),
             *_note_on_rows_left_out(records.row_numbers, most, len(placed)),
+            *_note_on_samples_left_out(records),
         ],
         without_value=_reasons_of_missing(scores),
     )
@@ -284,6 +288,15 @@ def _note_on_rows_left_out(row_numbers: Sequence[int], most: int, count: int) ->
     if not left_out:
         return []
     return [f"Of {looked_at} rows {left_out} cannot be read and are left out."]
+
+
+def _note_on_samples_left_out(records: Records) -> list[str]:
+    """A sentence where samples of the rows shown were left out."""
+    left_out = records.samples_left_out
+    if not left_out:
+        return []
+    count = left_out + sum(len(record.samples) for record in records)
+    return [f"Of {count} samples {left_out} cannot be read and are left out."]
 
 
 def _reasons_of_missing(scores: pd.DataFrame) -> list[str]:

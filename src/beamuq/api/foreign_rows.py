@@ -104,7 +104,7 @@ class Keys:
         if self.samples:
             ours["samples"] = _value(row, self.samples, place, "samples_key")
         if self.question:
-            ours["question"] = _known(row, self.question)
+            ours["question"] = _question(_known(row, self.question), f"{place}: {self.question}")
         if (logprobs := _known(row, self.answer_logprobs)) is not None:
             where = f"{place}: {self.answer_logprobs}"
             ours["answer"] = _joined(ours.get("answer"), logprobs, where, without_ending)
@@ -163,6 +163,29 @@ def check_paths_of_what_may_be_unknown(placed: Iterable[tuple[str, Any]], keys: 
 
 def _leads_somewhere(row: Mapping[str, Any], path: str) -> bool:
     return value_at(row, path) is not ABSENT or bool(empty_list_at(row, path))
+
+
+def _question(value: Any, where: str) -> Any:
+    """A question's text; of a list of chat messages the user's last one.
+
+    A content is a text, or a list of parts with texts, which are joined by a space.
+
+    Raises BeamUQError of a list without a message of the user, and of one of other things.
+    """
+    if not isinstance(value, list):
+        return value
+    are_messages = all(isinstance(part, Mapping) and "role" in part for part in value)
+    asked = [part.get("content") for part in value if are_messages and part["role"] == "user"]
+    if not asked:
+        raise BeamUQError(
+            f"{where}: a list, and no message of role user in it; give question_key "
+            "(--question-key) the path of a text, such as questions.0 of a list questions"
+        )
+    content = asked[-1]
+    if not isinstance(content, list):
+        return content
+    texts = [part.get("text") for part in content if isinstance(part, Mapping)]
+    return " ".join(text for text in texts if isinstance(text, str))
 
 
 def _known(row: Mapping[str, Any], path: str) -> Any:

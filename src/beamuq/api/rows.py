@@ -20,12 +20,12 @@ from beamuq.api.inspect_logs import from_inspect
 from beamuq.api.server_forms import vllm_output
 from beamuq.config_errors import validated
 from beamuq.errors import BeamUQError, reading
-from beamuq.io import atomic, rows_or_errors, write_text
+from beamuq.io import JSON_LINES, SUFFIXES, atomic, check_ending, rows_or_errors, write_text
 from beamuq.made_date import made
 from beamuq.strategy_names import LEAST_TEMPERATURE
 
 Rows = str | Path | pd.DataFrame | Iterable[Mapping[str, Any]]
-FILES = (".csv", ".jsonl", ".parquet")
+FILES = (".csv", *SUFFIXES)
 FORMS = {
     "": "methods of one form",
     "multinomial": "over samples (multinomial)",
@@ -105,6 +105,7 @@ def placed_rows_or_errors(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any] |
     if path.suffix in READERS:
         yield from _placed_mappings(READERS[path.suffix].read_file(path), f"{rows}: ")
     else:
+        check_ending(path, [*READERS, *SUFFIXES])
         yield from rows_or_errors(path, first=1)
 
 
@@ -337,8 +338,7 @@ def write(table: pd.DataFrame, path: str | Path) -> None:
     Raises BeamUQError if that is none of :data:`FILES`, or the file cannot be written.
     """
     path = Path(path)
-    if path.suffix not in FILES:
-        raise BeamUQError(f"output: {path}: must end in {', '.join(FILES)}")
+    check_ending(path, FILES, setting="output", of_array="give .jsonl, which has one object a line")
     if path.suffix == ".parquet":
         dated = table.copy(deep=False)
         dated.attrs = dict(table.attrs)
@@ -347,7 +347,7 @@ def write(table: pd.DataFrame, path: str | Path) -> None:
         with atomic(path) as temporary:
             dated.to_parquet(temporary, index=False)
     else:
-        write_text(path, render(table, path.suffix[1:]))
+        write_text(path, render(table, "jsonl" if path.suffix in JSON_LINES else "csv"))
 
 
 def number(value: float) -> str:

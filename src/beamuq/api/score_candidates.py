@@ -35,6 +35,7 @@ from beamuq.api.candidate_records import (
     Records,
     by_probability,
     read_records,
+    with_prompt_hash,
 )
 from beamuq.api.draws_of_samples import check_draws, draws_of, setting_of_draw, settings_of_draws
 from beamuq.api.foreign_rows import Keys
@@ -274,9 +275,12 @@ class Scores(pd.DataFrame):
         return f"{scores}; similarity: {similarity}{reasons}"
 
     def _forms(self) -> str:
-        """What is shown below it: of which form each score is, one of a method in one form too."""
+        """What is shown below it: of which form each score is, one of a method in one form too.
+
+        As many names as the table has columns.
+        """
         names: dict[str, list[str]] = {}
-        with_value = pd.DataFrame(self)[self["value"].notna()].assign(setting="")
+        with_value = pd.DataFrame(self)[self["value"].notna()]
         for (method, variant), rows in with_value.groupby(["method", "variant"], sort=False):
             words = form_in_words(str(method), str(variant)) or "form not known"
             names.setdefault(words, []).extend(dict.fromkeys(score_names(rows)))
@@ -361,6 +365,7 @@ def score(
     samples_logprobs_key: str = "",
     id_key: str = "",
     correct_key: str = "",
+    prompt_hash: str = "",
     skip_invalid: bool = False,
     skip_invalid_samples: bool = False,
     leave_one_out: bool = False,
@@ -379,9 +384,9 @@ def score(
     Parameters
     ----------
     rows
-        A .jsonl, .json or .parquet file, a question a row; in Python mappings or a frame too, with
-        the keys of beamuq.api.candidate_records.QuestionRecord. Or a log of Inspect, .eval or
-        .json, see beamuq.from_inspect.
+        A .jsonl, .ndjson, .json (an array) or .parquet file, a question a row; in Python mappings
+        or a frame too, with the keys of beamuq.api.candidate_records.QuestionRecord. Or a log of
+        Inspect, .eval or .json, see beamuq.from_inspect.
     similarity
         auto, lexical, minilm, nli:MODEL, cross_encoder:MODEL, embedding:MODEL or module:attribute.
         auto: minilm where it was fetched, else lexical, with a warning.
@@ -413,7 +418,8 @@ def score(
         other columns are then their own: a misspelt one is not noticed.
     samples_key
         Where they have the samples: a list, or a path such as choices.text; or whole responses of a
-        server, one or a list.
+        server, one or a list. With the answer's key again, of one response: its first choice is the
+        answer, the others are samples.
     answer_logprobs_key
         Where they have the answer's natural log-probability, a number; or a list of its tokens',
         the ending's included: without that of a chat server's list, say without_ending. Null, or
@@ -426,6 +432,9 @@ def score(
     correct_key
         Where they have whether the answer is right: 0 or 1, true or false; null, or not
         there, where it is not known.
+    prompt_hash
+        Of rows that do not say it: any text that changes with the prompt around the questions, by
+        which decide refuses scores of another prompt than was calibrated.
     skip_invalid
         Leave out rows that cannot be read, such as one whose answer is null, and warn of them; else
         the first is refused.
@@ -517,6 +526,7 @@ def score(
         skip_invalid=skip_invalid,
         skip_invalid_samples=skip_invalid_samples,
     )
+    records = with_prompt_hash(records, prompt_hash, where)
     if leave_one_out:
         records = without_the_answers(records, where)
     else:

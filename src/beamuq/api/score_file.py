@@ -17,7 +17,7 @@ from beamuq.api.answer_among_samples import (
     without_the_answers,
 )
 from beamuq.api.believed_endings import check_one_is_said, warn_if_endings_are_believed
-from beamuq.api.candidate_records import LABELS, Records, record_blocks
+from beamuq.api.candidate_records import LABELS, Records, record_blocks, with_prompt_hash
 from beamuq.api.draws_of_samples import check_draws
 from beamuq.api.foreign_rows import Keys
 from beamuq.api.open_models import Similarity, open_similarity
@@ -29,8 +29,8 @@ from beamuq.api.score_candidates import (
     chosen_methods,
     score_records,
 )
-from beamuq.errors import BeamUQError, reading
-from beamuq.io import SUFFIXES, atomic, check_is_table
+from beamuq.errors import reading
+from beamuq.io import SUFFIXES, atomic, check_ending, check_is_table
 from beamuq.made_date import made
 from beamuq.methods.registry import Method
 from beamuq.progress import job_progress
@@ -59,6 +59,7 @@ def score_file(
     samples_logprobs_key: str = "",
     id_key: str = "",
     correct_key: str = "",
+    prompt_hash: str = "",
     skip_invalid: bool = False,
     skip_invalid_samples: bool = False,
     leave_one_out: bool = False,
@@ -74,16 +75,17 @@ def score_file(
     Parameters
     ----------
     rows
-        A .jsonl or .parquet file, a question a row, as :func:`score` takes it.
+        A .jsonl, .ndjson or .parquet file, a question a row, as :func:`score` takes it.
     output
-        The file of scores: .parquet or .jsonl. It is there once all is scored, and else as before.
+        The file of scores: .parquet, .jsonl or .ndjson. It is there once all is scored, and else as
+        before.
     similarity, methods, temperature, epsilon, alpha, equivalence_threshold
         As :func:`score` takes them.
     without_ending, with_ending, draw_size
         As :func:`score` takes them.
     answer_key, samples_key, answer_logprobs_key, samples_logprobs_key, id_key, correct_key
         As :func:`score` takes them.
-    skip_invalid, skip_invalid_samples, leave_one_out, device, dtype, threads
+    prompt_hash, skip_invalid, skip_invalid_samples, leave_one_out, device, dtype, threads
         As :func:`score` takes them.
 
     Returns
@@ -108,9 +110,20 @@ def score_file(
         draw_size=draw_size,
     )
     check_one_is_said(with_ending=with_ending, without_ending=without_ending)
-    for name, path in (("rows", rows), ("output", output)):
-        if path.suffix not in SUFFIXES:
-            raise BeamUQError(f"{name}: {path}: must end in {' or '.join(SUFFIXES)}")
+    check_ending(
+        rows,
+        SUFFIXES,
+        setting="rows",
+        of_array=(
+            "an array is read whole, by beamuq.score; or write one object of it a line, as .jsonl"
+        ),
+    )
+    check_ending(
+        output,
+        SUFFIXES,
+        setting="output",
+        of_array="give .jsonl, which has one object a line",
+    )
     blocks = record_blocks(
         rows,
         BLOCK,
@@ -134,7 +147,8 @@ def score_file(
     )
     if not with_ending:
         blocks = _with_endings_looked_at(blocks)
-    compared = _compared(blocks, str(rows), leave_one_out, draw_size)
+    labelled = (with_prompt_hash(block, prompt_hash, str(rows)) for block in blocks)
+    compared = _compared(labelled, str(rows), leave_one_out, draw_size)
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".beamuq-") as folder:
         written = _write_blocks(compared, scoring, Path(folder, "scores.parquet"), lines_of(rows))
@@ -144,7 +158,7 @@ def score_file(
 
 
 def lines_of(rows: Path) -> int:
-    """How many questions a .jsonl or .parquet file has at most, without reading them.
+    """How many questions a .jsonl, .ndjson or .parquet file has at most, without reading them.
 
     Raises BeamUQError if there is no such file, or it is damaged.
     """

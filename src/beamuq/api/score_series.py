@@ -27,6 +27,8 @@ SIMILARITY_PARTS = {"pairs.similarity", "pairs.contradiction", "pairs.same", "se
 """Needs of a method that a similarity fills."""
 NO_METHOD = ("value", "score", "scores")
 """Names of a series of scores that say nothing of the method."""
+NO_NAME = ("", "None", "nan")
+"""Texts that stand for a name where there is none, as a file of Parquet has it."""
 ROUNDED = 1e-6  # as a share: of what float32 keeps of a score
 UNNAMED = "score"
 """The method of a calibration of scores that came without a name."""
@@ -151,8 +153,17 @@ def similarity_in_words(scores: object) -> str:
         return ", ".join(filter(None, {similarity_of(rows, name) for name in rows["method"]}))
     if not isinstance(scores, pd.Series | pd.DataFrame):
         return ""
-    method, _, _ = str(getattr(scores, "name", "")).partition(" ")
+    method, _, _ = name_of_column(scores).partition(" ")
     return str(scores.attrs.get("similarity", "")) if compares_texts(method) else ""
+
+
+def name_of_column(column: object) -> str:
+    """What a series is called; "" of anything else, and of one whose name is no text.
+
+    That of a column of an array is its number, and that of a computed one may be None or NaN.
+    """
+    name = getattr(column, "name", None)
+    return name if isinstance(name, str) and name not in NO_NAME else ""
 
 
 def judged_in_words(scores: object, values: Floats, quality: object) -> str:
@@ -163,7 +174,7 @@ def judged_in_words(scores: object, values: Floats, quality: object) -> str:
     what = score_in_words(scores, values)
     if not what:
         return ""
-    judge = getattr(quality, "name", None)
+    judge = name_of_column(quality)
     judged = f"{what} by {judge}" if judge else what
     similarity = similarity_in_words(scores)
     return f"{judged}, similarity {similarity}" if similarity else judged
@@ -261,8 +272,8 @@ def _rows_of_ids(scored_rows: pd.DataFrame, ids: Iterable[Any]) -> list[list[Row
 
 def _method_in_name(scores: object) -> str | None:
     """The method that a series is named after; None where the name says none."""
-    name = scores.name if isinstance(scores, pd.Series) else None
-    return None if name is None or str(name) in NO_METHOD else str(name)
+    name = name_of_column(scores) if isinstance(scores, pd.Series) else ""
+    return name if name and name not in NO_METHOD else None
 
 
 def _own_row(rows: list[Row], label: object, value: float) -> Row | None:

@@ -83,6 +83,7 @@ def read_responses(
     log-probability is left out, the tokens' are taken, and the candidate is marked.
     ``temperature``: at which the samples were drawn, as ``score`` is told. ``names``: what messages
     call keys of the row, if otherwise; where one is of ``id``, a response's id names no question.
+    Where answer and samples have one name, the response there is divided as that of a whole row.
     ``skipping``: whether samples that cannot be read, responses or single choices, are left out.
 
     Raises BeamUQError in one line: the ``place``, the key, the value and the fix.
@@ -117,7 +118,8 @@ class _RowReader:
 
     def read(self) -> dict[str, Any]:
         """The row with candidates, a model and ``sampled_with``."""
-        row = self._row_of_response() if self.row.get("answer") is None else None
+        is_given = self.row.get("answer") is not None
+        row = self._row_of_one_key() if is_given else self._row_of_response()
         if row is None:
             row = dict(self.row)
             for kind in KINDS:
@@ -137,20 +139,59 @@ class _RowReader:
                     f"{self._place_of(kind)}: beside a whole response, whose choices are samples; "
                     "put the response under answer"
                 )
-        response = self._with_readable_choices(response, self.place, keeps_first=True)
-        reply = self._reply(response, "samples", self.place)
-        if len(reply.candidates) > 1 and not reply.beams:
-            self._note_samples(reply, self.place)
+        divided = self._divided(response, self.place)
         row = {name: self.row[name] for name in BESIDE_A_RESPONSE if self.row.get(name) is not None}
         name = _name_of(self.row, response.content)
         if "id" in self.names:
             row["id"] = self.row["id"]
         elif name:
             row["id"] = name
+        return row | divided
+
+    def _row_of_one_key(self) -> dict[str, Any] | None:
+        """The row whose answer and samples are one response; None: they have a key each.
+
+        Raises BeamUQError where something else than a response stands there, a response of one
+        choice, or beams beside it.
+        """
+        path = self.names.get("answer")
+        if path is None or path != self.names.get("samples"):
+            return None
+        place = self._place_of("answer")
+        response = _response(self.row["answer"], place)
+        if response is None:
+            raise BeamUQError(
+                f"{place}: answer and samples by one key, and no whole response of a server; give "
+                f"each its own; of a list answer_key (--answer-key) {path}.0 and leave_one_out "
+                "(--leave-one-out)"
+            )
+        if self.row.get("beams"):
+            raise BeamUQError(
+                f"{self._place_of('beams')}: beside a response whose choices are answer and "
+                "samples; leave one of both out"
+            )
+        divided = self._divided(response, place)
+        if not divided.get("samples") and not divided.get("beams"):
+            raise BeamUQError(
+                f"{place}: one choice, the answer, so there is no sample; ask for several (n), or "
+                "leave samples_key (--samples-key) out"
+            )
+        row = {name: value for name, value in self.row.items() if name not in KINDS}
+        return row | divided
+
+    def _divided(self, response: _Response, place: str) -> dict[str, Any]:
+        """Answer and samples of a response: the first choice, and the others.
+
+        Of a beam search answer and beams: the most probable one, and all.
+        """
+        response = self._with_readable_choices(response, place, keeps_first=True)
+        reply = self._reply(response, "samples", place)
         if reply.beams:
             best = max(reply.candidates, key=_logprob)
-            return row | {"answer": _as_answer(best), "beams": reply.candidates}
-        return row | {"answer": _as_answer(reply.candidates[0]), "samples": reply.candidates[1:]}
+            return {"answer": _as_answer(best), "beams": reply.candidates}
+        if len(reply.candidates) > 1:
+            self._note_samples(reply, place)
+        return {"answer": _as_answer(reply.candidates[0]), "samples": reply.candidates[1:]}
 
     def _candidates_of(self, kind: str) -> Any:
         """What the row has under a kind, with candidates in the place of responses."""
@@ -173,8 +214,21 @@ class _RowReader:
         if kind != "answer":
             return candidates
         if len(candidates) != 1:
-            raise BeamUQError(f"{place}: {len(candidates)} choices; give the one greedy response")
+            raise BeamUQError(
+                f"{place}: {len(candidates)} choices; give the one greedy response"
+                f"{self._fix_of_several_choices()}"
+            )
         return _as_answer(candidates[0])
+
+    def _fix_of_several_choices(self) -> str:
+        """What else may be done where the answer's key leads to a response of several choices."""
+        path = self.names.get("answer")
+        if path is None or "samples" in self.names:
+            return ""
+        return (
+            f", or samples_key (--samples-key) {path} too: the first choice is then the answer, "
+            "the others are samples"
+        )
 
     def _responses(
         self, parts: Sequence[Any], kind: str, place: str

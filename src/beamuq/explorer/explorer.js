@@ -119,6 +119,7 @@ const COLUMNS = [
     title: "place by the method over beams minus its place over samples, in percent" },
 ];
 const TEXTS = ["right", "question", "answer"];
+const ALWAYS = ["question", "answer", "value"];
 const ORDERS = [
   ["as asked", "asked", false], ["most uncertain first", "value", true], ["most certain first", "value", false],
   ["too certain: bad answers ranked sure", "off", false], ["too uncertain: good answers ranked unsure", "off", true],
@@ -127,6 +128,10 @@ const ORDERS = [
 const KEYS = Object.fromEntries(COLUMNS.map((column) => [column.key, column.of]));
 KEYS.asked = (i) => i;
 KEYS.apart = (i) => gap(i) === null ? null : Math.abs(gap(i));
+
+/* Whether any question of the cell has a value by a key: a column or an order without one is left out. */
+const isKnown = (key) => cell.ids.some((_, i) => KEYS[key](i) !== null);
+let columns = COLUMNS;
 
 function verdict(i, words) {
   if (cell.right[i] === null) return make("span.soft", { "aria-label": "not judged" }, "–");
@@ -160,6 +165,10 @@ function openCell(index) {
   find("cell").value = index;
   choices("mass", thirds(cell.mass), "");
   choices("length", thirds(cell.tokens), "");
+  for (const slice of ["right", "mass", "length"]) {
+    find(slice).closest("label").hidden = !isKnown(slice);
+    if (!isKnown(slice)) find(slice).value = "";
+  }
   const same = cell.methods.findIndex((m) => m.join() === before);
   const options = cell.methods.map(([title, form], m) => [title + FORMS[form], m]);
   choices("method", options.length ? options : [["none", 0]], same >= 0 ? same : cell.opens);
@@ -178,7 +187,13 @@ function list(keep = order[at]) {
   const keys = cell.ids.map((_, i) => KEYS[sort.key](i)), sign = sort.down ? -1 : 1;
   const compared = (a, b) => keys[a] < keys[b] ? -1 : keys[a] > keys[b] ? 1 : 0;
   order.sort((a, b) => (keys[a] === null) - (keys[b] === null) || sign * compared(a, b) || a - b);
-  find("heads").replaceChildren(...COLUMNS.map(head));
+  columns = COLUMNS.filter(({ key }) => ALWAYS.includes(key) || isKnown(key));
+  for (const key of ["off", "gap"]) find("told-" + key).hidden = !isKnown(key);
+  for (const option of find("order").options) {
+    const [, key] = ORDERS[option.value] ?? [null, "asked"];
+    option.hidden = option.disabled = !isKnown(key);
+  }
+  find("heads").replaceChildren(...columns.map(head));
   find("rows").replaceChildren();
   shown = 0;
   extend(60);
@@ -198,7 +213,7 @@ function head(column) {
   const sorted = sort.key === column.key, arrow = sorted ? (sort.down ? " ▼" : " ▲") : column.head ? "" : "↕";
   const button = { type: "button", "aria-label": "sort by " + (column.title ?? column.head), onclick: () => sortBy(column.key) };
   return make(TEXTS.includes(column.key) ? "th" : "th.number", { scope: "col", style: `width:${column.width}`,
-    "data-tip": column.title, "aria-sort": sorted ? (sort.down ? "descending" : "ascending") : null },
+    "data-column": column.key, "data-tip": column.title, "aria-sort": sorted ? (sort.down ? "descending" : "ascending") : null },
   make("button", button, column.head + arrow));
 }
 function sortBy(key, down = sort.key === key ? !sort.down : !["question", "answer", "mass"].includes(key)) {
@@ -211,7 +226,7 @@ function extend(to) {
   const rows = [];
   for (; shown < Math.min(to, order.length); shown++) {
     const i = order[shown], position = shown;
-    const cells = COLUMNS.map((column) => make(TEXTS.includes(column.key) ? "td" : "td.number", {}, column.show(i)));
+    const cells = columns.map((column) => make(TEXTS.includes(column.key) ? "td" : "td.number", { "data-column": column.key }, column.show(i)));
     rows.push(make("tr", { onclick: () => pick(position) }, ...cells));
   }
   find("rows").append(...rows);
@@ -261,7 +276,7 @@ function question(i) {
     ["References", ...listed, more],
     ["Judged", verdict(i, true), judged],
     ["Answer's p", number(probability(answer, 0)), tokens && `, ${plural(tokens, "token")}`, cell.sources.answer && ` (${cell.sources.answer})`],
-    ["Covered mass", number(cell.mass[i])],
+    ...(cell.mass[i] === null ? [] : [["Covered mass", number(cell.mass[i])]]),
     ["Link", make("a", { href: link(i) }, text(cell.ids[i], 80))],
   ];
   find("question").replaceChildren(

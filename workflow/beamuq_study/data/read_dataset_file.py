@@ -48,7 +48,7 @@ def read_rows(
     """
     place = ""
     for place, row in rows_of(path, columns.names):
-        names = row if not unread or path.suffix == ".jsonl" else pq.read_schema(path).names
+        names = row if not unread or path.suffix != ".parquet" else pq.read_schema(path).names
         if lost := [name for name in unread if name in names]:
             fix = "drop it, or take the adapter and rows of coqa (stories) or ai2_arc (options)"
             raise BeamUQError(
