@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import beamuq
-from benchmarks.common import MODEL, M, Results, measured, median, versions, write_json
+from benchmarks.common import MODEL, Cost, M, Results, measured, median, versions, write_json
 from benchmarks.methods import few_shot_prompts
 
 
@@ -31,29 +31,45 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path, default=Path("build/benchmark_threads.json"))
     arguments = parser.parse_args(argv)
+    prompts = few_shot_prompts(arguments.questions)
+    decode = decode_of_packaged_model()
+    decode(prompts[:1])  # the first call of a process makes what all share
+    results: Results = {**versions(), "load before": os.getloadavg()[0]}
+    costs = [costs_by_threads(decode, prompts, arguments.threads) for _ in range(arguments.repeats)]
+    print(
+        "| threads | CPU seconds a question | seconds a question, each repeat |\n| ---: | ---: | --- |"
+    )
+    results["threads"] = []
+    for threads in arguments.threads:
+        cell = cost_per_question(threads, [cost[threads] for cost in costs], len(prompts))
+        seconds = ", ".join(f"{second:.2f}" for second in cell["seconds"])
+        print(f"| {threads} | {cell['CPU s']:.2f} | {seconds} |", flush=True)
+        results["threads"].append(cell)
+    write_json(arguments.json, results)
+
+
+def decode_of_packaged_model() -> Callable[..., Any]:
+    """``beamuq.decode`` of SmolLM2, with ten samples and ten beams."""
     loader: Any = AutoModelForCausalLM
     model = loader.from_pretrained(MODEL, dtype=torch.float32).eval()
     tokenizer = AutoTokenizer.from_pretrained(MODEL)
-    prompts = few_shot_prompts(arguments.questions)
-    decode = partial(beamuq.decode, model, tokenizer, samples=M, beams=M)
-    decode(prompts[:1])  # the first call of a process makes what all share
-    load_before = os.getloadavg()[0]
-    costs = [
-        {threads: measured(partial(decode, prompts, threads=threads))[1] for threads in asked}
-        for asked in [arguments.threads] * arguments.repeats
-    ]
-    results: Results = {**versions(), "load before": load_before, "threads": []}
-    print("| threads | CPU seconds a question | seconds a question, each repeat |")
-    print("| ---: | ---: | --- |")
-    for threads in arguments.threads:
-        repeats = [cost[threads] for cost in costs]
-        cpu = median(repeats).cpu / len(prompts)
-        seconds = [cost.wall / len(prompts) for cost in repeats]
-        told = ", ".join(f"{second:.2f}" for second in seconds)
-        print(f"| {threads} | {cpu:.2f} | {told} |", flush=True)
-        cell = {"threads": threads, "CPU s": cpu, "seconds": seconds}
-        results["threads"].append(cell)
-    write_json(arguments.json, results)
+    return partial(beamuq.decode, model, tokenizer, samples=M, beams=M)
+
+
+def costs_by_threads(
+    decode: Callable[..., Any], prompts: Sequence[str], numbers: Sequence[int]
+) -> dict[int, Cost]:
+    """The cost of decoding all prompts with each number of threads, one after the other."""
+    return {threads: measured(partial(decode, prompts, threads=threads))[1] for threads in numbers}
+
+
+def cost_per_question(threads: int, costs: Sequence[Cost], questions: int) -> Results:
+    """Median CPU seconds a question, and the wall seconds of each repeat."""
+    return {
+        "threads": threads,
+        "CPU s": median(costs).cpu / questions,
+        "seconds": [cost.wall / questions for cost in costs],
+    }
 
 
 if __name__ == "__main__":
