@@ -36,9 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     decode(prompts[:1])  # the first call of a process makes what all share
     results: Results = {**versions(), "load before": os.getloadavg()[0]}
     costs = [costs_by_threads(decode, prompts, arguments.threads) for _ in range(arguments.repeats)]
-    print(
-        "| threads | CPU seconds a question | seconds a question, each repeat |\n| ---: | ---: | --- |"
-    )
+    print("| threads | CPU s a question | seconds a question, each repeat |\n| ---: | ---: | --- |")
     results["threads"] = []
     for threads in arguments.threads:
         cell = cost_per_question(threads, [cost[threads] for cost in costs], len(prompts))
