@@ -170,13 +170,18 @@ def test_a_bad_option_is_told_in_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_fetched_models_lie_where_the_environment_says_or_here_or_in_the_cache(
+def test_fetched_models_lie_where_the_environment_says_or_here_or_in_the_checkout_or_the_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", "cache")
     monkeypatch.delenv("BEAMUQ_MODELS", raising=False)
+    checkout = tmp_path / "checkout"
+    monkeypatch.setattr("beamuq.api.open_models.CHECKOUT", checkout)
+    (checkout / "resources/models").mkdir(parents=True)
     assert fetched_models() == Path("cache/beamuq/models")
+    (checkout / "Snakefile").touch()
+    assert fetched_models() == checkout / "resources/models"
     (tmp_path / "resources/models").mkdir(parents=True)
     assert fetched_models() == Path("resources/models")
     monkeypatch.setenv("BEAMUQ_MODELS", "mine")

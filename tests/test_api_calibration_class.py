@@ -233,6 +233,14 @@ def test_computed_scores_are_no_longer_those_of_the_method(
         beamuq.Calibration().fit(change(known["Dissimilarity"]), [1] * N)
 
 
+def test_computed_scores_are_shown_without_the_form_of_the_method(new: Scores) -> None:
+    scores = new["Dissimilarity"]
+    assert "over 8 samples" in repr(scores)
+    assert "over 8 samples" in repr(scores[::2])
+    agreement = 1 - scores
+    assert repr(agreement).endswith("computed of Dissimilarity, no scores of it any more")
+
+
 def test_scores_of_two_methods_are_not_one_column(
     calibration: beamuq.Calibration, known: Scores, new: Scores
 ) -> None:

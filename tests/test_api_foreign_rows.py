@@ -542,6 +542,27 @@ def test_rows_left_out_are_counted_by_reason_and_the_file_is_named_once(tmp_path
     assert "| line 2: answer" in told
 
 
+def test_of_many_reasons_the_lines_of_the_rarest_are_named_and_no_advice_that_was_taken(
+    tmp_path: Path,
+) -> None:
+    bad = [
+        {"answer": 1, "samples": ["Rome"]},
+        {"answer": "Rome", "samples": 1},
+        {"answer": "Rome", "samples": ["Rome"], "id": ""},
+        {"answer": {"text": "Rome", "logprob": 3.0}, "samples": ["Rome"]},
+        {"answer": {"text": "Rome", "logprob": "high"}, "samples": ["Rome"]},
+        {"answer": {"logprob": -1.0}, "samples": ["Rome"]},
+        {"answer": "Rome", "samples": [1]},
+    ]
+    rows = [*map(json.dumps, bad), '{"answer": null, "samples": ["Rome"]}', *[NULLS[0]] * 9]
+    file = written(tmp_path / "rows.jsonl", [rows[7], *rows[:7], *rows[8:]])
+    with pytest.warns(UserWarning, match="8 of 17 rows left out") as caught:
+        scored(file, skip_invalid=True)
+    told = str(caught[0].message)
+    assert "3 for other reasons: line 6, line 7, line 8" in told
+    assert "--skip-invalid" not in told
+
+
 def test_a_line_that_is_no_object_names_the_option_where_there_is_one(tmp_path: Path) -> None:
     file = written(tmp_path / "rows.jsonl", NULLS)
     for command in (beamuq.score, beamuq.explore):

@@ -101,6 +101,20 @@ def test_another_tools_samples_lose_their_log_probabilities_with_their_texts() -
     assert scores["Dissimilarity"].to_dict() == {"1": 0.5, "2": 0.0}
 
 
+@pytest.mark.parametrize("skips", [True, False])
+@pytest.mark.parametrize("samples", [response(), [response()]], ids=["one", "in a list"])
+def test_a_response_of_samples_without_a_choice_costs_its_row_alone(
+    samples: Any, skips: bool
+) -> None:
+    rows = [{"greedy": response(ROME), "drawn": drawn} for drawn in (samples, WHOLE)]
+    keys = {"answer_key": "greedy", "samples_key": "drawn", "skip_invalid_samples": skips}
+    with pytest.warns(UserWarning, match="1 of 2 rows left out: row 1: drawn"):
+        scores = beamuq.score(rows, similarity="lexical", skip_invalid=True, **keys)
+    assert set(scores["id"]) == {"2"}
+    with pytest.raises(BeamUQError, match="row 1: drawn"):
+        beamuq.score(rows, similarity="lexical", **keys)
+
+
 def test_a_row_without_a_sample_that_can_be_read_is_refused_or_left_out() -> None:
     rows = [
         {"answer": "Rome", "samples": [response(FILTERED, FILTERED)]},

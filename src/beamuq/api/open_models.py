@@ -42,14 +42,17 @@ GIVE = (
     "give a folder, hub:ORG/NAME, packaged:NAME, server:ADDRESS, or (model, tokenizer) of "
     "transformers"
 )
+CHECKOUT = Path(__file__).resolve().parents[3]
+"""The project's folder, where the package is installed from one and not from a wheel."""
 LOCK = "ask.lock.json"
 """In the models' folder: the hub's commits that were resolved outside a study."""
 
 
 def fetched_models() -> Path:
-    """Where fetched models are kept: ``$BEAMUQ_MODELS``, ``resources/models``, or the user's cache.
+    """Where fetched models are kept: the first of these that is set, or that is there.
 
-    The first of these that is set, or that is there.
+    ``$BEAMUQ_MODELS``; ``resources/models`` of the working folder, or of the checkout that the
+    package is installed from; the user's cache.
     """
     folder = os.environ.get("BEAMUQ_MODELS")
     if folder:
@@ -57,6 +60,9 @@ def fetched_models() -> Path:
     in_working_folder = Path("resources/models")
     if in_working_folder.is_dir():
         return in_working_folder
+    in_checkout = CHECKOUT / "resources/models"
+    if (CHECKOUT / "Snakefile").is_file() and in_checkout.is_dir():
+        return in_checkout
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     return cache / "beamuq" / "models"
 

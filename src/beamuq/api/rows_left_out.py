@@ -10,8 +10,10 @@ from typing import TypeVar
 
 from beamuq.errors import BeamUQError
 
-TOLD_REASONS = 3  # of those for which something is left out, the most frequent
+TOLD_REASONS = 5  # of those for which something is left out, the most frequent
+TOLD_PLACES = 10  # of what is left out for other reasons
 PLACE_IN_LIST = re.compile(r"\[\d+\]")
+ADVICE_TAKEN = re.compile(r"(, or|;) leave such rows out with skip_invalid \(--skip-invalid\)")
 SKIP_SAMPLES = "skip_invalid_samples (--skip-invalid-samples) leaves such samples out"
 
 Part = TypeVar("Part")
@@ -28,7 +30,12 @@ class LeftOut:
     @property
     def reason(self) -> str:
         """The error without the row's place, and without the places of lists in it."""
-        return PLACE_IN_LIST.sub("[…]", str(self.error).removeprefix(f"{self.place}: "))
+        return PLACE_IN_LIST.sub("[…]", self.told.removeprefix(f"{self.place}: "))
+
+    @property
+    def told(self) -> str:
+        """The error without the advice to leave out such rows, which was taken."""
+        return ADVICE_TAKEN.sub("", str(self.error))
 
 
 @dataclass
@@ -121,10 +128,13 @@ def _by_reason(left_out: Sequence[LeftOut], where: str) -> str:
     sentences = []
     for reason in most_frequent:
         parts = by_reason[reason]
-        first = str(parts[0].error).removeprefix(f"{where}: ")
+        first = parts[0].told.removeprefix(f"{where}: ")
         place = parts[0].place.removeprefix(f"{where}: ")
         sentences.append(first if len(parts) == 1 else f"{len(parts)} as {place}: {reason}")
-    further = len(left_out) - sum(len(by_reason[reason]) for reason in most_frequent)
-    if further:
-        sentences.append(f"{further} for other reasons")
+    others = [part for part in left_out if part.reason not in most_frequent]
+    if others:
+        places = [part.place.removeprefix(f"{where}: ") for part in others]
+        more = ["…"] if len(places) > TOLD_PLACES else []
+        first_places = ", ".join([*places[:TOLD_PLACES], *more])
+        sentences.append(f"{len(others)} for other reasons: {first_places}")
     return " | ".join(sentences)

@@ -38,6 +38,7 @@ from beamuq.api.candidate_records import (
     with_prompt_hash,
 )
 from beamuq.api.draws_of_samples import check_draws, draws_of, setting_of_draw, settings_of_draws
+from beamuq.api.empty_answers import warn_if_answers_are_empty
 from beamuq.api.foreign_rows import Keys
 from beamuq.api.inspect_log_file import is_inspect_log
 from beamuq.api.inspect_logs import from_inspect
@@ -532,6 +533,7 @@ def score(
     else:
         warn_if_answers_are_samples(records)
     warn_if_samples_are_one_draw(records)
+    warn_if_answers_are_empty(records)
     if not with_ending:
         warn_if_endings_are_believed(records)
     if draw_size is not None:

@@ -19,6 +19,7 @@ from beamuq.api.answer_among_samples import (
 from beamuq.api.believed_endings import check_one_is_said, warn_if_endings_are_believed
 from beamuq.api.candidate_records import LABELS, Records, record_blocks, with_prompt_hash
 from beamuq.api.draws_of_samples import check_draws
+from beamuq.api.empty_answers import with_empty_answers_told
 from beamuq.api.foreign_rows import Keys
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.rows import check_settings, render
@@ -149,9 +150,10 @@ def score_file(
         blocks = _with_endings_looked_at(blocks)
     labelled = (with_prompt_hash(block, prompt_hash, str(rows)) for block in blocks)
     compared = _compared(labelled, str(rows), leave_one_out, draw_size)
+    counted = with_empty_answers_told(compared)
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".beamuq-") as folder:
-        written = _write_blocks(compared, scoring, Path(folder, "scores.parquet"), lines_of(rows))
+        written = _write_blocks(counted, scoring, Path(folder, "scores.parquet"), lines_of(rows))
         with atomic(output) as temporary:
             _write_columns(written, temporary, output.suffix)
     return written.questions

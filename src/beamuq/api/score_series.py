@@ -52,11 +52,16 @@ class ScoreSeries(pd.Series):
         return "\n".join(filter(None, [super().__repr__(), self._origin_in_words()]))
 
     def _origin_in_words(self) -> str:
-        """What is shown below the values: of which form they are, by which similarity."""
+        """What is shown below the values: of which form they are, by which similarity.
+
+        Of computed ones, such as ``1 - scores``, of which scores they are not the values any more.
+        """
         rows = self.scored_rows
         if rows is None or rows.empty:
             return ""
         method = str(rows["method"].iloc[0])
+        if not _are_values_of(rows, self):
+            return f"computed of {method}, no scores of it any more"
         forms = [
             form_in_words(method, str(variant), candidate_counts(of_form))
             for variant, of_form in rows.groupby("variant", sort=False)
@@ -189,6 +194,16 @@ def _are_of(rows: pd.DataFrame, ids: pd.Index, values: Floats) -> bool:
     return all(
         math.isclose(own, value, rel_tol=ROUNDED)
         for own, value in zip(own_values, values, strict=True)
+    )
+
+
+def _are_values_of(rows: pd.DataFrame, series: pd.Series[Any]) -> bool:
+    """Whether each value of a series is that of a row of its id, or missing."""
+    rows_of_ids = _rows_of_ids(rows[["id", "value"]], series.index)
+    return all(
+        math.isnan(value)
+        or any(math.isclose(row["value"], value, rel_tol=ROUNDED) for row in known_rows)
+        for known_rows, value in zip(rows_of_ids, series, strict=True)
     )
 
 

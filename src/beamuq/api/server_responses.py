@@ -258,11 +258,11 @@ class _RowReader:
             self._read(response, "samples", place)
         except BeamUQError as error:
             name = response.name_of_choices
-            if name is None or (keeps_first and len(response.content[name]) < 2):
+            choices = response.content[name] if name else []
+            if name is None or not choices or (keeps_first and len(choices) == 1):
                 raise
             if keeps_first:
-                first = response.content[name][:1]
-                self._read(response.with_choices(name, first), "samples", place)
+                self._read(response.with_choices(name, choices[:1]), "samples", place)
             if not self.skipping.is_asked:
                 raise self.skipping.naming_option(error) from error
             return self._reduced(response, name, place)

@@ -13,6 +13,10 @@ from beamuq.errors import BeamUQError
 
 FLOOR = -9999.0  # what OpenAI and vLLM write for a token too unlikely to say
 NO_LOGPROBS = "the response has no log-probabilities; ask the server for logprobs"
+NO_TOKENS_OF_EMPTY = (
+    "the text is empty, and the response has no token of it, not even the ending's, whose "
+    "log-probability would be the answer's"
+)
 NO_ENDING = (
     "the server's tokens lack the ending (end-of-sequence token), and the sum of the others is not "
     "log p of the whole answer; without_ending (--without-ending) scores by it all the same"
@@ -248,7 +252,7 @@ def left_out(
 ) -> str | None:
     """Why the tokens' log-probabilities do not give the text's; None: they do."""
     if not tokens:
-        return NO_LOGPROBS
+        return NO_LOGPROBS if text else NO_TOKENS_OF_EMPTY
     if any(logprob is None or logprob <= FLOOR for logprob in logprobs):
         return NO_TOKEN
     return WHY.get(verdict(text, tokens, cut=cut, stops=stops))
