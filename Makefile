@@ -16,6 +16,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # bytecode is kept, even where the environment says otherwise: each worker would compile every test anew
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# the tests of a mark, by the files that hold it: a worker that reads all others takes ten seconds more
+tests_of = $(PYTEST) $(shell grep -l 'mark\.$(1)\b' tests/test_*.py) -m $(1)
 
 .PHONY: help demo crate exhibits-from-release quick test lint unit evidence slurm census newest inspect rehearsal server models env package docs bench bench-growth clean
 
@@ -57,13 +59,13 @@ unit: $(STAMP) models ## the tests
 	$(PYTEST) -m "not (census or evidence or slurm or rehearsal or inspect)"
 
 evidence: $(STAMP) ## every published table and figure, made again from the published scores
-	$(PYTEST) --dist worksteal -m evidence
+	$(call tests_of,evidence) --dist worksteal
 
 slurm: $(STAMP) ## a one-node cluster, a cancelled job, the bytes of a workstation
-	$(PYTEST) -m slurm
+	$(call tests_of,slurm) -n 0
 
 census: $(STAMP) ## which path decodes which class of models
-	$(PYTEST) -m census
+	$(call tests_of,census) --dist worksteal
 
 newest: $(STAMP) ## the engine's tests and the census on pip's newest transformers, where it is newer than the pinned one
 	python tools/newest_transformers.py $(NEWEST)
@@ -74,7 +76,7 @@ inspect: $(STAMP) ## logs in Inspect's own format, read by Inspect in an environ
 	PYTHONPATH=src $(INSPECT)/bin/python -m pytest --noconftest -p no:cacheprovider -q tests/test_api_inspect_logs.py
 
 rehearsal: $(STAMP) ## the paper's study, from a stand-in hub to the comparison, by tiny models: many minutes
-	$(PYTEST) -n 0 -m rehearsal
+	$(call tests_of,rehearsal) -n 0
 
 server: $(STAMP) models ## decoding over a real vLLM and llama.cpp, each in an environment of its own, against decoding in process: many minutes
 	OMP_NUM_THREADS=1 python tools/served_check.py
