@@ -58,8 +58,10 @@ def draw_risk_coverage(
     ``top``: where the vertical axis ends. Thresholds are large marks. A method that scores all
     answers alike shows all or none: its curve is one point, drawn as a mark with a bar.
     """
+    numbers = ", ".join(f"{risk:g}".removeprefix("0") for risk in sorted(risks))
     for risk in risks:
-        ax.axhline(risk, color=GREY, linestyle=":", linewidth=0.6, label="allowed share (α)")
+        name = f"allowed share (α): {numbers}"
+        ax.axhline(risk, color=GREY, linestyle=":", linewidth=0.6, label=name)
     if (data["part"] == "guaranteed").any():
         ax.plot(
             [],
