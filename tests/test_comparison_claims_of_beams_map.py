@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from beamuq_study.comparison.claims import claims_of_beams_map
-from beamuq_study.comparison.claims.case import Case, TooFewError
+from beamuq_study.comparison.claims.case import Case, NotAskedError, TooFewError
 from beamuq_study.comparison.claims.verdict import Verdict
 from beamuq_study.comparison.comparison_inputs import ComparisonInputs, read_rules
 from beamuq_study.exhibits.figure_of_beams_map import MIXED
@@ -137,6 +137,15 @@ def test_the_crossing_is_interpolated_between_masses(
     maps = {CELL: made(CELL, lambda _, power, __: gains[POWERS.index(power)])}
     verdict = judged(claims_of_beams_map.crossing_between, maps, kappa=1.0, ends=(0.15, 0.6))
     assert (verdict.outcome, verdict.value) == (outcome, pytest.approx(value, abs=0.01))
+
+
+def test_a_claim_about_similarity_is_not_asked_of_options_which_have_no_such_map() -> None:
+    whole = made(CELL, lambda *_: 0.05)
+    maps = {CELL: whole.rows(whole.frame["quality"] != SIMILARITY)}
+    with pytest.raises(NotAskedError, match="no map of triviaqa has quality similarity"):
+        judged(claims_of_beams_map.crossing_between, maps, kappa=1.0, ends=(0.15, 0.6))
+    with pytest.raises(NotAskedError):
+        judged(claims_of_beams_map.overconfidence_costs, maps, kappas=KAPPAS)
 
 
 def test_a_crossing_below_every_mass_of_the_map_may_be_anywhere_below() -> None:

@@ -252,6 +252,14 @@ def test_a_fixed_k_that_cuts_equal_eigenvalues_and_wrong_means_are_compared_with
     assert set(errata["reason"]) == {"means"}
 
 
+def test_a_study_whose_grid_lacks_the_main_recipe_has_no_test_of_beams_against_samples(
+    replication: ComparisonInputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    families = beams_minus_samples.Families(("Dissimilarity",), {}, [])
+    monkeypatch.setattr(beams_minus_samples, "_families", lambda _: families)
+    assert beams_minus_samples.differences(replication).empty
+
+
 def test_a_partial_run_says_what_was_not_run(folder: Path) -> None:
     left_out = (
         "coqa",

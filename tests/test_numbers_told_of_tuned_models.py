@@ -356,3 +356,17 @@ def test_what_is_told_of_mixtures_on_tuned_models() -> None:
     assert (gains["low"] > 0).all()
     least, most = signed(gains["value"].min()), signed(gains["value"].max())
     assert_told(MAP, f"(tuned on CoQA, n = 500: {least} to {most}, shown)")
+
+
+def test_what_is_told_of_the_choice_model_s_place_on_the_map() -> None:
+    numbers_of_place = csv("choice_on_map").set_index(["dataset", "number"])
+    kappas = [numbers_of_place.loc[(name, "kappa"), "value"] for name in CHOICE_SETS]
+    first, second = (decimal(kappa, 2) for kappa in kappas)
+    assert_told(TUNED, f"Its κ is {first} and {second}; [its map]")
+    for name in CHOICE_SETS:
+        gain_by_label = numbers_of_place.loc[(name, "beams - samples")]
+        assert gain_by_label["low"] < 0 < gain_by_label["high"]
+        assert gain_by_label["high"] < numbers_of_place.loc[(name, "own map, exact text"), "low"]
+        assert numbers_of_place.loc[(name, "right among the ten"), "value"] > 0.97
+    counts = [int(numbers_of_place.loc[(name, "kappa"), "n"]) for name in CHOICE_SETS]
+    assert_told(MAP, f"All {counts[0]:,} and {counts[1]} questions")

@@ -93,7 +93,7 @@ def differences(results: ComparisonInputs) -> pd.DataFrame:
     run = frame.loc[frame["n"].notna(), PLACE]
     notes = _notes(families, frame, set(run.itertuples(index=False, name=None)))
     frame["note"] = [note.text for note in notes]
-    not_run = np.array([note.is_not_run for note in notes])
+    not_run = np.array([note.is_not_run for note in notes], dtype=bool)  # of none, too
     undefined = not_run | frame["difference"].isna().to_numpy()
     frame.loc[undefined, NUMBERS] = np.nan
     frame.loc[undefined, ["n", "resamples"]] = 0

@@ -13,7 +13,12 @@ from beamuq.array_types import Floats
 from beamuq.evaluation.bootstrap import interval
 from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.evaluation.known_distribution import crossing
-from beamuq_study.comparison.claims.case import Case, question_count, require_questions
+from beamuq_study.comparison.claims.case import (
+    Case,
+    NotAskedError,
+    question_count,
+    require_questions,
+)
 from beamuq_study.comparison.claims.judges import judge
 from beamuq_study.comparison.claims.verdict import Part, Verdict, weakest_part
 from beamuq_study.errors_where_u_is_known import GAIN
@@ -129,10 +134,16 @@ def _gains(case: Case, cells: Sequence[Cell]) -> Estimates:
 def _main_gains(
     case: Case, cells: Sequence[Cell], kappas: Collection[float], quality: str
 ) -> Estimates:
-    """Those of beams at some κ and the main number of candidates."""
+    """Those of beams at some κ and the main number of candidates.
+
+    Raises NotAskedError where no map has the quality: of datasets with options none has similarity.
+    """
     gains = _gains(case, cells).where(quality=quality, variant=BEAMS)
     has_kappa = gains.frame["kappa"].isin(list(kappas))
     has_main_size = gains.frame["M"] == case.results.study.main.num_candidates
+    if not (has_kappa & has_main_size).any():
+        names = ", ".join(cell.dataset for cell in cells)
+        raise NotAskedError(f"no map of {names} has quality {quality}")
     return gains.rows(has_kappa & has_main_size)
 
 
