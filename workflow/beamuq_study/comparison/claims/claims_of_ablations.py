@@ -57,8 +57,8 @@ def beams_ahead_of_others(case: Case, table: str, worse: Sequence[str]) -> Verdi
 def none_dominates(case: Case, table: str) -> Verdict:
     """Whether every setting is significantly behind another in some column.
 
-    Yes: each is, at ``level`` after Holm over the columns, by a p that allows for choosing the best
-    of the others.
+    Yes: each is, at ``level`` after Holm over the columns, by a one-sided p that allows for
+    choosing the best of the others.
 
     No: one setting is the best of all in every column; that is not tested.
 
