@@ -336,6 +336,25 @@ def test_a_loss_within_what_is_negligible_is_a_match(
     assert (verdict.outcome, verdict.value) == (outcome, pytest.approx(-fall))
 
 
+@pytest.mark.parametrize(
+    ("match", "above", "tested"),
+    [
+        (
+            True,
+            "1 of 1 above -0.02, the margin",
+            "100% significantly above that, 0% significantly below that",
+        ),
+        (False, "0 of 1 above 0", "0% significantly above, 100% significantly below"),
+    ],
+)
+def test_what_is_judged_with_a_margin_says_so(match: bool, above: str, tested: str) -> None:
+    values = {("SemanticEntropy", BEAM, ""): 0.39, ("SemanticEntropy", SAMPLES, ""): 0.4}
+    cells, parts = mains(values, 0.002)
+    case = Case(in_memory(*parts), cells)
+    claims_of_methods.beams_rise(case, methods=["SemanticEntropy"], match=match)
+    assert case.notes == [above, tested]
+
+
 def test_what_is_undecided_has_a_smallest_detectable_difference(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

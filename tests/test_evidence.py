@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import sys
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -296,6 +297,87 @@ def test_a_claim_is_told_with_its_outcome_number_interval_and_n(
     assert "| yes | `mine` |\n| no | `up` |" in table
 
 
+def rows_of_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *rows: str) -> None:
+    """Make these rows the claims of a study ``s``."""
+    head = "id,where,claim,model,datasets,outcome,value,low,high,n,detectable,found"
+    (tmp_path / "evidence/s").mkdir(parents=True)
+    path = tmp_path / "evidence/s/comparison_claims.csv"
+    path.write_text("\n".join([head, *rows]), encoding="utf-8")
+    monkeypatch.setattr(sync_evidence, "ROOT", tmp_path)
+
+
+def test_a_denied_claim_says_how_many_of_its_parts_deny_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tested = "1 of 2 above 0; 0% significantly above, 50% significantly below"
+    row = f'up,section 1,Beams win.,m,a,no,0.009,-0.247,0.246,9,,"{tested}"'
+    rows_of_claims(tmp_path, monkeypatch, row)
+    shown = written("<!-- claims s -->\n<!-- end -->")
+    assert r"m, a: **no** (1 of 2 significantly below). .009 \[-.247, .246]; n = 9" in shown
+
+
+@pytest.mark.parametrize(
+    ("outcome", "above", "remark"),
+    [
+        ("undecided", "1 of 1 above 0", " (uncorrected)"),
+        ("yes", "1 of 1 above 0", ""),
+        ("undecided", "1 of 1 above -0.02, the margin", ""),
+    ],
+)
+def test_an_interval_without_zero_beside_an_undecided_verdict_is_said_to_be_uncorrected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: str, above: str, remark: str
+) -> None:
+    tested = f"{above}; 0% significantly above, 0% significantly below"
+    row = f'up,section 1,Beams win.,m,a,{outcome},0.044,0.007,0.079,9,,"{tested}"'
+    rows_of_claims(tmp_path, monkeypatch, row)
+    shown = written("<!-- claims s -->\n<!-- end -->")
+    assert rf"**{outcome}**. .044 \[.007, .079]{remark}; n = 9" in shown
+
+
+@pytest.mark.parametrize(
+    ("end", "text"), [(-0.00024, "-.0002"), (0.00018, ".0002"), (1e-19, ".000"), (-0.0006, "-.001")]
+)
+def test_an_end_of_an_interval_shows_on_which_side_of_zero_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: float, text: str
+) -> None:
+    rows_of_claims(tmp_path, monkeypatch, f"up,section 1,Beams win.,m,a,no,-0.01,-0.02,{end},9,,")
+    assert rf"-.010 \[-.020, {text}]" in written("<!-- claims s -->\n<!-- end -->")
+
+
+def test_the_outcomes_tell_of_a_claim_that_rests_on_no_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows_of_claims(tmp_path, monkeypatch, "theorem,theorem 1,It suffices.,,,no,,,,0,,mass 0.86")
+    shown = written("<!-- outcomes s -->\n<!-- end -->")
+    assert "\nWhatever the model: `theorem` **no** (mass 0.86).\n" in shown
+
+
+def test_verdicts_on_the_paper_s_claims_stand_in_a_table_by_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows_of_claims(
+        tmp_path,
+        monkeypatch,
+        "up,section 1,Beams win.,m,a,no,-0.25,-0.5,-0.125,1200,,",
+        "up,section 1,Beams win.,other,a,undecided,0.5,,,1100,,",
+        "top,section 2,First.,m,a,undecided,,,,9,,rank 2 of 3",
+        "cost,section 2,It is free.,,,not asked,,,,,,missing",
+        "theorem,theorem 1,It suffices.,,,no,,,,0,,mass 0.86",
+        "mine,ours,Draws win.,m,a,yes,14,,,7,,",
+    )
+    shown = written("<!-- verdicts s | m as Mine;\n other as Theirs -->\n<!-- end -->")
+    assert shown.splitlines()[2:-2] == [
+        "| claim | Mine | Theirs |",
+        "| --- | --- | --- |",
+        r"| `up` | **no** -.250 \[-.500, -.125] | **undecided** .500 |",
+        "| `top` | **undecided** | not asked |",
+        "",
+        "n = 1,100 to 1,200; 9 of `top`.",
+        "",
+        "Not asked of them: `cost`.",
+    ]
+
+
 def test_published_scores_are_short_and_keep_every_order_and_no_new_tie() -> None:
     scores = pd.Series(
         [
@@ -360,6 +442,15 @@ def test_every_published_figure_can_be_drawn_again() -> None:
     for folder, label in redraw_evidence.published():
         has_points = (folder / f"figures/{label}.csv").is_file()
         assert label in (redraw_evidence.DRAWN if has_points else redraw_evidence.OF_SCORES), label
+
+
+def test_redrawing_prints_each_file_that_it_writes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["redraw_evidence.py", "abl_length"])
+    monkeypatch.setattr(redraw_evidence, "picture", lambda *_: None)
+    redraw_evidence.main()
+    assert capsys.readouterr().out == "wrote evidence/small/figures/abl_length.png\n"
 
 
 def test_the_published_captions_of_the_map_count_the_points_that_the_pictures_show() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+import beamuq
 import evidence_map
 from beamuq_study.comparison.comparison_inputs import read_claims, read_paper_numbers
 from beamuq_study.exhibits.table_formats import decimal, signed
@@ -551,3 +552,28 @@ def test_how_many_of_our_claims_have_which_outcome() -> None:
         "optimal-stratified-not-behind": "600 of 600 places shown",
     }
     assert_told(MAP, "at 15 of 15 places", "at 30 of 30 places", "at 600 of 600 places")
+
+
+def test_the_part_that_denies_a_gain_on_short_answers_as_chat_is_told() -> None:
+    gains = {}
+    for dataset in ("triviaqa", "coqa"):
+        scores = greedy(Path(f"scores/embedding/smollm2-135m-chat/{dataset}/main.parquet"))
+        value = {name: scores[scores["method"] == name]["value"] for name in ("Prob", "Perplexity")}
+        length = (value["Prob"] / value["Perplexity"]).round()
+        short = length.index[length < 7]
+        judged = greedy(Path(f"quality/answer_f1/smollm2-135m-chat/{dataset}/main.parquet"))
+        of_method = scores[(scores["method"] == "Dissimilarity") & (scores["setting"] == "")]
+        prr = {
+            variant: beamuq.prr(rows["value"].loc[short], judged["value"].loc[short]).value
+            for variant, rows in of_method.groupby("variant")
+        }
+        gains[dataset] = (len(short), prr["beamsearch"] - prr["multinomial"])
+    (trivia_count, trivia_gain), (coqa_count, coqa_gain) = gains.values()
+    assert_told(
+        "docs/every_claim.md",
+        f"TriviaQA's {trivia_count} short answers lose {decimal(-trivia_gain)}, CoQA's "
+        f"{coqa_count} gain {decimal(coqa_gain)}",
+    )
+    told = csv("comparison_claims").query("id == 'short-answers' and model == 'smollm2-135m-chat'")
+    assert "1 of 2 above 0" in told["found"].item()
+    assert (trivia_gain + coqa_gain) / 2 == pytest.approx(told["value"].item(), abs=1e-3)

@@ -12,6 +12,7 @@ import pytest
 import beamuq
 import sync_docs
 from beamuq.methods import METHODS
+from beamuq_study.comparison.claims.judges import JUDGES
 from page_blocks import DOCS
 
 
@@ -42,6 +43,32 @@ def test_the_python_page_lists_what_the_package_offers() -> None:
     names = [row.split("`")[1].removeprefix("beamuq.") for row in rows]
     assert names[: len(beamuq.__all__)] == beamuq.__all__
     assert all(len(row.split(" | ")[1]) > 20 for row in rows)
+
+
+def test_a_claim_is_listed_with_its_judge_and_settings() -> None:
+    (row,) = (row for row in sync_docs.claims().splitlines() if row.startswith("| `roc-auc` |"))
+    assert "| `beams_rise`, `metric: ROC-AUC`, `most`, `match` |" in row
+
+
+def test_what_a_verdict_asks_for_names_the_margin_and_the_correction() -> None:
+    (row,) = (row for row in sync_docs.judges().splitlines() if row.startswith("| `beams_rise` |"))
+    _, _, _, asked_for_yes, asked_for_no, number, _ = row.split("|")
+    assert "`level` (.05) after Holm over the methods" in asked_for_yes
+    assert "above −`negligible` (.02)" in asked_for_yes
+    assert "one loses significantly" in asked_for_no
+    assert number == " The mean of the methods' gains. "
+
+
+def test_a_judge_that_does_not_say_what_its_verdict_asks_for_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def silent() -> None:
+        """Whether it rains."""
+
+    entry = replace(JUDGES["theorem"], function=silent)
+    monkeypatch.setitem(JUDGES, "theorem", entry)
+    with pytest.raises(SystemExit, match="judge 'theorem': its docstring needs one paragraph"):
+        sync_docs.judges()
 
 
 PYTHON_PAGE = (DOCS / "reference/python.md").read_text(encoding="utf-8")

@@ -1,8 +1,8 @@
 """Draw the published figures again, of their published points, without a model or a dataset.
 
-``python tools/redraw_evidence.py [LABEL …]`` writes ``evidence/*/figures/LABEL.png`` after a change
-of how a figure looks. Captions and points stay as they are. Two figures have more points than are
-published: they are drawn of the published scores.
+``python tools/redraw_evidence.py [LABEL …]`` writes over ``evidence/*/figures/LABEL.png`` after a
+change of how a figure looks, and prints each file. Captions and points stay as they are. Two
+figures have more points than are published: they are drawn of the published scores.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ OF_SCORES = ("prr_curves", "risk_coverage")
 TEXTS = ["variant", "note"]  # columns of which "" in a CSV is a text, no missing value
 
 
-def redraw(folder: Path, label: str) -> None:
-    """Write the picture of a figure of a folder of ``evidence/`` anew."""
+def redraw(folder: Path, label: str) -> Path:
+    """Write the picture of a figure of a folder of ``evidence/`` anew; the file written."""
     study = load_study(folder / "study.json")
     exhibit = list_of_exhibits.exhibit(label, study)
     caption = (folder / f"figures/{label}.txt").read_text(encoding="utf-8").strip()
@@ -64,7 +64,9 @@ def redraw(folder: Path, label: str) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         names = {kind: Path(scratch, f"{label}.{kind}") for kind in ("csv", "png", "caption")}
         figure_style.save(built, **names)
-        picture(names["png"], folder / f"figures/{label}.png")
+        target = folder / f"figures/{label}.png"
+        picture(names["png"], target)
+    return target
 
 
 def _of_points(folder: Path, label: str) -> Figure:
@@ -113,16 +115,23 @@ def published() -> list[tuple[Path, str]]:
 
 def main() -> None:
     """Redraw the figures that are named, or all."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", maxsplit=1)[0])
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").split("\n\n", maxsplit=1)[0],
+        epilog="Writes over the published evidence/*/figures/LABEL.png of each folder that has it, "
+        "and prints each file; git checkout -- 'evidence/*.png' brings the old ones back.",
+    )
     labels = sorted({label for _, label in published()})
-    parser.add_argument("labels", nargs="*", metavar="LABEL", help=f"of {', '.join(labels)}")
+    parser.add_argument(
+        "labels", nargs="*", metavar="LABEL", help=f"of {', '.join(labels)}; none: all"
+    )
     asked = parser.parse_args().labels or labels
     unknown = [label for label in asked if label not in labels]
     if unknown:
         parser.error(f"{', '.join(unknown)}: not published; there are {', '.join(labels)}")
     for folder, label in published():
         if label in asked:
-            redraw(folder, label)
+            path = redraw(folder, label)
+            print(f"wrote {path.relative_to(EVIDENCE.parent)}")
 
 
 if __name__ == "__main__":

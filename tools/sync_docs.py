@@ -37,7 +37,8 @@ from beamuq.methods.dissimilarity_estimators import CUSTOM, WEIGHTINGS, Weightin
 from beamuq.methods.method_inputs import DERIVED, PARTS
 from beamuq.methods.registry import METHODS, Method, candidates_of
 from beamuq_study import machine_config, parquet_tables, study_config
-from beamuq_study.comparison.comparison_inputs import read_claims
+from beamuq_study.comparison.claims.judges import JUDGES, Judge
+from beamuq_study.comparison.comparison_inputs import Claim, read_claims, read_rules
 from beamuq_study.exhibits import captions, list_of_exhibits
 from beamuq_study.exhibits.exhibit import Exhibit
 from beamuq_study.study_config import Study
@@ -82,6 +83,7 @@ def _writers() -> dict[str, Callable[[], str]]:
         "asked": partial(keys, AskedObject, "###"),
         "tables": schemas,
         "claims": claims,
+        "judges": judges,
         "exhibits": exhibits,
     }
 
@@ -137,14 +139,63 @@ def _kinds(weighting: Weighting, *, unbiased: bool) -> str:
 
 
 def claims() -> str:
-    """Every claim, and where it stands."""
+    """Every claim, where it stands, and the judge with its settings."""
     rows = []
     for claim in read_claims():
         text = claim.claim
         if claim.missing:
             text += f" **Open**: {claim.missing}."
-        rows.append((f"`{claim.id}`", claim.where, _cell(text)))
-    return _table(("claim", "where", ""), rows)
+        rows.append((f"`{claim.id}`", claim.where, _judge_of(claim), _cell(text)))
+    return _table(("claim", "where", "judge", ""), rows)
+
+
+def _judge_of(claim: Claim) -> str:
+    """A claim's judge with those settings that are a word, a number or a switch."""
+    if not claim.judge:
+        return ""
+    settings = []
+    for name, value in claim.settings.items():
+        if value is True:
+            settings.append(f"`{name}`")
+        elif isinstance(value, (str, int, float)):
+            settings.append(f"`{name}: {value}`")
+    return ", ".join([f"`{claim.judge}`", *settings])
+
+
+VERDICT_PARTS = ("Yes", "No", "Value")
+"""The paragraphs of a judge's docstring that say what its verdict asks for."""
+
+
+def judges() -> str:
+    """Every judge of a claim: what it asks, what its verdicts require, what number it gives."""
+    names = dict.fromkeys(claim.judge for claim in read_claims() if claim.judge)
+    rows = [(f"`{name}`", *_judge_cells(name, JUDGES[name])) for name in names]
+    return _table(("judge", "asks", "*yes*", "*no*", "the number"), rows)
+
+
+def _judge_cells(name: str, judge: Judge) -> list[str]:
+    """Its question, then ``VERDICT_PARTS``, with the numbers of the tolerances that they name."""
+    question = _first_paragraph(judge.function)
+    if hasattr(judge.function, "__wrapped__"):
+        question += " Each dataset apart."
+    texts = [question]
+    paragraphs = (inspect.getdoc(judge.function) or "").split("\n\n")
+    for part in VERDICT_PARTS:
+        found_texts = [text for text in paragraphs if text.startswith(f"{part}: ")]
+        if len(found_texts) != 1:
+            sys.exit(f"judge {name!r}: its docstring needs one paragraph that begins {part!r}:")
+        text = " ".join(found_texts[0].removeprefix(f"{part}: ").split())
+        texts.append(text[0].upper() + text[1:])
+    return [_cell(_with_tolerances(_text(text))) for text in texts]
+
+
+def _with_tolerances(text: str) -> str:
+    """A text with the number behind the name of each tolerance of the comparison."""
+    rules = read_rules()
+    for name, value in (rules.limits | rules.claims).items():
+        number = f"{value:g}".removeprefix("0")
+        text = text.replace(f"`{name}`", f"`{name}` ({number})")
+    return text
 
 
 def exhibits() -> str:

@@ -1,10 +1,10 @@
 """Write what ``evidence/`` says into five pages and the map of ``beamuq advise``.
 
 ``--check`` compares. A block stands between ``<!-- outcomes NAME -->`` (which claims have which
-outcome), ``<!-- claims NAME -->`` (``ours`` or ``paper`` behind it: these alone), ``<!-- waiting
-ours -->`` (those that no published study was asked about), ``<!-- table NAME LABEL TITLE -->``
-(without TITLE all columns) or ``<!-- cells … -->`` (see `cells`) and ``<!-- end -->``. The rest of
-the page is written by hand.
+outcome), ``<!-- claims NAME -->`` (``ours`` or ``paper`` behind it: these alone), ``<!-- verdicts
+NAME | … -->`` (see `verdicts`), ``<!-- waiting ours -->`` (those that no published study was asked
+about), ``<!-- table NAME LABEL TITLE -->`` (without TITLE all columns) or ``<!-- cells … -->`` (see
+`cells`) and ``<!-- end -->``. The rest of the page is written by hand.
 """
 
 from __future__ import annotations
@@ -31,21 +31,28 @@ PAGES = tuple(
 MAP = ROOT / "src/beamuq/evaluation/when_beams_win.csv"
 MAPPED = ("dataset", "quality", "power", "mass", "kappa", "value", "low", "high", "n")
 BLOCK = re.compile(
-    r"(<!-- (claims|outcomes|waiting|table|cells) (.+?) -->\n).*?(<!-- end -->)", re.DOTALL
+    r"(<!-- (claims|outcomes|verdicts|waiting|table|cells) (.+?) -->\n).*?(<!-- end -->)", re.DOTALL
 )
 Row = dict[str, str]  # of a CSV
 OUTCOMES = ("yes", "partly", "no", "undecided", "another model", "too few")
+TESTED = re.compile(  # what a judge says of several parts
+    r"of (\d+) above [^;]*; \d+% significantly above[^,]*, (\d+)% significantly below"
+)
+MOST_DIGITS = 6  # of an end of an interval that rounds to zero: what is smaller is rounding
 
 
 def outcomes(name: str) -> str:
-    """By outcome and model the claims that have it: a table."""
+    """By outcome and model the claims that have it: a table; below it those of no model."""
     claims_by_place: dict[tuple[str, str], list[str]] = {}
     models: list[str] = []
+    without_model = []
     for row in _rows(f"{name}/comparison_claims"):
-        if row["model"] and row["outcome"] in OUTCOMES:
+        if row["outcome"] in OUTCOMES and row["model"]:
             models.append(row["model"])
             place = (row["outcome"], row["model"])
             claims_by_place.setdefault(place, []).append(f"`{row['id']}`")
+        elif row["outcome"] in OUTCOMES:
+            without_model.append(f"`{row['id']}` **{row['outcome']}** ({row['found']})")
     models = list(dict.fromkeys(models))
     lines = [f"| outcome | {' | '.join(models)} |", f"| --- |{' --- |' * len(models)}"]
     for outcome in OUTCOMES:
@@ -53,6 +60,8 @@ def outcomes(name: str) -> str:
         if any(columns):
             shown = [column or "none" for column in columns]
             lines.append(f"| {outcome} | {' | '.join(shown)} |")
+    if without_model:
+        lines += ["", f"Whatever the model: {'; '.join(without_model)}."]
     return "\n".join(lines) + "\n"
 
 
@@ -68,6 +77,67 @@ def claims(name: str, whose: str = "") -> str:
     for title, section in sections.items():
         lines += _section(f"**{title}** (`evidence/{name}/comparison_claims.csv`)", section)
     return "\n".join(lines)
+
+
+def verdicts(*words: str) -> str:
+    """The paper's claims by model, as a table: ``NAME | MODEL as TITLE; …``.
+
+    A cell is ``outcome value [low, high]``. Below the table: of how many questions, and the claims
+    that were asked of none of these models.
+    """
+    name, part = " ".join(words).replace("\n", " ").split(" | ")
+    models = _items(part)
+    rows_of_claims = _rows_of_claims(name, [model.conditions for model in models])
+    lines = [["claim", *(model.title for model in models)], ["---"] * (1 + len(models))]
+    not_asked = []
+    for identifier, rows in rows_of_claims.items():
+        if any(row.get("outcome") in OUTCOMES for row in rows):
+            lines.append([f"`{identifier}`", *map(_verdict, rows)])
+        else:
+            not_asked.append(f"`{identifier}`")
+    if len(lines) == 2:
+        sys.exit(f"verdicts {name}: no claim of the paper was asked of {part}")
+    table_lines = [f"| {' | '.join(line)} |" for line in lines]
+    table_lines += ["", _questions_of_claims(rows_of_claims)]
+    if not_asked:
+        table_lines += ["", f"Not asked of them: {', '.join(not_asked)}."]
+    return "\n".join(table_lines) + "\n"
+
+
+def _rows_of_claims(name: str, models: list[str]) -> dict[str, list[Row]]:
+    """By claim of the paper a row a model, empty where there is none; not those of no model."""
+    rows_by_place: dict[str, dict[str, Row]] = {}
+    for row in _rows(f"{name}/comparison_claims"):
+        if not _is_ours(row):
+            rows_by_place.setdefault(row["id"], {})[row["model"]] = row
+    return {
+        identifier: [row_of_model.get(model, {}) for model in models]
+        for identifier, row_of_model in rows_by_place.items()
+        if row_of_model.get("", {}).get("outcome") not in OUTCOMES
+    }
+
+
+def _questions_of_claims(rows_of_claims: dict[str, list[Row]]) -> str:
+    """Of how many questions most claims are, then each other number with its claims."""
+    claims_by_number: dict[str, list[str]] = {}
+    for identifier, rows in rows_of_claims.items():
+        counts = [count for row in rows if (count := _number(row, "n")) > 0]
+        if counts:
+            ends = dict.fromkeys(f"{count:,.0f}" for count in (min(counts), max(counts)))
+            claims_by_number.setdefault(" to ".join(ends), []).append(f"`{identifier}`")
+    of_most = max(claims_by_number, key=lambda number: len(claims_by_number[number]))
+    numbers = [of_most]
+    for number, identifiers in claims_by_number.items():
+        if number != of_most:
+            numbers.append(f"{number} of {', '.join(identifiers)}")
+    return f"n = {'; '.join(numbers)}."
+
+
+def _verdict(row: Row) -> str:
+    """``outcome value [low, high]``."""
+    if row.get("outcome") not in OUTCOMES:
+        return "not asked"
+    return f"**{row['outcome']}** {_measured(row)}".strip().replace("[", "\\[")
 
 
 def waiting(_whose: str) -> str:
@@ -115,15 +185,17 @@ def _section(title: str, claims_by_id: dict[str, list[Row]]) -> list[str]:
 
 
 def _outcome(row: Row) -> str:
-    """``model, datasets: outcome. value [low, high]; n; what was seen``."""
-    value = _number(row, "value")
+    """``model, datasets: outcome. value [low, high]; n; what was seen``.
+
+    Behind a *no* stands which of several parts denies it; behind an interval that leaves out zero
+    where the corrected verdict is undecided, that it is uncorrected.
+    """
     n = _number(row, "n")
     detectable = _number(row, "detectable")
     facts = []
-    if not math.isnan(value):
-        digits = 3 if abs(value) < 10 else 0
-        ends = interval(_number(row, "low"), _number(row, "high"))
-        facts.append(f"{decimal(value, digits)} {ends}".strip())
+    measured = _measured(row)
+    if measured:
+        facts.append(f"{measured}{_uncorrected(row)}")
     if n > 0:
         facts.append(f"n = {n:,.0f}")
     if row["found"]:
@@ -131,7 +203,48 @@ def _outcome(row: Row) -> str:
     if not math.isnan(detectable):
         facts.append(f"smallest detectable difference {decimal(detectable)}")
     subject = f"{row['model']}, {_datasets(row)}: " if row["model"] else ""
-    return f"{subject}**{row['outcome']}**. {'; '.join(facts)}".replace("[", "\\[")
+    outcome = f"{subject}**{row['outcome']}**{_denying_parts(row)}. {'; '.join(facts)}"
+    return outcome.replace("[", "\\[")
+
+
+def _measured(row: Row) -> str:
+    """``value [low, high]``; nothing where there is none."""
+    value = _number(row, "value")
+    if math.isnan(value):
+        return ""
+    low = _number(row, "low")
+    high = _number(row, "high")
+    number = decimal(value, 3 if abs(value) < 10 else 0)
+    if math.isnan(low) or math.isnan(high):
+        return number
+    return f"{number} [{_end(low)}, {_end(high)}]"
+
+
+def _end(number: float) -> str:
+    """An end of an interval, with as many digits as show on which side of zero it lies."""
+    digits = 3
+    while digits < MOST_DIGITS and not float(f"{number:.{digits}f}"):
+        digits += 1
+    return decimal(number, digits if float(f"{number:.{digits}f}") else 3)
+
+
+def _uncorrected(row: Row) -> str:
+    """A remark on an interval that leaves out zero though the verdict is undecided."""
+    leaves_out_zero = _number(row, "low") > 0 or _number(row, "high") < 0
+    is_tested = TESTED.search(row["found"]) and "the margin" not in row["found"]
+    if row["outcome"] == "undecided" and leaves_out_zero and is_tested:
+        return " (uncorrected)"
+    return ""
+
+
+def _denying_parts(row: Row) -> str:
+    """How many of several parts are significantly below zero, of a claim that is denied."""
+    tested_parts = [(int(parts), int(percent)) for parts, percent in TESTED.findall(row["found"])]
+    part_count = sum(parts for parts, _ in tested_parts)
+    below = sum(round(parts * percent / 100) for parts, percent in tested_parts)
+    if row["outcome"] != "no" or part_count < 2 or below == 0:
+        return ""
+    return f" ({below} of {part_count} significantly below)"
 
 
 def _datasets(row: Row) -> str:
@@ -254,6 +367,7 @@ def _block(block: re.Match[str]) -> str:
 WRITERS: dict[str, Callable[..., str]] = {
     "claims": claims,
     "outcomes": outcomes,
+    "verdicts": verdicts,
     "waiting": waiting,
     "table": table,
     "cells": cells,

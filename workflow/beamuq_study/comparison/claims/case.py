@@ -137,6 +137,7 @@ class Case:
             shifted.p(),
             replicates.shape[1],
             n,
+            margin=margin,
             most=most,
             sign=sign,
             size=size,
@@ -152,6 +153,7 @@ class Case:
         resamples: int,
         n: int,
         *,
+        margin: float = 0.0,
         most: float = 1.0,
         sign: Part | None = None,
         size: Part = "-",
@@ -160,6 +162,7 @@ class Case:
     ) -> Verdict:
         """A verdict on values [K] claimed to be above 0, with their p [K], NaN as 1, after Holm.
 
+        ``margin``: what was added to them, so that above 0 means above −margin, as the notes say.
         ``most``: the share that has to be significant. ``sign`` None: whether all values are above
         0, or ``most`` and more than half. ``opposite``: that it is shown, whatever the values say.
         ``families``: as many verdicts like this one are asked for together, and Holm's correction
@@ -171,10 +174,15 @@ class Case:
         significant = holm(np.nan_to_num(p, nan=1.0), tests) < self.tolerances["level"]
         above = float(np.mean(significant & positive))
         below = float(np.mean(significant & negative))
-        self.notes.append(f"{positive.sum()} of {len(values)} above 0")
+        limit = f"{-margin:g}, the margin" if margin else "0"
+        pronoun = " that" if margin else ""
+        self.notes.append(f"{positive.sum()} of {len(values)} above {limit}")
         significance: Part = "undecided"
         if not self.too_few_resamples(resamples, tests, 2):
-            self.notes.append(f"{above:.0%} significantly above, {below:.0%} significantly below")
+            self.notes.append(
+                f"{above:.0%} significantly above{pronoun}, "
+                f"{below:.0%} significantly below{pronoun}"
+            )
             significance = _significance(above, most)
         if sign is None:
             sign = part_of_share(float(positive.mean()), max(most, MORE_THAN_HALF))

@@ -32,7 +32,16 @@ def _of_paper_table(study: Study, table: str, **_: Any) -> list[Cell]:
 
 @judge(cells=_of_paper_table)
 def beams_ahead_of_others(case: Case, table: str, worse: Sequence[str]) -> Verdict:
-    """Whether plain beams are above nearly all settings that begin with one of ``worse``."""
+    """Whether plain beams are above the settings that begin with one of ``worse``.
+
+    Yes: they are above each of them in every column, significantly at ``level`` after Holm over all
+    of these differences.
+
+    No: they are above in half of the differences, or fewer, and significantly below in one. Partly
+    takes, beside one significantly below, less than ``nearly_all`` above.
+
+    Value: the mean difference.
+    """
     gaps = []
     for column in _columns(case, table):
         rivals = column.rows(column.frame["setting"].str.startswith(tuple(worse)))
@@ -46,9 +55,14 @@ def beams_ahead_of_others(case: Case, table: str, worse: Sequence[str]) -> Verdi
 
 @judge(cells=_of_paper_table)
 def none_dominates(case: Case, table: str) -> Verdict:
-    """Whether every setting is significantly behind another in some column; the share that is.
+    """Whether every setting is significantly behind another in some column.
 
-    One that is the best of all in every column denies it; anything else leaves it open.
+    Yes: each is, at ``level`` after Holm over the columns, by a one-sided p that allows for
+    choosing the best of the others.
+
+    No: one setting is the best of all in every column; that is not tested.
+
+    Value: the share of settings that are significantly behind another.
     """
     columns = _columns(case, table)
     settings = columns[0].frame[["setting"]]
@@ -78,9 +92,15 @@ def _leads(column: Estimates) -> list[bool]:
 def settings_robust(
     case: Case, table: str, strong: Sequence[str], worse: str, margin: float
 ) -> Verdict:
-    """Whether all ``strong`` settings are within a margin of the best in nearly every column.
+    """Whether ``strong`` settings are near the best, and the last of them above all ``worse`` ones.
 
-    And whether the last of them is above all that begin with ``worse``.
+    Yes: the last strong one is above all that begin with ``worse`` in every column, significantly
+    at ``level`` after Holm over the columns, by a p that allows for choosing the best of them; and
+    the strong ones are within ``margin`` of the best in ``nearly_all`` cases.
+
+    No: it is above in half of the columns, or fewer, and significantly below in one.
+
+    Value: the mean over columns of the lead over the best that begins with ``worse``.
     """
     columns = _columns(case, table)
     close = list[bool]()

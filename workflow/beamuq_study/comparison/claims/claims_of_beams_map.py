@@ -58,21 +58,45 @@ def _untempered(study: Study, cell: Cell) -> list[Cell]:
 
 @judge(cells=_mapped, reads=MAP)
 def beams_win_everywhere(case: Case, kappas: Collection[float]) -> Verdict:
-    """Under exact text, beams − samples above 0 at every power and these κ, on each dataset."""
+    """Under exact text, beams − samples above 0 at every power and these κ, on each dataset.
+
+    Yes: on each dataset the lower end of the interval is above 0 at every place of the map; since
+    all have to be, no correction is needed.
+
+    No: at one place the upper end, after Bonferroni over all, is below 0.
+
+    Value: the place that is least shown.
+    """
     gains = _main_gains(case, case.cells, kappas, EXACT_TEXT)
     return _all_above(case, gains, 0.0)
 
 
 @judge(cells=_mapped, reads=MAP)
 def mixtures_not_behind(case: Case, variant: str, margin: float) -> Verdict:
-    """An estimator that mixes probable outcomes with draws is nowhere more behind samples."""
+    """An estimator that mixes probable outcomes with draws is nowhere more behind samples.
+
+    Yes: on each dataset the lower end of the interval is above −``margin`` at every place of the
+    map; since all have to be, no correction is needed.
+
+    No: at one place the upper end, after Bonferroni over all, is below −``margin``.
+
+    Value: the place that is least shown.
+    """
     gains = _gains(case, case.cells).where(variant=variant)
     return _all_above(case, gains, -margin)
 
 
 @judge(cells=_mapped, reads=MAP)
 def overconfidence_costs(case: Case, kappas: tuple[float, float]) -> Verdict:
-    """Under similarity, beams − samples is smaller at the first κ than the second, at any power."""
+    """Under similarity, beams − samples is smaller at the first κ than the second, at any power.
+
+    Yes: on each dataset the lower end of the interval is above 0 at every place of the map; since
+    all have to be, no correction is needed.
+
+    No: at one place the upper end, after Bonferroni over all, is below 0.
+
+    Value: the place that is least shown.
+    """
     lower_kappa, higher_kappa = kappas
     smaller = _main_gains(case, case.cells, [lower_kappa], SIMILARITY)
     larger = _main_gains(case, case.cells, [higher_kappa], SIMILARITY)
@@ -81,7 +105,14 @@ def overconfidence_costs(case: Case, kappas: tuple[float, float]) -> Verdict:
 
 @judge(cells=_mapped, reads=MAP)
 def crossing_between(case: Case, kappa: float, ends: tuple[float, float]) -> Verdict:
-    """Under similarity, the mass from which beams are ahead is between ``ends`` on each dataset."""
+    """Under similarity, the mass from which beams are ahead is between ``ends`` on each dataset.
+
+    Yes: on each dataset its interval lies between them; since all have to, no correction is needed.
+
+    No: on one dataset the interval, uncorrected, lies outside.
+
+    Value: the mean over datasets of that mass and of the ends of its interval.
+    """
     parts = list[Part]()
     crossings = []
     n = 0
@@ -102,6 +133,13 @@ def tempered_as_sharpened(case: Case, kappas: Collection[float]) -> Verdict:
     """A token temperature gives nearly the beams − samples of a sharpening of equal mass.
 
     The two are of different numbers of questions, so not paired.
+
+    Yes: at each κ, by similarity and by exact text, the interval of what they differ by lies within
+    ± ``negligible``; since all have to be, no correction is needed.
+
+    No: one such interval, uncorrected, lies outside.
+
+    Value: the largest of these differences.
     """
     cell = case.cells[0]
     plain_cell = _untempered(case.results.study, cell)[0]

@@ -36,7 +36,15 @@ def _with_budgets(
 def ahead_at_budgets(
     case: Case, better: Forms, worse: Forms, first: int = 2, last: float = np.inf
 ) -> Verdict:
-    """Whether each ``better`` form is above its ``worse`` one at every M from first to last."""
+    """Whether each ``better`` form is above its ``worse`` one at every M from first to last.
+
+    Yes: each is at each M on each dataset, significantly at ``level`` after Holm over all of these
+    differences.
+
+    No: half of them are above 0, or fewer, and one is significantly below.
+
+    Value: the mean difference.
+    """
     scoring = case.results.study.scoring
     budgets = [
         (cell.dataset, M)
@@ -60,10 +68,18 @@ def _at_budgets(prr: Estimates, budgets: Sequence[Budget], forms: Forms) -> Esti
 
 @judge(cells=_with_budgets)
 def plateau(case: Case, near: int) -> Verdict:
-    """From which M on Dissimilarity over beams is, and stays, at its end's height: the value.
+    """From which M on Dissimilarity over beams is, and stays, at the height of its end.
 
-    It may miss the claimed M by a declared share of it. What has to be significant is the rise from
-    the smallest M to the end.
+    At it means that the interval of the difference lies within ± ``plateau``.
+
+    Yes: on every dataset that M is ``near``, or off by ``plateau_slack`` of it at most, and the PRR
+    at the end is above that at the smallest M, significantly at ``level`` after Holm over the
+    datasets.
+
+    No: on half of the datasets the curve rises, or on fewer; and on one it falls significantly, or
+    the M is off by more. Where it rises and the M is off by more: partly.
+
+    Value: the mean over datasets of that M.
     """
     prr = case.estimates(metric="PRR", method="Dissimilarity", variant=OVER_BEAMS)
     study = case.results.study

@@ -34,6 +34,15 @@ def mean_of_questions(
 
     Or, without one, above the mean over answers of the lengths ``above``. ``of``: a quantity, as
     :func:`_quantity` has them.
+
+    Yes: the mean is in the range, or as near it as two measurements may lie (``z`` · √2 standard
+    errors), and at least ``least_share_of_questions`` of the paper's questions are asked; of fewer,
+    the interval lies in the range. Without a range: the mean is above the other one by more than
+    ``z`` standard errors of their difference.
+
+    No: it is farther off; without a range, below by more than that.
+
+    Value: the mean; without a range, the difference.
     """
     sets = case.candidates()
     values = _quantity(of, sets, case.results.study.main)
@@ -51,9 +60,15 @@ def mean_of_questions(
 @judge(cells=main_recipe_cells, reads=CANDIDATES)
 @per_dataset
 def covered_mass(case: Case, first: int, share: float) -> Verdict:
-    """Whether beams cover more probability than samples at every length.
+    """Whether beams cover more probability than samples, at every length, most by the first.
 
-    And whether the ``first`` of them hold more than a ``share`` of it.
+    Yes: they do in each bin of lengths, in the mean by more than ``z`` standard errors, and the
+    ``first`` beams hold more than a ``share`` of what all of them cover.
+
+    No: they do in half of the bins, or in fewer, and in the mean they cover less by more than ``z``
+    standard errors.
+
+    Value: the mean of what beams cover more.
     """
     sets = case.candidates()
     main = case.results.study.main

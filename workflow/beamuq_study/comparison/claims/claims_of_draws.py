@@ -56,6 +56,13 @@ def beams_ahead_of_draws(
     how many such claims are asked together, for Holm's correction. ``scorer``: "" is the main one.
     ``less``: a model whose gain on the same questions is subtracted. ``untuned``: a model that the
     claim is not about, as it speaks of tuned ones.
+
+    Yes: the gain, the mean over datasets and methods, is above 0, and p times ``families`` is below
+    ``level``.
+
+    No: it is below 0 with such a p.
+
+    Value: the gain, with ``less`` minus that model's.
     """
     case = case.answered()
     gains = _gains_over_draws(case, methods, quality)
@@ -89,5 +96,12 @@ def _with_both(study: Study, better: Form, worse: Form, **_: Any) -> list[Cell]:
 def method_ahead_where_drawn(
     case: Case, better: Form, worse: Form, qualities: Sequence[str]
 ) -> Verdict:
-    """As :func:`method_ahead`, asked of studies alone whose samples are of several draws."""
+    """As :func:`method_ahead`, asked of studies alone whose samples are of several draws.
+
+    Yes: every difference is above 0, significantly at ``level`` after Holm over the qualities.
+
+    No: half of them are above 0, or fewer, and one is significantly below.
+
+    Value: the mean of the differences.
+    """
     return method_ahead(case, better, worse, qualities)

@@ -37,7 +37,15 @@ def _with_disjoint_draws(study: Study, **_: Any) -> list[Cell]:
 
 @judge(cells=main_recipe_cells)
 def theorem(case: Case) -> Verdict:
-    """The theorem's distribution-free condition, by its stored counterexample; needs no run."""
+    """The theorem's distribution-free condition, by its stored counterexample; needs no run.
+
+    Yes: the counterexample, computed anew, does not meet the printed condition, or its beams have
+    no larger error.
+
+    No: it meets the condition, and its beams have a larger squared error than M samples.
+
+    Value: none.
+    """
     outcomes = beam_mass_theorem.COUNTEREXAMPLE
     M = beam_mass_theorem.COUNTEREXAMPLE_M
     beam_error, sample_error = beam_mass_theorem.squared_errors(outcomes, M)
@@ -52,7 +60,14 @@ def theorem(case: Case) -> Verdict:
 @judge(cells=_with_disjoint_draws, reads=COMPARED)
 @per_dataset
 def no_variance(case: Case) -> Verdict:
-    """Whether the estimate varies over draws of samples; beams, which are searched, cannot."""
+    """Whether the estimate varies over draws of samples; beams, which are searched, cannot.
+
+    Yes: the variance of samples is above 0 by more than ``z`` standard errors.
+
+    No: it is below by more, which no variance is.
+
+    Value: that variance.
+    """
     errors = _errors(case)
     return case.clear(*mean_and_std(errors.variance, errors.groups), len(errors.groups))
 
@@ -60,7 +75,14 @@ def no_variance(case: Case) -> Verdict:
 @judge(cells=_with_disjoint_draws, reads=COMPARED)
 @per_dataset
 def small_bias(case: Case, most: float) -> Verdict:
-    """Whether the interval of the beams' mean bias lies within ± ``most``; no: outside."""
+    """Whether the beams' mean bias is small.
+
+    Yes: its interval, of ± ``z`` standard errors, lies within ± ``most``.
+
+    No: it lies outside.
+
+    Value: the bias.
+    """
     errors = _errors(case)
     verdict = case.clear(*mean_and_std(errors.bias, errors.groups), len(errors.groups))
     (size,) = significance.within(pd.DataFrame([vars(verdict)]), most)
@@ -70,7 +92,14 @@ def small_bias(case: Case, most: float) -> Verdict:
 @judge(cells=_with_disjoint_draws, reads=COMPARED)
 @per_dataset
 def smaller_error(case: Case) -> Verdict:
-    """The squared error of one draw of M samples minus that of beams, by question."""
+    """The squared error of one draw of M samples minus that of beams, by question.
+
+    Yes: its mean is above 0 by more than ``z`` standard errors.
+
+    No: it is below 0 by more.
+
+    Value: that mean.
+    """
     errors = _errors(case)
     case.notes.append(
         f"mean squared error of one draw {errors.variance.mean():.4f}, of beams "
@@ -87,9 +116,16 @@ def small_gap(case: Case) -> Verdict:
 
     Samples that are none of the beams are draws from outside them: their mean is μ_out, whose own
     error is taken off the squared gap. By the condition (1 − m_B)|μ_B − μ_out| < σ/√M a question
-    needs the mass 1 − σ/(√M |μ_B − μ_out|). Sign: that is below the printed threshold at more than
-    half of the questions (the value). Size: with the beams' own mass their mean squared error is
-    below that of M samples. Under two samples outside tell nothing of a question.
+    needs the mass 1 − σ/(√M |μ_B − μ_out|). Under two samples outside tell nothing of a question.
+
+    Yes: the mass that they need is below the printed threshold at more than half of the questions;
+    and with the beams' own mass their mean squared error is below that of M samples; both by more
+    than ``z`` standard errors.
+
+    No: it is so at less than half of the questions, by more than ``z`` standard errors. At more
+    than half, and the beams' error larger by as much: partly.
+
+    Value: the share of questions.
     """
     draws = _draws_with_samples_outside(case)
     M = case.results.study.main.num_candidates

@@ -39,9 +39,14 @@ def estimators(case: Case, comparisons: Comparisons) -> Verdict:
     """Estimators of Dissimilarity against others in PRR on every dataset, by one-sided bounds.
 
     Each is a weighting and its candidates; of samples the mean over all disjoint draws that are
-    scored. Yes: every lower bound of better − worse at the declared level is above −margin; since
-    all have to be, no correction is needed. No: some upper bound, corrected by Bonferroni over all,
-    is below it. The value is the weakest.
+    scored.
+
+    Yes: on every dataset each lower bound of better − worse at ``level`` is above minus its margin;
+    since all have to be, no correction is needed.
+
+    No: one upper bound, after Bonferroni over all, is below that.
+
+    Value: the difference that is least shown, between these two bounds.
     """
     case = case.answered()
     level = case.tolerances["level"]

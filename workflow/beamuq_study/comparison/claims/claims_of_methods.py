@@ -50,6 +50,14 @@ def beams_rise(
     """Whether beams raise the means over datasets of all methods, or of ``most``.
 
     ``match``: or lower them by less than what is negligible.
+
+    Yes: every method gains, significantly at ``level`` after Holm over the methods; with ``most``,
+    more than half gain, and half or more significantly. With ``match``, above −``negligible`` is a
+    gain, and below it a loss.
+
+    No: half of the methods gain, or fewer, and one loses significantly.
+
+    Value: the mean of the methods' gains.
     """
     gains = case.answered(answer_source).gains(methods, metric, answer_source)
     return case.rise(
@@ -62,7 +70,14 @@ def beams_rise(
 
 @judge(cells=main_recipe_cells)
 def beams_change_nothing(case: Case, method: str) -> Verdict:
-    """Whether beams change the mean over datasets of a method by a negligible amount."""
+    """Whether beams change the mean over datasets of a method by a negligible amount.
+
+    Yes: the interval of the gain lies within ± ``negligible``. One interval, no correction.
+
+    No: it lies outside.
+
+    Value: the gain.
+    """
     gains = case.answered().gains([method])
     parts, summary = case.negligible(gains.mean_over_datasets())
     interval = summary[["value", "low", "high", "std"]].iloc[0]
@@ -80,9 +95,13 @@ def _with_both(study: Study, better: Form, worse: Form, **_: Any) -> list[Cell]:
 def method_ahead(case: Case, better: Form, worse: Form, qualities: Sequence[str]) -> Verdict:
     """Whether one form of a method ranks better than another by each of several qualities.
 
-    By each quality the difference in PRR is that of the means over datasets. Yes: all are above 0,
-    and significantly so after Holm over the qualities. No: one is significantly below 0. The value
-    is their mean; the notes have each.
+    By each quality the difference in PRR is that of the means over datasets; the notes have each.
+
+    Yes: every difference is above 0, significantly at ``level`` after Holm over the qualities.
+
+    No: half of them are above 0, or fewer, and one is significantly below.
+
+    Value: the mean of the differences.
     """
     case = case.answered()
     leads = joined([_lead(case, better, worse, quality) for quality in qualities])
@@ -109,8 +128,13 @@ def _lead(case: Case, better: Form, worse: Form, quality: str) -> Estimates:
 def ranking(case: Case, place: str, method: str = "") -> Verdict:
     """Where the beam form of a method, or of any, stands in the main table by mean PRR.
 
-    That it is "best" is tested; no test says how far another rank is one by chance, which leaves it
-    undecided.
+    Yes: with ``place`` best, it is ahead of every other method, significantly at ``level`` by a p
+    that allows for choosing the best of these forms and of the others. Any other place is left
+    undecided: no test says how far a rank is one by chance.
+
+    No: with ``place`` best, it is significantly behind the best of the others.
+
+    Value: the lead over the best of the others, without an interval.
     """
     means = _means_of_main_table(case.answered())
     of_method = means.frame["method"] == method if method else True
@@ -140,7 +164,13 @@ def _means_of_main_table(case: Case) -> Estimates:
 def gain_on_short_answers(case: Case, below: int) -> Verdict:
     """Whether Dissimilarity gains on answers of fewer tokens than ``below``, not on the others.
 
-    A gain on the others is none if it is negligible.
+    Yes: on every dataset the short answers gain, significantly at ``level`` after Holm over the
+    datasets, and the interval of the others' gain lies within ± ``negligible``, uncorrected.
+
+    No: on half of the datasets the short answers gain, or on fewer; and on one they lose
+    significantly, or on half or more the interval of the others lies outside.
+
+    Value: the mean over datasets of the gain on the short answers.
     """
     case.require(*SCORES, *CANDIDATES)
     short = joined([_gain_by_length(case, cell, below, "below") for cell in case.cells])
@@ -167,7 +197,15 @@ def _gain_by_length(case: Case, cell: Cell, length: int, side: Side) -> Estimate
 @judge(cells=_with_methods, reads=SCORES)
 @per_dataset
 def curves_ahead(case: Case, methods: Sequence[str]) -> Verdict:
-    """Whether rejection curves of beams lie on or above those of samples over nearly all shares."""
+    """Whether rejection curves of beams lie on or above those of samples over nearly all shares.
+
+    Yes: for every method they do over ``nearly_all`` of the shares, and it gains in PRR,
+    significantly at ``level`` after Holm over the methods.
+
+    No: for one method they do over half of the shares, or less, and one loses significantly in PRR.
+
+    Value: the mean of the methods' gains in PRR.
+    """
     case.require(*SCORES)
     scored = case.results.inputs.scores(case.cells[0])
     shares_ahead = []
