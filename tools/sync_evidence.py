@@ -346,7 +346,10 @@ def _cell(data: list[Row], conditions: list[str], *, is_difference: bool) -> str
     number = signed(value, digits) if is_difference else decimal(value, digits)
     if is_difference and (low > 0 or high < 0):
         number = f"**{number}**"
-    return f"{number} {interval(low, high)}".replace("[", "\\[").strip()
+    ends = interval(low, high)
+    if is_difference and ends:
+        ends = f"[{_end(low)}, {_end(high)}]"
+    return f"{number} {ends}".replace("[", "\\[").strip()
 
 
 def _rows(file: str) -> list[Row]:
