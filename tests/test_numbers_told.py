@@ -149,7 +149,9 @@ def test_how_often_the_judges_give_opposite_signs() -> None:
     gains = csv("tables/quality_agreement").query("metric == 'PRR'")
     place = ["model", "dataset", "method"]
     by_quality = gains.pivot_table("value", place, "setting")[["answer_f1", "exact_match"]]
-    opposite = (by_quality["answer_f1"] * by_quality["exact_match"]) < 0
+    rounding = 1e-12  # a gain of 0, of a few right answers, comes with the error of its sums
+    is_gain = (by_quality.abs() > rounding).all(axis=1)
+    opposite = is_gain & ((by_quality["answer_f1"] * by_quality["exact_match"]) < 0)
     assert_told(PAGE, f"the opposite in {opposite.sum()} of {len(opposite)} cells and scores")
     of_coqa = gains[(gains["dataset"] == "coqa") & (gains["low"] > 0)]
     counts = of_coqa.groupby(["model", "setting"]).size().to_dict()
@@ -338,7 +340,9 @@ def test_the_p_of_the_gains_names_its_family() -> None:
     table = csv("tables/gains_smollm2")
     of_table = one("tables/gains_smollm2", "p_holm", method="DegreeMatrix", dataset="mean")
     exact = decimal(p["exact_match", "Dissimilarity"], 2)
-    assert_told(PAGE, f"(p = {exact} after Holm over eight scores)")
+    assert min(p, key=lambda key: p[key]) == ("exact_match", "Dissimilarity")
+    over_both = decimal(p["exact_match", "Dissimilarity"] / len(EIGHT) * len(p), 2)
+    assert_told(PAGE, f"(p = {exact} after Holm over eight scores, {over_both} over both judges')")
     assert_told(
         PAGE,
         f"(p = {decimal(p['answer_f1', 'DegreeMatrix'], 3)} after Holm over the eight means, "
@@ -430,8 +434,8 @@ def test_the_crossings_are_told_with_their_kappa() -> None:
     assert_told(
         README,
         f"from a covered probability of {min(sharp)} to {max(sharp)} if",
-        f"from about {min(own)} to {max(own)} at its own κ",
-        f"from {min(falling)} to {max(falling)} if κ falls",
+        f"about {min(own)} to {max(own)} at its own κ",
+        f"{min(falling)} to {max(falling)} if κ falls",
     )
     assert_told(
         MAP,
@@ -510,7 +514,7 @@ def test_no_gain_is_told_where_f1_judges_a_sharpened_model() -> None:
     ]
     assert sharpened[2] < min(panels)
     assert_told(MAP, "Sharpened, F1 in the mean of the three is ahead at no g")
-    assert_told(README, "sharpened, F1 shows no gain")
+    assert_told(README, "at p^g F1 shows no gain")
 
 
 # -- our claims ------------------------------------------------------------------------------------
