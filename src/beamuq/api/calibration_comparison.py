@@ -178,7 +178,7 @@ def _compare_endings(
     if compared.is_another_kind:
         comparison.differences.append(str(compared))
     elif compared.is_doubtful:
-        comparison.notes.append(f"{compared}: what is promised is of scores like those")
+        comparison.notes.append(f"{compared}: the promise is of scores like the latter")
 
 
 def _compare_settings(
