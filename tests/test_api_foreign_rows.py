@@ -272,6 +272,12 @@ def test_what_is_wrong_at_a_path_is_named_by_that_path(
         scored([NESTED[0] | change, *NESTED[1:]], **NESTED_KEYS)
 
 
+def test_null_in_the_place_of_samples_is_told_with_what_is_due() -> None:
+    row = {"said": "Rome", "sampled": None}
+    with pytest.raises(BeamUQError, match="sampled: null; give a list of texts, or a response"):
+        scored([row], answer_key="said", samples_key="sampled")
+
+
 def test_explore_takes_what_is_said_of_endings(tmp_path: Path) -> None:
     row = {"answer": {"text": "Rome", "token_logprobs": [-0.1]}, "samples": ["Rome", "Oslo"]}
     file = written(tmp_path / "rows.jsonl", [json.dumps(row)])

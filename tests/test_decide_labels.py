@@ -145,3 +145,41 @@ def test_the_command_says_it_in_text_and_in_json(
         in told_labels
     )
     assert told_labels.endswith("2 have none")
+
+
+def answers_of_which_are_wrong(share: float) -> list[Row]:
+    """New answers with a label, whose scores are distributed as those calibrated on."""
+    return [
+        {"id": f"new {k}", "method": "Prob", "value": (k + 0.37) / 100}
+        | {"correct": int(k % 10 >= 10 * share)}
+        for k in range(100)
+    ]
+
+
+def of_labels(told: Any) -> list[str]:
+    return [warning for warning in told if "labels decide nothing" in warning]
+
+
+def test_labels_that_speak_against_the_promise_are_warned_of(
+    calibration: CalibrationFile, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new, file = tmp_path / "new.jsonl", tmp_path / "c.json"
+    new.write_text("".join(json.dumps(row) + "\n" for row in answers_of_which_are_wrong(0.5)))
+    calibration.write(file)
+    main(["decide", str(new), "--calibration", str(file), "--json"])
+    printed, told = capsys.readouterr()
+    content = json.loads(printed)
+    (warning,) = of_labels(content["warnings"])
+    assert "shown answers with a label are wrong, 52.1% (95% interval" in warning
+    assert "at most 0.2 was promised" in warning
+    assert f"warning: {warning}" in told.splitlines()
+    assert content["guarantee_holds"]  # labels decide nothing
+
+
+def test_labels_that_may_be_as_promised_are_not_warned_of(calibration: CalibrationFile) -> None:
+    decisions = beamuq.decide(answers_of_which_are_wrong(0.2), calibration)
+    assert decisions.labels is not None
+    assert decisions.labels.rate is not None
+    assert decisions.labels.low is not None
+    assert decisions.labels.low < 0.2 < decisions.labels.rate
+    assert of_labels(decisions.warnings) == []

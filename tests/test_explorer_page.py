@@ -285,6 +285,18 @@ def test_samples_that_are_left_out_are_counted_on_the_page(tmp_path: Path) -> No
     assert cell["notes"] == ["Of 6 samples 3 cannot be read and are left out."]
 
 
+def test_the_page_tells_once_how_many_questions_lack_their_endings(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    lacking = {"text": "Oslo", "token_logprobs": [-0.1, -0.2]}
+    whole = lacking | {"ended": True}
+    lines = [{"answer": answer, "samples": ["Oslo", "Rome"]} for answer in (lacking, whole)]
+    file.write_text("\n".join(map(json.dumps, lines)))
+    page = explore(file, similarity="lexical", without_ending=True)
+    (cell,) = unpacked(page.read_text())["cells"]
+    (note,) = cell["notes"]
+    assert note.startswith("Of 2 questions 1 have log-probabilities without the ending's")
+
+
 def test_scores_without_a_value_are_told_with_their_form(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text(json.dumps({"answer": "Oslo", "samples": ["Oslo", "Rome"]}))

@@ -21,6 +21,7 @@ from beamuq.api.calibration_file import CalibrationFile, read_calibration
 from beamuq.api.candidate_records import AnswerLabels, Name
 from beamuq.api.candidates_of_model import BATCH, check_stop, decoded_rows
 from beamuq.api.decisions import decision_table
+from beamuq.api.endings_in_scores import ending_count
 from beamuq.api.open_models import LoadedModel, Similarity, open_model, open_similarity
 from beamuq.api.questions_to_ask import (
     Question,
@@ -377,6 +378,7 @@ class _Call:
             **identity.facts(),
             "similarity": row["similarity"],
             "scored_with": row["scored_with"],
+            "endings": ending_count([row["note"]]),
             "version": row["version"],
             # how many beams were asked for is a part of the prompt's hash, and an answer may have
             # fewer outcomes

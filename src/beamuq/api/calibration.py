@@ -121,6 +121,7 @@ def calibrate(
         scored_with=facts["scored_with"],
         server=facts["server"],
         candidates=facts["candidates"],
+        without_ending=None if facts["endings"] is None else facts["endings"].lacking,
         n=len(answers.groups),
         groups=len(set(answers.groups)),
         right=float(answers.right.mean()),
@@ -183,9 +184,10 @@ def decide(
     """Show or withhold answers, by a calibration, with each one's probability of being right.
 
     A model, prompt, method, similarity, setting or version that is not the calibration's is
-    refused; scores that are not distributed as the calibration's, or are its own, all or a part of
-    them, are warned of. Labels beside the answers decide nothing: by them it is said how many of
-    the shown answers are wrong.
+    refused, and so are scores without the ending's log-probability, where the calibration's hold
+    it, or the reverse; scores that are not distributed as the calibration's, or are its own, all or
+    a part of them, are warned of. Labels beside the answers decide nothing: by them it is said how
+    many of the shown answers are wrong.
 
     Parameters
     ----------

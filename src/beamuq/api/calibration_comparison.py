@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
 from beamuq import __version__
 from beamuq.api.answer_identity import are_of_one_kind
 from beamuq.api.calibration_file import CalibrationFile
+from beamuq.api.endings_in_scores import EndingComparison, EndingCount
 from beamuq.api.server_identity import WEIGHTS_UNKNOWN, ServerIdentity
 from beamuq.errors import BeamUQError
 
@@ -18,6 +19,9 @@ KEYS_OF_ROWS = {
     "prompt": "'prompt_hash', any text that you change with the prompt",
 }
 """Of what may be unknown, the keys by which rows say it."""
+
+OPTION_OF_ENDINGS = "without_ending"
+"""The setting that allows scores to lack their ending's log-probability."""
 
 OTHER_KIND_OF_HASH = (
     "not known whether the calibration's model: one hash is of a model's files, the other of a "
@@ -90,11 +94,19 @@ def compare_facts(
     """Add to ``comparison`` what scores say of themselves, beside what the calibration says.
 
     ``facts``, where known: similarity, model, model_hash, prompt_hash, scored_with, version,
-    candidates (fewest, most), server (a ServerIdentity).
+    candidates (fewest, most), endings (an EndingCount), server (a ServerIdentity).
     """
+    endings = facts.get("endings")
     _compare_names_and_hashes(comparison, calibration, facts)
     _compare_servers(comparison, calibration, facts)
-    _compare_settings(comparison, calibration.scored_with, facts.get("scored_with"))
+    _compare_endings(comparison, calibration, endings)
+    are_counted = endings is not None and calibration.endings is not None
+    _compare_settings(
+        comparison,
+        calibration.scored_with,
+        facts.get("scored_with"),
+        counted={OPTION_OF_ENDINGS} if are_counted else set(),
+    )
     version = facts.get("version") or __version__
     comparison.compare("version", version, calibration.versions.get("beamuq"))
     _compare_candidates(comparison, calibration, facts.get("candidates"))
@@ -147,15 +159,43 @@ def _compare_servers(
         comparison.unknown.append("server")
 
 
-def _compare_settings(
-    comparison: Comparison, calibrated_with: str | None, scored_with: str | None
+def _compare_endings(
+    comparison: Comparison, calibration: CalibrationFile, endings: EndingCount | None
 ) -> None:
+    """Compare how many scores lack their ending's log-probability, which their notes say."""
+    calibrated = calibration.endings
+    if endings is None:
+        return
+    if calibrated is None:
+        settings = json.loads(calibration.scored_with or "{}")
+        if endings.lacking or settings.get(OPTION_OF_ENDINGS):
+            comparison.notes.append(
+                f"{endings} scores lack their ending's log-probability; of how many that is so "
+                "that were calibrated on is not known: calibrate again"
+            )
+        return
+    compared = EndingComparison(endings, calibrated)
+    if compared.is_another_kind:
+        comparison.differences.append(str(compared))
+    elif compared.is_doubtful:
+        comparison.notes.append(f"{compared}: the promise is of scores like the latter")
+
+
+def _compare_settings(
+    comparison: Comparison,
+    calibrated_with: str | None,
+    scored_with: str | None,
+    counted: Set[str],
+) -> None:
+    """Compare all settings but the ``counted``, of which rows say what came of them."""
     if not calibrated_with or not scored_with:
         comparison.unknown.append("settings")
         return
     calibrated = json.loads(calibrated_with)
     settings = json.loads(scored_with)
     for name in calibrated | settings:
+        if name in counted:
+            continue
         value = settings.get(name)
         calibrated_value = calibrated.get(name)
         if (value is None) != (calibrated_value is None):

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from pydantic import Field, field_validator, model_validator
 
 from beamuq.api.calibration_plot import plot_calibration
+from beamuq.api.endings_in_scores import EndingCount
 from beamuq.api.score_settings import settings_in_json
 from beamuq.api.server_identity import WEIGHTS_UNKNOWN, ServerIdentity
 from beamuq.config_errors import StrictModel, validated
@@ -87,6 +88,16 @@ class CalibrationFile(StrictModel):
     candidates: Annotated[
         tuple[int, int] | None, Field(description="the fewest and the most of a score")
     ]
+    without_ending: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            description=(
+                "how many of the scores lack their ending's log-probability, by their notes; of "
+                "older files, and where rows do not say it, left out"
+            ),
+        ),
+    ] = None
     n: Annotated[int, Field(ge=1, description="answers")]
     groups: Annotated[
         int, Field(ge=1, description="groups of them; without groups as many as answers")
@@ -119,6 +130,10 @@ class CalibrationFile(StrictModel):
             raise ValueError(
                 f"n: {self.n}, and the map is of {sum(self.map.n)} answers; calibrate again"
             )
+        if self.without_ending is not None and self.without_ending > self.n:
+            raise ValueError(
+                f"without_ending: {self.without_ending} of {self.n} answers; calibrate again"
+            )
         return self
 
     @field_validator("scored_with")
@@ -141,9 +156,15 @@ class CalibrationFile(StrictModel):
             )
         return self
 
+    @property
+    def endings(self) -> EndingCount | None:
+        """How many of its scores lack their ending's log-probability; None: not known."""
+        return None if self.without_ending is None else EndingCount(self.without_ending, self.n)
+
     def as_json(self) -> str:
         """The text of its file, one JSON object."""
-        unsaid = {name for name in ("server", "made") if getattr(self, name) is None}
+        may_be_left_out = ("server", "made", "without_ending")
+        unsaid = {name for name in may_be_left_out if getattr(self, name) is None}
         content = self.model_dump(exclude=unsaid)
         return json.dumps(content, indent=1, ensure_ascii=False)
 

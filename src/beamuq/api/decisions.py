@@ -92,10 +92,27 @@ class Decisions:
     ) -> Decisions:
         """The same decisions, with what labels of the rows [N] say of the shown answers.
 
+        Added is a warning where they speak against what was promised.
+
         Raises BeamUQError as :func:`.labels_of_shown`.
         """
         shown = self.table["shown"].to_numpy(dtype=bool)
-        return replace(self, labels=labels_of_shown(rows, shown, quality_threshold))
+        labels = labels_of_shown(rows, shown, quality_threshold)
+        warnings = (*self.warnings, *self._warning_of_labels(labels))
+        return replace(self, labels=labels, warnings=warnings)
+
+    def _warning_of_labels(self, labels: ShownLabels | None) -> list[str]:
+        """A warning, where the whole interval of the wrong lies above the promised share."""
+        if labels is None or labels.low is None or self.promised is None:
+            return []
+        if labels.low <= self.promised.risk:
+            return []
+        return [
+            f"{labels.wrong} of {labels.labelled} shown answers with a label are wrong, "
+            f"{labels.rate:.1%} (95% interval {labels.low:.1%} to {labels.high:.1%}), and at most "
+            f"{self.promised.risk:.4g} was promised: labels decide nothing, so the exit status "
+            "stays; calibrate anew on answers like these"
+        ]
 
     def as_json(self) -> str:
         """One JSON object, with the keys of :class:`.DecisionsObject`."""

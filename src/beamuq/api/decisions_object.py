@@ -124,7 +124,15 @@ class DecisionsObject(StrictModel):
         list[str],
         Field(description="in what the scores differ from the calibration's, let pass by --force"),
     ]
-    warnings: Annotated[list[str], Field(description="as the command prints them")]
+    warnings: Annotated[
+        list[str],
+        Field(
+            description=(
+                "as the command prints them; one where the whole interval of labels lies above the "
+                "promised risk, which leaves guarantee_holds as it is"
+            )
+        ),
+    ]
     decisions: Annotated[list[Decision], Field(description="one an answer, in the rows' order")]
     made: Annotated[str, Field(description="the date, in UTC")]
     version: Annotated[str, Field(description="beamuq's")]

@@ -23,6 +23,7 @@ from beamuq.api.candidate_records import (
     by_probability,
     read_records,
 )
+from beamuq.api.endings_in_scores import WITHOUT_ENDING
 from beamuq.api.foreign_rows import Keys
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.rows import check_settings, placed_rows_or_errors
@@ -266,6 +267,7 @@ def _section_of_file(
             *_note_on_first(most, len(placed)),
             *_note_on_rows_left_out(records.row_numbers, most, len(placed)),
             *_note_on_samples_left_out(records),
+            *_note_on_endings(scores),
         ],
         without_value=_reasons_of_missing(scores),
     )
@@ -297,6 +299,17 @@ def _note_on_samples_left_out(records: Records) -> list[str]:
         return []
     count = left_out + sum(len(record.samples) for record in records)
     return [f"Of {count} samples {left_out} cannot be read and are left out."]
+
+
+def _note_on_endings(scores: pd.DataFrame) -> list[str]:
+    """A sentence where scores lack their ending's log-probability, and so the p shown too."""
+    lacking = scores.loc[scores["note"] == WITHOUT_ENDING, "id"].nunique()
+    if not lacking:
+        return []
+    return [
+        f"Of {scores['id'].nunique()} questions {lacking} have log-probabilities without the "
+        "ending's: their p, and scores by it, are of a text that begins so, not of the whole one."
+    ]
 
 
 def _reasons_of_missing(scores: pd.DataFrame) -> list[str]:

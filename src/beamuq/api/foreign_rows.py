@@ -18,8 +18,12 @@ LOGPROB_FIELDS = ("logprob", "token_logprobs")
 KINDS = ("answer", "samples", "beams")
 SAYING = ("ended", "without_ending")
 """Keys of a candidate that say whether its log-probabilities hold the ending's."""
-NEEDED = {"id_key": "a text or a whole number"}
-"""What must stand at a key, by the option that names it; of any other a text."""
+NEEDED = {
+    "id_key": "a text or a whole number",
+    "answer_key": "a text, or a response of a server",
+    "samples_key": "a list of texts, or a response of a server",
+}
+"""What must stand at a key, by the option that names it."""
 MAY_BE_UNKNOWN = {
     "question": "question_key",
     "correct": "correct_key",
@@ -271,10 +275,9 @@ def _value(row: Mapping[str, Any], path: str, place: str, option: str) -> Any:
     if value is ABSENT:
         raise _no_such_key(row, path, place, option)
     if value is None:
-        needed = NEEDED.get(option, "a text")
         raise BeamUQError(
-            f"{place}: {path}: null; give {needed}, or leave such rows out with skip_invalid "
-            "(--skip-invalid)"
+            f"{place}: {path}: null; give {NEEDED[option]}, or leave such rows out with "
+            "skip_invalid (--skip-invalid)"
         )
     return value
 

@@ -39,6 +39,7 @@ from beamuq.api.candidate_records import (
 )
 from beamuq.api.draws_of_samples import check_draws, draws_of, setting_of_draw, settings_of_draws
 from beamuq.api.empty_answers import warn_if_answers_are_empty
+from beamuq.api.endings_in_scores import WITHOUT_ENDING
 from beamuq.api.foreign_rows import Keys
 from beamuq.api.inspect_log_file import is_inspect_log
 from beamuq.api.inspect_logs import from_inspect
@@ -96,9 +97,6 @@ BLOCK_PAIRS = 250_000  # of texts, given to a similarity at once
 SUMS = ("answer.logprob", "answer.length", "logprob", "weights")
 """Needs in which a left out ending is missing."""
 MINUS_LOG_P = ("Prob", "PTrue", "GNLL")  # the scores that are −log of a probability
-WITHOUT_ENDING = (
-    "without the ending's log-probability, which the server left out: not p of the text"
-)
 WITH_ENDING = "the ending token included, which a chat server's tokens may lack"
 """Without it a sum is not log p of the whole text."""
 

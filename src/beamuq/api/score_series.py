@@ -20,7 +20,10 @@ from beamuq.errors import BeamUQError
 from beamuq.methods.registry import METHODS, candidates_of
 
 Row = Mapping[str, Any]
-FACTS = ("method", "variant", "setting", "similarity", "candidates", "scored_with", "version")
+FACTS = (
+    *("method", "variant", "setting", "similarity", "note", "candidates"),
+    *("scored_with", "version"),
+)
 """What a row of ``score`` says of how its value was made."""
 OF_THE_ANSWER = tuple(name for name in LABELS if name.startswith(("model", "prompt", "server")))
 SIMILARITY_PARTS = {"pairs.similarity", "pairs.contradiction", "pairs.same", "sentence_similarity"}

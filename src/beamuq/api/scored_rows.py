@@ -12,6 +12,7 @@ import pandas as pd
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from beamuq.api.candidate_records import Labels, Name, Number, as_number
+from beamuq.api.endings_in_scores import EndingCount, ending_count
 from beamuq.api.rows import Rows, named, placed_rows
 from beamuq.api.score_settings import settings_in_json
 from beamuq.api.server_identity import ServerIdentity, read_server
@@ -28,6 +29,11 @@ def _none_if_missing(value: Any) -> Any:
     return None if pd.isna(as_number(value)) else value
 
 
+def _empty_if_no_text(value: Any) -> str:
+    """A note that is missing is the empty one, and one of another tool says nothing."""
+    return value if isinstance(value, str) else ""
+
+
 class ScoredRow(Labels, extra="ignore"):
     """A row as ``score`` prints it, with labels for ``calibrate``; other columns are left out."""
 
@@ -38,6 +44,7 @@ class ScoredRow(Labels, extra="ignore"):
     value: Annotated[Number, BeforeValidator(_none_if_missing)] = None
     similarity: str = ""
     reason: str = ""
+    note: Annotated[str, BeforeValidator(_empty_if_no_text)] = ""
     candidates: Annotated[int, Field(ge=0, strict=False)] | None = None
     scored_with: Annotated[str | None, AfterValidator(settings_in_json)] = None
     version: str | None = None
@@ -230,16 +237,26 @@ def label_of(placed: PlacedRow, quality_threshold: float | None) -> bool | None:
 
 
 def facts_of(rows: Sequence[PlacedRow]) -> dict[str, Any]:
-    """What rows say that a calibration is compared with: COMPARED, ``candidates``, ``server``.
+    """What rows say that a calibration is compared with: COMPARED and what rows may differ in.
 
     ``candidates`` are the fewest and the most of a score, of the rows that say; None: none does.
+    ``endings``: how many of the scores lack their ending's log-probability; None: not known.
+    ``server``: that of all rows.
 
     Raises BeamUQError naming a row that says another thing than the first one.
     """
     counts = [placed.row.candidates for placed in rows if placed.row.candidates is not None]
     values = {name: _value_of_all(rows, name) for name in COMPARED}
     values["server"] = _server_of_all(rows)
+    values["endings"] = _endings(rows)
     return values | {"candidates": (min(counts), max(counts)) if counts else None}
+
+
+def _endings(rows: Sequence[PlacedRow]) -> EndingCount | None:
+    """Of rows that ``score`` gave, whose notes say it; None: of others nothing is known."""
+    endings = ending_count([placed.row.note for placed in rows if placed.row.value is not None])
+    is_known = rows[0].row.scored_with is not None or endings.lacking > 0
+    return endings if is_known else None
 
 
 def _server_of_all(rows: Sequence[PlacedRow]) -> ServerIdentity | None:
