@@ -103,6 +103,16 @@ def test_a_comparison_shows_value_interval_p_and_n(
     assert "n = 40\nbeams   " in text
 
 
+def test_a_quality_cut_in_two_does_not_pass_for_the_metric(
+    scores: Scores, quality: pd.Series[float]
+) -> None:
+    cut = quality.rename("answer_f1") > 0.5
+    text = repr(beamuq.compare(scores, cut, "Dissimilarity"))
+    assert "by answer_f1, cut into right and wrong, similarity lexical" in text
+    measured = repr(beamuq.prr(scores.scores_of("Dissimilarity", "beamsearch"), cut))
+    assert "by answer_f1, cut into right and wrong" in measured
+
+
 def test_a_constant_quality_is_no_difference_and_says_why(scores: Scores) -> None:
     comparison = beamuq.compare(scores, [1] * len(ROWS))
     assert (comparison.value, comparison.low, comparison.p) == (None, None, None)

@@ -47,3 +47,11 @@ def test_an_empty_answer_without_a_token_is_not_blamed_on_the_server_s_settings(
     (reason,) = scores.loc[scores["method"] == "Perplexity", "reason"]
     assert "the text is empty" in reason
     assert "ask the server" not in reason
+
+
+def test_an_empty_candidate_that_choose_looks_at_is_no_empty_answer(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    row = {"id": "capital", "answer": "Rome", "samples": ["Rome", "", "Rome"]}
+    assert beamuq.choose([row], similarity="lexical")["text"].tolist() == ["Rome"]
+    assert [str(warning.message) for warning in recwarn if "empty" in str(warning.message)] == []

@@ -432,6 +432,23 @@ def test_columns_slices_and_orders_without_a_value_are_left_out(
 
 
 @pytest.mark.browser
+def test_of_equal_scores_or_qualities_an_answer_is_off_by_the_nearest_of_their_places(
+    browser: Page, tmp_path: Path
+) -> None:
+    qualities = [1.0, 1.0, 1.0, 1.0, 0.0, 0.0]
+    values = [0.0, 0.0, 0.2, 0.3, 0.1, 0.9]
+    section = synthetic(6)
+    questions = [
+        replace(question, quality=quality)
+        for question, quality in zip(section.questions, qualities, strict=True)
+    ]
+    scores = section.scores[section.scores["method"] == "Prob"].assign(value=values)
+    show(browser, tmp_path, "Toy", [], [replace(section, questions=questions, scores=scores)])
+    off = "[...document.querySelectorAll('#rows [data-column=off]')].map(cell => cell.textContent)"
+    assert sorted(browser.evaluate(off)) == sorted(["0", "0", "0", "+20", "−40", "0"])
+
+
+@pytest.mark.browser
 def test_a_narrow_page_without_masses_still_has_the_score(browser: Page, tmp_path: Path) -> None:
     bare = [replace(question, beams=[], quality=None) for question in synthetic(3).questions]
     show(browser, tmp_path, "Toy", [], [replace(synthetic(3), questions=bare)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -15,6 +16,7 @@ from beamuq.api.candidate_records import (
     by_probability,
     read_records,
 )
+from beamuq.api.empty_answers import EMPTY_ANSWERS
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.rows import FORMS, Rows, check_settings
 from beamuq.api.score_candidates import FORM_OF_WORD, score
@@ -92,13 +94,16 @@ def choose(
         for row, (record, listed) in enumerate(zip(records, candidates, strict=True))
         for number, (_, text) in enumerate(listed)
     )
-    scores = score(
-        as_answers,
-        similarity=scorer,
-        methods=CHOSEN_BY,
-        temperature=temperature,
-        epsilon=epsilon,
-    )
+    with warnings.catch_warnings():
+        # each candidate stands for an answer there, and may be empty where no answer is
+        warnings.filterwarnings("ignore", EMPTY_ANSWERS)
+        scores = score(
+            as_answers,
+            similarity=scorer,
+            methods=CHOSEN_BY,
+            temperature=temperature,
+            epsilon=epsilon,
+        )
     chosen = _chosen_rows(records, form, candidates, scores)
     return pd.DataFrame(chosen).assign(similarity=scorer.name)[list(COLUMNS)]
 

@@ -16,7 +16,7 @@ from beamuq.api.paired_columns import check_order, group_column, number_column
 from beamuq.api.paired_differences import ComparedScore, PairedComparison, ScoresComparison
 from beamuq.api.paired_prr import RESAMPLES, measured_prr, only_estimate, p_or_none
 from beamuq.api.score_candidates import Scores, as_scores
-from beamuq.api.score_series import name_of_column, similarity_of
+from beamuq.api.score_series import judge_in_words, similarity_of
 from beamuq.array_types import Floats
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.estimates import Estimates
@@ -167,8 +167,8 @@ def compare(
 
 
 def name_of_quality(quality: object) -> str:
-    """What a quality is called: the metric that names a series."""
-    return name_of_column(quality) or "quality"
+    """What a quality is called: the metric that names a series, and whether it was cut in two."""
+    return judge_in_words(quality) or "quality"
 
 
 def _check_one_method(method: object, against: object) -> None:

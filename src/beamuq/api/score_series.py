@@ -174,6 +174,13 @@ def name_of_column(column: object) -> str:
     return name if isinstance(name, str) and name not in NO_NAME else ""
 
 
+def judge_in_words(quality: object) -> str:
+    """By what a quality judges: its name; of a metric's values that were cut in two, that too."""
+    name = name_of_column(quality)
+    is_cut = isinstance(quality, pd.Series) and quality.dtype == bool
+    return f"{name}, cut into right and wrong" if name and is_cut else name
+
+
 def judged_in_words(scores: object, values: Floats, quality: object) -> str:
     """What is measured of scores: ``Dissimilarity over 10 beams by answer_f1, similarity minilm``.
 
@@ -182,7 +189,7 @@ def judged_in_words(scores: object, values: Floats, quality: object) -> str:
     what = score_in_words(scores, values)
     if not what:
         return ""
-    judge = name_of_column(quality)
+    judge = judge_in_words(quality)
     judged = f"{what} by {judge}" if judge else what
     similarity = similarity_in_words(scores)
     return f"{judged}, similarity {similarity}" if similarity else judged

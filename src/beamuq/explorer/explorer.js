@@ -34,13 +34,13 @@ async function unpack() {
 
 /* ---- numbers ---- */
 
-/* Where each value stands among all: the share of the others that are lower, equal ones by half. */
-function places(values) {
+/* Where each value stands among all: the share of the others that are lower, and of equal ones this share (0 to 1). */
+function places(values, ofEqual = 0.5) {
   const order = [...values.keys()].filter((i) => values[i] !== null).sort((a, b) => values[a] - values[b]);
   const found = values.map(() => null);
   for (let start = 0, end; start < order.length; start = end) {
     for (end = start + 1; end < order.length && values[order[end]] === values[order[start]];) end++;
-    const place = order.length < 2 ? 0.5 : (start + (end - start - 1) / 2) / (order.length - 1);
+    const place = order.length < 2 ? 0.5 : (start + (end - start - 1) * ofEqual) / (order.length - 1);
     for (const i of order.slice(start, end)) found[i] = place;
   }
   return found;
@@ -81,7 +81,9 @@ function prepare(of) {
   of.tokens = of.sets.map(([answer], i) => answer[1][0] < 0 ? null : of.trees[i][0][answer[1][0]]);
   of.answers = of.sets.map(([answer], i) => of.texts[i][answer[0][0]]);
   of.place = of.values.map(places);
-  of.good = places(of.rated.map((value) => value === null ? null : -value));
+  const bad = of.rated.map((value) => value === null ? null : -value);
+  of.ends = of.values.map((values) => [places(values, 0), places(values, 1)]);
+  of.goodEnds = [places(bad, 0), places(bad, 1)];
   of.forms = (title) => ["multinomial", "beamsearch"].map((form) => of.methods.findIndex((m) => m[0] === title && m[1] === form));
   const paired = of.methods.map(([title]) => title).filter((title) => !of.forms(title).includes(-1));
   of.paired = paired.includes("Dissimilarity") ? "Dissimilarity" : paired[0];
@@ -90,8 +92,14 @@ function prepare(of) {
 const method = () => +find("method").value;
 const value = (i) => cell.values[method()]?.[i] ?? null;
 const place = (i) => cell.place[method()]?.[i] ?? null;
-/* How far a method's place of an answer is from the place that its quality would give it. */
-const off = (i) => place(i) === null || cell.good[i] === null ? null : place(i) - cell.good[i];
+/* How far a method's place of an answer is from the place that its quality would give it; of equal scores, or qualities, any place
+   that they share is right: so a right answer among many is never too certain. */
+function off(i) {
+  const ends = cell.ends[method()];
+  if (!ends || ends[0][i] === null || cell.goodEnds[0][i] === null) return null;
+  const tooUncertain = ends[0][i] - cell.goodEnds[1][i], tooCertain = ends[1][i] - cell.goodEnds[0][i];
+  return Math.max(tooUncertain, 0) + Math.min(tooCertain, 0);
+}
 /* Place over beams minus place over samples, by the method chosen if it has both forms. */
 function gap(i) {
   const own = cell.methods[method()]?.[0], title = own && !cell.forms(own).includes(-1) ? own : cell.paired;
