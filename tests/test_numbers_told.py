@@ -514,7 +514,7 @@ def test_no_gain_is_told_where_f1_judges_a_sharpened_model() -> None:
     ]
     assert sharpened[2] < min(panels)
     assert_told(MAP, "Sharpened, F1 in the mean of the three is ahead at no g")
-    assert_told(README, "at p^g F1 shows no gain")
+    assert_told(README, "at p^g F1 shows no mean gain")
 
 
 # -- our claims ------------------------------------------------------------------------------------
