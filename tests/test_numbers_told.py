@@ -517,6 +517,15 @@ def test_no_gain_is_told_where_f1_judges_a_sharpened_model() -> None:
     assert_told(README, "at p^g F1 shows no mean gain")
 
 
+def test_the_mass_that_beams_and_samples_cover_is_told() -> None:
+    covered = csv("tables/endings").query("metric == 'covered mass' and setting == 'apart'")
+    of_beams = covered.set_index("dataset").loc["triviaqa", "value"]
+    lead = csv("comparison_claims").query("id == 'covered-mass' and model == @MODEL")["value"]
+    of_samples = of_beams - lead.iloc[0]
+    told = f"Ten beams cover {decimal(of_beams)} of TriviaQA's probability, ten samples"
+    assert_told(PAGE, f"{told} {decimal(of_samples)}.")
+
+
 # -- our claims ------------------------------------------------------------------------------------
 
 
