@@ -9,8 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from beamuq.models.load_model import load_tokenizer
 from beamuq.models.model_folder import tokenizer_hash
 from beamuq.models.served.http_requests import Patience
@@ -32,8 +30,8 @@ def folder() -> Path:
 @cache
 def pair() -> tuple[Any, Any]:
     """The model, on the CPU, and its tokenizer, which knows its folder."""
-    torch.set_grad_enabled(False)
     model, _ = load_tiny_model(folder())
+    model.requires_grad_(False)
     return model, load_tokenizer(folder())
 
 
