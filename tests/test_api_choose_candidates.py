@@ -51,15 +51,22 @@ def test_of_equals_the_answer_is_chosen() -> None:
     assert beamuq.choose(rows, similarity="lexical")["candidate"].tolist() == ["answer"]
 
 
+def test_a_warning_of_endings_names_the_question_s_own_id() -> None:
+    beam = {"text": "Rome", "token_logprobs": [-0.1]}
+    row = {"id": "capital", "answer": "Rome", "beams": [beam]}
+    with pytest.warns(UserWarning, match=r"^id 'capital': beams: token_logprobs: believed"):
+        beamuq.choose([row], similarity="lexical")
+
+
 def test_values_that_differ_by_rounding_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
-    score = choose_candidates.score
+    score = choose_candidates.score_records
 
     def rounded(*arguments: Any, **options: Any) -> Any:
         scores = score(*arguments, **options)
         scores.loc[scores["variant"] == "multinomial", "value"] = [0.1 + 0.2, 0.3]
         return scores
 
-    monkeypatch.setattr(choose_candidates, "score", rounded)
+    monkeypatch.setattr(choose_candidates, "score_records", rounded)
     rows = [{"answer": "Rome", "samples": ["Milan", "Rome"]}]
     assert beamuq.choose(rows, similarity="lexical")["candidate"].tolist() == ["answer"]
 

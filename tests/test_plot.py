@@ -128,6 +128,11 @@ def test_several_columns_are_drawn_by_name() -> None:
     )
 
 
+def test_the_legend_names_the_allowed_shares() -> None:
+    ax = beamuq.plot.risk_coverage(SCORES, CORRECT, risks=[0.2, 0.05], resamples=20)
+    assert "allowed share (α): .05, .2" in ax.get_legend_handles_labels()[1]
+
+
 def test_a_threshold_is_marked_where_the_curve_has_it() -> None:
     ax = beamuq.plot.risk_coverage(SCORES, CORRECT, threshold=0.5, risks=[0.1], resamples=20)
     (mark,) = [drawn for drawn in ax.get_lines() if len(drawn.get_xdata()) == 1]

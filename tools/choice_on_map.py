@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
-from evidence_differences import EVIDENCE, D
+from evidence_differences import EVIDENCE
+from evidence_map import ENDS, GAIN, gains_of_beams, on_own_map
 
 ROOT = Path(__file__).resolve().parents[1]
 STUDY = "tuned_choice"
 FILE = EVIDENCE / "tuned/choice_on_map.csv"
-ENDS = ("value", "low", "high")
-PARTS = ("beams - samples", "noise", "target")
+PARTS = (GAIN, "noise", "target")
 PLACES = {"covered mass": "mass", "kappa": "kappa", "right among the ten": "held"}
 """By number the column of a point of the figure."""
 BY_GOLD_LABEL = "gold_label power=1.0 M=10"
-UNDER_EXACT_TEXT = r"^exact text power=1\.0 kappa=([\d.]+) M=10$"
 
 
 def choice_on_map(points: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
@@ -32,12 +30,12 @@ def choice_on_map(points: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     ``table``: ``beams_map``.
     """
     cells = points[points["what"] == "cell of the study"].drop_duplicates("dataset")
-    is_beams = (table["method"] == D) & (table["variant"] == "normalised beam")
-    gains = table[is_beams]
+    gains = gains_of_beams(table)
     rows = []
     for cell in cells.to_dict("records"):
         own = gains[gains["dataset"] == cell["dataset"]]
-        of_dataset = _place(cell) | _by_label(own) | _on_own_map(own, cell["kappa"])
+        by_map = {"own map, exact text": on_own_map(own, "exact text", cell["kappa"])}
+        of_dataset = _place(cell) | _by_label(own) | by_map
         for name, ends in of_dataset.items():
             rows.append({"dataset": cell["dataset"], "number": name} | ends | {"n": cell["n"]})
     return pd.DataFrame(rows)
@@ -54,14 +52,6 @@ def _place(cell: dict[str, float]) -> dict[str, dict[str, float]]:
 def _by_label(gains: pd.DataFrame) -> dict[str, dict[str, float]]:
     by_label = gains[gains["setting"] == BY_GOLD_LABEL].set_index("metric")
     return {part: by_label.loc[part, list(ENDS)].to_dict() for part in PARTS}
-
-
-def _on_own_map(gains: pd.DataFrame, kappa: float) -> dict[str, dict[str, float]]:
-    of_beams = gains[gains["metric"] == PARTS[0]]
-    place = of_beams["setting"].str.extract(UNDER_EXACT_TEXT)[0]
-    drawn = of_beams.assign(kappa=place.astype(float)).dropna(subset="kappa").sort_values("kappa")
-    ends = {end: float(np.interp(kappa, drawn["kappa"], drawn[end])) for end in ENDS}
-    return {"own map, exact text": ends}
 
 
 def main() -> None:

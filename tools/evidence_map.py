@@ -197,6 +197,7 @@ def maps_compared() -> pd.DataFrame:
     figure = _figure("when_beams_win", TUNED_FOLDER)
     sharpness = pd.read_csv(TUNED_FOLDER / "tables/sharpness.csv").query("dataset == 'coqa'")
     places = sharpness.pivot(index="model", columns="metric", values="value").dropna()
+    gains = gains_of_beams(pd.read_csv(TUNED_FOLDER / "tables/beams_map.csv"))
     rows = []
     for quality in ("similarity", "exact text"):
         of_untuned = _surface_of(figure, "coqa", quality)
@@ -205,19 +206,25 @@ def maps_compared() -> pd.DataFrame:
             kappa = place["kappa"]
             row = {"model": model, "quality": quality, "mass": mass, "kappa": kappa}
             row["untuned_map"] = of_untuned.at("value", mass, kappa)
-            rows.append(row | _on_own_map(str(model), quality, kappa))
+            own = gains[(gains["model"] == model) & (gains["dataset"] == "coqa")]
+            rows.append(row | on_own_map(own, quality, kappa) | {"n": int(own["n"].max())})
     return pd.DataFrame(rows)
 
 
-def _on_own_map(model: str, quality: str, kappa: float) -> Row:
-    """A tuned model's gain where its distribution is as it is, by its own map."""
-    gains = pd.read_csv(TUNED_FOLDER / "tables/beams_map.csv").query("metric == @GAIN")
-    is_beams = (gains["method"] == D) & (gains["variant"] == "normalised beam")
-    own = gains[is_beams & (gains["model"] == model) & (gains["dataset"] == "coqa")]
-    place = own["setting"].str.extract(rf"^{quality} power=1\.0 kappa=([\d.]+) M=10$")[0]
-    own = own.assign(kappa=place.astype(float)).dropna(subset="kappa").sort_values("kappa")
-    at_kappa = {end: float(np.interp(kappa, own["kappa"], own[end])) for end in ENDS}
-    return at_kappa | {"n": int(own["n"].max())}
+def gains_of_beams(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of Dissimilarity over beams of a table ``beams_map``."""
+    return table[(table["method"] == D) & (table["variant"] == "normalised beam")]
+
+
+def on_own_map(gains: pd.DataFrame, quality: str, kappa: float) -> dict[str, float]:
+    """What beams gain where a model's distribution is as it is, by its own map, at κ.
+
+    ``gains``: of one model and dataset. The map is of some κ, and interpolated between.
+    """
+    of_beams = gains[gains["metric"] == GAIN]
+    place = of_beams["setting"].str.extract(rf"^{quality} power=1\.0 kappa=([\d.]+) M=10$")[0]
+    drawn = of_beams.assign(kappa=place.astype(float)).dropna(subset="kappa").sort_values("kappa")
+    return {end: float(np.interp(kappa, drawn["kappa"], drawn[end])) for end in ENDS}
 
 
 FILES = {

@@ -212,20 +212,24 @@ def _measured(row: Row) -> str:
     value = _number(row, "value")
     if math.isnan(value):
         return ""
+    return f"{decimal(value, 3 if abs(value) < 10 else 0)} {_ends(row)}".strip()
+
+
+def _ends(row: Row) -> str:
+    """``[low, high]``, each on its side of zero; nothing where one is not there."""
     low = _number(row, "low")
     high = _number(row, "high")
-    number = decimal(value, 3 if abs(value) < 10 else 0)
     if math.isnan(low) or math.isnan(high):
-        return number
-    return f"{number} [{_end(low)}, {_end(high)}]"
+        return ""
+    return f"[{_end(low)}, {_end(high)}]"
 
 
 def _end(number: float) -> str:
     """An end of an interval, with as many digits as show on which side of zero it lies."""
-    digits = 3
-    while digits < MOST_DIGITS and not float(f"{number:.{digits}f}"):
-        digits += 1
-    return decimal(number, digits if float(f"{number:.{digits}f}") else 3)
+    for digits in range(3, MOST_DIGITS + 1):
+        if float(f"{number:.{digits}f}"):
+            return decimal(number, digits)
+    return decimal(number)
 
 
 def _uncorrected(row: Row) -> str:
@@ -346,9 +350,7 @@ def _cell(data: list[Row], conditions: list[str], *, is_difference: bool) -> str
     number = signed(value, digits) if is_difference else decimal(value, digits)
     if is_difference and (low > 0 or high < 0):
         number = f"**{number}**"
-    ends = interval(low, high)
-    if is_difference and ends:
-        ends = f"[{_end(low)}, {_end(high)}]"
+    ends = _ends(rows[0]) if is_difference else interval(low, high)
     return f"{number} {ends}".replace("[", "\\[").strip()
 
 

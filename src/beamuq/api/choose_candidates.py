@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 
+from beamuq.api.believed_endings import warn_if_endings_are_believed
 from beamuq.api.candidate_records import (
     AnswerRecord,
     CandidateRecord,
@@ -16,10 +16,14 @@ from beamuq.api.candidate_records import (
     by_probability,
     read_records,
 )
-from beamuq.api.empty_answers import EMPTY_ANSWERS
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.rows import FORMS, Rows, check_settings
-from beamuq.api.score_candidates import FORM_OF_WORD, score
+from beamuq.api.score_candidates import (
+    FORM_OF_WORD,
+    CallSettings,
+    chosen_methods,
+    score_records,
+)
 from beamuq.errors import BeamUQError, hint
 from beamuq.evaluation.estimates import TIE
 
@@ -84,6 +88,7 @@ def choose(
     """
     check_settings(temperature=temperature, epsilon=epsilon)
     records = read_records(rows, temperature=temperature)
+    warn_if_endings_are_believed(records)
     if form is None:
         form = "beamsearch" if any(record.beams for record in records) else "multinomial"
     form = _variant_of(form)
@@ -94,16 +99,14 @@ def choose(
         for row, (record, listed) in enumerate(zip(records, candidates, strict=True))
         for number, (_, text) in enumerate(listed)
     )
-    with warnings.catch_warnings():
-        # each candidate stands for an answer there, and may be empty where no answer is
-        warnings.filterwarnings("ignore", EMPTY_ANSWERS)
-        scores = score(
-            as_answers,
-            similarity=scorer,
-            methods=CHOSEN_BY,
-            temperature=temperature,
-            epsilon=epsilon,
-        )
+    settings = CallSettings(
+        temperature,
+        epsilon,
+        alpha=1.0,  # Dissimilarity reads neither this nor the threshold
+        equivalence_threshold=1.0,
+        without_ending=False,
+    )
+    scores = score_records(as_answers, chosen_methods(CHOSEN_BY), scorer, settings)
     chosen = _chosen_rows(records, form, candidates, scores)
     return pd.DataFrame(chosen).assign(similarity=scorer.name)[list(COLUMNS)]
 

@@ -7,9 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from beamuq.api.candidate_records import QuestionRecord, Records
 
-EMPTY_ANSWERS = r"\d+ of \d+ answers are empty"
-"""How the warning begins, as a pattern."""
-
 
 def warn_if_answers_are_empty(records: Sequence[QuestionRecord]) -> None:
     """Warn of answers without a text: how many there are, and which is the first."""
