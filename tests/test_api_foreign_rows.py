@@ -552,7 +552,7 @@ def test_of_many_reasons_the_lines_of_the_rarest_are_named_and_no_advice_that_wa
     tmp_path: Path,
 ) -> None:
     bad = [
-        {"answer": 1, "samples": ["Rome"]},
+        None,  # no JSON object, whose error names the option
         {"answer": "Rome", "samples": 1},
         {"answer": "Rome", "samples": ["Rome"], "id": ""},
         {"answer": {"text": "Rome", "logprob": 3.0}, "samples": ["Rome"]},
