@@ -548,9 +548,17 @@ def test_rows_left_out_are_counted_by_reason_and_the_file_is_named_once(tmp_path
     assert "| line 2: answer" in told
 
 
-def test_of_many_reasons_the_lines_of_the_rarest_are_named_and_no_advice_that_was_taken(
-    tmp_path: Path,
-) -> None:
+def test_advice_that_was_taken_is_not_repeated() -> None:
+    rows = [{"out": text, "draws": ["Rome", "Oslo"]} for text in (None, "Rome")]
+    keys = {"answer_key": "out", "samples_key": "draws", "similarity": "lexical"}
+    with pytest.raises(BeamUQError, match=r"out: null; give .*\(--skip-invalid\)"):
+        beamuq.score(rows, **keys)
+    with pytest.warns(UserWarning, match="1 of 2 rows left out: row 1: out: null; give") as caught:
+        beamuq.score(rows, skip_invalid=True, **keys)
+    assert "--skip-invalid" not in str(caught[0].message)
+
+
+def test_of_many_reasons_the_lines_of_the_rarest_are_named(tmp_path: Path) -> None:
     bad = [
         None,  # no JSON object, whose error names the option
         {"answer": "Rome", "samples": 1},
@@ -566,7 +574,6 @@ def test_of_many_reasons_the_lines_of_the_rarest_are_named_and_no_advice_that_wa
         scored(file, skip_invalid=True)
     told = str(caught[0].message)
     assert "3 for other reasons: line 6, line 7, line 8" in told
-    assert "--skip-invalid" not in told
 
 
 def test_a_line_that_is_no_object_names_the_option_where_there_is_one(tmp_path: Path) -> None:
