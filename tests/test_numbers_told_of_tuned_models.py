@@ -247,8 +247,8 @@ def test_which_score_ranks_best() -> None:
     by_f1, by_exact_match = ([decimal(value, 2) for value in values] for values in behind.values())
     assert_told(
         TUNED,
-        f"{by_f1[0]} (undecided), {by_f1[1]} and {by_f1[2]} behind; by exact match, behind "
-        f"CocoaMSP, {by_exact_match[0]}, {by_exact_match[1]} and {by_exact_match[2]}.",
+        f"{by_f1[0]}, {by_f1[1]} and {by_f1[2]} behind (uncorrected); by exact match, behind "
+        f"CocoaMSP, {by_exact_match[0]}, {by_exact_match[1]} (undecided) and {by_exact_match[2]}.",
     )
 
 
@@ -348,8 +348,8 @@ def test_what_is_told_of_the_error_of_beams_of_tuned_models() -> None:
     errors = denied["found"].str.extract(r"one draw (0\.\d+), of beams (0\.\d+);").astype(float)
     larger = errors[1] - errors[0]  # of the first dataset alone: the pilot's turns decide nothing
     least, most = signed(larger.min()), signed(larger.max())
-    assert_told(README, f"tuned {least} to {most}.")
-    assert_told(PAGE, f"on [tuned models](tuned_models.md) too (error {least} to {most})")
+    assert_told(README, f"tuned (n = 805) {least} to {most}.")
+    assert_told(PAGE, f"on [tuned models](tuned_models.md) too (error {least} to {most}, n = 805)")
 
 
 def test_what_is_told_of_mixtures_on_tuned_models() -> None:
