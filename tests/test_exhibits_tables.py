@@ -247,6 +247,13 @@ def test_dataset_sizes_are_those_of_the_files(built: dict[str, Any]) -> None:
     assert values["max_new_tokens", "triviaqa"] == 20
 
 
+def test_of_a_dataset_those_questions_count_that_a_cell_asks(tmp_path: Path) -> None:
+    grid = [entry | {"questions": 6} for entry in exhibits_study.CONTENT["grid"]]
+    cut = exhibits_study.study(grid=grid)
+    values = Results(tmp_path, cut).built("test_datasets").frame.set_index("metric")
+    assert set(values.loc["questions", "value"]) == {6}
+
+
 def test_other_readings_stay_out_of_the_main_table_and_exact_weights_stand_beside_the_printed_ones(
     built: dict[str, Any],
 ) -> None:

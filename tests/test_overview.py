@@ -91,6 +91,36 @@ def test_answers_that_name_no_option_or_several_are_told(study: Study) -> None:
     assert overview_tables.options_named(study, [SOME]).empty
 
 
+def questions_of_coqa(count: int) -> Loaded:
+    rows = [{"id": f"q{number}", "group": f"g{number}"} for number in range(count)]
+    split = {"name": "validation.jsonl", "sha256": "0" * 64, "fetched": None}
+    provenance = {
+        "files": {"split": split},
+        "read": {"questions": count, "repeated_rows": 0},
+    }
+    table = pa.Table.from_pylist(rows)
+    return Loaded(Path(), "questions", {"dataset": "coqa"}, provenance, table)
+
+
+def test_of_a_dataset_those_questions_count_that_a_cell_asks(study: Study) -> None:
+    content = study.model_dump()
+    for entry in content["grid"]:
+        entry["questions"] = 4
+    cut = Study.model_validate(content)
+    (row,) = overview_tables.datasets(cut, [questions_of_coqa(9)]).to_dict("records")
+    columns = ["questions in the split", "left out: not in the seeded subset", "asked"]
+    assert [row[name] for name in (*columns, "groups (n)")] == [9, 5, 4, 4]
+
+
+@pytest.mark.parametrize("path", ["questions", "/data/questions", "data/questions/"])
+def test_a_folder_is_named_without_its_path(study: Study, path: str) -> None:
+    content = study.model_dump()
+    content["datasets"]["coqa"]["source"] = f"folder:{path}"
+    moved = Study.model_validate(content)
+    (row,) = overview_tables.datasets(moved, [questions_of_coqa(9)]).to_dict("records")
+    assert row["source"] == "folder questions"
+
+
 def test_the_page_opens_with_results_and_links_every_exhibit_there_is(
     study: Study, tmp_path: Path
 ) -> None:
@@ -127,6 +157,7 @@ def test_the_page_opens_with_results_and_links_every_exhibit_there_is(
     ]
     assert [page.index(part) for part in parts] == sorted(page.index(part) for part in parts)
     assert not re.search("Samples win|<summary>Options|of a table", page)
+    assert "are asked of this study. <a" in page
     assert f"<footer>{study.title} · beamuq {beamuq.__version__}</footer>" in page
     linked = {
         "comparison.html",
@@ -214,3 +245,23 @@ def test_candidates_of_one_model_from_two_servers_make_no_page(
     monkeypatch.setattr(overview, "_read", lambda *_: overview._Read([], footers, []))
     with pytest.raises(BeamUQError, match="other: another server gave it than one"):
         overview.run(study=tmp_path / "study.json", manifests=(), exhibits=(), claims=tmp_path)
+
+
+def test_claims_that_are_asked_and_not_listed_are_counted(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = tmp_path / "claims.csv"
+    rows = [
+        ("cocoamsp-best", "All datasets.", "too few"),
+        ("of-another", "Of another dataset.", "too few"),
+        ("other", "Not asked.", "not asked"),
+    ]
+    frame = pd.DataFrame(rows, columns=["id", "claim", "outcome"])
+    frame.assign(where="here", model="tiny").to_csv(claims)
+    overview = program("overview")
+    monkeypatch.setattr(overview, "_claims_about_other_datasets", lambda _: ["of-another"])
+    page = overview.page(study, [], claims, tmp_path, {})
+    told = (
+        "2 of 3 claims are asked of this study; listed are the 1 about all datasets or one of the"
+    )
+    assert told in " ".join(page.split())

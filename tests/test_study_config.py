@@ -13,7 +13,7 @@ from beamuq.config_errors import read_yaml
 from beamuq.errors import BeamUQError
 from beamuq_study.machine_config import load_machine
 from beamuq_study.plan.study_on_machine import Plan
-from beamuq_study.study_config import STUDIES, load_study, study_path
+from beamuq_study.study_config import STUDIES, Recipe, load_study, study_path
 
 DEMO = yaml.safe_load((STUDIES / "demo.yaml").read_text())
 
@@ -138,7 +138,17 @@ CASES: list[tuple[str, Any, list[str]]] = [
     ("recipes.main.exact", {"sizes": [5, 5]}, ["recipes.main.exact.sizes: 5 stands twice"]),
     ("main.beam", "sample T=1.0", ["main.beam", "'sample T=1.0' is no search", "beam M=10"]),
     ("recipes.main.sample", DROP, ["main.sample", "'sample T=1.0'", "add recipes.main.sample"]),
-    ("main.num_candidates", 11, ["main.num_candidates", "11", "recipes.main.sample.size (10)"]),
+    (
+        "main.num_candidates",
+        5,
+        ["main.num_candidates: 5", "10 candidates of main.beam", "write num_candidates: 10"],
+    ),
+    (f"{CHAT}.source", "./mymodel", [f"{CHAT}.source", "./mymodel", "write hub:ORG/NAME"]),
+    (f"{CHAT}.source", "packaged:smollm2", [f"{CHAT}.source", "packaged:smollm2"]),
+    (f"{CHAT}.label", "mean_prr", [f'{CHAT}.label: "mean_prr"', "qa_mean_prr", "another label"]),
+    ("models.Cold", DEMO["models"]["smollm2-135m-chat"], ["models", "Cold", "small letters"]),
+    ("datasets.coqa.source", "coqa", ["datasets.coqa.source", "write hub:ORG/NAME"]),
+    ("datasets.mean", DEMO["datasets"]["coqa"], ["datasets.mean", "rename the dataset"]),
     (
         "recipes.strategies.sample.size",
         9,
@@ -170,6 +180,15 @@ def test_a_bad_study_is_told_in_one_line(
 ) -> None:
     message = refused(tmp_path, changed(DEMO, key, value))
     assert [words for words in told if words not in message] == [], message
+
+
+def test_how_many_candidates_a_search_gives_is_read_from_its_recipe() -> None:
+    diverse = {"size": 6, "groups": [2], "penalties": [0.5]}
+    recipe = Recipe.model_validate({"beam": {"widths": [5]}, "diverse": diverse})
+    assert {search: recipe.width(search) for search in recipe.searches()} == {
+        "beam M=5": 5,
+        "diverse G=2 lambda=0.5": 6,
+    }
 
 
 @pytest.mark.parametrize("name", ["demo", "paper", "real", "real_reference", "small", "tuned"])

@@ -55,6 +55,12 @@ def questions_asked(study: Study, cell: Cell) -> int:
     return entry.questions or study.datasets[cell.dataset].questions
 
 
+def most_questions_asked(study: Study, dataset: str) -> int:
+    """How many questions of a dataset the cell asks that asks most: the first ones of its file."""
+    cells = [Cell(*place) for place in study.entries]
+    return max(questions_asked(study, cell) for cell in cells if cell.dataset == dataset)
+
+
 def recipe_cells(study: Study, recipe: str, scorer: str | None = "") -> list[Cell]:
     """The cells of a recipe under a scorer, models and datasets in the study's order.
 

@@ -28,9 +28,6 @@ ROOT = Path(__file__).resolve().parents[2]  # of a checkout; an installed packag
 STUDIES = ROOT / "studies"
 DEMO_DATA = ROOT / "workflow" / "demo"
 
-Name = Annotated[
-    str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64, description="safe in a file name")
-]
 Positive = Annotated[
     int, Field(ge=1, le=1_000_000)
 ]  # far above what is decoded, and what memory bears
@@ -100,6 +97,12 @@ Distinct = Annotated[
     list[T], AfterValidator(each_once), Field(json_schema_extra={"uniqueItems": True})
 ]
 FROM_HOME = BeforeValidator(from_home)
+NAME = r"[a-z0-9][a-z0-9._-]*"
+Name = Annotated[
+    str,
+    shaped(NAME, "small letters, digits, dots, _ and -, as it stands in file names"),
+    Field(pattern=f"^{NAME}$", max_length=64, description="safe in a file name"),
+]
 EXPANDED = shaped(
     r"[^$~][^$]*", "a path with nothing left for a shell to put in: no $NAME, no ~name"
 )
@@ -108,6 +111,13 @@ PACKAGED = r"packaged:[a-z0-9][a-z0-9.-]*"
 FOLDER = r"folder:.+"
 SERVED = "server:"
 SERVER = rf"{SERVED}[a-z0-9][a-z0-9._-]*"
+WEIGHTS = f"{HUB}|{PACKAGED}|{FOLDER}"
+MODEL = f"{WEIGHTS}|{SERVER}"
+REPOSITORY = r"hub:\w[\w.-]*(/\w[\w.-]*)?"
+QUESTIONS = f"{REPOSITORY}|{FOLDER}|demo"
+CHECKPOINT = rf"{HUB}/\w[\w.-]*|{FOLDER}"
+BACKBONE = f"{REPOSITORY}|{FOLDER}"
+WHERE_WEIGHTS_ARE = "hub:ORG/NAME, packaged:NAME or folder:PATH"
 ROWS = "most prefixes run for a question before its search is stopped"
 Text = Annotated[str, Field(min_length=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -122,13 +132,15 @@ class Model(StrictModel):
 
     label: Name = Field(description="short form for file names: tables/qa_<label>")
     title: Text = Field(description="as the exhibits print it")
-    source: Annotated[str, FROM_HOME] = Field(
-        pattern=f"^({HUB}|{PACKAGED}|{FOLDER}|{SERVER})$",
+    source: Annotated[
+        str, FROM_HOME, shaped(MODEL, f"{WHERE_WEIGHTS_ARE}, or server:NAME of config.yaml")
+    ] = Field(
+        pattern=f"^({MODEL})$",
         description="hub:ORG/NAME, packaged:NAME, folder:PATH or server:NAME of config.yaml",
     )
-    tokenizer: Annotated[str | None, FROM_HOME] = Field(
+    tokenizer: Annotated[str | None, FROM_HOME, shaped(WEIGHTS, WHERE_WEIGHTS_ARE)] = Field(
         default=None,
-        pattern=f"^({HUB}|{PACKAGED}|{FOLDER})$",
+        pattern=f"^({WEIGHTS})$",
         description="of a served model: where its tokenizer and configs come from",
     )
     style: Literal["base", "instruct"] = Field(
@@ -196,8 +208,10 @@ class Dataset(StrictModel):
     adapter: str = Field(
         pattern=r"^[a-z]\w*$", description="which reader; also the folder's name under data_root"
     )
-    source: Annotated[str, FROM_HOME] = Field(
-        pattern=rf"^(hub:\w[\w.-]*(/\w[\w.-]*)?|{FOLDER}|demo)$",
+    source: Annotated[
+        str, FROM_HOME, shaped(QUESTIONS, "hub:ORG/NAME, folder:PATH of its splits, or demo")
+    ] = Field(
+        pattern=f"^({QUESTIONS})$",
         description="hub:ORG/NAME, demo, or folder:PATH of its splits",
     )
     config: str | None = Field(
@@ -556,6 +570,13 @@ class Recipe(StrictModel):
         """The strategies whose candidates weigh their probability: no draws and not greedy."""
         return strategy_names.searches(self.strategies())
 
+    def width(self, search: str) -> int | None:
+        """How many candidates a search of this recipe gives; None: its name does not say."""
+        kind, parameters = strategy_names.parse(search)
+        if kind == "diverse" and self.diverse:
+            return self.diverse.size
+        return int(parameters["M"]) if "M" in parameters else None
+
 
 def _sizes(sized: Sizes | None) -> list[int]:
     return sized.sizes if sized else []
@@ -585,8 +606,8 @@ class Scorer(StrictModel):
         description=f"{', '.join(KINDS)}, or module:attribute of one's own",
     )
     title: Text = Field(description="as captions name it")
-    source: Annotated[str | None, FROM_HOME] = Field(
-        default=None, pattern=f"^({HUB}|{PACKAGED}|{FOLDER})$"
+    source: Annotated[str | None, FROM_HOME, shaped(WEIGHTS, WHERE_WEIGHTS_ARE)] = Field(
+        default=None, pattern=f"^({WEIGHTS})$"
     )
     equivalence_threshold: float | None = Field(
         default=None,
@@ -628,11 +649,11 @@ class Quality(StrictModel):
         description=f"{', '.join(METRICS)}, or module:attribute of one's own",
     )
     title: Text
-    source: Annotated[str | None, FROM_HOME] = Field(
-        default=None, pattern=rf"^({HUB}/\w[\w.-]*|{FOLDER})$", description="hub:ORG/NAME/FILE"
-    )
-    backbone: Annotated[str | None, FROM_HOME] = Field(
-        default=None, pattern=rf"^(hub:\w[\w.-]*(/\w[\w.-]*)?|{FOLDER})$"
+    source: Annotated[
+        str | None, FROM_HOME, shaped(CHECKPOINT, "hub:ORG/NAME/FILE or folder:PATH")
+    ] = Field(default=None, pattern=f"^({CHECKPOINT})$", description="hub:ORG/NAME/FILE")
+    backbone: Annotated[str | None, FROM_HOME, shaped(BACKBONE, "hub:ORG/NAME or folder:PATH")] = (
+        Field(default=None, pattern=f"^({BACKBONE})$")
     )
     threshold: float = Field(default=0.5, ge=0, lt=1)
     proxy_for: str | None = None
@@ -910,6 +931,13 @@ class Study(StrictModel):
                 raise ValueError(
                     f"main.{key}: {chosen!r} is no {what} of recipes.{main.recipe}; {fix}"
                 )
+        width = decoded.width(main.beam)
+        if width not in (None, main.num_candidates):
+            raise ValueError(
+                f"main.num_candidates: {main.num_candidates} samples would stand beside the "
+                f"{width} candidates of main.beam ({main.beam}); write num_candidates: {width}, or "
+                "a beam of that width"
+            )
         return self
 
     @model_validator(mode="after")

@@ -109,6 +109,7 @@ def page(
         table=_shown(first_tables[0]) if first_tables else None,
         drawings=[Drawing.read(path) for path in first_figures[:MOST_FIGURES]],
         claims=_outcomes_by_claim(study, judged),
+        asked=judged.loc[judged["outcome"] != "not asked", "id"].nunique(),
         declared=judged["id"].nunique(),
         exhibits={"Tables": _links(tables, folder), "Figures": _links(figures, folder)},
         made_of={heading: PageTable(frame) for heading, frame in made_of.items() if len(frame)},

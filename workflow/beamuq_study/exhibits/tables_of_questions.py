@@ -15,7 +15,7 @@ from beamuq.prompts import prompt_template
 from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.exhibit import Exhibit, Row, Table, TableCell
 from beamuq_study.exhibits.method_groups import BASELINES
-from beamuq_study.grid import Cell
+from beamuq_study.grid import Cell, most_questions_asked
 from beamuq_study.result_files import Inputs
 from beamuq_study.study_config import Dataset, Study
 
@@ -118,9 +118,13 @@ def table_of_datasets(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> T
     """What is asked of each dataset: questions, few-shot examples, and tokens of an answer at most.
 
     ``chosen``: one cell for each dataset, as :func:`_datasets_of_grid` gives them. The table has a
-    column for each, in that order. Questions and examples are counted in the study's own files.
+    column for each, in that order. Questions and examples are counted in the study's own files; of
+    questions those that a cell asks.
     """
-    frames = {cell.dataset: inputs.of(cell, "questions") for cell in chosen}
+    frames = {
+        cell.dataset: inputs.of(cell, "questions").head(most_questions_asked(study, cell.dataset))
+        for cell in chosen
+    }
     questions_by_dataset = {name: len(frame) for name, frame in frames.items()}
     datasets = [study.datasets[cell.dataset] for cell in chosen]
     max_new_tokens = [dataset.max_new_tokens for dataset in datasets]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from beamuq_study.grid import most_questions_asked
 from beamuq_study.html_pages import DASH
 from beamuq_study.parquet_tables import Footer, Json, Loaded, OnDisk
 from beamuq_study.produced_answers import strategy_of
@@ -114,7 +116,7 @@ def datasets(study: Study, questions: Iterable[Loaded]) -> pd.DataFrame:
         dataset = study.datasets[loaded.cell["dataset"]]
         file = loaded.provenance["files"]["split"]
         read = loaded.provenance["read"]
-        count = loaded.table.num_rows
+        asked = loaded.table.slice(0, most_questions_asked(study, loaded.cell["dataset"]))
         source = _source(dataset.source)
         fetched = file["fetched"] or {}
         rows.append(
@@ -127,9 +129,9 @@ def datasets(study: Study, questions: Iterable[Loaded]) -> pd.DataFrame:
                 "sha256": _short(file["sha256"]),
                 "questions in the split": read["questions"],
                 "left out: row repeats an id": read["repeated_rows"],
-                "left out: not in the seeded subset": read["questions"] - count,
-                "asked": count,
-                "groups (n)": len(set(loaded.table.column("group").to_pylist())),
+                "left out: not in the seeded subset": read["questions"] - asked.num_rows,
+                "asked": asked.num_rows,
+                "groups (n)": len(set(asked.column("group").to_pylist())),
                 "few-shot (n)": dataset.few_shot,
                 "new tokens, at most": dataset.max_new_tokens,
             }
@@ -163,7 +165,9 @@ def _origin(
 
 def _source(source: str) -> str:
     """A source without a folder's path."""
-    return f"folder {source.rsplit('/', 1)[-1]}" if source.startswith("folder:") else source
+    if not source.startswith("folder:"):
+        return source
+    return f"folder {Path(source.removeprefix('folder:')).name}"
 
 
 def _short(digest: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 
 from beamuq import plugins
 from beamuq.errors import BeamUQError
+from beamuq.evaluation.estimates import MEAN
 from beamuq.methods.registry import resolve
 from beamuq.models.model_folder import check_content, check_folder, read_manifest
 from beamuq.models.model_source import Kind, parse_source, read_commit
@@ -69,10 +70,21 @@ def _check_labels(study: Study) -> None:
                     f"{module.__name__}: {item.label}: kind {item.kind!r}; write table or figure"
                 )
             if item.label in modules:
+                _refuse_labels_of_models(study, item.label)
                 raise BeamUQError(
                     f"{module.__name__}: {item.label}: is in {modules[item.label]} too; rename one"
                 )
             modules[item.label] = module.__name__
+
+
+def _refuse_labels_of_models(study: Study, exhibit: str) -> None:
+    """Refuse the label of a model that makes an exhibit's name one that another exhibit has."""
+    for key, model in study.models.items():
+        if exhibit.endswith(f"_{model.label}"):
+            raise BeamUQError(
+                f"models.{key}.label: {json.dumps(model.label)}: another table or figure is called "
+                f"{exhibit} already; choose another label"
+            )
 
 
 @contextmanager
@@ -86,6 +98,8 @@ def _named(key: str) -> Iterator[None]:
 
 def _check_adapters(grid: Grid) -> None:
     for key, dataset in grid.study.datasets.items():
+        if key == MEAN:
+            raise BeamUQError(f"datasets.{key}: tables call their mean so; rename the dataset")
         known(f"datasets.{key}.adapter", [dataset.adapter], ADAPTERS)
     metrics = [quality.metric for quality in grid.study.quality]
     for key in grid.datasets:
@@ -185,8 +199,9 @@ def _check_files(grid: Grid, paths: Paths) -> None:
     """What nobody fetches is there: splits, models' folders, packaged models of that name."""
     for key in sorted(grid.datasets):
         _check_splits(key, grid.study.datasets[key], paths)
+    keys = _keys_of_sources(grid.study)
     for source in grid.model_sources:
-        _check_model(source, grid, paths)
+        _check_model(source, keys[source], grid, paths)
 
 
 def _check_splits(key: str, dataset: Dataset, paths: Paths) -> None:
@@ -201,15 +216,30 @@ def _check_splits(key: str, dataset: Dataset, paths: Paths) -> None:
             )
 
 
-def _check_model(source: str, grid: Grid, paths: Paths) -> None:
+def _keys_of_sources(study: Study) -> dict[str, str]:
+    """By source of a model the first key of the study file that names it."""
+    keys = [
+        *((f"models.{name}.source", model.source) for name, model in study.models.items()),
+        *((f"models.{name}.tokenizer", model.tokenizer) for name, model in study.models.items()),
+        *((f"scorers.{name}.source", scorer.source) for name, scorer in study.scorers.items()),
+        *((f"quality[{place}].source", item.source) for place, item in enumerate(study.quality)),
+        *(
+            (f"quality[{place}].backbone", item.backbone)
+            for place, item in enumerate(study.quality)
+        ),
+    ]
+    return {source: key for key, source in reversed(keys) if source}
+
+
+def _check_model(source: str, key: str, grid: Grid, paths: Paths) -> None:
     if source.startswith("packaged:"):
         with _named(str(paths.study_file)):
-            known("source", [source], [f"packaged:{name}" for name in PACKAGED])
+            known(key, [source], [f"packaged:{name}" for name in PACKAGED])
     if source.startswith("folder:"):
         config = paths.model_manifest(source)
         if not config.is_file():
             raise BeamUQError(
-                f"{paths.study_file}: source: {source}: holds no config.json; give a model's folder"
+                f"{paths.study_file}: {key}: {source}: holds no config.json; give a model's folder"
             )
         # here in one line, which Snakemake would not say while it plans
         check_content(config.parent)
