@@ -100,8 +100,8 @@ FROM_HOME = BeforeValidator(from_home)
 NAME = r"[a-z0-9][a-z0-9._-]*"
 Name = Annotated[
     str,
-    shaped(NAME, "small letters, digits, dots, _ and -, as it stands in file names"),
     Field(pattern=f"^{NAME}$", max_length=64, description="safe in a file name"),
+    shaped(NAME, "small letters, digits, dots, _ and -, as it stands in file names"),
 ]
 EXPANDED = shaped(
     r"[^$~][^$]*", "a path with nothing left for a shell to put in: no $NAME, no ~name"
