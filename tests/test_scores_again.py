@@ -87,6 +87,18 @@ def test_lost_questions_and_forms_are_faults(
     assert "1 forms were not scored, such as 'greedy Prob'" in capsys.readouterr().out
 
 
+def test_a_part_of_the_questions_is_compared_without_prr(
+    tmp_path: Path, published: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = written(tmp_path / "part", {"Prob": [float(n) for n in range(60)]}, prr=0.9)
+    assert outcome(part, published, "--so-far") == 0
+    told = capsys.readouterr().out
+    assert "60 questions, 1 forms" in told
+    assert "PRR not compared: 100 questions are published" in told
+    differing = written(tmp_path / "differing", {"Prob": [float(-n) for n in range(60)]})
+    assert outcome(differing, published, "--so-far") == 1
+
+
 def test_a_cell_that_was_not_run_is_told(
     tmp_path: Path, published: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,7 +4,8 @@
 cell of a recipe: the questions, the forms of methods, each question's scores, and PRR. Forms that
 only the new run has are named and not compared. Another machine, or other questions in a batch,
 moves a log-probability by about 1e-5, and near a tie an answer or a draw; hence the shares.
-It exits with 1 if a cell differs by more, or was not run; ``--so-far`` lets the latter be.
+It exits with 1 if a cell differs by more, or was not run. With ``--so-far`` cells and questions may
+lack that were not run; of a part of a cell's questions no PRR is compared.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Comparison:
 
     name: str
     questions: int
+    published_questions: int
     forms: int
     differing: float  # the largest share of questions over forms
     of_form: str
@@ -51,34 +53,44 @@ class Comparison:
         outcome = "agrees" if self.agrees else "DIFFERS"
         if self.faults:
             return f"{self.name}: {outcome}: {'; '.join(self.faults)}"
+        prr = f"PRR by at most {self.prr:.4f} ({self.of_prr})"
+        if self.questions < self.published_questions:
+            prr = f"PRR not compared: {self.published_questions:,} questions are published"
         return (
             f"{self.name}: {outcome}: {self.questions:,} questions, {self.forms} forms "
             f"({self.further} new ones not compared); of a form at most {self.differing:.2%} of "
-            f"the questions differ by more than {TOLERANCE:g} ({self.of_form}); PRR by at most "
-            f"{self.prr:.4f} ({self.of_prr})"
+            f"the questions differ by more than {TOLERANCE:g} ({self.of_form}); {prr}"
         )
 
 
-def compared(name: str, run: Path, published: Path) -> Comparison:
+def compared(name: str, run: Path, published: Path, *, so_far: bool = False) -> Comparison:
     """One cell's scores and PRR beside those published.
 
-    ``name``: its file below ``scores`` and ``evaluation``. Raises BeamUQError for a bad file.
+    ``name``: its file below ``scores`` and ``evaluation``. ``so_far``: questions that were not run
+    may lack, and then PRR is not compared. Raises BeamUQError for a bad file.
     """
     scores = _read(run / "scores" / name, "scores")
     published_scores = _read(published / "scores" / name, "scores")
+    published_questions = published_scores["id"].nunique()
+    if so_far:
+        published_scores = published_scores[published_scores["id"].isin(scores["id"])]
     faults = _faults(scores, published_scores)
     forms = published_scores[FORM].drop_duplicates()
     further = len(scores[FORM].drop_duplicates()) - len(forms)
     if faults:
         nothing = (0.0, "")
-        return Comparison(name, 0, len(forms), *nothing, *nothing, faults, further)
+        counts = (0, published_questions, len(forms))
+        return Comparison(name, *counts, *nothing, *nothing, faults, further)
     questions = published_scores["id"].nunique()
-    differing, of_form = _largest_share(scores, published_scores)
-    prr, of_prr = _largest_prr(
-        _read(run / "evaluation" / name, "evaluation"),
-        _read(published / "evaluation" / name, "evaluation"),
-    )
-    return Comparison(name, questions, len(forms), differing, of_form, prr, of_prr, (), further)
+    counts = (questions, published_questions, len(forms))
+    differing = _largest_share(scores, published_scores)
+    prr = (0.0, "")
+    if questions == published_questions:
+        prr = _largest_prr(
+            _read(run / "evaluation" / name, "evaluation"),
+            _read(published / "evaluation" / name, "evaluation"),
+        )
+    return Comparison(name, *counts, *differing, *prr, (), further)
 
 
 def _read(path: Path, kind: str) -> pd.DataFrame:
@@ -138,14 +150,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("run", type=Path, help="folder of the study's results")
     parser.add_argument("published", type=Path, help="folder below evidence/")
     parser.add_argument("--recipe", default="main")
-    parser.add_argument("--so-far", action="store_true", help="cells that were not run may lack")
+    parser.add_argument(
+        "--so-far", action="store_true", help="cells and questions that were not run may lack"
+    )
     options = parser.parse_args(arguments)
     names = cells(options.published, options.recipe)
-    is_run = {
-        name: all((options.run / kind / name).is_file() for kind in ("scores", "evaluation"))
+    is_run = {name: (options.run / "scores" / name).is_file() for name in names}
+    comparisons = [
+        compared(name, options.run, options.published, so_far=options.so_far)
         for name in names
-    }
-    comparisons = [compared(name, options.run, options.published) for name in names if is_run[name]]
+        if is_run[name]
+    ]
     missing = [name for name in names if not is_run[name]]
     for comparison in comparisons:
         print(comparison)
