@@ -266,6 +266,17 @@ def test_methods_of_probabilities_read_the_beams_and_none_says_certain_of_one() 
     assert reason(without, "PRO") == "needs beams; give them under 'beams'"
 
 
+def test_of_one_sample_there_is_no_lexical_similarity() -> None:
+    row = {"answer": "Rome", "samples": ["Rome"]}
+    frame = score([row], similarity="lexical", methods="LexicalSimilarity,Dissimilarity")
+    assert reason(frame, "LexicalSimilarity") == (
+        "needs 2 samples or more; give them under 'samples'"
+    )
+    assert values(frame) == {"Dissimilarity": 0}
+    two = score([row | {"samples": ["Rome", "Oslo"]}], similarity="lexical")
+    assert values(two)["LexicalSimilarity"] == 1
+
+
 def test_samples_at_another_temperature_need_log_probabilities_for_their_weights() -> None:
     frame = score([BARE], similarity="lexical", temperature=0.5)
     assert "for its weight" in reason(frame, "Dissimilarity", "multinomial")
