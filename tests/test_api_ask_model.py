@@ -6,10 +6,12 @@ import json
 import math
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -17,10 +19,12 @@ import beamuq
 from beamuq.api.ask_model import SHOWN_METHODS, ask
 from beamuq.api.asked_answer import Asked, AskedBeam
 from beamuq.api.asked_object import AskedObject
-from beamuq.api.open_models import fetched_models, model_folder
+from beamuq.api.open_models import Similarity, fetched_models, model_folder
 from beamuq.api.rows import visible
 from beamuq.cli import main
 from beamuq.errors import BeamUQError
+from beamuq.scorers.scorer_protocol import PairScores
+from beamuq.scorers.similarity_by_kind import Lexical
 from beamuq_study.study_config import ROOT
 from tiny import build_tiny_model, likes_newlines
 
@@ -65,6 +69,17 @@ def test_the_interval_is_as_wide_as_what_was_not_found(asked: Asked) -> None:
         (1.1, "below"),
     ):
         assert replace(asked, threshold=threshold).decided == side
+
+
+def test_of_texts_that_the_similarity_cuts_the_interval_is_all_there_is(tiny: Path) -> None:
+    class Cut(Lexical):
+        def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
+            return replace(super().score(pairs), cut=np.ones(len(pairs), dtype=bool), limit=1)
+
+    options = OPTIONS | {"similarity": Similarity("cut", Cut())}
+    with pytest.warns(UserWarning, match="similarity cut reads 1 tokens at a time"):
+        asked = ask(QUESTION, str(tiny), threshold=0.5, **options)
+    assert (asked.low, asked.high, asked.decided) == (0, 1, "undecided")
 
 
 def test_beams_of_one_text_are_one_bar_as_long_as_their_probability(asked: Asked) -> None:

@@ -41,6 +41,16 @@ def test_gold_label_reads_the_options() -> None:
         quality(ROWS, ["Paris", "2000 m"], "gold_label")
 
 
+@pytest.mark.parametrize("right_answer", ["B", "lyon"])
+def test_a_right_answer_that_is_no_option_is_refused_by_gold_label(right_answer: str) -> None:
+    told = f"answers: id '7': '{right_answer}': none of the row's options; give the option's text"
+    rows = [{"id": 7, "answer": "Lyon"}]
+    options = [["Paris", "Lyon"]]
+    with pytest.raises(BeamUQError, match=told):
+        quality(rows, [right_answer], "gold_label", options=options)
+    assert quality(rows, [[right_answer, "Lyon"]], "gold_label", options=options).tolist() == [1]
+
+
 def test_right_answers_may_be_given_by_id_or_stand_in_the_rows() -> None:
     by_id = quality(ROWS, {7: ["1 km"], "capital": ["Paris"]})
     assert by_id.tolist() == quality(ROWS, [["Paris"], ["1 km"]]).tolist()
@@ -133,6 +143,40 @@ def test_series_of_answers_and_right_answers_in_two_orders_are_refused() -> None
     with pytest.raises(BeamUQError, match=r"rows, answers: .*two orders"):
         quality(answers, right_answers)
     assert quality(answers, right_answers.rename_axis("id")).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("name", ["answers", "options"])
+@pytest.mark.parametrize("index_name", ["qid", None])
+def test_a_series_whose_index_has_the_ids_in_another_order_is_not_paired_by_place(
+    name: str, index_name: str | None
+) -> None:
+    frame = pd.DataFrame({"id": ["a", "b"], "answer": ["Rome", "Oslo"]})
+    columns: dict[str, Any] = {
+        "answers": pd.Series(["Rome", "Oslo"], index=["a", "b"]),
+        "options": pd.Series([["Rome", "Pisa"], ["Oslo", "Bergen"]], index=["a", "b"]),
+    }
+    for rows in (frame, frame.to_dict("records")):
+        assert quality(rows, metric="gold_label", **columns).tolist() == [1, 1]
+        turned = columns | {name: columns[name][::-1].rename_axis(index_name)}
+        with pytest.raises(BeamUQError, match=rf"rows, {name}: the same ids in two orders"):
+            quality(rows, metric="gold_label", **turned)
+        by_id = turned | {name: turned[name].rename_axis("id")}
+        assert quality(rows, metric="gold_label", **by_id).tolist() == [1, 1]
+
+
+def test_a_column_of_the_same_frame_is_taken_in_its_order_and_in_no_other() -> None:
+    frame = pd.DataFrame({"answer": ["Rome", "Oslo", "Bonn"], "right": ["Rome", "Oslo", "Paris"]})
+    shuffled = frame.iloc[[2, 0]]
+    assert quality(shuffled, shuffled["right"]).tolist() == [0, 1]
+    assert quality(shuffled.to_dict("records"), shuffled["right"]).tolist() == [0, 1]
+    assert quality(list(frame["answer"]), frame["right"].set_axis(["x", "y", "z"])).sum() == 2
+    with pytest.raises(BeamUQError, match=r"rows, answers: .*two orders.*first\.index"):
+        quality(shuffled, shuffled["right"].sort_index())
+    named_rows = shuffled.assign(id=["c", "a"])
+    assert quality(named_rows, shuffled["right"]).tolist() == [0, 1]
+    assert quality(named_rows, shuffled["right"].reset_index(drop=True)).tolist() == [0, 1]
+    with pytest.raises(BeamUQError, match="rows, answers: series of different answers"):
+        quality(named_rows, shuffled["right"].set_axis(["c", "d"]))
 
 
 def test_what_choose_picked_is_judged_in_one_call() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ import pytest
 
 import synthetic
 from beamuq.api import score_candidates
+from beamuq.api import score_file as score_file_module
 from beamuq.api.candidate_records import read_records
+from beamuq.api.choose_candidates import choose
 from beamuq.api.open_models import Similarity
 from beamuq.api.score_candidates import COLUMNS, score
 from beamuq.errors import BeamUQError
@@ -212,6 +215,57 @@ def test_samples_at_one_are_weighed_without_their_probability(
     assert bool(note) == noted
 
 
+class OfFirstWord(Lexical):
+    """Reads the first word of each text."""
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
+        beginnings = [(one.split()[0], other.split()[0]) for one, other in pairs]
+        cut = np.array([" " in one + other for one, other in pairs])
+        return PairScores(super().score(beginnings).entail, cut=cut, limit=1)
+
+
+LONG_ROWS = [
+    {"id": "whole", "answer": "Rome", "samples": [{"text": "Oslo", "logprob": -1.0}]},
+    {"id": "one text", "answer": "So Rome", "samples": [{"text": "So Rome", "logprob": -1.0}]},
+    {"id": "cut", "answer": "So Rome", "samples": [{"text": "So Oslo", "logprob": -1.0}]},
+]
+
+
+def test_texts_that_the_similarity_cuts_are_told_of_and_certify_nothing() -> None:
+    rows = [row | {"answer": {"text": row["answer"], "logprob": -1.0}} for row in LONG_ROWS]
+    similarity = Similarity("first", OfFirstWord())
+    told = r"similarity first reads 1 tokens at a time: 1 of 3 questions \(first: id 'cut'\)"
+    with pytest.warns(UserWarning, match=told) as warned:
+        frame = score(rows, similarity=similarity, methods="Dissimilarity,DegreeMatrix")
+    assert len(warned) == 1
+    over_samples = frame[frame["variant"] == "multinomial"]
+    assert over_samples["value"].notna().all()
+    without_interval = over_samples.loc[over_samples["low"].isna(), "id"]
+    assert without_interval.tolist() == ["cut", "cut"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        score(rows, similarity=similarity, methods="Prob,LexicalSimilarity")
+        score(rows, similarity="lexical", methods="Dissimilarity")
+
+
+def test_choose_tells_of_texts_that_the_similarity_cuts() -> None:
+    told = r"1 of 3 questions \(first: id 'cut'\) have longer texts"
+    with pytest.warns(UserWarning, match=told):
+        choose(LONG_ROWS, similarity=Similarity("first", OfFirstWord()))
+
+
+def test_a_file_is_told_of_once_where_its_texts_are_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(score_file_module, "BLOCK", 1)
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in LONG_ROWS), encoding="utf-8")
+    similarity = Similarity("first", OfFirstWord())
+    with pytest.warns(UserWarning, match="1 of 3 questions") as warned:
+        score_file_module.score_file(path, tmp_path / "scores.jsonl", similarity=similarity)
+    assert len(warned) == 1
+
+
 @pytest.mark.parametrize("second", ["Lyon", {"text": "Lyon", "logprob": math.log(0.9)}])
 def test_there_is_no_interval_without_every_probability_or_with_impossible_ones(
     second: Any,
@@ -264,6 +318,17 @@ def test_methods_of_probabilities_read_the_beams_and_none_says_certain_of_one() 
     assert "logprob or token_logprobs with it" in reason(unweighed, "PRO")
     without = score([BARE], similarity="lexical")
     assert reason(without, "PRO") == "needs beams; give them under 'beams'"
+
+
+def test_of_one_sample_there_is_no_lexical_similarity() -> None:
+    row = {"answer": "Rome", "samples": ["Rome"]}
+    frame = score([row], similarity="lexical", methods="LexicalSimilarity,Dissimilarity")
+    assert reason(frame, "LexicalSimilarity") == (
+        "needs 2 samples or more; give them under 'samples'"
+    )
+    assert values(frame) == {"Dissimilarity": 0}
+    two = score([row | {"samples": ["Rome", "Oslo"]}], similarity="lexical")
+    assert values(two)["LexicalSimilarity"] == 1
 
 
 def test_samples_at_another_temperature_need_log_probabilities_for_their_weights() -> None:

@@ -100,6 +100,22 @@ def test_spellings_of_the_same_are_the_same_words(spellings: list[str], words: l
 
 
 @pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("0,125", ["0.125"]),
+        ("-0,500", ["-0.5"]),
+        ("0,125%", ["0.125", "%"]),
+        ("0,2015", ["0.2015"]),
+        ("1,250", ["1250"]),
+        ("0'125", ["0", "125"]),
+        ("0.125.250", ["0.125.250"]),
+    ],
+)
+def test_no_number_in_groups_begins_with_zero(text: str, words: list[str]) -> None:
+    assert list(folded_words(text)) == words
+
+
+@pytest.mark.parametrize(
     ("one", "other"),
     [
         *[

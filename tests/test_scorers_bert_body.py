@@ -73,6 +73,17 @@ def test_a_usual_body_gives_what_transformers_gives(folder: Path) -> None:
     assert_as_transformers(folder, TEXTS)
 
 
+def test_a_usual_body_marks_texts_whose_ends_it_does_not_read(folder: Path) -> None:
+    scorer = load_scorer("embedding", folder, **CPU)
+    fits = "dog " * (tiny_scorers.LENGTH - 2)  # beside the two marks
+    pairs = [("cat", fits), ("cat", fits + "cat"), (fits + "dog", fits + "cat"), ("cat", "dog")]
+    scores = scorer.score(pairs)
+    assert scores.cut is not None
+    assert scores.cut.tolist() == [False, True, True, False]
+    assert scores.limit == tiny_scorers.LENGTH
+    assert scores.entail[2] == pytest.approx(1)  # though they differ at the end
+
+
 @pytest.mark.packaged
 def test_the_packaged_encoder_gives_what_transformers_gives() -> None:
     assert_as_transformers(MINILM, TEXTS)

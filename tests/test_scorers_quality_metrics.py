@@ -269,6 +269,12 @@ def test_gold_label_asks_that_the_one_option_named_is_the_gold_one(
     ]
 
 
+def test_gold_label_refuses_references_of_which_none_is_an_option() -> None:
+    options = Learned(options=[["desk", "a chair"]])
+    with pytest.raises(BeamUQError, match="answer 0: reference 'B': none of its options"):
+        quality_values("gold_label", ["(B)"], [["B"]], "squad", options)
+
+
 SETTINGS = {
     "normalizer": "triviaqa",
     "answer_source": ["greedy", "top_beam"],

@@ -256,6 +256,19 @@ def test_each_distinct_row_is_scored_once(folders: dict[str, Path]) -> None:
     assert scorer.scored == 3
 
 
+@pytest.mark.parametrize("kind", BUILDERS)
+def test_pairs_of_which_ends_are_not_read_are_marked(kind: str, folders: dict[str, Path]) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(folders[kind])
+    pairs = [(text, "no") for text in ("1" * count for count in range(30, 60))]
+    scores = load_scorer(kind, folders[kind], **CPU).score(pairs)
+    whole = [pair[:1] if kind == "embedding" else pair for pair in pairs]
+    lengths = [len(tokenizer(*texts)["input_ids"]) for texts in whole]
+    assert tiny_scorers.LENGTH in lengths  # what just fits is not cut
+    assert scores.cut is not None
+    assert scores.cut.tolist() == [length > tiny_scorers.LENGTH for length in lengths]
+    assert scores.limit == tiny_scorers.LENGTH
+
+
 @pytest.mark.parametrize("kind", ["nli", "cross_encoder"])
 def test_rows_are_those_of_the_tokenizer(kind: str, folders: dict[str, Path]) -> None:
     tokenizer = AutoTokenizer.from_pretrained(folders[kind])

@@ -201,6 +201,24 @@ def test_the_step_compares_by_the_words_that_its_settings_name(
     assert (value["-5", "5"] == 1) == alike
 
 
+def test_the_step_tells_its_log_of_texts_whose_ends_are_not_compared(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    long = "yes " * 60
+    rows = synthetic.candidates(
+        ("q1", "greedy", 0, "yes"),
+        ("q1", "sample T=1.0", 0, "no"),
+        ("q2", "greedy", 0, long + "no"),
+        ("q2", "sample T=1.0", 0, long + "yes"),
+    )
+    folder = tiny_scorers.build_embedder(tmp_path / "embedder")
+    step(tmp_path, "near", {"kind": "embedding"}, folder / "config.json", rows=rows)
+    told = "warning: near reads 48 tokens at a time: 1 of 2 questions (first: 'q2')"
+    assert told in capfd.readouterr().err
+    step(tmp_path, "words", {"kind": "lexical"}, rows=rows)
+    assert "warning" not in capfd.readouterr().err
+
+
 def test_the_step_writes_all_three_classes(tmp_path: Path) -> None:
     folder = tiny_scorers.build_nli(tmp_path / "nli")
     output = step(tmp_path, "nli", {"kind": "nli"}, folder / "config.json")

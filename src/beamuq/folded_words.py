@@ -6,8 +6,8 @@ for C. It stays the rule of the paper's datasets (D17, quality); this one is tha
 A number is a word, written in one way: 5, 5.0, 05 and ٥ are ``5``, 1,000 and 1e3 are ``1000``, ½ is
 ``0.5``. What has several points, colons or slashes (a version, an address, a time, a date) is one
 word and no number. A comma groups thousands, or is a decimal comma where it cannot: "1,234" is
-1234, "3,14" is 3.14. A dash between two numbers makes a range of two words, no sign; three numbers
-with dashes between them are a date.
+1234, "3,14" is 3.14, "0,125" is 0.125. A dash between two numbers makes a range of two words, no
+sign; three numbers with dashes between them are a date.
 """
 
 from __future__ import annotations
@@ -65,10 +65,13 @@ _FIRST_SIGN = rf"(?<!\d)[{CURRENCIES}]|(?<!\d)(?<!\d\s)%|(?<![^\W_])#"
 _SIGN_BEFORE_NUMBER = re.compile(rf"({_FIRST_SIGN})\s?({MINUS}?{_NUMBER})")
 _MIXED = re.compile(r"(?<![\w.,:/^])(\d{1,6}) (\d{1,4}/\d{1,4})(?![\w/:^]|[.,]\d)")
 
-_COMMAS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,2}(?:,\d{2})+,\d{3}(?:\.\d+)?")
-_APOSTROPHES = re.compile(r"\d{1,3}(?:'\d{3})+(?:\.\d+)?")
-_POINTS = re.compile(r"\d{1,3}(?:\.\d{3}){2,}|\d{1,3}(?:\.\d{3})+,\d+")
-_DECIMAL_COMMA = re.compile(r"\d+,(?!(?:19|20)\d\d\Z)\d+")  # no day before a year
+_FIRST_GROUP = r"[1-9]\d{0,2}"  # no number that is written in groups begins with 0
+_COMMAS = re.compile(
+    rf"{_FIRST_GROUP}(?:,\d{{3}})+(?:\.\d+)?|[1-9]\d?(?:,\d{{2}})+,\d{{3}}(?:\.\d+)?"
+)
+_APOSTROPHES = re.compile(rf"{_FIRST_GROUP}(?:'\d{{3}})+(?:\.\d+)?")
+_POINTS = re.compile(rf"{_FIRST_GROUP}(?:\.\d{{3}}){{2,}}|{_FIRST_GROUP}(?:\.\d{{3}})+,\d+")
+_DECIMAL_COMMA = re.compile(r"0,\d+|\d+,(?!(?:19|20)\d\d\Z)\d+")  # no day before a year
 _PLAIN = re.compile(r"\d+|\d*\.\d+")
 
 

@@ -1,6 +1,7 @@
 """Score every pair of answers that the methods can ask for."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,11 @@ import pyarrow as pa
 
 from beamuq.models import devices
 from beamuq.models.model_folder import identities
-from beamuq.scorers.scorer_protocol import SimilarityScorer, scored
+from beamuq.scorers.scorer_protocol import (
+    PairScores,
+    pairs_with_lost_ends,
+    scored,
+)
 from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq_study import parquet_tables
 from beamuq_study.produced_answers import needed_pairs
@@ -53,8 +58,10 @@ def run(
         cache=cache,
         words=settings.get("words", "rouge"),
     )
-    table = _scored_pairs(pairs, scorer)
+    scores = scored(scorer, [(premise, hypothesis) for _, premise, hypothesis in pairs])
+    table = _table(pairs, scores)
     print(f"{settings['name']}: {len(pairs)} pairs", file=sys.stderr)
+    _tell_of_cut_texts(settings["name"], pairs, scores)
     footer = provenance(
         settings, {"candidates": candidates}, models=models, dtype=dtype, device=device
     )
@@ -63,15 +70,35 @@ def run(
     parquet_tables.write(similarity, "similarity", table, cell=cell, provenance=footer)
 
 
-def _scored_pairs(pairs: list[tuple[str, str, str]], scorer: SimilarityScorer) -> pa.Table:
+def _table(pairs: Sequence[tuple[str, str, str]], scores: PairScores) -> pa.Table:
     """The table of similarities of (question id, premise, hypothesis)."""
-    scores = scored(scorer, [(premise, hypothesis) for _, premise, hypothesis in pairs])
     columns = {
         "id": [question for question, _, _ in pairs],
         "premise": [premise for _, premise, _ in pairs],
         "hypothesis": [hypothesis for _, _, hypothesis in pairs],
+        "entail": scores.entail,
+        "neutral": scores.neutral,
+        "contradict": scores.contradict,
     }
-    return parquet_tables.table_of("similarity", columns | vars(scores))
+    return parquet_tables.table_of("similarity", columns)
+
+
+def _tell_of_cut_texts(
+    name: str, pairs: Sequence[tuple[str, str, str]], scores: PairScores
+) -> None:
+    """Tell the log how many questions have texts of which the scorer compared only beginnings."""
+    cut = pairs_with_lost_ends([(premise, hypothesis) for _, premise, hypothesis in pairs], scores)
+    questions = dict.fromkeys(
+        question for question, premise, hypothesis in pairs if (premise, hypothesis) in cut
+    )
+    if questions:
+        all_questions = {question for question, _, _ in pairs}
+        print(
+            f"warning: {name} reads {scores.limit} tokens at a time: {len(questions)} of "
+            f"{len(all_questions)} questions (first: {next(iter(questions))!r}) have longer texts, "
+            "of which only the beginnings were compared",
+            file=sys.stderr,
+        )
 
 
 if __name__ == "__main__":

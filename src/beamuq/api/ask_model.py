@@ -337,8 +337,9 @@ class _Call:
             width=self.settings.width,
             covered_mass=float(covered_mass(logprob, outcomes)[0]),
             corrected_threshold=corrected_threshold(self.settings.width),
-            low=float(dissimilarity["low"]),
-            high=float(dissimilarity["high"]),
+            # where it is not certified, of texts that the similarity cut, no less than all holds
+            low=float(np.nan_to_num(dissimilarity["low"], nan=0.0)),
+            high=float(np.nan_to_num(dissimilarity["high"], nan=1.0)),
             threshold=self.threshold,
             uncertainties=scores,
             model_hash=identity.model_hash,

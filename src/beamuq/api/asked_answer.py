@@ -37,7 +37,8 @@ class Asked:
         right, asks of it, M/(M + 1).
     low, high
         The certified interval, which holds Dissimilarity under the model's whole distribution,
-        whatever there is beside the beams; ``threshold``: what it is held against.
+        whatever there is beside the beams, and 0 to 1 where the similarity cut texts;
+        ``threshold``: what it is held against.
     uncertainties
         A frame as ``score`` gives it.
     style, examples

@@ -16,6 +16,7 @@ from beamuq.api.candidate_records import (
     by_probability,
     read_records,
 )
+from beamuq.api.cut_texts import CutTexts
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.rows import FORMS, Rows, check_settings
 from beamuq.api.score_candidates import (
@@ -78,7 +79,7 @@ def choose(
     probable beam, or the first sample.
 
     Raises BeamUQError in one line: a bad row, one without candidates of the form, an unknown form
-    or similarity.
+    or similarity. Warns where texts are longer than the similarity reads.
 
     Examples
     --------
@@ -106,7 +107,9 @@ def choose(
         equivalence_threshold=1.0,
         without_ending=False,
     )
-    scores = score_records(as_answers, chosen_methods(CHOSEN_BY), scorer, settings)
+    cut = CutTexts(scorer.name)
+    scores = score_records(as_answers, chosen_methods(CHOSEN_BY), scorer, settings, cut)
+    _by_question(cut, records).warn()
     chosen = _chosen_rows(records, form, candidates, scores)
     return pd.DataFrame(chosen).assign(similarity=scorer.name)[list(COLUMNS)]
 
@@ -117,6 +120,13 @@ def _variant_of(form: object) -> str:
     if variant not in LISTS:
         raise BeamUQError(f"form {form!r:.40}: unknown; {hint(str(form), (*FORM_OF_WORD, *LISTS))}")
     return variant
+
+
+def _by_question(cut: CutTexts, records: Records) -> CutTexts:
+    """What was cut of questions, where ``cut`` says it of each with each of its candidates."""
+    rows = dict.fromkeys(int(row_id.partition("/")[0]) for row_id in cut.ids)
+    ids = [records[row].id for row in rows]
+    return CutTexts(cut.similarity, cut.limit, ids, len(records))
 
 
 def _chosen_rows(

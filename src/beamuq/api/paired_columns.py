@@ -6,7 +6,7 @@ no number, and the imaginary part of a number is not dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -87,6 +87,32 @@ def check_order(**columns: object) -> None:
     (first, reference), *following = series.items()
     for name, column in following:
         _check_two(first, reference.index, name, column.index)
+
+
+def check_order_beside_rows(
+    name: str, column: pd.Series[Any], ids: Sequence[str], index: pd.Index | None = None
+) -> None:
+    """As :func:`check_order`, of a column that is taken in the order of rows with these ids.
+
+    ``index``: that of the rows, where they are a frame; a column of the same frame has it too. Ids
+    that count the rows, as those of rows without ids do, name nothing beside an index of texts.
+
+    Raises BeamUQError naming the column, and an answer that is missing in it or in the rows.
+    """
+    labels = [_label(label) for label in column.index]
+    has_index_of_rows = index is not None and column.index.equals(index)
+    if labels == list(ids) or has_index_of_rows or len(labels) != len(ids):
+        return
+    if sorted(labels) == sorted(ids):
+        raise BeamUQError(
+            f"rows, {name}: the same ids in two orders; give the second as "
+            f"{name}.rename_axis('id'), which is paired by id"
+        )
+    if index is not None and sorted(labels) == sorted(map(_label, index)):
+        check_order(**{"rows": pd.Series(index, index=index), name: column})
+    counted = [str(number) for number in range(1, 1 + len(ids))]
+    if list(ids) != counted and not _counts_places(column.index):
+        check_order(**{"rows": pd.Series(ids, index=list(ids)), name: column})
 
 
 def ids_of(column: object) -> list[str] | None:

@@ -12,11 +12,19 @@ from beamuq.api.answers_alone import CHOSEN, JUDGED, answer_rows, is_choice
 from beamuq.api.answers_alone import Texts as Answers
 from beamuq.api.candidate_records import Records, read_records
 from beamuq.api.open_models import check_models_extra, model_folder
-from beamuq.api.paired_columns import check_order
+from beamuq.api.paired_columns import check_order, check_order_beside_rows
 from beamuq.api.rows import Rows, plain
 from beamuq.errors import BeamUQError
 from beamuq.row_ids import id_text
-from beamuq.scorers.quality_metrics import FOLDED, LEARNED, QUALITY, Learned, quality_values
+from beamuq.scorers.named_options import GOLD_LABEL
+from beamuq.scorers.quality_metrics import (
+    FOLDED,
+    LEARNED,
+    QUALITY,
+    Learned,
+    have_option,
+    quality_values,
+)
 from beamuq.text_normalization import on_one_line
 
 Texts = Sequence[str | Sequence[str]] | Mapping[Any, str | Sequence[str]]
@@ -55,7 +63,7 @@ def quality(
         answer names the right one of the options and no other; alignscore; or module:attribute.
     options
         For gold_label, the options of each question as they were shown, in the order of rows or by
-        id; the right one stands in ``answers`` word for word.
+        id; the right one stands in ``answers`` word for word, no letter of it.
     model, backbone
         For alignscore: the checkpoint's folder, and the one with its config and tokenizer.
     device, dtype, threads
@@ -65,8 +73,9 @@ def quality(
     -------
     A series by id, in [0, 1], higher = better, named after the metric.
 
-    Raises BeamUQError in one line: a bad row, other answers or options than rows, a row without a
-    right answer, an unknown metric, a missing model.
+    Raises BeamUQError in one line: a bad row, other answers or options than rows, a series of them
+    whose index names the rows in another order, a row without a right answer, for gold_label
+    without one that is an option, an unknown metric, a missing model.
 
     Examples
     --------
@@ -79,17 +88,20 @@ def quality(
     >>> beamuq.quality(best, [["Rome"]]).to_dict()
     {'1': 1.0}
     """
-    if isinstance(rows, pd.Series) and _is_in_order(answers):
-        check_order(rows=rows, answers=answers)
     records = read_records(answer_rows(rows), to_score=False)
     ids = [record.id for record in records]
+    _check_order("answers", answers, rows, ids)
+    _check_order("options", options, rows, ids)
     if answers is None:
         right_answers = [_answers_of_row(record.id, record.answers) for record in records]
     else:
         right_answers = _texts_by_row("answers", answers, ids)
-    learned = Learned(options=[] if options is None else _texts_by_row("options", options, ids))
-    if metric == "gold_label" and options is None:
-        raise BeamUQError("options: missing; gold_label needs the options of each question")
+    listed_options = [] if options is None else _texts_by_row("options", options, ids)
+    learned = Learned(options=listed_options)
+    if metric == GOLD_LABEL:
+        if options is None:
+            raise BeamUQError("options: missing; gold_label needs the options of each question")
+        _check_are_options(ids, right_answers, listed_options)
     if metric in LEARNED:
         learned = _opened(metric, model, backbone, device=device, dtype=dtype, threads=threads)
     texts = [record.answer.text for record in records]
@@ -102,9 +114,15 @@ def quality(
     return series
 
 
-def _is_in_order(column: object) -> bool:
-    """Whether a series' entries are taken in their order, not by id."""
-    return isinstance(column, pd.Series) and column.index.name != "id"
+def _check_order(name: str, column: object, rows: object, ids: Sequence[str]) -> None:
+    """Refuse a series that is taken in its order, where its index names the rows in another one."""
+    if not isinstance(column, pd.Series) or column.index.name == "id":
+        return
+    if isinstance(rows, pd.Series):
+        check_order(**{"rows": rows, name: column})
+    else:
+        index = rows.index if isinstance(rows, pd.DataFrame) else None
+        check_order_beside_rows(name, column, ids, index)
 
 
 def _answers_of_row(row_id: str, answers: Sequence[str] | None) -> list[str]:
@@ -114,6 +132,20 @@ def _answers_of_row(row_id: str, answers: Sequence[str] | None) -> list[str]:
             "each row"
         )
     return list(answers)
+
+
+def _check_are_options(
+    ids: Sequence[str],
+    right_answers: Sequence[Sequence[str]],
+    options: Sequence[Sequence[str]],
+) -> None:
+    """Raises BeamUQError naming the first row of whose right answers none is an option."""
+    for row_id, texts, listed in zip(ids, right_answers, options, strict=True):
+        if not have_option(texts, listed):
+            raise BeamUQError(
+                f"answers: id {row_id!r}: {texts[0]!r:.60}: none of the row's options; give the "
+                f"option's text, word for word: {', '.join(map(repr, listed)):.120}"
+            )
 
 
 def _texts_by_row(name: str, column: object, ids: Sequence[str]) -> list[list[str]]:

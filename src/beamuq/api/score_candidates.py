@@ -37,6 +37,7 @@ from beamuq.api.candidate_records import (
     read_records,
     with_prompt_hash,
 )
+from beamuq.api.cut_texts import CutTexts
 from beamuq.api.draws_of_samples import check_draws, draws_of, setting_of_draw, settings_of_draws
 from beamuq.api.empty_answers import warn_if_answers_are_empty
 from beamuq.api.endings_in_scores import WITHOUT_ENDING
@@ -78,7 +79,7 @@ from beamuq.methods.registry import (
     compute,
     resolve,
 )
-from beamuq.scorers.scorer_protocol import scored
+from beamuq.scorers.scorer_protocol import pairs_with_lost_ends, scored
 
 COLUMNS = tuple(SCORE_COLUMNS)
 KEYS = ("id", "method", "variant", "setting", "value")
@@ -96,6 +97,8 @@ KINDS = ("answer", "samples", "beams")  # what a method compares the answer with
 BLOCK_PAIRS = 250_000  # of texts, given to a similarity at once
 SUMS = ("answer.logprob", "answer.length", "logprob", "weights")
 """Needs in which a left out ending is missing."""
+OF_SIMILARITY = ("pairs.similarity", "pairs.contradiction", "pairs.same", "sentence_similarity")
+"""Needs that a similarity fills."""
 MINUS_LOG_P = ("Prob", "PTrue", "GNLL")  # the scores that are −log of a probability
 WITH_ENDING = "the ending token included, which a chat server's tokens may lack"
 """Without it a sum is not log p of the whole text."""
@@ -473,12 +476,13 @@ def score(
     [low, high] holds what Dissimilarity, CocoaMSP, CocoaPPL and DegreeMatrix would be under the
     model's whole distribution, whatever was not found (docs/theory.md). It rests on distinct
     outcomes of known probability: all beams, or one sample of each text; missing where one of them
-    has no log-probability, and of samples at T ≠ 1.
+    has no log-probability, of samples at T ≠ 1, and where the similarity compared only beginnings.
 
     Raises BeamUQError in one line: a bad row, an unknown method, similarity or model; with
     leave_one_out an answer that is none of its samples. Warns where the answers seem to be one of
-    their samples, by its place, where the samples of no question differ, and where nothing says
-    whether lists of log-probabilities hold the ending's.
+    their samples, by its place, where the samples of no question differ, where nothing says
+    whether lists of log-probabilities hold the ending's, and where texts are longer than the
+    similarity reads.
 
     Examples
     --------
@@ -540,7 +544,10 @@ def score(
     settings = CallSettings(
         temperature, epsilon, alpha, equivalence_threshold, without_ending, draw_size
     )
-    return score_records(records, chosen, opened, settings)
+    cut = CutTexts(opened.name)
+    scores = score_records(records, chosen, opened, settings, cut)
+    cut.warn()
+    return scores
 
 
 @dataclass(frozen=True)
@@ -590,9 +597,17 @@ class _ScoreRow(NamedTuple):
 
 
 def score_records(
-    records: Records, methods: Sequence[Method], similarity: Similarity, settings: CallSettings
+    records: Records,
+    methods: Sequence[Method],
+    similarity: Similarity,
+    settings: CallSettings,
+    cut: CutTexts,
 ) -> Scores:
-    """The frame of all questions, which are compared a block at a time."""
+    """The frame of all questions, which are compared a block at a time.
+
+    ``cut``: to which those are added of whose texts the similarity read only the beginnings, if a
+    method reads what it compares.
+    """
     widest = 1 + max(max(len(item.samples), len(item.beams)) for item in records)
     block = max(1, BLOCK_PAIRS // widest**2)
     rows: list[_ScoreRow] = []
@@ -601,6 +616,10 @@ def score_records(
         compared = _Compared(similarity, members, settings.equivalence_threshold)
         for item in members:
             rows += _score_rows(item, methods, compared, settings)
+        if any(map(_reads_similarity, methods)):
+            cut.ids += [item.id for item in members if compared.lost_ends_of(item, KINDS)]
+            cut.limit = compared.scores.limit
+    cut.questions += len(records)
     has_classes = compared.scores.neutral is not None
     frame = Scores(rows, columns=list(_ScoreRow._fields)).assign(
         direction=DIRECTION,
@@ -639,6 +658,11 @@ def chosen_methods(methods: str | Sequence[str] | None) -> list[Method]:
     return list(chosen.values())
 
 
+def _reads_similarity(method: Method) -> bool:
+    """Whether a method reads what a similarity says of two texts."""
+    return any(need in OF_SIMILARITY for need in method.all_needs)
+
+
 def _texts(item: QuestionRecord, kind: str) -> list[str]:
     """The answer's text, and behind it those of its candidates of a kind."""
     return [record.text.strip() for record in (item.answer, *_candidates(item, kind))]
@@ -665,6 +689,17 @@ class _Compared:
         self.place = {pair: place for place, pair in enumerate(sorted(pairs))}
         self.scores = scored(similarity.scorer, list(self.place))
         self.same = self.scores.same(threshold)
+        self._with_lost_ends = pairs_with_lost_ends(list(self.place), self.scores)
+
+    def lost_ends_of(self, item: QuestionRecord, kinds: Sequence[str]) -> bool:
+        """Whether only beginnings were compared of some texts of a question, of these kinds."""
+        if not self._with_lost_ends:
+            return False
+        for kind in kinds:
+            texts = _texts(item, kind)
+            if not self._with_lost_ends.isdisjoint(product(texts, texts)):
+                return True
+        return False
 
     def pairs(self, texts: Sequence[str]) -> Pairs:
         """All pairs of these texts, the answer's first."""
@@ -740,6 +775,13 @@ def _score_rows(
     evidence = {
         kind: _evidence(item, kind, compared, settings) for kind in KINDS if _candidates(item, kind)
     }
+    # of texts that were not compared whole an interval would say more than is known
+    certifiable = [
+        kind
+        for kind in evidence
+        if _may_have_interval(item, kind, settings.temperature)
+        and not compared.lost_ends_of(item, [kind])
+    ]
     for method in methods:
         for variant in method.variants:
             kind = candidates_of(method, variant)
@@ -754,7 +796,14 @@ def _score_rows(
                     candidates=0 if kind == "answer" else len(_candidates(item, kind)),
                 )
                 if kind in evidence:
-                    yield _with_score(row, item, method, evidence[kind], settings.temperature)
+                    yield _with_score(
+                        row,
+                        item,
+                        method,
+                        evidence[kind],
+                        settings.temperature,
+                        certifiable=kind in certifiable,
+                    )
                 else:
                     yield row._replace(reason=REASONS[kind])
     if settings.draw_size is not None:
@@ -783,9 +832,18 @@ def _over_samples(methods: Sequence[Method]) -> list[Method]:
 
 
 def _with_score(
-    row: _ScoreRow, item: QuestionRecord, method: Method, evidence: Evidence, temperature: float
+    row: _ScoreRow,
+    item: QuestionRecord,
+    method: Method,
+    evidence: Evidence,
+    temperature: float,
+    *,
+    certifiable: bool,
 ) -> _ScoreRow:
-    """A row with its score, or with the reason why there is none."""
+    """A row with its score, or with the reason why there is none.
+
+    ``certifiable``: whether the score may have an interval.
+    """
     kind = candidates_of(method, row.variant)
     needs = method.formulation(row.setting).needs
     missing = missing_part(needs, evidence)
@@ -799,7 +857,7 @@ def _with_score(
         confidence=_confidence(method.name, row.range, value),
         note=_note(item, needs, kind, temperature),
     )
-    if not _may_have_interval(item, kind, temperature):
+    if not certifiable:
         return row
     low, high = _interval(method.name, evidence, drawn=kind == "samples")
     return row._replace(low=low, high=high)

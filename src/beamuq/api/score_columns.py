@@ -14,7 +14,7 @@ SCORE_COLUMNS: Mapping[str, str] = {
     "value": "the score, higher = more uncertain; missing where there is none",
     "low": (
         "lower end of the certified interval of what the score would be under the model's whole "
-        "distribution; missing where that is not known"
+        "distribution; missing where that is not known, and where the similarity cut texts"
     ),
     "high": "its upper end",
     "confidence": (

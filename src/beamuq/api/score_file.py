@@ -18,6 +18,7 @@ from beamuq.api.answer_among_samples import (
 )
 from beamuq.api.believed_endings import check_one_is_said, warn_if_endings_are_believed
 from beamuq.api.candidate_records import LABELS, Records, record_blocks, with_prompt_hash
+from beamuq.api.cut_texts import CutTexts
 from beamuq.api.draws_of_samples import check_draws
 from beamuq.api.empty_answers import with_empty_answers_told
 from beamuq.api.foreign_rows import Keys
@@ -71,7 +72,8 @@ def score_file(
     """Score a file of any length, in memory that does not grow with it.
 
     What is written is what ``beamuq.score(rows, ...)`` gives, a row a score. What :func:`score`
-    warns of is looked for in the first 500 questions.
+    warns of is looked for in the first 500 questions, but empty answers and texts that the
+    similarity cuts in all.
 
     Parameters
     ----------
@@ -141,10 +143,12 @@ def score_file(
         skip_invalid=skip_invalid,
         skip_invalid_samples=skip_invalid_samples,
     )
+    opened = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
     scoring = _Scoring(
         chosen_methods(methods),
-        open_similarity(similarity, device=device, dtype=dtype, threads=threads),
+        opened,
         CallSettings(temperature, epsilon, alpha, equivalence_threshold, without_ending, draw_size),
+        CutTexts(opened.name),
     )
     if not with_ending:
         blocks = _with_endings_looked_at(blocks)
@@ -156,6 +160,7 @@ def score_file(
         written = _write_blocks(counted, scoring, Path(folder, "scores.parquet"), lines_of(rows))
         with atomic(output) as temporary:
             _write_columns(written, temporary, output.suffix)
+    scoring.cut.warn()
     return written.questions
 
 
@@ -174,14 +179,15 @@ def lines_of(rows: Path) -> int:
 
 @dataclass(frozen=True)
 class _Scoring:
-    """What is scored, and how."""
+    """What is scored, and how; ``cut``: the questions so far whose texts were cut."""
 
     methods: Sequence[Method]
     similarity: Similarity
     settings: CallSettings
+    cut: CutTexts
 
     def of(self, records: Records) -> Scores:
-        return score_records(records, self.methods, self.similarity, self.settings)
+        return score_records(records, self.methods, self.similarity, self.settings, self.cut)
 
 
 def _with_endings_looked_at(blocks: Iterator[Records]) -> Iterator[Records]:

@@ -349,8 +349,12 @@ _add(
     scope="samples",
     range="[0, 1]",
     equation="1 − the mean similarity of the M(M−1)/2 pairs of candidates, by ROUGE-L (eq. lsrl)",
-    limits="Counts shared words: paraphrases look like disagreement, negations do not.",
+    limits=(
+        "Counts shared words: paraphrases look like disagreement, negations do not. One sample has "
+        "no pair, and no score; in a study it has 0."
+    ),
     title="Lexical Similarity",
+    least_candidates=2,
 )
 _add(
     "EigValLaplacian",

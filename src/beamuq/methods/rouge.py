@@ -100,7 +100,7 @@ def lexical_similarity(similarity: Array, mask: Mask) -> Array:
     """LexicalSimilarity, 1 − the mean similarity of the M(M−1)/2 pairs of candidates (eq. lsrl).
 
     similarity [N, M, M], symmetric, in [0, 1] → [N] in [0, 1], higher = more uncertain; 0 for a
-    single candidate.
+    single candidate, as in a study's scores at M = 1; ``score`` gives none there.
     """
     M = mask.sum(axis=1)
     above_diagonal = np.triu(np.ones(similarity.shape[1:], dtype=bool), k=1)

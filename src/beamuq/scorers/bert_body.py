@@ -270,10 +270,13 @@ class WordPieceTokenizer:
     pad_token_id: int = 0
 
     def __call__(
-        self, texts: Sequence[str], *, max_length: int, **_options: Any
+        self, texts: Sequence[str], *, max_length: int | None = None, **_options: Any
     ) -> dict[str, list[list[int]]]:
         """``input_ids`` and ``token_type_ids`` of each text, cut to ``max_length`` tokens."""
-        self.backend.enable_truncation(max_length)
+        if max_length is None:
+            self.backend.no_truncation()
+        else:
+            self.backend.enable_truncation(max_length)
         coded = self.backend.encode_batch(list(texts))
         return {
             "input_ids": [text.ids for text in coded],

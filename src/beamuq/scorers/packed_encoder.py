@@ -18,7 +18,7 @@ import json
 import platform
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -43,10 +43,14 @@ FEW_ROWS = 12
 
 @dataclass(frozen=True)
 class EncoderInput:
-    """One input of an encoder: token ids with specials; token types, if the model has them."""
+    """One input of an encoder: token ids with specials; token types, if the model has them.
+
+    ``is_cut``: its texts have more tokens than these. Two rows of the same tokens are one row.
+    """
 
     ids: tuple[int, ...]
     types: tuple[int, ...] = ()
+    is_cut: bool = field(default=False, compare=False)
 
     def key(self) -> bytes:
         """The 16 bytes by which the cache knows this row."""
@@ -101,9 +105,25 @@ class Encoding:
         for start in range(0, len(texts), BLOCK):
             columns = map(list, zip(*texts[start : start + BLOCK], strict=True))
             coded = self.tokenizer(*columns, **options, return_attention_mask=False, verbose=False)
-            for ids, types in zip(coded["input_ids"], coded["token_type_ids"], strict=True):
-                rows.append(EncoderInput(tuple(ids), tuple(types) if self.with_types else ()))
+            are_cut = self._are_cut(texts[start : start + BLOCK], coded["input_ids"])
+            columns_of_rows = (coded["input_ids"], coded["token_type_ids"], are_cut)
+            for ids, types, is_cut in zip(*columns_of_rows, strict=True):
+                kept_types = tuple(types) if self.with_types else ()
+                rows.append(EncoderInput(tuple(ids), kept_types, is_cut))
         return rows
+
+    def _are_cut(
+        self, texts: Sequence[tuple[str, ...]], ids_of_texts: Sequence[Sequence[int]]
+    ) -> list[bool]:
+        """Whether each row's texts have more tokens than its ids, which may just fit."""
+        full = [place for place, ids in enumerate(ids_of_texts) if len(ids) >= self.max_length]
+        are_cut = [False] * len(ids_of_texts)
+        if full:
+            columns = map(list, zip(*(texts[place] for place in full), strict=True))
+            whole = self.tokenizer(*columns, return_attention_mask=False, verbose=False)
+            for place, ids in zip(full, whole["input_ids"], strict=True):
+                are_cut[place] = len(ids) > len(ids_of_texts[place])
+        return are_cut
 
 
 def max_length(model: Any, tokenizer: Any) -> int:

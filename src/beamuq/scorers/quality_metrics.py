@@ -135,6 +135,14 @@ def gold_label(answer: str, references: Sequence[str], options: Sequence[str]) -
     return float(len(named) == 1 and options[named.pop()] in references)
 
 
+def have_option(references: Sequence[str], options: Sequence[str]) -> bool:
+    """Whether a reference is an option word for word; where none is, every answer would be wrong.
+
+    The others may be further spellings, which other metrics read.
+    """
+    return any(reference in options for reference in references)
+
+
 def _rule(normalize: Normalizer | str) -> AnswerRule:
     if isinstance(normalize, str):
         if normalize not in NORMALIZERS:
@@ -242,6 +250,12 @@ def _gold(
             "quality gold_label: a question has no options; list multiple-choice sets as its "
             "datasets"
         )
+    for number, (texts, listed) in enumerate(zip(references, learned.options, strict=True)):
+        if not have_option(texts, listed):
+            raise BeamUQError(
+                f"quality gold_label: answer {number}: reference {texts[0]!r:.60}: none of its "
+                "options; give the option's text"
+            )
     return np.array(
         [gold_label(*row) for row in zip(answers, references, learned.options, strict=True)],
         np.float64,
@@ -271,7 +285,8 @@ def quality_values(
     under the last three ``answer_f1`` uses SQuAD's.
 
     Raises BeamUQError if a name is unknown, an answer has no reference, a model or options are
-    missing, or a metric of your own fails or gives anything but one number in [0, 1] per answer.
+    missing, no reference of ``gold_label`` is an option, or a metric of your own fails or gives
+    anything but one number in [0, 1] per answer.
     """
     measure = plugins.find("quality metric", metric, QUALITY)
     rule = _rule(normalizer)

@@ -21,11 +21,16 @@ class PairScores:
 
     ``entail[i]`` is how much the premise of pair i entails its hypothesis; for a scorer without
     classes it is the similarity itself and ``neutral`` and ``contradict`` are None.
+
+    ``cut[i]``: texts of pair i are longer than ``limit`` tokens, what the scorer reads at a time,
+    and only their beginnings were compared. None: it reads whole texts, or does not say.
     """
 
     entail: Floats
     neutral: Floats | None = None
     contradict: Floats | None = None
+    cut: Bools | None = None
+    limit: int = 0
 
     def same(self, threshold: float) -> Bools:
         """[P] whether a pair means the same: entailment leads; without classes, ≥ a threshold."""
@@ -60,11 +65,25 @@ def scored(scorer: SimilarityScorer, pairs: Sequence[Pair]) -> PairScores:
         )
     count = len(pairs)
     entail = _checked(f"{what}: entail", scores.entail, count)
+    cut = None
+    if scores.cut is not None:
+        cut = _checked(f"{what}: cut", scores.cut, count).astype(bool)
     if scores.neutral is None or scores.contradict is None:
-        return PairScores(entail)
+        return PairScores(entail, cut=cut, limit=scores.limit)
     neutral = _checked(f"{what}: classes", scores.neutral, count)
     contradict = _checked(f"{what}: classes", scores.contradict, count)
-    return PairScores(entail, neutral, contradict)
+    return PairScores(entail, neutral, contradict, cut, scores.limit)
+
+
+def pairs_with_lost_ends(pairs: Sequence[Pair], scores: PairScores) -> set[Pair]:
+    """The pairs of two texts of which the scorer compared only beginnings.
+
+    A text beside itself is left out: its end is the same.
+    """
+    if scores.cut is None:
+        return set()
+    cut_pairs = {pair for pair, is_cut in zip(pairs, scores.cut, strict=True) if is_cut}
+    return {(text, other) for text, other in cut_pairs if text != other}
 
 
 def _checked(what: str, values: object, count: int) -> Floats:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,15 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from beamuq import plugins
-from beamuq.array_types import Floats, Ints
+from beamuq.array_types import Bools, Floats, Ints
 from beamuq.errors import BeamUQError, reading
 from beamuq.folded_words import folded_words
 from beamuq.methods import rouge
 from beamuq.models.load_model import load_tokenizer, load_whole
 from beamuq.models.model_folder import check_content, check_folder, model_identity
 from beamuq.scorers.bert_body import usual_body
-from beamuq.scorers.packed_encoder import PackedEncoder
-from beamuq.scorers.scored_pair_cache import Values
+from beamuq.scorers.packed_encoder import EncoderInput, PackedEncoder
 from beamuq.scorers.scorer_protocol import Pair, PairScores, SimilarityScorer
 
 if TYPE_CHECKING:
@@ -71,9 +71,9 @@ class _FolderEncoder(PackedEncoder):
         logits: torch.Tensor = self.model(**inputs).logits
         return logits
 
-    def logits(self, pairs: Sequence[Pair]) -> Values:
-        """Logits of each pair: float32 of shape (P, classes)."""
-        return self.values(self.encoding.pair_rows(pairs))
+    def with_cuts(self, scores: PairScores, are_cut: Bools) -> PairScores:
+        """The scores of pairs, and of which of them texts were cut, [P]."""
+        return replace(scores, cut=are_cut, limit=self.encoding.max_length)
 
 
 class NLI(_FolderEncoder):
@@ -105,8 +105,10 @@ class NLI(_FolderEncoder):
         """P(class | premise, hypothesis) of each pair, in [0, 1]; the three sum to 1."""
         from scipy.special import softmax  # no step without such a model needs it
 
-        probabilities = softmax(self.logits(pairs).astype(np.float64), axis=1)
-        return PairScores(*(probabilities[:, column] for column in self.columns))
+        rows = self.encoding.pair_rows(pairs)
+        probabilities = softmax(self.values(rows).astype(np.float64), axis=1)
+        entail, neutral, contradict = (probabilities[:, column] for column in self.columns)
+        return self.with_cuts(PairScores(entail, neutral, contradict), _are_cut(rows))
 
 
 class CrossEncoder(_FolderEncoder):
@@ -126,8 +128,10 @@ class CrossEncoder(_FolderEncoder):
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         """Similarity of each pair, in (0, 1)."""
-        logits = self.logits(pairs)[:, 0].astype(np.float64)
-        return PairScores(entail=1.0 / (1.0 + np.exp(-logits)))
+        rows = self.encoding.pair_rows(pairs)
+        logits = self.values(rows)[:, 0].astype(np.float64)
+        scores = PairScores(entail=1.0 / (1.0 + np.exp(-logits)))
+        return self.with_cuts(scores, _are_cut(rows))
 
 
 class Embedding(_FolderEncoder):
@@ -163,20 +167,28 @@ class Embedding(_FolderEncoder):
         pooled: torch.Tensor = (hidden * weights).sum(dim=1) / weights.sum(dim=1)
         return pooled
 
-    def embed(self, texts: Sequence[str]) -> Floats:
-        """Unit vectors of shape (T, width), float64."""
-        vectors = self.values(self.encoding.single_rows(texts)).astype(np.float64)
+    def embed(self, rows: Sequence[EncoderInput]) -> Floats:
+        """Unit vectors of texts' rows, of shape (T, width), float64."""
+        vectors = self.values(rows).astype(np.float64)
         return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         """Cosine of each pair, in [0, 1]; each distinct text is embedded once."""
         texts = list(dict.fromkeys(text for pair in pairs for text in pair))
-        vectors = self.embed(texts)
+        rows = self.encoding.single_rows(texts)
+        vectors = self.embed(rows)
+        are_cut = _are_cut(rows)
         position = {text: i for i, text in enumerate(texts)}
         premises = np.array([position[premise] for premise, _ in pairs], dtype=np.int64)
         hypotheses = np.array([position[hypothesis] for _, hypothesis in pairs], dtype=np.int64)
         cosines = _row_products(vectors, premises, hypotheses)
-        return PairScores(entail=np.clip(cosines, 0.0, 1.0))
+        scores = PairScores(entail=np.clip(cosines, 0.0, 1.0))
+        return self.with_cuts(scores, are_cut[premises] | are_cut[hypotheses])
+
+
+def _are_cut(rows: Sequence[EncoderInput]) -> Bools:
+    """[R] which rows are of texts that were cut."""
+    return np.array([row.is_cut for row in rows], dtype=bool)
 
 
 def _row_products(vectors: Floats, first: Ints, second: Ints) -> Floats:
