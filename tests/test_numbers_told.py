@@ -498,6 +498,19 @@ def test_a_mixture_is_ahead_of_samples_at_every_place_of_the_map() -> None:
     assert (mixtures[drawn_truth]["low"] > 0).all()
 
 
+def test_where_a_mixture_is_behind_beams_is_told() -> None:
+    on_map = csv("tables/beams_map").query("dataset == 'mean' and method == 'Dissimilarity'")
+    gains = on_map[on_map["metric"] == evidence_map.GAIN]
+    at_ten = gains[gains["setting"].str.contains("kappa=") & gains["setting"].str.endswith("M=10")]
+    gain = at_ten.pivot_table("value", "setting", "variant")
+    lead = gain["stratified adaptive"] - gain["normalised beam"]
+    similar = lead.index.str.startswith("similarity")
+    calibrated = lead.index.str.contains("kappa=1.0")
+    assert (lead[similar] > 0).all()
+    assert (lead[~similar & calibrated] < 0).all()
+    assert_told(MAP, "adaptive systematic, is at no g and κ behind beams in the mean (under exact")
+
+
 def test_real_f1_lies_between_the_two_qualities_of_the_map_in_the_mean() -> None:
     keys = {"dataset": "mean", "metric": evidence_map.GAIN, "method": "Dissimilarity"}
     keys |= {"variant": "normalised beam"}
