@@ -8,6 +8,7 @@ import pickle
 import random
 import warnings
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +240,36 @@ def test_computed_scores_are_shown_without_the_form_of_the_method(new: Scores) -
     assert "over 8 samples" in repr(scores[::2])
     agreement = 1 - scores
     assert repr(agreement).endswith("computed of Dissimilarity, no scores of it any more")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda scores: scores.map("{:.2f}".format),
+        lambda scores: scores.astype(str),
+        lambda scores: scores.astype(complex),
+        lambda scores: scores.map(lambda value: [value]),
+        lambda scores: scores.map(lambda _: 10**400),
+    ],
+)
+def test_what_is_no_number_any_more_is_shown_as_computed_of_the_scores(
+    change: Callable[[pd.Series], pd.Series], new: Scores
+) -> None:
+    assert repr(change(new["Dissimilarity"])).endswith("no scores of it any more")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda scores: scores.map(lambda _: None),
+        lambda scores: scores.astype("Float64").where(scores > 0.3),
+        lambda scores: scores.map(Decimal),
+    ],
+)
+def test_scores_some_of_which_are_missing_are_shown_with_their_form(
+    change: Callable[[pd.Series], pd.Series], new: Scores
+) -> None:
+    assert "over 8 samples" in repr(change(new["Dissimilarity"]))
 
 
 def test_scores_of_two_methods_are_not_one_column(
