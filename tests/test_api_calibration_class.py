@@ -272,6 +272,29 @@ def test_scores_some_of_which_are_missing_are_shown_with_their_form(
     assert "over 8 samples" in repr(change(new["Dissimilarity"]))
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_an_id_that_score_never_saw_is_left_out_wherever_it_stands(
+    first: bool, known: Scores
+) -> None:
+    scores = known["Dissimilarity"]
+    ids = ["another", *scores.index] if first else [*scores.index, "another"]
+    correct = pd.Series([row["correct"] for row in KNOWN], index=scores.index)
+    of_known = beamuq.Calibration(risk=0.4).fit(scores, correct).fitted
+    with pytest.warns(UserWarning, match="1 of 301 without a score of Dissimilarity left out"):
+        calibration = beamuq.Calibration(risk=0.4).fit(
+            scores.reindex(ids), correct.reindex(ids, fill_value=1)
+        )
+    assert calibration.fitted is not None
+    assert of_known is not None
+    assert (calibration.fitted.method, calibration.fitted.form) == (of_known.method, of_known.form)
+    assert calibration.fitted.n == of_known.n
+
+
+def test_ids_none_of_which_score_saw_are_refused(known: Scores) -> None:
+    with pytest.raises(BeamUQError, match="2 of 2 answers have no score of Dissimilarity"):
+        beamuq.Calibration().fit(known["Dissimilarity"].reindex(["a", "b"]), [1, 0])
+
+
 def test_scores_of_two_methods_are_not_one_column(
     calibration: beamuq.Calibration, known: Scores, new: Scores
 ) -> None:
