@@ -221,9 +221,11 @@ def is_object(value: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Arrays, tuples, numpy's numbers and clients' objects as JSON has them."""
+    """Arrays, tuples, numpy's numbers and clients' objects as JSON has them; pandas' NA is null."""
     if value is None or type(value) in PLAIN:
         return value
+    if value is pd.NA or value is pd.NaT:
+        return None
     value = _without_client_type(value)
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
