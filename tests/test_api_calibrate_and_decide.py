@@ -509,6 +509,13 @@ def test_bad_rows_are_refused_in_one_line(change: Row, told: str) -> None:
         calibrate([row | change for row in ROWS], method="CocoaPPL")
 
 
+@pytest.mark.parametrize("key", ["server", "method"])
+def test_na_of_pandas_in_a_row_is_null(key: str) -> None:
+    rows = [ROWS[0] | {key: pd.NA}, *ROWS[1:]]
+    with_null = [ROWS[0] | {key: None}, *ROWS[1:]]
+    assert calibrate(rows, method="CocoaPPL") == calibrate(with_null, method="CocoaPPL")
+
+
 def test_answers_that_are_all_right_get_a_threshold() -> None:
     threshold = calibrate([row | {"correct": 1} for row in ROWS], method="CocoaPPL").threshold
     assert threshold.value is not None

@@ -8,6 +8,7 @@ import pickle
 import random
 import warnings
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +240,59 @@ def test_computed_scores_are_shown_without_the_form_of_the_method(new: Scores) -
     assert "over 8 samples" in repr(scores[::2])
     agreement = 1 - scores
     assert repr(agreement).endswith("computed of Dissimilarity, no scores of it any more")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda scores: scores.map("{:.2f}".format),
+        lambda scores: scores.astype(str),
+        lambda scores: scores.astype(complex),
+        lambda scores: scores.map(lambda value: [value]),
+        lambda scores: scores.map(lambda _: 10**400),
+    ],
+)
+def test_what_is_no_number_any_more_is_shown_as_computed_of_the_scores(
+    change: Callable[[pd.Series], pd.Series], new: Scores
+) -> None:
+    assert repr(change(new["Dissimilarity"])).endswith("no scores of it any more")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda scores: scores.map(lambda _: None),
+        lambda scores: scores.astype("Float64").where(scores > 0.3),
+        lambda scores: scores.map(Decimal),
+    ],
+)
+def test_scores_some_of_which_are_missing_are_shown_with_their_form(
+    change: Callable[[pd.Series], pd.Series], new: Scores
+) -> None:
+    assert "over 8 samples" in repr(change(new["Dissimilarity"]))
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_an_id_that_score_never_saw_is_left_out_wherever_it_stands(
+    first: bool, known: Scores
+) -> None:
+    scores = known["Dissimilarity"]
+    ids = ["another", *scores.index] if first else [*scores.index, "another"]
+    correct = pd.Series([row["correct"] for row in KNOWN], index=scores.index)
+    of_known = beamuq.Calibration(risk=0.4).fit(scores, correct).fitted
+    with pytest.warns(UserWarning, match="1 of 301 without a score of Dissimilarity left out"):
+        calibration = beamuq.Calibration(risk=0.4).fit(
+            scores.reindex(ids), correct.reindex(ids, fill_value=1)
+        )
+    assert calibration.fitted is not None
+    assert of_known is not None
+    assert (calibration.fitted.method, calibration.fitted.form) == (of_known.method, of_known.form)
+    assert calibration.fitted.n == of_known.n
+
+
+def test_ids_none_of_which_score_saw_are_refused(known: Scores) -> None:
+    with pytest.raises(BeamUQError, match="2 of 2 answers have no score of Dissimilarity"):
+        beamuq.Calibration().fit(known["Dissimilarity"].reindex(["a", "b"]), [1, 0])
 
 
 def test_scores_of_two_methods_are_not_one_column(

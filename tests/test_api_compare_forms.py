@@ -335,6 +335,36 @@ def test_prr_gives_each_form_the_interval_that_the_comparison_gives_it(
     assert beamuq.prr(over_samples.to_numpy(), quality, groups=groups) == comparison.samples
 
 
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ({"max_rejection": 1.5}, "^max_rejection: 1.5: must lie between 0 and 1; 0.015 is 1.5 %"),
+        ({"max_rejection": 50}, "^max_rejection: 50: must lie between 0 and 1; 0.5 is 50 %"),
+        ({"max_rejection": 0}, "^max_rejection: 0: "),
+        ({"max_rejection": "0.5"}, '^max_rejection: "0.5": '),
+        ({"resamples": -1}, "^resamples: -1: "),
+        ({"resamples": 1}, "^resamples: 1: "),
+        ({"confidence": -1}, "^confidence: -1: "),
+        ({"confidence": 95}, "^confidence: 95: must lie between 0 and 1; 0.95 is 95 %"),
+        ({"seed": 1.5}, "^seed: 1.5: "),
+    ],
+)
+def test_a_setting_outside_its_range_is_refused(
+    scores: Scores, quality: pd.Series[float], setting: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(BeamUQError, match=told):
+        beamuq.prr(scores["Dissimilarity"], quality, **setting)
+    with pytest.raises(BeamUQError, match=told):
+        beamuq.compare(scores, quality, **setting)
+
+
+@pytest.mark.parametrize("max_rejection", [1, 1.0])
+def test_all_answers_may_be_rejected(
+    scores: Scores, quality: pd.Series[float], max_rejection: float
+) -> None:
+    assert beamuq.prr(scores["Dissimilarity"], quality, max_rejection=max_rejection).value
+
+
 def test_arrays_are_resampled_as_rows_without_ids_are() -> None:
     without_ids = [{key: row[key] for key in ("answer", "samples", "beams")} for row in ROWS]
     scores = beamuq.score(without_ids, similarity="lexical", methods="Dissimilarity")

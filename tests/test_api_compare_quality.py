@@ -82,3 +82,16 @@ def test_one_judge_beside_an_unnamed_one_is_refused(swapped: bool) -> None:
     first, second = reversed(columns) if swapped else columns
     with pytest.raises(BeamUQError, match=r"is by answer_f1, \w+ names no judge; give both by one"):
         beamuq.compare_quality(first, second)
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ({"resamples": 0}, "^resamples: 0: "),
+        ({"confidence": -1}, "^confidence: -1: "),
+        ({"seed": "a"}, '^seed: "a": '),
+    ],
+)
+def test_a_setting_outside_its_range_is_refused(setting: dict[str, Any], told: str) -> None:
+    with pytest.raises(BeamUQError, match=told):
+        beamuq.compare_quality(OTHER, QUALITY, **setting)

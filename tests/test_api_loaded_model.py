@@ -96,6 +96,18 @@ def test_a_number_of_another_type_is_refused_in_one_line(
         beamuq.decode(*loaded, ["a b c"], beams=value)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("seed", [1.7, "7", None, "a", math.nan, True])
+def test_a_seed_that_is_no_whole_number_is_refused(seed: Any, loaded: tuple[Any, Any]) -> None:
+    with pytest.raises(BeamUQError, match=r"^seed: "):
+        beamuq.decode(*loaded, ["a b c"], samples=1, beams=0, max_new_tokens=1, seed=seed)
+
+
+def test_a_whole_number_of_numpy_is_the_same_seed(loaded: tuple[Any, Any]) -> None:
+    options: dict[str, Any] = {"samples": 3, "beams": 0, "max_new_tokens": 2}
+    rows = beamuq.decode(*loaded, ["a b c"], seed=7, **options)
+    assert beamuq.decode(*loaded, ["a b c"], seed=np.int64(7), **options) == rows  # type: ignore[arg-type]
+
+
 def test_decoded_rows_are_scored_and_their_probabilities_are_the_models_own(
     loaded: tuple[Any, Any],
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -465,6 +465,43 @@ def test_nli_classes_decide_meaning_without_a_threshold(tmp_path: Path) -> None:
 
 
 LIKELY = {"text": "a", "logprob": -0.1}
+
+
+@pytest.mark.parametrize("hole", [pd.NA, pd.NaT])
+@pytest.mark.parametrize("key", ["server", "model", "samples", "group", "correct", "question"])
+def test_na_of_pandas_in_a_mapping_is_null(key: str, hole: Any) -> None:
+    row = {"id": "q", "answer": "a", "samples": ["a", "b"], "beams": [LIKELY]}
+    with_null = score([row | {key: None}], similarity="lexical")
+    pd.testing.assert_frame_equal(score([row | {key: hole}], similarity="lexical"), with_null)
+
+
+@pytest.mark.parametrize("hole", [pd.NA, pd.NaT])
+@pytest.mark.parametrize(
+    "changed", [lambda hole: {"answer": hole}, lambda hole: {"samples": ["a", hole]}]
+)
+def test_a_row_with_na_of_pandas_in_the_place_of_a_text_is_left_out_where_asked(
+    changed: Callable[[Any], dict[str, Any]], hole: Any
+) -> None:
+    rows = [{"id": str(number), "answer": "a", "samples": ["a", "b"]} for number in range(4)]
+    rows[3] |= changed(hole)
+    with pytest.raises(BeamUQError, match=r"row 4: .*null: give a text"):
+        score(rows, similarity="lexical")
+    with pytest.warns(UserWarning, match="1 of 4"):
+        scores = score(rows, similarity="lexical", skip_invalid=True)
+    assert scores["id"].nunique() == 3
+
+
+def test_na_of_pandas_in_a_response_is_null() -> None:
+    message = {"role": "assistant", "content": "a"}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+
+    def row(hole: Any) -> dict[str, Any]:
+        response = {"id": hole, "object": "chat.completion", "model": hole, "choices": [choice]}
+        line = {"custom_id": hole, "response": {"status_code": hole, "body": response}}
+        return {"answer": line, "samples": ["a", "b"]}
+
+    with_null = score([row(None)], similarity="lexical")
+    pd.testing.assert_frame_equal(score([row(pd.NA)], similarity="lexical"), with_null)
 
 
 @pytest.mark.parametrize(

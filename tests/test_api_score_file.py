@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 import beamuq
@@ -188,6 +190,31 @@ def test_a_file_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "bad.parquet").write_bytes(b"no table")
     with pytest.raises(BeamUQError, match=r"bad.parquet: not a readable Parquet file"):
         beamuq.score_file(tmp_path / "bad.parquet", tmp_path / "scores.parquet")
+
+
+def test_a_folder_that_cannot_be_made_is_told_in_one_line(tmp_path: Path) -> None:
+    path = lines(tmp_path / "rows.jsonl", [{"answer": "Rome", "samples": ["Rome", "Milan"]}])
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(BeamUQError, match=r"file/scores.parquet: cannot be written \("):
+        beamuq.score_file(path, tmp_path / "file" / "scores.parquet", similarity="lexical")
+
+
+def test_of_rows_that_are_not_there_no_folder_is_made(tmp_path: Path) -> None:
+    with pytest.raises(BeamUQError, match=r"none.jsonl: no such file"):
+        beamuq.score_file(tmp_path / "none.jsonl", tmp_path / "new" / "scores.parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = lines(tmp_path / "rows.jsonl", [{"answer": "Rome", "samples": ["Rome", "Milan"]}])
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", refuse)
+    with pytest.raises(BeamUQError, match=r"scores.jsonl: cannot be written \(No space left"):
+        beamuq.score_file(path, tmp_path / "scores.jsonl", similarity="lexical")
+    assert [file.name for file in tmp_path.iterdir()] == ["rows.jsonl"]
 
 
 def test_draws_are_scored_in_blocks_too_and_are_as_many_in_all(tmp_path: Path) -> None:

@@ -80,6 +80,24 @@ def test_prr_by_hand() -> None:
     ] == pytest.approx(-1.0)
 
 
+@pytest.mark.parametrize("percent", [28, 29, 50, 57, 58, 100])
+def test_a_share_of_a_hundred_answers_is_as_many_as_it_says(percent: int) -> None:
+    random = np.random.default_rng(percent)
+    quality = random.random(100)
+    uncertainty = random.permutation(100) * 1.0
+    order = np.argsort(uncertainty)
+    oracle = area(np.sort(quality)[::-1], percent)
+    prr = (area(quality[order], percent) - quality.mean()) / (oracle - quality.mean())
+    measured = measure("PRR", uncertainty, quality, max_rejection=percent / 100)[0]
+    assert measured == pytest.approx(prr)
+
+
+def test_no_share_is_rounded_up_to_a_further_answer() -> None:
+    quality = np.array([1.0, 0.0, 1.0])
+    assert "fewer than two sizes" in why_undefined("PRR", quality, 0.666666)
+    assert not why_undefined("PRR", quality, 2 / 3)
+
+
 def test_the_oracles_order_has_prr_one_and_a_constant_score_zero() -> None:
     quality = np.random.default_rng(0).random(51)
     assert measure("PRR", -quality, quality)[0] == pytest.approx(1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import matplotlib as mpl
@@ -286,6 +286,27 @@ def test_what_cannot_be_drawn_is_named() -> None:
         beamuq.plot.rejection_curves(named, named[::-1])
     with pytest.raises(BeamUQError, match="axes: 1; give 3"):
         beamuq.Calibration().fit(SCORES, CORRECT).plot(axes=[pyplot.gca()])
+
+
+@pytest.mark.parametrize(
+    ("draw", "setting", "told"),
+    [
+        (beamuq.plot.rejection_curves, {"max_rejection": 50}, "^max_rejection: 50: .* is 50 %"),
+        (beamuq.plot.rejection_curves, {"resamples": 0}, "^resamples: 0: "),
+        (beamuq.plot.rejection_curves, {"confidence": 95}, "^confidence: 95: .* is 95 %"),
+        (beamuq.plot.risk_coverage, {"resamples": -1}, "^resamples: -1: "),
+        (beamuq.plot.risk_coverage, {"confidence": -1}, "^confidence: -1: "),
+        (beamuq.plot.risk_coverage, {"seed": "a"}, '^seed: "a": '),
+        (beamuq.plot.risk_coverage, {"risks": 0.1}, "^risks: 0.1: no list of shares"),
+        (beamuq.plot.risk_coverage, {"risks": [0.1, 10]}, "^risk: 10: .* is 10 %"),
+        (beamuq.plot.reliability, {"confidence": 95}, "^confidence: 95: .* is 95 %"),
+    ],
+)
+def test_a_setting_outside_its_range_is_refused(
+    draw: Callable[..., Any], setting: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(BeamUQError, match=told):
+        draw(SCORES, CORRECT, **setting)
 
 
 def test_without_matplotlib_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ to install it.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, compress
 
@@ -23,6 +23,7 @@ from beamuq.api.answers_alone import check_are_of_the_same
 from beamuq.api.named_scores import Name, ScoreColumn, ScoreKeys, column_of, columns_of, keys_of
 from beamuq.api.paired_columns import check_order, group_column, number_column
 from beamuq.api.paired_differences import PairedComparison, ScoresComparison, ends_of
+from beamuq.api.rows import check_settings, plain
 from beamuq.api.score_candidates import Scores, as_scores
 from beamuq.api.score_series import (
     form_in_words,
@@ -77,7 +78,8 @@ def rejection_curves(
     intervals, over ``groups`` [N] if they are given. Beside them the oracle's order, the random
     one, and where PRR ends.
 
-    Raises BeamUQError if columns are of different length or order, or a value is missing.
+    Raises BeamUQError if columns are of different length or order, a value is missing, or a setting
+    is out of its range, as of ``beamuq.prr``.
 
     Examples
     --------
@@ -85,6 +87,9 @@ def rejection_curves(
     >>> ax.get_xlabel()
     'Share rejected'
     """
+    check_settings(
+        max_rejection=max_rejection, resamples=resamples, confidence=confidence, seed=seed
+    )
     columns = _Columns("scores", scores, method, groups, by_draw=True, quality=quality)
     counts = resample_counts(columns.groups, resamples, seed, "rejection_curves")
     parts = []
@@ -121,7 +126,8 @@ def risk_coverage(
     ``Calibration.fit`` does. ``risks``: allowed shares wrong, dotted lines. ``threshold``: of a
     calibration, a mark on the curve at the largest score up to it.
 
-    Raises BeamUQError as :func:`rejection_curves`, and if ``correct`` is neither 0 nor 1.
+    Raises BeamUQError as :func:`rejection_curves`, and if ``correct`` is neither 0 nor 1, or a risk
+    is no share.
 
     Examples
     --------
@@ -129,6 +135,8 @@ def risk_coverage(
     >>> ax.get_ylabel()
     'Share of it wrong'
     """
+    check_settings(resamples=resamples, confidence=confidence, seed=seed)
+    shares = _shares_of(risks)
     columns = _Columns("scores", scores, method, groups, leaves_out=True, correct=correct)
     wrong = ~columns.right()
     counts = resample_counts(columns.groups, resamples, seed, "risk_coverage")
@@ -142,11 +150,22 @@ def risk_coverage(
             parts.append(shown.tail(1).assign(part="guaranteed"))
     ax = axes_or_new(ax)
     data = pd.concat(parts, ignore_index=True)
-    curves.draw_risk_coverage(data, ax, risks, looks=columns.looks)
+    curves.draw_risk_coverage(data, ax, shares, looks=columns.looks)
     ax.set(xlabel="Share shown", ylabel="Share of it wrong")
     title_with_facts(ax, columns.title, columns.facts)
     legend_with_interval(ax, confidence)
     return ax
+
+
+def _shares_of(risks: object) -> list[float]:
+    """The shares of a list; raises BeamUQError where one is none, or what is given is no list."""
+    shares = plain(risks)
+    if isinstance(shares, str | Mapping) or not isinstance(shares, Iterable):
+        raise BeamUQError(f"risks: {risks!r:.40}: no list of shares; give one, such as [0.1, 0.2]")
+    shares = list(shares)
+    for share in shares:
+        check_settings(risk=share)
+    return shares
 
 
 def reliability(
@@ -171,6 +190,7 @@ def reliability(
     >>> ax.get_ylabel()
     'Share right'
     """
+    check_settings(confidence=confidence)
     columns = _Columns("probability", probability, "", groups, correct=correct)
     parts = []
     for name, values in columns.scores.items():

@@ -257,8 +257,16 @@ def _scored_rows(origin: Origin, scores: object, count: int) -> pd.DataFrame:
         return pd.DataFrame(
             {"id": ids, "method": origin.method or UNNAMED, "variant": "", "setting": ""}
         )
+    # score never gave the id of an empty row: it counts as an answer without this score
+    first_known = next((row for row in origin.rows if row), {})
+    score_name = {
+        "method": origin.method or UNNAMED,
+        "variant": first_known.get("variant", ""),
+        "setting": first_known.get("setting", ""),
+    }
     rows = [
-        {name: row[name] for name in (*FACTS, *OF_THE_ANSWER) if name in row} for row in origin.rows
+        score_name | {name: row[name] for name in (*FACTS, *OF_THE_ANSWER) if name in row}
+        for row in origin.rows
     ]
     labels: Any = scores.index if isinstance(scores, pd.Series) else range(count)
     return pd.DataFrame(rows).assign(id=[str(label) for label in labels])

@@ -77,7 +77,8 @@ def decode(
         stop token. eos: only tokens that end a text or a turn do, and of its text, with all lines,
         special tokens and outer space alone are taken off.
     seed
-        Of the samples: the same seed, prompt and place in the list give the same samples.
+        Of the samples, a whole number: the same seed, prompt and place in the list give the same
+        samples.
     batch
         Prompts decoded together; what they have in common at their beginning is run once.
     draws
@@ -103,7 +104,7 @@ def decode(
 
     Raises BeamUQError in one line: an empty or too long prompt, a malformed conversation, one that
     the chat template rejects or leaves a part of out, a prompt that leaves a thought open, a number
-    below its least, a model that the engine cannot decode.
+    below its least, a seed that is no whole number, a model that the engine cannot decode.
 
     Examples
     --------
@@ -179,6 +180,7 @@ def decoded_rows(
     has. ``bar``: what progress is told under; "": nothing is told.
     """
     check_models_extra()
+    check_settings(seed=seed)
     if threads is not None:
         check_settings(threads=threads)
     loaded = _opened(model, tokenizer)

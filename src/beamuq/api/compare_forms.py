@@ -15,6 +15,7 @@ from beamuq.api.named_scores import Name, ScoreColumn, ScoreKeys, columns_of, ke
 from beamuq.api.paired_columns import check_order, group_column, number_column
 from beamuq.api.paired_differences import ComparedScore, PairedComparison, ScoresComparison
 from beamuq.api.paired_prr import RESAMPLES, measured_prr, only_estimate, p_or_none
+from beamuq.api.rows import check_settings
 from beamuq.api.score_candidates import Scores, as_scores
 from beamuq.api.score_series import judge_in_words, similarity_of
 from beamuq.array_types import Floats
@@ -98,10 +99,10 @@ def compare(
     setting
         A further formulation of the method.
     max_rejection
-        The area goes to this share of rejected answers.
+        The area goes to this share of rejected answers, in (0, 1].
     resamples, confidence, seed
-        Of the percentile bootstrap. Its draws are those of prr: each form has the interval there
-        that it has here.
+        Of the percentile bootstrap, of two resamples or more. Its draws are those of prr: each form
+        has the interval there that it has here.
 
     Returns
     -------
@@ -112,7 +113,8 @@ def compare(
     ``decode(…, samples=50)`` and ``score(rows, draw_size=10)`` make five.
 
     Raises BeamUQError in one line: a method without both forms, a score with itself, a question
-    that lacks a score or a quality, columns of other questions or in another order.
+    that lacks a score or a quality, columns of other questions or in another order, a setting out
+    of its range.
 
     Examples
     --------
@@ -127,6 +129,9 @@ def compare(
     >>> beamuq.compare(scores, [1, 1, 0, 0], "LexicalSimilarity", against=samples).first.method
     'LexicalSimilarity'
     """
+    check_settings(
+        max_rejection=max_rejection, resamples=resamples, confidence=confidence, seed=seed
+    )
     _check_one_method(method, against)
     check_are_of_the_same(scores, quality)
     frame = as_scores(scores)

@@ -13,6 +13,7 @@ from beamuq.api.compare_forms import name_of_quality
 from beamuq.api.paired_columns import check_order, group_column, number_column
 from beamuq.api.paired_differences import QualityComparison
 from beamuq.api.paired_prr import RESAMPLES, names_of_answers, only_estimate, p_or_none
+from beamuq.api.rows import check_settings
 from beamuq.array_types import Floats
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import draws_name, resample_blocks
@@ -45,7 +46,8 @@ def compare_quality(
         What belongs together (a story, a user, a theme), and is resampled together; None: each
         question on its own.
     resamples, confidence, seed
-        Of the percentile bootstrap, whose draws are those of ``compare`` and ``prr``.
+        Of the percentile bootstrap, of two resamples or more, whose draws are those of ``compare``
+        and ``prr``.
 
     Returns
     -------
@@ -53,7 +55,7 @@ def compare_quality(
     equal; and both means.
 
     Raises BeamUQError in one line: a missing quality, two metrics, columns of other questions or in
-    another order.
+    another order, a setting out of its range.
 
     Examples
     --------
@@ -64,6 +66,7 @@ def compare_quality(
     >>> comparison.value, comparison.worse
     (-1.0, 1)
     """
+    check_settings(resamples=resamples, confidence=confidence, seed=seed)
     check_is_no_score("quality", quality)
     check_is_no_score("against", against)
     check_order(quality=quality, against=against, groups=groups)

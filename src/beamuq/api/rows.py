@@ -42,6 +42,9 @@ SETTINGS: Mapping[str, Any] = {
     **dict.fromkeys(("width", "max_new_tokens", "batch", "threads"), Annotated[int, Field(ge=1)]),
     **dict.fromkeys(("samples", "beams"), Annotated[int, Field(ge=0)]),
     **dict.fromkeys(("risk", "confidence"), Annotated[float, Field(ge=1e-6, le=1 - 1e-6)]),
+    "max_rejection": Annotated[float, Field(gt=0, le=1)],
+    "resamples": Annotated[int, Field(ge=2)],
+    "seed": Annotated[int, Field()],
     "tried": Annotated[int, Field(ge=1, le=10**9)],
     "questions": Annotated[int, Field(ge=1, le=40_000)],
     "epsilon": Annotated[float, Field(ge=0, le=1)],
@@ -54,8 +57,10 @@ SETTINGS: Mapping[str, Any] = {
 }
 """The type and range of each setting that is a number, wherever it is taken."""
 
-SHARES = ("risk", "confidence")
+SHARES = ("risk", "confidence", "max_rejection")
 """Settings that are shares, which may be taken for percents."""
+SHARES_TO_ONE = ("max_rejection",)
+"""Shares that may be all: 1 is no percent of them."""
 
 
 def check_settings(**settings: Any) -> None:
@@ -68,7 +73,8 @@ def check_settings(**settings: Any) -> None:
 
 def _refuse_percent(name: str, value: Any) -> None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and 1 <= value < 100:
+    is_all = name in SHARES_TO_ONE and value == 1
+    if is_number and 1 <= value < 100 and not is_all:
         raise BeamUQError(
             f"{name}: {value:g}: must lie between 0 and 1; {value / 100:g} is {value:g} %"
         )
@@ -215,9 +221,11 @@ def is_object(value: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Arrays, tuples, numpy's numbers and clients' objects as JSON has them."""
+    """Arrays, tuples, numpy's numbers and clients' objects as JSON has them; pandas' NA is null."""
     if value is None or type(value) in PLAIN:
         return value
+    if value is pd.NA or value is pd.NaT:
+        return None
     value = _without_client_type(value)
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()

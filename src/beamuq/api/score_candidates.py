@@ -965,12 +965,12 @@ def prr(
         [N], what belongs together (a story, a user) and is resampled together; None: each answer on
         its own.
     max_rejection
-        The area goes to this share of rejected answers.
+        The area goes to this share of rejected answers, in (0, 1].
     resamples, confidence, seed
-        Of the percentile bootstrap. Its draws depend on the answers' ids and groups alone, so that
-        the interval is the one that compare gives this score. Ids are those that a series has for
-        its index; lists and arrays have 1, 2, …, as rows without ids do: of rows with ids of their
-        own give the series, not its numbers, to draw as compare does.
+        Of the percentile bootstrap, of two resamples or more. Its draws depend on the answers' ids
+        and groups alone, so that the interval is the one that compare gives this score. Ids are
+        those that a series has for its index; lists and arrays have 1, 2, …, as rows without ids
+        do: of rows with ids of their own give the series, not its numbers, to draw as compare does.
 
     Returns
     -------
@@ -978,14 +978,17 @@ def prr(
     one; None where undefined (constant quality), and ``note`` says why. Of series it shows what
     they are: ``Estimate(PRR of Dissimilarity over 10 samples by answer_f1: …)``.
 
-    Raises BeamUQError if lengths or the order of two series differ, or a score or quality is
-    missing or not finite.
+    Raises BeamUQError if lengths or the order of two series differ, a score or quality is missing
+    or not finite, or a setting is out of its range.
 
     Examples
     --------
     >>> beamuq.prr([0.9, 0.2, 0.7, 0.1], [0, 1, 0, 1]).value
     1.0
     """
+    check_settings(
+        max_rejection=max_rejection, resamples=resamples, confidence=confidence, seed=seed
+    )
     check_are_of_the_same(scores, quality)
     check_order(scores=scores, quality=quality, groups=groups)
     score_column = number_column("scores", scores)

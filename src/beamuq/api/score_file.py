@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -32,7 +34,7 @@ from beamuq.api.score_candidates import (
     score_records,
 )
 from beamuq.errors import reading
-from beamuq.io import SUFFIXES, atomic, check_ending, check_is_table
+from beamuq.io import SUFFIXES, atomic, check_ending, check_is_table, writing
 from beamuq.made_date import made
 from beamuq.methods.registry import Method
 from beamuq.progress import job_progress
@@ -95,7 +97,8 @@ def score_file(
     -------
     How many questions were scored.
 
-    Raises BeamUQError in one line as :func:`score` does, and for a file of another ending.
+    Raises BeamUQError in one line as :func:`score` does, and for a file of another ending or one
+    that cannot be written.
 
     Examples
     --------
@@ -155,9 +158,15 @@ def score_file(
     labelled = (with_prompt_hash(block, prompt_hash, str(rows)) for block in blocks)
     compared = _compared(labelled, str(rows), leave_one_out, draw_size)
     counted = with_empty_answers_told(compared)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".beamuq-") as folder:
-        written = _write_blocks(counted, scoring, Path(folder, "scores.parquet"), lines_of(rows))
+    total = lines_of(rows)
+    with ExitStack() as stack:
+        with writing(output):
+            output.parent.mkdir(parents=True, exist_ok=True)
+            folder = stack.enter_context(
+                tempfile.TemporaryDirectory(dir=output.parent, prefix=".beamuq-")
+            )
+        table = stack.enter_context(_Table(Path(folder, "scores.parquet"), output))
+        written = _write_blocks(counted, scoring, table, total)
         with atomic(output) as temporary:
             _write_columns(written, temporary, output.suffix)
     scoring.cut.warn()
@@ -167,13 +176,13 @@ def score_file(
 def lines_of(rows: Path) -> int:
     """How many questions a .jsonl, .ndjson or .parquet file has at most, without reading them.
 
-    Raises BeamUQError if there is no such file, or it is damaged.
+    Raises BeamUQError if there is no such file, it cannot be read, or it is damaged.
     """
     check_is_table(rows)
     if rows.suffix == ".parquet":
         with reading(rows, "a readable Parquet file", "fetch or copy it again"):
             return int(pq.read_metadata(rows).num_rows)
-    with rows.open("rb") as file:
+    with reading(rows, "JSON Lines", "fetch or copy it again"), rows.open("rb") as file:
         return sum(1 for _ in file)
 
 
@@ -230,21 +239,51 @@ class _Written:
         return [*COLUMNS, *(name for name in LABELS if name in self.labels)]
 
 
-def _write_blocks(blocks: Iterable[Records], scoring: _Scoring, path: Path, total: int) -> _Written:
-    """Score each block and append it to a file of Parquet."""
-    schema = pa.schema([(name, _type(name)) for name in (*COLUMNS, *LABELS)])
-    written = _Written(path)
-    with (
-        pq.ParquetWriter(path, schema) as writer,
-        job_progress(total, "scoring", "question") as bar,
-    ):
+class _Table:
+    """All scores in a file of Parquet at ``path``, on the way to ``output``.
+
+    Raises BeamUQError naming ``output`` where the disk is full. What scoring raises between two
+    blocks passes as it is: it says nothing of the file.
+    """
+
+    def __init__(self, path: Path, output: Path) -> None:
+        self.path = path
+        self._output = output
+        self._schema = pa.schema([(name, _type(name)) for name in (*COLUMNS, *LABELS)])
+
+    def __enter__(self) -> _Table:
+        with writing(self._output):
+            self._writer = pq.ParquetWriter(self.path, self._schema)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def append(self, scores: pd.DataFrame) -> None:
+        whole = scores.reindex(columns=[*COLUMNS, *LABELS])
+        block = pa.Table.from_pandas(whole, self._schema, preserve_index=False)
+        with writing(self._output):
+            self._writer.write_table(block)
+
+    def close(self) -> None:
+        """End the file, after which it can be read; a second time is none."""
+        with writing(self._output):
+            self._writer.close()
+
+
+def _write_blocks(
+    blocks: Iterable[Records], scoring: _Scoring, table: _Table, total: int
+) -> _Written:
+    """Score each block and append it to a table, which is closed behind the last."""
+    written = _Written(table.path)
+    with job_progress(total, "scoring", "question") as bar:
         for block in blocks:
             frame = scoring.of(block)
             written.labels.update(name for name in LABELS if name in frame.columns)
             written.questions += len(block)
-            whole = frame.reindex(columns=[*COLUMNS, *LABELS])
-            writer.write_table(pa.Table.from_pandas(whole, schema, preserve_index=False))
+            table.append(frame)
             bar.update(len(block))
+    table.close()
     return written
 
 

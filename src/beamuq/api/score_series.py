@@ -10,11 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import pandas as pd
 
 from beamuq.api.candidate_records import LABELS
+from beamuq.api.rows import none_if_hole
 from beamuq.array_types import Floats
 from beamuq.errors import BeamUQError
 from beamuq.methods.registry import METHODS, candidates_of
@@ -208,13 +211,25 @@ def _are_of(rows: pd.DataFrame, ids: pd.Index, values: Floats) -> bool:
 
 
 def _are_values_of(rows: pd.DataFrame, series: pd.Series[Any]) -> bool:
-    """Whether each value of a series is that of a row of its id, or missing."""
+    """Whether each value of a series, of any type, is that of a row of its id, or missing."""
     rows_of_ids = _rows_of_ids(rows[["id", "value"]], series.index)
     return all(
-        math.isnan(value)
-        or any(math.isclose(row["value"], value, rel_tol=ROUNDED) for row in known_rows)
+        _is_value_of(known_rows, value)
         for known_rows, value in zip(rows_of_ids, series, strict=True)
     )
+
+
+def _is_value_of(rows: list[Row], value: Any) -> bool:
+    """Whether a value is missing, or a number and that of one of the rows of its id."""
+    if none_if_hole(value) is None:
+        return True
+    if not isinstance(value, Real | Decimal):
+        return False
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number beyond all floats
+        return False
+    return any(math.isclose(row["value"], number, rel_tol=ROUNDED) for row in rows)
 
 
 def similarity_of(rows: pd.DataFrame, method: str) -> str:

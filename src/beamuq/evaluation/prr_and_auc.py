@@ -25,6 +25,7 @@ from beamuq.errors import BeamUQError
 Number = TypeVar("Number", np.float64, np.int64)
 
 METRICS = ("PRR", "ROC-AUC", "PR-AUC")
+_BELOW_WHOLE = 1e-9  # by how much a product that is a whole number may be rounded below it
 _CELLS = 2**16  # resamples times questions at a time, whose arrays stay in the cache
 
 
@@ -559,8 +560,10 @@ def why_undefined(
 
 
 def _number_of_sizes(n: npt.ArrayLike, max_rejection: float) -> Counts:
-    """k, how many sizes the area of each of ``n`` questions averages over."""
-    return np.asarray(max_rejection * np.asarray(n), dtype=np.int64)
+    """k = ⌊max_rejection · n⌋, how many sizes the area of each of ``n`` questions averages over."""
+    rejected = max_rejection * np.asarray(n)
+    # in binary .29 of 100 is below 29
+    return np.asarray(np.floor(rejected + _BELOW_WHOLE), dtype=np.int64)
 
 
 def _groups(values: Floats) -> tuple[Counts, Counts]:
