@@ -108,7 +108,7 @@ def test_the_judges_differ_on_longer_answers_that_seldom_contain_a_reference() -
     both = [f"{lengths[name][quality('exact_match', name) == 1].mean():.1f}" for name in TITLES]
     assert_told(
         PAGE,
-        f"they have {longer[0]} tokens in the mean on TriviaQA, {longer[1]} on WebQuestions and "
+        f"the {apart.sum()} have {longer[0]} tokens in the mean on TriviaQA, {longer[1]} on WebQuestions and "
         f"{longer[2]} on CoQA; the answers right by both have {both[0]}, {both[1]} and {both[2]}",
     )
 
@@ -642,3 +642,15 @@ def test_the_longer_answers_as_chat_of_single_datasets_are_told() -> None:
         "they and SAR gain.",
     )
     assert min(of_coqa.values()) > 0.15
+
+
+def test_a_score_alone_may_have_the_guarantee_that_none_has_after_correction() -> None:
+    right = (quality("answer_f1", "webquestions") > RIGHT).astype(int)
+    score = greedy(Path(f"scores/embedding/{MODEL}/webquestions/main.parquet"))
+    values = score[score["method"] == "Prob"]["value"].reindex(right.index)
+    fitted = beamuq.Calibration(risk=0.5).fit(values, right)
+    assert fitted.threshold is not None
+    shown = csv("tables/decisions").query("metric == 'shown' and setting == 'risk=0.5'")["value"]
+    assert len(shown) > 0
+    assert shown.max() == 0
+    assert_told(PAGE, "one score at a time, several do, Prob among them")
