@@ -108,8 +108,9 @@ def test_the_judges_differ_on_longer_answers_that_seldom_contain_a_reference() -
     both = [f"{lengths[name][quality('exact_match', name) == 1].mean():.1f}" for name in TITLES]
     assert_told(
         PAGE,
-        f"the {apart.sum()} have {longer[0]} tokens in the mean on TriviaQA, {longer[1]} on WebQuestions and "
-        f"{longer[2]} on CoQA; the answers right by both have {both[0]}, {both[1]} and {both[2]}",
+        f"the {apart.sum()} have {longer[0]} tokens in the mean on TriviaQA, {longer[1]} on "
+        f"WebQuestions and {longer[2]} on CoQA; the answers right by both have {both[0]}, "
+        f"{both[1]} and {both[2]}",
     )
 
 
