@@ -73,7 +73,7 @@ def test_few_questions_may_differ_and_prr_by_little(
     assert outcome(run, published) == code
     told = capsys.readouterr().out
     assert ("DIFFERS" in told) == bool(code)
-    assert "100 questions, 1 forms (1 new ones not compared)" in told
+    assert "100 questions, 1 forms (1 new ones not compared, 0 not scored)" in told
 
 
 def test_lost_questions_and_forms_are_faults(
@@ -85,6 +85,17 @@ def test_lost_questions_and_forms_are_faults(
     another = written(tmp_path / "another", {"PRO": [float(n) for n in range(100)]})
     assert outcome(another, published) == 1
     assert "1 forms were not scored, such as 'greedy Prob'" in capsys.readouterr().out
+
+
+def test_forms_that_were_not_scored_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = [float(n) for n in range(100)]
+    whole = written(tmp_path / "whole", {"Prob": values, "PTrue": values})
+    part = written(tmp_path / "part", {"Prob": values})
+    assert outcome(part, whole) == 1
+    assert outcome(part, whole, "--so-far") == 0
+    assert "1 forms (0 new ones not compared, 1 not scored)" in capsys.readouterr().out
 
 
 def test_a_part_of_the_questions_is_compared_without_prr(

@@ -4,8 +4,8 @@
 cell of a recipe: the questions, the forms of methods, each question's scores, and PRR. Forms that
 only the new run has are named and not compared. Another machine, or other questions in a batch,
 moves a log-probability by about 1e-5, and near a tie an answer or a draw; hence the shares.
-It exits with 1 if a cell differs by more, or was not run. With ``--so-far`` cells and questions may
-lack that were not run; of a part of a cell's questions no PRR is compared.
+It exits with 1 if a cell differs by more, or was not run. With ``--so-far`` cells, questions and
+forms may lack; they are counted, and of a part of a cell's questions no PRR is compared.
 """
 
 from __future__ import annotations
@@ -30,72 +30,101 @@ EVALUATED = [*FORM, "quality", "subset", "metric"]
 
 
 @dataclass(frozen=True)
+class Counts:
+    """What of a cell is compared."""
+
+    questions: int
+    published_questions: int
+    forms: int
+    further: int  # forms that the published scores lack
+    missing: int  # published forms that were not scored
+
+    def __str__(self) -> str:
+        return (
+            f"{self.questions:,} questions, {self.forms} forms ({self.further} new ones not "
+            f"compared, {self.missing} not scored)"
+        )
+
+
+@dataclass(frozen=True)
 class Comparison:
     """A cell that was run again."""
 
     name: str
-    questions: int
-    published_questions: int
-    forms: int
-    differing: float  # the largest share of questions over forms
-    of_form: str
-    prr: float  # the largest difference
-    of_prr: str
-    faults: Sequence[str]  # what cannot be compared at all
-    further: int  # forms that the published scores lack
+    counts: Counts
+    faults: Sequence[str] = ()  # what cannot be compared at all
+    differing: float = 0.0  # the largest share of questions over forms
+    of_form: str = ""
+    prr: float | None = None  # the largest difference; None: of a part of the questions
+    of_prr: str = ""
 
     @property
     def agrees(self) -> bool:
-        within = self.differing <= MOST_DIFFERING and self.prr <= MOST_PRR
+        within = self.differing <= MOST_DIFFERING and (self.prr or 0.0) <= MOST_PRR
         return within and not self.faults
 
     def __str__(self) -> str:
         outcome = "agrees" if self.agrees else "DIFFERS"
         if self.faults:
             return f"{self.name}: {outcome}: {'; '.join(self.faults)}"
-        prr = f"PRR by at most {self.prr:.4f} ({self.of_prr})"
-        if self.questions < self.published_questions:
-            prr = f"PRR not compared: {self.published_questions:,} questions are published"
+        prr = f"PRR not compared: {self.counts.published_questions:,} questions are published"
+        if self.prr is not None:
+            prr = f"PRR by at most {self.prr:.4f} ({self.of_prr})"
         return (
-            f"{self.name}: {outcome}: {self.questions:,} questions, {self.forms} forms "
-            f"({self.further} new ones not compared); of a form at most {self.differing:.2%} of "
-            f"the questions differ by more than {TOLERANCE:g} ({self.of_form}); {prr}"
+            f"{self.name}: {outcome}: {self.counts}; of a form at most {self.differing:.2%} of the "
+            f"questions differ by more than {TOLERANCE:g} ({self.of_form}); {prr}"
         )
 
 
 def compared(name: str, run: Path, published: Path, *, so_far: bool = False) -> Comparison:
     """One cell's scores and PRR beside those published.
 
-    ``name``: its file below ``scores`` and ``evaluation``. ``so_far``: questions that were not run
-    may lack, and then PRR is not compared. Raises BeamUQError for a bad file.
+    ``name``: its file below ``scores`` and ``evaluation``. ``so_far``: questions and forms may
+    lack; PRR is compared where all questions are there. Raises BeamUQError for a bad file.
     """
     scores = _read(run / "scores" / name, "scores")
-    published_scores = _read(published / "scores" / name, "scores")
-    published_questions = published_scores["id"].nunique()
-    if so_far:
-        published_scores = published_scores[published_scores["id"].isin(scores["id"])]
-    faults = _faults(scores, published_scores)
-    forms = published_scores[FORM].drop_duplicates()
-    further = len(scores[FORM].drop_duplicates()) - len(forms)
+    all_published = _read(published / "scores" / name, "scores")
+    held_against = _those_run(all_published, scores) if so_far else all_published
+    counts = _counts(scores, all_published, held_against)
+    faults = _faults(scores, held_against)
     if faults:
-        nothing = (0.0, "")
-        counts = (0, published_questions, len(forms))
-        return Comparison(name, *counts, *nothing, *nothing, faults, further)
-    questions = published_scores["id"].nunique()
-    counts = (questions, published_questions, len(forms))
-    differing = _largest_share(scores, published_scores)
-    prr = (0.0, "")
-    if questions == published_questions:
-        prr = _largest_prr(
-            _read(run / "evaluation" / name, "evaluation"),
-            _read(published / "evaluation" / name, "evaluation"),
-        )
-    return Comparison(name, *counts, *differing, *prr, (), further)
+        return Comparison(name, counts, faults)
+    differing, of_form = _largest_share(scores, held_against)
+    if counts.questions < counts.published_questions:
+        return Comparison(name, counts, (), differing, of_form)
+    evaluation = _read(run / "evaluation" / name, "evaluation")
+    published_evaluation = _read(published / "evaluation" / name, "evaluation")
+    prr, of_prr = _largest_prr(evaluation, _those_of(held_against, published_evaluation))
+    return Comparison(name, counts, (), differing, of_form, prr, of_prr)
+
+
+def _counts(scores: pd.DataFrame, published: pd.DataFrame, held_against: pd.DataFrame) -> Counts:
+    """What is compared of the scores of a run: what is published, and the part of it that is."""
+    run_forms, published_forms, forms = (
+        len(frame[FORM].drop_duplicates()) for frame in (scores, published, held_against)
+    )
+    return Counts(
+        questions=held_against["id"].nunique(),
+        published_questions=published["id"].nunique(),
+        forms=forms,
+        further=run_forms - forms,
+        missing=published_forms - forms,
+    )
 
 
 def _read(path: Path, kind: str) -> pd.DataFrame:
     frame: pd.DataFrame = read(path, kind).table.to_pandas()
     return frame
+
+
+def _those_run(published: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
+    """The published scores of the questions and forms that were run."""
+    return _those_of(scores, published[published["id"].isin(scores["id"])])
+
+
+def _those_of(scores: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the forms that stand in scores."""
+    return rows.merge(scores[FORM].drop_duplicates(), on=FORM)
 
 
 def _faults(scores: pd.DataFrame, published: pd.DataFrame) -> list[str]:
@@ -150,9 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("run", type=Path, help="folder of the study's results")
     parser.add_argument("published", type=Path, help="folder below evidence/")
     parser.add_argument("--recipe", default="main")
-    parser.add_argument(
-        "--so-far", action="store_true", help="cells and questions that were not run may lack"
-    )
+    parser.add_argument("--so-far", action="store_true", help="cells, questions and forms may lack")
     options = parser.parse_args(arguments)
     names = cells(options.published, options.recipe)
     is_run = {name: (options.run / "scores" / name).is_file() for name in names}
