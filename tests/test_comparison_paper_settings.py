@@ -199,7 +199,6 @@ def test_a_folder_of_the_same_name_is_the_same(path: str, folder: str) -> None:
         ("quality/0/threshold", 0.4, ACCURACY, CANDIDATES),
         ("evaluation/max_rejection", [1.0, 0.5], SCORES, ROC_AUC),
         ("main/alpha", 0.8, SPECTRAL, SCORES),
-        ("main/num_candidates", 9, CANDIDATES, ACCURACY),
         ("main/epsilon", 0.1, SCORES, CANDIDATES),
         ("scorers/nli/source", "hub:other/nli", SCORES, ACCURACY),
         ("main/relevance", "nli", SAR, SCORES),
@@ -217,6 +216,14 @@ def test_a_setting_that_is_not_the_papers_affects_the_numbers_that_it_changes(
     assert not_affected is None or not first(of, not_affected, cell)
 
 
+def test_another_number_of_candidates_affects_scores_and_no_accuracy() -> None:
+    content = study()
+    main = content.main.model_copy(update={"num_candidates": 9})
+    fewer = content.model_copy(update={"main": main})
+    assert "main.num_candidates is 9, the paper's is 10" in first(fewer, CANDIDATES)
+    assert not first(fewer, ACCURACY)
+
+
 def test_fewer_samples_and_another_search_or_metric_are_named() -> None:
     content = study().model_dump(mode="json")
     content["grid"] = [entry for entry in content["grid"] if entry["recipe"] != "repeated_draws"]
@@ -225,7 +232,8 @@ def test_fewer_samples_and_another_search_or_metric_are_named() -> None:
     assert "recipes.repeated_draws.sample.size is 9" in first(
         study(**content), CANDIDATES, replace(COQA, recipe="repeated_draws")
     )
-    content["main"]["beam"], content["recipes"]["main"]["beam"]["widths"] = "beam M=5", [5, 10]
+    content["main"] |= {"beam": "beam M=5", "num_candidates": 5}
+    content["recipes"]["main"]["beam"]["widths"] = [5, 10]
     assert first(study(**content)) == "main.beam is beam M=5, the paper's is beam M=10"
     other = with_setting("quality", [{"metric": "answer_f1", "title": "F1"}])
     assert first(other) == "quality.metric is answer_f1, the paper's is alignscore"
