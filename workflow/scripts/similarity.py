@@ -9,11 +9,7 @@ import pyarrow as pa
 
 from beamuq.models import devices
 from beamuq.models.model_folder import identities
-from beamuq.scorers.scorer_protocol import (
-    PairScores,
-    pairs_with_lost_ends,
-    scored,
-)
+from beamuq.scorers.scorer_protocol import PairScores, pairs_with_lost_ends, scored
 from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq_study import parquet_tables
 from beamuq_study.produced_answers import needed_pairs

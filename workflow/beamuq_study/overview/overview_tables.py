@@ -116,7 +116,7 @@ def datasets(study: Study, questions: Iterable[Loaded]) -> pd.DataFrame:
         dataset = study.datasets[loaded.cell["dataset"]]
         file = loaded.provenance["files"]["split"]
         read = loaded.provenance["read"]
-        asked = loaded.table.slice(0, most_questions_asked(study, loaded.cell["dataset"]))
+        asked_questions = loaded.table.slice(0, most_questions_asked(study, loaded.cell["dataset"]))
         source = _source(dataset.source)
         fetched = file["fetched"] or {}
         rows.append(
@@ -129,9 +129,9 @@ def datasets(study: Study, questions: Iterable[Loaded]) -> pd.DataFrame:
                 "sha256": _short(file["sha256"]),
                 "questions in the split": read["questions"],
                 "left out: row repeats an id": read["repeated_rows"],
-                "left out: not in the seeded subset": read["questions"] - asked.num_rows,
-                "asked": asked.num_rows,
-                "groups (n)": len(set(asked.column("group").to_pylist())),
+                "left out: not in the seeded subset": read["questions"] - asked_questions.num_rows,
+                "asked": asked_questions.num_rows,
+                "groups (n)": len(set(asked_questions.column("group").to_pylist())),
                 "few-shot (n)": dataset.few_shot,
                 "new tokens, at most": dataset.max_new_tokens,
             }
