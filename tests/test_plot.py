@@ -298,6 +298,8 @@ def test_what_cannot_be_drawn_is_named() -> None:
         (beamuq.plot.risk_coverage, {"confidence": -1}, "^confidence: -1: "),
         (beamuq.plot.risk_coverage, {"seed": "a"}, '^seed: "a": '),
         (beamuq.plot.risk_coverage, {"risks": 0.1}, "^risks: 0.1: no list of shares"),
+        (beamuq.plot.risk_coverage, {"threshold": "a"}, "^threshold: 'a': no score"),
+        (beamuq.plot.risk_coverage, {"threshold": float("nan")}, "^threshold: nan: no score"),
         (beamuq.plot.risk_coverage, {"risks": [0.1, 10]}, "^risk: 10: .* is 10 %"),
         (beamuq.plot.reliability, {"confidence": 95}, "^confidence: 95: .* is 95 %"),
     ],

@@ -8,6 +8,8 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -331,3 +333,24 @@ def test_only_the_programs_that_fetch_ask_the_hub() -> None:
     ]
     lifting = [path.name for path in files if "open_for_fetching(" in path.read_text()]
     assert sorted(lifting) == ["fetch_dataset.py", "fetch_model.py", "offline.py"]
+
+
+PROGRAM_THAT_WARNS = """
+import warnings
+from pathlib import Path
+from beamuq_study.rule_programs import run_program
+
+def run(*, output: Path) -> None:
+    warnings.warn("texts are cut", stacklevel=1)
+    output.touch()
+
+run_program(run, output="output")
+"""
+
+
+def test_a_program_prints_each_warning_as_one_line_of_its_log(tmp_path: Path) -> None:
+    program_file = tmp_path / "warns.py"
+    program_file.write_text(PROGRAM_THAT_WARNS)
+    command = [sys.executable, str(program_file), "--output", str(tmp_path / "made")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "warning: texts are cut" in done.stderr.splitlines()

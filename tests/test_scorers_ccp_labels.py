@@ -25,6 +25,17 @@ JUDGED = {
 }
 
 
+class ShortReader:
+    """A judge that reads one token of the pairs of ``cut`` words, and says so."""
+
+    def __init__(self, *cut: str) -> None:
+        self.cut = cut
+
+    def score(self, pairs: Any) -> PairScores:
+        are_cut = np.array([not set(self.cut).isdisjoint(pair) for pair in pairs], dtype=bool)
+        return PairScores(np.ones(len(pairs)), cut=are_cut, limit=1)
+
+
 class Judge:
     """A scorer that knows ``JUDGED`` by heart, and what it was asked."""
 
@@ -55,6 +66,13 @@ def answer(*steps: tuple[int, list[str]]) -> dict[str, Any]:
 # terminator, chosen though it stands last.
 ANSWER = answer((0, [" Paris", "paris.", "Rome", " the"]), (1, ["<|im_end|>", "\n"]))
 LABELS = [["entail", "entail", "neutral", "neutral"], ["contradict", "entail"]]
+
+
+def test_questions_are_named_whose_words_the_judge_reads_in_part() -> None:
+    answers = [answer((0, ["Rome", "Oslo"])) | {"id": "short"}, ANSWER, ANSWER]
+    told = r"CCP's model reads 1 tokens at a time: 1 of 2 questions \(first: 'q'\)"
+    with pytest.warns(UserWarning, match=told):
+        ccp_labels(answers, ShortReader("Paris"), 0.5)
 
 
 @pytest.mark.parametrize(

@@ -224,6 +224,16 @@ def test_alignscore_takes_the_best_reference(checkpoint: tuple[Path, Path]) -> N
     assert best.tolist() == [each[1], max(each)]
 
 
+def test_alignscore_warns_of_texts_of_which_it_reads_only_the_beginning(
+    checkpoint: tuple[Path, Path],
+) -> None:
+    scorer = AlignScore(*checkpoint, **CPU)
+    long = "yes " * scorer.encoding.max_length
+    told = rf"AlignScore reads {scorer.encoding.max_length} tokens at a time: 1 of 2 pairs"
+    with pytest.warns(UserWarning, match=told):
+        scorer.score(["no", long], ["yes", "yes"])
+
+
 class _Code:
     def __reduce__(self) -> tuple[Any, ...]:
         return (Path.touch, (Path("ran"),))

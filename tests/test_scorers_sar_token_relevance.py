@@ -34,6 +34,14 @@ class Counting:
         )
 
 
+class ShortReader:
+    """A scorer that reads whole texts of question q1 alone, and says so."""
+
+    def score(self, pairs: Any) -> PairScores:
+        are_cut = np.array([QUESTIONS["q1"] not in text for text, _ in pairs], dtype=bool)
+        return PairScores(np.ones(len(pairs)), cut=are_cut, limit=2)
+
+
 def ids_of(text: str) -> list[int]:
     return list(TOKENIZER(text, add_special_tokens=False).input_ids)
 
@@ -63,6 +71,13 @@ def test_a_token_matters_as_much_as_question_and_answer_change_without_it() -> N
         (whole, "Which river? ac"),
         (whole, "Which river? ab"),
     ]
+
+
+def test_questions_are_named_whose_answers_the_scorer_reads_in_part() -> None:
+    ids = ids_of(" the Seine")
+    told = r"SAR's model reads 2 tokens at a time: 1 of 2 questions \(first: 'q2'\)"
+    with pytest.warns(UserWarning, match=told):
+        relevances(candidate(ids), candidate(ids, id="q2"), scorer=ShortReader())
 
 
 def test_there_is_one_relevance_a_token_and_0_at_the_terminator_only() -> None:
@@ -115,7 +130,8 @@ def test_questions_longer_than_the_scorer_reads_make_few_rows(tmp_path: Path) ->
         candidate([*ids_of(text), END])
         for text in (" the Seine", " William Shakespeare", " a tree")
     ]
-    found = token_relevances(answers, {"q1": "why oh why " * 100}, TOKENIZER, scorer)
+    with pytest.warns(UserWarning, match="only the beginnings were read"):
+        found = token_relevances(answers, {"q1": "why oh why " * 100}, TOKENIZER, scorer)
     assert sum(map(len, found)) > 10
     assert scorer.scored == 1
     inside = [value for of_answer in found for value in of_answer[:-1]]

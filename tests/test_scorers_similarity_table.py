@@ -201,8 +201,8 @@ def test_the_step_compares_by_the_words_that_its_settings_name(
     assert (value["-5", "5"] == 1) == alike
 
 
-def test_the_step_tells_its_log_of_texts_whose_ends_are_not_compared(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_the_step_warns_of_texts_whose_ends_are_not_compared(
+    tmp_path: Path,
 ) -> None:
     long = "yes " * 60
     rows = synthetic.candidates(
@@ -212,11 +212,20 @@ def test_the_step_tells_its_log_of_texts_whose_ends_are_not_compared(
         ("q2", "sample T=1.0", 0, long + "yes"),
     )
     folder = tiny_scorers.build_embedder(tmp_path / "embedder")
-    step(tmp_path, "near", {"kind": "embedding"}, folder / "config.json", rows=rows)
-    told = "warning: near reads 48 tokens at a time: 1 of 2 questions (first: 'q2')"
-    assert told in capfd.readouterr().err
+    told = r"near reads 48 tokens at a time: 1 of 2 questions \(first: 'q2'\)"
+    with pytest.warns(UserWarning, match=told):
+        step(tmp_path, "near", {"kind": "embedding"}, folder / "config.json", rows=rows)
+
+
+def test_the_step_warns_of_nothing_where_the_scorer_reads_whole_texts(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    long = "yes " * 60
+    rows = synthetic.candidates(
+        ("q", "greedy", 0, long + "no"), ("q", "sample T=1.0", 0, long + "yes")
+    )
     step(tmp_path, "words", {"kind": "lexical"}, rows=rows)
-    assert "warning" not in capfd.readouterr().err
+    assert not recwarn
 
 
 def test_the_step_writes_all_three_classes(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import beamuq
 from beamuq import __version__
-from beamuq.errors import BeamUQError, ServerLostError, exit_with_one_line
+from beamuq.errors import BeamUQError, ServerLostError, exit_with_one_line, print_warning
 from beamuq.models.devices import DEVICES, DTYPES
 from beamuq.own_program import PROGRAM
 from beamuq.secret_masking import mask_output
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if is_program:
         PROGRAM.is_command = True
         mask_output(results=False)
-        warnings.showwarning = _print_warning
+        warnings.showwarning = print_warning
         gc.set_threshold(IMPORTED_OBJECTS)  # looking at them would take a third as long
     first_command = [word for word in words if word in COMMANDS][:1]
     options = command_parser(first_command).parse_args(words)
@@ -70,10 +70,6 @@ def _end_at_once() -> None:
     if "torch" in sys.modules:
         exit_with_one_line(sys.stdout.flush)
         os._exit(0)
-
-
-def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"warning: {message}", file=sys.stderr)
 
 
 def command_parser(used: Collection[str] | None = None) -> argparse.ArgumentParser:

@@ -128,6 +128,11 @@ def exit_with_one_line(main: Callable[[], None]) -> None:
         raise SystemExit(1) from None
 
 
+def print_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning in one line on stderr: a program's ``warnings.showwarning``."""
+    print(f"warning: {message}", file=sys.stderr)
+
+
 def line_of(error: BaseException) -> str:
     """The line that reports bad input, an unreadable or unwritable file, or too little memory."""
     line = str(error)

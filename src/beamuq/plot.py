@@ -126,8 +126,8 @@ def risk_coverage(
     ``Calibration.fit`` does. ``risks``: allowed shares wrong, dotted lines. ``threshold``: of a
     calibration, a mark on the curve at the largest score up to it.
 
-    Raises BeamUQError as :func:`rejection_curves`, and if ``correct`` is neither 0 nor 1, or a risk
-    is no share.
+    Raises BeamUQError as :func:`rejection_curves`, and if ``correct`` is neither 0 nor 1, a risk is
+    no share, or the threshold no number.
 
     Examples
     --------
@@ -137,6 +137,7 @@ def risk_coverage(
     """
     check_settings(resamples=resamples, confidence=confidence, seed=seed)
     shares = _shares_of(risks)
+    _check_threshold(threshold)
     columns = _Columns("scores", scores, method, groups, leaves_out=True, correct=correct)
     wrong = ~columns.right()
     counts = resample_counts(columns.groups, resamples, seed, "risk_coverage")
@@ -155,6 +156,17 @@ def risk_coverage(
     title_with_facts(ax, columns.title, columns.facts)
     legend_with_interval(ax, confidence)
     return ax
+
+
+def _check_threshold(threshold: object) -> None:
+    """Raises BeamUQError where it is neither a score nor None."""
+    if threshold is None:
+        return
+    is_truth = isinstance(threshold, bool | np.bool_)
+    if is_truth or not isinstance(threshold, int | float | np.number) or np.isnan(threshold):
+        raise BeamUQError(
+            f"threshold: {threshold!r:.40}: no score; give a calibration's threshold, or None"
+        )
 
 
 def _shares_of(risks: object) -> list[float]:

@@ -11,11 +11,12 @@ import ast
 import gc
 import inspect
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from beamuq.errors import BeamUQError, exit_with_one_line
+from beamuq.errors import BeamUQError, exit_with_one_line, print_warning
 from beamuq.secret_masking import mask_output
 from beamuq_study import cost_records
 
@@ -25,6 +26,7 @@ OTHERS = {"tables", "outputs"}
 def run_program(run: Callable[..., None], *, output: str) -> None:
     """Run a program with its command line; ``output``: the argument that names its file."""
     mask_output()
+    warnings.showwarning = print_warning
     # importing torch makes so many objects that looking at them takes a sixth of its time
     gc.set_threshold(10_000)
     exit_with_one_line(lambda: _run(run, words_by_name(sys.argv[1:]), output))

@@ -9,7 +9,12 @@ import pyarrow as pa
 
 from beamuq.models import devices
 from beamuq.models.model_folder import identities
-from beamuq.scorers.scorer_protocol import PairScores, pairs_with_lost_ends, scored
+from beamuq.scorers.scorer_protocol import (
+    PairScores,
+    pairs_with_lost_ends,
+    scored,
+    warn_of_cut_texts,
+)
 from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq_study import parquet_tables
 from beamuq_study.produced_answers import needed_pairs
@@ -57,7 +62,7 @@ def run(
     scores = scored(scorer, [(premise, hypothesis) for _, premise, hypothesis in pairs])
     table = _table(pairs, scores)
     print(f"{settings['name']}: {len(pairs)} pairs", file=sys.stderr)
-    _tell_of_cut_texts(settings["name"], pairs, scores)
+    _warn_of_cut_texts(settings["name"], pairs, scores)
     footer = provenance(
         settings, {"candidates": candidates}, models=models, dtype=dtype, device=device
     )
@@ -79,22 +84,16 @@ def _table(pairs: Sequence[tuple[str, str, str]], scores: PairScores) -> pa.Tabl
     return parquet_tables.table_of("similarity", columns)
 
 
-def _tell_of_cut_texts(
+def _warn_of_cut_texts(
     name: str, pairs: Sequence[tuple[str, str, str]], scores: PairScores
 ) -> None:
-    """Tell the log how many questions have texts of which the scorer compared only beginnings."""
+    """Warn of the questions with texts of which the scorer compared only the beginnings."""
     cut = pairs_with_lost_ends([(premise, hypothesis) for _, premise, hypothesis in pairs], scores)
     questions = dict.fromkeys(
         question for question, premise, hypothesis in pairs if (premise, hypothesis) in cut
     )
-    if questions:
-        all_questions = {question for question, _, _ in pairs}
-        print(
-            f"warning: {name} reads {scores.limit} tokens at a time: {len(questions)} of "
-            f"{len(all_questions)} questions (first: {next(iter(questions))!r}) have longer texts, "
-            "of which only the beginnings were compared",
-            file=sys.stderr,
-        )
+    all_questions = {question for question, _, _ in pairs}
+    warn_of_cut_texts(name, scores.limit, list(questions), len(all_questions))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from beamuq.errors import BeamUQError, reading
 from beamuq.models.load_model import load_tokenizer
 from beamuq.models.model_folder import check_folder, model_identity
 from beamuq.scorers.packed_encoder import PackedEncoder
+from beamuq.scorers.scorer_protocol import warn_of_cut_texts
 
 if TYPE_CHECKING:
     import torch
@@ -98,7 +99,16 @@ class AlignScore(PackedEncoder):
     def _aligned(self, pairs: Sequence[tuple[str, str]]) -> Floats:
         from scipy.special import softmax  # no step without such a model needs it
 
-        logits = self.values(self.encoding.pair_rows(pairs, "only_first")).astype(np.float64)
+        rows = self.encoding.pair_rows(pairs, "only_first")
+        cut = {pair: None for pair, row in zip(pairs, rows, strict=True) if row.is_cut}
+        warn_of_cut_texts(
+            "AlignScore",
+            self.encoding.max_length,
+            [part for part, _ in cut],
+            len(dict.fromkeys(pairs)),
+            "pairs of a part of an answer and a reference",
+        )
+        logits = self.values(rows).astype(np.float64)
         return np.asarray(softmax(logits, axis=1)[:, ALIGNED])
 
 

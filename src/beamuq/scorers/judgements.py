@@ -24,7 +24,14 @@ from beamuq.methods.answer_probability import combined_label
 from beamuq.models.prompt_tokens import chat_prompt_ids, plain_prompt_ids
 from beamuq.progress import progress_bar
 from beamuq.prompts.prompt_template import fill_part, lettered, read_template, split_parts
-from beamuq.scorers.scorer_protocol import PairScores, SimilarityScorer, scored
+from beamuq.scorers.scorer_protocol import (
+    Pair,
+    PairScores,
+    SimilarityScorer,
+    pairs_with_lost_ends,
+    scored,
+    warn_of_cut_texts,
+)
 
 BATCH_PROMPTS = 16  # prompts held at once; part of the bytes, so not a machine's setting
 _PROBE: Mapping[str, Any] = {"question": "Is it?", "context": [], "history": [], "options": []}
@@ -192,13 +199,33 @@ def ccp_labels(
     Raises BeamUQError if an answer has no alternatives, or equivalence_threshold and scorer do not
     go together.
     """
-    steps = [_steps(answer) for answer in answers]
-    distinct = dict.fromkeys(
-        pair for of_answer in steps for step in of_answer for pair in step.pairs()
+    steps_of_answers = [_steps(answer) for answer in answers]
+    pairs_of_answers = [
+        list(chain.from_iterable(step.pairs() for step in steps)) for steps in steps_of_answers
+    ]
+    pairs = list(dict.fromkeys(chain.from_iterable(pairs_of_answers)))
+    scores = scored(scorer, pairs)
+    _warn_of_cut_texts("CCP's model", answers, pairs_of_answers, pairs, scores)
+    label = dict(zip(pairs, pair_labels(scores, equivalence_threshold), strict=True))
+    return [[step.labels(label) for step in steps] for steps in steps_of_answers]
+
+
+def _warn_of_cut_texts(
+    reader: str,
+    answers: Sequence[Mapping[str, Any]],
+    pairs_of_answers: Sequence[Sequence[Pair]],
+    pairs: Sequence[Pair],
+    scores: PairScores,
+) -> None:
+    """Warn of the questions of answers of whose pairs the model read only the beginnings."""
+    cut = pairs_with_lost_ends(pairs, scores)
+    questions = dict.fromkeys(str(answer["id"]) for answer in answers)
+    with_cut_texts = dict.fromkeys(
+        str(answer["id"])
+        for answer, its_pairs in zip(answers, pairs_of_answers, strict=True)
+        if not cut.isdisjoint(its_pairs)
     )
-    pairs = list(distinct)
-    label = dict(zip(pairs, pair_labels(scored(scorer, pairs), equivalence_threshold), strict=True))
-    return [[step.labels(label) for step in of_answer] for of_answer in steps]
+    warn_of_cut_texts(reader, scores.limit, list(with_cut_texts), len(questions))
 
 
 def pair_labels(scores: PairScores, equivalence_threshold: float | None) -> list[str]:
@@ -255,14 +282,16 @@ def token_relevances(
     scorer is asked once for each distinct pair, over all candidates; premise is the whole answer.
     """
     cropped = _CroppedTexts(tokenizer, newline)
-    pairs_of_candidates: list[list[tuple[str, str]]] = []
+    pairs_of_candidates: list[list[Pair]] = []
     for candidate in candidates:
         question = questions[candidate["id"]]
         pairs_of_candidates.append(
             _cropped_pairs(question, candidate["text"], cropped.of(candidate))
         )
     pairs = list(dict.fromkeys(chain.from_iterable(pairs_of_candidates)))
-    relevance = dict(zip(pairs, (1.0 - scored(scorer, pairs).entail).tolist(), strict=True))
+    scores = scored(scorer, pairs)
+    _warn_of_cut_texts("SAR's model", candidates, pairs_of_candidates, pairs, scores)
+    relevance = dict(zip(pairs, (1.0 - scores.entail).tolist(), strict=True))
     relevances = []
     for candidate, its_pairs in zip(candidates, pairs_of_candidates, strict=True):
         of_terminator = [0.0] if candidate["terminated"] else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -84,6 +85,23 @@ def pairs_with_lost_ends(pairs: Sequence[Pair], scores: PairScores) -> set[Pair]
         return set()
     cut_pairs = {pair for pair, is_cut in zip(pairs, scores.cut, strict=True) if is_cut}
     return {(text, other) for text, other in cut_pairs if text != other}
+
+
+def warn_of_cut_texts(
+    reader: str, limit: int, cut: Sequence[str], count: int, items: str = "questions"
+) -> None:
+    """Warn of texts of which only the beginnings were read; not where there are none.
+
+    ``reader`` is what the model is called, ``limit`` how many tokens it reads at a time. ``cut``
+    names those of ``count`` questions, or other ``items``, that have longer texts.
+    """
+    if not cut:
+        return
+    warnings.warn(
+        f"{reader} reads {limit} tokens at a time: {len(cut)} of {count} {items} "
+        f"(first: {cut[0]!r:.60}) have longer texts, of which only the beginnings were read",
+        stacklevel=3,
+    )
 
 
 def _checked(what: str, values: object, count: int) -> Floats:
