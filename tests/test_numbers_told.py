@@ -180,14 +180,13 @@ def test_how_many_other_candidates_are_behind_beams() -> None:
 
 
 def test_what_candidates_cost_is_told_as_it_was_measured() -> None:
-    of_mean = {"dataset": "mean", "method": "Dissimilarity"}
+    counted = csv("predictions_of_main")
+    assert (counted["n"] == 500).all()
+    mean = counted.groupby(["strategy", "metric"])["value"].mean()
     costs = []
-    for variant, setting in (("uniform", "sample T=1.0 M=10"), ("normalised", "beam M=10")):
-        rows, passes = (
-            one("tables/estimators", variant=variant, setting=setting, metric=metric, **of_mean)
-            for metric in ("rows", "passes")
-        )
-        costs.append(f"ten: {rows:.0f}, {passes:.0f}, ")
+    for strategy in ("sample T=1.0 M=10", "beam M=10"):
+        predictions, passes = (mean[strategy, metric] for metric in ("predictions", "passes"))
+        costs.append(f"ten: {predictions:.0f}, {passes:.0f}, ")
     assert_told(README, *costs)
     performance = (ROOT / "docs/performance.md").read_text(encoding="utf-8")
     section = performance.split("## What a score costs", maxsplit=1)[1]
@@ -195,6 +194,15 @@ def test_what_candidates_cost_is_told_as_it_was_measured() -> None:
     assert len(measured) == 3
     for candidates, seconds in zip(("none: –, –, ", *costs), measured, strict=True):
         assert_told(README, f"{candidates}{seconds}")
+
+
+def test_samples_take_as_many_predictions_as_where_estimators_were_compared() -> None:
+    counted = csv("predictions_of_main").query("strategy == 'sample T=1.0 M=10'")
+    where = {"dataset": "mean", "method": "Dissimilarity", "setting": "sample T=1.0 M=10"}
+    for ours, theirs in (("predictions", "rows"), ("passes", "passes")):
+        before = one("tables/estimators", metric=theirs, variant="uniform", **where)
+        mean = counted.loc[counted["metric"] == ours, "value"].mean()
+        assert mean == pytest.approx(before, abs=1e-3)
 
 
 def test_how_many_estimators_are_shown_to_rank_otherwise_than_samples() -> None:
