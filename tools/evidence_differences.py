@@ -4,13 +4,17 @@
 published scores, in a few minutes: ``differences.csv``; ``gains.csv``, what beams gain by each
 judge; ``power.csv``, beside the paper's gains. `recomputed` evaluates a published cell; tests make
 the published tables with it.
+
+``gains_by_rouge.csv``, what beams gain with ROUGE-L as similarity, is from scores that are too
+large to be published: it is made where the scores of a run of ``studies/small.yaml``,
+``results/small/scores/lexical``, are copied to ``evidence/small/scores/lexical``.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
@@ -36,6 +40,8 @@ EVIDENCE = Path(__file__).resolve().parents[1] / "evidence"
 FILE = EVIDENCE / "small/differences.csv"
 GAINS_FILE = EVIDENCE / "small/gains.csv"
 POWER_FILE = EVIDENCE / "small/power.csv"
+ROUGE_FILE = EVIDENCE / "small/gains_by_rouge.csv"
+ROUGE_SCORES = EVIDENCE / "small/scores/lexical"
 MODEL = "smollm2-135m-plain"
 SCORER = "embedding"
 PILOT_QUESTIONS = 240  # the first ones of recipe reference, which a pilot asked
@@ -55,6 +61,8 @@ FIVE = f"{D} + {ECC} + {EIGVEC} + CocoaMSP + CocoaPPL"  # the paper's five score
 FIVE_AND_MEAN = (*FIVE.split(" + "), FIVE)
 # those with both forms
 EIGHT = (D, ECC, EIGVEC, "CocoaMSP", "CocoaPPL", "SAR", "SemanticEntropy", "DegreeMatrix")
+# SAR has a similarity of its own
+BY_SIMILARITY = tuple(method for method in EIGHT if method != "SAR")
 
 FALL = (
     "beam_widths beamsearch M={0} - beam_widths multinomial M={0}"
@@ -74,6 +82,7 @@ class Measured:
     """By what PRR is measured anew; by default as it was published."""
 
     folder: str = "small"
+    scorer: str = SCORER
     metric: str = "PRR"
     quality: str = "answer_f1"
     wrong: str = ""  # which answers count as wrong, whatever the quality: `CONTAINED`, `PARTLY`
@@ -94,6 +103,8 @@ MEASURED = {
     "bfloat16-": Measured(folder="small_bfloat16"),
     "probabilities-exact-": Measured(folder="probabilities", quality="exact_match"),
     "probabilities-": Measured(folder="probabilities"),
+    "rouge-exact-": Measured(scorer="lexical", quality="exact_match"),
+    "rouge-": Measured(scorer="lexical"),
     "pilot-": Measured(left_out=slice(PILOT_QUESTIONS, None)),
     "later-": Measured(left_out=slice(PILOT_QUESTIONS)),
     "": Measured(),
@@ -274,6 +285,16 @@ DIFFERENCES = [
     ),
 ]
 JUDGES = {"answer_f1": "main", "exact_match": "exact-main"}  # the recipe as each judges it
+JUDGES_OF_ROUGE = {"answer_f1": "rouge-main", "exact_match": "rouge-exact-main"}
+GAINS_BY_ROUGE = [
+    Difference(
+        f"gain in {recipe}",
+        (*BY_SIMILARITY, FIVE),
+        MEANS,
+        f"{recipe} beamsearch - {recipe} multinomial",
+    )
+    for recipe in JUDGES_OF_ROUGE.values()
+]
 PAPER_TABLES = "tab:qa_(llama8b|gemma4b|qwen8b)(it)?"  # by dataset, one of each model
 
 
@@ -415,7 +436,7 @@ def prr(dataset: str, recipe: str) -> dict[Scored, np.ndarray]:
     prefix = next(prefix for prefix in MEASURED if recipe.startswith(prefix))
     by = MEASURED[prefix]
     folder = EVIDENCE / by.folder
-    cell = Artifact("evaluation", dataset, MODEL, recipe.removeprefix(prefix), SCORER)
+    cell = Artifact("evaluation", dataset, MODEL, recipe.removeprefix(prefix), by.scorer)
     without = _questions_of_reference(folder, dataset)[by.left_out] if by.left_out else []
     rows = recomputed(
         folder,
@@ -448,7 +469,7 @@ def _scores_read(forms: list[Scored], recipe: str) -> list[Scored]:
     """Those that a difference reads of a recipe."""
     methods: set[str] = set()
     terms_of_recipe: list[Term] = []
-    for difference in DIFFERENCES:
+    for difference in (*DIFFERENCES, *GAINS_BY_ROUGE):
         methods.update(*(names.split(" + ") for names in difference.methods))
         terms_of_recipe += [term for term in terms(difference.formula) if term.recipe == recipe]
     methods.update(term.method for term in terms_of_recipe)
@@ -513,16 +534,16 @@ def table() -> pd.DataFrame:
     return differences.assign(detectable=detectable)
 
 
-def gains() -> pd.DataFrame:
+def gains(judges: Mapping[str, str] = JUDGES, methods: Collection[str] = EIGHT) -> pd.DataFrame:
     """What ten beams gain over ten samples in few-shot recipe ``main``, by each judge of quality.
 
     By score with both forms, dataset and mean of four; and by the paper's five together. ``p`` is
-    two-sided; ``p_holm`` is after Holm over the eight means by the same judge.
+    two-sided; ``p_holm`` is after Holm over the means of the ``methods`` by the same judge.
     """
     rows = []
     replicates = []
-    for quality, recipe in JUDGES.items():
-        for method in (*EIGHT, FIVE):
+    for quality, recipe in judges.items():
+        for method in (*methods, FIVE):
             for dataset, (value, *resampled) in _gains_by_dataset(method, recipe).items():
                 keys = {"quality": quality, "method": method, "dataset": dataset}
                 rows.append(keys | {"value": value, "n": _questions(dataset)})
@@ -590,3 +611,5 @@ if __name__ == "__main__":
     table().to_csv(FILE, index=False)
     gains().to_csv(GAINS_FILE, index=False)
     power().to_csv(POWER_FILE, index=False)
+    if ROUGE_SCORES.exists():
+        gains(JUDGES_OF_ROUGE, BY_SIMILARITY).to_csv(ROUGE_FILE, index=False)
