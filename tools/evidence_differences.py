@@ -540,6 +540,18 @@ def gains(judges: Mapping[str, str] = JUDGES, methods: Collection[str] = EIGHT) 
     By score with both forms, dataset and mean of four; and by the paper's five together. ``p`` is
     two-sided; ``p_holm`` is after Holm over the means of the ``methods`` by the same judge.
     """
+    estimates = _estimated_gains(judges, methods)
+    frame = estimates.frame
+    in_family = ((frame["dataset"] == "mean") & (frame["method"] != FIVE)).to_numpy()
+    p_holm = np.full(len(frame), np.nan)
+    p_holm[in_family] = estimates.rows(in_family).holm(["quality"])
+    columns = ["quality", "method", "dataset", "value", "low", "high", "std", "n"]
+    summary = estimates.summary()[columns]
+    return summary.assign(p=estimates.p(), p_holm=p_holm)
+
+
+def _estimated_gains(judges: Mapping[str, str], methods: Collection[str]) -> Estimates:
+    """The gains of scores, and of the paper's five together, by judge and dataset."""
     rows = []
     replicates = []
     for quality, recipe in judges.items():
@@ -548,14 +560,7 @@ def gains(judges: Mapping[str, str] = JUDGES, methods: Collection[str] = EIGHT) 
                 keys = {"quality": quality, "method": method, "dataset": dataset}
                 rows.append(keys | {"value": value, "n": _questions(dataset)})
                 replicates.append(resampled)
-    estimates = Estimates.from_rows(rows, replicates)
-    frame = estimates.frame
-    in_family = ((frame["dataset"] == "mean") & (frame["method"] != FIVE)).to_numpy()
-    p_holm = np.full(len(frame), np.nan)
-    p_holm[in_family] = estimates.rows(in_family).holm(["quality"])
-    columns = ["quality", "method", "dataset", "value", "low", "high", "std", "n"]
-    summary = estimates.summary()[columns]
-    return summary.assign(p=estimates.p(), p_holm=p_holm)
+    return Estimates.from_rows(rows, replicates)
 
 
 def _gains_by_dataset(method: str, recipe: str) -> dict[str, Floats]:
