@@ -718,6 +718,18 @@ def test_which_scores_gain_with_rouge() -> None:
     assert_told(PAGE, f"+.063 [.022, .106] (p = {decimal(p)})")
 
 
+def test_which_labels_exclude_the_other_panel_of_the_map() -> None:
+    labels = csv("map_against_labels").query("what == 'labels' and judge == 'answer_f1'")
+    outside = []
+    for cell in labels.to_dict("records"):
+        same_text = evidence_map.surface(cell["dataset"], "exact text")
+        value = same_text.at("value", cell["mass"], cell["kappa"])
+        if not cell["low"] <= value <= cell["high"]:
+            outside.append((cell["model"], cell["dataset"]))
+    assert outside == [(MODEL, "triviaqa"), (MODEL, "coqa")]
+    assert_told(MAP, "(F1 held against the same text: TriviaQA, CoQA and ARC-Challenge.)")
+
+
 @cache
 def published_prr(scorer: str, dataset: str, quality_name: str) -> pd.Series[float]:
     """PRR of the greedy answers by method and variant, as recipe ``main`` was evaluated."""

@@ -271,6 +271,13 @@ DIFFERENCES = [
         MEANS,
         "exact-main@Prob - exact-main multinomial",
     ),
+    Difference("samples less Prob", ("CocoaPPL",), MEANS, "main multinomial - main@Prob"),
+    Difference(
+        "Prob less Perplexity by exact match",
+        ("Perplexity",),
+        MEANS,
+        "exact-main@Prob - exact-main@Perplexity",
+    ),
     Difference(
         "PRO less Perplexity",
         ("PRO",),
