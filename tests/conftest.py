@@ -15,7 +15,7 @@ import yaml
 
 from beamuq.methods import METHODS
 from beamuq.models.offline import FETCHING, SWITCHES, TELEMETRY
-from micro import SIMILARITY, Workplace, build_models, micro_study
+from micro import SIMILARITY, Workplace, build_models, micro_study, noting_imports
 
 gc.set_threshold(
     100_000
@@ -84,10 +84,15 @@ def tiny_models(once: Once) -> Path:
 
 @pytest.fixture(scope="session")
 def decoded(once: Once, tiny_models: Path) -> Workplace:
-    """The micro study, run up to its similarities without a fault; not to be changed."""
-    return Workplace(
-        once("decoded", lambda folder: Workplace(folder, micro_study(tiny_models)).run(SIMILARITY))
-    )
+    """The micro study, run up to its similarities without a fault, its programs' imports noted
+    down; not to be changed.
+    """
+
+    def run(folder: Path) -> None:
+        place = Workplace(folder, micro_study(tiny_models))
+        place.run(SIMILARITY, environment=noting_imports(folder))
+
+    return Workplace(once("decoded", run))
 
 
 @pytest.fixture

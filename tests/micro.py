@@ -6,8 +6,9 @@ import contextlib
 import hashlib
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -17,6 +18,8 @@ import yaml
 from beamuq_study.study_config import ROOT, STUDIES
 from run_snakemake import snakemake
 
+HEAVY = ("torch", "transformers", "scipy", "sklearn", "matplotlib", "pandas", "jinja2", "snakemake")
+"""Packages that each cost a job a tenth of a second to seconds to import."""
 CANDIDATES = "results/micro/candidates/tiny/triviaqa/main.parquet"
 SIMILARITY = "results/micro/similarity/nli/tiny/triviaqa/main.parquet"
 SCORES = "results/micro/scores/nli/tiny/triviaqa/main.parquet"
@@ -66,6 +69,26 @@ def micro_study(models: Path) -> dict[str, Any]:
     }
 
 
+def noting_imports(folder: Path) -> dict[str, str]:
+    """Environment variables with which every program notes down the packages of ``HEAVY`` that it
+    has imported: in the folder's ``imports``, in a file of the program's name.
+    """
+    imports = folder / "imports"
+    first_on_path = folder / "noting"
+    imports.mkdir(exist_ok=True)
+    first_on_path.mkdir(exist_ok=True)
+    (first_on_path / "sitecustomize.py").write_text(
+        "import atexit, pathlib, sys\n"
+        "def note():\n"
+        f"    names = sorted(set({HEAVY!r}) & sys.modules.keys())\n"
+        f"    file = pathlib.Path({str(imports)!r}, pathlib.Path(sys.orig_argv[1]).stem)\n"
+        "    file.write_text(' '.join(names))\n"
+        "if len(sys.orig_argv) > 1 and '/scripts/' in sys.orig_argv[1]:\n"
+        "    atexit.register(note)\n"
+    )
+    return {"PYTHONPATH": str(first_on_path)}
+
+
 class Workplace:
     """A folder with a study, ``micro.yaml``, and a config.yaml, as a user's own would be."""
 
@@ -81,9 +104,15 @@ class Workplace:
         shutil.copytree(self.folder, folder)
         return Workplace(folder)
 
-    def run(self, *arguments: str, settings: tuple[str, ...] = (), fails: bool = False) -> str:
+    def run(
+        self,
+        *arguments: str,
+        settings: tuple[str, ...] = (),
+        fails: bool = False,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> str:
         """What Snakemake and the logs of its jobs say."""
-        done = snakemake(self.folder, *self._words(arguments, settings))
+        done = snakemake(self.folder, *self._words(arguments, settings), **environment)
         output = done.stdout + done.stderr + self.logs()
         assert (done.returncode != 0) == fails, output
         return output

@@ -7,38 +7,22 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import urllib.request
-import uuid
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from answering_server import Tokens, beam, chat, response
 from beamuq.api import sampling_request
 from beamuq.api.candidate_records import read_records
 from beamuq.api.score_candidates import score
 from beamuq.api.server_responses import NO_ENDING, NO_LOGPROBS, NO_SPELLING, NO_TOKEN
 from beamuq.errors import BeamUQError
-from docs_blocks import MODELS, follow
 
-Tokens = list[tuple[Any, Any]]
 PARIS: Tokens = [(" Par", -0.5), ("is", -0.25)]
 ENDED: Tokens = [*PARIS, ("<|im_end|>", -0.125)]
-
-
-def chat(text: str | None, tokens: Tokens | None, finish: str = "stop") -> dict[str, Any]:
-    """A choice of ``/v1/chat/completions``."""
-    content = tokens and [
-        {"token": token, "logprob": logprob, "bytes": list(token.encode()), "top_logprobs": []}
-        for token, logprob in tokens
-    ]
-    message = {"role": "assistant", "content": text, "refusal": None}
-    logprobs = None if tokens is None else {"content": content, "refusal": None}
-    return {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": finish}
 
 
 def completed(text: str, tokens: Tokens, finish: str = "stop") -> dict[str, Any]:
@@ -52,16 +36,6 @@ def completed(text: str, tokens: Tokens, finish: str = "stop") -> dict[str, Any]
         "top_logprobs": None,
     }
     return {"index": 0, "text": text, "logprobs": held, "finish_reason": finish}
-
-
-def response(*choices: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "id": "cmpl-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "m",
-        "choices": list(choices),
-    }
 
 
 WHOLE = {
@@ -274,18 +248,6 @@ def test_a_real_servers_answers_are_scored() -> None:
     )
 
 
-def beam(text: str, tokens: int, logprob: float, kind: str = "stop") -> dict[str, Any]:
-    """A beam as SGLang gives it: its score is the mean over its tokens."""
-    finish = {"type": kind, "length": 8} if kind == "length" else {"type": kind, "matched": 2}
-    return {
-        "text": text,
-        "output_ids": list(range(tokens)),
-        "finish_reason": finish,
-        "sequence_score": logprob / tokens,
-        "meta_info": {"id": "x"},
-    }
-
-
 def test_beams_of_sglang_get_their_whole_log_probability_and_unfinished_ones_are_left_out() -> None:
     found = [
         beam("Paris", 3, -0.5),
@@ -308,66 +270,6 @@ def test_beams_of_sglang_get_their_whole_log_probability_and_unfinished_ones_are
     )  # which differ from the answer, of the outcomes that are left
     certified = frame[frame.variant == "beamsearch"][["low", "high"]].to_numpy().tolist()[0]
     assert certified == pytest.approx([left, 1 - math.exp(-0.5)])
-
-
-def choices_of(request: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a chat answers: right for even questions, and the less surely, the larger the number
-    asked for.
-    """
-    n = int(re.findall(r"\d+", request["messages"][0]["content"])[0])
-    sure = -0.01 - n / 100
-    right, wrong = (
-        chat(str(2 * n), [(str(2 * n), sure), ("</s>", -0.01)]),
-        chat("?", [("?", -2.0), ("</s>", -0.01)]),
-    )
-    drawn = request.get("n", 1)
-    return (
-        [right if n % 4 else wrong]
-        if request["temperature"] == 0
-        else [right, *[wrong] * (n % 5)][:drawn]
-    )
-
-
-def generated(request: dict[str, Any]) -> dict[str, Any]:
-    n = int(re.findall(r"\d+", request["text"])[-1])
-    found = [
-        beam(str(2 * n if n % 4 else "?"), 3, -0.1 - n / 100),
-        beam("other", 1, -3.0),
-        beam("pre", 2, -2.5, "length"),
-    ]
-    return {"text": "", "meta_info": {"beam_results": found[: request["sampling_params"]["n"]]}}
-
-
-@pytest.mark.slow
-def test_the_page_prints_what_it_shows_and_scores_each_servers_responses(tmp_path: Path) -> None:
-    if not any(MODELS.glob("*/model.safetensors")):
-        pytest.skip("the packaged models are not fetched; run make models")
-
-    class Server(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            made = (
-                generated(request) if self.path == "/generate" else response(*choices_of(request))
-            )
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps(made | {"id": str(uuid.uuid4())}).encode())
-
-        def log_message(self, *_: Any) -> None:
-            """Nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        vllm, llama_cpp, sglang = follow(
-            "your_own_answers.md", tmp_path, f"127.0.0.1:{server.server_port}"
-        )[-3:]
-        server.shutdown()
-    for printed in (vllm, llama_cpp, sglang):
-        assert re.fullmatch(
-            r"id\n1 +\d\.\d+\n2 +\d\.\d+\nName: CocoaPPL, dtype: float64\n"
-            r"over [\d to]+ (samples \(multinomial\)|beams \(beamsearch\)); similarity: minilm\n",
-            printed,
-        ), printed
 
 
 def test_without_ending_scores_what_lacks_it_alone_with_a_note_and_no_interval() -> None:

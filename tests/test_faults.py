@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from beamuq_study import cost_records
 from beamuq_study.plan.study_on_machine import Plan
 from beamuq_study.study_config import ROOT
 from micro import CANDIDATES, EVALUATION, SIMILARITY, Workplace, micro_study, wait_for
@@ -25,8 +26,10 @@ from run_snakemake import ENVIRONMENT
 
 pytestmark = pytest.mark.slow
 
+LOG = "logs/micro/candidates/tiny/triviaqa/main.log"
 
-def test_each_stage_that_takes_long_may_be_killed_once(
+
+def test_each_stage_that_takes_long_may_be_killed_once_which_is_told_and_counted(
     decoded: Workplace, prompted: Workplace
 ) -> None:
     waiting = ["candidates", "similarity"]
@@ -41,8 +44,15 @@ def test_each_stage_that_takes_long_may_be_killed_once(
             time.sleep(0.005)
         said = run.result()
     assert waiting == []
+    assert "Error in rule candidates" in said
+    assert "SIGKILL" in said or "Killed" in said or "137" in said
+    assert LOG in said
     assert "questions are there from an earlier run" in said
     assert prompted.hashes() == decoded.hashes()
+    record = prompted.folder / "results/micro/costs/candidates/tiny/triviaqa/main.jsonl"
+    killed, finished = cost_records.read(record)
+    assert (killed["state"], finished["state"]) == (cost_records.RUNNING, cost_records.FINISHED)
+    assert f"CPU: {finished['cpu_seconds']:.1f} s" in (prompted.folder / LOG).read_text()
 
 
 def test_sigterm_keeps_the_batch_and_the_next_run_goes_on(

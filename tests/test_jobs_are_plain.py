@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from beamuq.errors import BeamUQError
-from beamuq_study import cost_records
 from beamuq_study.plan.study_on_machine import path_to_python
-from micro import CANDIDATES, EVALUATION, Workplace, micro_study, wait_for
+from micro import EVALUATION, Workplace, micro_study, noting_imports
 from run_snakemake import snakemake
 
 QUESTIONS = "results/micro/questions/triviaqa.parquet"
 STUDY = "results/micro/study.json"
 SEEN = ("PYTHONHASHSEED", "TZ", "OMP_NUM_THREADS", "LONG")
-HEAVY = ("torch", "transformers", "scipy", "sklearn", "matplotlib", "pandas", "jinja2", "snakemake")
 BY_TRANSFORMERS = {"torch", "transformers", "scipy", "jinja2"}
 IMPORTS = {
     "questions": set(),
@@ -35,9 +30,7 @@ IMPORTS = {
     "table": {"pandas", "jinja2", "scipy"},  # scipy: for an interval of this table
     "figure": {"pandas", "jinja2", "scipy", "matplotlib"},
 }
-"""By program the large packages that a job of it imports: each costs every job a tenth of a second
-to seconds.
-"""
+"""By program the packages of ``micro.HEAVY`` that a job of it imports."""
 
 
 @pytest.fixture
@@ -79,27 +72,6 @@ def seen(tmp_path: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(first)}
 
 
-@pytest.fixture
-def imports(tmp_path: Path) -> dict[str, str]:
-    """Environment variables with which every program notes down, in ``imports``, the large packages
-    it has imported.
-    """
-    folder = tmp_path / "imports"
-    first = tmp_path / "noting"
-    folder.mkdir()
-    first.mkdir()
-    (first / "sitecustomize.py").write_text(
-        "import atexit, pathlib, sys\n"
-        "def note():\n"
-        f"    names = sorted(set({HEAVY!r}) & sys.modules.keys())\n"
-        f"    pathlib.Path({str(folder)!r}, pathlib.Path(sys.orig_argv[1]).stem).write_text(' "
-        "'.join(names))\n"
-        "if len(sys.orig_argv) > 1 and '/scripts/' in sys.orig_argv[1]:\n"
-        "    atexit.register(note)\n"
-    )
-    return {"PYTHONPATH": str(first)}
-
-
 def another_python(folder: Path) -> str:
     """A search path that begins with another ``python``, in which no job can run."""
     folder.mkdir()
@@ -134,25 +106,6 @@ def test_a_job_has_the_environment_of_snakemake(
     assert told == ["7", "Asia/Tokyo", "1", given["LONG"]]
 
 
-def test_a_killed_job_is_told_and_its_attempt_counts(prompted: Workplace) -> None:
-    with ThreadPoolExecutor() as threads:
-        run: Any = threads.submit(prompted.run, CANDIDATES, fails=True)
-        number = wait_for(lambda: prompted.parts() and prompted.process_of("candidates"))
-        os.kill(number, signal.SIGKILL)
-        said = run.result()
-    assert "Error in rule candidates" in said
-    assert "SIGKILL" in said or "Killed" in said or "137" in said
-    assert "logs/micro/candidates/tiny/triviaqa/main.log" in said
-    record = prompted.folder / "results/micro/costs/candidates/tiny/triviaqa/main.jsonl"
-    (killed,) = cost_records.read(record)
-    assert killed["state"] == cost_records.RUNNING
-    prompted.run(CANDIDATES)
-    first, second = cost_records.read(record)
-    assert (first["state"], second["state"]) == (cost_records.RUNNING, cost_records.FINISHED)
-    log = (prompted.folder / "logs/micro/candidates/tiny/triviaqa/main.log").read_text()
-    assert f"CPU: {second['cpu_seconds']:.1f} s" in log
-
-
 def test_a_python_without_that_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BeamUQError, match=r"/python3: .*'python'.*virtual environment"):
         path_to_python(str(tmp_path / "python3"))
@@ -164,13 +117,11 @@ def test_the_folder_of_the_python_comes_first_once(monkeypatch: pytest.MonkeyPat
     assert path_to_python(sys.executable) == f"{folder}:/somewhere:/elsewhere"
 
 
-def test_programs_import_only_what_they_use(
-    place: Workplace, imports: dict[str, str], tmp_path: Path
-) -> None:
+def test_programs_import_only_what_they_use(decoded: Workplace, tmp_path: Path) -> None:
     """Of the large packages: token F1 needs no torch, a table no scipy."""
+    place = decoded.copy(tmp_path / "place")
     targets = [EVALUATION, "results/micro/tables/qa_tiny.csv", "figures/micro/redundancy.pdf"]
-    words = ("--cores", "2", *targets, "--config", "study=micro.yaml", "device=cpu")
-    done = snakemake(place.folder, *words, **imports)
-    assert done.returncode == 0, done.stdout + done.stderr + place.logs()
-    noted = {path.name: set(path.read_text().split()) for path in (tmp_path / "imports").iterdir()}
+    place.run(*targets, environment=noting_imports(place.folder))
+    notes = (place.folder / "imports").iterdir()
+    noted = {path.name: set(path.read_text().split()) for path in notes}
     assert noted == IMPORTS

