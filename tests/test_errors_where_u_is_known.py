@@ -85,18 +85,18 @@ def test_squared_errors_bias_and_ratio_by_hand() -> None:
     )
     # (.5 − .2)² = .09; (.9 − .8)² less the error of U itself, .1² = 0
     assert made.errors(BEAMS) == pytest.approx([0.09, 0.0])
-    assert value(made.bias(BEAMS)) == pytest.approx(0.2)  # (.3 + .1)/2
+    assert made.bias(BEAMS).row["value"] == pytest.approx(0.2)  # (.3 + .1)/2
     # draws of .1 and .3, five each: their variance is 10/9 · .01, a sample's ten times that
     assert made.errors_of_samples(20) == pytest.approx([1 / 180, 0.0])
-    assert value(made.error_ratio(BEAMS)) == pytest.approx((0.09 / (1 / 90)) ** 0.5)
-    assert value(made.error_ratio(SAMPLES)) == pytest.approx(1.0)
+    assert made.error_ratio(BEAMS).row["value"] == pytest.approx((0.09 / (1 / 90)) ** 0.5)
+    assert made.error_ratio(SAMPLES).row["value"] == pytest.approx(1.0)
 
 
 def test_where_samples_make_no_error_the_ratio_is_undefined() -> None:
     made = cell(
         greedy("a", "b"), OF_U | drawn(0.2, 0.2) | {("normalised", "beam M=10"): [0.5, 0.9]}
     )
-    ratio = made.error_ratio(BEAMS).frame.iloc[0]
+    ratio = made.error_ratio(BEAMS).row
     assert np.isnan(ratio["value"])
     assert ratio["note"] == "undefined: samples make no error"
 

@@ -85,6 +85,22 @@ def samples(strategy: str, M: int, weighting: str = "uniform") -> Estimator:
     return Estimator(weighting, strategy, M, strategy_names.samples_of(strategy, M))
 
 
+@dataclass(frozen=True)
+class Statistic:
+    """A number of a cell: its keys, ``value``, ``n`` and ``note``; and its replicates [R]."""
+
+    row: Mapping[str, Any]
+    replicates: Floats
+
+
+def estimates_of(statistics: Sequence[Statistic]) -> Estimates:
+    """The numbers as estimates, in their order."""
+    return Estimates.from_rows(
+        [statistic.row for statistic in statistics],
+        [statistic.replicates for statistic in statistics],
+    )
+
+
 @dataclass(eq=False)
 class EstimatorsOfCell:
     """One cell's U with its standard error, [N], and every estimate of it, question by question.
@@ -111,6 +127,8 @@ class EstimatorsOfCell:
         self.true_dissimilarity = self.scores.scores(METHOD, TRUTH, self.exact)
         self.error = self.scores.scores(METHOD, ERROR, self.exact)
         self.n = len(self.true_dissimilarity)
+        names = self.measured.frame[["method", "variant", "setting"]].itertuples(index=False)
+        self._places_of_prr = {tuple(name): place for place, name in enumerate(names)}
 
     # -- estimates and errors, question by question ------------------------------------------------
 
@@ -160,17 +178,19 @@ class EstimatorsOfCell:
 
     def prr_at(self, variant: str, settings: Sequence[str], method: str = METHOD) -> Estimates:
         """The mean of PRR over some settings of a method's variant."""
-        rows = self.measured.where(method=method, variant=variant, setting=settings)
-        if len(rows) != len(settings):
-            place = f"PRR of {method} {variant} {settings[0]}"
+        names = [(method, variant, setting) for setting in settings]
+        lost = [name for name in names if name not in self._places_of_prr]
+        if lost:
+            place = f"PRR of {' '.join(lost[0])}"
             raise BeamUQError(f"evaluation: no row for {place}; run the evaluation again")
-        return rows.mean_over_draws(settings[0])
+        rows = self.measured.rows([self._places_of_prr[name] for name in names])
+        return rows if len(names) == 1 else rows.mean_over_draws(settings[0])
 
     # -- statistics of one estimator ---------------------------------------------------------------
 
-    def estimate(
+    def statistic(
         self, metric: str, value: float, replicates: Any, note: str = "", **keys: str
-    ) -> Estimates:
+    ) -> Statistic:
         """Another statistic of this cell, with its replicates [R].
 
         NaN: undefined, for the reason in ``note``.
@@ -187,29 +207,30 @@ class EstimatorsOfCell:
             "n": self.n,
             "note": reason,
         }
-        return Estimates.from_rows([row], [np.broadcast_to(replicates, self.counts.shape[1])])
+        return Statistic(row, np.broadcast_to(replicates, self.counts.shape[1]))
 
-    def bias(self, estimator: Estimator, **keys: str) -> Estimates:
+    def bias(self, estimator: Estimator, **keys: str) -> Statistic:
         """Mean of estimate − U."""
         values = (self.estimates(estimator) - self.true_dissimilarity).mean(axis=0)
         drawn = values @ self.counts / self.counts.sum(axis=0)
-        return self.estimate("bias", float(values.mean()), drawn, **keys)
+        return self.statistic("bias", float(values.mean()), drawn, **keys)
 
-    def error_ratio(self, estimator: Estimator, **keys: str) -> Estimates:
+    def error_ratio(self, estimator: Estimator, **keys: str) -> Statistic:
         """RMSE divided by that expected of M samples; undefined where samples make no error."""
         reference = self.errors_of_samples(estimator.M)
         own = reference if estimator.title == "samples" else self.errors(estimator)
         value, *drawn = error_ratio(own, reference, self._with_all())
-        return self.estimate("RMSE ratio", value, drawn, "undefined: samples make no error", **keys)
+        why_undefined = "undefined: samples make no error"
+        return self.statistic("RMSE ratio", value, drawn, why_undefined, **keys)
 
-    def rank_correlation(self, estimator: Estimator, **keys: str) -> Estimates:
+    def rank_correlation(self, estimator: Estimator, **keys: str) -> Statistic:
         """Spearman's correlation with U over questions, mean over draws."""
         rows = [
             spearman(row, self.true_dissimilarity, self._with_all())
             for row in self.estimates(estimator)
         ]
         value, *drawn = np.mean(rows, axis=0)
-        return self.estimate("Spearman with U", value, drawn, **keys)
+        return self.statistic("Spearman with U", value, drawn, **keys)
 
     def effort(self, estimator: Estimator) -> dict[str, float]:
         """Means over questions of candidates, distinct texts, rows, passes; NaN where not told."""
@@ -241,12 +262,16 @@ class EstimatorsOfCell:
         for estimator in estimators:
             keys = {"variant": estimator.weighting, "setting": estimator.setting}
             numbers = {"unbiased": float(estimator.unbiased)} | self.effort(estimator)
-            for name, value in numbers.items():
-                parts.append(self.estimate(name, value, value, "not told by its file", **keys))
-            parts.append(self.bias(estimator, **keys))
-            parts.append(self.error_ratio(estimator, **keys))
-            parts.append(self.rank_correlation(estimator, **keys))
-            parts.append(self.prr(estimator))
+            statistics = [
+                self.statistic(name, value, value, "not told by its file", **keys)
+                for name, value in numbers.items()
+            ]
+            statistics += [
+                self.bias(estimator, **keys),
+                self.error_ratio(estimator, **keys),
+                self.rank_correlation(estimator, **keys),
+            ]
+            parts += [estimates_of(statistics), self.prr(estimator)]
         return joined(parts)
 
     def controls(self, beam: str) -> Estimates:
@@ -268,7 +293,8 @@ class EstimatorsOfCell:
             parts.append(self.prr_at(variant, settings).assign(variant=name, setting=""))
             drawn = self._partial_correlation(variant, settings)
             note = "undefined: ranks that are all equal"
-            parts.append(self.estimate(PARTIAL, drawn[0], drawn[1:], note, variant=name))
+            partial = self.statistic(PARTIAL, drawn[0], drawn[1:], note, variant=name)
+            parts.append(estimates_of([partial]))
         return joined(parts)
 
     def _main_samples(self, weighting: str) -> Estimator:

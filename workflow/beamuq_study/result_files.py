@@ -209,11 +209,12 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
     def _of_cell(
         self, cell: Cell, quality: str, keys: Mapping[str, str | Collection[str]]
     ) -> Estimates:
-        measured = self._rows_of_cell(cell, quality)
+        every_row = self._rows_of_cell(cell, quality)
+        chosen = np.ones(len(every_row), dtype=bool)
         for name, values in keys.items():
-            measured = measured[
-                measured[name].isin([values] if isinstance(values, str) else list(values))
-            ]
+            allowed = [values] if isinstance(values, str) else list(values)
+            chosen &= every_row[name].isin(allowed).to_numpy()
+        measured = every_row[chosen]
         rows = measured["row"].to_numpy(dtype=np.int64)
         frame = measured.drop(columns="row").reset_index(drop=True)
         return Estimates(frame, self._replicates(cell.file("replicates"), rows))
@@ -223,9 +224,10 @@ class Inputs(dict[Artifact, Loaded | OnDisk]):
         if (cell, quality) not in self._measured:
             evaluation = self.frame(cell.file("evaluation"))
             rows = evaluation[evaluation["quality"] == quality].reset_index(drop=True)
-            # where no answer is empty, the answered questions share the replicates of all
-            shared = self._places_of_replicates(cell, rows.assign(subset=ALL))
-            row = self._places_of_replicates(cell, rows).fillna(shared)
+            row = self._places_of_replicates(cell, rows)
+            if row.isna().any():
+                # where no answer is empty, the answered questions share the replicates of all
+                row = row.fillna(self._places_of_replicates(cell, rows.assign(subset=ALL)))
             frame = rows.drop(columns=["low", "high", "std"])
             frame = frame.assign(**vars(cell), empty=self._shares_empty(cell, rows), row=row)
             frame["note"] = frame["note"].where(frame["value"].isna(), "")

@@ -40,26 +40,31 @@ class QuestionScores:
         self.groups = list(answered["group"])
         self.quality: Floats = np.asarray(values.loc[self.ids], dtype=np.float64)
         greedy = scores[scores["answer_source"] == "greedy"]
-        keys = ["method", "variant", "setting"]
-        self._scores = {key: part.set_index("id")["value"] for key, part in greedy.groupby(keys)}
+        self._values: Floats = greedy["value"].to_numpy(dtype=np.float64)
+        # of each score its question's place among ids, -1 where it is not among them
+        self._places = pd.Index(self.ids).get_indexer(pd.Index(greedy["id"]))
+        self._rows = greedy.groupby(["method", "variant", "setting"]).indices
 
     def scores(self, method: str, variant: str, setting: str = "") -> Floats:
         """[N] uncertainty, higher = more uncertain."""
         key = (method, stored_variant(method, variant), setting)
-        if key not in self._scores:
+        if key not in self._rows:
             raise BeamUQError(
                 f"{self.name}: no scores for {' '.join(filter(None, key))}; run the scoring again"
             )
-        rows: pd.Series[float] = self._scores[key]
-        if set(rows.index) != set(self.ids) or len(rows) != len(self.ids):
+        rows = self._rows[key]
+        places = self._places[rows]
+        if not np.array_equal(np.sort(places), np.arange(len(self.ids))):
             raise BeamUQError(
                 f"{self.name}: {method} is not of the questions that have quality; score again"
             )
-        return np.asarray(rows.loc[self.ids], dtype=np.float64)
+        uncertainty = np.empty(len(self.ids))
+        uncertainty[places] = self._values[rows]
+        return uncertainty
 
     def has(self, method: str, variant: str, setting: str = "") -> bool:
         """Whether these were scored."""
-        return (method, stored_variant(method, variant), setting) in self._scores
+        return (method, stored_variant(method, variant), setting) in self._rows
 
     def prr(
         self,
