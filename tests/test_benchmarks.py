@@ -88,7 +88,7 @@ def test_what_threads_cost_is_told_for_each_number_and_repeat(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     written = tmp_path / "threads.json"
-    asked = ["--threads", "1", "2", "--questions", "2", "--repeats", "2"]
+    asked = ["--threads", "1", "2", "--questions", "1", "--repeats", "2"]
     threads.main([*asked, "--json", str(written)])
     cells = json.loads(written.read_text(encoding="utf-8"))["threads"]
     assert [cell["threads"] for cell in cells] == [1, 2]
