@@ -9,12 +9,7 @@ import pyarrow as pa
 
 from beamuq.models import devices
 from beamuq.models.model_folder import identities
-from beamuq.scorers.scorer_protocol import (
-    PairScores,
-    pairs_with_lost_ends,
-    scored,
-    warn_of_cut_texts,
-)
+from beamuq.scorers.scorer_protocol import PairScores, scored, warn_of_cut_questions
 from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq_study import parquet_tables
 from beamuq_study.produced_answers import needed_pairs
@@ -59,10 +54,12 @@ def run(
         cache=cache,
         words=settings.get("words", "rouge"),
     )
-    scores = scored(scorer, [(premise, hypothesis) for _, premise, hypothesis in pairs])
+    compared = [(question, (premise, hypothesis)) for question, premise, hypothesis in pairs]
+    pairs_of_texts = [pair for _, pair in compared]
+    scores = scored(scorer, pairs_of_texts)
     table = _table(pairs, scores)
     print(f"{settings['name']}: {len(pairs)} pairs", file=sys.stderr)
-    _warn_of_cut_texts(settings["name"], pairs, scores)
+    warn_of_cut_questions(settings["name"], pairs_of_texts, scores, compared)
     footer = provenance(
         settings, {"candidates": candidates}, models=models, dtype=dtype, device=device
     )
@@ -82,18 +79,6 @@ def _table(pairs: Sequence[tuple[str, str, str]], scores: PairScores) -> pa.Tabl
         "contradict": scores.contradict,
     }
     return parquet_tables.table_of("similarity", columns)
-
-
-def _warn_of_cut_texts(
-    name: str, pairs: Sequence[tuple[str, str, str]], scores: PairScores
-) -> None:
-    """Warn of the questions with texts of which the scorer compared only the beginnings."""
-    cut = pairs_with_lost_ends([(premise, hypothesis) for _, premise, hypothesis in pairs], scores)
-    questions = dict.fromkeys(
-        question for question, premise, hypothesis in pairs if (premise, hypothesis) in cut
-    )
-    all_questions = {question for question, _, _ in pairs}
-    warn_of_cut_texts(name, scores.limit, list(questions), len(all_questions))
 
 
 if __name__ == "__main__":

@@ -28,9 +28,8 @@ from beamuq.scorers.scorer_protocol import (
     Pair,
     PairScores,
     SimilarityScorer,
-    pairs_with_lost_ends,
     scored,
-    warn_of_cut_texts,
+    warn_of_cut_questions,
 )
 
 BATCH_PROMPTS = 16  # prompts held at once; part of the bytes, so not a machine's setting
@@ -205,27 +204,20 @@ def ccp_labels(
     ]
     pairs = list(dict.fromkeys(chain.from_iterable(pairs_of_answers)))
     scores = scored(scorer, pairs)
-    _warn_of_cut_texts("CCP's model", answers, pairs_of_answers, pairs, scores)
+    warn_of_cut_questions("CCP's model", pairs, scores, _compared(answers, pairs_of_answers))
     label = dict(zip(pairs, pair_labels(scores, equivalence_threshold), strict=True))
     return [[step.labels(label) for step in steps] for steps in steps_of_answers]
 
 
-def _warn_of_cut_texts(
-    reader: str,
-    answers: Sequence[Mapping[str, Any]],
-    pairs_of_answers: Sequence[Sequence[Pair]],
-    pairs: Sequence[Pair],
-    scores: PairScores,
-) -> None:
-    """Warn of the questions of answers of whose pairs the model read only the beginnings."""
-    cut = pairs_with_lost_ends(pairs, scores)
-    questions = dict.fromkeys(str(answer["id"]) for answer in answers)
-    with_cut_texts = dict.fromkeys(
-        str(answer["id"])
+def _compared(
+    answers: Sequence[Mapping[str, Any]], pairs_of_answers: Sequence[Sequence[Pair]]
+) -> list[tuple[str, Pair]]:
+    """The question's id beside each pair of each of its answers."""
+    return [
+        (str(answer["id"]), pair)
         for answer, its_pairs in zip(answers, pairs_of_answers, strict=True)
-        if not cut.isdisjoint(its_pairs)
-    )
-    warn_of_cut_texts(reader, scores.limit, list(with_cut_texts), len(questions))
+        for pair in its_pairs
+    ]
 
 
 def pair_labels(scores: PairScores, equivalence_threshold: float | None) -> list[str]:
@@ -290,7 +282,8 @@ def token_relevances(
         )
     pairs = list(dict.fromkeys(chain.from_iterable(pairs_of_candidates)))
     scores = scored(scorer, pairs)
-    _warn_of_cut_texts("SAR's model", candidates, pairs_of_candidates, pairs, scores)
+    compared = _compared(candidates, pairs_of_candidates)
+    warn_of_cut_questions("SAR's model", pairs, scores, compared)
     relevance = dict(zip(pairs, (1.0 - scores.entail).tolist(), strict=True))
     relevances = []
     for candidate, its_pairs in zip(candidates, pairs_of_candidates, strict=True):

@@ -87,6 +87,23 @@ def pairs_with_lost_ends(pairs: Sequence[Pair], scores: PairScores) -> set[Pair]
     return {(text, other) for text, other in cut_pairs if text != other}
 
 
+def warn_of_cut_questions(
+    reader: str,
+    pairs: Sequence[Pair],
+    scores: PairScores,
+    compared: Sequence[tuple[str, Pair]],
+) -> None:
+    """Warn of the questions of whose ``pairs`` the ``reader`` read only the beginnings.
+
+    ``scores`` are of ``pairs``; ``compared`` has each question with a pair that was compared for
+    it.
+    """
+    cut_pairs = pairs_with_lost_ends(pairs, scores)
+    questions = dict.fromkeys(question for question, _ in compared)
+    cut = dict.fromkeys(question for question, pair in compared if pair in cut_pairs)
+    warn_of_cut_texts(reader, scores.limit, list(cut), len(questions))
+
+
 def warn_of_cut_texts(
     reader: str, limit: int, cut: Sequence[str], count: int, items: str = "questions"
 ) -> None:
