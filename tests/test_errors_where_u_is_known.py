@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,9 @@ import pandas as pd
 import pytest
 
 import synthetic
+from beamuq.errors import BeamUQError
 from beamuq.evaluation.candidate_sets import CandidateSets
-from beamuq.evaluation.estimates import Estimates
+from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.evaluation.question_scores import QuestionScores
 from beamuq_study.errors_where_u_is_known import (
     CORRECTED,
@@ -104,6 +106,15 @@ def test_where_samples_make_no_error_the_ratio_is_undefined() -> None:
 def test_prr_of_samples_is_the_mean_over_their_draws() -> None:
     made = cell(greedy("a", "b"), OF_U | drawn(0.1, 0.3))
     np.testing.assert_allclose(made.prr(SAMPLES).replicates, 1.15)  # rows 2 to 11: .5 + .1 · place
+
+
+def test_an_evaluation_that_lacks_a_row_of_prr_or_has_it_twice_is_refused() -> None:
+    made = cell(greedy("a", "b"), OF_U | drawn(0.1, 0.3))
+    with pytest.raises(BeamUQError, match="no row for PRR of Dissimilarity normalised beam M=10"):
+        made.prr(BEAMS)
+    twice = joined([made.measured, made.measured.rows([0])])
+    with pytest.raises(BeamUQError, match="two rows of PRR have one method, variant and setting"):
+        replace(made, measured=twice)
 
 
 def test_samples_of_another_size_are_all_draws_where_these_were_scored_and_else_the_first() -> None:

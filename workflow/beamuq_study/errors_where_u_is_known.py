@@ -109,6 +109,8 @@ class EstimatorsOfCell:
     resample draws each question. ``exact`` is the setting of the scores that are the true
     dissimilarity, ``main`` the first M main samples, uniformly weighted, and ``draws`` how many
     disjoint draws of M there are.
+
+    Raises BeamUQError if two rows of ``measured`` are of one score.
     """
 
     scores: QuestionScores
@@ -129,6 +131,11 @@ class EstimatorsOfCell:
         self.n = len(self.true_dissimilarity)
         names = self.measured.frame[["method", "variant", "setting"]].itertuples(index=False)
         self._places_of_prr = {tuple(name): place for place, name in enumerate(names)}
+        if len(self._places_of_prr) < len(self.measured):
+            raise BeamUQError(
+                "evaluation: two rows of PRR have one method, variant and setting; run the "
+                "evaluation again"
+            )
 
     # -- estimates and errors, question by question ------------------------------------------------
 
