@@ -130,6 +130,7 @@ def fetch(
     words = ["--settings", repr(settings), "--lock", str(folder / "own.lock.json"), *written]
     return subprocess.run(
         [sys.executable, str(ROOT / "workflow" / "scripts" / f"{step}.py"), *words],
+        cwd=folder,
         env=os.environ | talkative | home | address | {"HF_TOKEN": TOKEN} | environment,
         text=True,
         stdout=subprocess.PIPE,
