@@ -110,10 +110,7 @@ def test_methods_that_ask_further_models_have_their_scores(workplace: Workplace)
 def test_what_is_lost_comes_back_with_the_same_bytes_and_nothing_else_runs(
     place: Workplace,
 ) -> None:
-    lost = [
-        "results/micro/candidates/tiny-qwen3/triviaqa/main.parquet",
-        "figures/micro/redundancy.csv",
-    ]
+    lost = [CANDIDATES, "figures/micro/redundancy.csv"]
     first = [(place.folder / path).read_bytes() for path in lost]
     for path in lost:
         (place.folder / path).unlink()

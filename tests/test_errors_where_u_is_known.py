@@ -77,10 +77,6 @@ def drawn(first: float, second: float) -> Scores:
     }
 
 
-def value(estimates: Estimates) -> float:
-    return float(estimates.frame["value"].iloc[0])
-
-
 def test_squared_errors_bias_and_ratio_by_hand() -> None:
     made = cell(
         greedy("a", "b"), OF_U | drawn(0.1, 0.3) | {("normalised", "beam M=10"): [0.5, 0.9]}
